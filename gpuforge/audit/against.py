@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from gpuforge.cuda import libraries
+from gpuforge.cuda import libraries, sonames
 from gpuforge.errors import UsageError
 
 _LARGEST = 20_000  # files of a folder that are looked at
@@ -30,8 +30,8 @@ class Against(NamedTuple):
 
     def brings(self, plain: str) -> tuple[str, ...]:
         """Return the libraries of the same name as `plain`, whatever the versions: those that are one library."""
-        stem = plain.partition(".so")[0]
-        return tuple(sorted(name for name in self.libraries if name.partition(".so")[0] == stem))
+        stem = sonames.stem(plain)
+        return tuple(sorted(name for name in self.libraries if sonames.stem(name) == stem))
 
 
 def of(text: str) -> Against:

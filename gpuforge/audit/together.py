@@ -19,7 +19,7 @@ from gpuforge.audit.rules.runtimes.openmp_images import is_openmp
 from gpuforge.audit.rules.runtimes.own_runtimes import own_runtimes
 from gpuforge.audit.rules.runtimes.processes import processes
 from gpuforge.binary.facts import ElfObject
-from gpuforge.cuda import drivers, libraries, stack
+from gpuforge.cuda import drivers, libraries, sonames, stack
 
 How = Literal["linked", "static", "opened"]
 Kind = Literal["CUDA runtime", "OpenMP runtime", "driver", "library"]
@@ -57,8 +57,8 @@ class Together(NamedTuple):
     @property
     def driver(self) -> str:
         """The oldest NVIDIA driver for all of its CUDA runtimes, by their majors; "" where none is known."""
-        names = [each.name.partition(".so.")[2].partition(".")[0] for each in self.of("CUDA runtime")]
-        return drivers.driver_of_cubins({f"{major}.0" for major in names if major}, ())
+        majors = [sonames.major(each.name) for each in self.of("CUDA runtime")]
+        return drivers.driver_of_cubins({f"{major}.0" for major in majors if major}, ())
 
 
 _KINDS: tuple[Kind, ...] = ("CUDA runtime", "OpenMP runtime", "driver", "library")
@@ -162,7 +162,7 @@ def _linked(environment: _Environment, edge: Edge) -> _Place | None:
 def _opened_by_python(graph: LinkGraph, environment: _Environment) -> Iterator[tuple[_Place, Use]]:
     """Yield the libraries of NVIDIA's packages that Python files of other wheels name among what they load."""
     brought = [
-        (name, name.partition(".so")[0].removeprefix("lib"))
+        (name, sonames.bare(name))
         for wheel in graph.wheels
         if wheel.project in package_tables.nvidias()
         for name, _ in _libraries(wheel)
@@ -189,7 +189,7 @@ def _libraries(wheel: WheelFacts) -> Iterator[tuple[str, str]]:
 
 @cache
 def _kind(name: str) -> Kind:
-    plain = libraries.plain_name(name)
+    plain = sonames.plain_name(name)
     if plain.startswith("libcudart.so"):
         return "CUDA runtime"
     if is_openmp(plain):

@@ -11,7 +11,10 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from gpuforge.audit import audit
 from gpuforge.audit.read.input import ALONE, Beside
 from gpuforge.cli.terminal import complain, drop_output, in_color, result, say
+from gpuforge.cuda.suffix import number_of
+from gpuforge.cuda.version import major_of
 from gpuforge.diagnostics import Diagnostic, shown
+from gpuforge.wheel.filename import claims
 
 if TYPE_CHECKING:
     from gpuforge.audit.against import Against
@@ -176,12 +179,19 @@ def _cuda_of(source: "ManifestFile", wheels: Sequence[Path]) -> str | None:
     versions = source.manifest.cuda.versions
     if len(versions) <= 1 or source.manifest.wheel.kernels == "own":
         return None
-    majors = {match[1] if (match := re.match(r".*?[_+]cu(\d+)-", path.name)) else "" for path in wheels}
-    keys = [key for key, table in versions.items() if {table.toolkit.partition(".")[0]} == majors]
+    majors = {_cuda_major(path.name) for path in wheels}
+    keys = [key for key, table in versions.items() if {major_of(table.toolkit)} == majors]
     if len(keys) == 1:
         return keys[0]
     say(f"note: architectures are not judged: say --cuda {' or '.join(versions)}")
     return None
+
+
+def _cuda_major(wheel: str) -> int | None:
+    """Return the CUDA major that the project or the local version in a wheel's file name ends in; None for none."""
+    project, version, _ = claims(wheel)
+    label = re.search(r"\+cu(\d+)(?![^.])", version)
+    return int(label[1]) if label else number_of(project)
 
 
 def _unused(report: "Report", accepted: "Sequence[Ignore]", base: "Baseline | None") -> list[str]:

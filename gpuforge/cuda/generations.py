@@ -3,6 +3,7 @@
 from functools import cache
 from typing import NamedTuple
 
+from gpuforge.cuda.arch import Arch
 from gpuforge.datafile import load
 
 
@@ -16,8 +17,7 @@ class Generation(NamedTuple):
     @property
     def number(self) -> tuple[int, int]:
         """The capability as (12, 0)."""
-        major, minor = self.capability.split(".")
-        return int(major), int(minor)
+        return Arch.parse(self.capability).capability
 
 
 @cache

@@ -1,16 +1,12 @@
 """Libraries by SONAME: the package that has each, or the driver or compiler that it belongs to; data in data/*.toml."""
 
-import re
 from collections import defaultdict
 from collections.abc import Mapping
 from functools import cache
 from typing import Literal, NamedTuple
 
+from gpuforge.cuda import sonames
 from gpuforge.datafile import load
-
-_LONGEST = 255  # characters; no file system has longer names
-# auditwheel puts its hash before the first dot: libmvec-2-0a1b2c3d.28.so
-_MANGLED = r"((?:lib|ld-).+?)(?:[-.][0-9a-f]{8}(?=\.so)|-[0-9a-f]{8}(?=\.))((?:\..+?)?\.so(?:\..+)?)"
 
 
 class Library(NamedTuple):
@@ -38,7 +34,7 @@ def by_soname(soname: str) -> tuple[Library, ...]:
 
     `libcurand.so.10` is in CUDA 11, 12 and 13. A fully versioned file name counts as the SONAME of its major
     (`libcudart.so.12.4.127` as `libcudart.so.12`, `libcudart.so.11.5.117` as `libcudart.so.11.0`). Mangled names are
-    not undone: see `plain_name`.
+    not undone: see `sonames.plain_name`.
     """
     if is_driver(soname):
         return (Library(soname, "", None, "", "driver"),)
@@ -46,7 +42,7 @@ def by_soname(soname: str) -> tuple[Library, ...]:
         return (Library(soname, "", None, "", "compiler-runtime"),)
     if soname in _packaged():
         return _packaged()[soname]
-    return _of_major().get(_to_major(soname), ())
+    return _of_major().get(sonames.cut_to_major(soname), ())
 
 
 def toolkit_libraries(cuda: int) -> tuple[Library, ...]:
@@ -61,17 +57,17 @@ def is_toolkit(soname: str) -> bool:
 
 def is_toolkit_file(name: str) -> bool:
     """Return whether CUDA's packages have a library of this file name (mangled or not, with any version or none)."""
-    return stem(plain_name(name)) in _toolkit_stems() and ".so" in name
+    return sonames.stem(sonames.plain_name(name)) in _toolkit_stems() and ".so" in name
 
 
 def is_driver(name: str) -> bool:
     """Return whether a file name or SONAME (mangled or not) is one of the driver's libraries."""
-    return _unversioned(plain_name(name)) in drivers()
+    return sonames.unversioned(sonames.plain_name(name)) in drivers()
 
 
 def compiler_runtime(name: str) -> str | None:
     """Return the compiler of a runtime, by a file name or SONAME (mangled or not): "nvhpc", "gcc-openmp"; else None."""
-    return _compilers().get(_unversioned(plain_name(name)))
+    return _compilers().get(sonames.unversioned(sonames.plain_name(name)))
 
 
 def compiler_names() -> tuple[str, ...]:
@@ -89,30 +85,7 @@ def runtimes_of(compiler: str) -> frozenset[str]:
 
 def opener(soname: str) -> Opener | None:
     """Return the toolkit libraries that a toolkit library opens by name (dlopen); None if it opens none."""
-    return _openers().get(_unversioned(soname))
-
-
-def plain_name(filename: str) -> str:
-    """Undo the mangling of grafted libraries: auditwheel's `libx-0a1b2c3d.so.1`, delocate's `libx.0a1b2c3d.so.1`."""
-    match = re.fullmatch(_MANGLED, filename) if len(filename) <= _LONGEST else None
-    return match[1] + match[2] if match else filename
-
-
-def stem(name: str) -> str:
-    """Return a SONAME or a library's file name up to `.so`: "libcudart" of libcudart.so.12."""
-    return name.partition(".so")[0]
-
-
-def _unversioned(name: str) -> str:
-    """Cut what follows `.so`."""
-    head, dot_so, _ = name.partition(".so")
-    return head + dot_so
-
-
-def _to_major(name: str) -> str:
-    """Cut what follows the first number after `.so.`: libcudart.so.11.5.117 -> libcudart.so.11."""
-    head, _, version = name.partition(".so.")
-    return f"{head}.so.{version.partition('.')[0]}"
+    return _openers().get(sonames.unversioned(soname))
 
 
 @cache
@@ -121,7 +94,7 @@ def _of_major() -> Mapping[str, tuple[Library, ...]]:
     found: dict[str, dict[str, Library]] = defaultdict(dict)
     for soname, entries in sorted(_packaged().items()):
         for entry in entries:
-            found[_to_major(soname)].setdefault(entry.package, entry)
+            found[sonames.cut_to_major(soname)].setdefault(entry.package, entry)
     return {name: tuple(entries.values()) for name, entries in found.items()}
 
 
@@ -147,7 +120,7 @@ def _packaged() -> Mapping[str, tuple[Library, ...]]:
 
 @cache
 def _toolkit_stems() -> frozenset[str]:
-    return frozenset(map(stem, _packaged()))
+    return frozenset(map(sonames.stem, _packaged()))
 
 
 @cache

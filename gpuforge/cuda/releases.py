@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from gpuforge.cuda.version import major_of
+from gpuforge.cuda.version import is_of
 from gpuforge.datafile import load
 from gpuforge.errors import UsageError
 
@@ -87,7 +87,7 @@ def unknown(version: str) -> tuple[str, str]:
         return message, f"name the minor only: {minor[1]!r}"
     if not re.fullmatch(r"\d+(\.\d+)*", version):
         return message, f"write it as in '13.0'; known: {', '.join(names)}"
-    of_major = [n for n in names if str(major_of(n)) == version]
+    of_major = [n for n in names if is_of(n, version)]
     if of_major:
         return message, f"name the minor too: {', '.join(of_major)}"
     at = parsed(version)

@@ -3,7 +3,7 @@
 import re
 from functools import cache
 
-from gpuforge.cuda import libraries
+from gpuforge.cuda import libraries, sonames
 from gpuforge.datafile import load
 
 _GPU_COMPILERS = frozenset({"nvhpc", "pgi", "gcc-offload"})
@@ -18,7 +18,7 @@ def member(filename: str) -> str | None:
 
     "cudart" of `libcudart.so.12`, "nvomp" of the grafted `libnvomp-fb1a2b9f.so`.
     """
-    plain = libraries.plain_name(filename)
+    plain = sonames.plain_name(filename)
     match = re.fullmatch(_NAME, plain)
     if match is None:
         return None

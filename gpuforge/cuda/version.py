@@ -6,6 +6,16 @@ def major_of(version: str) -> int:
     return int(version.partition(".")[0] or 0)
 
 
+def numbers_of(version: str) -> tuple[int, ...]:
+    """Return the numbers of a version, to compare it by: (13, 0) of "13.0"; a part that is no number is left out."""
+    return tuple(int(part) for part in version.split(".") if part.isdecimal())
+
+
+def is_of(version: str, requested: str) -> bool:
+    """Return whether a version is the requested one, or of the requested major: "13.0" is of "13.0" and of "13"."""
+    return requested in {version, version.partition(".")[0]}
+
+
 def minor_of(version: str) -> str:
     """Return a version up to its minor: "13.0" of "13.0.88", "3.11" of "3.11.7"."""
     return ".".join(version.split(".")[:2])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from packaging.utils import canonicalize_name
 
 from gpuforge.cuda.suffix import with_suffix
-from gpuforge.cuda.version import major_of
+from gpuforge.cuda.version import major_of, numbers_of
 from gpuforge.manifest.model.manifest import Manifest
 from gpuforge.manifest.model.object import Object
 from gpuforge.toolchain_names import needs_cuda
@@ -40,4 +40,4 @@ def extra_for(toolkit: str) -> str:
 def toolkits(manifest: Manifest) -> list[str]:
     """Return the manifest's toolkits, the newest first."""
     found = {version.toolkit for version in manifest.cuda.versions.values()}
-    return sorted(found, key=lambda text: tuple(map(int, text.split("."))), reverse=True)
+    return sorted(found, key=numbers_of, reverse=True)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import PurePosixPath
 
 from gpuforge.binary.elf.linked_file import LinkedFile
-from gpuforge.cuda import libraries
+from gpuforge.cuda import libraries, sonames
 from gpuforge.cuda.libraries import Library
 from gpuforge.errors import ActionError
 
@@ -18,7 +18,7 @@ def self_contained(linked: Linked) -> None:
     """Check that nothing of the toolkit is needed from outside the wheel, for `static` and `bundle`."""
     for member, found in linked.items():
         for library in found:
-            stem = libraries.stem(library.soname).removeprefix("lib")
+            stem = sonames.bare(library.soname)
             raise ActionError.of(
                 f"{member} needs {library.soname}, which [cuda] linkage forbids",
                 hint=f"link it statically (CMake: CUDA::{stem}_static), where the toolkit has a static one; "
@@ -61,7 +61,7 @@ def without_nvhpc(files: Files) -> None:
 def grafts(files: Files, *, bundled: bool) -> None:
     """Check that auditwheel grafted no driver, no NVHPC runtime and, unless `bundled`, no library of the toolkit."""
     for member in sorted(files):
-        plain = libraries.plain_name(member.name)
+        plain = sonames.plain_name(member.name)
         if plain == member.name:
             continue
         foreign = not bundled and libraries.is_toolkit(plain)

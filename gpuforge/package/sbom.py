@@ -21,7 +21,7 @@ from packageurl import PackageURL
 from packaging.utils import canonicalize_name
 
 from gpuforge import digest
-from gpuforge.cuda import libraries
+from gpuforge.cuda import libraries, sonames
 from gpuforge.cuda.provided import METAPACKAGE
 from gpuforge.cuda.version import major_of
 from gpuforge.wheel import metadata, unpacked, writer
@@ -90,7 +90,7 @@ def _pypi(name: str, version: str | None) -> PackageURL:
 def _grafted(tree: Path, pins: Mapping[str, str], cuda: str) -> Iterable[Component]:
     """Yield each library that repair put into the wheel: their names have a hash."""
     for path in unpacked.files(tree):
-        plain = libraries.plain_name(path.name)
+        plain = sonames.plain_name(path.name)
         if plain == path.name:
             continue
         member = path.relative_to(tree).as_posix()

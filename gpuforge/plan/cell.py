@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from itertools import product
 from typing import Literal
 
+from gpuforge.cuda.version import is_of
 from gpuforge.diagnostics import Diagnostic
 from gpuforge.errors import UsageError
 from gpuforge.manifest import kernels_wheels
@@ -182,14 +183,10 @@ def _tag(python: str, abi: str | None) -> str:
     return f"{tag}-abi3" if abi == "abi3" else tag
 
 
-def _fits(toolkit: str, requested: str) -> bool:
-    return toolkit == requested or toolkit.partition(".")[0] == requested
-
-
 def _check_cuda(file: ManifestFile, cuda: Sequence[str]) -> None:
     known = [version.toolkit for version in file.manifest.cuda.versions.values()]
     for requested in cuda:
-        if not any(_fits(toolkit, requested) for toolkit in known):
+        if not any(is_of(toolkit, requested) for toolkit in known):
             raise UsageError.of(
                 f"--cuda {requested}: the manifest has no such toolkit",
                 hint=f"it has {', '.join(known)}" if known else "it has no [cuda]",
@@ -261,7 +258,7 @@ def _not_selected(
 ) -> Reason | None:
     if cell_id is not None:
         return None if cell.id == cell_id else _by_option("--cell", (cell_id,))
-    if cuda and not any(_fits(cell.toolkit, w) for w in cuda):
+    if cuda and not any(is_of(cell.toolkit, w) for w in cuda):
         return _by_option("--cuda", cuda)
     if python and cell.python not in python:
         return _by_option("--python", python)

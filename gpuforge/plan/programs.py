@@ -33,7 +33,7 @@ _PACKING = (
     *_JUDGING,
 )
 _TOOLKIT = (
-    *("cuda/suffix.py", "cuda/version.py"),
+    *(f"cuda/{name}.py" for name in ("sonames", "suffix", "version")),
     *(f"toolkits/{name}.py" for name in ("debian_parts", "download", "pins", "pip", "pip_output")),
     *(f"toolkits/{name}.py" for name in ("driver_stub", "redist_archives", "stub_library", "toolkit")),
     *(f"toolkits/{name}.py" for name in ("plain", "toolkit_tree", "unpack")),

@@ -16,7 +16,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from gpuforge.binary.elf.linked_file import LinkedFile
-from gpuforge.cuda import libraries
+from gpuforge.cuda import libraries, sonames
 from gpuforge.cuda.interfaces import definers
 from gpuforge.cuda.provided import METAPACKAGE, Floor, PackageRelease, Provided, Shared, says, shortest
 from gpuforge.cuda.suffix import suffix_of, without_suffix
@@ -249,7 +249,7 @@ class Search:
 
 def _refuse_lost(wheel: IndexWheel, soname: str, names: Iterable[str]) -> None:
     """Raise ActionError for functions that are this library's by their names, and that it does not define."""
-    stem = f"{libraries.stem(soname)}.so"
+    stem = f"{sonames.stem(soname)}.so"
     lost = sorted(name for name in names if definers(name)[:1] == (stem,))
     if lost:
         raise ActionError.of(

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from gpuforge.binary import fatbin, ptx
 from gpuforge.binary.facts import Entry
+from gpuforge.cuda.version import numbers_of
 from gpuforge.errors import ActionError
 from gpuforge.package.kernel_set import KernelImage
 from gpuforge.plan.requests.kernels import CompiledModule
@@ -41,7 +42,7 @@ def images_of(module: CompiledModule) -> tuple[KernelImage, ...]:
     if {entry.target for entry in entries} != {module.arch}:
         names = ", ".join(sorted({entry.target for entry in entries})) or "no PTX"
         raise _other(module, names)
-    newest = max(entries, key=lambda entry: tuple(map(int, entry.isa.split("."))))
+    newest = max(entries, key=lambda entry: numbers_of(entry.isa))
     return (KernelImage(module.kind, newest.target, newest.isa),)
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from gpuforge.cuda import sonames
 from gpuforge.errors import ActionError, UsageError
 from gpuforge.toolkits import driver_stub
 
@@ -113,7 +114,7 @@ def disk_full(where: Path) -> ActionError:
 def _link_libraries(folder: Path) -> None:
     """Make `libx.so` for each `libx.so.N`."""
     for library in sorted(folder.glob("lib*.so.*")):
-        plain = folder / (library.name.partition(".so.")[0] + ".so")
+        plain = folder / sonames.unversioned(library.name)
         if not plain.is_symlink() and not plain.exists():
             plain.symlink_to(library.name)
 

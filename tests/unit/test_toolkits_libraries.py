@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from gpuforge.cuda import sonames
 from gpuforge.cuda.libraries import (
     by_soname,
     compiler_runtime,
     is_driver,
     opener,
-    plain_name,
     toolkit_libraries,
 )
 
@@ -77,7 +77,7 @@ def test_all_of_one_major() -> None:
     ],
 )
 def test_mangling_is_undone(mangled: str, plain: str) -> None:
-    assert plain_name(mangled) == plain
+    assert sonames.plain_name(mangled) == plain
 
 
 @pytest.mark.parametrize("name", ["libcuda.so.1", "libcuda.so", "libcuda-0a1b2c3d.so.1", "libnvidia-ml.so.1"])
@@ -115,4 +115,23 @@ def test_libraries_that_open_others_by_name() -> None:
 
 
 def test_a_name_that_no_file_can_have_is_nobodys() -> None:
-    assert plain_name(name := "lib" + "-0a1b2c3d.a" * 100_000 + ".so") == name
+    assert sonames.plain_name(name := "lib" + "-0a1b2c3d.a" * 100_000 + ".so") == name
+
+
+@pytest.mark.parametrize(
+    ("name", "parts"),
+    [
+        ("libcudart.so.11.5.117", ("libcudart", "cudart", "libcudart.so", "11.5.117", "11", "libcudart.so.11")),
+        ("libcudart.so.12", ("libcudart", "cudart", "libcudart.so", "12", "12", "libcudart.so.12")),
+        ("libcudart.so", ("libcudart", "cudart", "libcudart.so", "", "", "libcudart.so")),
+        ("libpython3.11.so.1.0", ("libpython3.11", "python3.11", "libpython3.11.so", "1.0", "1", "libpython3.11.so.1")),
+        ("ext.cpython-311-x86_64-linux-gnu.so", (*["ext.cpython-311-x86_64-linux-gnu"] * 2,)),
+        ("run", ("run", "run", "run", "", "", "run")),
+        ("libx.so.", ("libx", "x", "libx.so", "", "", "libx.so.")),
+    ],
+)  # fmt: skip
+def test_a_soname_is_taken_apart(name: str, parts: tuple[str, ...]) -> None:
+    functions = (
+        sonames.stem, sonames.bare, sonames.unversioned, sonames.version, sonames.major, sonames.cut_to_major,
+    )  # fmt: skip
+    assert tuple(function(name) for function in functions)[: len(parts)] == parts

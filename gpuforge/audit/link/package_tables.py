@@ -5,7 +5,7 @@ from functools import cache
 from typing import NamedTuple
 
 from gpuforge.audit import policy
-from gpuforge.cuda import libraries
+from gpuforge.cuda import libraries, sonames
 from gpuforge.cuda.carriers import tables
 
 
@@ -57,8 +57,8 @@ def carrying(soname: str) -> tuple[str, ...]:
 @cache
 def of_toolkit(soname: str) -> bool:
     """Say whether a SONAME is that of a CUDA library of any version: libcudart.so.9.0, libcudart.so.12."""
-    stem = soname.partition(".so")[0]
-    return any(entry.soname.partition(".so")[0] == stem for entry in _toolkit_libraries())
+    stem = sonames.stem(soname)
+    return any(sonames.stem(entry.soname) == stem for entry in _toolkit_libraries())
 
 
 @cache
@@ -84,8 +84,7 @@ def major(package: str) -> int | None:
 @cache
 def stems(package: str) -> frozenset[str]:
     """Return the names of a toolkit package's libraries without "lib" and what follows: "cudnn", "cudnn_ops"."""
-    sonames = (entry.soname for entry in _toolkit_libraries() if entry.package == package)
-    return frozenset(soname.partition(".so")[0].removeprefix("lib") for soname in sonames)
+    return frozenset(sonames.bare(each.soname) for each in _toolkit_libraries() if each.package == package)
 
 
 def files(package: str) -> frozenset[str]:
@@ -96,12 +95,12 @@ def files(package: str) -> frozenset[str]:
 @cache
 def other_majors(soname: str) -> frozenset[str]:
     """Return the packages that bring the same library for other CUDA majors: cudart 12's is cudart 13's."""
-    stem = soname.partition(".so")[0]
+    stem = sonames.stem(soname)
     own = {library.package for library in candidates(soname)}
     return frozenset(
         entry.package
         for entry in _toolkit_libraries()
-        if entry.soname.partition(".so")[0] == stem and entry.package not in own
+        if sonames.stem(entry.soname) == stem and entry.package not in own
     )
 
 

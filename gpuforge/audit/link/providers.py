@@ -12,6 +12,7 @@ from gpuforge.audit.link.installed import Installed, cuda_major
 from gpuforge.audit.link.route import Route, imported
 from gpuforge.audit.model import Preload
 from gpuforge.binary.facts import ElfObject
+from gpuforge.cuda import sonames
 from gpuforge.cuda.suffix import without_suffix
 
 
@@ -109,7 +110,7 @@ class Providers:
 
     def _same_named(self, wheel: str, name: str) -> Declared | None:
         """Return the required package that is called like a library: libcuvs-cu12 has libcuvs_c.so, and loads it."""
-        stem = canonicalize_name(name.partition(".so")[0])
+        stem = canonicalize_name(sonames.stem(name))
         for package, known in self.installed.declared[wheel].items():
             plain = without_suffix(package).removeprefix("nvidia-")
             bare = stem.removeprefix("lib")
@@ -151,7 +152,7 @@ class Providers:
 
     def preload_of(self, wheel: str, name: str) -> Preload | None:
         """Return the Python file of a wheel that names this library among those it loads."""
-        stem = name.partition(".so")[0].removeprefix("lib")
+        stem = sonames.bare(name)
         for preload in sorted(self.installed.preloads[wheel], key=lambda p: bool(p.uncalled)):
             if not preload.bare and _covers(preload, name, stem, self.installed.declared[wheel]):
                 return preload

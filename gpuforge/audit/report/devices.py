@@ -12,6 +12,7 @@ from gpuforge.audit.reach import Reach, driver_of_container, reach
 from gpuforge.binary.facts import Container, DeviceCode, Entry
 from gpuforge.cuda.drivers import driver_of_ptx
 from gpuforge.cuda.generations import generations as all_generations
+from gpuforge.cuda.version import minor_of, numbers_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,7 @@ def _row(files: tuple[str, ...], containers: list[Container]) -> Code:
         count=len(containers),
         cubins=tuple(arch.sm for arch in sorted({e.arch for e in entries if e.kind == "cubin"})),
         ptx=tuple(sorted({_virtual(e) for e in entries if e.kind != "cubin"})),
-        toolkit=", ".join(sorted({e.toolkit for e in entries if e.toolkit}, key=_version)),
+        toolkit=", ".join(sorted({e.toolkit for e in entries if e.toolkit}, key=numbers_of)),
         packing=", ".join(sorted({e.compression for e in entries})),
         driver=driver(entries),
         stored=sum(e.stored for e in entries),
@@ -74,24 +75,18 @@ def _virtual(entry: Entry) -> str:
     return f"{entry.kind} {entry.target}"
 
 
-def _version(text: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in text.split(".") if part.isdigit())
-
-
 def driver(entries: Sequence[Entry]) -> str:
     """Say the oldest driver for machine code and for PTX, as "≥525.60, PTX ≥550.54"; "" where nothing is known.
 
     Where PTX needs none that is newer, one number is for both.
     """
     cubins = driver_of_container(entries) if any(e.kind == "cubin" for e in entries) else ""
-    ptx = max((driver_of_ptx(e.isa) for e in entries if e.kind == "ptx"), key=_version, default="")
-    parts = [f"≥{_short(cubins)}"] if cubins else []
-    parts += [f"PTX ≥{_short(ptx)}"] if ptx and not (cubins and _version(ptx) <= _version(cubins)) else []
+    ptx = max((driver_of_ptx(e.isa) for e in entries if e.kind == "ptx"), key=numbers_of, default="")
+    parts = [f"≥{minor_of(cubins)}"] if cubins else []
+    parts += (
+        [f"PTX ≥{minor_of(ptx)}"] if ptx and not (cubins and numbers_of(ptx) <= numbers_of(cubins)) else []
+    )
     return ", ".join(parts)
-
-
-def _short(driver_version: str) -> str:
-    return ".".join(driver_version.split(".")[:2])
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +150,6 @@ def _verdict(found: Sequence[Reach]) -> str:
     native, jit, none = sum(r.native for r in found), sum(r.jit for r in found), sum(r.none for r in found)
     if not native + jit:
         return "does not run" if none else ""
-    needed = max((r.driver for r in found), key=_version)
-    how = f"JIT, driver ≥{_short(needed)}" if jit and needed else "JIT" if jit else "native"
+    needed = max((r.driver for r in found), key=numbers_of)
+    how = f"JIT, driver ≥{minor_of(needed)}" if jit and needed else "JIT" if jit else "native"
     return f"{how}, in {native + jit} of {native + jit + none} containers" if none else how

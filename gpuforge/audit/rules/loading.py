@@ -9,6 +9,7 @@ from gpuforge.audit.link.edges import Edge
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import Preload, WheelFacts
 from gpuforge.binary.facts import ElfObject
+from gpuforge.cuda import sonames
 
 
 def may_be_loaded(graph: LinkGraph, edge: Edge) -> bool:
@@ -59,7 +60,7 @@ def _may_load(preload: Preload, target: ElfObject) -> bool:
     """
     if preload.bare:
         return False
-    stem = target.name.partition(".so")[0].removeprefix("lib")
+    stem = sonames.bare(target.name)
     if {stem, target.name, target.soname} & preload.names:
         return True
     part = target.file.partition("/")[0]

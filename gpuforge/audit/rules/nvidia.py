@@ -6,7 +6,7 @@ from gpuforge.audit.link import package_tables
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
 from gpuforge.binary.facts import ElfObject
-from gpuforge.cuda import libraries
+from gpuforge.cuda import libraries, sonames
 
 
 def is_nvidia_wheel(wheel: WheelFacts) -> bool:
@@ -18,7 +18,7 @@ def is_nvidia_library(graph: LinkGraph, found: ElfObject) -> bool:
     """Say whether an object is a library of NVIDIA's: one by its name, or of one of NVIDIA's wheels."""
     if libraries.is_driver(found.name):  # it speaks with the runtime, and has its words
         return True
-    plain = [libraries.plain_name(name) for name in (found.name, found.soname)]
+    plain = [sonames.plain_name(name) for name in (found.name, found.soname)]
     if any(package_tables.of_toolkit(name) for name in plain):  # libnvjpeg.so.10, too, which is in no package
         return True
     if any(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
+from gpuforge.cuda.version import is_of, major_of
 from gpuforge.manifest import forms
 from gpuforge.manifest.positions import KeyPath
 from gpuforge.manifest.problem import Problem, Raw, numbered, object_title, table, text_of
@@ -63,14 +64,14 @@ def toolkits(data: Raw) -> Iterator[Problem]:
     owners: dict[str, str] = {}
     for key, written in versions.items():
         toolkit = written.get("toolkit", key) if isinstance(written, Mapping) else None
-        if not isinstance(toolkit, str) or not re.fullmatch(r"[0-9]+\.[0-9]+", toolkit):
+        if not isinstance(toolkit, str) or not re.fullmatch(r"[0-9]{1,4}\.[0-9]+", toolkit):
             continue
         at: KeyPath = ("cuda", key, "toolkit") if "toolkit" in written else ("cuda", key)
-        if toolkit != key and toolkit.partition(".")[0] != key:
+        if not is_of(toolkit, key):
             yield Problem(
                 at,
                 f"{_version_table(key)} cannot have the toolkit {quote(toolkit)}",
-                f"move it to {_version_table(toolkit.partition('.')[0])}, or choose a toolkit of CUDA {key}",
+                f"move it to {_version_table(str(major_of(toolkit)))}, or choose a toolkit of CUDA {key}",
             )
         elif toolkit in owners:
             yield Problem(

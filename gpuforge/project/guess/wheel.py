@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
-from gpuforge.cuda import libraries
+from gpuforge.cuda import libraries, sonames
 from gpuforge.project.facts import Project
 from gpuforge.project.files import Where
 from gpuforge.project.guess.guess import Guess, Note, because
@@ -22,7 +22,7 @@ def guesses(project: Project) -> Iterator[Guess | Note]:
     if project.cuda is None:
         yield Guess(_WHEEL, "naming", ("plain",), (because("naming-plain"),))
     excluded = {
-        re.sub(r"^lib|\.so.*$", "", seen.text): seen.where
+        sonames.bare(seen.text): seen.where
         for seen in settings.excluded
         if not libraries.is_toolkit_file(seen.text)
         and not libraries.is_driver(seen.text)

@@ -12,7 +12,7 @@ from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.nvidia import is_nvidia_wheel
 from gpuforge.audit.runnable import EMPTY_PTX, runnable
 from gpuforge.binary.facts import Container, DeviceCode, Entry
-from gpuforge.cuda import libraries
+from gpuforge.cuda import libraries, sonames
 
 if TYPE_CHECKING:
     from gpuforge.expectation import Expectation
@@ -40,7 +40,7 @@ def _is_own(file: str) -> bool:
         return False
     if not (".so" in file or file.endswith(".a")):
         return True  # a cubin, a fatbin, PTX
-    name = libraries.plain_name(file)
+    name = sonames.plain_name(file)
     stem = re.split(r"_static\b|\.so|\.a$", name)[0]
     nvidias = any(library.package in package_tables.nvidias() for library in package_tables.candidates(name))
     return not (nvidias or stem in _stems() or libraries.compiler_runtime(name))
@@ -49,7 +49,7 @@ def _is_own(file: str) -> bool:
 @cache
 def _stems() -> frozenset[str]:
     """Return the names of CUDA's libraries without what follows; libcudadevrt and its like are archives alone."""
-    known = (e.soname.partition(".so")[0] for cuda in (11, 12, 13) for e in libraries.toolkit_libraries(cuda))
+    known = (sonames.stem(e.soname) for cuda in (11, 12, 13) for e in libraries.toolkit_libraries(cuda))
     return frozenset(known) | {"libcudadevrt", "libculibos", "libcupti"}
 
 

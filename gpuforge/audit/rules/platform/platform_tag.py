@@ -11,7 +11,7 @@ from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.binary.facts import ElfObject
-from gpuforge.cuda import libraries
+from gpuforge.cuda import sonames
 
 _MACHINES = {
     3: "i686", 62: "x86_64", 183: "aarch64", 40: "armv7l", 22: "s390x", 21: "ppc64le", 243: "riscv64",
@@ -176,7 +176,7 @@ def _spared(graph: LinkGraph, wrong: list[ElfObject], right: set[str]) -> set[st
 def _of_either(found: ElfObject) -> str:
     """Return an object's place without what in it names a C library: that of its twin for another is the same."""
     folder = found.file.removesuffix(found.name)
-    return re.sub("/+", "/", re.sub(_LIBC_WORDS, "", folder + libraries.plain_name(found.name)))
+    return re.sub("/+", "/", re.sub(_LIBC_WORDS, "", folder + sonames.plain_name(found.name)))
 
 
 def _meant(wheel: WheelFacts, bound: list[ElfObject]) -> str:

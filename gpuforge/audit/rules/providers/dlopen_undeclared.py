@@ -10,7 +10,7 @@ from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.nvidia import is_nvidia_library
 from gpuforge.audit.rules.rule import PACKAGES, Rule
-from gpuforge.cuda import libraries
+from gpuforge.cuda import sonames
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
@@ -48,12 +48,12 @@ RULE = Rule(
 
 def _there(graph: LinkGraph, wheel: WheelFacts, name: str, packages: set[str]) -> bool:
     known = graph.declared[wheel.name].keys()
-    stem = name.partition(".so")[0]
+    stem = sonames.stem(name)
     return (
         bool(packages & known)
         or bool(package_tables.other_majors(name) & known)  # one of several majors that are tried in turn
-        or any(libraries.plain_name(o.name).partition(".so")[0] == stem for o in wheel.objects)
-        or any(stem == needed.partition(".so")[0] for o in wheel.objects for needed in o.needed)
+        or any(sonames.stem(sonames.plain_name(o.name)) == stem for o in wheel.objects)
+        or any(stem == sonames.stem(needed) for o in wheel.objects for needed in o.needed)
         or any(p.pathfinder for p in wheel.preloads)
         or any(w.project in packages for w in graph.wheels)
     )

@@ -10,6 +10,7 @@ from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.loading import has_code
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.binary.facts import ElfObject
+from gpuforge.cuda import sonames
 
 _MOST = 4  # imports that are named; the report says how many there are
 
@@ -49,7 +50,7 @@ def _is_reached(wheel: WheelFacts, roots: Sequence[ElfObject]) -> bool:
     return any(
         root.program
         or "python-module" in root.markers
-        or {root.name, root.soname, root.name.partition(".so")[0].removeprefix("lib")} & opened
+        or {root.name, root.soname, sonames.bare(root.name)} & opened
         for root in roots
     )
 

@@ -11,7 +11,8 @@ from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.nvidia import is_nvidia_wheel
 from gpuforge.audit.rules.rule import SEVERAL_FILES, Rule
 from gpuforge.binary.facts import ElfObject
-from gpuforge.cuda import libraries
+from gpuforge.cuda import libraries, sonames
+from gpuforge.cuda.version import minor_of
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
@@ -24,7 +25,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
     given = {wheel.project for wheel in graph.wheels}
     for wheel in (w for w in graph.wheels if w.form != "file"):
         for found in (o for o in wheel.objects if o.links):
-            own = libraries.plain_name(found.name)
+            own = sonames.plain_name(found.name)
             opener = libraries.opener(own)
             if not opener or not opener.always or is_nvidia_wheel(wheel):
                 continue
@@ -48,8 +49,7 @@ RULE = Rule(
 
 def _versions(name: str) -> tuple[str, str]:
     """Return what may follow `.so.` in a part's name: "9" and "9.1" for libcudnn.so.9.1.0."""
-    major, *minor = name.partition(".so.")[2].split(".")
-    return major, ".".join((major, *minor[:1]))
+    return sonames.major(name), minor_of(sonames.version(name))
 
 
 def _of(packages: set[str], names: Iterable[str]) -> set[str]:
@@ -67,12 +67,9 @@ def _there(wheel: WheelFacts, name: str) -> bool:
 
     NVRTC takes its builtins from the process, of whatever name, before it opens them.
     """
-    stem = name.partition(".so")[0].removeprefix("lib")
+    stem = sonames.bare(name)
     needed = {
-        n
-        for o in wheel.objects
-        for n in o.needed
-        if libraries.plain_name(n).partition(".so")[0] == f"lib{stem}"
+        n for o in wheel.objects for n in o.needed if sonames.stem(sonames.plain_name(n)) == f"lib{stem}"
     }
     return any(name in (o.name, o.soname) or o.name in needed for o in wheel.objects) or any(
         {stem, name} & preload.names for preload in wheel.preloads

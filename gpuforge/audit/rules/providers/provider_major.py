@@ -11,6 +11,7 @@ from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.rules.providers.unrequired import implied, without_requirements
 from gpuforge.audit.rules.rule import PACKAGES, Rule
 from gpuforge.audit.rules.variants import variant_family
+from gpuforge.cuda import sonames
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
@@ -60,10 +61,10 @@ RULE = Rule(
 
 def _chosen_from(graph: LinkGraph, edge: Edge) -> bool:
     """Say whether an object is one of several for different CUDA versions, of which another one fits."""
-    family, stem = variant_family(edge.loader), edge.needed.partition(".so")[0]
+    family, stem = variant_family(edge.loader), sonames.stem(edge.needed)
     return bool(family) and any(
         other.provider.declared is not None
-        and other.needed.partition(".so")[0] == stem
+        and sonames.stem(other.needed) == stem
         and variant_family(other.loader) == family
         for other in graph.edges
         if other.loader.wheel == edge.loader.wheel

@@ -11,6 +11,7 @@ from gpuforge.audit.model import Preload
 from gpuforge.audit.rules.providers.unrequired import without_requirements
 from gpuforge.audit.rules.rule import PACKAGES, Rule
 from gpuforge.binary.facts import ElfObject
+from gpuforge.cuda import sonames
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
@@ -88,5 +89,5 @@ RULE = Rule(
 
 def _left_to_users(preload: Preload, loader: ElfObject) -> str:
     """Return the function that only users call to load libraries; "" if it is called, or loads the object, too."""
-    stems = {loader.name, loader.name.partition(".so")[0].removeprefix("lib")}
+    stems = {loader.name, sonames.bare(loader.name)}
     return f"{preload.uncalled[0]}()" if preload.uncalled and not stems & preload.uncalled_names else ""

@@ -8,15 +8,15 @@ from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.audit.rules.wording import file_names
-from gpuforge.cuda import libraries
+from gpuforge.cuda import sonames
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
     """Find libraries whose file name is hashed and whose SONAME is the one that everybody else asks for."""
     for wheel in graph.wheels:
         for found in (o for o in wheel.objects if o.links and o.soname):
-            plain = libraries.plain_name(found.name)
-            if plain == found.name or libraries.plain_name(found.soname) != found.soname:
+            plain = sonames.plain_name(found.name)
+            if plain == found.name or sonames.plain_name(found.soname) != found.soname:
                 continue
             users = file_names(edge.loader for edge in graph.users(found))
             yield RULE.finding(

@@ -13,7 +13,7 @@ from gpuforge.audit.rules.rule import PACKAGES, Rule
 from gpuforge.audit.rules.variants import is_for_other_framework
 from gpuforge.audit.rules.wording import shorten
 from gpuforge.binary.facts import ElfObject
-from gpuforge.cuda import libraries
+from gpuforge.cuda import libraries, sonames
 from gpuforge.cuda.interfaces import definers
 
 _GROUP = "cuda"  # of symbols that the audit looks for
@@ -73,19 +73,19 @@ def _is_unknown(edge: Edge) -> bool:
 def _with(soname: str) -> Iterator[str]:
     """Yield a library and those of the packages that its own package requires, which it may bring along."""
     yield _stem(soname)
-    for entry in libraries.by_soname(libraries.plain_name(soname)):
+    for entry in libraries.by_soname(sonames.plain_name(soname)):
         for package in entry.requires:
             yield from (f"lib{name}.so" for name in package_tables.stems(package))
 
 
 def _stem(name: str) -> str:
     """Return a library's name without its version and its hash: "libcudart.so"."""
-    return libraries.plain_name(name).partition(".so")[0] + ".so"
+    return f"{sonames.stem(sonames.plain_name(name))}.so"
 
 
 def _loaded_by_code(wheel: WheelFacts, names: Iterable[str]) -> bool:
     """Say whether Python code of the wheel loads such a library, after which its functions may be found."""
-    stems = {name.removeprefix("lib").removesuffix(".so") for name in names}
+    stems = {sonames.bare(name) for name in names}
     return any(
         p.everything or p.pathfinder or p.folders or stems & p.names for p in wheel.preloads if not p.bare
     )

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.rules.rule import PACKAGES, Rule
-from gpuforge.cuda import libraries
+from gpuforge.cuda import sonames
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
@@ -17,8 +17,8 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
         opened = {name for p in wheel.preloads for name in p.names}
         for found in (o for o in wheel.objects if o.links and not o.program):
             folder = found.file.rpartition("/")[0]
-            plain = libraries.plain_name(found.name)
-            stem = plain.partition(".so")[0].removeprefix("lib")
+            plain = sonames.plain_name(found.name)
+            stem = sonames.bare(plain)
             if not folder.endswith(".libs") or plain == found.name or {found.name, found.soname} & wanted:
                 continue
             if {stem, plain, found.name} & opened:

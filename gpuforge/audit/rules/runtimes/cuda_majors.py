@@ -17,7 +17,7 @@ from gpuforge.audit.rules.runtimes.loaded import LoadedLibrary, loaded_libraries
 from gpuforge.audit.rules.runtimes.own_runtimes import own_runtimes
 from gpuforge.audit.rules.runtimes.processes import Process, processes
 from gpuforge.audit.rules.wording import shorten
-from gpuforge.cuda import libraries
+from gpuforge.cuda import sonames
 
 _OF_CUDA = r"(?i)(nvidia|cuda|cutensor)[-_.]"
 
@@ -53,7 +53,7 @@ RULE = Rule(
 @cache
 def major_of(soname: str) -> int | None:
     """Return the one CUDA major that has a library of this SONAME; None for several, or for none."""
-    plain = libraries.plain_name(soname)
+    plain = sonames.plain_name(soname)
     majors = {library.cuda for library in package_tables.candidates(plain)}
     return majors.pop() if len(majors) == 1 and package_tables.other_majors(plain) else None
 
@@ -147,7 +147,7 @@ def _own(wheel: WheelFacts) -> dict[int, list[str]]:
     found: dict[int, list[str]] = {}
     for name in sorted({o.name for o in wheel.objects if o.links}):
         cuda = major_of(name)
-        packages = {library.package for library in package_tables.candidates(libraries.plain_name(name))}
+        packages = {library.package for library in package_tables.candidates(sonames.plain_name(name))}
         if cuda is not None and not all(map(is_tool, packages)):
             found.setdefault(cuda, []).append(name)
     return found

@@ -10,7 +10,7 @@ from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.rules.runtimes.loaded import LoadedLibrary, Origin, loaded_libraries
 from gpuforge.audit.rules.variants import variant_family
 from gpuforge.binary.facts import ElfObject
-from gpuforge.cuda import libraries
+from gpuforge.cuda import libraries, sonames
 from gpuforge.cuda.suffix import without_suffix
 
 _RUNTIME = "nvidia-cuda-runtime"
@@ -26,8 +26,7 @@ def loaded_cudarts(graph: LinkGraph, objects: Iterable[ElfObject]) -> list[Loade
     ]
     unique: dict[Origin, LoadedLibrary] = {}
     for image in found:
-        major = ".".join(image.soname.split(".")[:3])
-        unique.setdefault(image.origin, image._replace(soname=major))
+        unique.setdefault(image.origin, image._replace(soname=sonames.cut_to_major(image.soname)))
     return list(unique.values())
 
 

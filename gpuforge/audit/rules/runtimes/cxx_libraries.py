@@ -16,7 +16,7 @@ from gpuforge.audit.rules.runtimes.loaded import (
     one_of_them,
 )
 from gpuforge.audit.rules.runtimes.processes import processes
-from gpuforge.cuda import libraries
+from gpuforge.cuda import sonames
 
 # the parts of glibc, and musl, that are in every process
 _C = r"ld-[\w-]+\.so(\.\d+)?|lib(c|m|dl|rt|pthread|mvec)(\.so\.\d|-2\.\d+\.so)|libc\.musl-\w+\.so(\.\d+)?"
@@ -47,7 +47,7 @@ def _is_cxx(soname: str) -> bool:
 
 def _of_c(graph: LinkGraph) -> Iterator[Finding]:
     """Find parts of the C library in wheels: a process has all of them before it loads anything."""
-    names = {libraries.plain_name(o.name) for w in graph.wheels for o in w.objects if o.links}
+    names = {sonames.plain_name(o.name) for w in graph.wheels for o in w.objects if o.links}
     if not any(map(_is_c, names)):
         return  # as in nearly all wheels
     for process in processes(graph):

@@ -12,7 +12,7 @@ from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.nvidia import is_nvidia_library
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.binary.facts import ElfObject
-from gpuforge.cuda import libraries
+from gpuforge.cuda import libraries, sonames
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
@@ -21,9 +21,9 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
     Across the wheels given: copies that are byte for byte a library of NVIDIA's packages.
     """
     for wheel in graph.wheels:
-        plain = [o for o in wheel.objects if o.links and libraries.plain_name(o.name) == o.name]
+        plain = [o for o in wheel.objects if o.links and sonames.plain_name(o.name) == o.name]
         originals = {o.soname or o.name: o for o in plain} | {o.name: o for o in plain}
-        for copy in (o for o in wheel.objects if o.links and libraries.plain_name(o.name) != o.name):
+        for copy in (o for o in wheel.objects if o.links and sonames.plain_name(o.name) != o.name):
             original = next((originals[n] for n in _names(copy) if n in originals), None)
             # a library does not link with itself: what needs the copy has its name alone
             if original is None or copy.name in original.needed:
@@ -48,7 +48,7 @@ def _names(copy: ElfObject) -> Iterator[str]:
     auditwheel names a copy after the file, versions and all, and writes its SONAME anew. A file with versions in its
     name has a SONAME with one: libx.so is another library then.
     """
-    name = libraries.plain_name(copy.name)
+    name = sonames.plain_name(copy.name)
     yield name
     while ".so." in (name := name.rpartition(".")[0]):
         yield name
@@ -86,14 +86,14 @@ def _across(graph: LinkGraph) -> Iterator[Finding]:
 def _ownership(owners: tuple[WheelFacts, ElfObject]) -> tuple[bool, bool]:
     """Order wheels with the same library: NVIDIA's own first, then those that have it under its own name."""
     wheel, found = owners
-    return not wheel.project.startswith("nvidia-"), libraries.plain_name(found.name) != found.name
+    return not wheel.project.startswith("nvidia-"), sonames.plain_name(found.name) != found.name
 
 
 def _one_image(graph: LinkGraph, original: ElfObject, copy: ElfObject) -> bool:
     """Say whether both are one: one file in the same place, or one to the linker by the SONAME it is asked for."""
     if layout.install_path(copy.file) == layout.install_path(original.file):
         return True
-    hashed = libraries.plain_name(copy.name) != copy.name
+    hashed = sonames.plain_name(copy.name) != copy.name
     same = copy.name == original.name and copy.soname == original.soname
     return same and (hashed or not is_nvidia_library(graph, copy))
 

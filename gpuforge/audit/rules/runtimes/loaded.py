@@ -9,7 +9,7 @@ from gpuforge.audit.link.edges import Edge
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.link.route import Route
 from gpuforge.binary.facts import ElfObject
-from gpuforge.cuda import libraries
+from gpuforge.cuda import sonames
 
 
 class Origin(NamedTuple):
@@ -79,7 +79,7 @@ def _files(found: Iterable[LoadedLibrary]) -> Iterator[LoadedLibrary]:
             yield library
 
 
-_plain = cache(libraries.plain_name)
+_plain = cache(sonames.plain_name)
 
 
 def _loaded(graph: LinkGraph, edge: Edge, soname: str) -> LoadedLibrary | None:
@@ -104,7 +104,7 @@ def _origin(edge: Edge, soname: str) -> Origin | None:
 def _opens(graph: LinkGraph, edge: Edge) -> bool:
     """Say whether Python code of a wheel names a library among those that it opens, as by their paths."""
     wheel = next(w for w in graph.wheels if w.name == edge.loader.wheel)
-    stem = edge.needed.partition(".so")[0].removeprefix("lib")
+    stem = sonames.bare(edge.needed)
     return any({stem, edge.needed} & p.names for p in wheel.preloads if not p.bare)
 
 

@@ -11,6 +11,7 @@ from gpuforge.audit.rules.runtimes.loaded import LoadedLibrary, Origin
 from gpuforge.audit.rules.variants import variant_family
 from gpuforge.binary.facts import ElfObject
 from gpuforge.cuda import libraries, releases
+from gpuforge.cuda.version import major_of
 
 
 def own_runtimes(graph: LinkGraph, objects: Iterable[ElfObject]) -> Iterator[LoadedLibrary]:
@@ -39,7 +40,7 @@ def _majors(toolkit: str, isa: str) -> frozenset[int]:
     """Return the CUDA majors of an image: by the toolkit that wrote it, or by its PTX ISA."""
     rows = [(r.ptx, r.version) for r in releases.former()] + [(r.ptx, r.version) for r in releases.releases()]
     versions = [toolkit] if toolkit else [version for ptx, version in rows if isa and ptx == isa]
-    return frozenset(int(version.partition(".")[0]) for version in versions)
+    return frozenset(major_of(version) for version in versions)
 
 
 @cache

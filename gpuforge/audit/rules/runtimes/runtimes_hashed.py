@@ -11,7 +11,7 @@ from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.audit.rules.runtimes.hpc_sdk import sdk_version
 from gpuforge.binary.facts import ElfObject
-from gpuforge.cuda import libraries
+from gpuforge.cuda import libraries, sonames
 
 _TOOLCHAINS = {
     "nvhpc": "NVIDIA HPC SDK",
@@ -150,7 +150,7 @@ def _artefacts(wheel: WheelFacts) -> dict[str, list[str]]:
 
 def _grafted(found: ElfObject) -> str:
     """Return whose runtime a file with a hashed name is; "" for one that is none, or has its own name."""
-    plain = libraries.plain_name(found.name)
+    plain = sonames.plain_name(found.name)
     return "" if plain == found.name else _family(plain)
 
 
@@ -169,7 +169,7 @@ def _subject(graph: LinkGraph, found: ElfObject, family: str) -> Subject:
     return Subject(
         library=found.name,
         provider=" ".join([_TOOLCHAINS[family], *versions]),
-        detail=f"{libraries.plain_name(found.name)} comes beside it in a link with" if linkable else "",
+        detail=f"{sonames.plain_name(found.name)} comes beside it in a link with" if linkable else "",
         names=linkable,
         loaded_by=tuple(dict.fromkeys(o.name for o in users)) or ("nothing in the wheel",),
     )

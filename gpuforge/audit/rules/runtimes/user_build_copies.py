@@ -14,7 +14,7 @@ from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.audit.rules.wording import shorten
 from gpuforge.binary.facts import ElfObject
-from gpuforge.cuda import libraries
+from gpuforge.cuda import sonames
 
 if TYPE_CHECKING:
     from gpuforge.audit.against import Against
@@ -56,7 +56,7 @@ def second_copies(name: str, against: Against) -> tuple[str, ...]:
     Two files of one SONAME are one image in a process; a hashed name and a plain one, and two majors, are two.
     A brought name without a version is another image than a hashed name, and unknown to be one beside a plain name.
     """
-    plain = libraries.plain_name(name)
+    plain = sonames.plain_name(name)
     brought = against.brings(plain)
     if plain != name:
         return brought
@@ -65,7 +65,7 @@ def second_copies(name: str, against: Against) -> tuple[str, ...]:
 
 def _same_soname(plain: str, other: str) -> bool:
     """Say whether two plain names may be one SONAME: the same up to their major versions."""
-    ours, theirs = (name.partition(".so")[2].split(".")[1:2] for name in (plain, other))
+    ours, theirs = (sonames.major(name) for name in (plain, other))
     return ours == theirs or not ours or not theirs
 
 
