@@ -56,7 +56,7 @@ def extras(file: ManifestFile, toolkit: str) -> dict[str, tuple[str, ...]]:
 def call(toolchain: Toolchain, item: Object, sources: Sequence[str]) -> LibraryCall | None:
     """Return how a toolchain makes a library of an object's sources; None when it makes none."""
     flags = (*toolchain.flags, *item.flags)
-    if toolchain.compiler == "command":
+    if registry.toolchain(toolchain.compiler).by_command:
         return LibraryCall(argv=(*toolchain.command, *flags))
     library = registry.toolchain(toolchain.compiler).library
     return library(sources, flags) if library else None

@@ -55,7 +55,7 @@ def _unsupported(file: ManifestFile, cells: Sequence[Cell]) -> Iterator[Diagnost
         if tool.packaged:
             yield from packaged_compilers.wrong_objects(file, number, item, tool.packaged)
             continue
-        if item.kind == "library" and compiler == "command":
+        if item.kind == "library" and tool.by_command:
             continue
         if item.kind == "library":
             yield from _versions_unknown(file, number, item)

@@ -66,6 +66,7 @@ class Toolchain:
     extra: Callable[[str], str] | None = None
     """Of a toolkit: the requirement that brings the compiler to a user's machine, as the wheel's extra `name`."""
     packaged: PackagedCompiler | None = None  # how it compiles here, where it comes from a package
+    by_command: bool = False  # it is a `command` of the manifest, run in the environment of the host build
     builtin: tuple[Use, ...] = ()  # what gpuforge itself calls it for, beside what the parts say
 
     @property

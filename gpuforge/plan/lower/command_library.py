@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from gpuforge.manifest.model.object import Object
@@ -11,6 +12,7 @@ from gpuforge.plan.action import ActionInput
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.lower import compiler
 from gpuforge.plan.lower.context import Context, kernels_name, of_kernels
+from gpuforge.plan.lower.lowered import Lowered, library_index
 from gpuforge.plan.lower.requirements import requirements
 from gpuforge.plan.requests.kernels import CommandLibrary, CompiledBy, CompiledLibrary, KernelIndex
 from gpuforge.toolchains.placeholders import fill
@@ -19,7 +21,13 @@ _RUNTIME = Path(__file__).resolve().parents[2] / "runtime"
 _OF_RUNTIME = ("abi.c", "abi_id.py", "elf.py", "document.py")
 
 
-def run_command(context: Context, cell: Cell, item: Object, compiled: Sequence[str]) -> ActionInput:
+def lower(context: Context, cell: Cell, item: Object, compiled: Sequence[str]) -> Lowered:
+    """Make a fallback's library by the manifest's command."""
+    library = _run_command(context, cell, item, compiled)
+    return Lowered(_index(context, cell, item), {"library": library})
+
+
+def _run_command(context: Context, cell: Cell, item: Object, compiled: Sequence[str]) -> ActionInput:
     """Run an object's command where the host code is built, with the environment of the cell's Python.
 
     The library has nothing of that Python, so one serves the wheels of all. Its compiler is the host's, by CC and CXX.
@@ -73,20 +81,11 @@ def run_command(context: Context, cell: Cell, item: Object, compiled: Sequence[s
     )
 
 
-def described(context: Context, cell: Cell, item: Object) -> KernelIndex:
-    """Return the index of a library that a command made."""
+def _index(context: Context, cell: Cell, item: Object) -> KernelIndex:
     file = context.file
     program = file.manifest.toolchains[item.toolchain or ""].command[0]
     _, host = context.machine.host_at(cell)
-    return KernelIndex(
-        name=item.name,
-        role="fallback",
-        toolkit=cell.toolkit,
-        toolchain=CompiledBy(f"{program} and {host.family}", str(host.version)),
-        libraries=(CompiledLibrary(Path("${in:library}"), ""),),
-        abi=abi.identity(file, item),
-        packages=abi.packages(file, item),
-        stands_in_for=item.stands_in_for or "",
-        fallbacks=tuple(abi.fallbacks_of(file, item)),
-        output=Path("${out:kernels}"),
-    )
+    made_by = CompiledBy(f"{program} and {host.family}", str(host.version))
+    made = [CompiledLibrary(Path("${in:library}"), "")]
+    index = library_index(context, cell, item, made_by, made)
+    return replace(index, packages=abi.packages(file, item))

@@ -12,6 +12,7 @@ from gpuforge.plan.action import Action, ActionInput, Input
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.lower import compiler
 from gpuforge.plan.lower.context import Context, kernels_name, of_kernels
+from gpuforge.plan.lower.lowered import Lowered, library_index
 from gpuforge.plan.lower.toolkit import toolkit
 from gpuforge.plan.requests.kernels import CompiledBy, CompiledLibrary, KernelIndex
 from gpuforge.toolchains import nvcc
@@ -20,13 +21,16 @@ from gpuforge.toolchains.placeholders import fill
 _ABI_C = Path(__file__).resolve().parents[2] / "runtime" / "abi.c"
 
 
-def compile_libraries(
-    context: Context, cell: Cell, item: Object, compiled: Sequence[str]
-) -> dict[str, ActionInput]:
-    """Compile one fallback object into shared libraries that carry its ABI id; return them by the names of inputs.
+def lower(context: Context, cell: Cell, item: Object, compiled: Sequence[str]) -> Lowered:
+    """Compile one fallback object into shared libraries that carry its ABI id.
 
     There is one, or one for each level of CPUs that the object lists.
     """
+    libraries = _compile(context, cell, item, compiled)
+    return Lowered(_index(context, cell, item, libraries), libraries)
+
+
+def _compile(context: Context, cell: Cell, item: Object, compiled: Sequence[str]) -> dict[str, ActionInput]:
     if _by_nvcc(context, item):
         return {"library": _compile_by_nvcc(context, cell, item, compiled)}
     return {
@@ -133,33 +137,15 @@ def _paths(file: ManifestFile, item: Object, compiled: Sequence[str]) -> dict[st
     }
 
 
-def described(context: Context, cell: Cell, item: Object, libraries: Iterable[str]) -> KernelIndex:
+def _index(context: Context, cell: Cell, item: Object, libraries: Iterable[str]) -> KernelIndex:
     """Return the index of a fallback's libraries, which are inputs by these names."""
     at = context.machine.kernels_at(cell.cuda)
     host = at.hosts[cell.cuda]
-    by_nvcc = _by_nvcc(context, item)
-    levels: Sequence[str | None] = [None] if by_nvcc else item.cpu or [""]
-    made_by = CompiledBy(host.family, str(host.version))
-    if by_nvcc:
-        made_by = CompiledBy("nvcc", at.toolkits[cell.cuda].nvcc)
-    listed = [
+    made_by, levels = CompiledBy(host.family, str(host.version)), item.cpu or ("",)
+    made = [
         CompiledLibrary(Path(f"${{in:{name}}}"), level) for name, level in zip(libraries, levels, strict=True)
     ]
-    return index(context, cell, item, made_by, listed)
-
-
-def index(
-    context: Context, cell: Cell, item: Object, made_by: CompiledBy, libraries: Iterable[CompiledLibrary]
-) -> KernelIndex:
-    """Return the index of libraries that one compiler has made for an object."""
-    return KernelIndex(
-        name=item.name,
-        role="fallback",
-        toolkit=cell.toolkit,
-        toolchain=made_by,
-        libraries=tuple(libraries),
-        abi=abi.identity(context.file, item),
-        stands_in_for=item.stands_in_for or "",
-        fallbacks=tuple(abi.fallbacks_of(context.file, item)),
-        output=Path("${out:kernels}"),
-    )
+    if _by_nvcc(context, item):
+        made_by = CompiledBy("nvcc", at.toolkits[cell.cuda].nvcc)
+        made = [CompiledLibrary(Path(f"${{in:{name}}}")) for name in libraries]
+    return library_index(context, cell, item, made_by, made)

@@ -14,8 +14,9 @@ from gpuforge.manifest.model.object import Object
 from gpuforge.plan import abi, packaged_compilers, source_files, variables
 from gpuforge.plan.action import Action, ActionInput, Input
 from gpuforge.plan.cell import Cell
-from gpuforge.plan.lower import compiler, library
+from gpuforge.plan.lower import compiler
 from gpuforge.plan.lower.context import Context, kernels_name, of_kernels
+from gpuforge.plan.lower.lowered import Lowered, library_index, module_index
 from gpuforge.plan.lower.requirements import LOCK
 from gpuforge.plan.requests.build import MakeEnvironment
 from gpuforge.plan.requests.kernels import CompiledBy, CompiledLibrary, CompiledModule, KernelIndex
@@ -53,64 +54,46 @@ class _Compilation:
         return self.package.targets(names, self.cell.machine)
 
 
-def compile_kernels(
-    context: Context, cell: Cell, item: Object, compiled: Sequence[str]
-) -> dict[str, ActionInput]:
-    """Compile one library for each target, or a module of each source for each; return them by the names of inputs."""
+def lower(context: Context, cell: Cell, item: Object, compiled: Sequence[str]) -> Lowered:
+    """Compile one library for each target, or a module of each source for each."""
     this = _of(context, cell, item)
+    made_by = CompiledBy(this.compiler, package=this.package.requires, lock=Path("${in:lock}"))
+    lock = {"lock": ActionInput(_fetch(this), LOCK)}
     if this.package.makes == "module":
-        return {
+        modules = {
             name: _compile(this, target, source)
             for name, (source, target) in _modules(this, compiled).items()
         }
-    return {
+        return Lowered(_module_index(this, made_by, compiled), {**modules, **lock})
+    libraries = {
         f"library{number}": _link(this, target, [_compile(this, target, source) for source in compiled])
         for number, target in enumerate(this.targets())
     }
-
-
-def described(
-    context: Context, cell: Cell, item: Object, compiled: Sequence[str]
-) -> tuple[KernelIndex, dict[str, Input]]:
-    """Return the index of such kernels, and what it reads beside them: which release of the compiler made them."""
-    this = _of(context, cell, item)
-    made_by = CompiledBy(this.compiler, package=this.package.requires, lock=Path("${in:lock}"))
-    lock: dict[str, Input] = {"lock": ActionInput(_fetch(this), LOCK)}
-    if this.package.makes == "module":
-        return _described_modules(this, made_by, compiled), lock
-    libraries = [
-        CompiledLibrary(Path(f"${{in:library{number}}}"), target.arch if target.kind == "library" else None)
-        for number, target in enumerate(this.targets())
+    made = [
+        CompiledLibrary(Path(f"${{in:{name}}}"), target.arch if target.kind == "library" else None)
+        for name, target in zip(libraries, this.targets(), strict=True)
     ]
-    return library.index(context, cell, item, made_by, libraries), lock
+    return Lowered(library_index(context, cell, item, made_by, made), {**libraries, **lock})
 
 
-def _described_modules(this: _Compilation, made_by: CompiledBy, compiled: Sequence[str]) -> KernelIndex:
+def _module_index(this: _Compilation, made_by: CompiledBy, compiled: Sequence[str]) -> KernelIndex:
     toolchain = this.context.file.manifest.toolchains[this.item.toolchain or ""]
     runs_with = packaged_compilers.runs_with(toolchain)
-    return KernelIndex(
-        name=this.item.name,
-        role="fallback",
-        toolkit=this.cell.toolkit,
-        toolchain=made_by,
-        modules=tuple(
-            CompiledModule(
-                name=PurePosixPath(source).stem,
-                source=source,
-                path=Path("${in:sources}", source),
-                fatbin=Path(f"${{in:{name}}}"),
-                target=target.name,
-                suffix=this.package.suffix,
-                kind=target.kind,
-                arch=target.arch,
-            )
-            for name, (source, target) in _modules(this, compiled).items()
-        ),
-        stands_in_for=this.item.stands_in_for or "",
-        cpu=abi.cpu_of(this.context.file, this.item),
-        install=f'pip install "{runs_with}"' if runs_with else "",
-        output=Path("${out:kernels}"),
-    )
+    made = [
+        CompiledModule(
+            name=PurePosixPath(source).stem,
+            source=source,
+            path=Path("${in:sources}", source),
+            fatbin=Path(f"${{in:{name}}}"),
+            target=target.name,
+            suffix=this.package.suffix,
+            kind=target.kind,
+            arch=target.arch,
+        )
+        for name, (source, target) in _modules(this, compiled).items()
+    ]
+    install = f'pip install "{runs_with}"' if runs_with else ""
+    return module_index(this.context, this.cell, this.item, made_by, made, install=install)
 
 
 def _modules(this: _Compilation, compiled: Sequence[str]) -> dict[str, tuple[str, Target]]:

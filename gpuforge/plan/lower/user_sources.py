@@ -1,0 +1,48 @@
+"""The sources of an object that users' machines compile, with the recipes of the compilers that can."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from gpuforge.manifest import kernels_wheels
+from gpuforge.manifest.model.object import Object
+from gpuforge.plan import abi, recipe, source_files, variables
+from gpuforge.plan.cell import Cell
+from gpuforge.plan.lower.context import Context
+from gpuforge.plan.lower.lowered import Lowered
+from gpuforge.plan.requests.kernels import KernelIndex, Source
+
+
+def lower(context: Context, cell: Cell, item: Object, compiled: Sequence[str]) -> Lowered:
+    """Gather the sources: nothing is compiled here."""
+    members = source_files.object_sources(context.file, item).members or ()
+    included = sorted({*members} - {*compiled})
+    return Lowered(_index(context, cell, item, compiled, included), {})
+
+
+def _index(
+    context: Context, cell: Cell, item: Object, compiled: Sequence[str], included: Sequence[str]
+) -> KernelIndex:
+    """Return the recipe of an object that the user's machine compiles."""
+    file = context.file
+    found = KernelIndex(
+        name=item.name,
+        role="user-compiled",
+        toolkit=cell.toolkit,
+        archs=variables.real(file.manifest.cuda.versions[cell.cuda].archs) if cell.cuda else (),
+        sources=tuple(Source(name, Path("${in:sources}", name)) for name in compiled),
+        includes=tuple(Source(name, Path("${in:sources}", name)) for name in included),
+        abi=abi.identity(file, item),
+        packages=abi.packages(file, item),
+        kind=item.kind,
+        fallbacks=tuple(abi.fallbacks_of(file, item)),
+        cpu=abi.cpu_of(file, item),
+        output=Path("${out:kernels}"),
+    )
+    newest = cell.toolkit
+    if kernels_wheels.is_split(file.manifest):  # the wheel that they go into is for all CUDA versions
+        newest = kernels_wheels.toolkits(file.manifest)[0]
+        found = replace(found, toolkit="", archs=())
+    return replace(found, toolchains=recipe.toolchains(file, item, compiled, newest))
