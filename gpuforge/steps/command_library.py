@@ -12,15 +12,20 @@ from gpuforge.plan.requests.kernels import CommandLibrary
 from gpuforge.steps import entry
 from gpuforge.steps.venv import adopt, runner_of
 
-# The runtime itself computes ids and reads libraries, in the environment's Python.
+# The runtime itself computes ids and reads libraries, in the environment's Python. The argument is a file with the
+# runtime's folder and either what an id is made of, or the library to read it from.
 _ASK = """\
 import importlib, json, os, sys
-above, package = os.path.split(sys.argv[1])
+with open(sys.argv[1], encoding="utf-8") as stream:
+    request = json.load(stream)
+above, package = os.path.split(request["runtime"])
 sys.path.insert(0, above)
 abi_id, elf = (importlib.import_module(f"{package}.{name}") for name in ("abi_id", "elf"))
-what, *facts = json.loads(sys.argv[2])
 try:
-    answer = abi_id.identity(*facts) if what == "id" else elf.read_string(*facts)
+    if "library" in request:
+        answer = elf.read_string(request["library"], request["symbol"])
+    else:
+        answer = abi_id.identity(request["abi"], request["packages"])
 except abi_id.PackageMissing as missing:
     answer = {"missing": missing.args[0]}
 except elf.NotReadable as error:
@@ -57,7 +62,7 @@ def main(spec: CommandLibrary) -> None:
 
 
 def _identity(spec: CommandLibrary, python: Path) -> str:
-    answer = _ask(spec, python, "id", spec.abi, dict(spec.packages))
+    answer = _ask(spec, python, abi=spec.abi, packages=dict(spec.packages))
     if isinstance(answer, dict):
         raise UsageError.of(
             f"object {spec.name!r}: {answer['missing']} is part of its ABI and not in the build environment",
@@ -83,7 +88,7 @@ def _product(spec: CommandLibrary, folder: Path) -> Path:
 def _check(spec: CommandLibrary, python: Path, library: Path, identity: str) -> None:
     if not spec.abi:
         return
-    found = _ask(spec, python, "symbol", str(library), "gpuforge_abi_id")
+    found = _ask(spec, python, library=str(library), symbol="gpuforge_abi_id")
     if found != identity:
         raise ActionError.of(
             f"object {spec.name!r}: the library that {spec.argv[0]} made has "
@@ -92,12 +97,10 @@ def _check(spec: CommandLibrary, python: Path, library: Path, identity: str) -> 
         )
 
 
-def _ask(spec: CommandLibrary, python: Path, *question: object) -> str | dict[str, str] | None:
-    answer = subprocess.run(
-        [python, "-I", "-c", _ASK, spec.runtime, json.dumps(question)],
-        check=True,
-        stdout=subprocess.PIPE,
-    )
+def _ask(spec: CommandLibrary, python: Path, **question: object) -> str | dict[str, str] | None:
+    request = spec.scratch / "question.json"
+    request.write_text(json.dumps({"runtime": str(spec.runtime), **question}), encoding="utf-8")
+    answer = subprocess.run([python, "-I", "-c", _ASK, request], check=True, stdout=subprocess.PIPE)
     found: str | dict[str, str] | None = json.loads(answer.stdout)
     return found
 
