@@ -43,7 +43,8 @@ def show_plan(
         cuda = f"CUDA {cell.toolkit} by {toolkit.provider} (nvcc {toolkit.nvcc})" if toolkit else "no CUDA"
         where = f", in {at.image.name}" if at.image else ""
         values = "".join(f", {name} {value}" for name, value in cell.axes)
-        console.print(f"  {cell.id}: {python}, {cuda}{values}, {host.family} {host.version}{where}")
+        text = f"{cell.id}: {python}, {cuda}{values}, {host.family} {host.version}{where}"
+        console.print(Text(f"  {shown(text)}"))
     runs = [name for name, verdict in verdicts.items() if verdict.run]
     console.print()
     console.print(Text(f"{count(len(plan.actions), 'action')}, {len(runs)} to run", style="bold"))
@@ -103,7 +104,7 @@ def _show_missing(result: Result) -> None:
             missing.setdefault(_TOGETHER, []).append(cell)
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     for what, cells in missing.items():
-        console.print(f"{what}: {', '.join(cells)}", style="bold red")
+        console.print(Text(shown(f"{what}: {', '.join(cells)}"), style="bold red"))
     for each in result.set_aside:
         where = f"{shown(str(each.path))} is now {shown(str(each.to))}"
         console.print(Text(f"set aside, as it is older than what was kept back: {where}"))
@@ -112,4 +113,4 @@ def _show_missing(result: Result) -> None:
 def _show_left_out(console: Console, selection: Selection) -> None:
     missing = [item for item in selection.left_out if item.reason.kind == "missing"]
     for reason, cells in by_reason(missing).items():
-        console.print(Text(f"left out: {', '.join(cells)}: {reason}", style="yellow"))
+        console.print(Text(shown(f"left out: {', '.join(cells)}: {reason}"), style="yellow"))

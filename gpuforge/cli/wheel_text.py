@@ -18,7 +18,7 @@ from gpuforge.manifest.sizes import size_in_words
 def show_wheel(console: Console, wheels: Sequence[BuiltWheel], images: Sequence[str]) -> None:
     """Print one wheel, with the tests of all cells that it is of."""
     wheel = wheels[0]
-    console.print(Text(str(wheel.path), style="bold"))
+    console.print(Text(shown(str(wheel.path)), style="bold"))
     console.print(Text(f"  {size_in_words(wheel.size)}"))
     console.print(Text(f"  sha256 {wheel.sha256}"))
     lines = Table.grid(padding=(0, 1))
@@ -36,7 +36,7 @@ def show_wheel(console: Console, wheels: Sequence[BuiltWheel], images: Sequence[
         lines.add_row(Text("  !", style="yellow"), Text(shown(text)))
     newer = newer_platform(wheel.path.name, images)
     if newer:
-        lines.add_row(Text("  !", style="yellow"), Text(newer))
+        lines.add_row(Text("  !", style="yellow"), Text(shown(newer)))
     if console.is_terminal:
         console.print(lines)  # wraps with a hanging indent
     else:
