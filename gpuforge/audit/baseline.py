@@ -174,7 +174,8 @@ def of_finding(finding: Finding) -> Iterator[Known]:
     """Yield a finding's subjects as a baseline has them."""
     project = project_of(finding.wheel)
     for subject in finding.subjects or (Subject(),):
-        for place, name in product(subject.needed_by or (subject.file,), subject.names or ("",)):
+        entries = tuple(route.entry for route in subject.routes)
+        for place, name in product(subject.needed_by or (subject.file,), subject.names or entries or ("",)):
             yield Known(
                 finding.code,
                 finding.severity,

@@ -24,11 +24,16 @@ def by_cause(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 
 
 def join(subjects: Iterable[Subject]) -> tuple[Subject, ...]:
-    """Make one subject of those that are equal but for `needed_by` and `loaded_by`, in order of the first."""
+    """Make one subject of those that are equal but for what needs, loads or imports them, in order of the first."""
     needed: dict[Subject, dict[str, None]] = {}
     loaded: dict[Subject, dict[str, None]] = {}
+    imported: dict[Subject, dict[str, None]] = {}
     for subject in subjects:
-        same = subject._replace(needed_by=(), loaded_by=())
+        same = subject._replace(needed_by=(), loaded_by=(), imported_by=())
         needed.setdefault(same, {}).update(dict.fromkeys(subject.needed_by))
         loaded.setdefault(same, {}).update(dict.fromkeys(subject.loaded_by))
-    return tuple(s._replace(needed_by=tuple(needed[s]), loaded_by=tuple(loaded[s])) for s in needed)
+        imported.setdefault(same, {}).update(dict.fromkeys(subject.imported_by))
+    return tuple(
+        s._replace(needed_by=tuple(needed[s]), loaded_by=tuple(loaded[s]), imported_by=tuple(imported[s]))
+        for s in needed
+    )

@@ -2,6 +2,8 @@
 
 from typing import Literal, NamedTuple
 
+from gpuforge.audit.link.route import Route
+
 Severity = Literal["error", "warning", "info"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
 
@@ -24,6 +26,8 @@ class Subject(NamedTuple):
     names: tuple[str, ...] = ()  # what the detail lists: symbols, versions, files
     needed_by: tuple[str, ...] = ()
     loaded_by: tuple[str, ...] = ()
+    imported_by: tuple[str, ...] = ()  # the packages whose import loads the library
+    routes: tuple[Route, ...] = ()  # the search path that leads to the library; of several, in their order
     wheel: str = (
         ""  # the one that its file, or what loads it, belongs to; kept where several wheels make the finding
     )

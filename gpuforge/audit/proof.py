@@ -12,6 +12,7 @@ from gpuforge.audit.link.edges import Edge
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import KernelSet, SourceSet, WheelFacts
 from gpuforge.audit.read.elf_patterns import unstable
+from gpuforge.audit.report.sentences import route
 from gpuforge.audit.rules import RULES
 from gpuforge.audit.rules.gpu_code.containers import as_declared, own_code
 from gpuforge.audit.runnable import has_only_empty_cubins
@@ -73,7 +74,7 @@ def _providers(graph: LinkGraph, wheel: WheelFacts) -> Iterator[str]:
 def _provided(edge: Edge) -> str:
     known = edge.provider.declared
     extra = f" (extra {known.extra})" if known and known.extra else ""
-    return f"{edge.provider.package}{extra}, by {edge.route}"
+    return f"{edge.provider.package}{extra}, by {route(edge.route)}" if edge.route else edge.provider.package
 
 
 def _requirements(graph: LinkGraph, wheel: WheelFacts) -> Iterator[str]:

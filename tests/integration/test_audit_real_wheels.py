@@ -111,8 +111,8 @@ def test_neuron_gpu_against_its_users_sdk_lists_what_would_be_there_twice_and_th
     )
     assert done.returncode == 1
     (finding,) = [each for each in json.loads(done.stdout)["findings"] if each["code"] == "GF110"]
-    parts = [line.partition(", loaded through ") for line in finding["subject"]]
-    through = {name: rest.partition("; nvhpc 22.1 brings ") for name, _, rest in parts}
+    parts = [line.partition(": loaded through ") for line in finding["subject"]]
+    through = {file.rpartition("/")[2]: rest.partition("; nvhpc 22.1 brings ") for file, _, rest in parts}
     assert through.keys() == {*(f"{name}.so" for name in NVHPC), "libcudart-4554289f.so.11.5.117"}
     assert through["libnvomp-fb1a2b9f.so"][::2] == (
         "libnrniv.so, libnrnpython3.so, librxdmath.so and 8 more",

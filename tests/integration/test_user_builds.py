@@ -161,7 +161,9 @@ def test_a_second_copy_of_the_wheels_libgomp_is_refused_and_audited_before(tmp_p
         "loaded by core.so"
     ]
     (finding,) = audit("GF110", wheel, "--against", "g++")
-    assert finding["subject"] == ["libgomp-0a1b2c3d.so.1.0.0, loaded through core.so; g++ brings libgomp.so"]
+    assert finding["subject"] == [
+        "demo.libs/libgomp-0a1b2c3d.so.1.0.0: loaded through core.so; g++ brings libgomp.so"
+    ]
     assert audit("GF110", wheel, "--against", "nvhpc") == []
 
 
@@ -205,7 +207,7 @@ def test_scikit_learns_libgomp_counts_where_the_wheel_requires_it(tmp_path: Path
 
     (finding,) = audit("GF110", wheel, scikit_learn, "--against", "g++")
     assert finding["wheel"] == scikit_learn.name
-    assert finding["subject"][0].startswith(f"{grafted.name}, loaded through ")
+    assert finding["subject"][0].partition(": loaded through ")[0].endswith(grafted.name)
 
 
 def needed(message: str) -> Path:

@@ -16,6 +16,7 @@ from audit_samples import elf, fatbin, wheel
 
 from gpuforge.audit import audit
 from gpuforge.audit.judge import Report
+from gpuforge.audit.link.route import Route
 from gpuforge.audit.read import inputs
 
 CORE = elf(soname="libcore.so")
@@ -140,7 +141,7 @@ def test_libraries_in_an_environments_lib_folder_lie_there(tmp_path: Path, given
         "demo-1.0.data/data/elsewhere.so",
     ]
     (edge,) = (e for e in report.graph.edges if e.needed == "libmkl.so.3")
-    assert (edge.provider.source, str(edge.route)) == ("sibling", "RPATH $ORIGIN/../../..")
+    assert (edge.provider.source, edge.route) == ("sibling", Route("RPATH", "$ORIGIN/../../.."))
 
 
 def test_an_installed_distribution_without_record_is_one_problem(tmp_path: Path) -> None:

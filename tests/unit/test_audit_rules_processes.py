@@ -403,7 +403,8 @@ CASES = {
     "a system folder first": Case(
         "GF305", "warning",
         (
-            "demo/ext.so: libcudart.so.13 (RUNPATH /usr/local/cuda/lib64 before RUNPATH $ORIGIN/../nvidia/cu13/lib)",
+            "demo/ext.so: libcudart.so.13 (nvidia-cuda-runtime, RUNPATH /usr/local/cuda/lib64 before "
+            "RUNPATH $ORIGIN/../nvidia/cu13/lib)",
         ),
         {"demo/ext.so": elf(needed=["libcudart.so.13"], runpath=f"/usr/local/cuda/lib64:{CU13}")},
         {"demo/ext.so": elf(needed=["libcudart.so.13"], runpath=f"{CU13}:/usr/local/cuda/lib64")},
@@ -412,7 +413,7 @@ CASES = {
     "a package before the wheel's own": Case(
         "GF305", "warning",
         (
-            "demo/ext.so: libcudart.so.13 (RUNPATH $ORIGIN/../nvidia/cu13/lib, to nvidia-cuda-runtime, "
+            "demo/ext.so: libcudart.so.13 (nvidia-cuda-runtime, RUNPATH $ORIGIN/../nvidia/cu13/lib "
             "before RUNPATH $ORIGIN)",
         ),
         {

@@ -19,14 +19,6 @@ class Route(NamedTuple):
         """Whether a search path of an object leads to the library."""
         return self.kind in {"RPATH", "RUNPATH"}
 
-    def __str__(self) -> str:
-        """Write it as linkers and tools do: "RUNPATH $ORIGIN/../x", "RPATH $ORIGIN of libx.so", "import torch"."""
-        if self.kind == "loaded":
-            return f"loaded before it by {self.via}"
-        if self.kind in {"system", "driver"}:
-            return f"the {self.kind}"
-        return f"{self.kind} {self.entry}" + (f" of {self.via}" if self.via else "")
-
 
 def imported(package: str) -> Route | None:
     """Return the way of a library that importing a package has loaded; None for no package."""

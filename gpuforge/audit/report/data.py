@@ -10,14 +10,14 @@ from itertools import islice
 from typing import Any
 
 from gpuforge import __version__
-from gpuforge.audit.findings import Finding
+from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.judge import Report, WheelReport
 from gpuforge.audit.link.edges import Edge, LoadSet
 from gpuforge.audit.link.graph import LinkGraph
+from gpuforge.audit.link.route import Route
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.reach import reach
-from gpuforge.audit.report import devices, process
-from gpuforge.audit.report.sentences import lines
+from gpuforge.audit.report import devices, process, sentences
 from gpuforge.audit.rules import RULES
 from gpuforge.binary.facts import Container, DeviceCode, ElfObject
 
@@ -145,11 +145,20 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "wheel": finding.wheel,
         "file": finding.file,
         "files": list(finding.files),
-        "subject": list(lines(finding)),
+        "subject": list(sentences.lines(finding)),
+        "subjects": [_filled(subject) for subject in finding.subjects],
         "message": finding.message,
         "remedy": finding.remedy,
         "across": finding.across,
     }
+
+
+def _filled(value: Subject | Route) -> dict[str, Any]:
+    """Return the fields of a value that are not empty."""
+    fields = {name: field for name, field in value._asdict().items() if field}
+    if isinstance(value, Subject) and value.routes:
+        fields["routes"] = list(map(_filled, value.routes))
+    return fields
 
 
 def _object(found: ElfObject, graph: LinkGraph) -> dict[str, Any]:
@@ -175,7 +184,13 @@ def _object(found: ElfObject, graph: LinkGraph) -> dict[str, Any]:
 
 def _edge(edge: Edge) -> dict[str, Any]:
     provider = edge.provider
-    found: dict[str, Any] = {"name": edge.needed, "provider": provider.source, "route": str(edge.route or "")}
+    found: dict[str, Any] = {
+        "name": edge.needed,
+        "provider": provider.source,
+        "route": sentences.route(edge.route) if edge.route else "",
+    }
+    if edge.route:
+        found["found_by"] = _filled(edge.route)
     if provider.object is not None:
         found |= {"wheel": provider.object.wheel, "file": provider.object.file}
     if provider.package:

@@ -6,6 +6,7 @@ import posixpath
 from collections.abc import Iterator, Sequence
 
 from gpuforge.audit.findings import Finding, Subject
+from gpuforge.audit.link.route import Route
 
 _EACH, _MOST = 4, 6  # subjects with a line each, names in a list; of more, a few and their number
 _NAMED = 3
@@ -22,7 +23,8 @@ def sentence(subject: Subject, most: int | None = None) -> str:
     With `most`, longer lists of names are cut to a few and how many more.
     """
     names = _some(subject.names, most)
-    detail = f"{subject.detail} {names}" if names else subject.detail
+    ways = _ways(subject.routes)
+    detail = f"{subject.detail} {names}" if names else ", ".join(filter(None, (subject.detail, ways)))
     last = detail
     if subject.library:
         last = _with(subject.library, subject.provider, "" if names else detail)
@@ -30,12 +32,26 @@ def sentence(subject: Subject, most: int | None = None) -> str:
     owner = f" of {subject.wheel}" if subject.wheel else ""
     file = f"{subject.file}{owner}" if subject.file else ""
     text = ": ".join(filter(None, (file, item, last)))
-    for verb, files in (("NEEDED", subject.needed_by), ("loaded", subject.loaded_by)):
+    loaders = (*subject.loaded_by, *(f"import {package}" for package in subject.imported_by))
+    for verb, files in (("NEEDED", subject.needed_by), ("loaded", loaders)):
         if files:
             text += f", {verb} by {_some(files, most)}"
-    if subject.loaded_by:
+    if loaders:
         text += owner
     return f"{text}; {detail}" if subject.library and names else text
+
+
+def _ways(routes: Sequence[Route]) -> str:
+    return f"by {route(routes[0])}" if len(routes) == 1 else " before ".join(map(route, routes))
+
+
+def route(way: Route) -> str:
+    """Write a route as linkers and tools do: "RUNPATH $ORIGIN/../x", "RPATH $ORIGIN of libx.so", "import torch"."""
+    if way.kind == "loaded":
+        return f"loaded before it by {way.via}"
+    if way.kind in {"system", "driver"}:
+        return f"the {way.kind}"
+    return f"{way.kind} {way.entry}" + (f" of {way.via}" if way.via else "")
 
 
 def bullets(finding: Finding) -> tuple[str, ...]:

@@ -63,7 +63,12 @@ def _finding(edge: Edge, package: str) -> Finding:
         edge.loader.wheel,
         files=(edge.loader.file,),
         subjects=(
-            Subject(file=edge.loader.file, library=edge.needed, provider=package, detail=f"by {edge.route}"),
+            Subject(
+                file=edge.loader.file,
+                library=edge.needed,
+                provider=package,
+                routes=(edge.route,) if edge.route else (),
+            ),
         ),
         what="Search paths lead to packages that the wheel does not declare.",
         why="pip does not install these packages with the wheel, and without them the import fails.",

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from gpuforge.audit.findings import Finding
 from gpuforge.audit.link import package_tables
 from gpuforge.audit.link.graph import LinkGraph
-from gpuforge.audit.link.route import Route
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.audit.rules.runtimes.cuda_tools import is_tool
 from gpuforge.audit.rules.runtimes.loaded import LoadedLibrary, Origin, loaded_libraries, one_of_them
@@ -73,9 +72,7 @@ def _imported(
         for known in graph.declared[found_object.wheel].values():
             if known.package in packages and known.loaded_by in imported:
                 origin = Origin("package", known.package)
-                yield LoadedLibrary(
-                    origin, soname, found_object.wheel, Route("import", known.loaded_by), soname
-                )
+                yield LoadedLibrary(origin, soname, found_object.wheel, "", soname, imported=known.loaded_by)
                 return
 
 

@@ -164,7 +164,8 @@ def _finding(process: Process, found: _Held) -> Finding:
             Subject(
                 item=f"CUDA {major}",
                 library=image.requested,
-                loaded_by=(str(image.loader),),
+                loaded_by=image.loaders,
+                imported_by=image.importers,
                 wheel=image.wheel,
             )
             for major, names in sorted(found.items())

@@ -43,7 +43,7 @@ def _carried(graph: LinkGraph, edge: Edge) -> Iterator[LoadedLibrary]:
 
     One of several variants for different CUDA versions is chosen by the version that has been loaded.
     """
-    if edge.route is None or variant_family(edge.loader):
+    if variant_family(edge.loader):
         return
     importing = graph.declared[edge.loader.wheel].get(edge.imported)
     if importing and any(soname.startswith("libcudart.so") for soname in importing.carries):
@@ -53,7 +53,7 @@ def _carried(graph: LinkGraph, edge: Edge) -> Iterator[LoadedLibrary]:
             soname = next((s for s, p in _sonames() if p == package), "libcudart.so")
             given = next((o for w in graph.wheels if w.project == package for o in w.objects), None)
             origin = Origin("wheel", given.file) if given else Origin("package", package)
-            yield LoadedLibrary(origin, soname, edge.loader.wheel, edge.route, soname)
+            yield LoadedLibrary(origin, soname, edge.loader.wheel, "", soname, imported=edge.imported)
 
 
 @cache

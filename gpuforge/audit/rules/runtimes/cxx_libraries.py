@@ -78,7 +78,7 @@ def _of_cxx(graph: LinkGraph) -> Iterator[Finding]:
         yield RULE.finding(
             process.wheel,
             severity="info" if one else "warning",
-            files=tuple(dict.fromkeys(str(i.loader) for i in found if i.wheel == process.wheel)),
+            files=tuple(dict.fromkeys(i.loader for i in found if i.wheel == process.wheel and i.loader)),
             subjects=tuple(i.subject() for i in found),
             what=SEVERAL_PLACES if one else "Several copies of libstdc++ come into one process.",
             why=FIRST_WINS

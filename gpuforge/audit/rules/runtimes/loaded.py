@@ -7,7 +7,6 @@ from typing import Literal, NamedTuple
 from gpuforge.audit.findings import Subject
 from gpuforge.audit.link.edges import Edge
 from gpuforge.audit.link.graph import LinkGraph
-from gpuforge.audit.link.route import Route
 from gpuforge.binary.facts import ElfObject
 from gpuforge.cuda import sonames
 
@@ -25,9 +24,10 @@ class LoadedLibrary(NamedTuple):
     origin: Origin
     soname: str  # the plain one, not mangled
     wheel: str  # of the object that needs it
-    loader: str | Route  # the file that needs it, or the import that has loaded it
+    loader: str  # the file that needs it; "" if an import has loaded it
     requested: str = ""  # the name in NEEDED
     opened: bool = False  # Python code of that wheel names it among what it opens
+    imported: str = ""  # the package whose import has loaded it
 
     @property
     def file(self) -> str:
@@ -38,8 +38,26 @@ class LoadedLibrary(NamedTuple):
         """Return what a finding says about it."""
         provider = {"wheel": "", "package": self.origin.name, "system": "the system"}[self.origin.source]
         library = self.file or self.soname
-        loaders = (str(self.loader),)
-        return Subject("", library, item, provider, detail, provider, loaded_by=loaders, wheel=self.wheel)
+        return Subject(
+            library=library,
+            item=item,
+            provider=provider,
+            detail=detail,
+            kind=provider,
+            loaded_by=self.loaders,
+            imported_by=self.importers,
+            wheel=self.wheel,
+        )
+
+    @property
+    def loaders(self) -> tuple[str, ...]:
+        """The file that needs it, for a `Subject`."""
+        return (self.loader,) if self.loader else ()
+
+    @property
+    def importers(self) -> tuple[str, ...]:
+        """The package whose import has loaded it, for a `Subject`."""
+        return (self.imported,) if self.imported else ()
 
 
 def loaded_libraries(

@@ -20,19 +20,18 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
     for edge in graph.edges:
         if edge.provider.source not in ("wheel", "package") or not (edge.route and edge.route.is_path):
             continue
+        route = edge.route
         for entry in _before(edge):
             yield _finding(
                 edge,
-                entry.entry,
-                f"{entry} before {edge.route}",
+                (entry, route),
                 "Folders of the system or of other packages come first in the search paths.",
                 "If such a folder has a copy of the library, of any version, that copy is loaded.",
             )
         for entry in _behind(edge, places[edge.loader.wheel]):
             yield _finding(
                 edge,
-                entry.entry,
-                f"{edge.route}, to {edge.provider.package}, before {entry}",
+                (route, entry),
                 "Search paths lead to another package before the wheel's own library of that name.",
                 "Where that package is installed, its library is loaded instead.",
             )
@@ -46,11 +45,15 @@ RULE = Rule(
 )
 
 
-def _finding(edge: Edge, kind: str, detail: str, what: str, why: str) -> Finding:
+def _finding(edge: Edge, routes: tuple[Route, Route], what: str, why: str) -> Finding:
     return RULE.finding(
         edge.loader.wheel,
         files=(edge.loader.file,),
-        subjects=(Subject(file=edge.loader.file, library=edge.needed, detail=detail, kind=kind),),
+        subjects=(
+            Subject(
+                file=edge.loader.file, library=edge.needed, provider=edge.provider.package, routes=routes
+            ),
+        ),
         what=what,
         why=why,
         fix="Put the entry that leads to the right library first, and remove the others: patchelf "
