@@ -1,4 +1,4 @@
-"""How many examples a property test draws: the number that it names, and a tenth of it in `make quick`."""
+"""How many examples a test draws: the number that it names, and a tenth of it in `make quick`."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ _USUAL = 100  # Hypothesis' own number of examples, which the profile `quick` lo
 _LEAST = 5
 
 
+def drawn(examples: int) -> int:
+    """Return how many of so many examples are drawn."""
+    share = settings.default.max_examples / _USUAL if settings.default else 1
+    return max(_LEAST, round(examples * share))
+
+
 def draws(examples: int, *suppressed: HealthCheck) -> settings:
     """Return the settings of a test with so many examples; a number in `@settings` would hold in every profile."""
-    share = settings.default.max_examples / _USUAL if settings.default else 1
-    return settings(
-        max_examples=max(_LEAST, round(examples * share)), deadline=None, suppress_health_check=suppressed
-    )
+    return settings(max_examples=drawn(examples), deadline=None, suppress_health_check=suppressed)

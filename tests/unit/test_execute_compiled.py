@@ -196,6 +196,7 @@ def test_bytes_that_are_no_request_end_nothing(
     assert capfd.readouterr() == ("", "")
 
 
+@pytest.mark.thorough
 def test_clients_that_say_nothing_do_not_stop_the_others_for_ever(
     cache: Cache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -246,6 +246,7 @@ def test_no_more_run_at_once_than_there_are_slots(tmp_path: Path) -> None:
     assert watched(tmp_path, *(step(name) for name in "abcde"), jobs=3).most == 3
 
 
+@pytest.mark.thorough
 def test_actions_with_jobs_of_their_own_share_the_slots(tmp_path: Path) -> None:
     alone = watched(tmp_path / "1", step("a", parallel=True), jobs=8)
     assert alone.jobs == {"a": 8}

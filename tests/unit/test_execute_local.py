@@ -273,6 +273,7 @@ def test_cancel_is_quick_with_processes_that_obey(tmp_path: Path) -> None:
     assert time.monotonic() - begin < 5
 
 
+@pytest.mark.thorough
 def test_two_runners_share_a_working_directory_one_after_the_other(tmp_path: Path) -> None:
     code = "import os, time; open('mine', 'x'); t = time.monotonic(); time.sleep(0.3); print(t, time.monotonic())"
     spans = []
