@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -12,7 +13,10 @@ from pathlib import Path
 import pytest
 from wheel_making import compile_library, graft, pack, patchelf
 
+from gpuforge import digest
 from gpuforge.audit import audit
+from gpuforge.audit.report.sentences import lines
+from gpuforge.expectation import Expectation, HostOnly
 
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
 
@@ -182,3 +186,73 @@ def test_a_requirement_that_the_wheel_beside_it_does_not_meet(library: Library, 
     assert "GF710" in severities(given, needs_newer)
     meets = pack(tmp_path, {"user/ext.so": other}, name="user", requires=["base ==1.*"])
     assert "GF710" not in severities(given, meets)
+
+
+def lines_of(code: str, wheel: Path, expectation: Expectation | None = None) -> list[str]:
+    """Return the lines about each subject of the findings of a code."""
+    found = audit([wheel], expectation=expectation).findings
+    return [line for finding in found if finding.code == code for line in lines(finding)]
+
+
+def test_a_host_only_pattern_that_matches_no_binary(library: Library, tmp_path: Path) -> None:
+    notes = tmp_path / "notes.txt"
+    notes.write_text("no binary")
+    files = {"demo/libcore.so": library("libcore.so", GIVES), "demo/core.txt": notes}
+    wheel = pack(tmp_path, files)
+
+    def found(*patterns: str) -> list[str]:
+        return lines_of("GF602", wheel, Expectation(host_only=(HostOnly("core", patterns),)))
+
+    assert found("demo/lib*.so") == []
+    assert found("demo/lib*.so", "lib/*.so", "demo/*.txt") == [
+        "'lib/*.so' of the object 'core': no file",
+        "'demo/*.txt' of the object 'core': demo/core.txt, with no object in it",
+    ]
+
+
+def of_set(
+    folder: Path, wheel_folder: str, listing: str, content: dict[str, object], files: dict[str, Path]
+) -> Path:
+    """Write a wheel with a folder of gpuforge's own: its listing, and files beside it."""
+    (path := folder / listing).write_text(json.dumps({"schema": 1, **content}))
+    return pack(folder, {f"{wheel_folder}/{name}": file for name, file in {listing: path, **files}.items()})
+
+
+def test_a_library_that_is_not_the_one_in_its_index(library: Library, tmp_path: Path) -> None:
+    built, rebuilt = library("libfast.so", GIVES), library("again/libfast.so", GIVES.replace("1", "2"))
+    assert built.read_bytes() != rebuilt.read_bytes()
+    entry = {"file": "libfast.so", "sha256": digest.of_file(built), "images": [{"kind": "library"}]}
+    index: dict[str, object] = {"kind": "library", "libraries": [entry]}
+
+    def found(**files: Path) -> list[str]:
+        named = {f"{name}.so": file for name, file in files.items()}
+        return lines_of("GF701", of_set(tmp_path, "demo/_gpuforge/kernels/fast", "index.json", index, named))
+
+    where = "demo/_gpuforge/kernels/fast"
+    assert found(libfast=built) == []
+    assert found(libfast=rebuilt) == [f"{where}/libfast.so: its sha256 is not the one in the index"]
+    assert found(libfast=built, libmore=rebuilt) == [
+        f"{where}/libmore.so: it is in the folder and not in the index"
+    ]
+    assert found() == [f"{where}/libfast.so: it is in the index and not in the wheel"]
+
+
+def test_sources_that_were_changed_after_their_recipe(library: Library, tmp_path: Path) -> None:
+    sources = {name: tmp_path / name for name in ("f.cpp", "changed.cpp")}
+    sources["f.cpp"].write_text(CALLS)
+    sources["changed.cpp"].write_text(CALLS.replace("g();", "g() + 1;"))
+    library("libf.so", sources["f.cpp"].read_text())  # g++ takes it
+    entry = {"file": "f.cpp", "sha256": digest.of_file(sources["f.cpp"])}
+    recipe: dict[str, object] = {"sources": [entry], "toolchains": [{"name": "g++"}]}
+
+    def found(files: dict[str, Path]) -> list[str]:
+        return lines_of(
+            "GF702", of_set(tmp_path, "demo/_gpuforge/sources/user", "recipe.json", recipe, files)
+        )
+
+    where = "demo/_gpuforge/sources/user/recipe.json"
+    assert found({"f.cpp": sources["f.cpp"]}) == []
+    assert found({"f.cpp": sources["changed.cpp"]}) == [
+        f"{where}: the sha256 of f.cpp is not the one in the recipe"
+    ]
+    assert found({}) == [f"{where}: f.cpp is not in the wheel"]
