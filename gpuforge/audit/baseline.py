@@ -27,6 +27,7 @@ from packaging.utils import canonicalize_name
 from gpuforge.audit.findings import SEVERITIES, Finding, Ignored, Severity, Subject
 from gpuforge.diagnostics import Place
 from gpuforge.errors import UsageError
+from gpuforge.wheel import filename
 
 SCHEMA = 3
 REASON = "in the baseline"
@@ -205,4 +206,5 @@ def _names(sentence: str, name: str) -> bool:
 
 def project_of(wheel: str) -> str:
     """Return the project that a wheel, as a report calls it, is of."""
-    return canonicalize_name(PurePosixPath(wheel).name.partition("-")[0])
+    name = PurePosixPath(wheel).name
+    return filename.project(name) or canonicalize_name(name)

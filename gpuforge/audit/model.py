@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Literal, NamedTuple, Self
 
+from gpuforge.binary.elf.header import MACHINES
 from gpuforge.binary.facts import DeviceCode, ElfObject
 from gpuforge.wheel.checks.refusal import Refusal
 from gpuforge.wheel.dist_info import Identity, Problem
@@ -123,3 +124,10 @@ class WheelFacts(NamedTuple):
     def platforms(self) -> tuple[str, ...]:
         """The platform tags of the file name."""
         return tuple(dict.fromkeys(tag.rpartition("-")[2] for tag in self.file_tags))
+
+    @property
+    def machine(self) -> str:
+        """The processor that it is for, by its platform tags or, where they name none, its objects; "" for any."""
+        tagged = {name for tag in self.platforms for name in MACHINES.values() if tag.endswith(f"_{name}")}
+        machines = tagged or {MACHINES.get(o.machine, "") for o in self.objects if o.links}
+        return machines.pop() if len(machines) == 1 else ""

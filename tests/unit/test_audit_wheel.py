@@ -14,6 +14,7 @@ from gpuforge.audit.read import scan
 from gpuforge.audit.read.wheel import read
 from gpuforge.audit.report import text as page
 from gpuforge.audit.report.sentences import lines
+from gpuforge.binary.facts import ElfObject
 from gpuforge.errors import MalformedError
 
 FILES = {
@@ -276,3 +277,26 @@ def test_a_member_of_an_unknown_packing_method(tmp_path: Path) -> None:
         archive.writestr("demo/_gpuforge/kernels/k/index.json", "{}" * 400)
     with pytest.raises(MalformedError, match="packed with method 14, which wheels do not use"):
         read(path)
+
+
+@pytest.mark.parametrize(
+    ("tags", "machines", "machine"),
+    [
+        (("py3-none-manylinux_2_28_x86_64", "py3-none-manylinux2014_x86_64"), (62, 183), "x86_64"),
+        (("py3-none-linux_ppc64le",), (), "ppc64le"),
+        (("py3-none-musllinux_1_2_i686",), (), "i686"),
+        (("py3-none-linux_x86_64", "py3-none-linux_aarch64"), (62,), ""),
+        (("py3-none-any",), (183, 183), "aarch64"),
+        (("py3-none-any",), (62, 183), ""),
+        (("py3-none-any",), (62, 247), ""),
+        (("py3-none-win_amd64",), (), ""),
+        ((), (), ""),
+    ],
+)
+def test_a_wheel_is_for_one_processor_by_its_tags_or_else_by_its_objects(
+    tags: tuple[str, ...], machines: tuple[int, ...], machine: str
+) -> None:
+    objects = tuple(
+        ElfObject("demo.whl", f"{n}.so", 0, 64, number, 3, ((0, 0),)) for n, number in enumerate(machines)
+    )
+    assert WheelFacts("demo.whl", 0, "demo", "1", tags, objects=objects).machine == machine

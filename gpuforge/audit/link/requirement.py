@@ -63,15 +63,11 @@ def _condition(marker: Marker, facts: WheelFacts) -> str | None:
 
 def environment(facts: WheelFacts) -> dict[str, str]:
     """Return the environment of markers, as far as the file name gives it."""
-    machine = next(
-        (m for p in facts.platforms for m in (USUAL_MACHINE, "aarch64", "ppc64le") if p.endswith(m)),
-        USUAL_MACHINE,
-    )
     found = {
         "sys_platform": "linux",
         "platform_system": "Linux",
         "os_name": "posix",
-        "platform_machine": machine,
+        "platform_machine": facts.machine or USUAL_MACHINE,
     }
     for tag in facts.file_tags:
         if match := re.match(r"cp(\d)(\d+)-", tag):

@@ -39,7 +39,7 @@ def packages(environment: Path) -> list[Installed]:
         Installed(canonicalize_name(name), version, site, info)
         for site in folders(environment)
         for info in sorted(entry.name for entry in site.iterdir() if entry.name.endswith(INFO))
-        for name, _, version in [info.removesuffix(INFO).partition("-")]
+        for name, version in [filename.of_info(info)]
     ]
 
 
@@ -96,5 +96,5 @@ def problems(environment: Path) -> Iterator[Diagnostic]:
 
 def _project(one: Input) -> str:
     if one.info:
-        return canonicalize_name(one.info.removesuffix(INFO).partition("-")[0])
-    return filename.claims(PurePosixPath(one.label).name)[0] if one.form in {"wheel", "nested"} else ""
+        return canonicalize_name(filename.of_info(one.info)[0])
+    return filename.project(PurePosixPath(one.label).name) if one.form in {"wheel", "nested"} else ""

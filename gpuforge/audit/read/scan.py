@@ -1,6 +1,10 @@
 """Read one binary member of a wheel in a single pass: its ELF facts and its GPU code."""
 
+from functools import cache
+from pathlib import PurePosixPath
 from typing import NamedTuple
+
+from packaging.utils import canonicalize_name
 
 from gpuforge.audit.read.elf_patterns import patterns, static_cudart, unstable
 from gpuforge.audit.read.keeper import Keeper
@@ -12,6 +16,7 @@ from gpuforge.binary.elf.reader import read
 from gpuforge.binary.facts import Container, ElfObject
 from gpuforge.binary.window import MissedError, Window
 from gpuforge.errors import CorruptError, MalformedError, TooLargeError
+from gpuforge.wheel import filename
 from gpuforge.wheel.archive import Archive, Member
 
 ARCHIVE_MAGIC = b"!<arch>\n"
@@ -138,9 +143,11 @@ def _with_device_code(found: ElfObject, scanner: fatbin.Scanner) -> Scanned:
     return Scanned(found.file, found, containers)
 
 
+@cache
 def _defines(wheel: str) -> str:
     """Return the package that a wheel is of if its C++ functions are a group that others are searched for."""
-    project = wheel.partition("-")[0].lower()
+    name = PurePosixPath(wheel).name
+    project = filename.project(name) or canonicalize_name(name)
     return project if project in unstable() else ""
 
 

@@ -17,7 +17,7 @@ from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.link.route import Route
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.reach import reach
-from gpuforge.audit.report import devices, process, sentences
+from gpuforge.audit.report import process, sentences
 from gpuforge.audit.rules import RULES
 from gpuforge.binary.facts import Container, DeviceCode, ElfObject
 
@@ -238,5 +238,5 @@ def _runs(wheel: WheelFacts, code: DeviceCode) -> list[Mapping[str, Any]]:
             "none": found.none,
             "driver": found.driver,
         }
-        for found in reach(code, devices.machine(wheel))
+        for found in reach(code, wheel.machine)
     ]

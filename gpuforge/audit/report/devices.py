@@ -123,7 +123,7 @@ def generations(report: Report) -> Generations:
 
 def runs_on(wheel: WheelFacts, file: str) -> str:
     """Say in a line on which generations one file's GPU code runs: "5.0 to 7.0: does not run; 7.5 to 12.1: native"."""
-    found = next((reach(held, machine(wheel)) for held in wheel.device if held.file == file), ())
+    found = next((reach(held, wheel.machine) for held in wheel.device if held.file == file), ())
     runs = [
         (way, [r.generation.capability for r in group])
         for way, group in groupby(found, lambda r: _verdict((r,)))
@@ -136,14 +136,9 @@ def runs_on(wheel: WheelFacts, file: str) -> str:
 def _reached(wheel: WheelFacts) -> dict[str, list[Reach]]:
     found: dict[str, list[Reach]] = {}
     for held in wheel.device:
-        for one in reach(held, machine(wheel)):
+        for one in reach(held, wheel.machine):
             found.setdefault(one.generation.capability, []).append(one)
     return found
-
-
-def machine(wheel: WheelFacts) -> str:
-    """Return the machine that a wheel's platform tag names; "" when it names none."""
-    return next((m for p in wheel.platforms for m in ("x86_64", "aarch64") if p.endswith(m)), "")
 
 
 def _verdict(found: Sequence[Reach]) -> str:

@@ -10,6 +10,11 @@ from gpuforge.errors import MalformedError
 MAGIC = b"\x7fELF"
 RELOCATABLE, PROGRAM, SHARED = 1, 2, 3  # e_type
 EM_X86_64, EM_CUDA = 62, 190
+MACHINES = {
+    3: "i686", EM_X86_64: "x86_64", 183: "aarch64", 40: "armv7l", 22: "s390x", 21: "ppc64le", 243: "riscv64",
+    258: "loongarch64",
+}  # fmt: skip
+"""Processors by e_machine, as platform tags name them."""
 PT_LOAD, PT_DYNAMIC, PT_INTERP, PT_NOTE, PT_GNU_STACK, PT_GNU_RELRO = 1, 2, 3, 4, 0x6474E551, 0x6474E552
 PF_X, PF_R = 1, 4
 _MOST_SEGMENTS = (1 << 16) // 56  # as Linux' load_elf_phdrs has it: 64 KiB

@@ -93,11 +93,3 @@ def is_relocatable(container: Container) -> bool:
 def is_specific(container: Container) -> bool:
     """Say whether a container has images for `a` and `f` targets only."""
     return bool(container.entries) and all(e.arch.variant for e in container.entries)
-
-
-def processor_of(wheel: WheelFacts) -> str:
-    """Return the processor that a wheel is for, as its platform tags say; "" for any."""
-    known = {"x86_64": 62, "aarch64": 183}  # by tag, and by e_machine where the tag says "any"
-    by_tag = next((m for p in wheel.platforms for m in known if p.endswith(m)), "")
-    machines = {o.machine for o in wheel.objects if o.links}
-    return by_tag or next((m for m, number in known.items() if machines == {number}), "")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.reach import Reach, reach
-from gpuforge.audit.rules.gpu_code.containers import own_code, processor_of
+from gpuforge.audit.rules.gpu_code.containers import own_code
 from gpuforge.audit.rules.rule import Rule
 
 
@@ -17,7 +17,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
         expectation = graph.expectation_of(wheel)
         if expectation is not None and expectation.cubins:
             continue  # GF401 and GF402 compare with the manifest instead
-        processor = processor_of(wheel)
+        processor = wheel.machine
         for code in own_code(wheel):
             table = reach(code, processor)
             jit = [r for r in table if r.jit]

@@ -8,7 +8,7 @@ from gpuforge.audit.findings import Finding, Severity, Subject
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.reach import Reach, reach
-from gpuforge.audit.rules.gpu_code.containers import is_specific, own_code, processor_of
+from gpuforge.audit.rules.gpu_code.containers import is_specific, own_code
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.audit.runnable import portable_ptx, runnable
 from gpuforge.binary.facts import DeviceCode
@@ -25,7 +25,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
         expectation = graph.expectation_of(wheel)
         if expectation is not None and expectation.cubins:
             continue  # GF401 and GF402 compare with the manifest instead
-        processor = processor_of(wheel)
+        processor = wheel.machine
         supported = {
             _family(r) for code in own_code(wheel) for r in reach(code, processor) if r.native or r.jit
         }

@@ -10,13 +10,9 @@ from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.rule import Rule
+from gpuforge.binary.elf.header import MACHINES
 from gpuforge.binary.facts import ElfObject
 from gpuforge.cuda import sonames
-
-_MACHINES = {
-    3: "i686", 62: "x86_64", 183: "aarch64", 40: "armv7l", 22: "s390x", 21: "ppc64le", 243: "riscv64",
-    258: "loongarch64",
-}  # fmt: skip
 
 _ARM = r"armv[5-8]\w*"  # ELF has one number for all of them
 
@@ -52,7 +48,7 @@ RULE = Rule(
 
 
 def _floor(wheel: WheelFacts, promised: policy.Policy, tag: str, machine: str) -> Iterator[Finding]:
-    objects = [o for o in wheel.objects if o.links and _MACHINES.get(o.machine, machine) == machine]
+    objects = [o for o in wheel.objects if o.links and MACHINES.get(o.machine, machine) == machine]
     fitting = policy.fitting(objects, machine)
     fix = (
         f"Tag the wheel {fitting.name}_{machine}, as auditwheel repair does, or build in an image of the promised tag."
@@ -101,15 +97,14 @@ def _machine(wheel: WheelFacts, machines: set[str]) -> Iterator[Finding]:
             severity="warning" if meant else "error",
             files=tuple(o.file for o in bound),
             subjects=tuple(
-                Subject(file=o.file, detail=f"is for {_MACHINES.get(o.machine, 'one machine')}")
-                for o in bound
+                Subject(file=o.file, detail=f"is for {MACHINES.get(o.machine, 'one machine')}") for o in bound
             ),
             what="The wheel is tagged for any platform, and it contains shared objects.",
             why=meant or "pip installs it on every system and processor, and they do not load there.",
             fix="Tag the wheel for its platform: auditwheel repair FILE, or wheel tags --platform-tag TAG "
             "FILE",
         )
-    machine_of = [(o, _MACHINES.get(o.machine, "")) for o in wheel.objects if o.links]
+    machine_of = [(o, MACHINES.get(o.machine, "")) for o in wheel.objects if o.links]
     foreign = machine_of and not any(actual in machines for _, actual in machine_of)
     none = foreign and not _meant(wheel, [o for o, _ in machine_of])
     for found, actual in machine_of:
@@ -137,7 +132,7 @@ def _c_library(graph: LinkGraph, wheel: WheelFacts, machines: set[str]) -> Itera
     Objects for another machine are reported as such.
     """
     promised = {c for tag in wheel.platforms for start, c in _LIBCS.items() if tag.startswith(start)}
-    objects = [o for o in wheel.objects if o.links and _MACHINES.get(o.machine) in machines]
+    objects = [o for o in wheel.objects if o.links and MACHINES.get(o.machine) in machines]
     libraries_of = [(o, policy.c_libraries(o)) for o in objects]
     for name in sorted(promised):
         wrong = [(o, min(linked)) for o, linked in libraries_of if linked and name not in linked]
@@ -187,7 +182,7 @@ def _meant(wheel: WheelFacts, bound: list[ElfObject]) -> str:
         return "They are for several processors, so this may be intended."
     if all(re.search(_DATA, o.file) for o in bound):
         return "They are in folders of tests or examples, so this may be intended."
-    if all(o.machine not in _MACHINES for o in bound):
+    if all(o.machine not in MACHINES for o in bound):
         return "They are for no processor that pip runs on, so this may be intended."
     return ""
 
