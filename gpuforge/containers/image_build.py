@@ -38,7 +38,7 @@ _HINTS = (  # what the engine or apt prints when the definition is right -> the 
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class MadeImage:
     """An image that is there now, and whether it was made just now."""
 
     image: CatalogImage
@@ -57,17 +57,17 @@ class ImageBuilder:
     show: Show
     network: str | None = None
 
-    def make(self, image: CatalogImage) -> Made:
+    def make(self, image: CatalogImage) -> MadeImage:
         """Make or pull an image unless the engine has it.
 
         Nothing half-made is left when it fails or is interrupted. Raises MissingError for what this machine lacks,
         ActionError when a step fails; each names the log.
         """
         if self.images.find(image.reference):
-            return Made(image, new=False)
+            return MadeImage(image, new=False)
         with self._alone(), Log(self._log(image), self.show) as log, _explained(image, log, self.show):
             if self.images.find(image.reference):  # another process made it meanwhile
-                return Made(image, new=False)
+                return MadeImage(image, new=False)
             stage = stages.of(image.name, image.machine)
             if stage:
                 self._make(stage, log)
@@ -75,7 +75,7 @@ class ImageBuilder:
                 log.step(f"pull {image.reference}")
                 for line in self.images.pull(image.reference):
                     log.write(line)
-        return Made(image, new=True)
+        return MadeImage(image, new=True)
 
     def _make(self, stage: Stage, log: Log) -> str:
         """Return the reference of a stage, made if need be with all that it is made of."""

@@ -32,6 +32,6 @@ class Carried(NamedTuple):
 
 
 @cache
-def known() -> frozenset[str]:
+def packages() -> frozenset[str]:
     """Return the packages that extensions link with and whose libraries no wheel may contain: torch."""
     return frozenset(row["package"] for row in load(__file__, "runtimes.toml")["framework"])

@@ -97,7 +97,7 @@ class _Engine:
 
     def _run_all(self) -> bool:
         """Run what is to run; return whether the user interrupted it."""
-        most = _MOST_AT_ONCE if self._context.workers.apart else sum(self._free.values())
+        most = _MOST_AT_ONCE if self._context.workers.is_remote else sum(self._free.values())
         with ThreadPoolExecutor(most, thread_name_prefix="action") as pool:
             try:
                 self._drive(pool)
@@ -139,7 +139,7 @@ class _Engine:
 
         Four of them side by side keep a machine busy: while one configures, the others compile.
         """
-        if self._context.workers.apart or not self._steps[name].action.parallel:
+        if self._context.workers.is_remote or not self._steps[name].action.parallel:
             return 1
         if not self._joins(name):
             return self._jobs
@@ -147,7 +147,7 @@ class _Engine:
         return max(1, self._jobs // min(rivals, _SIDE_BY_SIDE))
 
     def _is_free(self, name: str) -> bool:
-        if self._context.workers.apart:
+        if self._context.workers.is_remote:
             return self._context.workers.take_room(self._steps[name].action)
         if self._free[self._steps[name].action.pool] < 1:
             return False
@@ -200,7 +200,7 @@ class _Engine:
     def _next_ended(self) -> tuple[str, ...]:
         """Wait for the next report of a worker; return the steps that ended by it."""
         try:
-            name, report = self._events.get(timeout=_LOOK if self._context.workers.apart else None)
+            name, report = self._events.get(timeout=_LOOK if self._context.workers.is_remote else None)
         except queue.Empty:  # a worker may have joined
             return ()
         if isinstance(report, str):

@@ -54,7 +54,7 @@ def wait(path: Path) -> FileLock:
 
 
 @contextmanager
-def held(path: Path, *, shared: bool = False) -> Iterator[None]:
+def locked(path: Path, *, shared: bool = False) -> Iterator[None]:
     """Hold a lock for a moment: alone, or `shared` with others that do so; the file at `path` stays."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)

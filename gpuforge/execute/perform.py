@@ -25,11 +25,11 @@ class Workers(Protocol):
     """Those who do the work of actions: this machine, or the machines of a cluster."""
 
     @property
-    def apart(self) -> bool:
+    def is_remote(self) -> bool:
         """Whether they are other machines, which share neither processors nor folders with this one."""
 
     def take_room(self, action: Action) -> bool:
-        """Keep room for an action until `do` has ended; False where none of those that are apart may be free."""
+        """Keep room for an action until `do` has ended; False where none of those that are remote may be free."""
 
     def do(self, work: Work, log: Path, waits: Callable[[str], None]) -> ActionResult:
         """Do some work to its end; see `Workplace.do`.
@@ -47,7 +47,7 @@ class Workers(Protocol):
 class LocalMachine:
     """This machine: each action runs with one `runner`, and what it makes goes into one `store`."""
 
-    apart = False
+    is_remote = False
 
     def __init__(self, store: Store, runner: Runner) -> None:
         self._place = Workplace(store, runner)

@@ -34,7 +34,7 @@ class Sessions:
 
     def alone(self, *, shared: bool = False) -> AbstractContextManager[None]:
         """Hold the lock under which entries are taken (`shared`) and removed."""
-        return locks.held(self._root / ".taking.lock", shared=shared)
+        return locks.locked(self._root / ".taking.lock", shared=shared)
 
     def has(self, key: str) -> bool:
         """Return whether this process has taken an entry."""

@@ -10,7 +10,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from gpuforge.project.files import Seen, Where
-from gpuforge.project.metadata import Table
+from gpuforge.project.metadata import Pyproject
 from gpuforge.project.setup_script import Script
 
 _CIBUILDWHEEL = (("tool", "cibuildwheel", "linux"), ("tool", "cibuildwheel"))
@@ -41,7 +41,7 @@ class Wheelbuilder:
     test_command: Seen | None = None
 
 
-def read(table: Table, script: Script) -> Backend:
+def read(table: Pyproject, script: Script) -> Backend:
     """Return the backend that pyproject.toml names, else setuptools."""
     requires: dict[str, Seen] = {}
     for seen in table.texts("build-system", "requires"):
@@ -69,7 +69,7 @@ def read(table: Table, script: Script) -> Backend:
     return Backend(name, where, requires, cmake="" if calls_cmake or "cmake" in requires else None)
 
 
-def _defined(table: Table) -> Iterator[str]:
+def _defined(table: Pyproject) -> Iterator[str]:
     """Yield the variables that pyproject.toml defines for CMake."""
     for keys in ((*_SKBUILD, "cmake", "define"), (*_SKBUILD, "cmake.define")):
         yield from table.table(*keys)
@@ -78,7 +78,7 @@ def _defined(table: Table) -> Iterator[str]:
             yield match[1]
 
 
-def wheelbuilder(table: Table) -> Wheelbuilder:
+def wheelbuilder(table: Pyproject) -> Wheelbuilder:
     """Return the settings of cibuildwheel in pyproject.toml, those for Linux first."""
 
     def first(key: str) -> tuple[Seen, ...]:

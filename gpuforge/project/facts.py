@@ -65,7 +65,7 @@ def look(root: Path) -> Project:
     """Read the project in a folder."""
     files = Files(root)
     script = setup_script.read(files)
-    table = metadata.Table(files)
+    table = metadata.Pyproject(files)
     built = backend.read(table, script)
     return Project(
         files=files,

@@ -26,7 +26,7 @@ class Metadata:
     requires: tuple[Seen, ...] = ()  # Requires-Dist
 
 
-class Table:
+class Pyproject:
     """`pyproject.toml`: its values and their places; empty if there is none or it is not TOML."""
 
     FILE = "pyproject.toml"
@@ -63,7 +63,7 @@ class Table:
         return Where(self.FILE, position[0] if position else 0)
 
 
-def read(files: Files, table: Table, script: Script) -> Metadata:
+def read(files: Files, table: Pyproject, script: Script) -> Metadata:
     """Return what the files say, the first of them that says it."""
     sources = (_of_info(files), _of_table(table), _of_config(files), _of_script(script))
     return Metadata(
@@ -98,7 +98,7 @@ def _of_info(files: Files) -> Metadata:
     )
 
 
-def _of_table(table: Table) -> Metadata:
+def _of_table(table: Pyproject) -> Metadata:
     def one(key: str) -> Seen | None:
         return next(iter(table.texts("project", key)), None)
 

@@ -29,7 +29,7 @@ def main(request: CarriedLibraries) -> None:
                 hint=f'add it to [build] requires = ["{name}"], or remove it from provided-by',
             )
     found = []
-    for name in sorted({*named, *(name for name in installed if name in carried.known())}):
+    for name in sorted({*named, *(name for name in installed if name in carried.packages())}):
         package = _carried(name, installed[name], site)
         if name in named and not package.libraries:
             raise ActionError.of(

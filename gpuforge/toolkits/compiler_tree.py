@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
 from gpuforge.toolkits import toolkit_tree, unpack
-from gpuforge.toolkits.debian_parts import Part, fetch_part, mirror
+from gpuforge.toolkits.debian_parts import DebianPart, fetch_part, mirror
 from gpuforge.toolkits.pip import Say, quiet
 
 _KEPT_STATIC = "libstdc++.a"  # for -static-libstdc++; the machine's shared one is always there
 _LEFT_OUT = ("lto-dump", "gcov")  # programs that no build calls, of 25 MB
 
 
-def provision_compiler(parts: Sequence[Part], destination: Path, *, say: Say = quiet) -> None:
+def provision_compiler(parts: Sequence[DebianPart], destination: Path, *, say: Say = quiet) -> None:
     """Download `parts`, whole packages, from a Debian mirror and unpack them at `destination`, as below "/".
 
     GCC finds its own programs and headers from where it lies, and the C library where the machine has it. Raises

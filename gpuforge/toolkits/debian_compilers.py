@@ -19,7 +19,7 @@ from packaging.version import Version
 from gpuforge.datafile import load
 from gpuforge.toolchains.detect import FAMILIES
 from gpuforge.toolchains.family import Compiler
-from gpuforge.toolkits.debian_parts import Part
+from gpuforge.toolkits.debian_parts import DebianPart
 from gpuforge.toolkits.plain import read
 
 # What each program of GCC needs beside libc, and what it compiles and links with; MULTIARCH is "x86_64-linux-gnu"
@@ -40,7 +40,7 @@ class FetchedCompiler(Compiler):
 
     suite: str = ""  # of Debian: "bookworm"
     glibc: str = ""  # the oldest that it runs on: "2.34"
-    parts: tuple[Part, ...] = ()
+    parts: tuple[DebianPart, ...] = ()
 
     @property
     def package(self) -> str:
@@ -108,5 +108,5 @@ def _compiler(row: dict[str, Any], machine: str) -> FetchedCompiler:
         path.with_name(path.name.replace(*names)) if names else None,
         row["suite"],
         row["glibc"],
-        tuple(read(Part, part) for part in row["packages"] if part["machine"] == machine),
+        tuple(read(DebianPart, part) for part in row["packages"] if part["machine"] == machine),
     )

@@ -22,7 +22,7 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class DebianPart:
     """A Debian package, or one block of it (`members` not empty): the bytes to download and their sha256."""
 
     package: str
@@ -39,7 +39,7 @@ def mirror() -> str:
     return os.environ.get("GPUFORGE_DEBIAN_MIRROR") or MIRROR
 
 
-def fetch_part(part: Part, file: Path) -> None:
+def fetch_part(part: DebianPart, file: Path) -> None:
     """Download a part of Debian's packages, checked; raises what `download` does, and MissingError when it is gone."""
     try:
         download(f"{mirror().rstrip('/')}/{part.path}", file, sha256=part.sha256, start=part.start,

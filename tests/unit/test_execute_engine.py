@@ -661,7 +661,7 @@ def test_workers_that_are_apart_keep_room_themselves(tmp_path: Path, monkeypatch
     asked: list[str] = []
 
     class Apart(LocalMachine):
-        apart = True
+        is_remote = True
 
         def take_room(self, action: Action) -> bool:
             asked.append(action.id)

@@ -280,7 +280,7 @@ def did(
 ) -> ActionResult:
     run = Run("run", "p", "c", limits, cache=tmp_path)
     at = of_client(run, tmp_path, FolderStore(tmp_path / "store"))
-    with RemoteWorkers(run, at, cluster, {}, apart=False).living() as workers:
+    with RemoteWorkers(run, at, cluster, {}, is_remote=False).living() as workers:
         result = workers.do(work(of), tmp_path / "logs/act.log", (said if said is not None else []).append)
     assert at.objects.names("runs") == []
     return result
@@ -305,7 +305,7 @@ def test_room_is_taken_before_work_begins_and_free_when_it_ends(tmp_path: Path) 
     """Or an action more than there are free workers is submitted, and waits behind a long one."""
     run = Run("run", "p", "c", Limits(), cache=tmp_path)
     at = of_client(run, tmp_path, FolderStore(tmp_path / "store"))
-    with RemoteWorkers(run, at, ThreadCluster(), {}, apart=True).living() as workers:
+    with RemoteWorkers(run, at, ThreadCluster(), {}, is_remote=True).living() as workers:
         first, second, third = (replace(action(), id=name) for name in "abc")
         assert [workers.take_room(each) for each in (first, second, third)] == [True, True, False]
         assert workers.take_room(replace(third, gpu=True))  # nobody can do it: one is submitted, and says so
@@ -384,7 +384,7 @@ def test_workers_without_this_gpuforge_are_refused_at_the_start(tmp_path: Path) 
     with pytest.raises(
         MissingError, match=r"no worker has what this client has, .*: w1 has gpuforge 0\.0\.9"
     ):
-        RemoteWorkers(run, at, cluster, {}, apart=True).refuse_others()
+        RemoteWorkers(run, at, cluster, {}, is_remote=True).refuse_others()
 
 
 def test_a_worker_that_ends_while_it_is_started_is_a_message(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -516,7 +516,7 @@ def test_what_a_failed_action_left_costs_no_more_than_it_may(
     board.clear()
     monkeypatch.setattr(failed_workdir, "_MOST", 10_000)
     failed_workdir.send(board, large)
-    assert not board.kept(tmp_path / "archive", 10**6)
+    assert not board.fetch_kept(tmp_path / "archive", 10**6)
 
 
 @pytest.mark.parametrize("archive", [b"", b"no archive", b"\x1f\x8b\x08\x00 cut"])

@@ -32,7 +32,7 @@ NO_FETCH = {
     "containers/engine_errors.py": "the errors of the engine's client",
     "index/settings.py": "the session that others fetch with, and pip's own settings",
     "execute/runners/local/keeper.py": "a pair of sockets between two processes of gpuforge",
-    "execute/runners/local/kept.py": "the other one",
+    "execute/runners/local/kept_command.py": "the other one",
     "plan/git_version.py": "git asks the checkout itself",
     "execute/compiled/service.py": "serves a socket; what it reads is `execute/objects` and OpenDAL",
     "steps/cache_bridge.py": "that socket's other end",

@@ -11,7 +11,7 @@ import pytest
 from gpuforge.errors import ActionError, UsageError
 from gpuforge.manifest.load import load
 from gpuforge.project.files import Files
-from gpuforge.project.metadata import Table
+from gpuforge.project.metadata import Pyproject
 from gpuforge.steps.fetch_requirements import required
 from gpuforge.toml_text import MOST_PARTS, long_key
 
@@ -113,7 +113,7 @@ def test_a_project_with_a_large_file_is_not_built(tmp_path: Path) -> None:
 def test_init_reads_a_project_with_an_endless_key(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text(f"[project]\nname = 'x'\n{ENDLESS} = 1\n")
     begun = time.process_time()
-    assert Table(Files(tmp_path)).data == {}
+    assert Pyproject(Files(tmp_path)).data == {}
     assert time.process_time() - begun < QUICK
 
 

@@ -10,7 +10,7 @@ from toolkit_samples import ELF, Server, deb, sha256
 from gpuforge.errors import MissingError
 from gpuforge.toolkits import debian_compilers
 from gpuforge.toolkits.compiler_tree import provision_compiler
-from gpuforge.toolkits.debian_parts import Part
+from gpuforge.toolkits.debian_parts import DebianPart
 
 GCC = "usr/lib/gcc/x86_64-linux-gnu/11"
 FILES: dict[str, bytes | str] = {
@@ -29,13 +29,13 @@ FILES: dict[str, bytes | str] = {
 }
 
 
-def publish(www: Path) -> list[Part]:
+def publish(www: Path) -> list[DebianPart]:
     """Serve the files as two packages; the link that leads out of one leads into the machine."""
     parts = []
     for number in (0, 1):
         data = deb({name: FILES[name] for name in list(FILES)[number::2]})
         (www / f"{number}.deb").write_bytes(data)
-        parts.append(Part("g++-11", "11.3.0-12", f"{number}.deb", 0, len(data), sha256(data)))
+        parts.append(DebianPart("g++-11", "11.3.0-12", f"{number}.deb", 0, len(data), sha256(data)))
     return parts
 
 
@@ -65,7 +65,7 @@ def test_a_package_that_the_mirror_has_dropped_names_the_variable_and_leaves_not
     tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GPUFORGE_DEBIAN_MIRROR", server.url)
-    gone = Part("g++-11", "11.3.0-12", "pool/gone.deb", 0, 1, "0" * 64)
+    gone = DebianPart("g++-11", "11.3.0-12", "pool/gone.deb", 0, 1, "0" * 64)
     with pytest.raises(MissingError, match=r"has no g\+\+-11 11\.3\.0-12 \(any more\)") as caught:
         provision_compiler([gone], tmp_path / "made" / "compiler")
     assert "GPUFORGE_DEBIAN_MIRROR" in caught.value.diagnostics[0].hint

@@ -11,7 +11,7 @@ from toolkit_samples import ELF, Server, deb, sha256, tar_xz, xz_block
 
 from gpuforge.errors import ActionError, MissingError, UsageError
 from gpuforge.toolkits import pip, unpack
-from gpuforge.toolkits.debian_parts import Member, Part
+from gpuforge.toolkits.debian_parts import DebianPart, Member
 from gpuforge.toolkits.pins import Pin
 from gpuforge.toolkits.plain import read
 from gpuforge.toolkits.providers.debian import place, provision_debian
@@ -33,9 +33,9 @@ FILES: dict[str, bytes | str] = {
 }
 
 
-def part(data: bytes, *members: Member, start: int = 0, size: int = 0) -> Part:
+def part(data: bytes, *members: Member, start: int = 0, size: int = 0) -> DebianPart:
     wanted = data[start : start + (size or len(data))]
-    return Part("nvidia-cuda-toolkit", "1-2", "pool/p.deb", start, len(wanted), sha256(wanted), members)
+    return DebianPart("nvidia-cuda-toolkit", "1-2", "pool/p.deb", start, len(wanted), sha256(wanted), members)
 
 
 @pytest.fixture(autouse=True)
@@ -140,6 +140,6 @@ def test_only_what_is_asked_for_is_unpacked(tmp_path: Path) -> None:
 
 def test_parts_survive_json() -> None:
     whole = part(b"x", Member("a", 1, 2))
-    assert read(Part, asdict(whole)) == whole
+    assert read(DebianPart, asdict(whole)) == whole
     with pytest.raises(UsageError, match="Part: version: Field required"):
-        read(Part, {"package": "x"})
+        read(DebianPart, {"package": "x"})

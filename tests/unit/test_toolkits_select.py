@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gpuforge.errors import MissingError, UsageError
-from gpuforge.toolkits.debian_parts import Part
+from gpuforge.toolkits.debian_parts import DebianPart
 from gpuforge.toolkits.pins import Pin
 from gpuforge.toolkits.plain import read
 from gpuforge.toolkits.providers import debian, pypi, redist
@@ -141,7 +141,7 @@ def test_every_toolkit_of_debian_is_whole_and_pinned(toolkit: str, machine: str)
     assert all(re.fullmatch(r"[0-9a-f]{64}", part.sha256) for part in chosen.source.parts)
     members = {member.name for part in chosen.source.parts for member in part.members}
     assert members == {"libcudadevrt.a", "libcudart_static.a", "stubs/libcuda.so", "stubs/libnvidia-ml.so"}
-    assert [read(Part, asdict(part)) for part in chosen.source.parts] == list(chosen.source.parts)
+    assert [read(DebianPart, asdict(part)) for part in chosen.source.parts] == list(chosen.source.parts)
 
 
 @pytest.mark.parametrize("toolkit", redist.minors())

@@ -82,7 +82,7 @@ class Board:
         """Hand on the working directory of an action that failed."""
         self._objects.upload(archive, f"{self._job}/kept")
 
-    def kept(self, archive: Path, most: int) -> bool:
+    def fetch_kept(self, archive: Path, most: int) -> bool:
         """Fetch what `keep` handed on; False where it is not there."""
         return self._objects.download(f"{self._job}/kept", archive, most)
 

@@ -32,7 +32,7 @@ _WORKERS_S = 2.0  # seconds for which the list of workers is used
 
 
 class RemoteWorkers:
-    """The workers of a cluster, for one run; `apart` says whether they are on other machines."""
+    """The workers of a cluster, for one run; `is_remote` says whether they are on other machines."""
 
     def __init__(
         self,
@@ -41,9 +41,9 @@ class RemoteWorkers:
         cluster: Cluster,
         images: Mapping[str, ContainerImage],
         *,
-        apart: bool,
+        is_remote: bool,
     ) -> None:
-        self.apart = apart
+        self.is_remote = is_remote
         self._run = run
         self._at = at
         self._cluster = cluster

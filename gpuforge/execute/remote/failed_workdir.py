@@ -42,7 +42,7 @@ def fetch(board: Board, folder: Path, action: str) -> Path | None:
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".gpuforge-kept-", dir=folder) as place:
         archive = Path(place, "kept.tar.gz")
-        if not board.kept(archive, _MOST):
+        if not board.fetch_kept(archive, _MOST):
             return None
         remove(kept)
         try:

@@ -12,7 +12,7 @@ from gpuforge.plan import abi, recipe, source_files, variables
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.lower.context import Context
 from gpuforge.plan.lower.lowered import Lowered
-from gpuforge.plan.requests.kernels import KernelIndex, Source
+from gpuforge.plan.requests.kernels import KernelIndex, UserSource
 
 
 def lower(context: Context, cell: Cell, item: Object, compiled: Sequence[str]) -> Lowered:
@@ -32,8 +32,8 @@ def _index(
         role="user-compiled",
         toolkit=cell.toolkit,
         archs=variables.real(file.manifest.cuda.versions[cell.cuda].archs) if cell.cuda else (),
-        sources=tuple(Source(name, Path("${in:sources}", name)) for name in compiled),
-        includes=tuple(Source(name, Path("${in:sources}", name)) for name in included),
+        sources=tuple(UserSource(name, Path("${in:sources}", name)) for name in compiled),
+        includes=tuple(UserSource(name, Path("${in:sources}", name)) for name in included),
         abi=abi.identity(file, item),
         packages=abi.packages(file, item),
         kind=item.kind,

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from gpuforge.plan.requests.request import Request
-from gpuforge.toolkits.debian_parts import Part
+from gpuforge.toolkits.debian_parts import DebianPart
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -13,5 +13,5 @@ class FetchCompiler(Request):
     """Unpack a compiler from Debian's packages into `output`."""
 
     program: ClassVar[str] = "fetch_compiler"
-    parts: tuple[Part, ...]
+    parts: tuple[DebianPart, ...]
     output: Path

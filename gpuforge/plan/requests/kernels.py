@@ -27,7 +27,7 @@ class CompiledModule:
 
 
 @dataclass(frozen=True)
-class Source:
+class UserSource:
     """One source for the user's machine: its name in the project, and its file."""
 
     source: str
@@ -86,8 +86,8 @@ class KernelIndex(Request):
     toolchain: CompiledBy | None = None
     modules: tuple[CompiledModule, ...] = ()
     archs: tuple[str, ...] = ()
-    sources: tuple[Source, ...] = ()  # what is given to the compiler
-    includes: tuple[Source, ...] = ()  # what must lie beside it: headers
+    sources: tuple[UserSource, ...] = ()  # what is given to the compiler
+    includes: tuple[UserSource, ...] = ()  # what must lie beside it: headers
     toolchains: tuple[UserToolchain, ...] = ()
     libraries: tuple[CompiledLibrary, ...] = ()  # a fallback of kind "library"
     abi: str = ""

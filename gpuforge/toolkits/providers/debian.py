@@ -20,7 +20,7 @@ from gpuforge.datafile import load
 from gpuforge.errors import ActionError, UsageError
 from gpuforge.toolkits import pins as wheels
 from gpuforge.toolkits import pip, toolkit_tree, unpack
-from gpuforge.toolkits.debian_parts import Part, fetch_part, mirror
+from gpuforge.toolkits.debian_parts import DebianPart, fetch_part, mirror
 from gpuforge.toolkits.pins import Pin
 from gpuforge.toolkits.pip import Say, quiet
 from gpuforge.toolkits.plain import read
@@ -50,7 +50,7 @@ PTXAS_FLAGS +=
 class PartsAndWheels:
     """The parts of Debian's packages with the compiler, and the wheels with the rest."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[DebianPart, ...]
     pins: tuple[Pin, ...]
     packages_file: str = ""
 
@@ -89,7 +89,7 @@ def source(toolkit: str, libraries: Sequence[str], machine: str) -> PartsAndWhee
     """
     row, major = _releases()[toolkit], major_of(toolkit)
     compiler = [with_suffix(name, major) for name in _COMPILER]
-    parts = tuple(read(Part, part) for part in row["packages"] if part["machine"] == machine)
+    parts = tuple(read(DebianPart, part) for part in row["packages"] if part["machine"] == machine)
     return PartsAndWheels(parts, wheels.choose(row, compiler, libraries, machine))
 
 
@@ -119,7 +119,7 @@ def fetch(
 
 
 def provision_debian(
-    parts: Sequence[Part],
+    parts: Sequence[DebianPart],
     pins: Sequence[Pin],
     destination: Path,
     *,
@@ -156,7 +156,7 @@ def lay_out_wheels(site: Path, made: Path) -> None:
     pip.keep_dist_info(site, made)
 
 
-def unpack_part(part: Part, file: Path, made: Path) -> None:
+def unpack_part(part: DebianPart, file: Path, made: Path) -> None:
     """Put a downloaded part's files into the tree; raises ActionError when they are not there."""
     if not part.members:
         if unpack.unpack_deb(file, made, bound(place, package=part.package)) == 0:

@@ -60,6 +60,6 @@ def workers(sites: Sequence[ContainerImage], environment: Environment, store: St
     at = of_client(run, environment.cache, store)
     images = {each.id: each for image in sites for each in (image, image.test) if each}
     engine = connected(environment.scheduler) if environment.scheduler else started(environment.jobs)
-    with engine as cluster, RemoteWorkers(run, at, cluster, images, apart=remote).living() as found:
+    with engine as cluster, RemoteWorkers(run, at, cluster, images, is_remote=remote).living() as found:
         found.refuse_others()
         yield found

@@ -14,7 +14,7 @@ from typing import IO
 from gpuforge.errors import ActionError, MissingError
 from gpuforge.execute import workdir
 from gpuforge.execute.runners.activity import GRACE, Activity
-from gpuforge.execute.runners.local.kept import End, Keepers, Kept
+from gpuforge.execute.runners.local.kept_command import End, Keepers, KeptCommand
 from gpuforge.execute.runners.log_header import header
 from gpuforge.execute.runners.runner import Exit, Limits, Task
 from gpuforge.execute.substitution import RunPaths, fill, laid, staged, write_request
@@ -50,7 +50,7 @@ class LocalRunner:
         self._activity = Activity(self._signal, grace)
         self._limits = limits or Limits()
         self._failed = failed
-        self._commands: set[Kept] = set()  # under the activity's guard
+        self._commands: set[KeptCommand] = set()  # under the activity's guard
 
     def run(self, task: Task) -> Exit:
         """Run a task to its end; see `Runner.run`."""
@@ -118,7 +118,7 @@ class LocalRunner:
 
     def _start(
         self, action: Action, argv: list[str], env: dict[str, str], work: Path, log: IO[bytes]
-    ) -> Kept:
+    ) -> KeptCommand:
         if any("\0" in word for word in (*argv, *env, *env.values())):
             message = f"{action.id} cannot be started: embedded null byte in its command line or environment"
             raise ActionError.of(message)

@@ -60,7 +60,7 @@ class Keepers:
 
     def start(
         self, argv: Sequence[str], env: Mapping[str, str], folder: Path, log: IO[bytes], seconds: float
-    ) -> Kept:
+    ) -> KeptCommand:
         """Start a command in `folder`, with its output in `log` and at most `seconds` of time."""
         told, orders = os.pipe()
         reports, reported = os.pipe()
@@ -77,10 +77,10 @@ class Keepers:
             for handle in (told, reported):
                 if handle >= 0:
                     os.close(handle)
-        return Kept(orders, reports, seconds)
+        return KeptCommand(orders, reports, seconds)
 
 
-class Kept:
+class KeptCommand:
     """A command with its keeper, at the other ends of two pipes."""
 
     def __init__(self, orders: int, reports: int, seconds: float) -> None:
