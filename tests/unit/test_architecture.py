@@ -161,3 +161,20 @@ def test_tests_of_a_group_run_on_one_worker(request: pytest.FixtureRequest) -> N
     """pytest-xdist passes on the group in the name of a test; without it, fixtures are built by every worker."""
     if getattr(request.config.option, "loadgroup", False):
         assert request.node.nodeid.endswith("@architecture")
+
+
+def test_sccache_is_known_where_it_is_offered_to_a_run() -> None:
+    users = {
+        name for name, module in imports() if module in {"gpuforge.toolchains", "gpuforge.toolchains.sccache"}
+    }
+    assert {name for name in users if name.startswith("execute/")} == {"execute/compiled/offer.py"}
+
+
+def test_no_runner_is_imported_by_name_from_outside_the_runners() -> None:
+    """Others get them from the list in `runners/choice.py`."""
+    wrong = [
+        f"{name} imports {module}"
+        for name, module in imports()
+        if re.match(r"gpuforge\.execute\.runners\.\w+\.", module) and not name.startswith("execute/runners/")
+    ]
+    assert wrong == []

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from gpuforge.containers import fetch_settings, image_environment
 from gpuforge.errors import GpuforgeError
-from gpuforge.execute.runners.docker import fetch_settings, image_venv
+from gpuforge.execute.runners.docker import image_venv
 from gpuforge.toolchains.cpython import Interpreter
 from gpuforge.toolchains.inventory import Inventory
 
@@ -33,7 +34,7 @@ def test_what_fits_is_taken_along_and_finished_once(tmp_path: Path) -> None:
     made = image_venv.ensure(inventory(), tmp_path, finished.append)
     assert image_venv.ensure(inventory(), tmp_path, finished.append) == made
     assert len(finished) == 1
-    packages = image_venv.site_packages(made, MINOR)
+    packages = image_environment.site_packages(made, MINOR)
     assert {"pydantic", "auditwheel", "build", "pip", "gpuforge"} <= {
         path.name for path in packages.iterdir()
     }
@@ -52,7 +53,7 @@ def test_pip_is_compiled_for_each_python_that_fetches_with_it() -> None:
     oldest = inventory("3.11.2")
     other = replace(oldest.interpreters[0], path=Path("/opt/python/cp313/bin/python"), version="3.13.1")
     both = replace(oldest, interpreters=(*oldest.interpreters, other))
-    own, others = image_venv.compiling(both).split(" && ")
+    own, others = image_environment.compiling(both).split(" && ")
     assert own == "/opt/gpuforge/bin/python -I -m compileall -q /opt/gpuforge/lib"
     pip = "/opt/gpuforge/lib/python3.11/site-packages/pip"
     assert others == (f"{{ /opt/python/cp313/bin/python -I -m compileall -q {pip} >/dev/null 2>&1 || :; }}")
@@ -68,7 +69,7 @@ def test_what_cannot_be_finished_is_not_kept(tmp_path: Path) -> None:
 
 
 def test_platforms_are_those_that_the_libc_takes() -> None:
-    tags = image_venv.platforms(inventory(glibc="2.17"))
+    tags = image_environment.platforms(inventory(glibc="2.17"))
     machine = platform.machine()
     assert tags[0] == f"manylinux_2_17_{machine}"
     assert f"manylinux_2_28_{machine}" not in tags

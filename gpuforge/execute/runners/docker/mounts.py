@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from gpuforge.containers import fetch_settings
 from gpuforge.containers.port import Mount
 from gpuforge.execute import workdir
-from gpuforge.execute.runners.docker import fetch_settings
 from gpuforge.execute.runners.runner import Task
 from gpuforge.execute.substitution import RunPaths, laid, staged
 from gpuforge.plan.action import CacheFolder
