@@ -15,8 +15,8 @@ from gpuforge.audit.read.elf_patterns import unstable
 from gpuforge.audit.report.sentences import route
 from gpuforge.audit.rules import RULES
 from gpuforge.audit.rules.gpu_code.containers import as_declared, own_code
-from gpuforge.audit.runnable import has_only_empty_cubins
 from gpuforge.binary.facts import Container
+from gpuforge.binary.runnable import has_only_empty_cubins
 from gpuforge.cuda.provided import says
 
 _SOURCES = {

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
-from gpuforge.audit.runnable import EMPTY_PTX, complete_ptx, portable_ptx, runnable
 from gpuforge.binary.facts import Container, DeviceCode, Entry
+from gpuforge.binary.runnable import EMPTY_PTX, complete_ptx, portable_ptx, runnable
 from gpuforge.cuda import runs_on
 from gpuforge.cuda.arch import Arch
 from gpuforge.cuda.drivers import driver_of_cubins, driver_of_gpu, driver_of_ptx

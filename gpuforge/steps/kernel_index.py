@@ -8,9 +8,9 @@ from pathlib import Path
 from packaging.utils import canonicalize_name, parse_wheel_filename
 
 from gpuforge import digest, disk
-from gpuforge.audit.runnable import common_images
 from gpuforge.binary import ptx
 from gpuforge.binary.device_code import containers
+from gpuforge.binary.runnable import common_images
 from gpuforge.errors import ActionError, UsageError
 from gpuforge.package import kernel_set, source_set
 from gpuforge.plan.requests.kernels import CompiledBy, CompiledLibrary, KernelIndex

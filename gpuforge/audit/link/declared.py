@@ -25,6 +25,12 @@ class Declared(NamedTuple):
     cuda: int | None = None
     carries: tuple[str, ...] = ()  # SONAMEs of its own that are no CUDA library, and loaded with it
     lacks: tuple[str, ...] = ()  # SONAMEs that it has in other releases or for other machines
+    via: tuple[str, ...] = ()  # the Requires-Dist lines by which other wheels that were given lead to `line`
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The lines that bring it, that of the wheel itself first."""
+        return (*self.via, self.line)
 
 
 def packages(facts: WheelFacts, given: Mapping[str, WheelFacts]) -> Mapping[str, Declared]:

@@ -44,6 +44,7 @@ class LinkGraph:
         ] = {}  # of files that were read completely, as the expectation asks
         self._users: dict[Key, list[Edge]] = {}
         self._needs: dict[Key, list[Edge]] = {}
+        self._named = {wheel.name: wheel for wheel in wheels}
         self._given = {wheel.project: wheel.name for wheel in wheels if wheel.project}
         self._chosen: dict[Callable[[Edge], bool], dict[Key, list[Edge]]] = {}
         self._of: dict[str, list[Edge]] = {}
@@ -58,6 +59,10 @@ class LinkGraph:
         return (
             self.expectation.kernels_wheels.get(wheel.project, self.expectation) if self.expectation else None
         )
+
+    def wheel(self, name: str) -> WheelFacts:
+        """Return the wheel of a name. Raises KeyError for one that was not given."""
+        return self._named[name]
 
     def of(self, wheel: WheelFacts) -> tuple[Edge, ...]:
         """Return the edges whose loader is in a wheel."""
@@ -84,18 +89,18 @@ class LinkGraph:
         What another of the wheels given requires is read there, and not in the tables of known releases.
         """
         seen: set[str] = set()
-        queue: deque[tuple[str, str]] = deque([(name, "")])
+        queue: deque[tuple[str, tuple[str, ...]]] = deque([(name, ())])
         while queue:
-            wheel, way = queue.popleft()
+            wheel, via = queue.popleft()
             for found in self.declared[wheel].values():
                 of_table = found.loaded_by in self._given and found.package != found.loaded_by
                 if found.extra or of_table or found.package in seen:
                     continue
                 seen.add(found.package)
-                line = f"{way} → {found.line}" if way else found.line
-                yield found._replace(line=line)
+                reached = found._replace(via=via)
+                yield reached
                 if found.package in self._given:
-                    queue.append((self._given[found.package], line))
+                    queue.append((self._given[found.package], reached.lines))
 
     def requires(self, name: str, project: str) -> bool:
         """Say whether a wheel requires a project, always or in an extra, or what it requires does."""

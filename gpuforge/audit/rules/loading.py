@@ -23,7 +23,7 @@ def may_be_loaded(graph: LinkGraph, edge: Edge) -> bool:
     target = edge.provider.object
     if target is None:
         return False
-    wheel = next(w for w in graph.wheels if w.name == edge.loader.wheel)
+    wheel = graph.wheel(edge.loader.wheel)
     if edge.loader.program:
         # what lies in a folder `bin` is meant to be started by hand, too
         others = not has_code(wheel) and "/bin/" not in f"/{edge.loader.file}"

@@ -27,5 +27,5 @@ def is_nvidia_library(graph: LinkGraph, found: ElfObject) -> bool:
         for library in package_tables.candidates(name)
     ):
         return True
-    wheel = next(w for w in graph.wheels if w.name == found.wheel)
+    wheel = graph.wheel(found.wheel)
     return is_nvidia_wheel(wheel)

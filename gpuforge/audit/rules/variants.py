@@ -21,6 +21,6 @@ def variant_family(found: ElfObject) -> str:
 
 def is_for_other_framework(graph: LinkGraph, found: ElfObject) -> bool:
     """Say whether an object is only for users of a framework: libx_torch_ops.so of a project x."""
-    wheel = next(w for w in graph.wheels if w.name == found.wheel)
+    wheel = graph.wheel(found.wheel)
     words = {"torch": r"torch", "tensorflow": r"(?<![a-z])tf(?![a-z])|tensorflow"}
     return any(re.search(p, found.name) and not re.search(p, wheel.project) for p in words.values())

@@ -12,6 +12,11 @@ def file_names(objects: Iterable[ElfObject]) -> str:
     return ", ".join(dict.fromkeys(o.name for o in objects))
 
 
+def requirement(lines: Iterable[str]) -> str:
+    """Write the Requires-Dist lines that bring a package, each required by the one before it."""
+    return repr(" → ".join(lines))
+
+
 _NAMED = 3
 
 

@@ -9,8 +9,8 @@ from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.gpu_code.containers import has_kernels, of_archs
 from gpuforge.audit.rules.rule import Rule
-from gpuforge.audit.runnable import runnable
 from gpuforge.binary.facts import DeviceCode
+from gpuforge.binary.runnable import runnable
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:

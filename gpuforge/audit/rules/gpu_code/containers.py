@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from gpuforge.audit.link import package_tables
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.nvidia import is_nvidia_wheel
-from gpuforge.audit.runnable import EMPTY_PTX, runnable
 from gpuforge.binary.facts import Container, DeviceCode, Entry
+from gpuforge.binary.runnable import EMPTY_PTX, runnable
 from gpuforge.cuda import libraries, sonames
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.reach import Reach, reach
 from gpuforge.audit.rules.gpu_code.containers import is_specific, own_code
 from gpuforge.audit.rules.rule import Rule
-from gpuforge.audit.runnable import portable_ptx, runnable
 from gpuforge.binary.facts import DeviceCode
+from gpuforge.binary.runnable import portable_ptx, runnable
 
 _NO_IMAGE = "`no kernel image is available for execution on the device`"
 

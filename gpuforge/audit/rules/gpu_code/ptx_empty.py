@@ -8,8 +8,8 @@ from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.rules.gpu_code.containers import own_code
 from gpuforge.audit.rules.rule import Rule
-from gpuforge.audit.runnable import EMPTY_PTX, runnable
 from gpuforge.binary.facts import Container
+from gpuforge.binary.runnable import EMPTY_PTX, runnable
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:

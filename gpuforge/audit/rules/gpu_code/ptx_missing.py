@@ -8,8 +8,8 @@ from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.rules.gpu_code.containers import is_relocatable, own_code
 from gpuforge.audit.rules.rule import Rule
-from gpuforge.audit.runnable import has_only_empty_cubins
 from gpuforge.binary.facts import Container
+from gpuforge.binary.runnable import has_only_empty_cubins
 
 _EMPTY = 120  # bytes; a PTX text of .version, .target and .address_size alone is shorter
 

@@ -8,7 +8,7 @@ from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.rules.gpu_code.containers import is_specific, own_code
 from gpuforge.audit.rules.rule import Rule
-from gpuforge.audit.runnable import runnable
+from gpuforge.binary.runnable import runnable
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:

@@ -9,7 +9,7 @@ from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import KernelSet, WheelFacts
 from gpuforge.audit.rules.rule import Rule
-from gpuforge.audit.runnable import common_images
+from gpuforge.binary.runnable import common_images
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:

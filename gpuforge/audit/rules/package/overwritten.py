@@ -12,7 +12,7 @@ from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.package.coexistence import can_coexist
 from gpuforge.audit.rules.rule import Rule
-from gpuforge.audit.rules.wording import shorten
+from gpuforge.audit.rules.wording import requirement, shorten
 from gpuforge.cuda.suffix import without_suffix
 
 _MOST_IN_ONE_PLACE = 8  # wheels that the others are compared with: a thousand would be a million pairs
@@ -99,8 +99,7 @@ def _required(graph: LinkGraph, wheel: WheelFacts) -> Iterator[Finding]:
     """Find required packages for two CUDA majors that have the same file: those of cuDNN, NCCL and a few others."""
     always = {d.package: d for d in graph.required_always(wheel.name) if package_tables.files(d.package)}
     for one, other in combinations(sorted(always.values(), key=lambda d: d.package), 2):
-        first, second = (d.line.partition(" → ") for d in (one, other))
-        if first[1] and first[0] == second[0]:
+        if one.via and one.lines[0] == other.lines[0]:
             continue  # reported for the wheel that requires both
         if shared := sorted(package_tables.files(one.package) & package_tables.files(other.package)):
             yield RULE.finding(
@@ -108,8 +107,8 @@ def _required(graph: LinkGraph, wheel: WheelFacts) -> Iterator[Finding]:
                 severity="warning",
                 subjects=(
                     Subject(
-                        detail=f"{shorten(shared)}: {one.package}, by {one.line!r}, and "
-                        f"{other.package}, by {other.line!r}",
+                        detail=f"{shorten(shared)}: {one.package}, by {requirement(one.lines)}, and "
+                        f"{other.package}, by {requirement(other.lines)}",
                         kind=f"{one.package} and {other.package}",
                     ),
                 ),

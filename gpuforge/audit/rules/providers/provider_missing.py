@@ -170,7 +170,7 @@ def _text(graph: LinkGraph, edge: Edge, there: list[str]) -> _Text:
             "The import works only where that CUDA toolkit is installed in a folder that the linker searches.",
             "Build with a toolkit whose libraries are on PyPI (CUDA 11, 12 or 13), or link them statically.",
         )
-    wheel = next(w for w in graph.wheels if w.name == edge.loader.wheel)
+    wheel = graph.wheel(edge.loader.wheel)
     family = "musllinux" if policy.on_musl(edge.loader, wheel.platforms) else "manylinux"
     return _Text(
         "warning",
@@ -206,7 +206,7 @@ def _may_be(graph: LinkGraph, edge: Edge, there: list[str]) -> str:
 
 def _folders(graph: LinkGraph, name: str) -> frozenset[str]:
     """Return the folders that a wheel has files in, as they are installed."""
-    wheel = next(w for w in graph.wheels if w.name == name)
+    wheel = graph.wheel(name)
     return frozenset(posixpath.dirname(layout.install_path(member)) for member in wheel.members)
 
 
@@ -235,7 +235,7 @@ def _looked_for_in(graph: LinkGraph, edge: Edge, installed: Callable[[str], Coll
 
 def _released_with(graph: LinkGraph, edge: Edge) -> list[str]:
     """Return the required packages that are parts of the same release: pinned to the wheel's own version."""
-    wheel = next(w for w in graph.wheels if w.name == edge.loader.wheel)
+    wheel = graph.wheel(edge.loader.wheel)
     if edge.loader.program or any(w.project in graph.declared[wheel.name] for w in graph.wheels):
         return []
     pin = re.compile(rf"[\w.-]+\s*\(?==\s*{re.escape(wheel.version)}\)?\s*(;.*)?")

@@ -62,7 +62,7 @@ def _declared(graph: LinkGraph, edge: Edge) -> Finding:
 
 def _given(graph: LinkGraph, edge: Edge) -> Finding:
     target = edge.provider.object
-    form = next(w.form for w in graph.wheels if w.name == edge.loader.wheel)
+    form = graph.wheel(edge.loader.wheel).form
     loaded = form == "folder" or may_be_loaded(graph, edge)
     whose = "another wheel" if edge.provider.source != "wheel" else f"the {_THINGS.get(form, 'wheel')} itself"
     return RULE.finding(

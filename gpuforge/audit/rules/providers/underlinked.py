@@ -54,7 +54,7 @@ def _loaded(graph: LinkGraph, found: ElfObject) -> list[ElfObject] | None:
 def _finding(graph: LinkGraph, found: ElfObject, missing: frozenset[str]) -> Finding:
     shown = sorted(missing)[:_MOST]
     more = f" and {len(missing) - _MOST} more" if len(missing) > _MOST else ""
-    wheel = next(w for w in graph.wheels if w.name == found.wheel)
+    wheel = graph.wheel(found.wheel)
     givers = file_names(o for o in wheel.objects if o.defined(_GROUP) & missing)
     return RULE.finding(
         found.wheel,

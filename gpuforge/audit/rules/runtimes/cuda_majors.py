@@ -16,7 +16,7 @@ from gpuforge.audit.rules.runtimes.cudart import loaded_cudarts
 from gpuforge.audit.rules.runtimes.loaded import LoadedLibrary, loaded_libraries
 from gpuforge.audit.rules.runtimes.own_runtimes import own_runtimes
 from gpuforge.audit.rules.runtimes.processes import Process, processes
-from gpuforge.audit.rules.wording import shorten
+from gpuforge.audit.rules.wording import requirement, shorten
 from gpuforge.cuda import sonames
 
 _OF_CUDA = r"(?i)(nvidia|cuda|cutensor)[-_.]"
@@ -97,7 +97,7 @@ def _required(graph: LinkGraph, reported_wheels: set[str]) -> Iterator[Finding]:
         needed = {
             package_tables.major(e.provider.package) for e in graph.of(wheel) if e.provider.declared is None
         }
-        chosen = all(re.match(_OF_CUDA, line) for lines in majors.values() for line in lines)
+        chosen = all(lines and re.match(_OF_CUDA, lines[0]) for by in majors.values() for lines in by)
         if not chosen and not needed & majors.keys():
             yield RULE.finding(
                 wheel.name,
@@ -105,14 +105,14 @@ def _required(graph: LinkGraph, reported_wheels: set[str]) -> Iterator[Finding]:
                 subjects=tuple(
                     Subject(
                         item=f"CUDA {cuda}",
-                        detail=f"{shorten(names)}, {f'by {line!r}' if line else 'in the wheel'}",
+                        detail=f"{shorten(names)}, {f'by {requirement(lines)}' if lines else 'in the wheel'}",
                         kind=", ".join(sorted(names)),
                     )
-                    for cuda, lines in sorted(majors.items())
-                    for line, names in lines.items()
+                    for cuda, brought_by in sorted(majors.items())
+                    for lines, names in brought_by.items()
                 ),
                 what="The requirements bring libraries of two CUDA majors."
-                if all(line for lines in majors.values() for line in lines)
+                if all(lines for by in majors.values() for lines in by)
                 else "The requirements bring libraries of another CUDA major than the libraries in the wheel.",
                 why="A process that imports both has two CUDA runtimes, and needs a driver for the newer one.",
                 fix="Build for the CUDA major of the required package (torch), or bound its version to releases "
@@ -120,25 +120,25 @@ def _required(graph: LinkGraph, reported_wheels: set[str]) -> Iterator[Finding]:
             )
 
 
-def _brought(graph: LinkGraph, wheel: WheelFacts) -> dict[int, dict[str, list[str]]]:
+def _brought(graph: LinkGraph, wheel: WheelFacts) -> dict[int, dict[tuple[str, ...], list[str]]]:
     """Return the packages of each CUDA major that are installed with a wheel, by the lines that bring them.
 
     Packages of the same files are left out: an environment has one of them (GF709). What the wheel has
-    itself, if it is all of one major, is under the line "".
+    itself, if it is all of one major, is under no lines.
     """
     required = sorted(graph.required_always(wheel.name), key=lambda d: d.package)
     known = [d for d in required if package_tables.major(d.package) and not is_tool(d.package)]
-    found: dict[int, dict[str, list[str]]] = {}
+    found: dict[int, dict[tuple[str, ...], list[str]]] = {}
     for one in known:
         cuda = package_tables.major(one.package)
         clash = any(
             package_tables.files(one.package) & package_tables.files(d.package) for d in known if d is not one
         )
         if cuda is not None and not clash:
-            found.setdefault(cuda, {}).setdefault(one.line, []).append(one.package)
+            found.setdefault(cuda, {}).setdefault(one.lines, []).append(one.package)
     own = _own(wheel) if found else {}
     if len(own) == 1:
-        found.setdefault(next(iter(own)), {})[""] = [name for names in own.values() for name in names]
+        found.setdefault(next(iter(own)), {})[()] = [name for names in own.values() for name in names]
     return found
 
 

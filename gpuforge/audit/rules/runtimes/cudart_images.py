@@ -45,7 +45,7 @@ def _finding(graph: LinkGraph, process: Process, found: list[LoadedLibrary]) -> 
     wide = process.scope == "environment"
     one = one_of_them(found)
     wheel = process.blamed([i.wheel for i in found])
-    members = next(w.members for w in graph.wheels if w.name == wheel)
+    members = graph.wheel(wheel).members
     files = tuple(i.file for i in found if i.file in members)
     return RULE.finding(
         wheel,

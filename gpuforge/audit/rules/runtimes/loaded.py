@@ -121,7 +121,7 @@ def _origin(edge: Edge, soname: str) -> Origin | None:
 
 def _opens(graph: LinkGraph, edge: Edge) -> bool:
     """Say whether Python code of a wheel names a library among those that it opens, as by their paths."""
-    wheel = next(w for w in graph.wheels if w.name == edge.loader.wheel)
+    wheel = graph.wheel(edge.loader.wheel)
     stem = sonames.bare(edge.needed)
     return any({stem, edge.needed} & p.names for p in wheel.preloads if not p.bare)
 

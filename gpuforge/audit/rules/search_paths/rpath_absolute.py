@@ -72,7 +72,7 @@ def _lost(graph: LinkGraph, found: ElfObject) -> list[str]:
 
     Loose binaries declare nothing: only libraries beside them count as found.
     """
-    form = next(w.form for w in graph.wheels if w.name == found.wheel)
+    form = graph.wheel(found.wheel).form
     others = () if form in ("file", "folder") else ("sibling", "package")
     return [
         edge.needed
