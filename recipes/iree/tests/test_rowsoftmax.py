@@ -88,6 +88,9 @@ def test_two_back_ends_work_side_by_side_in_one_process() -> None:
             used[driver] = kernels.function("softmax")
         except RuntimeError:
             continue  # no such device here; `explain` says why
+    assert "local-task" in used
+    if len(used) < 2:
+        pytest.skip("one back end alone has a device here: local-task")
     for _ in range(3):
         found = []
         for kernel in used.values():
@@ -96,7 +99,6 @@ def test_two_back_ends_work_side_by_side_in_one_process() -> None:
             found.append(result)
         for result in found[1:]:
             np.testing.assert_allclose(result, found[0], rtol=1e-5, atol=1e-7)
-    assert "local-task" in used
 
 
 def test_importing_opens_nothing() -> None:
