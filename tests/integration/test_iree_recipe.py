@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -103,6 +104,11 @@ def test_the_runtime_of_iree_opens_cuda_and_nccl_by_name_only(tmp_path: Path) ->
     needed = {entry["name"] for each in found["objects"] for entry in each["needed"]}
     assert needed, "the report lists what each library needs"
     assert not any("cuda" in name or "nccl" in name or "vulkan" in name for name in needed)
+    with zipfile.ZipFile(wheel) as archive:
+        (file,) = (name for name in archive.namelist() if name.startswith("iree/_runtime_libs/_runtime."))
+        library = archive.read(file)
+    named = set(re.findall(rb"\0(lib(?:cuda|nccl|vulkan)[\w.-]*)(?=\0)", library))
+    assert named >= {b"libcuda.so", b"libnccl.so"}, "they are opened by these names"
 
 
 SIDE_BY_SIDE = """
