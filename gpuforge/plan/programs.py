@@ -22,7 +22,7 @@ _JUDGING = (
     "cuda",
     "wheel",
 )  # what reads GPU code and judges wheels
-_WHEELHOUSE = ("steps/wheelhouse.py", "steps/pip_alone.py", "toolkits/pip_output.py")
+_WHEELHOUSE = ("steps/wheelhouse.py", "steps/pip_alone.py", "toolkits/pip_output.py", "toolkits/progress.py")
 _SHARED_ENVIRONMENT = ("steps/shared_environment.py", "steps/private_mounts.py", "steps/venv.py")
 _PACKING = (
     *(f"steps/{name}.py" for name in ("package_wheel", "wheel_sizes")),
@@ -34,7 +34,10 @@ _PACKING = (
 )
 _TOOLKIT = (
     *(f"cuda/{name}.py" for name in ("sonames", "suffix", "version")),
-    *(f"toolkits/{name}.py" for name in ("debian_parts", "download", "pins", "pip", "pip_output")),
+    *(
+        f"toolkits/{name}.py"
+        for name in ("debian_parts", "download", "pins", "pip", "pip_output", "progress")
+    ),
     *(f"toolkits/{name}.py" for name in ("driver_stub", "redist_archives", "stub_library", "toolkit")),
     *(f"toolkits/{name}.py" for name in ("plain", "toolkit_tree", "unpack")),
 )

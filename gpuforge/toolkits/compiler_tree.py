@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 
 from gpuforge.toolkits import toolkit_tree, unpack
 from gpuforge.toolkits.debian_parts import DebianPart, fetch_part, mirror
-from gpuforge.toolkits.pip import Say, quiet
+from gpuforge.toolkits.progress import Say, quiet
 
 _KEPT_STATIC = "libstdc++.a"  # for -static-libstdc++; the machine's shared one is always there
 _LEFT_OUT = ("lto-dump", "gcov")  # programs that no build calls, of 25 MB
@@ -27,7 +27,7 @@ def provision_compiler(parts: Sequence[DebianPart], destination: Path, *, say: S
         for part in parts:
             say(f"fetching {part.package} {part.version} ({part.size / 1e6:.0f} MB) from {mirror()}")
             file = partial / "part"
-            fetch_part(part, file)
+            fetch_part(part, file, say=say)
             unpack.unpack_deb(file, made, place, links=links)
             file.unlink()
         for link, target in links.items():

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from gpuforge.errors import MissingError
 from gpuforge.toolkits.download import GoneError, download
+from gpuforge.toolkits.progress import Say, quiet
 
 MIRROR = "https://deb.debian.org/debian"  # the default; any other by GPUFORGE_DEBIAN_MIRROR
 
@@ -39,11 +40,11 @@ def mirror() -> str:
     return os.environ.get("GPUFORGE_DEBIAN_MIRROR") or MIRROR
 
 
-def fetch_part(part: DebianPart, file: Path) -> None:
+def fetch_part(part: DebianPart, file: Path, *, say: Say = quiet) -> None:
     """Download a part of Debian's packages, checked; raises what `download` does, and MissingError when it is gone."""
     try:
         download(f"{mirror().rstrip('/')}/{part.path}", file, sha256=part.sha256, start=part.start,
-                 size=part.size if part.members else None)  # fmt: skip
+                 size=part.size if part.members else None, say=say)  # fmt: skip
     except GoneError:
         raise MissingError.of(
             f"{mirror()} has no {part.package} {part.version} (any more)",

@@ -14,6 +14,7 @@ from functools import cache
 from pathlib import Path
 
 from gpuforge.errors import ActionError, MissingError
+from gpuforge.toolkits.progress import Progress, Say, quiet
 
 TRIES = 3
 TIMEOUT_S = 60  # seconds without an answer
@@ -27,16 +28,23 @@ class GoneError(MissingError):
 
 
 def download(
-    url: str, target: Path, *, sha256: str | None = None, start: int = 0, size: int | None = None
+    url: str,
+    target: Path,
+    *,
+    sha256: str | None = None,
+    start: int = 0,
+    size: int | None = None,
+    say: Say = quiet,
 ) -> None:
     """Write what is at `url` to `target`; with `size`, only that many bytes from byte `start` on.
 
+    `say` gets a line about a long download every two seconds.
     A broken connection is tried again. Raises GoneError when the file is not there, MissingError when the server
     cannot be reached, ActionError when what arrives is not what `sha256` says.
     """
     for attempt in range(1, TRIES + 1):
         try:
-            found = _fetch(url, target, start, size)
+            found = _fetch(url, target, start, size, Progress(say))
             break
         except urllib.error.HTTPError as error:
             error.close()
@@ -57,7 +65,7 @@ def download(
         )
 
 
-def _fetch(url: str, target: Path, start: int, size: int | None) -> str:
+def _fetch(url: str, target: Path, start: int, size: int | None, progress: Progress) -> str:
     """Download once; return the sha256 of what was written."""
     request = urllib.request.Request(url, headers={"User-Agent": "gpuforge"})  # noqa: S310  the caller's URL
     if size is not None:
@@ -65,9 +73,11 @@ def _fetch(url: str, target: Path, start: int, size: int | None) -> str:
     digest = hashlib.sha256()
     with urllib.request.urlopen(request, timeout=TIMEOUT_S, context=_context()) as answer, target.open("wb") as file:  # noqa: S310  # fmt: skip
         skip = start if size is not None and answer.status != http.client.PARTIAL_CONTENT else 0
+        whole = size if size is not None else answer.length
         for chunk in _chunks(answer, skip, size):
             digest.update(chunk)
             file.write(chunk)
+            progress.at(file.tell(), whole)
     return digest.hexdigest()
 
 

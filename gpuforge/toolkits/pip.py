@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from gpuforge.errors import ActionError, MissingError
 from gpuforge.toolkits import pip_output
 from gpuforge.toolkits import toolkit_tree as trees
 from gpuforge.toolkits.pins import Pin
+from gpuforge.toolkits.progress import Say
 
 PIP = (
     "-m", "pip", "install", "--no-deps", "--require-hashes", "--only-binary=:all:", "--no-compile", "--no-input",
@@ -23,11 +24,6 @@ NO_NETWORK = (
     "SSLError", "Temporary failure in name resolution", "Connection refused", "ProxyError", "IncompleteRead",
     "incomplete-download",
 )  # fmt: skip
-Say = Callable[[str], object]
-
-
-def quiet(_: str) -> None:
-    """Say nothing."""
 
 
 def keep_dist_info(site: Path, tree: Path) -> None:

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import re
 import subprocess
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+
+from gpuforge.toolkits.progress import Progress, Say
 
 PROGRESS = "--progress-bar=raw"  # one line for each step: https://pip.pypa.io/en/stable/cli/pip_install/
 CRASH = "ERROR: Exception:"
 _STEP = re.compile(r"Progress (\d+) of (\d+)\n?")
-_PAUSE = 2.0  # seconds between lines about one download
 
 
-def run(
-    argv: Sequence[str], say: Callable[[str], object], env: Mapping[str, str] | None = None
-) -> tuple[int, str]:
+def run(argv: Sequence[str], say: Say, env: Mapping[str, str] | None = None) -> tuple[int, str]:
     """Run pip with `PROGRESS` among its options; return its exit status and its output, without the progress.
 
     `say` gets each line as it comes.
@@ -25,7 +23,7 @@ def run(
     )
     assert process.stdout is not None  # noqa: S101  it is a pipe
     lines: list[str] = []
-    shown, crashed = time.monotonic(), False
+    progress, crashed = Progress(say), False
     try:
         for line in process.stdout:
             step = _STEP.fullmatch(line)
@@ -34,9 +32,8 @@ def run(
                 lines.append(line)
                 if not crashed:
                     say(line.rstrip("\n"))
-            elif time.monotonic() - shown > _PAUSE:
-                shown = time.monotonic()
-                say(f"  {int(step[1]) / 1e6:.0f} of {int(step[2]) / 1e6:.0f} MB")
+            else:
+                progress.at(int(step[1]), int(step[2]))
     except BaseException:
         process.terminate()
         process.wait()

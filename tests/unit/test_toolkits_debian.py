@@ -10,7 +10,8 @@ import pytest
 from toolkit_samples import ELF, Server, deb, sha256, tar_xz, xz_block
 
 from gpuforge.errors import ActionError, MissingError, UsageError
-from gpuforge.toolkits import pip, unpack
+from gpuforge.toolkits import pip, progress, unpack
+from gpuforge.toolkits.compiler_tree import provision_compiler
 from gpuforge.toolkits.debian_parts import DebianPart, Member
 from gpuforge.toolkits.pins import Pin
 from gpuforge.toolkits.plain import read
@@ -58,6 +59,19 @@ def _wheels(monkeypatch: pytest.MonkeyPatch, server: Server) -> None:
 def publish(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "www" / "pool").mkdir()
     (tmp_path / "www" / "pool" / "p.deb").write_bytes(data)
+
+
+def test_each_part_says_how_far_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "PAUSE_S", -1.0)
+    package = deb(FILES)
+    publish(tmp_path, package)
+    toolkit: list[str] = []
+    provision_debian([part(package)], [], tmp_path / "cuda", say=toolkit.append, machine="x86_64")
+    compiler: list[str] = []
+    provision_compiler([part(package)], tmp_path / "gcc", say=compiler.append)
+    for said in (toolkit, compiler):
+        assert said[0].startswith("fetching nvidia-cuda-toolkit 1-2 ")
+        assert said[1] == "  0 of 0 MB"
 
 
 def test_one_tree_of_both_with_a_profile_that_names_no_folder_of_debian(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from toolkit_samples import Server, sha256
 
 from gpuforge.errors import ActionError, MissingError
 from gpuforge.toolkits import download as module
+from gpuforge.toolkits import progress
 from gpuforge.toolkits.download import GoneError, download
 
 DATA = bytes(range(256)) * 40
@@ -27,6 +28,29 @@ def test_a_part_of_a_file(tmp_path: Path, server: Server, ranges: bool) -> None:
     part = DATA[2500:4700]
     download(f"{server.url}/file", tmp_path / "part", start=2500, size=2200, sha256=sha256(part))
     assert (tmp_path / "part").read_bytes() == part
+
+
+@pytest.mark.parametrize("ranges", [True, False])
+def test_a_long_download_says_how_far_it_is(
+    tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch, ranges: bool
+) -> None:
+    server.ranges = ranges
+    monkeypatch.setattr(module, "CHUNK", 1 << 20)
+    monkeypatch.setattr(progress, "PAUSE_S", -1.0)
+    (tmp_path / "www" / "file").write_bytes(bytes(3 << 20))
+    said: list[str] = []
+    download(f"{server.url}/file", tmp_path / "whole", say=said.append)
+    assert said == ["  1 of 3 MB", "  2 of 3 MB", "  3 of 3 MB"]
+    said.clear()
+    download(f"{server.url}/file", tmp_path / "part", start=1 << 20, size=2 << 20, say=said.append)
+    assert [line for line in said if line != "  0 of 2 MB"] == ["  1 of 2 MB", "  2 of 2 MB"]
+
+
+def test_not_every_part_of_a_download_is_a_line(tmp_path: Path, server: Server) -> None:
+    (tmp_path / "www" / "file").write_bytes(DATA)
+    said: list[str] = []
+    download(f"{server.url}/file", tmp_path / "whole", say=said.append)
+    assert said == []
 
 
 def test_a_whole_file_and_one_with_other_bytes(tmp_path: Path, server: Server) -> None:

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from gpuforge.toolkits import pip_output
+from gpuforge.toolkits import pip_output, progress
 
 
 def ran(code: str) -> tuple[int, str, list[str]]:
@@ -16,7 +16,7 @@ def ran(code: str) -> tuple[int, str, list[str]]:
 
 
 def test_progress_is_shown_and_not_in_the_output(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pip_output, "_PAUSE", -1.0)
+    monkeypatch.setattr(progress, "PAUSE_S", -1.0)
     status, output, said = ran(
         "print('Downloading x'); print('Progress 120000000 of 214000000'); print('done')"
     )

@@ -17,9 +17,21 @@ from gpuforge.errors import ActionError, GpuforgeError, MissingError
 from gpuforge.plan.requests.request import dump
 from gpuforge.plan.requests.toolkit import FetchToolkit
 from gpuforge.toolkits import download as downloads
+from gpuforge.toolkits import progress
 from gpuforge.toolkits.providers.redist import provision_redist
 
 Change = Callable[[dict[str, dict[str, object]]], None]
+
+
+def test_each_archive_says_how_far_it_is(
+    tmp_path: Path, nvidia: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(progress, "PAUSE_S", -1.0)
+    said: list[str] = []
+    provision_redist(wanted(nvidia.url), tmp_path / "cuda", say=said.append)
+    begun = [number for number, line in enumerate(said) if line.startswith("fetching ")]
+    assert begun
+    assert all(said[number + 1] == "  0 of 0 MB" for number in begun)
 
 
 def test_the_tree_is_the_archives_without_their_top_folders(tmp_path: Path, nvidia: Server) -> None:

@@ -12,7 +12,7 @@ from typing import Any, Protocol, cast, get_args, runtime_checkable
 
 from gpuforge.cuda import toolkit_providers
 from gpuforge.errors import MissingError, UsageError
-from gpuforge.toolkits.pip import Say
+from gpuforge.toolkits.progress import Say
 from gpuforge.toolkits.toolkit import Toolkit, ToolkitRequest
 
 

@@ -22,8 +22,8 @@ from gpuforge.toolkits import pins as wheels
 from gpuforge.toolkits import pip, toolkit_tree, unpack
 from gpuforge.toolkits.debian_parts import DebianPart, fetch_part, mirror
 from gpuforge.toolkits.pins import Pin
-from gpuforge.toolkits.pip import Say, quiet
 from gpuforge.toolkits.plain import read
+from gpuforge.toolkits.progress import Say, quiet
 from gpuforge.toolkits.toolkit import Toolkit, ToolkitRequest
 
 _COMPILER = ("nvidia-cuda-runtime", "nvidia-cuda-nvcc", "nvidia-cuda-cccl")  # wheels with its headers
@@ -138,7 +138,7 @@ def provision_debian(
         for part in parts:
             say(f"fetching {part.package} {part.version} ({part.size / 1e6:.0f} MB) from {mirror()}")
             file = partial / "part"
-            fetch_part(part, file)
+            fetch_part(part, file, say=say)
             unpack_part(part, file, made)
             file.unlink()
         (made / "bin" / "nvcc.profile").write_text(_PROFILE)

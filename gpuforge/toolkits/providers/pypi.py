@@ -14,8 +14,8 @@ from gpuforge.datafile import load
 from gpuforge.errors import ActionError, UsageError
 from gpuforge.toolkits import pins, pip, toolkit_tree
 from gpuforge.toolkits.pins import Pin
-from gpuforge.toolkits.pip import Say, quiet
 from gpuforge.toolkits.plain import read
+from gpuforge.toolkits.progress import Say, quiet
 from gpuforge.toolkits.toolkit import Toolkit, ToolkitRequest
 
 COMPILER = ("nvidia-cuda-nvcc", "nvidia-cuda-crt", "nvidia-nvvm", "nvidia-cuda-runtime", "nvidia-cuda-cccl")

@@ -18,8 +18,8 @@ from gpuforge.errors import UsageError
 from gpuforge.toolkits import redist_archives, toolkit_tree
 from gpuforge.toolkits.download import download
 from gpuforge.toolkits.pins import check_libraries
-from gpuforge.toolkits.pip import Say, quiet
 from gpuforge.toolkits.plain import read
+from gpuforge.toolkits.progress import Say, quiet
 from gpuforge.toolkits.redist_archives import VERSIONS, Archives
 from gpuforge.toolkits.toolkit import Toolkit, ToolkitRequest
 
@@ -101,7 +101,7 @@ def provision_redist(source: Archives, destination: Path, *, say: Say = quiet) -
         for archive in found:
             say(f"fetching {archive.name} {archive.version} ({archive.size / 1e6:.0f} MB)")
             file = partial / "archive"
-            download(f"{source.url}/{archive.path}", file, sha256=archive.sha256)
+            download(f"{source.url}/{archive.path}", file, sha256=archive.sha256, say=say)
             redist_archives.unpack(archive, file, made)
             file.unlink()
             if archive.name in source.projects:
