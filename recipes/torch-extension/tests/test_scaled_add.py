@@ -31,7 +31,7 @@ def test_gradients(device: str) -> None:
 
 @each_device
 def test_shapes_without_values(device: str) -> None:
-    """What `torch.compile` traces: no kernel runs."""
+    """The check of what `torch.compile` needs for tracing; nothing is compiled."""
     torch.library.opcheck(
         torch.ops.scaled_add.scaled_add, (torch.rand(8, device=device), torch.rand(8, device=device), 2.0)
     )

@@ -1,4 +1,4 @@
-"""`y + alpha * x` as a torch operator: on CPUs and NVIDIA GPUs, under `torch.compile` and with gradients."""
+"""`y + alpha * x` as a torch operator: on CPUs and NVIDIA GPUs, with gradients, and traceable."""
 
 from __future__ import annotations
 
