@@ -13,13 +13,14 @@ class Own(NamedTuple):
 
     `compiles_for` is the key that says which GPUs: `[cuda.*] archs`, or `[toolchains.*] targets`; "devices" are those
     that it meets on users' machines. `makes` are the kinds of user-compiled objects that it can make. What one that
-    `needs_cuda` compiles is for one CUDA version.
+    `needs_cuda` compiles is for one CUDA version. `about` is what the manifest's reference has of it.
     """
 
     module: str
     compiles_for: Literal["archs", "targets", "devices"] = "archs"
     makes: Collection[str] = ("library", "module")
     needs_cuda: bool = False
+    about: str = ""
 
 
 OWN: Mapping[str, Own] = {
@@ -27,11 +28,26 @@ OWN: Mapping[str, Own] = {
     "clang++": Own("clangxx"),
     "nvcc": Own("nvcc", needs_cuda=True),
     "nvc++": Own("nvcxx", makes=("library",)),
-    "nvrtc": Own("nvrtc", makes=("module",), needs_cuda=True),
-    "opencl": Own("opencl", "devices", makes=("module",)),
-    "halide": Own("halide", "targets"),
-    "iree": Own("iree", "targets"),
-    "command": Own("command", makes=("library",)),
+    "nvrtc": Own(
+        "nvrtc",
+        makes=("module",),
+        needs_cuda=True,
+        about="CUDA's runtime compiler, from PyPI: user-compiled objects of kind `module`",
+    ),
+    "opencl": Own(
+        "opencl",
+        "devices",
+        makes=("module",),
+        about="through pyopencl: user-compiled objects of kind `module`",
+    ),
+    "halide": Own("halide", "targets", about="from PyPI: fallbacks of kind `library`"),
+    "iree": Own("iree", "targets", about="from PyPI: fallbacks of kind `module`"),
+    "command": Own(
+        "command",
+        makes=("library",),
+        about="any program, called as `command` describes: on the user's machine, or for a fallback in the build "
+        "environment",
+    ),
 }
 
 

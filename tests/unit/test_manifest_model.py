@@ -7,7 +7,7 @@ import json
 import re
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import tomli
@@ -16,6 +16,7 @@ from jsonschema import Draft202012Validator
 from pydantic import ValidationError
 
 from gpuforge.cli.schema import command
+from gpuforge.cuda.toolkit_providers import ABOUT, Provider
 from gpuforge.errors import UsageError
 from gpuforge.manifest import fields
 from gpuforge.manifest.load import ManifestFile, load
@@ -23,6 +24,7 @@ from gpuforge.manifest.model.package import GitSource, PathSource, PypiSource
 from gpuforge.manifest.reference_page import reference
 from gpuforge.manifest.schema import json_schema
 from gpuforge.manifest.sizes import size_in_bytes
+from gpuforge.toolchain_names import OWN
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "gpuforge.toml.example"
@@ -210,3 +212,11 @@ def test_a_manifest_alone_is_enough_to_audit_by(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match='no folder "overlay" beside the manifest'):
         load(tmp_path)
     assert load(tmp_path, alone=True).manifest.build.overlay == ("overlay",)
+
+
+def test_the_reference_has_every_toolchain_and_every_provider_of_toolkits() -> None:
+    """Their lists are generated from the tables that they are added to."""
+    page = reference()
+    assert tuple(ABOUT) == get_args(Provider)
+    for name in (*OWN, *ABOUT):
+        assert f"`{name}`" in page

@@ -8,9 +8,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from gpuforge.cuda.toolkit_providers import Provider
+from gpuforge.cuda.toolkit_providers import ABOUT, Provider
 from gpuforge.manifest import forms
-from gpuforge.manifest.model.table import Table
+from gpuforge.manifest.model.table import Table, listed
 from gpuforge.manifest.validators import CommonOrMany, Distinct, wrong
 
 Linkage = Literal["pip", "bundle", "system", "static"]
@@ -22,11 +22,16 @@ class CudaVersion(Table):
 
     toolkit: forms.ToolkitVersion = Field(examples=["12.4"])
     """Version of the toolkit, `major.minor`. A table named `[cuda."12.4"]` need not repeat it."""
-    provider: Provider | None = Field(default=None, examples=["pypi"])
-    """Where the toolkit comes from: `image` is the container image; `pypi` NVIDIA's wheels, from CUDA 13 on; `system`
-    an installation of exactly this version; `debian` Debian's compiler with NVIDIA's wheels (11.8 and 12.4); `redist`
-    NVIDIA's archives (11.4 to 13.0). Default: the first of these, in this order, that has the version; `gpuforge build
-    --dry-run` shows it. GPUFORGE_DEBIAN_MIRROR and GPUFORGE_REDIST_URL select other servers."""
+    provider: Provider | None = Field(
+        default=None,
+        examples=["pypi"],
+        description=listed(
+            "Where the toolkit comes from:",
+            (f"`{name}` {what}" for name, what in ABOUT.items()),
+            "Default: the first of these, in this order, that has the version; `gpuforge build --dry-run` shows it. "
+            "GPUFORGE_DEBIAN_MIRROR and GPUFORGE_REDIST_URL select other servers.",
+        ),
+    )
     archs: Annotated[tuple[forms.Architecture, ...], Distinct, CommonOrMany] = Field(
         examples=[["80", "90"], "common"]
     )

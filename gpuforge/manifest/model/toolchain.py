@@ -9,8 +9,9 @@ from pydantic import Field
 
 from gpuforge.manifest import forms
 from gpuforge.manifest.compiler_names import CompilerName
-from gpuforge.manifest.model.table import Table
+from gpuforge.manifest.model.table import Table, listed
 from gpuforge.manifest.validators import Distinct
+from gpuforge.toolchain_names import OWN
 
 OpenClDevice = Literal["gpu", "accelerator", "cpu"]
 
@@ -18,12 +19,13 @@ OpenClDevice = Literal["gpu", "accelerator", "cpu"]
 class Toolchain(Table):
     """A compiler for this package, under a name that the objects refer to."""
 
-    compiler: Annotated[str, CompilerName] = Field(examples=["g++"])
-    """The compiler's family: `g++`, `clang++`, `nvcc`, `nvc++`, `nvrtc`, `opencl`, `halide`, `iree`, `command` or the
-    name of a plug-in. `command` is any program, called as `command` describes: on the user's machine, or for a
-    fallback in the build environment. `nvrtc` (CUDA's runtime compiler, from PyPI) and `opencl` (through pyopencl)
-    compile user-compiled objects of kind `module`. From PyPI, `halide` compiles fallbacks of kind `library`, and `iree`
-    those of kind `module`. [Plug-ins](toolchains.md) bring others."""
+    compiler: Annotated[str, CompilerName] = Field(
+        examples=["g++"],
+        description=listed(
+            "The compiler's family, or the name of a [plug-in](toolchains.md):",
+            (f"`{name}`{f' ({own.about})' if own.about else ''}" for name, own in OWN.items()),
+        ),
+    )
     version: forms.VersionRange | None = Field(default=None, examples=[">=11,<15"])
     """Accepted versions. Default: any version that fits the CUDA toolkit. If the usual host compiler does not fit a
     toolkit and `path` is not set, gpuforge uses another installed compiler in this range, or fetches one (on Debian and
