@@ -10,7 +10,7 @@ from typing import NamedTuple
 from gpuforge.errors import MalformedError
 
 MAGIC, THIN = b"!<arch>\n", b"!<thin>\n"
-_HEADER = 60  # bytes before each member
+HEADER = 60  # bytes before each member
 _END = b"`\n"  # of a header
 _NAMES = "//"  # GNU's table of names longer than a header has room for
 _INDEXES = frozenset({"/", "/SYM64/", "__.SYMDEF", "__.SYMDEF SORTED", "__.SYMDEF_64", "__.SYMDEF_64 SORTED"})
@@ -35,13 +35,9 @@ def members(data: bytes) -> Iterator[Member]:
     if not is_archive(data):
         raise MalformedError.of("its first bytes are not those of an archive")
     position, long_names = len(MAGIC), b""
-    while data[position:].strip(b"\n") if len(data) - position < _HEADER else True:
-        header = data[position : position + _HEADER]
-        if len(header) < _HEADER or header[58:] != _END:
-            raise MalformedError.of(f"there is no archive member at byte {position}")
-        raw = header[:16].rstrip(b" ")
-        size = _number(header[48:58], position)
-        start = position + _HEADER
+    while data[position:].strip(b"\n") if len(data) - position < HEADER else True:
+        raw, size = header(data[position : position + HEADER], position)
+        start = position + HEADER
         special = _text(raw) in _INDEXES or _text(raw) == _NAMES
         inside = size if special or not thin else 0
         if start + inside > len(data):
@@ -57,11 +53,14 @@ def members(data: bytes) -> Iterator[Member]:
         yield Member(name, None if thin else content[skipped:] if skipped else content)
 
 
-def _number(field: bytes, position: int) -> int:
-    text = field.strip(b" ")
-    if not text.isdigit():
+def header(data: bytes, position: int) -> tuple[bytes, int]:
+    """Return name and size in the header of a member, which is at byte `position`. Raises MalformedError."""
+    if len(data) < HEADER or data[58:] != _END:
+        raise MalformedError.of(f"there is no archive member at byte {position}")
+    size = data[48:58].strip(b" ")
+    if not size.isdigit():
         raise MalformedError.of(f"the archive member at byte {position} has no size")
-    return int(text)
+    return data[:16].rstrip(b" "), int(size)
 
 
 def _name(raw: bytes, content: bytes, long_names: bytes) -> tuple[str, int]:

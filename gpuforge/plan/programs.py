@@ -33,6 +33,7 @@ _PACKING = (
     *_JUDGING,
 )
 _TOOLKIT = (
+    "binary/ar.py",
     *(f"cuda/{name}.py" for name in ("sonames", "suffix", "version")),
     *(
         f"toolkits/{name}.py"

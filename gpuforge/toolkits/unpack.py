@@ -1,4 +1,7 @@
-"""Read distribution packages without their package manager: a .deb's files, and single blocks of its .xz archive."""
+"""Read distribution packages without their package manager: a .deb's files, and single blocks of its .xz archive.
+
+A .deb is an ar archive of three members: https://manpages.debian.org/deb.5
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,11 @@ from collections.abc import Callable, MutableMapping
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-from gpuforge.errors import ActionError
+from gpuforge.binary import ar
+from gpuforge.errors import ActionError, MalformedError
 
 # The first 12 bytes of an .xz file with CRC64 checks, as dpkg-deb writes it (https://tukaani.org/xz/xz-file-format.txt).
 STREAM_HEADER = bytes.fromhex("fd377a585a000004e6d6b446")
-_AR_MAGIC = b"!<arch>\n"  # https://manpages.debian.org/deb.5: an ar archive of three members
 _COMPRESSIONS = {"": "r|", ".xz": "r|xz", ".gz": "r|gz", ".bz2": "r|bz2"}
 
 
@@ -48,10 +51,16 @@ def unpack_block(packed: bytes) -> bytes:
 
 def _seek_data(stream: IO[bytes], deb: Path) -> str:
     """Move to the content of data.tar.*; return tarfile's mode for it."""
-    if stream.read(len(_AR_MAGIC)) != _AR_MAGIC:
+    if stream.read(len(ar.MAGIC)) != ar.MAGIC:
         raise ActionError.of(f"{deb.name} is no Debian package", hint="try again, or another mirror")
-    while len(header := stream.read(60)) == 60:
-        name, size = header[:16].decode("ascii", "replace").strip().rstrip("/"), int(header[48:58])
+    while data := stream.read(ar.HEADER):
+        try:
+            raw, size = ar.header(data, stream.tell() - len(data))
+        except MalformedError as error:
+            raise ActionError.of(
+                f"{deb.name} is damaged: {error}", hint="try again, or another mirror"
+            ) from error
+        name = raw.decode("ascii", "replace").rstrip("/")
         if name.startswith("data.tar"):
             suffix = name.removeprefix("data.tar")
             if suffix not in _COMPRESSIONS:

@@ -33,7 +33,7 @@ MAY_IMPORT = {
     "manifest": {"cuda"},
     "cuda": set(),
     "toolchains": {"cuda"},
-    "toolkits": {"cuda", "toolchains"},
+    "toolkits": {"binary", "cuda", "toolchains"},
     "plan": {"cuda", "manifest", "toolchains", "toolkits"},
     "containers": {"cuda", "toolchains", "toolkits", "plan"},
     "execute": {"plan", "toolchains", "containers"},

@@ -667,7 +667,17 @@ def test_the_key_of_a_step_covers_all_the_code_that_it_imports(program: str) -> 
     plumbing |= {"plan/requests/request.py", "plan/requests/__init__.py", "plan/step_result.py"}
     plumbing |= {
         f"{folder}/__init__.py"
-        for folder in ("cuda", "index", "manifest", "plan", "steps", "package", "toolchains", "toolkits")
+        for folder in (
+            "binary",
+            "cuda",
+            "index",
+            "manifest",
+            "plan",
+            "steps",
+            "package",
+            "toolchains",
+            "toolkits",
+        )
     }
     covered = programs.CODE[program]
     missing = {n for n in seen - plumbing if not any(n == c or n.startswith(f"{c}/") for c in covered)}

@@ -127,6 +127,11 @@ def test_a_mirror_that_has_it_no_more(tmp_path: Path, server: Server) -> None:
     [
         (b"<html>", "part is no Debian package"),
         (b"!<arch>\n", "part holds no files"),
+        (
+            b"!<arch>\n" + b"data.tar.xz".ljust(58) + b"`\n",
+            "part is damaged: the archive member at byte 8 has no size",
+        ),
+        (b"!<arch>\n" + b"debian-binary".ljust(40), "part is damaged: there is no archive member at byte 8"),
         (deb({}, data=b"\0" * 64), "part cannot be unpacked"),
         (deb({}, data=b"zst", name="data.tar.zst"), r"is compressed as \.zst"),
         (deb({"./usr/share/doc/x": b"x"}), "nvidia-cuda-toolkit 1-2 holds nothing of a CUDA toolkit"),
