@@ -13,7 +13,7 @@ import sys
 import time
 from pathlib import Path
 
-from gpuforge.audit.read.elf_patterns import patterns
+from gpuforge.audit.elf_patterns import patterns
 from gpuforge.binary import fatbin
 from gpuforge.binary.elf.header import read_header
 from gpuforge.binary.elf.object_file import ObjectFile

@@ -2,7 +2,7 @@
 
 from typing import Literal, NamedTuple
 
-from gpuforge.audit.link.route import Route
+from gpuforge.audit.route import Route
 
 Severity = Literal["error", "warning", "info"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")

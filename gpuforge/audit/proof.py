@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from gpuforge.audit import policy
+from gpuforge.audit.elf_patterns import unstable
 from gpuforge.audit.findings import SEVERITIES, Finding, Proof, Topic
 from gpuforge.audit.host_files import files_of
 from gpuforge.audit.link.edges import Edge
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import KernelSet, SourceSet, WheelFacts
-from gpuforge.audit.read.elf_patterns import unstable
 from gpuforge.audit.report.sentences import route
 from gpuforge.audit.rules import RULES
 from gpuforge.audit.rules.gpu_code.containers import as_declared, own_code

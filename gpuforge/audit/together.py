@@ -9,11 +9,11 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import Literal, NamedTuple
 
+from gpuforge.audit.elf_patterns import static_cudart
 from gpuforge.audit.link import package_tables
 from gpuforge.audit.link.edges import Edge
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
-from gpuforge.audit.read.elf_patterns import static_cudart
 from gpuforge.audit.rules.nvidia import is_nvidia_library
 from gpuforge.audit.rules.runtimes.openmp_images import is_openmp
 from gpuforge.audit.rules.runtimes.own_runtimes import own_runtimes

@@ -9,7 +9,7 @@ import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from gpuforge.audit.read.elf_patterns import static_cudart
+from gpuforge.audit.elf_patterns import static_cudart
 
 STATIC_CUDART = static_cudart().text
 EXEC_STACK = 7

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from audit_samples import elf, fatbin, image, wheel
 
 from gpuforge.audit import audit
-from gpuforge.audit.read.elf_patterns import patterns
+from gpuforge.audit.elf_patterns import patterns
 from gpuforge.binary import fatbin as fatbins
 from gpuforge.binary.elf.header import read_header
 from gpuforge.binary.elf.object_file import ObjectFile

@@ -38,7 +38,7 @@ MAY_IMPORT = {
     "containers": {"cuda", "toolchains", "toolkits", "plan"},
     "execute": {"plan", "toolchains", "containers"},
     "package": {"binary", "wheel", "cuda"},
-    "audit": {"binary", "wheel", "cuda", "manifest"},
+    "audit": {"binary", "wheel", "cuda"},
     "runtime": set(),
     "index": {"wheel"},
     "steps": {
@@ -60,6 +60,14 @@ MAY_IMPORT = {
         "package",
         "audit",
     },
+}
+# the same of the folders in audit/; its modules beside them are values, tables, and what joins the folders
+AUDIT_MAY_IMPORT: dict[str, set[str]] = {
+    "read": set(),
+    "link": set(),
+    "host": {"read", "link"},
+    "rules": {"link", "host"},
+    "report": {"link", "rules"},
 }
 HEAVY = {
     "abi3info": {"audit/rules/platform"},
@@ -116,6 +124,17 @@ def test_imports_point_one_way() -> None:
         if (folder == "" and target not in FOUNDATION) or (
             folder and target not in FOUNDATION | {folder, "__version__"} | MAY_IMPORT[folder]
         ):
+            wrong.append(f"{name} imports {module}")
+    assert wrong == []
+
+
+def test_the_audit_reads_links_judges_and_reports_one_way() -> None:
+    wrong = []
+    for name, module in imports():
+        of, target = name.split("/"), module.split(".")
+        if of[0] != "audit" or len(of) < 3 or target[:2] != ["gpuforge", "audit"] or len(target) < 3:
+            continue
+        if target[2] in AUDIT_MAY_IMPORT and target[2] not in AUDIT_MAY_IMPORT[of[1]] | {of[1]}:
             wrong.append(f"{name} imports {module}")
     assert wrong == []
 

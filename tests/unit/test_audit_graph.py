@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from audit_samples import elf, wheel
 
+from gpuforge.audit import layout
 from gpuforge.audit.link import graph as link
-from gpuforge.audit.link import layout
 from gpuforge.audit.read.wheel import read
 from gpuforge.audit.report.sentences import route
 

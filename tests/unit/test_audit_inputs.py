@@ -16,8 +16,8 @@ from audit_samples import elf, fatbin, wheel
 
 from gpuforge.audit import audit
 from gpuforge.audit.judge import Report
-from gpuforge.audit.link.route import Route
 from gpuforge.audit.read import inputs
+from gpuforge.audit.route import Route
 
 CORE = elf(soname="libcore.so")
 EXT = elf(needed=["libcore.so", "libc.so.6"], runpath="$ORIGIN/../demo.libs")

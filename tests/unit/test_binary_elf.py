@@ -17,7 +17,7 @@ from elftools.elf.elffile import ELFFile
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuforge.audit.read.elf_patterns import patterns
+from gpuforge.audit.elf_patterns import patterns
 from gpuforge.binary.elf.header import MAGIC, PT_LOAD, Header, Segment, read_header
 from gpuforge.binary.elf.outline import front, outline
 from gpuforge.binary.elf.reader import read as read_elf

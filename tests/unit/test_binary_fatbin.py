@@ -11,7 +11,7 @@ from draws import draws
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuforge.audit.read.elf_patterns import patterns
+from gpuforge.audit.elf_patterns import patterns
 from gpuforge.binary import cubin
 from gpuforge.binary.elf.header import read_header
 from gpuforge.binary.elf.reader import read

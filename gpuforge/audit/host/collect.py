@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping
 from functools import partial
 
+from gpuforge.audit.evidence import Evidence, Part
 from gpuforge.audit.host.closure import closure
-from gpuforge.audit.host.evidence import Evidence, Part
 from gpuforge.audit.host.look import Looker
 from gpuforge.audit.host_files import files_of
 from gpuforge.audit.link.graph import LinkGraph

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from gpuforge.audit.evidence import Evidence, Part
 from gpuforge.audit.host import traces
-from gpuforge.audit.host.evidence import Evidence, Part
 from gpuforge.binary import ar
 from gpuforge.binary.elf.header import MAGIC, PROGRAM, RELOCATABLE, SHARED
 from gpuforge.binary.elf.object_file import ObjectFile

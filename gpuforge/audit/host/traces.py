@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import Any, NamedTuple
 
-from gpuforge.audit.host.evidence import Mark, Place
+from gpuforge.audit.evidence import Mark, Place
 from gpuforge.audit.tables import load
 from gpuforge.binary import fatbin
 from gpuforge.binary.elf.object_file import ObjectFile

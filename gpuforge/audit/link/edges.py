@@ -3,8 +3,8 @@
 from typing import Literal, NamedTuple
 
 from gpuforge.audit.link.declared import Declared
-from gpuforge.audit.link.route import Route
 from gpuforge.audit.model import Preload
+from gpuforge.audit.route import Route
 from gpuforge.binary.facts import ElfObject
 
 Source = Literal["wheel", "sibling", "package", "system", "driver", "nobody"]

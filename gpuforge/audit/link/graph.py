@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from gpuforge.audit.host.evidence import Evidence
+from gpuforge.audit.evidence import Evidence
 from gpuforge.audit.link.declared import Declared
 from gpuforge.audit.link.edges import Edge, Key, LoadSet, key
 from gpuforge.audit.link.resolve import Resolver

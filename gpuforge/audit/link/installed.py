@@ -4,7 +4,8 @@ import posixpath
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from gpuforge.audit.link import declared, layout, package_tables
+from gpuforge.audit import layout
+from gpuforge.audit.link import declared, package_tables
 from gpuforge.audit.link.declared import Declared
 from gpuforge.audit.model import WheelFacts
 from gpuforge.binary.facts import ElfObject

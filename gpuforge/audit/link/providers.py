@@ -5,12 +5,13 @@ from collections.abc import Iterable, Mapping
 
 from packaging.utils import canonicalize_name
 
-from gpuforge.audit.link import layout, package_tables
+from gpuforge.audit import layout
+from gpuforge.audit.link import package_tables
 from gpuforge.audit.link.declared import Declared
 from gpuforge.audit.link.edges import Edge, Provider
 from gpuforge.audit.link.installed import Installed, cuda_major
-from gpuforge.audit.link.route import Route, imported
 from gpuforge.audit.model import Preload
+from gpuforge.audit.route import Route, imported
 from gpuforge.binary.facts import ElfObject
 from gpuforge.cuda import sonames
 from gpuforge.cuda.suffix import without_suffix

@@ -4,13 +4,13 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from gpuforge.audit import policy
-from gpuforge.audit.link import layout, package_tables
+from gpuforge.audit import layout, policy
+from gpuforge.audit.link import package_tables
 from gpuforge.audit.link.edges import Edge, LoadSet, Provider, key
 from gpuforge.audit.link.installed import Installed
 from gpuforge.audit.link.providers import Providers
-from gpuforge.audit.link.route import Route
 from gpuforge.audit.model import WheelFacts
+from gpuforge.audit.route import Route
 from gpuforge.binary.budget import Budget
 from gpuforge.binary.facts import ElfObject
 from gpuforge.cuda import libraries

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from packaging.utils import canonicalize_name
 
-from gpuforge.audit.read.elf_patterns import patterns, static_cudart, unstable
+from gpuforge.audit.elf_patterns import patterns, static_cudart, unstable
 from gpuforge.audit.read.keeper import Keeper
 from gpuforge.binary import fatbin, ptx
 from gpuforge.binary.device_code import placed

@@ -7,7 +7,7 @@ import posixpath
 import re
 from pathlib import Path
 
-from gpuforge.audit.link import layout
+from gpuforge.audit import layout
 from gpuforge.errors import MalformedError
 from gpuforge.wheel import record
 from gpuforge.wheel.folder import files_below

@@ -14,10 +14,10 @@ from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.judge import Report, WheelReport
 from gpuforge.audit.link.edges import Edge, LoadSet
 from gpuforge.audit.link.graph import LinkGraph
-from gpuforge.audit.link.route import Route
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.reach import reach
 from gpuforge.audit.report import process, sentences
+from gpuforge.audit.route import Route
 from gpuforge.audit.rules import RULES
 from gpuforge.binary.facts import Container, DeviceCode, ElfObject
 

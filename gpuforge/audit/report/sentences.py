@@ -6,7 +6,7 @@ import posixpath
 from collections.abc import Iterator, Sequence
 
 from gpuforge.audit.findings import Finding, Subject
-from gpuforge.audit.link.route import Route
+from gpuforge.audit.route import Route
 
 _EACH, _MOST = 4, 6  # subjects with a line each, names in a list; of more, a few and their number
 _NAMED = 3

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import combinations
 
+from gpuforge.audit import layout
 from gpuforge.audit.findings import Finding, Severity, Subject
 from gpuforge.audit.known import sha256
-from gpuforge.audit.link import layout, package_tables
+from gpuforge.audit.link import package_tables
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.package.coexistence import can_coexist

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from packaging.utils import canonicalize_name
 
-from gpuforge.audit import policy
+from gpuforge.audit import layout, policy
 from gpuforge.audit.findings import Finding, Severity, Subject
-from gpuforge.audit.link import layout, package_tables
+from gpuforge.audit.link import package_tables
 from gpuforge.audit.link.edges import Edge
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.rules.providers.unrequired import implied, without_requirements

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from packaging.version import Version
 
 from gpuforge.audit import releases
+from gpuforge.audit.elf_patterns import unstable
 from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.link.requirement import evaluated
 from gpuforge.audit.model import WheelFacts
-from gpuforge.audit.read.elf_patterns import unstable
 from gpuforge.audit.rules.rule import PACKAGES, Rule
 from gpuforge.binary.facts import ElfObject
 from gpuforge.cuda.carriers import tables

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Self
 
+from gpuforge.audit.evidence import PLACES, Evidence, Place
 from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.host.closure import Loaded, closure
-from gpuforge.audit.host.evidence import PLACES, Evidence, Place
 from gpuforge.audit.host_files import files_of
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from gpuforge.audit.evidence import Evidence
 from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.host.closure import closure
-from gpuforge.audit.host.evidence import Evidence
 from gpuforge.audit.host_files import files_of
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gpuforge.audit import layout
 from gpuforge.audit.findings import Finding, Severity, Subject
-from gpuforge.audit.link import layout
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.rules.loading import may_be_loaded
 from gpuforge.audit.rules.rule import Rule

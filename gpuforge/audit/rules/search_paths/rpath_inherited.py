@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gpuforge.audit import layout
 from gpuforge.audit.findings import Finding, Subject
-from gpuforge.audit.link import layout
 from gpuforge.audit.link.graph import LinkGraph
-from gpuforge.audit.link.route import Route
+from gpuforge.audit.route import Route
 from gpuforge.audit.rules.nvidia import is_nvidia_wheel
 from gpuforge.audit.rules.rule import Rule
 

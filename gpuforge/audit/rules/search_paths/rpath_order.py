@@ -6,11 +6,12 @@ import posixpath
 from collections.abc import Iterator
 from itertools import dropwhile, islice
 
+from gpuforge.audit import layout
 from gpuforge.audit.findings import Finding, Subject
-from gpuforge.audit.link import layout, package_tables
+from gpuforge.audit.link import package_tables
 from gpuforge.audit.link.edges import Edge
 from gpuforge.audit.link.graph import LinkGraph
-from gpuforge.audit.link.route import Route
+from gpuforge.audit.route import Route
 from gpuforge.audit.rules.rule import Rule
 
 

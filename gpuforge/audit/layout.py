@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import NamedTuple
 
-from gpuforge.audit.link.route import Route, SearchKind
+from gpuforge.audit.route import Route, SearchKind
 from gpuforge.binary.facts import ElfObject
 
 ENVIRONMENT = "/env"
