@@ -112,7 +112,6 @@ class ElfObject(NamedTuple):
     runpath: str | None = None
     interpreter: str = ""
     version_needs: tuple[VersionNeed, ...] = ()
-    version_definitions: tuple[str, ...] = ()
     stack: int | None = None  # p_flags of PT_GNU_STACK; None without one
     relro: bool = False  # it has a PT_GNU_RELRO segment
     isa: str = ""  # the level that its GNU property needs, "x86-64-v3"; "" for the baseline

@@ -22,9 +22,7 @@ class Release(NamedTuple):
     driver_floor: str  # the oldest driver for programs of the same major that need no PTX
     hosts: Mapping[str, tuple[int, int]]  # host compiler family -> first and last major
     archs: tuple[str, ...]
-    deprecated: tuple[str, ...]
     source: str
-    host_source: str
 
 
 class Former(NamedTuple):
@@ -55,9 +53,7 @@ def releases() -> tuple[Release, ...]:
             driver_floor=floors[parsed(row["version"]).major],
             hosts={"g++": tuple(row["gxx"]), "clang++": tuple(row["clangxx"])},
             archs=tuple(row["archs"]),
-            deprecated=tuple(row["deprecated"]),
             source=row["source"],
-            host_source=row["host-source"],
         )
         for row in data["toolkit"]
     )

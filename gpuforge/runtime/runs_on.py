@@ -43,11 +43,10 @@ NEWER = "newer"  # PTX: compiles for this one and everything later
 
 
 class Mismatch(NamedTuple):
-    """Why an image does not run on a GPU: what its architecture is limited to (`limit`), and what is here."""
+    """Why an image does not run on a GPU: what its architecture is limited to (`limit`)."""
 
     limit: str
     built: Arch
-    here: Version
 
 
 def binary_mismatch(arch: Arch, gpu: Version) -> "Mismatch | None":
@@ -57,22 +56,22 @@ def binary_mismatch(arch: Arch, gpu: Version) -> "Mismatch | None":
     if built == here:
         return None
     if arch.variant == "a":
-        return Mismatch(ALONE, arch, gpu)
+        return Mismatch(ALONE, arch)
     if arch.variant == "f":
-        return None if later else Mismatch(FAMILY, arch, gpu)
+        return None if later else Mismatch(FAMILY, arch)
     if built in EMBEDDED or here in EMBEDDED:
-        return Mismatch(EMBEDDED_ALONE, arch, gpu)
-    return None if later else Mismatch(SAME_MAJOR, arch, gpu)
+        return Mismatch(EMBEDDED_ALONE, arch)
+    return None if later else Mismatch(SAME_MAJOR, arch)
 
 
 def ptx_mismatch(arch: Arch, gpu: Version) -> "Mismatch | None":
     """Return why a driver cannot compile PTX for `arch` for this GPU, None when it can."""
     built, here = _today(arch.capability), _today(gpu)
     if arch.variant == "a":
-        return None if built == here else Mismatch(ALONE, arch, gpu)
+        return None if built == here else Mismatch(ALONE, arch)
     if arch.variant == "f":
-        return None if built[0] == here[0] and built[1] <= here[1] else Mismatch(FAMILY, arch, gpu)
-    return None if built <= here else Mismatch(NEWER, arch, gpu)
+        return None if built[0] == here[0] and built[1] <= here[1] else Mismatch(FAMILY, arch)
+    return None if built <= here else Mismatch(NEWER, arch)
 
 
 def driver_for_ptx(isa: Version) -> Version:

@@ -7,14 +7,15 @@ https://halide-lang.org/docs/class_halide_1_1_generator.html
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from gpuforge.cuda.arch import Arch
 from gpuforge.toolchains.toolchain import PackagedCompiler, Target, Toolchain
 
 # `Target::Feature` of Halide 21: https://github.com/halide/Halide/blob/main/src/Target.h
 _CAPABILITIES = ("30", "32", "35", "50", "61", "70", "75", "80", "86")
+_GPUS = [Arch.parse(number).compute for number in _CAPABILITIES]
 _MACHINES = {"x86_64": "x86-64-linux", "aarch64": "arm-64-linux"}
 # The features of a level that Halide makes use of; the levels are those of the x86-64 psABI.
 _LEVELS = {
@@ -34,14 +35,13 @@ def targets(names: Sequence[str], machine: str) -> list[Target]:
 
 
 def _target(name: str, machine: str) -> Target:
-    gpu = re.fullmatch(r"compute_(\d+)", name)
-    if gpu and gpu[1] in _CAPABILITIES:
+    if name in _GPUS:
         return Target(name, "ptx", name)
     if name == "cpu":
         return Target(name, "library", "")
     if name in _LEVELS and machine == "x86_64":
         return Target(name, "library", name)
-    known = [f"compute_{number}" for number in _CAPABILITIES] + ["cpu"]
+    known = [*_GPUS, "cpu"]
     known += list(_LEVELS) if machine == "x86_64" else []
     raise ValueError(f"{name!r} is not one of {', '.join(known)}")
 
@@ -49,7 +49,7 @@ def _target(name: str, machine: str) -> Target:
 def _words(target: Target, machine: str) -> str:
     """Return a target as Halide writes it."""
     if target.kind == "ptx":
-        return f"{_MACHINES[machine]}-cuda-cuda_capability_{target.arch.removeprefix('compute_')}"
+        return f"{_MACHINES[machine]}-cuda-cuda_capability_{Arch.parse(target.arch).number}"
     return _MACHINES[machine] + _LEVELS.get(target.arch, "")
 
 

@@ -6,14 +6,15 @@ https://iree.dev/reference/mlir-dialects/ · https://iree.dev/guides/deployment-
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
+from gpuforge.cuda.arch import Arch
 from gpuforge.toolchains.toolchain import PackagedCompiler, Target, Toolchain
 
 # Compute capabilities for which IREE 3.13 compiles an element-wise function; not 5.x, 9.0 and 10.0.
 # https://iree.dev/guides/deployment-configurations/gpu-cuda/
 _CAPABILITIES = ("60", "61", "70", "72", "75", "80", "86", "87", "89", "120")
+_GPUS = [Arch.parse(number).compute for number in _CAPABILITIES]
 _LEVELS = ("x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4")
 _VULKAN = "vulkan-spirv"
 # IREE's default makes `double` a `float`, also in the signatures of functions; and names of files enter the module.
@@ -31,8 +32,7 @@ def targets(names: Sequence[str], machine: str) -> list[Target]:
 
 
 def _target(name: str, machine: str) -> Target:
-    gpu = re.fullmatch(r"compute_(\d+)", name)
-    if gpu and gpu[1] in _CAPABILITIES:
+    if name in _GPUS:
         return Target(name, "iree-cuda", name)
     if name == _VULKAN:
         return Target(name, "iree-vulkan", "")
@@ -40,7 +40,7 @@ def _target(name: str, machine: str) -> Target:
         return Target(name, "iree-cpu", "x86-64" if machine == "x86_64" else "")
     if name in _LEVELS and machine == "x86_64":
         return Target(name, "iree-cpu", name)
-    known = [*(f"compute_{number}" for number in _CAPABILITIES), _VULKAN, "cpu"]
+    known = [*_GPUS, _VULKAN, "cpu"]
     known += list(_LEVELS) if machine == "x86_64" else []
     raise ValueError(f"{name!r} is not one of {', '.join(known)}")
 
@@ -55,8 +55,7 @@ def compile_source(target: Target, machine: str, flags: Sequence[str]) -> list[s
 def _words(target: Target, machine: str) -> list[str]:
     match target.kind:
         case "iree-cuda":
-            arch = target.arch.replace("compute_", "sm_")
-            return ["--iree-hal-target-backends=cuda", f"--iree-cuda-target={arch}"]
+            return ["--iree-hal-target-backends=cuda", f"--iree-cuda-target={Arch.parse(target.arch).sm}"]
         case "iree-vulkan":
             return [f"--iree-hal-target-backends={_VULKAN}"]
         case _:

@@ -76,7 +76,6 @@ def test_an_attack_stays_within_the_bounds(attack: str, tmp_path: Path) -> None:
     "attack",
     [
         objects.needed_of_one_string,
-        objects.version_definitions_of_one_string,
         # thorough: seconds each, of the budget that the others spend, too
         pytest.param(objects.sections_by_the_million, marks=pytest.mark.thorough),
         pytest.param(archives.long_names, marks=pytest.mark.thorough),

@@ -29,14 +29,13 @@ class Installed(NamedTuple):
 
     project: str
     version: str
-    site: Path
     info: str  # its .dist-info folder
 
 
 def packages(environment: Path) -> list[Installed]:
     """Return the distributions of an environment, or of its folder of packages; raises UsageError."""
     return [
-        Installed(canonicalize_name(name), version, site, info)
+        Installed(canonicalize_name(name), version, info)
         for site in folders(environment)
         for info in sorted(entry.name for entry in site.iterdir() if entry.name.endswith(INFO))
         for name, version in [filename.of_info(info)]

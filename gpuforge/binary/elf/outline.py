@@ -3,7 +3,7 @@
 import contextlib
 from itertools import pairwise
 
-from gpuforge.binary.elf.dynamic import DT_STRSZ, DT_STRTAB, DT_VERDEF, DT_VERNEED, NAMES, Dynamic
+from gpuforge.binary.elf.dynamic import DT_STRSZ, DT_STRTAB, DT_VERNEED, NAMES, Dynamic
 from gpuforge.binary.elf.header import PF_R, PF_X, PT_DYNAMIC, PT_INTERP, PT_LOAD, PT_NOTE, Header
 from gpuforge.binary.elf.patterns import CONSTANTS
 from gpuforge.binary.elf.strings import LONGEST
@@ -72,5 +72,7 @@ def _by_dynamic(dynamic: Dynamic, header: Header) -> list[Range]:
         else:
             names = (value for tag, value in dynamic.entries if tag in NAMES)
             ranges += [(start + name, start + name + _SLACK) for name in names if name < size]
-    tables = (header.file_offset(values[tag]) for tag in (DT_VERNEED, DT_VERDEF) if tag in values)
-    return [*ranges, *((start, start + _SLACK) for start in tables)]
+    if DT_VERNEED in values:
+        start = header.file_offset(values[DT_VERNEED])
+        ranges.append((start, start + _SLACK))
+    return ranges

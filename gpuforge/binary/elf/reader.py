@@ -46,7 +46,6 @@ def _linked(found: ElfFile, sought: Patterns, wheel: str, file: str) -> ElfObjec
         runpath=dynamic.runpath,
         interpreter=found.interpreter,
         version_needs=tuple(versions.needs(found)),
-        version_definitions=tuple(versions.definitions(found)),
         stack=stack.flags if stack else None,
         relro=header.segment(PT_GNU_RELRO) is not None,
         isa=notes.isa(found),

@@ -2,14 +2,13 @@
 
 from collections.abc import Iterator
 
-from gpuforge.binary.elf.dynamic import DT_VERDEF, DT_VERDEFNUM, DT_VERNEED, DT_VERNEEDNUM
+from gpuforge.binary.elf.dynamic import DT_VERNEED, DT_VERNEEDNUM
 from gpuforge.binary.elf.file import ElfFile
 from gpuforge.binary.elf.header import layout
 from gpuforge.binary.facts import VersionNeed
 from gpuforge.errors import MalformedError
 
 _LONGEST = 1 << 10  # characters of a version
-_VER_FLG_BASE = 1  # of the version that is the file's own name
 
 
 def needs(file: ElfFile) -> Iterator[VersionNeed]:
@@ -39,21 +38,3 @@ def needs(file: ElfFile) -> Iterator[VersionNeed]:
         if not following:
             break
         need += following
-
-
-def definitions(file: ElfFile) -> Iterator[str]:
-    """Yield the versions that a file defines. Raises MalformedError and MissedError."""
-    window, values, strings = file.window, file.dynamic.values, file.dynamic.strings
-    if DT_VERDEF not in values:
-        return
-    position = file.dynamic.place(DT_VERDEF)
-    row, part = layout(file.header.order + "HHHHIII"), layout(file.header.order + "I")
-    for _ in range(min(values.get(DT_VERDEFNUM, 0), window.size // 20)):
-        _, flags, _, count, _, first, following = row.unpack(window.read(position, 20))
-        window.budget.spend("entries", 1)
-        if count and not flags & _VER_FLG_BASE:
-            (name,) = part.unpack(window.read(position + first, 4))
-            yield strings.text(name)
-        if not following:
-            break
-        position += following
