@@ -25,34 +25,34 @@ def judged(
 
     `own` are its path and those of its kernels wheels, which follow it in the report.
     """
-    held, *kernels = report.wheels
+    wheel, *kernels = report.wheels
     for neighbour in neighbours:
-        held = _with(held, own, neighbour, accepted)
-    return report._replace(wheels=(held, *kernels))
+        wheel = _with(wheel, own, neighbour, accepted)
+    return report._replace(wheels=(wheel, *kernels))
 
 
 def _with(
-    held: WheelReport, own: Sequence[Path], neighbour: Neighbour, accepted: Sequence[Ignore]
+    wheel: WheelReport, own: Sequence[Path], neighbour: Neighbour, accepted: Sequence[Ignore]
 ) -> WheelReport:
     together = audit([*neighbour.wheels, *own])  # the last of them is the one that findings of both are of
     apart = Baseline.of(f for each in (list(own), list(neighbour.wheels)) for f in audit(each).findings)
     new = [finding for finding in together.findings if not apart.covers(finding)]
     found, ignored = [], []
     for finding in new:
-        told = finding._replace(
-            wheel=held.facts.name,
+        rewritten = finding._replace(
+            wheel=wheel.facts.name,
             across=False,  # the others are not in this report
-            files=finding.files if finding.wheel == held.facts.name else (),
+            files=finding.files if finding.wheel == wheel.facts.name else (),
             beside=neighbour.requirement,
         )
-        reason = next((i.reason for i in accepted if i.covers(told)), None)
+        reason = next((i.reason for i in accepted if i.covers(rewritten)), None)
         if reason is None:
-            found.append(told)
+            found.append(rewritten)
         else:
-            ignored.append(Ignored(told, reason))
-    worst_first = sorted((*held.findings, *found), key=lambda f: (SEVERITIES.index(f.severity), f.code))
-    proofs = held.proofs
+            ignored.append(Ignored(rewritten, reason))
+    worst_first = sorted((*wheel.findings, *found), key=lambda f: (SEVERITIES.index(f.severity), f.code))
+    proofs = wheel.proofs
     if not [f for f in found if f.severity != "info"]:
         text = f"{neighbour.requirement}: {len(neighbour.packages)} packages fit beside it"
         proofs += (Proof("beside", f"{text}, and nothing is found in one process with them"),)
-    return held._replace(findings=tuple(worst_first), ignored=(*held.ignored, *ignored), proofs=proofs)
+    return wheel._replace(findings=tuple(worst_first), ignored=(*wheel.ignored, *ignored), proofs=proofs)

@@ -198,7 +198,7 @@ def _unused(report: "Report", accepted: "Sequence[Ignore]", base: "Baseline | No
     """Say which acceptances met nothing; nothing can be said when not everything was read."""
     if report.problems:
         return []
-    ignored = [i for held in report.wheels for i in held.ignored]
+    ignored = [i for wheel in report.wheels for i in wheel.ignored]
     found = [
         f"--ignore {one.rule}{'' if one.file == '*' else ':' + one.file}={one.reason}: it accepts nothing that is found"
         for one in accepted
@@ -207,7 +207,7 @@ def _unused(report: "Report", accepted: "Sequence[Ignore]", base: "Baseline | No
     if base:
         from gpuforge.audit import baseline
 
-        projects = {baseline.project_of(held.facts.name) for held in report.wheels}
+        projects = {baseline.project_of(wheel.facts.name) for wheel in report.wheels}
         found += [
             f"in the baseline, and not found: {k}"
             for k in baseline.unused(base, ignored)
@@ -219,7 +219,7 @@ def _unused(report: "Report", accepted: "Sequence[Ignore]", base: "Baseline | No
 def _write(path: Path, report: "Report", base: "Baseline | None") -> None:
     from gpuforge.audit import baseline
 
-    still = [i.finding for held in report.wheels for i in held.ignored if base and i.reason == base.reason]
+    still = [i.finding for wheel in report.wheels for i in wheel.ignored if base and i.reason == base.reason]
     findings = [*report.findings, *still]
     path.write_text(baseline.dumps(findings), encoding="utf-8")
     count = len({known for finding in findings for known in baseline.of_finding(finding)})

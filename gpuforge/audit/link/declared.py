@@ -43,8 +43,10 @@ def packages(facts: WheelFacts, given: Mapping[str, WheelFacts]) -> Mapping[str,
         return found
     machine = environment(facts)["platform_machine"]
     for line in facts.requires:
-        wanted = evaluated(line, facts)
-        for declared in _brought(wanted, line, wanted.extra, "", _DEPTH, machine, given) if wanted else ():
+        required = evaluated(line, facts)
+        for declared in (
+            _brought(required, line, required.extra, "", _DEPTH, machine, given) if required else ()
+        ):
             known = found.get(declared.package)
             if known is None or (known.extra and not declared.extra):
                 found[declared.package] = declared
@@ -67,7 +69,7 @@ def by_project(wheels: Iterable[WheelFacts]) -> Mapping[str, WheelFacts]:
 
 
 def _brought(
-    wanted: Requirement,
+    required: Requirement,
     line: str,
     extra: str,
     loader: str,
@@ -75,19 +77,19 @@ def _brought(
     machine: str,
     given: Mapping[str, WheelFacts],
 ) -> Iterator[Declared]:
-    own = given.get(wanted.name) if wanted.name in package_tables.with_requirements() else None
-    exact = _of_release(wanted, own) if own else None
-    rows = list(_rows(exact or wanted, machine))
+    own = given.get(required.name) if required.name in package_tables.with_requirements() else None
+    exact = _of_release(required, own) if own else None
+    rows = list(_rows(exact or required, machine))
     if any(row["loads"] for row in rows):
-        loader = loader or wanted.name
+        loader = loader or required.name
     cuda = next((row.get("cuda") for row in rows), None)
     carries = tuple(soname for row in rows for soname in row.get("carries", ()))
     lacks = tuple(soname for row in rows for soname in row.get("lacks", ()))
-    yield Declared(wanted.name, line, extra, loader, cuda, carries, lacks)
+    yield Declared(required.name, line, extra, loader, cuda, carries, lacks)
     if not depth:
         return
     of_library = (
-        package_tables.requirements().get(wanted.name, ()) if wanted.name.startswith("nvidia-") else ()
+        package_tables.requirements().get(required.name, ()) if required.name.startswith("nvidia-") else ()
     )
     brings = tuple(text for row in rows for text in row["brings"])
     own_requires = tuple(_required(own, exact.extras)) if own and exact and brings and own.requires else None
@@ -96,47 +98,47 @@ def _brought(
         yield from _brought(more, line, extra, loader, depth - 1, machine, given)
 
 
-def _of_release(wanted: Requirement, own: WheelFacts) -> Requirement | None:
+def _of_release(required: Requirement, own: WheelFacts) -> Requirement | None:
     """Return a requirement of the very release that was given; None if its clauses do not allow that release."""
     version = own.version.partition("+")[0]
-    return wanted._replace(versions=f"=={version}") if releases.allows(wanted.versions, version) else None
+    return required._replace(versions=f"=={version}") if releases.allows(required.versions, version) else None
 
 
 def _required(own: WheelFacts, extras: Iterable[str]) -> Iterator[Requirement]:
     """Yield what a wheel requires and the tables know, always or with some of its extras."""
-    wanted = {"", *map(canonicalize_name, extras)}
+    chosen = {"", *map(canonicalize_name, extras)}
     known = package_tables.listed() | package_tables.with_requirements()
     for line in own.requires:
         found = evaluated(line, own)
-        if found and canonicalize_name(found.extra) in wanted and found.name in known:
+        if found and canonicalize_name(found.extra) in chosen and found.name in known:
             yield found
 
 
-def _rows(wanted: Requirement, machine: str) -> Iterator[dict[str, Any]]:
-    if wanted.name == "cuda-toolkit":
-        row = _chosen(tables()["toolkit"], wanted.versions)
+def _rows(required: Requirement, machine: str) -> Iterator[dict[str, Any]]:
+    if required.name == "cuda-toolkit":
+        row = _chosen(tables()["toolkit"], required.versions)
         known = tables()["toolkit-extras"]["packages"]
         if row:
-            extras = known if "all" in wanted.extras else wanted.extras & known.keys()
+            extras = known if "all" in required.extras else required.extras & known.keys()
             yield {**row, "loads": False, "brings": [known[e].format(row["suffix"]) for e in sorted(extras)]}
         return
     carriers = [
         row
         for row in tables()["carrier"]
-        if row["package"] == wanted.name and machine in row.get("machines", (machine,))
+        if row["package"] == required.name and machine in row.get("machines", (machine,))
     ]
-    for extra in ("", *sorted(wanted.extras)) if carriers else ():
-        row = _chosen((row for row in carriers if row.get("extra", "") == extra), wanted.versions)
+    for extra in ("", *sorted(required.extras)) if carriers else ():
+        row = _chosen((row for row in carriers if row.get("extra", "") == extra), required.versions)
         if row:
             yield row
 
 
-def _chosen(rows: Iterable[dict[str, Any]], wanted: str) -> dict[str, Any] | None:
+def _chosen(rows: Iterable[dict[str, Any]], clauses: str) -> dict[str, Any] | None:
     """Return the row that pip would end at: that of the newest release which these clauses allow."""
     listed = list(rows)
     known = {version for row in listed for version in row["known"]}
-    for version in (*releases.newest_first(known | releases.named(wanted)), *releases.below(wanted)):
-        if releases.allows(wanted, version):
+    for version in (*releases.newest_first(known | releases.named(clauses)), *releases.below(clauses)):
+        if releases.allows(clauses, version):
             for row in listed:
                 if releases.allows(row["versions"], version):
                     return row

@@ -171,5 +171,5 @@ def _linkers_names(wheel: WheelFacts) -> Iterator[tuple[ElfObject, ElfObject]]:
 
 
 def _roots(objects: list[ElfObject]) -> list[ElfObject]:
-    wanted = {name for o in objects for name in o.needed if name not in (o.soname, o.name)}
-    return [o for o in objects if o.name not in wanted and (not o.soname or o.soname not in wanted)]
+    needed = {name for o in objects for name in o.needed if name not in (o.soname, o.name)}
+    return [o for o in objects if o.name not in needed and (not o.soname or o.soname not in needed)]

@@ -9,8 +9,8 @@ from packaging.requirements import Requirement as Parsed
 from packaging.utils import canonicalize_name
 
 from gpuforge.audit.model import WheelFacts
+from gpuforge.wheel import metadata
 
-_EXTRA = r"extra\s*==\s*[\"']([^\"']+)[\"']"
 USUAL_MACHINE = "x86_64"
 
 
@@ -49,7 +49,7 @@ def requirement(parsed: Parsed, extra: str = "") -> Requirement:
 def _condition(marker: Marker, facts: WheelFacts) -> str | None:
     """Return the extra that a marker hangs on, "" for none; None when it is not for this platform."""
     known = environment(facts)
-    for extra in ("", *re.findall(_EXTRA, str(marker))):
+    for extra in ("", *metadata.extras_in(str(marker))):
         try:
             if marker.evaluate({**known, "extra": extra}):
                 return str(extra)

@@ -55,12 +55,12 @@ class Keeper:
         """Add the ranges that are known by now; return whether one of them is complete already."""
         try:
             self._header = self._header or read_header(self.window)
-            wanted = front(self._header, self._front) + outline(self.window, self._header)
+            ranges = front(self._header, self._front) + outline(self.window, self._header)
         except MalformedError:  # reported when the file is read
             return False
         except MissedError as missed:  # BOLT puts the headers behind: the front is not known yet
-            wanted = [(0, self._front), (missed.start, missed.stop)]
-        kept = [self._want(start, stop) for start, stop in wanted[:_RANGES]]
+            ranges = [(0, self._front), (missed.start, missed.stop)]
+        kept = [self._want(start, stop) for start, stop in ranges[:_RANGES]]
         return any(kept)
 
     def _want(self, start: int, stop: int) -> bool:

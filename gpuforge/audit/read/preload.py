@@ -111,8 +111,8 @@ def _beside(code: Code, found: tuple[Preload, ...]) -> tuple[Preload, ...]:
         return found
     near = _listed(code, {p.file.rpartition("/")[0] for p in lists})
     # who calls cuda.pathfinder means NVIDIA's libraries, and may be told which by any module
-    told = near | _listed(code, None) if any(p.pathfinder for p in lists) else near
-    return tuple(p._replace(listed=told if p.pathfinder else near) for p in found)
+    listed = near | _listed(code, None) if any(p.pathfinder for p in lists) else near
+    return tuple(p._replace(listed=listed if p.pathfinder else near) for p in found)
 
 
 def _loaders(code: Code, parser: Parser) -> Iterator[Preload | None]:

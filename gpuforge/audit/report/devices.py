@@ -33,8 +33,8 @@ class Code:
 def code(wheel: WheelFacts) -> tuple[Code, ...]:
     """List the GPU code of a wheel, files with equal code together, in the order of the wheel."""
     alike: dict[tuple[tuple[object, ...], ...], list[DeviceCode]] = {}
-    for held in wheel.device:
-        alike.setdefault(tuple(sorted(map(_look, held.containers), key=str)), []).append(held)
+    for file_code in wheel.device:
+        alike.setdefault(tuple(sorted(map(_look, file_code.containers), key=str)), []).append(file_code)
     return tuple(row for group in alike.values() for row in _rows(group))
 
 
@@ -46,7 +46,7 @@ def _look(container: Container) -> tuple[object, ...]:
 
 
 def _rows(group: list[DeviceCode]) -> list[Code]:
-    files = tuple(held.file for held in group)
+    files = tuple(file_code.file for file_code in group)
     by_images: dict[tuple[object, ...], list[Container]] = {}
     for container in group[0].containers:
         images = tuple(sorted({(e.kind, e.arch, e.isa) for e in container.entries}))
@@ -108,8 +108,8 @@ class Generations:
 
 def generations(report: Report) -> Generations:
     """Return the table of the GPU generations that some wheel may meet; a verdict is that of all files together."""
-    held = [w.facts for w in report.wheels if w.facts.device]
-    reached = [_reached(wheel) for wheel in held]
+    wheels = [w.facts for w in report.wheels if w.facts.device]
+    reached = [_reached(wheel) for wheel in wheels]
     rows = [
         Generation(
             known.capability,
@@ -118,12 +118,14 @@ def generations(report: Report) -> Generations:
         )
         for known in all_generations()
     ]
-    return Generations(tuple(wheel.name for wheel in held), tuple(row for row in rows if any(row.verdicts)))
+    return Generations(tuple(wheel.name for wheel in wheels), tuple(row for row in rows if any(row.verdicts)))
 
 
 def runs_on(wheel: WheelFacts, file: str) -> str:
     """Say in a line on which generations one file's GPU code runs: "5.0 to 7.0: does not run; 7.5 to 12.1: native"."""
-    found = next((reach(held, wheel.machine) for held in wheel.device if held.file == file), ())
+    found = next(
+        (reach(file_code, wheel.machine) for file_code in wheel.device if file_code.file == file), ()
+    )
     runs = [
         (way, [r.generation.capability for r in group])
         for way, group in groupby(found, lambda r: _verdict((r,)))
@@ -135,8 +137,8 @@ def runs_on(wheel: WheelFacts, file: str) -> str:
 
 def _reached(wheel: WheelFacts) -> dict[str, list[Reach]]:
     found: dict[str, list[Reach]] = {}
-    for held in wheel.device:
-        for one in reach(held, wheel.machine):
+    for file_code in wheel.device:
+        for one in reach(file_code, wheel.machine):
             found.setdefault(one.generation.capability, []).append(one)
     return found
 

@@ -46,7 +46,7 @@ def pieces(report: Report) -> Iterator[str]:
 def of(report: Report) -> dict[str, Any]:
     """Return the report as a SARIF log of one run; accepted findings are in it as suppressed results."""
     results = [_result(finding) for finding in report.findings]
-    accepted = [(i.finding, i.reason) for held in report.wheels for i in held.ignored]
+    accepted = [(i.finding, i.reason) for wheel in report.wheels for i in wheel.ignored]
     if accepted:  # all results say whether they are suppressed, or none does (section 3.27.23)
         results = [{**result, "suppressions": []} for result in results]
         results += [

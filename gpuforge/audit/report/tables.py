@@ -137,10 +137,10 @@ def _widths(columns: Sequence[Sequence[str]], width: int) -> list[int]:
     Left alone, rich breaks words in one column while another still has lines to wrap.
     """
     found = [max(len(word) for text in texts for word in text.split()) for texts in columns]
-    wanted = [max(map(len, texts)) for texts in columns]
+    longest = [max(map(len, texts)) for texts in columns]
     free = width - _BETWEEN * (len(columns) - 1) - sum(found)
-    while free > 0 and found != wanted:
-        for index, most in enumerate(wanted):
+    while free > 0 and found != longest:
+        for index, most in enumerate(longest):
             if found[index] < most and free > 0:
                 found[index] += 1
                 free -= 1

@@ -79,10 +79,10 @@ def _problems(wheel: WheelFacts, kernels: KernelSet) -> Iterator[tuple[str, _Pro
         yield file, _Problem("not listed", "it is in the folder and not in the index")
 
 
-def _targets(kernels: KernelSet, wanted: Sequence[str] | None) -> Iterator[_Problem]:
+def _targets(kernels: KernelSet, declared: Sequence[str] | None) -> Iterator[_Problem]:
     """Yield the targets of the manifest that a set's index has no image for, and images for others."""
     entries = kernels.listing.get("libraries", kernels.listing.get("modules"))
-    if wanted is None or not isinstance(entries, list):
+    if declared is None or not isinstance(entries, list):
         return
     found = {
         f"{kind} {arch or ''}".rstrip()
@@ -90,9 +90,9 @@ def _targets(kernels: KernelSet, wanted: Sequence[str] | None) -> Iterator[_Prob
         if isinstance(entry, Mapping)
         for kind, arch in _listed(entry.get("images"))
     }
-    for name in sorted({*wanted} - found):
+    for name in sorted({*declared} - found):
         yield _Problem(f"{name} is missing", f"it has nothing for the target {name} of the manifest")
-    for name in sorted(found - {*wanted}):
+    for name in sorted(found - {*declared}):
         yield _Problem(f"{name} is not declared", f"it has {name}, which is no target of the manifest")
 
 

@@ -40,11 +40,11 @@ RULE = Rule(
 
 def _meets(other: WheelFacts, line: str) -> bool:
     """Say whether a wheel is what a Requires-Dist line asks for; what another package brings is no line of its own."""
-    wanted = Requirement(line)
+    requirement = Requirement(line)
     return (
-        canonicalize_name(wanted.name) != other.project
+        canonicalize_name(requirement.name) != other.project
         or not other.version
-        or releases.allows(str(wanted.specifier), other.version)
+        or releases.allows(str(requirement.specifier), other.version)
     )
 
 

@@ -114,12 +114,14 @@ def _oldest(wheel: WheelFacts, floor: _Version) -> _Version:
     from packaging.specifiers import InvalidSpecifier, SpecifierSet  # noqa: PLC0415  rarely needed, slow to load
 
     try:
-        wanted = SpecifierSet(wheel.python)
+        allowed = SpecifierSet(wheel.python)
     except InvalidSpecifier:
         return floor
     newest = max(_stable().values())[1]
     fitting = (
-        m for m in range(floor[1], newest + 1) if wanted.contains(f"3.{m}.99") or wanted.contains(f"3.{m}.0")
+        m
+        for m in range(floor[1], newest + 1)
+        if allowed.contains(f"3.{m}.99") or allowed.contains(f"3.{m}.0")
     )
     return 3, next(fitting, floor[1])
 

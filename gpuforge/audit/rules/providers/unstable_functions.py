@@ -26,10 +26,14 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
         expectation = graph.expectation_of(wheel)
         for package, group in unstable().items():
             spans = expectation is not None and package in expectation.spans
-            wanted = _several_minors(wheel, package)
-            users = [o for o in wheel.objects if o.links and o.undefined(group)] if spans or wanted else []
+            requirement = _several_minors(wheel, package)
+            users = (
+                [o for o in wheel.objects if o.links and o.undefined(group)] if spans or requirement else []
+            )
             for found in users:
-                yield _finding(wheel, found, package, sorted(found.undefined(group)), "" if spans else wanted)
+                yield _finding(
+                    wheel, found, package, sorted(found.undefined(group)), "" if spans else requirement
+                )
 
 
 RULE = Rule(
@@ -42,15 +46,19 @@ RULE = Rule(
 )
 
 
-def _finding(wheel: WheelFacts, found: ElfObject, package: str, names: Sequence[str], wanted: str) -> Finding:
+def _finding(
+    wheel: WheelFacts, found: ElfObject, package: str, names: Sequence[str], requirement: str
+) -> Finding:
     """Return the finding of one file; without a requirement that is too wide, it is the manifest that promises them."""
     promise = (
-        f"the requirement {wanted} allows" if wanted else f'spans = ["{package}"] of the manifest promises'
+        f"the requirement {requirement} allows"
+        if requirement
+        else f'spans = ["{package}"] of the manifest promises'
     )
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return RULE.finding(
         wheel.name,
-        severity="warning" if wanted else "error",
+        severity="warning" if requirement else "error",
         files=(found.file,),
         subjects=(Subject(file=found.file, item=package, detail=f"{', '.join(names[:_SHOWN])}{more}"),),
         what=f"Files use C++ functions of {package} that change with each release, and {promise} several releases.",

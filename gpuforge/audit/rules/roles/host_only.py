@@ -112,12 +112,12 @@ class _File:
         read = [e for file in files if (e := self._graph.evidence.get((self._wheel.name, file)))]
         given = {symbol for evidence in read for part in evidence.parts for symbol in part.gives}
         needed = {stack.member(name) for evidence in read for part in evidence.parts for name in part.needs}
-        wanted: dict[str, list[str]] = {}
+        symbols_of: dict[str, list[str]] = {}
         for part in self._evidence.parts:
             for symbol, library in part.wants.items():
                 if symbol not in given and library not in needed and library.casefold() not in self._allowed:
-                    wanted.setdefault(library, []).append(symbol)
-        for library, symbols in wanted.items():
+                    symbols_of.setdefault(library, []).append(symbol)
+        for library, symbols in symbols_of.items():
             text = f"wants {shorten(list(dict.fromkeys(symbols)))} of lib{library}"
             yield _Trace(f"wants lib{library}", text)
 

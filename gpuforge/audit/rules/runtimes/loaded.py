@@ -61,14 +61,14 @@ class LoadedLibrary(NamedTuple):
 
 
 def loaded_libraries(
-    graph: LinkGraph, objects: Iterable[ElfObject], wanted: Callable[[str], bool]
+    graph: LinkGraph, objects: Iterable[ElfObject], selects: Callable[[str], bool]
 ) -> list[LoadedLibrary]:
-    """List the libraries whose plain SONAME is `wanted`, a function of a module, that these objects load.
+    """List the libraries whose plain SONAME is `selects`, a function of a module, that these objects load.
 
     Those of one plain name in several places may be one image in the end: `one_of_them` says so.
     """
     found: dict[str | Origin, LoadedLibrary] = {}
-    edges = graph.edges_where(_needs(wanted))
+    edges = graph.edges_where(_needs(selects))
     for loader in objects if edges else ():
         for edge in edges.get((loader.wheel, loader.file), ()):
             name = _plain(edge.needed)
@@ -80,8 +80,8 @@ def loaded_libraries(
 
 
 @cache
-def _needs(wanted: Callable[[str], bool]) -> Callable[[Edge], bool]:
-    return lambda edge: wanted(_plain(edge.needed))
+def _needs(selects: Callable[[str], bool]) -> Callable[[Edge], bool]:
+    return lambda edge: selects(_plain(edge.needed))
 
 
 def _files(found: Iterable[LoadedLibrary]) -> Iterator[LoadedLibrary]:

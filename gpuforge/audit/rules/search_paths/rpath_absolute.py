@@ -30,8 +30,10 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                 if f"{entry}/".startswith(_ANYBODYS):
                     yield _finding(found, f"{kind} {entry}", "error", _WRITABLE)
                 elif entry.startswith(layout.SHARED):
-                    wanted = any(e.provider.source in ("package", "nobody") for e in graph.from_object(found))
-                    yield _finding(found, f"{kind} {entry}", "warning" if wanted else "info", _SYSTEM)
+                    is_needed = any(
+                        e.provider.source in ("package", "nobody") for e in graph.from_object(found)
+                    )
+                    yield _finding(found, f"{kind} {entry}", "warning" if is_needed else "info", _SYSTEM)
                 elif lost and not is_for_other_framework(graph, found):
                     needs = f"it needs {', '.join(lost)}"
                     yield _finding(found, f"{kind} {entry}", "error", _ONLY_THERE, needs)
