@@ -54,7 +54,7 @@ class Lack(NamedTuple):
     other: Ability | None
 
     def __str__(self) -> str:
-        """Write it as what is to be said of the worker."""
+        """Write it as the predicate of a sentence about the worker: "has no GPU"."""
         match self.ability.kind:
             case "gpuforge":
                 return f"has {self.other.label}" if self.other else "was started without gpuforge's preload"

@@ -25,7 +25,7 @@ def carried(context: Context, cell: Cell) -> ActionInput:
         "carried.json",
         id=f"{environment_name(context, cell, at)}/carried",
         kind="prepare",
-        title=f"see which libraries the build environment has for Python {cell.python}",
+        title=f"list the libraries of the build environment for Python {cell.python}",
         inputs={"env": env},
         outputs=("carried.json",),
         by_content=True,

@@ -129,7 +129,9 @@ def _paths(file: ManifestFile, item: Object, compiled: Sequence[str]) -> dict[st
     folders = sorted({".", *(str(PurePosixPath(name).parent) for name in tree.members or ())})
     return {
         "include": ["${stage:sources}"],
-        "folders": [f"${{stage:sources}}/{folder}".removesuffix("/.") for folder in folders],
+        "folders": [
+            "${stage:sources}" if folder == "." else f"${{stage:sources}}/{folder}" for folder in folders
+        ],
         "sources": [f"${{stage:sources}}/{name}" for name in compiled],
         "abi": ["${stage:abi}/abi.c"],
         "output": ["${out:library}"],
