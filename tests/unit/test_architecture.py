@@ -113,6 +113,21 @@ def imports() -> list[tuple[str, str]]:
     return found
 
 
+# What only the reader of a format writes -> who does: one module, and one of the runtime, which imports no other.
+READERS = {
+    "!<arch>": {"binary/ar.py"},
+    "/proc/self/maps": {"steps/loaded_cuda.py"},
+    "HeaderParser(": {"wheel/metadata.py"},
+    "Progress (": {"toolkits/pip_output.py"},
+    "csv.reader(": {"wheel/record.py", "runtime/userbuild/installed.py"},
+    'partition(".so")': {"cuda/sonames.py", "runtime/userbuild/runtimes.py"},
+    '["cuda"]["version"]': {"toolchains/nvcc.py"},
+    r"extra\s*==": {"wheel/metadata.py", "runtime/userbuild/installed.py"},
+    r"release [\d.]+, V": {"toolchains/nvcc.py"},
+    r"\{([a-z]+)\}": {"toolchains/placeholders.py", "runtime/placeholders.py"},
+}
+
+
 def test_imports_point_one_way() -> None:
     wrong = []
     for name, module in imports():
@@ -137,6 +152,13 @@ def test_the_audit_reads_links_judges_and_reports_one_way() -> None:
         if target[2] in AUDIT_MAY_IMPORT and target[2] not in AUDIT_MAY_IMPORT[of[1]] | {of[1]}:
             wrong.append(f"{name} imports {module}")
     assert wrong == []
+
+
+@pytest.mark.parametrize("text", READERS)
+def test_each_format_has_one_reader(text: str) -> None:
+    assert {p.relative_to(ROOT).as_posix() for p in ROOT.rglob("*.py") if text in p.read_text()} == READERS[
+        text
+    ]
 
 
 @pytest.mark.parametrize("library", HEAVY)

@@ -8,7 +8,7 @@ from packaging.utils import canonicalize_name
 
 from gpuforge.audit.elf_patterns import patterns, static_cudart, unstable
 from gpuforge.audit.read.keeper import Keeper
-from gpuforge.binary import fatbin, ptx
+from gpuforge.binary import ar, fatbin, ptx
 from gpuforge.binary.device_code import placed
 from gpuforge.binary.elf.header import MAGIC, is_cubin, read_header
 from gpuforge.binary.elf.outline import outline
@@ -19,7 +19,6 @@ from gpuforge.errors import CorruptError, MalformedError, TooLargeError
 from gpuforge.wheel import filename
 from gpuforge.wheel.archive import Archive, Member
 
-ARCHIVE_MAGIC = b"!<arch>\n"
 _HEAD = 24 << 20  # bytes kept of a file's beginning: where linkers put names, versions and strings
 # bytes of a file that is read in one piece: quicker than choosing the ranges to keep
 _WHOLE = 2 << 20
@@ -49,7 +48,7 @@ def binaries(archive: Archive) -> list[Member]:
 
 def _begins_as_binary(archive: Archive, member: Member) -> bool:
     try:
-        return archive.head(member, 4) in {MAGIC, fatbin.MAGIC, ARCHIVE_MAGIC[:4]}
+        return archive.head(member, 4) in {MAGIC, fatbin.MAGIC, ar.MAGIC[:4]}
     except CorruptError:  # `scan` reports it
         return True
 

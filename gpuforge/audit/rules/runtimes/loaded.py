@@ -63,7 +63,7 @@ class LoadedLibrary(NamedTuple):
 def loaded_libraries(
     graph: LinkGraph, objects: Iterable[ElfObject], selects: Callable[[str], bool]
 ) -> list[LoadedLibrary]:
-    """List the libraries whose plain SONAME is `selects`, a function of a module, that these objects load.
+    """List the libraries that these objects load and `selects`, a function of a module, picks by their plain SONAME.
 
     Those of one plain name in several places may be one image in the end: `one_of_them` says so.
     """
