@@ -76,6 +76,28 @@ def test_nothing_of_cuda_is_needed_and_the_runtime_is_there_once(wheel: Path, tm
         assert (b"libcuda.so.1\0" in file.read_bytes()) == ("compute" in file.name)
 
 
+def test_the_kernel_cache_holds_hundreds_that_halide_compiled(tmp_path: Path) -> None:
+    """The nine points of PR 5546, with 300 pipelines in place of copies of one; a driver stands in."""
+    unit, environment = Path(__file__).parents[1] / "unit", tmp_path / "venv"
+    subprocess.run([sys.executable, "-m", "venv", environment], check=True)
+    python = environment / "bin" / "python"
+    subprocess.run([python, "-m", "pip", "install", "--quiet", "halide==21.*"], check=True)
+    texts = tmp_path / "ptx"
+    texts.mkdir()
+    subprocess.run([python, unit / "halide_many.py", texts, "300"], check=True)
+    assert len({file.read_bytes() for file in texts.glob("*.ptx")}) == 300
+    pytest_command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider"]
+    done = subprocess.run(
+        [*pytest_command, "-k", "stand-in", unit / "test_halide_kernels.py"],
+        env={**os.environ, "GPUFORGE_HALIDE_PTX": str(texts)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+    assert "9 passed" in done.stdout
+
+
 def test_the_library_for_this_cpu_is_chosen_and_works(wheel: Path, tmp_path: Path) -> None:
     site = tmp_path / "site"
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--disable-pip-version-check"]
