@@ -7,7 +7,7 @@ from gpuforge.errors import UsageError
 UNSUFFIXED = 13  # the first CUDA major whose packages by NVIDIA have no suffix: nvidia-cufft
 PATTERN = r"[-_.](cu(?:da)?[0-9]{1,4}x?)$"  # in any case; the guard in users' wheels has it, too
 _SUFFIX = re.compile(PATTERN, re.IGNORECASE)
-_EXTRA = re.compile(r"cu(?:da)?-?(1\d)(?!\d)", re.IGNORECASE)
+_MAJOR = re.compile(r"cu(?:da)?-?(1\d)(?!\d)", re.IGNORECASE)
 
 
 def suffix_of(name: str) -> str:
@@ -56,5 +56,11 @@ def of_nvidia(name: str, major: int) -> str:
 
 def major_of_extra(extra: str) -> int | None:
     """Return the CUDA major that an extra is named for: 12 of "cuda12", "cu12", "cuda12-local"; None of "plots"."""
-    match = _EXTRA.match(extra)
+    match = _MAJOR.match(extra)
+    return int(match[1]) if match else None
+
+
+def major_in(name: str) -> int | None:
+    """Return the CUDA major anywhere in the name of a project or an extra: 12 of "jax-cuda12-plugin"; else None."""
+    match = _MAJOR.search(name)
     return int(match[1]) if match else None

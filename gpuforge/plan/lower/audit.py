@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 
 from packaging.requirements import Requirement
 
+from gpuforge.cuda.suffix import major_in
 from gpuforge.cuda.version import major_of
 from gpuforge.plan.action import ActionInput, Input
 from gpuforge.plan.cell import Cell
@@ -15,8 +15,6 @@ from gpuforge.plan.expectation import expectation
 from gpuforge.plan.lower import compiler, testing
 from gpuforge.plan.lower.context import Context, placeholders
 from gpuforge.plan.requests.audit import AuditWheel, FetchBeside
-
-_MAJOR = r"cu(?:da)?-?(1\d)(?!\d)"  # in the name of a project or an extra
 
 
 def audit(
@@ -104,5 +102,5 @@ def is_for(requirement: str, major: int | None) -> bool:
     A wheel without CUDA (None) may meet all of them.
     """
     parsed = Requirement(requirement)
-    found = [match[1] for text in (parsed.name, *parsed.extras) if (match := re.search(_MAJOR, text))]
-    return major is None or not found or str(major) in found
+    found = {major_in(name) for name in (parsed.name, *parsed.extras)} - {None}
+    return major is None or not found or major in found
