@@ -43,6 +43,13 @@ from ellipse import device
 print(device.kernel().backend)
 """
 
+SOLVED = """
+import numpy as np, ellipse
+mean, e = np.linspace(0, 3, 10**6), np.full(10**6, 0.5)
+found = ellipse.eccentric_anomaly(mean, e)
+print(np.allclose(found - e * np.sin(found), mean))
+"""
+
 
 @pytest.fixture(scope="module")
 def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
@@ -168,6 +175,23 @@ def test_a_build_for_other_devices_runs_the_native_loop(site: Path, build: Build
         "-c",
         "import numpy, ellipse; ellipse.eccentric_anomaly(numpy.ones(10**6), numpy.zeros(10**6))",
     )
+
+
+def test_on_devices_that_lack_an_extension_the_native_loop_runs(
+    site: Path, build: Build, tmp_path: Path
+) -> None:
+    """As on a GPU without double precision: PoCL's CPU has it, and no half precision."""
+    copy = tmp_path / "recipe"
+    shutil.copytree(RECIPE, copy)
+    manifest = copy / "gpuforge.toml"
+    text = manifest.read_text()
+    assert 'extensions = ["cl_khr_fp64"]' in text
+    manifest.write_text(text.replace('["cl_khr_fp64"]', '["cl_khr_fp64", "cl_khr_fp16"]'))
+    install(site, build(copy), options=("--force-reinstall", "--no-deps"))
+    said = python(site, tmp_path, "-m", "ellipse._gpuforge", "explain")
+    assert "used     CPU" in said
+    assert "refused  OpenCL source  needs cl_khr_fp16, which no device of OpenCL has: " in said
+    assert python(site, tmp_path, "-c", SOLVED) == "True\n"
 
 
 def test_a_build_without_opencl(build: Build, site: Path, tmp_path: Path) -> None:
