@@ -26,6 +26,7 @@ Made = Callable[..., KernelSet]
 def no_opencl(monkeypatch: pytest.MonkeyPatch) -> None:
     """Hide pyopencl, should it be installed: what it compiles is tested with a real device elsewhere."""
     monkeypatch.setitem(sys.modules, "pyopencl", None)
+    monkeypatch.setattr("gpuforge.runtime.opencl.devices._devices", {})  # which another test may have found
 
 
 @pytest.fixture
