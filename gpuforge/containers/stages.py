@@ -39,6 +39,11 @@ class DebianRelease:
     glibc: str
     python: str  # its own
 
+    @property
+    def identity(self) -> str:
+        """What the tags of images have of it: this text stays, so that images that are there are found."""
+        return f"Release(suite={self.suite!r}, glibc={self.glibc!r}, python={self.python!r})"
+
 
 @dataclass(frozen=True, slots=True)
 class CPythonSource:
@@ -86,7 +91,7 @@ class Stage:
     def _content(self) -> dict[str, Any]:
         return {
             "files": {name: digest.of_file(folder() / name) for name in self.files},
-            "base": self.base.identity if isinstance(self.base, Stage) else str(self.base),
+            "base": self.base if isinstance(self.base, str) else self.base.identity,
             "arguments": self.arguments,
             "cpython": self.cpython.identity if self.cpython else "",
             "sources": [(source.minor, source.sha256) for source in self.sources],
