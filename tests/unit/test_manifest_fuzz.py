@@ -60,6 +60,13 @@ def test_random_bytes(file: Path, content: bytes) -> None:
     check(file, content)
 
 
+@pytest.mark.parametrize("value", ['""', "[]", "1", '[["-arch", ["native"]]]'])
+@pytest.mark.parametrize("key", ["env", "config-settings"])
+def test_settings_of_a_build_that_are_no_table(file: Path, key: str, value: str) -> None:
+    """Text in place of a table ended in a traceback."""
+    check(file, f'schema = 1\n[package]\nname = "x"\n[build]\n{key} = {value}\n'.encode())
+
+
 @SETTINGS
 @given(st.data())
 def test_the_example_with_bytes_changed(file: Path, data: Any) -> None:

@@ -46,7 +46,8 @@ def native(data: Raw) -> Iterator[Problem]:
         before: tuple[KeyPath, str] = ((), "")  # the string before in a list: `["-arch", "native"]`
         for inside, text in _texts(build.get(title)):
             named = str(inside[0]).rpartition(".")[2] if inside else ""
-            call = f"{before[1]} {text}" if inside[:-1] == before[0] and isinstance(inside[-1], int) else text
+            follows = inside and inside[:-1] == before[0] and isinstance(inside[-1], int)
+            call = f"{before[1]} {text}" if follows else text
             before = (inside[:-1], text)
             ends = max((found.end() for found in _NATIVE.finditer(call)), default=0)
             if (named in _ARCHITECTURES and text.strip() == "native") or ends > len(call) - len(text):
