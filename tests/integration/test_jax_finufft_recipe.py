@@ -78,8 +78,9 @@ def one(built: dict[str, Any], start: str) -> Path:
 
 
 def test_the_wheels_are_proved_beside_jax_and_pass_their_tests(built: dict[str, Any]) -> None:
-    found = [finding["code"] for wheel in built["wheels"] for finding in wheel["findings"]]
-    assert found == ["GF712"] * 3  # the version of a quick try
+    found = {w["path"]: [finding["code"] for finding in w["findings"]] for w in built["wheels"]}
+    # the version of a quick try; the front package is listed with each cell
+    assert list(found.values()) == [["GF712"]] * 3
     assert [test["state"] for test in built["tests"]] == ["passed"] * 4  # two releases of JAX for each major
     for test in built["tests"]:
         of_jax = [each for each in test["tested_with"] if each.startswith(("jax ", "jaxlib ", "jax_cuda"))]
