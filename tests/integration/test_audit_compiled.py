@@ -175,7 +175,7 @@ def test_another_packages_library_wins(compiled: Compile, tmp_path: Path) -> Non
     early = compiled("early.so", MODULE + CALLS, cudart, f"-Wl,-rpath,{own}:{system}")
     found = codes(tmp_path, {"demo/late.so": late, "demo/early.so": early}, requires)
     assert found["GF305", "warning"] == (
-        f"demo/late.so: libcudart.so.13 (RUNPATH {system} before RUNPATH {own})",
+        f"demo/late.so: libcudart.so.13 (nvidia-cuda-runtime, RUNPATH {system} before RUNPATH {own})",
     )
 
 

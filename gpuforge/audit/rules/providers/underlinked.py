@@ -55,7 +55,8 @@ def _finding(graph: LinkGraph, found: ElfObject, missing: frozenset[str]) -> Fin
     shown = sorted(missing)[:_MOST]
     more = f" and {len(missing) - _MOST} more" if len(missing) > _MOST else ""
     wheel = graph.wheel(found.wheel)
-    givers = file_names(o for o in wheel.objects if o.defined(_GROUP) & missing)
+    having = [o for o in wheel.objects if o.defined(_GROUP) & missing]
+    definers = f"which {file_names(having)} {'defines' if len(having) == 1 else 'define'}"
     return RULE.finding(
         found.wheel,
         files=(found.file,),
@@ -63,7 +64,7 @@ def _finding(graph: LinkGraph, found: ElfObject, missing: frozenset[str]) -> Fin
             Subject(
                 file=found.file,
                 detail=f"wants {', '.join(shown)}{more}, "
-                + (f"which {givers} defines" if givers else "which nothing in the wheel defines"),
+                + (definers if having else "which nothing in the wheel defines"),
             ),
         ),
         what="Libraries use symbols of the HPC SDK's runtimes, and NEED no library that defines them.",
