@@ -11,7 +11,7 @@ from gpuforge.audit.causes import by_cause
 from gpuforge.audit.findings import SEVERITIES, Finding, Ignored, Proof, Severity
 from gpuforge.audit.host.collect import collect
 from gpuforge.audit.link import graph as link
-from gpuforge.audit.model import WheelFacts
+from gpuforge.audit.model import WheelFacts, machine_of
 from gpuforge.audit.read import inputs
 from gpuforge.audit.read.input import Input
 from gpuforge.audit.read.wheel import fault
@@ -192,7 +192,9 @@ def _sorted_out(
 
 def _unjudged(one: Input, reason: str) -> WheelFacts:
     project, version, tags = filename.claims(PurePosixPath(one.label).name)
-    facts = WheelFacts(one.label, 0, project, version, tags, form=one.form, beside=one.beside)
+    facts = WheelFacts(
+        one.label, 0, project, version, tags, form=one.form, beside=one.beside, machine=machine_of(tags, ())
+    )
     return facts.unjudged(reason)
 
 

@@ -1,6 +1,6 @@
 """The values that the audit is about: objects, device code, wheels, findings. Data only; readers make them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Literal, NamedTuple, Self
 
@@ -101,6 +101,7 @@ class WheelFacts(NamedTuple):
     rehashed: tuple[str, ...] = ()  # files with another hash than in RECORD, where the hashes were compared
     refusals: tuple[Refusal, ...] = ()  # what indexes and installers refuse about it, or what surprises users
     too_large: str = ""  # why it was not judged: then nothing else of it is known
+    machine: str = ""  # the processor that it is for, see `machine_of`
 
     def unjudged(self, reason: str) -> Self:
         """Return what is kept of a wheel that is too large to judge."""
@@ -113,6 +114,7 @@ class WheelFacts(NamedTuple):
             form=self.form,
             beside=self.beside,
             too_large=reason,
+            machine=self.machine,
         )
 
     @property
@@ -125,9 +127,9 @@ class WheelFacts(NamedTuple):
         """The platform tags of the file name."""
         return tuple(dict.fromkeys(tag.rpartition("-")[2] for tag in self.file_tags))
 
-    @property
-    def machine(self) -> str:
-        """The processor that it is for, by its platform tags or, where they name none, its objects; "" for any."""
-        tagged = {name for tag in self.platforms for name in MACHINES.values() if tag.endswith(f"_{name}")}
-        machines = tagged or {MACHINES.get(o.machine, "") for o in self.objects if o.links}
-        return machines.pop() if len(machines) == 1 else ""
+
+def machine_of(tags: Iterable[str], objects: Iterable[ElfObject]) -> str:
+    """Return the processor that a wheel is for, by its tags or, where they name none, its objects; "" for any."""
+    tagged = {name for tag in tags for name in MACHINES.values() if tag.endswith(f"_{name}")}
+    machines = tagged or {MACHINES.get(o.machine, "") for o in objects if o.links}
+    return machines.pop() if len(machines) == 1 else ""

@@ -57,8 +57,9 @@ def sample() -> Report:
                 ),
             ),
         ),
+        machine="x86_64",
     )  # fmt: skip
-    good = WheelFacts(GOOD, 10_000, "good", "2.0", ("py3-none-manylinux_2_17_x86_64",))
+    good = WheelFacts(GOOD, 10_000, "good", "2.0", ("py3-none-manylinux_2_17_x86_64",), machine="x86_64")
     findings = (
         Finding(
             "GF301",

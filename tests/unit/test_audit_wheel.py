@@ -9,7 +9,7 @@ import pytest
 from audit_samples import elf, fatbin, wheel
 
 from gpuforge.audit import audit
-from gpuforge.audit.model import Preload, WheelFacts
+from gpuforge.audit.model import Preload, WheelFacts, machine_of
 from gpuforge.audit.read import scan
 from gpuforge.audit.read.wheel import read
 from gpuforge.audit.report import text as page
@@ -299,4 +299,4 @@ def test_a_wheel_is_for_one_processor_by_its_tags_or_else_by_its_objects(
     objects = tuple(
         ElfObject("demo.whl", f"{n}.so", 0, 64, number, 3, ((0, 0),)) for n, number in enumerate(machines)
     )
-    assert WheelFacts("demo.whl", 0, "demo", "1", tags, objects=objects).machine == machine
+    assert machine_of(tags, objects) == machine

@@ -3,7 +3,7 @@
 from collections import Counter
 from pathlib import PurePosixPath
 
-from gpuforge.audit.model import WheelFacts
+from gpuforge.audit.model import WheelFacts, machine_of
 from gpuforge.audit.read import kernels, pins, preload
 from gpuforge.audit.read.wheel import OpenWheel
 from gpuforge.binary.facts import DeviceCode
@@ -65,6 +65,7 @@ def facts(wheel: OpenWheel) -> WheelFacts:
         beside=source.beside,
         links=info.links,
         refusals=refusals,
+        machine=machine_of(tags, objects),
         rehashed=_rehashed(wheel, info) if source.hashes else (),
     )
 
