@@ -50,6 +50,7 @@ def test_every_kind_has_a_sample() -> None:
     assert {sample.kind for sample in SAMPLES.values()} == TABLE.keys()
 
 
+@pytest.mark.thorough
 def test_what_is_said(tmp_path: Path) -> None:
     findings = [(name, found(tmp_path, sample)[0]) for name, sample in SAMPLES.items()]
     for code in sorted(RULES):
@@ -68,6 +69,7 @@ def test_the_first_members_of_many_are_named(tmp_path: Path) -> None:
     assert lines(finding)[-1] == "control characters: and 100 more"
 
 
+@pytest.mark.thorough
 def test_hostile_records_cost_little(tmp_path: Path) -> None:
     """Deep names, many small extra fields, and many entries that lead to one header with long ones."""
     deep = [EVIL._replace(name=b"/".join([b"a"] * 32_000) + b"%d" % n) for n in range(7)]

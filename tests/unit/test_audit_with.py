@@ -82,6 +82,7 @@ def test_one_major_is_no_conflict(index: Index) -> None:
     assert (report.findings, report.problems) == ((), ())
 
 
+@pytest.mark.thorough
 def test_a_wheel_is_chosen_for_together_with_what_it_requires(
     index: Index, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -151,6 +152,7 @@ def test_an_index_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
         installed_with([], ["new"], python="3.11")
 
 
+@pytest.mark.thorough
 def test_the_kernel_ends_a_wait_without_end() -> None:
     """What a server does before its first byte is in no one's hands but the kernel's."""
 

@@ -51,6 +51,7 @@ def backend(request: pytest.FixtureRequest) -> str:
     return str(request.node.callspec.params["kernels"])
 
 
+@pytest.mark.thorough
 def test_a_kernel_says_what_runs_it_and_is_loaded_once(kernels: KernelSet, backend: str) -> None:
     kernel = kernels.function("saxpy")
     assert (kernel.backend, kernel.name) == (backend, "saxpy")
@@ -75,6 +76,7 @@ def test_memory_is_copied_and_given_back(kernels: KernelSet) -> None:
         empty.read(bytearray())
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("copy", [lambda m: m.read(bytearray(4)), lambda m: m.write(bytes(4))])
 def test_a_buffer_of_another_size_is_refused(kernels: KernelSet, copy: Callable[[Any], None]) -> None:
     memory = kernels.function("saxpy").memory(8)

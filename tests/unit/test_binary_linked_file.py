@@ -130,6 +130,7 @@ def test_symbols_are_read_without_section_headers(style: str, tmp_path: Path) ->
     assert read(tmp_path, bytes(data)) == whole
 
 
+@pytest.mark.thorough
 @needs_gcc
 def test_programs_and_libraries_are_told_apart(tmp_path: Path) -> None:
     (tmp_path / "main.c").write_text("int main(void) { return 0; }\n")

@@ -40,6 +40,7 @@ def planned(recipe: Callable[..., ManifestFile], machine: Machine, odd: str) -> 
     return plan, replace(chosen, left_out=(left_out,))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", ODD)
 def test_the_plan_and_its_reasons_are_escaped(
     recipe: Callable[..., ManifestFile],
@@ -68,6 +69,7 @@ def test_the_plan_and_its_reasons_are_escaped(
     assert [line for line in out.split("\n") if shown(line) != line] == []
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", ODD)
 def test_the_result_is_escaped(
     recipe: Callable[..., ManifestFile], machine: Machine, capsys: pytest.CaptureFixture[str], kind: str

@@ -187,6 +187,7 @@ def test_each_image_by_what_it_is_made_of_and_what_makes_it(
     assert job["archs"] == ["80"]
 
 
+@pytest.mark.thorough
 def test_a_toolkit_gets_the_image_and_the_compiler_that_it_takes(
     recipe: Recipe, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -199,6 +200,7 @@ def test_a_toolkit_gets_the_image_and_the_compiler_that_it_takes(
     assert [(job["toolkit"], job["compiler"]) for job in github] == [("11.8", "g++ 11"), ("13.0", "g++ 14")]
 
 
+@pytest.mark.thorough
 def test_the_readmes_workflow_uses_what_the_jobs_have(
     recipe: Recipe, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -212,6 +214,7 @@ def test_the_readmes_workflow_uses_what_the_jobs_have(
     assert "pip install gpuforge" not in readme  # a name on PyPI that is not the project's
 
 
+@pytest.mark.thorough
 @given(
     pythons=st.lists(st.sampled_from(["3.11", "3.12", "3.13"]), min_size=2, unique=True),
     images=st.lists(st.sampled_from(["bookworm", "bullseye", "manylinux_2_28", "own/image:1"]), unique=True),

@@ -66,6 +66,7 @@ def ask(
     return found
 
 
+@pytest.mark.thorough
 def test_an_entry_is_there_for_the_next_machine(tmp_path: Path) -> None:
     for n in range(2):
         with client(Cache(tmp_path).entries, tmp_path / f"machine{n}") as (way, bucket):
@@ -208,6 +209,7 @@ def test_clients_that_say_nothing_do_not_stop_the_others_for_ever(
             each.close()
 
 
+@pytest.mark.thorough
 def test_sockets_that_nobody_serves_are_removed_and_others_stay(cache: Cache, tmp_path: Path) -> None:
     with service.serving(cache.entries, tmp_path) as alive:
         dead = tmp_path / "sockets/dead"
@@ -220,6 +222,7 @@ def test_sockets_that_nobody_serves_are_removed_and_others_stay(cache: Cache, tm
     assert list((tmp_path / "sockets").iterdir()) == []
 
 
+@pytest.mark.thorough
 def test_a_bridge_carries_a_conversation(cache: Cache, tmp_path: Path) -> None:
     long = tmp_path / ("x" * 90) / ("y" * 90)  # a socket's path may have 107 bytes
     with offered({"GPUFORGE_X": "1"}, long, "mine", str(cache.root), cache.told.append) as variables:

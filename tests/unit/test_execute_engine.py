@@ -242,6 +242,7 @@ def test_a_full_disk_in_a_commands_own_words_is_recognised(tmp_path: Path) -> No
     assert error.message == "a failed: the disk is full"
 
 
+@pytest.mark.thorough
 def test_no_more_run_at_once_than_there_are_slots(tmp_path: Path) -> None:
     assert watched(tmp_path, *(step(name) for name in "abcde"), jobs=3).most == 3
 
@@ -257,6 +258,7 @@ def test_actions_with_jobs_of_their_own_share_the_slots(tmp_path: Path) -> None:
     assert many.jobs["a"] == 2
 
 
+@pytest.mark.thorough
 def test_downloads_run_beside_the_rest_and_the_highest_priority_comes_first(tmp_path: Path) -> None:
     steps = (
         step("compile"),
@@ -285,6 +287,7 @@ def test_what_has_priority_goes_before_what_was_ready_earlier(tmp_path: Path) ->
     assert starts.index("b wheel") < starts.index("a test")
 
 
+@pytest.mark.thorough
 def test_an_action_with_jobs_of_its_own_starts_beside_a_small_one(tmp_path: Path) -> None:
     seen = watched(tmp_path, step("small"), step("build", parallel=True), step("later"), jobs=2)
     assert seen.jobs["build"] == 2
@@ -292,12 +295,14 @@ def test_an_action_with_jobs_of_its_own_starts_beside_a_small_one(tmp_path: Path
     assert seen.most == 2
 
 
+@pytest.mark.thorough
 def test_one_working_directory_is_for_one_action_at_a_time(tmp_path: Path) -> None:
     steps = [step(name, parallel=True, place="build", turns="one at a time") for name in "ab"]
     here = watched(tmp_path / "1", *steps, jobs=2)
     assert (here.most, here.jobs) == (1, {"a": 2, "b": 2})
 
 
+@pytest.mark.thorough
 def test_where_the_first_is_alone_the_others_wait_until_it_has_filled_their_cache(tmp_path: Path) -> None:
     steps = [step(name, parallel=True, place="build", turns="first alone") for name in "abc"]
     first = watched(tmp_path / "1", *steps, jobs=8)
@@ -407,6 +412,7 @@ def test_two_steps_that_read_the_same_are_worked_on_once(tmp_path: Path) -> None
     assert {*states(rig.run(*steps)).values()} == {"reused"}
 
 
+@pytest.mark.thorough
 def test_waiting_for_another_gpuforge_is_shown_and_its_work_is_used(tmp_path: Path) -> None:
     rig = Rig(tmp_path)
     mine = step("a")

@@ -44,6 +44,7 @@ def test_a_torn_last_line_does_not_count_and_does_not_swallow_the_next(tmp_path:
     assert FileLedger(ledger.path).last(ENTRY.project, "a") == newer
 
 
+@pytest.mark.thorough
 def test_no_change_of_a_byte_ends_in_anything_but_an_entry_or_none(tmp_path: Path) -> None:
     path = tmp_path / "ledger.jsonl"
     FileLedger(path).append(ENTRY)

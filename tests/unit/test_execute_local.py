@@ -243,6 +243,7 @@ def pids(log: Path) -> list[int]:
     raise AssertionError(log.read_text())
 
 
+@pytest.mark.thorough
 def test_cancel_stops_a_process_that_ignores_the_request_and_its_child(
     tmp_path: Path, runner: LocalRunner
 ) -> None:
@@ -292,6 +293,7 @@ def test_two_runners_share_a_working_directory_one_after_the_other(tmp_path: Pat
     assert a < b <= c < d
 
 
+@pytest.mark.thorough
 def test_waiting_for_a_working_directory_ends_with_cancel(tmp_path: Path) -> None:
     first, second = LocalRunner(root=tmp_path), LocalRunner(root=tmp_path)
     (tmp_path / "b").mkdir()
@@ -322,6 +324,7 @@ LocalRunner(root=top).run(Task(action, {}, top, top / "log"))
 """
 
 
+@pytest.mark.thorough
 def test_children_end_when_gpuforge_is_killed(tmp_path: Path) -> None:
     parent = subprocess.Popen([sys.executable, "-c", PARENT, str(tmp_path), STUBBORN])
     running = pids(tmp_path / "log")
@@ -404,6 +407,7 @@ def test_a_named_working_root_is_as_private(
     )
 
 
+@pytest.mark.thorough
 def test_actions_of_one_place_have_the_same_path_one_after_another(
     tmp_path: Path, runner: LocalRunner
 ) -> None:
@@ -467,6 +471,7 @@ while time.time() < end:  # each lives for a moment, and its child goes on
 """
 
 
+@pytest.mark.thorough
 def test_processes_that_beget_each_other_without_end_are_stopped(tmp_path: Path) -> None:
     runner = LocalRunner(environ={}, root=tmp_path)
     runner.run(task(tmp_path, COMET, str(tmp_path / "marks")))

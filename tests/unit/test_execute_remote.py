@@ -208,6 +208,7 @@ def test_files_go_into_the_store_once_and_keep_their_names(tmp_path: Path) -> No
         Sender(store).send(many, "act")
 
 
+@pytest.mark.thorough
 def test_programs_are_the_same_or_the_worker_is_unfit(tmp_path: Path) -> None:
     python = cpython.ask(Path(sys.executable))
     assert python
@@ -349,6 +350,7 @@ def test_an_action_of_a_worker_ends_when_its_time_is_over(tmp_path: Path) -> Non
     assert not Path("/proc", mark.read_text()).exists()
 
 
+@pytest.mark.thorough
 def test_an_action_that_no_worker_takes_in_its_time_is_given_up(tmp_path: Path) -> None:
     over = threading.Event()
     cluster = ThreadCluster(lambda *_: str(over.wait(60)))
@@ -387,6 +389,7 @@ def test_workers_without_this_gpuforge_are_refused_at_the_start(tmp_path: Path) 
         RemoteWorkers(run, at, cluster, {}, is_remote=True).refuse_others()
 
 
+@pytest.mark.thorough
 def test_a_worker_that_ends_while_it_is_started_is_a_message(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = pytest.importorskip("gpuforge.execute.runners.dask.cluster")
 
@@ -491,6 +494,7 @@ def test_a_long_job_is_looked_at_seldom(monkeypatch: pytest.MonkeyPatch, tmp_pat
     assert len(looks) < 600
 
 
+@pytest.mark.thorough
 def test_what_a_failed_action_left_costs_no_more_than_it_may(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

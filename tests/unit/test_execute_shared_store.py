@@ -130,6 +130,7 @@ def changed(act: Callable[[dict[str, Any]], object]) -> Callable[[Path], None]:
     return change
 
 
+@pytest.mark.thorough
 def test_no_change_of_a_byte_makes_another_entry(tmp_path: Path) -> None:
     """A byte of a record became another name of a file, and one that was no program any more."""
     put(machine(tmp_path, "one"))
@@ -292,6 +293,7 @@ HARMS: dict[str, tuple[Callable[[Path], object], str]] = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("harm", HARMS)
 def test_a_harmful_entry_is_refused_made_again_and_replaced(tmp_path: Path, harm: str) -> None:
     put(machine(tmp_path, "one"))

@@ -98,6 +98,7 @@ def test_a_build_that_was_killed_is_not_waited_for(tmp_path: Path) -> None:
     assert objects.names("builds") == []
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("harm", HARMS)
 def test_verify_finds_every_harm(tmp_path: Path, harm: str) -> None:
     store = machine(tmp_path, "one")

@@ -182,6 +182,7 @@ def die_in_scratch(root: Path) -> None:
         os._exit(9)
 
 
+@pytest.mark.thorough
 def test_what_dead_processes_left_is_swept_and_what_live_ones_use_is_not(tmp_path: Path) -> None:
     alive = FolderStore(tmp_path)
     with alive.scratch() as out:

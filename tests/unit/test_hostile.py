@@ -97,6 +97,7 @@ def test_wheels_in_an_archive_have_the_budget_of_the_archive(tmp_path: Path) -> 
     assert [wheel.facts.too_large != "" for wheel in report.wheels] == [False] + [True] * 29
 
 
+@pytest.mark.thorough
 def test_a_large_table_of_sound_names_is_judged(tmp_path: Path) -> None:
     """The nearest thing that must not be refused: as many entries, each with a name of its own."""
     needed = [f"libdemo{number}.so.1" for number in range(2_000)]
@@ -105,6 +106,7 @@ def test_a_large_table_of_sound_names_is_judged(tmp_path: Path) -> None:
     assert len(report.objects[0].needed) == 2_000
 
 
+@pytest.mark.thorough
 def test_one_bad_wheel_hides_no_other(tmp_path: Path) -> None:
     report = audit(archives.bad_beside_good(tmp_path))
     assert [wheel.facts.too_large != "" for wheel in report.wheels] == [True, False]

@@ -250,6 +250,7 @@ def test_reading_outputs_ends_with_an_interrupt(tmp_path: Path) -> None:
         survey(tmp_path, ["large"], stop=lambda: True)
 
 
+@pytest.mark.thorough
 def test_what_lies_too_deep_to_be_used_is_an_error_and_can_be_removed(tmp_path: Path) -> None:
     """It would be left out without a word, and no folder around it could be removed."""
     deep(tmp_path / "wheel")
@@ -261,6 +262,7 @@ def test_what_lies_too_deep_to_be_used_is_an_error_and_can_be_removed(tmp_path: 
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.thorough
 def test_a_link_is_removed_and_what_it_names_stays(tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine/file").write_text("x")

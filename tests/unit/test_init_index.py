@@ -52,6 +52,7 @@ def index(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
     return tmp_path / "www"
 
 
+@pytest.mark.thorough
 def test_the_newest_release_is_taken_that_is_neither_yanked_nor_early(index: Path) -> None:
     names = ["demo-1.9.tar.gz", "demo-1.10.tar.gz", "demo-2.0rc1.tar.gz", "demo-3.0.tar.gz"]
     files = {name: sdist(name.removesuffix(".tar.gz")) for name in names}

@@ -82,6 +82,7 @@ LocalRunner(project="one", environ={"GPUFORGE_WORK": str(top / "work")}).run(Tas
 """
 
 
+@pytest.mark.thorough
 def test_working_directories_of_a_killed_run_are_gone_after_the_next_of_any_project(tmp_path: Path) -> None:
     process = subprocess.Popen([sys.executable, "-c", KILLED, str(tmp_path)])
     left = tmp_path / "work/one/cell-act"

@@ -34,6 +34,7 @@ def repository(tmp_path: Path) -> Path:
     return root
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("revision", "described"), [("v1.2", "v1.2-0-g"), ("after", "v1.2-1-g")])
 def test_a_revision_keeps_its_version(
     tmp_path: Path, repository: Path, revision: str, described: str
@@ -45,6 +46,7 @@ def test_a_revision_keeps_its_version(
     assert not (tmp_path / "out/.git").exists()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("there", [False, True])
 def test_a_link_in_the_place_of_the_file_is_not_followed(
     tmp_path: Path, repository: Path, there: bool
@@ -64,6 +66,7 @@ def test_a_link_in_the_place_of_the_file_is_not_followed(
     assert not there or users.read_text() == "$Format:%H$\n"
 
 
+@pytest.mark.thorough
 def test_a_project_that_does_not_ask_git_gets_no_file(tmp_path: Path, repository: Path) -> None:
     (repository / "pyproject.toml").write_text('[build-system]\nrequires = ["setuptools"]\n')
     git(repository, "commit", "-am", "no scm")
@@ -108,6 +111,7 @@ def _with_file(folder: Path) -> Path:
     return folder
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("folder", [".", ".git"])
 def test_no_program_that_a_project_names_is_run_by_git(tmp_path: Path, repository: Path, folder: str) -> None:
     """git fetches what is missing, by a program that the repository names; any folder can be one."""

@@ -57,6 +57,7 @@ def hooked(env: Any) -> list[str]:
     return compiled
 
 
+@pytest.mark.thorough
 def test_nvrtc_compiles_at_first_use_and_once(made: Made, stub: str, nvrtc: Path) -> None:
     kernels = made(NVRTC, driver=stub, nvrtc=nvrtc)
     first = hooked(kernels.env)
@@ -97,6 +98,7 @@ def test_what_nvrtc_refuses_is_a_reason_with_its_log_and_the_cpu_does_the_work(
     assert counter(str(nvrtc), "stub_compiled") == 2
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("change", "argv"),
     [("another header", None), ("another option", ("--gpu-architecture=sm_{arch}", "-use_fast_math"))],

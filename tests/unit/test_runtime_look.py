@@ -178,12 +178,14 @@ def run(package: Path, *arguments: str, **env: str) -> subprocess.CompletedProce
     return subprocess.run(command, cwd=package, env=env, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.thorough
 def test_explain_from_the_command_line(package: Path, stub: str) -> None:
     ran = run(package, "explain", LD_LIBRARY_PATH=str(Path(stub).parent))
     assert (ran.returncode, ran.stderr) == (0, "")
     assert "    used     cubin sm_90     built for this very architecture\n" in ran.stdout
 
 
+@pytest.mark.thorough
 def test_explain_as_data(package: Path, stub: str) -> None:
     ran = run(package, "explain", "--json", "default-kernels", LD_LIBRARY_PATH=str(Path(stub).parent))
     data = json.loads(ran.stdout)
@@ -203,12 +205,14 @@ def test_explain_as_data(package: Path, stub: str) -> None:
     }
 
 
+@pytest.mark.thorough
 def test_explain_of_a_set_that_is_not_there(package: Path) -> None:
     ran = run(package, "explain", "nope")
     assert (ran.returncode, ran.stdout) == (2, "")
     assert ran.stderr == "error: no kernel set or library nope in this package; it has: default-kernels\n"
 
 
+@pytest.mark.thorough
 def test_importing_opens_nothing_and_is_quick(package: Path) -> None:
     """With nothing but the interpreter: no site, no environment. 15 ms of processor time are allowed."""
     program = (

@@ -59,6 +59,7 @@ def failure(spec: dict[str, object], script: str) -> str:
     return str(caught.value)
 
 
+@pytest.mark.thorough
 def test_the_library_has_the_id(spec: dict[str, object]) -> None:
     assert elf.read_string(make(spec, BUILD), "gpuforge_abi_id") == "1-abc"
 
@@ -84,6 +85,7 @@ def test_a_package_that_is_not_there_is_asked_for(spec: dict[str, object]) -> No
     )
 
 
+@pytest.mark.thorough
 def test_a_command_that_leaves_the_id_out_is_refused(spec: dict[str, object]) -> None:
     assert failure(spec, BUILD.replace('"$2"', "")) == (
         "object 'mechanisms': the library that makelib made has no ABI id\n"
@@ -101,6 +103,7 @@ def test_another_id_is_refused(spec: dict[str, object]) -> None:
     )
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("script", "message"),
     [
@@ -116,6 +119,7 @@ def test_a_command_that_makes_no_library_is_said(spec: dict[str, object], script
     assert message in failure(spec, script)
 
 
+@pytest.mark.thorough
 def test_a_program_that_is_not_there_is_said(spec: dict[str, object]) -> None:
     spec["argv"] = ["no-such-program"]
     with pytest.raises(ActionError) as caught:

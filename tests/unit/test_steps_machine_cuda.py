@@ -73,6 +73,7 @@ except OSError as error:
 """
 
 
+@pytest.mark.thorough
 def test_what_is_hidden_is_not_there_for_the_loader_and_there_for_others(tmp_path: Path) -> None:
     real = Path(sys.executable).resolve()
     libm = next(
@@ -120,6 +121,7 @@ def environment(tmp_path: Path) -> Path:
     return folder / "bin/python"
 
 
+@pytest.mark.thorough
 def test_a_library_of_the_environment_is_named_and_one_of_the_machine_is_refused(
     environment: Path, tmp_path: Path
 ) -> None:

@@ -179,6 +179,7 @@ def test_headers_without_end_are_refused(tmp_path: Path, blocks: list[tuple[byte
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.thorough
 def test_the_folders_of_its_files_count_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A name of four kilobytes makes two thousand folders, and a few megabytes hold a hundred thousand such names."""
     monkeypatch.setattr(sdist, "MOST_FILES", 1000)
@@ -241,6 +242,7 @@ def test_what_takes_too_long_to_unpack_is_given_up(tmp_path: Path, monkeypatch: 
     assert signal.getsignal(signal.SIGXCPU) == signal.SIG_DFL
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["a-1.tar.gz", "a-1.tar.xz", "a-1.zip"])
 def test_a_damaged_sdist_is_said_to_be_one(tmp_path: Path, name: str) -> None:
     path = tmp_path / name

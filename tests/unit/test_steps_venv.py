@@ -42,6 +42,7 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.thorough
 def test_a_copy_runs_from_its_own_place_even_with_spaces(stored: Path, tmp_path: Path) -> None:
     folder = tmp_path / "a copy"
     workdir.stage(InputPath(stored), folder)
@@ -79,6 +80,7 @@ def test_a_build_may_correct_a_module_of_its_environment(stored: Path, tmp_path:
     assert said == "corrected\n"
 
 
+@pytest.mark.thorough
 def test_a_wheel_for_another_platform_is_told_with_what_does_not_fit(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -42,6 +42,7 @@ def test_a_toolchain_is_sound(toolchain: Toolchain) -> None:
     assert list(conformance.problems(toolchain.name)) == []
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("toolchain", [name for name in NAMES if name != "command"], indirect=True)
 def test_what_it_makes_is_explained_on_every_machine(toolchain: Toolchain, tmp_path: Path) -> None:
     for name, machine in MACHINES.items():
