@@ -93,7 +93,7 @@ find_library(NCCL_LIBRARY NAMES ${NAME})
 """,
     "src/CMakeLists.txt": "# nothing\n",
     "src/k.cu": "template <int N> __global__ void k();\n",
-    "src/a.cpp": "#include <nccl.h>\n#pragma acc parallel loop\n",
+    "src/a.cpp": "#include <nccl.h>\n#include <numpy/arrayobject.h>\n#pragma acc parallel loop\n",
     "demo/__init__.py": "",
 }
 NVCC = {
@@ -116,7 +116,7 @@ if bare >= Version("12.8"):
 setup(ext_modules=[Extension("a", ["k.cu"], libraries=["cufft", "cuda", "m"], py_limited_api=True)])
 """,
     "setup.cfg": "[metadata]\nname = demo-cu12\nversion = attr: x\n[options]\npython_requires = >=3.9\n",
-    "k.cu": "__global__ void k();\n",
+    "k.cu": "#include <pybind11/numpy.h>\n__global__ void k();\n",
 }
 PLAIN = {
     "pyproject.toml": '[project]\nname = "demo"\nversion = "1"\n',

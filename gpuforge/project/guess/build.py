@@ -60,6 +60,9 @@ def _requires(project: Project) -> Iterator[tuple[str, Reason]]:
         if not known and (not each.optional or each.module == "torch"):
             declared = {**declared, name: Seen(name, each.where)}
             yield name, because("imported", each.where, module=each.module)
+    numpy = next((seen for seen in project.sources.includes if seen.text.startswith("numpy/")), None)
+    if numpy and not {"numpy", "oldest-supported-numpy"} & declared.keys():
+        yield "numpy", because("numpy-headers", numpy.where, header=numpy.text)
     compiles = project.torch and "BuildExtension" in _words(project)
     if compiles and not project.script.no_ninja and "ninja" not in declared and backend.cmake is None:
         yield "ninja", because("torch-ninja", project.torch)

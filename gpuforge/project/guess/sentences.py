@@ -27,6 +27,7 @@ _SENTENCES = {
     "cmake-needed": "scikit-build-core takes the machine's CMake otherwise, which a clean build has not",
     "ninja-needed": "the generator that CMake uses if it is there",
     "imported": "setup.py imports {module}, and pyproject.toml does not require it",
+    "numpy-headers": "{header} is included, and pyproject.toml does not require NumPy",
     "torch-ninja": "torch compiles extensions by ninja",
     "cmake-option": "{name} is off by default, and CUDA is used if it is on",
     "cmake-switch": "the build uses CUDA if CMake's option {names} is on: find out how the project's own build "
