@@ -20,9 +20,7 @@ class Subject(NamedTuple):
     item: str = ""  # what in the file: an architecture, an entry of RPATH, a platform tag, a CUDA version
     provider: str = ""  # the package or the file that has the library
     detail: str = ""  # what else is known about it, in words
-    kind: str = (
-        ""  # what else tells it from others: a constant word for the problem, a provider; no text shows it
-    )
+    kind: str = ""  # what else tells it from others, and no text shows: a word for the problem, a provider
     names: tuple[str, ...] = ()  # what the detail lists: symbols, versions, files
     needed_by: tuple[str, ...] = ()
     loaded_by: tuple[str, ...] = ()

@@ -115,8 +115,7 @@ def _judged(
     expectation = question.expectation
     accepted = [*question.ignore, *accepted_by(expectation)]
     graph = _graph(facts, question)
-    if any("host-only files" in rule.needs for rule in RULES):
-        graph.evidence = collect(given.found, graph)
+    graph.evidence = collect(given.found, graph)
     findings = _findings(graph)
     wheels = tuple(
         _report(graph, each, findings.get(each.name, ()), accepted)

@@ -190,7 +190,7 @@ def _cuda_of(source: "ManifestFile", wheels: Sequence[Path]) -> str | None:
 def _cuda_major(wheel: str) -> int | None:
     """Return the CUDA major that the project or the local version in a wheel's file name ends in; None for none."""
     project, version, _ = claims(wheel)
-    label = re.search(r"\+cu(\d+)(?![^.])", version)
+    label = re.search(r"\+cu(\d+)(?=\.|$)", version)
     return int(label[1]) if label else number_of(project)
 
 

@@ -128,7 +128,7 @@ class _Survey:
     def _clean(
         self, file: ManifestFile, site: Site, pythons: Iterable[str], toolkits: Mapping[str, Toolkit]
     ) -> Location | None:
-        """Return the image that the site's wheels are tested in; a Python that it lacks is chosen here."""
+        """Return the image that the site's wheels are tested in; a Python that it lacks is lacking here."""
         image = site.image.test if site.image else None
         if image is None:
             return None

@@ -39,9 +39,7 @@ def locked(file: Path, digest: str, *, patience: float) -> Iterator[bool]:
         try:
             yield is_locked
         finally:
-            if (
-                is_locked
-            ):  # a forked child may have the file open as well: closing it here would not unlock it
+            if is_locked:  # closing the file would not unlock it: a forked child may have it open as well
                 _request(handle, fcntl.F_UNLCK, int(digest[:15], 16))
     finally:
         os.close(handle)

@@ -1,16 +1,15 @@
-"""What a rule is: its code, its title, what it applies to and needs, the proof that it contradicts, and its check."""
+"""What a rule is: its code, its title, what it applies to, the proof that it contradicts, and its check."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import get_args
 
 from gpuforge.audit.findings import Finding, Severity, Subject, Topic
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import Form
 
-Need = Literal["host-only files"]  # read completely, with what they load from their wheel
 EVERY_INPUT: frozenset[Form] = frozenset(get_args(Form))
 SEVERAL_FILES = EVERY_INPUT - {"file"}  # not a single binary
 PACKAGES = SEVERAL_FILES - {"folder"}  # with metadata; a folder of binaries declares nothing
@@ -30,13 +29,8 @@ class Rule:
     title: str
     check: Callable[[LinkGraph], Iterator[Finding]]
     applies_to: frozenset[Form] = EVERY_INPUT
-    of_process: bool = (
-        False  # a finding about one package is one about the process that it is in with others, too
-    )
+    of_process: bool = False  # what it finds of one package is true of the process that it is in with others
     of_too_large: bool = False  # it judges wheels that are too large to judge
-    needs: frozenset[Need] = (
-        frozenset()
-    )  # what is read for it besides the graph, and only if there is a rule for it
     contradicts: Topic | None = None  # the proof that does not hold beside a finding of this rule
     contradicts_from: Severity = "warning"  # the lowest severity of a finding that contradicts it
 

@@ -52,12 +52,9 @@ class RemoteWorkers:
         self._stop = threading.Event()
         self._now = threading.Event()
         self._guard = threading.Lock()
-        self._rooms: dict[
-            str, frozenset[tuple[Ability, float]]
-        ] = {}  # by action with the workers: what it needs
-        self._fit: dict[
-            frozenset[tuple[Ability, float]], int
-        ] = {}  # by what is needed: how many workers seen can do it
+        # by action with the workers: what it needs; and by what is needed: how many workers seen can do it
+        self._rooms: dict[str, frozenset[tuple[Ability, float]]] = {}
+        self._fit: dict[frozenset[tuple[Ability, float]], int] = {}
         self._seen: Mapping[str, Abilities] = {}
         self._seen_at = -_WORKERS_S
 

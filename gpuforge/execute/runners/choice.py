@@ -79,7 +79,7 @@ class WorkerSetup(Setup, Protocol):
         """Make the runner, for these images."""
 
     def missing(self, image: ContainerImage) -> str:
-        """Return why this machine cannot run an action in an image; "" if it can."""
+        """Return why this machine cannot run an action in an image; "" if it can. Only a runner of images has it."""
 
 
 def on_worker(*, in_image: bool) -> WorkerSetup:

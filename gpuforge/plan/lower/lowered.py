@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gpuforge.manifest.model.object import Object
@@ -26,16 +26,11 @@ def library_index(
     context: Context, cell: Cell, item: Object, made_by: CompiledBy, libraries: Iterable[CompiledLibrary]
 ) -> KernelIndex:
     """Return the index of a fallback's libraries."""
-    return KernelIndex(
-        name=item.name,
-        role="fallback",
-        toolkit=cell.toolkit,
-        toolchain=made_by,
+    return replace(
+        _index(cell, item, made_by),
         libraries=tuple(libraries),
         abi=abi.identity(context.file, item),
-        stands_in_for=item.stands_in_for or "",
         fallbacks=tuple(abi.fallbacks_of(context.file, item)),
-        output=Path("${out:kernels}"),
     )
 
 
@@ -49,14 +44,16 @@ def module_index(
     install: str = "",
 ) -> KernelIndex:
     """Return the index of a fallback's modules; `install` is how a user gets what runs them."""
+    cpu = abi.cpu_of(context.file, item)
+    return replace(_index(cell, item, made_by), modules=tuple(modules), cpu=cpu, install=install)
+
+
+def _index(cell: Cell, item: Object, made_by: CompiledBy) -> KernelIndex:
     return KernelIndex(
         name=item.name,
         role="fallback",
         toolkit=cell.toolkit,
         toolchain=made_by,
-        modules=tuple(modules),
         stands_in_for=item.stands_in_for or "",
-        cpu=abi.cpu_of(context.file, item),
-        install=install,
         output=Path("${out:kernels}"),
     )

@@ -132,7 +132,7 @@ def _chosen(package: Package, options: argparse.Namespace) -> list[Recipe]:
 
 
 def _remove(recipe: Recipe, package: Package) -> str:
-    place = place_of(_wanted(recipe, package))
+    place = place_of(_lookup(recipe, package))
     with uninterrupted():
         there = activation.remove(place)
         while earlier := former(place, str(package.home)):
@@ -180,7 +180,7 @@ def _asked(
 ) -> tuple[str, list[Path]]:
     """Return the toolchain and the sources that the user asks for, or did for the release before this one."""
     own = [source.absolute() for source in options.sources]
-    place = place_of(_wanted(recipe, package))
+    place = place_of(_lookup(recipe, package))
     earlier = None if options.output or (place.folder / ACTIVE).exists() else former(place, str(package.home))
     if options.toolchain or own or earlier is None:
         return options.toolchain or "", own
@@ -287,7 +287,7 @@ def _work(
         with activation.work_in(output) as work:
             yield work, None
         return
-    place = place_of(_wanted(recipe, package))
+    place = place_of(_lookup(recipe, package))
     with activation.work(place) as work:
         yield work, place
 
@@ -338,8 +338,8 @@ def _in_use(recipe: Recipe, package: Package) -> str:
 
 
 def _used(recipe: Recipe, package: Package) -> Candidate | None:
-    return next((c for c in candidates(_wanted(recipe, package)) if c.accepted), None)
+    return next((c for c in candidates(_lookup(recipe, package)) if c.accepted), None)
 
 
-def _wanted(recipe: Recipe, package: Package) -> Lookup:
+def _lookup(recipe: Recipe, package: Package) -> Lookup:
     return Lookup(recipe.name, str(package.home), package.name, package.env)

@@ -46,7 +46,6 @@ RULE = Rule(
     severity="error",
     title="a host-only object contains GPU code or traces of a GPU toolchain",
     check=check,
-    needs=frozenset({"host-only files"}),
     contradicts="host-only",
 )
 

@@ -38,7 +38,6 @@ RULE = Rule(
     severity="error",
     title="a host-only object's pattern matches no binary in the wheel",
     check=check,
-    needs=frozenset({"host-only files"}),
     contradicts="host-only",
 )
 

@@ -42,7 +42,6 @@ RULE = Rule(
     severity="error",
     title="a host-only file cannot be proved to be host-only",
     check=check,
-    needs=frozenset({"host-only files"}),
     contradicts="host-only",
 )
 

@@ -26,11 +26,6 @@ def workers(
     return nullcontext(LocalMachine(store, runner(sites, environment)))
 
 
-def missing(image: ContainerImage) -> str:
-    """Return that it has no images."""
-    return f"runs no containers, and {image.name} is an image"
-
-
 def runner(sites: Sequence[ContainerImage], environment: Environment) -> LocalRunner:
     """Make the runner."""
     return LocalRunner(
