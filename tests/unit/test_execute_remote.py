@@ -246,12 +246,17 @@ class ThreadTicket:
 
     def drop(self) -> None: ...
 
+    def ended(self) -> str:
+        self._thread.join()
+        return self._said
+
 
 class ThreadCluster:
     """A cluster whose workers are threads; `does` stands in for what a worker does with its n-th job."""
 
     def __init__(self, *does: Callable[[Job, str, int], str]) -> None:
         self.does = [*does]
+        self.tickets: list[ThreadTicket] = []
         self.avoided: list[Collection[str]] = []
         self.has = {abilities.identity(): 1.0, abilities.machine(): 1.0}
 
@@ -259,7 +264,8 @@ class ThreadCluster:
         self.avoided.append(tuple(avoid))
         name = next(each for each in self.workers() if each not in avoid)
         do = self.does.pop(0) if self.does else work_on
-        return ThreadTicket(lambda: do(job, name, 1))
+        self.tickets.append(ThreadTicket(lambda: do(job, name, 1)))
+        return self.tickets[-1]
 
     def workers(self) -> Mapping[str, abilities.Abilities]:
         return {"w1": self.has, "w2": self.has}
@@ -283,6 +289,8 @@ def did(
     at = of_client(run, tmp_path, FolderStore(tmp_path / "store"))
     with RemoteWorkers(run, at, cluster, {}, is_remote=False).living() as workers:
         result = workers.do(work(of), tmp_path / "logs/act.log", (said if said is not None else []).append)
+    for ticket in cluster.tickets:
+        ticket.ended()
     assert at.objects.names("runs") == []
     return result
 
@@ -368,6 +376,38 @@ def test_a_job_given_twice_by_the_engine_is_done_once(tmp_path: Path) -> None:
         return work_on(job, "w2", cpus)
 
     assert did(tmp_path, ThreadCluster(twice), action()).state == "done"
+
+
+@pytest.mark.parametrize("is_over", [False, True])
+def test_a_worker_that_takes_a_job_late_does_not_do_it_again(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, is_over: bool
+) -> None:
+    """It saw the client, and before it took the job the client had the result, or had even ended the run."""
+    take, late = Board.take, threading.Event()
+
+    def take_late(board: Board, worker: str) -> bool:
+        assert worker == "w1" or late.wait(60)
+        return take(board, worker)
+
+    def twice(job: Job, worker: str, cpus: int) -> str:
+        assert work_on(job, worker, cpus) == "failed"
+        return work_on(job, "w2", cpus)
+
+    monkeypatch.setattr(Board, "take", take_late)
+    cluster = ThreadCluster(twice)
+    run = Run("run", "p", "c", Limits(), cache=tmp_path)
+    at = of_client(run, tmp_path, FolderStore(tmp_path / "store"))
+    code = f"open({str(tmp_path / 'count')!r}, 'a').write('x'); raise SystemExit(1)"
+    with RemoteWorkers(run, at, cluster, {}, is_remote=False).living() as workers:
+        assert workers.do(work(action(code)), tmp_path / "act.log", lambda _: None).state == "failed"
+        if not is_over:
+            late.set()
+            assert cluster.tickets[0].ended() == "taken before"
+    late.set()
+    if is_over:
+        assert cluster.tickets[0].ended().startswith("it finds no such run in the store ")
+    assert at.objects.names("runs") == []
+    assert (tmp_path / "count").read_text() == "x"
 
 
 def test_a_worker_that_sees_another_store_says_so(tmp_path: Path) -> None:

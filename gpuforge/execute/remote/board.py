@@ -1,7 +1,8 @@
-"""What client and worker write for each other about one job: small objects beside the store, gone after the job.
+"""What client and worker write for each other about one job: small objects beside the store.
 
-`beat` changes for as long as the worker has the job, `log-N` is a piece of its output, `end` how it ended; the client's
-are `kill` and, for all jobs of a run, `client`, which changes for as long as it wants their results.
+They are gone after the job; `taken`, which says who has it, when the run is over. `beat` changes for as long as the
+worker has the job, `log-N` is a piece of its output, `end` how it ended; the client's are `kill` and, for all jobs of a
+run, `client`, which changes for as long as it wants their results.
 """
 
 from __future__ import annotations
@@ -112,9 +113,15 @@ class Board:
             raise ObjectsError.of(f"{message}: {error}", hint="run the same command again") from error
         return end.how, replace(end.result, log=None)
 
+    def close(self) -> None:
+        """Remove what is written about the job, but for who took it: a worker that gets it again leaves it alone."""
+        for name in self._objects.names(f"{self._job}/"):
+            if name != f"{self._job}/taken":
+                self._objects.remove(name)
+
     def clear(self) -> None:
         """Remove all that is written about the job."""
-        for name in [*self._objects.names(f"{self._job}/")]:
+        for name in self._objects.names(f"{self._job}/"):
             self._objects.remove(name)
 
 

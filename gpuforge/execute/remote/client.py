@@ -81,6 +81,7 @@ class RemoteWorkers:
             over.set()
             thread.join()
             with suppress(ObjectsError):
+                self._at.objects.remove(name)  # first: who takes a job from now on sees that the run is over
                 for each in self._at.objects.names(f"runs/{self._run.id}"):
                     self._at.objects.remove(each)
 
@@ -159,7 +160,7 @@ class RemoteWorkers:
     def _attempt(
         self, job: Job, log: Path, unfit: Mapping[str, ActionResult], waits: Callable[[str], None]
     ) -> AttemptEnd:
-        """Submit a job and follow it to its end; nothing of it is left then."""
+        """Submit a job and follow it to its end; what is left then says only who took it."""
         action = job.work.action
         board = Board(self._at.objects, self._run.id, job.name)
         idle = _Idle(self._run.limits.seconds, lambda: self._nobody_yet(action), waits)
@@ -177,7 +178,7 @@ class RemoteWorkers:
             here = failed_workdir.fetch(board, self._run.failed, action.id)
             ended = replace(ended, result=replace(ended.result, kept=here))
         if ended.how in {"ended", "unfit"}:
-            board.clear()
+            board.close()
         else:  # a worker that is only out of sight finds this when it is back
             board.kill()
         return ended

@@ -35,10 +35,14 @@ def work_on(job: Job, worker: str, cpus: int) -> str:
     """
     at = of_worker(job.run, os.environ)
     board = Board(at.objects, job.run.id, job.name)
+    no_run = f"it finds no such run in the store {at.objects.url}"
     if board.client() is None:  # the run is over, or this is another store
-        return f"it finds no such run in the store {at.objects.url}"
+        return no_run
     if not board.take(worker):
         return "taken before"
+    if board.client() is None:  # it ended just now, and who had the job before is no longer known
+        board.clear()
+        return no_run
     with tempfile.TemporaryDirectory(prefix="gpuforge-job-") as folder, ExitStack() as stack:
         log = Path(folder, "log")
         try:
