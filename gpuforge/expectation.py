@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from gpuforge.cuda.arch import Arch
+
 
 @dataclass(frozen=True, slots=True)
 class HostOnly:
@@ -36,8 +38,8 @@ class Accepted:
 class Expectation:
     """What a wheel should be. `cubins` are empty when it is unknown which toolkit built it, or with `no_code`."""
 
-    cubins: tuple[str, ...] = ()  # "sm_80"
-    ptx: tuple[str, ...] = ()  # "compute_120"
+    cubins: tuple[Arch, ...] = ()
+    ptx: tuple[Arch, ...] = ()
     host_only: tuple[HostOnly, ...] = ()
     gpu: tuple[GpuFiles, ...] = ()
     kernel_sets: tuple[str, ...] = ()  # the fallback objects of kind "module", by name

@@ -1,6 +1,6 @@
 """The architectures that somebody expects of a wheel without a manifest: `--expect 80,90a,120+ptx`."""
 
-from gpuforge.cuda.arch import Target
+from gpuforge.cuda.arch import Arch, Target
 from gpuforge.errors import UsageError
 from gpuforge.expectation import Expectation
 
@@ -10,8 +10,8 @@ def expecting(text: str) -> Expectation:
 
     An architecture with "+ptx" is expected as PTX too; "ptx:90" as PTX alone. Raises UsageError for anything else.
     """
-    cubins: list[str] = []
-    ptx: list[str] = []
+    cubins: list[Arch] = []
+    ptx: list[Arch] = []
     for word in filter(None, (part.strip() for part in text.split(","))):
         try:
             target = Target.parse(word)
@@ -20,8 +20,8 @@ def expecting(text: str) -> Expectation:
                 f"no architecture: {word!r}",
                 hint="write them as in '80,90a,120+ptx', and PTX alone as 'ptx:90'",
             ) from None
-        cubins += [target.arch.sm] if target.real else []
-        ptx += [target.arch.compute] if target.ptx else []
+        cubins += [target.arch] if target.real else []
+        ptx += [target.arch] if target.ptx else []
     if not cubins and not ptx:
         raise UsageError.of("no architecture is expected", hint="write them as in '80,90a,120+ptx'")
     return Expectation(cubins=tuple(cubins), ptx=tuple(ptx))

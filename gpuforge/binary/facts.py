@@ -19,7 +19,7 @@ class Entry(NamedTuple):
     @property
     def target(self) -> str:
         """The architecture as nvcc calls it: "sm_90a" for cubins, "compute_90" for PTX and LTO-IR."""
-        return self.arch.sm if self.kind == "cubin" else self.arch.compute
+        return self.arch.of_image(self.kind)
 
 
 class Container(NamedTuple):
@@ -41,14 +41,14 @@ class Container(NamedTuple):
         )
 
     @property
-    def cubins(self) -> frozenset[str]:
-        """The targets of its machine code: "sm_90a"."""
-        return frozenset(e.target for e in self.entries if e.kind == "cubin")
+    def cubins(self) -> frozenset[Arch]:
+        """The architectures of its machine code."""
+        return frozenset(e.arch for e in self.entries if e.kind == "cubin")
 
     @property
-    def ptx(self) -> frozenset[str]:
-        """The targets of its PTX: "compute_90"."""
-        return frozenset(e.target for e in self.entries if e.kind == "ptx")
+    def ptx(self) -> frozenset[Arch]:
+        """The architectures of its PTX."""
+        return frozenset(e.arch for e in self.entries if e.kind == "ptx")
 
 
 class DeviceCode(NamedTuple):

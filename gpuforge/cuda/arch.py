@@ -55,6 +55,10 @@ class Arch(NamedTuple):
         """As nvcc calls PTX: "compute_90a"."""
         return f"compute_{self.number}"
 
+    def of_image(self, kind: str) -> str:
+        """As lists of images have it: "sm_90a" for a "cubin", "compute_90a" for PTX and LTO-IR."""
+        return self.sm if kind == "cubin" else self.compute
+
 
 class Target(NamedTuple):
     """What to embed for one architecture: machine code (`real`), PTX (`ptx`), or both."""

@@ -63,8 +63,8 @@ def _expectation(manifest: Manifest, key: str | None, objects: Sequence[Object])
     without = not manifest.cuda.versions  # a package without CUDA
     code = targets(table.archs, table.ptx) if table else ()
     return Expectation(
-        cubins=tuple(target.arch.sm for target in code if target.real),
-        ptx=tuple(dict.fromkeys(target.arch.compute for target in code if target.ptx)),
+        cubins=tuple(target.arch for target in code if target.real),
+        ptx=tuple(target.arch for target in code if target.ptx),
         host_only=tuple(HostOnly(o.name, o.files, o.needs) for o in objects if o.role == "host-only"),
         gpu=tuple(GpuFiles(o.name, o.files) for o in objects if o.role == "gpu"),
         kernel_sets=tuple(o.name for o in objects if o.role == "fallback" and o.kind == "module"),

@@ -12,6 +12,7 @@ import pytest
 
 from gpuforge.audit import audit
 from gpuforge.audit.expected_archs import expecting
+from gpuforge.cuda.arch import Arch
 from gpuforge.toolkits.providers.pypi import provision
 from gpuforge.toolkits.select import select
 
@@ -37,7 +38,7 @@ def test_a_loose_cubin_is_named_with_its_suffix(arch: str, nvcc: Path, tmp_path:
     subprocess.run([nvcc, "-cubin", f"-arch={arch}", "k.cu", "-o", "k.cubin"], check=True, cwd=tmp_path)
     (held,) = audit([tmp_path / "k.cubin"]).wheels
     ((container,),) = (code.containers for code in held.facts.device)
-    assert container.cubins == {arch}
+    assert container.cubins == {Arch.parse(arch)}
     assert all(entry.toolkit for entry in container.entries)
 
 

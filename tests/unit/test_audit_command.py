@@ -11,8 +11,11 @@ import pytest
 from audit_samples import elf, wheel
 
 from gpuforge.cli.main import run
+from gpuforge.cuda.arch import Arch
+from gpuforge.expectation import Expectation
 from gpuforge.manifest.load import load
 from gpuforge.plan.expectation import expectation
+from gpuforge.plan.requests import request as requests
 from gpuforge.plan.requests.audit import AuditWheel
 from gpuforge.plan.requests.request import dump
 
@@ -172,6 +175,18 @@ def step(folder: Path, path: Path) -> subprocess.CompletedProcess[str]:
         text=True,
         check=False,
     )
+
+
+def test_the_step_reads_the_architectures_that_were_planned(tmp_path: Path) -> None:
+    kernels = Expectation(cubins=(Arch(9, 0, "a"),), ptx=(Arch(12, 0),))
+    expected = Expectation(cubins=(Arch(8, 0),), kernels_wheels={"demo-kernels-cu13": kernels})
+    request = AuditWheel(wheel=tmp_path, expectation=expected, report=tmp_path / "r.json")
+    text = dump(request)
+    assert requests.load(AuditWheel, text) == request
+    written = json.loads(text)["expectation"]
+    assert (written["cubins"], written["ptx"]) == (["sm_80"], [])
+    written = written["kernels_wheels"]["demo-kernels-cu13"]
+    assert (written["cubins"], written["ptx"]) == (["sm_90a"], ["compute_120"])
 
 
 @pytest.mark.thorough

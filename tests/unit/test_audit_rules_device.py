@@ -141,7 +141,8 @@ def test_architectures_can_be_expected_without_a_manifest(
     text: str, cubins: tuple[str, ...], ptx: tuple[str, ...]
 ) -> None:
     found = expecting(text)
-    assert (found.cubins, found.ptx) == (cubins, ptx)
+    assert tuple(arch.sm for arch in found.cubins) == cubins
+    assert tuple(arch.compute for arch in found.ptx) == ptx
 
 
 @pytest.mark.parametrize("text", ["", "eighty", "80 90", "ptx:80+ptx"])

@@ -17,6 +17,7 @@ from gpuforge.audit.read.scan import binaries, scan
 from gpuforge.audit.read.wheel import read, reading
 from gpuforge.binary.budget import Budget
 from gpuforge.binary.fatbin import Scanner
+from gpuforge.cuda.arch import Arch
 from gpuforge.errors import MalformedError
 from gpuforge.wheel.archive import Archive, Member
 
@@ -118,7 +119,7 @@ def test_a_file_read_whole_is_read_as_in_chunks(limit: int, monkeypatch: pytest.
         frozenset({"libcudnn.so.9"}),
     )
     assert found.markers == {"static-cudart"}
-    assert [(c.section, c.cubins) for c in found.containers] == [(".nv_fatbin", {"sm_80"})]
+    assert [(c.section, c.cubins) for c in found.containers] == [(".nv_fatbin", {Arch(8, 0)})]
 
 
 def test_of_a_cubin_the_sections_of_all_kernels_are_one() -> None:

@@ -35,7 +35,8 @@ def test_containers_are_found_anywhere_in_a_file() -> None:
     assert archs(found) == [["sm_80", "sm_90a", "sm_100f", "compute_120"], ["sm_75"]]
     assert [FILE[c.offset : c.offset + c.size] for c in found] == [ONE, fatbin("sm_75")]
     assert found[0].entries[3] == Entry("ptx", Arch.parse("compute_120"), "8.8", 256, 256)
-    assert (found[0].cubins, found[0].ptx) == ({"sm_80", "sm_90a", "sm_100f"}, {"compute_120"})
+    assert found[0].cubins == {Arch(8, 0), Arch(9, 0, "a"), Arch(10, 0, "f")}
+    assert found[0].ptx == {Arch(12, 0)}
     assert not any(c.damaged for c in found)
 
 
@@ -137,7 +138,7 @@ def test_random_headers_raise_only_malformed_error(header: bytes) -> None:
 )
 def test_the_flags_of_a_cubin_have_its_architecture(abi: int, flags: int, arch: str) -> None:
     head = b"\x7fELF\x02\x01\x01\x33" + bytes([abi]) + bytes(39) + struct.pack("<I", flags) + bytes(12)
-    assert cubin.container(read_header(Window.of(head)), 5000).cubins == {arch}
+    assert cubin.container(read_header(Window.of(head)), 5000).cubins == {Arch.parse(arch)}
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from gpuforge.binary import device_code
 from gpuforge.binary.elf import linked_file
 from gpuforge.binary.elf.file import opened
 from gpuforge.binary.elf.linked_file import LinkedFile
+from gpuforge.cuda.arch import Arch
 from gpuforge.errors import MalformedError
 
 SAMPLE = elf(
@@ -148,9 +149,11 @@ def test_containers_of_a_file_have_their_section(tmp_path: Path) -> None:
     (tmp_path / "x.so").write_bytes(SAMPLE)
     (tmp_path / "x.fatbin").write_bytes(fatbin("sm_80"))
     assert [(c.section, c.cubins) for c in device_code.containers(tmp_path / "x.so")] == [
-        (".nv_fatbin", {"sm_80"})
+        (".nv_fatbin", {Arch(8, 0)})
     ]
-    assert [(c.section, c.cubins) for c in device_code.containers(tmp_path / "x.fatbin")] == [("", {"sm_80"})]
+    assert [(c.section, c.cubins) for c in device_code.containers(tmp_path / "x.fatbin")] == [
+        ("", {Arch(8, 0)})
+    ]
 
 
 @pytest.mark.thorough

@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 from gpuforge.cli.left_out import reason_text
+from gpuforge.cuda.arch import Arch
 from gpuforge.errors import UsageError
 from gpuforge.manifest.load import ManifestFile, load
 from gpuforge.plan.action import Action
@@ -130,7 +131,7 @@ def test_all_that_is_made_is_narrowed_and_has_another_key(recipe: Recipe, machin
 def test_the_audit_compares_with_what_was_asked_for(recipe: Recipe) -> None:
     file = load(recipe().path, alone=True)
     promised = expectation(narrow(file, ["90"]), "12")
-    assert (promised.cubins, promised.ptx) == (("sm_90",), ("compute_90",))
+    assert (promised.cubins, promised.ptx) == ((Arch(9, 0),), (Arch(9, 0),))
 
 
 def test_a_quick_try_is_no_variant(recipe: Recipe, machine: Machine) -> None:

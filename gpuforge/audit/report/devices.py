@@ -5,14 +5,36 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from typing import NamedTuple
 
 from gpuforge.audit.judge import Report
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.reach import Reach, driver_of_container, reach
 from gpuforge.binary.facts import Container, DeviceCode, Entry
+from gpuforge.cuda.arch import Arch
 from gpuforge.cuda.drivers import driver_of_ptx
 from gpuforge.cuda.generations import generations as all_generations
 from gpuforge.cuda.version import minor_of, numbers_of
+
+
+class Virtual(NamedTuple):
+    """PTX of an ISA for one architecture, or LTO-IR, which has no ISA."""
+
+    kind: str
+    arch: Arch
+    isa: str
+
+    @property
+    def text(self) -> str:
+        """It as nvcc calls it: "compute_90 (8.4)"; "lto-ir compute_90" for LTO-IR."""
+        return (
+            f"{self.arch.compute} ({self.isa})" if self.kind == "ptx" else f"{self.kind} {self.arch.compute}"
+        )
+
+    @property
+    def short(self) -> str:
+        """It behind another of its kind: "90 (8.4)"."""
+        return f"{self.arch.number} ({self.isa})" if self.kind == "ptx" else self.text
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +44,8 @@ class Code:
     files: tuple[str, ...]
     section: str  # "" for a file that is a container itself
     count: int  # containers, in each of the files
-    cubins: tuple[str, ...]  # "sm_80"
-    ptx: tuple[str, ...]  # "compute_90 (8.4)"; "lto compute_90" for LTO-IR
+    cubins: tuple[Arch, ...]
+    ptx: tuple[Virtual, ...]
     toolkit: str  # "12.4"; several joined by ", "; "" when it is not known
     packing: str  # "lz4", "none, zstd"
     driver: str  # the oldest that runs it: "525.60 for machine code, 550.54 for PTX"
@@ -56,23 +78,18 @@ def _rows(group: list[DeviceCode]) -> list[Code]:
 
 def _row(files: tuple[str, ...], containers: list[Container]) -> Code:
     entries = [e for c in containers for e in c.entries]
+    virtual = {Virtual(e.kind, e.arch, e.isa) for e in entries if e.kind != "cubin"}
     return Code(
         files=files,
         section=containers[0].section,
         count=len(containers),
-        cubins=tuple(arch.sm for arch in sorted({e.arch for e in entries if e.kind == "cubin"})),
-        ptx=tuple(sorted({_virtual(e) for e in entries if e.kind != "cubin"})),
+        cubins=tuple(sorted({e.arch for e in entries if e.kind == "cubin"})),
+        ptx=tuple(sorted(virtual, key=lambda each: (each.kind != "ptx", each))),
         toolkit=", ".join(sorted({e.toolkit for e in entries if e.toolkit}, key=numbers_of)),
         packing=", ".join(sorted({e.compression for e in entries})),
         driver=driver(entries),
         stored=sum(e.stored for e in entries),
     )
-
-
-def _virtual(entry: Entry) -> str:
-    if entry.kind == "ptx":
-        return f"{entry.target} ({entry.isa})"
-    return f"{entry.kind} {entry.target}"
 
 
 def driver(entries: Sequence[Entry]) -> str:

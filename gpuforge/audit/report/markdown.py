@@ -121,7 +121,8 @@ def _gpu_code(wheel: WheelReport) -> Iterator[str]:
         names = "<br>".join(_code(name, cell=True) for name in row.files)
         where = f"{row.count} {_code(row.section, cell=True)}" if row.section else str(row.count)
         runs = devices.runs_on(wheel.facts, row.files[0])
-        cells = (" ".join(row.cubins), ", ".join(row.ptx), row.toolkit, row.packing, row.driver, runs)
+        native, ptx = " ".join(arch.sm for arch in row.cubins), ", ".join(each.text for each in row.ptx)
+        cells = (native, ptx, row.toolkit, row.packing, row.driver, runs)
         yield f"| {names} | {where} | {' | '.join(map(_text, cells))} |"
 
 

@@ -106,8 +106,8 @@ def _code_table(rows: Sequence[devices.Code], width: int) -> Table:
     cells = [
         (
             f"{row.count} in {row.section}" if row.section else str(row.count),
-            _short(row.cubins, "sm_"),
-            _short(row.ptx, "compute_"),
+            _short([arch.sm for arch in row.cubins], [arch.number for arch in row.cubins]),
+            _short([each.text for each in row.ptx], [each.short for each in row.ptx]),
             row.toolkit,
             row.packing,
             _megabytes(row.stored),
@@ -147,9 +147,9 @@ def _widths(columns: Sequence[Sequence[str]], width: int) -> list[int]:
     return found
 
 
-def _short(archs: Sequence[str], prefix: str) -> str:
+def _short(whole: Sequence[str], numbers: Sequence[str]) -> str:
     """Write "sm_80 90 100a" for a list of architectures."""
-    return " ".join([*archs[:1], *(arch.removeprefix(prefix) for arch in archs[1:])]) or "none"
+    return " ".join([*whole[:1], *numbers[1:]]) or "none"
 
 
 def _show_generations(report: Report, console: Console) -> None:

@@ -1,9 +1,13 @@
 """The requests for the proof of a finished wheel: what it must live beside, and the audit."""
 
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import Annotated, Any, ClassVar
 
+from pydantic import BeforeValidator
+
+from gpuforge.cuda.arch import Arch
 from gpuforge.expectation import Expectation
 from gpuforge.plan.requests.request import Request
 
@@ -22,16 +26,38 @@ class FetchBeside(Request):
     output: Path
 
 
+def _with_archs(
+    expectation: Mapping[str, Any], cubin: Callable[[Any], Any], ptx: Callable[[Any], Any]
+) -> Any:
+    """Return the fields of an expectation with other forms of its architectures."""
+    wheels = expectation["kernels_wheels"].items()
+    return {
+        **expectation,
+        "cubins": [cubin(arch) for arch in expectation["cubins"]],
+        "ptx": [ptx(arch) for arch in expectation["ptx"]],
+        "kernels_wheels": {name: _with_archs(each, cubin, ptx) for name, each in wheels},
+    }
+
+
+def _parsed(expectation: Mapping[str, Any]) -> Any:
+    return _with_archs(expectation, Arch.parse, Arch.parse)
+
+
 @dataclass(frozen=True, kw_only=True)
 class AuditWheel(Request):
     """Audit a wheel, or the wheels of a folder; `report` gets the result as JSON."""
 
     program: ClassVar[str] = "audit_wheel"
     wheel: Path
-    expectation: Expectation
+    expectation: Annotated[Expectation, BeforeValidator(_parsed)]
     provided: Path | None = None  # what fetch_provided found out
     installed: tuple[Path, ...] = ()  # folders of what the test installs
     beside: tuple[Path, ...] = ()  # what fetch_beside made
     kernels: Path | None = None  # folder of the wheel's own kernels wheel, audited with it
     kernels_report: Path | None = None
     report: Path
+
+    def plain(self) -> dict[str, Any]:
+        """Return it as its file has it: machine code is "sm_90" there, PTX "compute_90"."""
+        written = _with_archs(asdict(self.expectation), lambda arch: arch.sm, lambda arch: arch.compute)
+        return {**asdict(self), "expectation": written}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
-from typing import ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
@@ -22,13 +22,17 @@ class Request:
     program: ClassVar[str]
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
+    def plain(self) -> dict[str, Any]:
+        """Return it as its file has it; paths are written as text."""
+        return asdict(self)
+
 
 R = TypeVar("R", bound=Request)
 
 
 def dump(request: Request) -> str:
     """Return a request as JSON, the same text for equal requests."""
-    return json.dumps(asdict(request), default=str, sort_keys=True)
+    return json.dumps(request.plain(), default=str, sort_keys=True)
 
 
 def load(kind: type[R], text: str | bytes) -> R:

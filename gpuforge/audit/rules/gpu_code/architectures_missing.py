@@ -11,6 +11,7 @@ from gpuforge.audit.rules.gpu_code.containers import has_kernels, of_archs
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.binary.facts import DeviceCode
 from gpuforge.binary.runnable import runnable
+from gpuforge.cuda.arch import Arch
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
@@ -41,12 +42,12 @@ RULE = Rule(
 )
 
 
-def _lacking(wheel: WheelFacts, code: DeviceCode, arch: str, lacking: int, total: int) -> Finding:
+def _lacking(wheel: WheelFacts, code: DeviceCode, arch: Arch, lacking: int, total: int) -> Finding:
     count = "no container" if lacking == total else f"only {total - lacking} of {total} containers"
     return RULE.finding(
         wheel.name,
         files=(code.file,),
-        subjects=(Subject(file=code.file, item=arch, detail=f"in {count}"),),
+        subjects=(Subject(file=code.file, item=arch.sm, detail=f"in {count}"),),
         what="Declared GPU architectures are missing in the wheel.",
         why="GPUs of these architectures run the kernels by JIT compilation of PTX, or not at all.",
         fix="Pass the declared architectures to the build (CMAKE_CUDA_ARCHITECTURES), or declare the "

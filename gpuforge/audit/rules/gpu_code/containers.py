@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from gpuforge.audit.link import package_tables
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.nvidia import is_nvidia_wheel
-from gpuforge.binary.facts import Container, DeviceCode, Entry
-from gpuforge.binary.runnable import EMPTY_PTX, runnable
+from gpuforge.binary.facts import Container, DeviceCode
+from gpuforge.binary.runnable import complete_ptx, runnable
 from gpuforge.cuda import libraries, sonames
 
 if TYPE_CHECKING:
@@ -66,10 +66,7 @@ def as_declared(expectation: Expectation, wheel: WheelFacts) -> bool:
             return False
         if any(container.ptx - set(expectation.ptx) for container in code.containers):
             return False
-        if any(
-            {e.target for e in nonempty_ptx(container)} != set(expectation.ptx)
-            for container in inputs or judged
-        ):
+        if any({e.arch for e in complete_ptx(c)} != set(expectation.ptx) for c in inputs or judged):
             return False
     return True
 
@@ -78,11 +75,6 @@ def has_kernels(code: DeviceCode) -> bool:
     """Say whether there is anything to run: nvcc leaves images without a kernel in libraries of host code, too."""
     judged, _ = runnable(code.containers)
     return bool(judged) or any(e.kind == "lto-ir" for c in code.containers for e in c.entries)
-
-
-def nonempty_ptx(container: Container) -> list[Entry]:
-    """Return the PTX of a container that has a function in it."""
-    return [entry for entry in container.entries if entry.kind == "ptx" and entry.size >= EMPTY_PTX]
 
 
 def is_relocatable(container: Container) -> bool:

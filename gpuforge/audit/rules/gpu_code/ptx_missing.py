@@ -9,9 +9,8 @@ from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.rules.gpu_code.containers import is_relocatable, own_code
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.binary.facts import Container
-from gpuforge.binary.runnable import has_only_empty_cubins
-
-_EMPTY = 120  # bytes; a PTX text of .version, .target and .address_size alone is shorter
+from gpuforge.binary.runnable import complete_ptx, has_only_empty_cubins
+from gpuforge.cuda.arch import Arch
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
@@ -34,7 +33,9 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                         wheel.name,
                         files=(code.file,),
                         subjects=(
-                            Subject(file=code.file, item=arch, detail=f"PTX in {_count(judged, lacking)}"),
+                            Subject(
+                                file=code.file, item=arch.compute, detail=f"PTX in {_count(judged, lacking)}"
+                            ),
                         ),
                         what="Declared PTX is missing in the wheel.",
                         why="GPUs newer than the architectures in the wheel cannot run these kernels.",
@@ -51,8 +52,8 @@ RULE = Rule(
 )
 
 
-def _has(container: Container, arch: str) -> bool:
-    return any(e.kind == "ptx" and e.target == arch and e.size >= _EMPTY for e in container.entries)
+def _has(container: Container, arch: Arch) -> bool:
+    return any(e.arch == arch for e in complete_ptx(container))
 
 
 def _count(judged: Sequence[Container], lacking: int) -> str:

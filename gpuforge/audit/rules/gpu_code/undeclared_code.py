@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.link.graph import LinkGraph
-from gpuforge.audit.rules.gpu_code.containers import nonempty_ptx, of_archs
+from gpuforge.audit.rules.gpu_code.containers import of_archs
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.binary.facts import DeviceCode
-from gpuforge.binary.runnable import runnable
+from gpuforge.binary.runnable import complete_ptx, runnable
+from gpuforge.cuda.arch import Arch
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
@@ -22,15 +23,15 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
         expectation = graph.expectation_of(wheel)
         if expectation is None or not (expectation.no_code or expectation.exact):
             continue
-        declared = frozenset() if expectation.no_code else frozenset((*expectation.cubins, *expectation.ptx))
+        declared = frozenset() if expectation.no_code else _images(expectation.cubins, expectation.ptx)
         for code in of_archs(expectation, wheel):
-            for arch, count, total in _undeclared(code, declared):
+            for target, count, total in _undeclared(code, declared):
                 yield RULE.finding(
                     wheel.name,
                     severity="error" if expectation.no_code else "warning",
                     files=(code.file,),
                     subjects=(
-                        Subject(file=code.file, item=arch, detail=f"in {count} of {total} containers"),
+                        Subject(file=code.file, item=target, detail=f"in {count} of {total} containers"),
                     ),
                     what="The wheel contains GPU code, and the manifest declares none (archs = [])."
                     if expectation.no_code
@@ -53,15 +54,19 @@ RULE = Rule(
 )
 
 
-def _undeclared(code: DeviceCode, declared: frozenset[str]) -> Iterator[tuple[str, int, int]]:
+def _images(cubins: Iterable[Arch], ptx: Iterable[Arch]) -> frozenset[tuple[str, Arch]]:
+    return frozenset((*(("cubin", arch) for arch in cubins), *(("ptx", arch) for arch in ptx)))
+
+
+def _undeclared(code: DeviceCode, declared: frozenset[tuple[str, Arch]]) -> Iterator[tuple[str, int, int]]:
     """Yield each architecture that is not declared: how many containers have code for it, of how many."""
     judged, inputs = runnable(code.containers)
     containers = [*judged, *inputs]
     counts = Counter(
-        arch
+        image
         for container in containers
-        for arch in {*container.cubins, *(e.target for e in nonempty_ptx(container))}
+        for image in _images(container.cubins, (e.arch for e in complete_ptx(container)))
     )
-    for arch, count in sorted(counts.items()):
-        if arch not in declared:
-            yield arch, count, len(containers)
+    for (kind, arch), count in sorted(counts.items()):
+        if (kind, arch) not in declared:
+            yield arch.of_image(kind), count, len(containers)
