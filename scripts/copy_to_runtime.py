@@ -10,7 +10,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from gpuforge.cuda.suffix import PATTERN
+from gpuforge.cuda.suffix import NVIDIAS, PATTERN
 
 ROOT = Path(__file__).parents[1] / "gpuforge"
 SHARED = {"arch.py": "cuda", "runs_on.py": "cuda", "placeholders.py": "toolchains"}  # file -> folder
@@ -36,6 +36,7 @@ def families() -> str:
         f"\n# Runtimes of toolchains, and their families.\nFAMILIES = {{\n{''.join(lines)}}}\n"
         "\n# NVIDIA's own libraries, which have a CUDA runtime inside by design, and those of the driver.\n"
         f"NVIDIAS = frozenset(\n    {{\n{''.join(names)}    }}\n)\n"
+        f'\n# The beginning of the names of NVIDIA\'s projects.\nPROJECTS = "{NVIDIAS}"\n'
     )
 
 

@@ -49,7 +49,9 @@ class Preload(NamedTuple):
     starts: bool = False
     # CUDA's words in the Python files and lists beside it; with pathfinder in all Python files
     listed: frozenset[str] = frozenset()
-    compares_cuda: bool = False  # it raises an error if torch was built with another CUDA release
+    compares_cuda: str = (
+        ""  # the framework (torch) of which it raises an error if built with another CUDA release
+    )
     uncalled: tuple[str, ...] = ()  # its functions that load, if nothing in the wheel calls any of them
     uncalled_names: frozenset[str] = frozenset()  # the libraries and words in those functions
 

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
 from typing import Any, NamedTuple
-
-from gpuforge.datafile import load
 
 
 class Carried(NamedTuple):
@@ -29,9 +26,3 @@ class Carried(NamedTuple):
         """Requires-Dist for the releases with the same ABI, as far as a version tells: "torch>=2.15,<2.16"."""
         major, minor = (int(part) for part in f"{self.version}.0".split("+")[0].split(".")[:2])
         return f"{self.package}>={major}.{minor},<{major}.{minor + 1}"
-
-
-@cache
-def packages() -> frozenset[str]:
-    """Return the packages that extensions link with and whose libraries no wheel may contain: torch."""
-    return frozenset(row["package"] for row in load(__file__, "runtimes.toml")["framework"])

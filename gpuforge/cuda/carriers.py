@@ -48,6 +48,14 @@ def newest(package: str, major: int) -> Version | None:
     return max(known, default=None)
 
 
+def newest_major(package: str) -> int:
+    """Return the CUDA major of a package's newest releases on PyPI; KeyError for a package that is in no row."""
+    for row in tables()["carrier"]:  # newest first
+        if row["package"] == package and "cuda" in row and not row.get("extra"):
+            return int(row["cuda"])
+    raise KeyError(package)
+
+
 def _is_of(row: dict[str, Any], release: Version) -> bool:
     return Requirement(f"{row['package']}{row['versions']}").specifier.contains(release, prereleases=True)
 

@@ -45,9 +45,11 @@ def by_soname(soname: str) -> tuple[Library, ...]:
     return _of_major().get(sonames.cut_to_major(soname), ())
 
 
-def toolkit_libraries(cuda: int) -> tuple[Library, ...]:
-    """Return every library in the packages for this CUDA major: a wheel that depends on them does not contain these."""
-    return tuple(entry for entries in _packaged().values() for entry in entries if entry.cuda == cuda)
+@cache
+def toolkit_libraries(cuda: int | None = None) -> tuple[Library, ...]:
+    """Return every library in the packages for a CUDA major, or for any: a wheel that requires them contains none."""
+    found = (entry for entries in _packaged().values() for entry in entries)
+    return tuple(entry for entry in found if cuda in (None, entry.cuda))
 
 
 def is_toolkit(soname: str) -> bool:
@@ -135,6 +137,12 @@ def _openers() -> Mapping[str, Opener]:
 def drivers() -> frozenset[str]:
     """Return the SONAMEs of the driver's own libraries, without versions."""
     return frozenset(name for row in load(__file__, "runtimes.toml")["driver"] for name in row["sonames"])
+
+
+@cache
+def tool_packages() -> frozenset[str]:
+    """Return the packages that are compilers and tools, without CUDA suffixes: what runs on the GPU is in others."""
+    return frozenset(name for row in load(__file__, "runtimes.toml")["tools"] for name in row["packages"])
 
 
 @cache

@@ -5,6 +5,7 @@ import re
 from gpuforge.errors import UsageError
 
 UNSUFFIXED = 13  # the first CUDA major whose packages by NVIDIA have no suffix: nvidia-cufft
+NVIDIAS = "nvidia-"  # the beginning of NVIDIA's names; the runtime has it, too
 PATTERN = r"[-_.](cu(?:da)?[0-9]{1,4}x?)$"  # in any case; the guard in users' wheels has it, too
 _SUFFIX = re.compile(PATTERN, re.IGNORECASE)
 _MAJOR = re.compile(r"cu(?:da)?-?(1\d)(?!\d)", re.IGNORECASE)
@@ -52,6 +53,16 @@ def named_for(name: str, major: int | str) -> str:
 def of_nvidia(name: str, major: int) -> str:
     """Return the name of NVIDIA's project for a CUDA major: "nvidia-cufft-cu12", but "nvidia-cufft" for 13."""
     return name if major >= UNSUFFIXED else with_suffix(name, major)
+
+
+def is_of_nvidia(project: str) -> bool:
+    """Return whether a project's name is one of NVIDIA's own: "nvidia-cufft-cu12", "nvidia-ml-py"."""
+    return project.startswith(NVIDIAS)
+
+
+def library_of(project: str) -> str:
+    """Return what a project is called for: "cufft" of "nvidia-cufft-cu12", "libcuvs" of "libcuvs-cu12"."""
+    return without_suffix(project).removeprefix(NVIDIAS)
 
 
 def major_of_extra(extra: str) -> int | None:

@@ -11,6 +11,7 @@ from packaging.utils import canonicalize_name
 
 from gpuforge.cuda import stack
 from gpuforge.cuda.arch import Arch
+from gpuforge.cuda.frameworks import linked
 from gpuforge.cuda.suffix import named_for
 from gpuforge.cuda.version import major_of
 from gpuforge.diagnostics import Diagnostic, Place
@@ -201,9 +202,10 @@ def notes(file: ManifestFile, *, test: bool) -> Iterator[str]:
         place = f"{file.place('test', 'command')}: " if file.manifest.test.command else ""
         yield f"{place}the wheels are not tested, as --no-test says"
     requires = {Requirement(line).name.lower() for line in file.manifest.build.requires}
-    if "torch" in requires and "ninja" not in requires:
-        at = file.place("build", "requires")
-        yield f'{at}: torch compiles one file after another without ninja: add "ninja" to [build] requires'
+    for each in linked():
+        if each.builder and each.package in requires and "ninja" not in requires:
+            at = file.place("build", "requires")
+            yield f'{at}: {each.package} compiles one file after another without ninja: add "ninja" to [build] requires'
     if file.narrowed:
         names = " ".join(Arch.parse(arch).sm for arch in file.narrowed)
         yield f"the wheels are for a quick try: compiled for {names} only, as --archs says; PyPI refuses their versions"

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
+from typing import NamedTuple
 
+from gpuforge.cuda.frameworks import Framework, linked
 from gpuforge.project import backend, cmake, metadata, setup_script, sources
 from gpuforge.project.backend import Backend, Wheelbuilder
 from gpuforge.project.cmake import CMake
@@ -15,6 +18,13 @@ from gpuforge.project.setup_script import Script
 from gpuforge.project.sources import Sources
 
 _CUDA_TEXT = ("nvcc", "cuda", "cudart", "cudadevrt")
+
+
+class FrameworkUse(NamedTuple):
+    """A framework that a build links with, and where it first uses it."""
+
+    framework: Framework
+    where: Where
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +62,15 @@ class Project:
         return declares or self.cmake is not None or self.cuda is not None
 
     @property
-    def torch(self) -> Where | None:
-        """Where the build first uses torch; None if it does not."""
-        for each in self.script.imports:
-            if each.module == "torch":
-                return each.where
-        packages = self.cmake.packages if self.cmake else []
-        return next((seen.where for seen in packages if seen.text == "Torch"), None)
+    def framework(self) -> FrameworkUse | None:
+        """The framework (torch) that the build links with; None if it links with none."""
+        for each in linked():
+            imported = (seen.where for seen in self.script.imports if seen.module == each.package)
+            packages = self.cmake.packages if self.cmake else []
+            found = (seen.where for seen in packages if seen.text == each.cmake)
+            if where := next(chain(imported, found), None):
+                return FrameworkUse(each, where)
+        return None
 
 
 def look(root: Path) -> Project:

@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 from packaging.utils import canonicalize_name
 
 from gpuforge.binary.elf import linked_file
-from gpuforge.cuda import carried
+from gpuforge.cuda import frameworks
 from gpuforge.cuda.carried import Carried
 from gpuforge.errors import ActionError, MalformedError
 from gpuforge.plan.requests.carried import CarriedLibraries
@@ -29,7 +29,8 @@ def main(request: CarriedLibraries) -> None:
                 hint=f'add it to [build] requires = ["{name}"], or remove it from provided-by',
             )
     found = []
-    for name in sorted({*named, *(name for name in installed if name in carried.packages())}):
+    linked = {canonicalize_name(each.package) for each in frameworks.linked()}
+    for name in sorted({*named, *(linked & installed.keys())}):
         package = _carried(name, installed[name], site)
         if name in named and not package.libraries:
             raise ActionError.of(

@@ -11,6 +11,7 @@ from gpuforge.audit.link import package_tables
 from gpuforge.audit.link.requirement import USUAL_MACHINE, Requirement, environment, evaluated, requirement
 from gpuforge.audit.model import WheelFacts
 from gpuforge.cuda.carriers import tables
+from gpuforge.cuda.provided import METAPACKAGE
 
 _DEPTH = 6  # carriers bring carriers; no real chain is longer than three
 
@@ -88,9 +89,7 @@ def _brought(
     yield Declared(required.name, line, extra, loader, cuda, carries, lacks)
     if not depth:
         return
-    of_library = (
-        package_tables.requirements().get(required.name, ()) if required.name.startswith("nvidia-") else ()
-    )
+    of_library = package_tables.requirements().get(required.name, ())
     brings = tuple(text for row in rows for text in row["brings"])
     own_requires = tuple(_required(own, exact.extras)) if own and exact and brings and own.requires else None
     known = (requirement(Parsed(text)) for text in (*(brings if own_requires is None else ()), *of_library))
@@ -115,7 +114,7 @@ def _required(own: WheelFacts, extras: Iterable[str]) -> Iterator[Requirement]:
 
 
 def _rows(required: Requirement, machine: str) -> Iterator[dict[str, Any]]:
-    if required.name == "cuda-toolkit":
+    if required.name == METAPACKAGE:
         row = _chosen(tables()["toolkit"], required.versions)
         known = tables()["toolkit-extras"]["packages"]
         if row:

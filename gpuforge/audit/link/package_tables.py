@@ -7,6 +7,7 @@ from typing import NamedTuple
 from gpuforge.audit import policy
 from gpuforge.cuda import libraries, sonames
 from gpuforge.cuda.carriers import tables
+from gpuforge.cuda.provided import METAPACKAGE
 
 
 class Library(NamedTuple):
@@ -58,7 +59,7 @@ def carrying(soname: str) -> tuple[str, ...]:
 def of_toolkit(soname: str) -> bool:
     """Say whether a SONAME is that of a CUDA library of any version: libcudart.so.9.0, libcudart.so.12."""
     stem = sonames.stem(soname)
-    return any(sonames.stem(entry.soname) == stem for entry in _toolkit_libraries())
+    return any(sonames.stem(entry.soname) == stem for entry in libraries.toolkit_libraries())
 
 
 @cache
@@ -71,20 +72,28 @@ def listed() -> frozenset[str]:
 def nvidias() -> frozenset[str]:
     """Return NVIDIA's own packages of libraries: those of the toolkits, and what is built upon them."""
     beside = (row["package"] for row in tables()["library"] if row.get("nvidia"))
-    return frozenset((*beside, *(entry.package for entry in _toolkit_libraries())))
+    return frozenset((*beside, *(entry.package for entry in libraries.toolkit_libraries())))
+
+
+def is_in_environment(package: str) -> bool:
+    """Say whether a package installs its libraries into the environment's own lib folder, as Intel's do."""
+    names = (name for row in tables()["environment"] for name in row["names"])
+    return any(f"{package}-".startswith(f"{name}-") for name in names)
 
 
 @cache
 def major(package: str) -> int | None:
     """Return the one CUDA major that a toolkit package is for; None for another package."""
-    majors = {entry.cuda for entry in _toolkit_libraries() if entry.package == package}
+    majors = {entry.cuda for entry in libraries.toolkit_libraries() if entry.package == package}
     return majors.pop() if len(majors) == 1 else None
 
 
 @cache
 def stems(package: str) -> frozenset[str]:
     """Return the names of a toolkit package's libraries without "lib" and what follows: "cudnn", "cudnn_ops"."""
-    return frozenset(sonames.bare(each.soname) for each in _toolkit_libraries() if each.package == package)
+    return frozenset(
+        sonames.bare(each.soname) for each in libraries.toolkit_libraries() if each.package == package
+    )
 
 
 def files(package: str) -> frozenset[str]:
@@ -99,7 +108,7 @@ def other_majors(soname: str) -> frozenset[str]:
     own = {library.package for library in candidates(soname)}
     return frozenset(
         entry.package
-        for entry in _toolkit_libraries()
+        for entry in libraries.toolkit_libraries()
         if sonames.stem(entry.soname) == stem and entry.package not in own
     )
 
@@ -107,19 +116,13 @@ def other_majors(soname: str) -> frozenset[str]:
 @cache
 def with_requirements() -> frozenset[str]:
     """Return the packages that the tables know to bring others."""
-    return frozenset(("cuda-toolkit", *(row["package"] for row in tables()["carrier"])))
-
-
-@cache
-def _toolkit_libraries() -> tuple[libraries.Library, ...]:
-    majors = sorted({row["cuda"] for row in tables()["toolkit"]})
-    return tuple(entry for cuda in majors for entry in libraries.toolkit_libraries(cuda))
+    return frozenset((METAPACKAGE, *(row["package"] for row in tables()["carrier"])))
 
 
 @cache
 def _files() -> Mapping[str, frozenset[str]]:
     found: dict[str, set[str]] = {}
-    for entry in _toolkit_libraries():
+    for entry in libraries.toolkit_libraries():
         found.setdefault(entry.package, set()).add(f"{entry.folder}/{entry.soname}")
     return {package: frozenset(names) for package, names in found.items()}
 
@@ -127,4 +130,4 @@ def _files() -> Mapping[str, frozenset[str]]:
 @cache
 def requirements() -> Mapping[str, tuple[str, ...]]:
     """Return what each toolkit package requires."""
-    return {entry.package: entry.requires for entry in _toolkit_libraries()}
+    return {entry.package: entry.requires for entry in libraries.toolkit_libraries()}

@@ -14,7 +14,7 @@ from gpuforge.audit.model import Preload
 from gpuforge.audit.route import Route, imported
 from gpuforge.binary.facts import ElfObject
 from gpuforge.cuda import sonames
-from gpuforge.cuda.suffix import without_suffix
+from gpuforge.cuda.suffix import library_of, without_suffix
 
 
 class Providers:
@@ -113,7 +113,7 @@ class Providers:
         """Return the required package that is called like a library: libcuvs-cu12 has libcuvs_c.so, and loads it."""
         stem = canonicalize_name(sonames.stem(name))
         for package, known in self.installed.declared[wheel].items():
-            plain = without_suffix(package).removeprefix("nvidia-")
+            plain = library_of(package)
             bare = stem.removeprefix("lib")
             if plain in (stem, bare) or stem.startswith(f"{plain}-") or plain.endswith(f"-{bare}"):
                 return known

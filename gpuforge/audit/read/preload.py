@@ -10,12 +10,15 @@ import ast
 import re
 import sys
 from collections.abc import Collection, Iterator, Mapping
+from functools import cache
+from typing import NamedTuple
 
 from gpuforge.audit.model import Preload
 from gpuforge.audit.read.python_source import Parser, Source
 from gpuforge.audit.read.refusing import refuses_another
 from gpuforge.audit.read.uncalled import uncalled, used_names
 from gpuforge.binary.search import find_all
+from gpuforge.cuda.frameworks import frameworks
 from gpuforge.errors import CorruptError, MalformedError
 from gpuforge.wheel.archive import Archive, Member
 
@@ -28,9 +31,7 @@ _LOADS = rb"\b(?:%b)\(" % _LOADING.encode()
 _LIBC = (
     rb"\bCDLL\(\s*(?:name\s*=\s*)?(?:None|[\"'](?:libc\.so\.6)?[\"']|[\w.]*find_library\(\s*[\"']c[\"']\s*\))"
 )
-# A framework opens what it is given, which is an object of its own kind: nothing that others need comes of it.
-_OPS = rb"\b(?:ops|classes|tf|tensorflow)\.load_(?:op_)?library\(|\bload_op_library\("
-_OPENED = rb"\b(?:CDLL|LoadLibrary|load_nvidia_dynamic_lib|(?:ops|classes)\.load_library)\(([^\n]{0,400})"
+_OPENS = rb"\b(?:CDLL|LoadLibrary|load_nvidia_dynamic_lib|%b)\(([^\n]{0,400})"
 _WRITTEN = rb"[\"'][\w./-]{3,}[\"']"  # a name, and no pattern to fill in
 # A program is told where to look when it is started.
 _STARTS = rb"\bPopen\(|\bsubprocess\.\w+\(|\bos\.(?:exec|spawn|posix_spawn)\w*\(|\bos\.system\("
@@ -51,7 +52,7 @@ _HANDS_OVER = rb"environ\[\s*[\"'](?!LD_)(?=\w*?LIB)\w*+[\"']\s*\]\s*=[^=]"
 _NAMES = (rb"lib(?<!\wlib)(\w+)\.(?:so|load_library\()", rb"[\"'](?:lib)?([A-Za-z]\w+)[\"']")
 _A_LIBRARY = rb"\blib\w+\.so"
 # What makes a file worth parsing: a name that prose may have, too, and a comparison; not CUDA's own name.
-_WORTH = rb"\blib\w+\.so|load_nvidia_dynamic_lib|torch\.version\.cuda|[\"'](?!cuda)(?:cu|nv|nccl)\w+[\"']"
+_WORTH = rb"\blib\w+\.so|load_nvidia_dynamic_lib|%b|[\"'](?!cuda)(?:cu|nv|nccl)\w+[\"']"
 _COMMENT = rb"#[^\n]*"
 # A bare name is looked for where the linker looks, too, so opening it changes nothing: a path has to be made of it.
 _BARE = rb"[\"']lib\w+\.so"
@@ -65,6 +66,24 @@ _LARGEST = 4 << 20  # bytes; larger Python files are data
 _LARGEST_SCRIPT = 1 << 18  # bytes
 _LISTS = (".json", ".toml", ".cfg", ".txt")
 _LARGEST_LIST = 1 << 18  # bytes
+
+
+class _Patterns(NamedTuple):
+    """Patterns with the frameworks' names in them.
+
+    `ops`: a framework opens what it is given, which is an object of its own kind: nothing that others need comes of it.
+    """
+
+    ops: bytes
+    opened: bytes
+    worth: bytes
+
+
+@cache
+def _patterns() -> _Patterns:
+    opens = b"|".join(re.escape(name.encode()) for each in frameworks() for name in each.opens)
+    releases = b"|".join(re.escape(each.cuda_release.encode()) for each in frameworks() if each.cuda_release)
+    return _Patterns(rb"\b(?:%b)\(" % opens, _OPENS % opens, _WORTH % releases)
 
 
 class Code:
@@ -122,7 +141,11 @@ def _loaders(code: Code, parser: Parser) -> Iterator[Preload | None]:
         starts = b"LD_LIBRARY_PATH" in text and re.search(_STARTS, text) is not None
         source = None
         if _may_load(text):
-            source = parser.parse(text) if re.search(_WORTH, text) else Source(re.sub(_COMMENT, b"", text))
+            source = (
+                parser.parse(text)
+                if re.search(_patterns().worth, text)
+                else Source(re.sub(_COMMENT, b"", text))
+            )
         if source and _may_load(read := source.code()):
             yield _loader(member.name, read, source.tree, starts=starts)
         else:
@@ -140,8 +163,8 @@ def _hands_over(text: bytes) -> bool:
 def _loader(file: str, text: bytes, tree: ast.Module | None, *, starts: bool) -> Preload:
     calls, hands_over = _calls(text), _hands_over(text)
     pathfinder = b"load_nvidia_dynamic_lib(" in text
-    opened = re.findall(_OPENED, calls)
-    ops = not hands_over and not re.search(_LOADS, re.sub(_OPS, b"", calls))
+    opened = re.findall(_patterns().opened, calls)
+    ops = not hands_over and not re.search(_LOADS, re.sub(_patterns().ops, b"", calls))
     by_users = None
     if tree and not (hands_over or ops) and (pathfinder or re.search(_A_LIBRARY, text)):
         by_users = uncalled(tree, _LOADING)
@@ -157,12 +180,16 @@ def _loader(file: str, text: bytes, tree: ast.Module | None, *, starts: bool) ->
         starts=starts,
         fixed=bool(opened) and all(re.search(_WRITTEN, argument) for argument in opened),
         names=_names(text),
-        compares_cuda=tree is not None
-        and b"torch.version.cuda" in text
-        and refuses_another(tree, "torch.version.cuda"),
+        compares_cuda=_compared(text, tree) if tree else "",
         uncalled=by_users.functions if by_users else (),
         uncalled_names=frozenset(strings) | _names(quoted),
     )
+
+
+def _compared(text: bytes, tree: ast.Module) -> str:
+    """Return the framework of which a file refuses another CUDA release than its own; "" for none."""
+    compared = (e for e in frameworks() if e.cuda_release and e.cuda_release.encode() in text)
+    return next((each.package for each in compared if refuses_another(tree, each.cuda_release)), "")
 
 
 def _names(text: bytes) -> frozenset[str]:

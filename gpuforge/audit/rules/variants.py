@@ -6,6 +6,7 @@ import re
 
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.binary.facts import ElfObject
+from gpuforge.cuda.frameworks import frameworks
 
 _VARIANT = r"(cu(da)?|rocm|xpu)[-_]?\d+"
 
@@ -21,6 +22,5 @@ def variant_family(found: ElfObject) -> str:
 
 def is_for_other_framework(graph: LinkGraph, found: ElfObject) -> bool:
     """Say whether an object is only for users of a framework: libx_torch_ops.so of a project x."""
-    wheel = graph.wheel(found.wheel)
-    words = {"torch": r"torch", "tensorflow": r"(?<![a-z])tf(?![a-z])|tensorflow"}
-    return any(re.search(p, found.name) and not re.search(p, wheel.project) for p in words.values())
+    project = graph.wheel(found.wheel).project
+    return any(each.is_in(found.name) and not each.is_in(project) for each in frameworks())

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from packaging.utils import canonicalize_name
 
+from gpuforge.cuda.frameworks import linked
 from gpuforge.datafile import load
 from gpuforge.project.build_variables import Switch
 from gpuforge.project.facts import Project
@@ -54,18 +55,26 @@ def _requires(project: Project) -> Iterator[tuple[str, Reason]]:
         if "ninja" not in declared:
             yield "ninja", because("ninja-needed", backend.where)
     names = load(__file__, "imports.toml")["distributions"]
+    frameworks = {each.package for each in linked()}
     for each in project.script.imports:
         name = canonicalize_name(names.get(each.module, each.module))
         known = name in declared or name in _SETUPTOOLS
-        if not known and (not each.optional or each.module == "torch"):
+        if not known and (not each.optional or each.module in frameworks):
             declared = {**declared, name: Seen(name, each.where)}
             yield name, because("imported", each.where, module=each.module)
     numpy = next((seen for seen in project.sources.includes if seen.text.startswith("numpy/")), None)
     if numpy and not {"numpy", "oldest-supported-numpy"} & declared.keys():
         yield "numpy", because("numpy-headers", numpy.where, header=numpy.text)
-    compiles = project.torch and "BuildExtension" in _words(project)
-    if compiles and not project.script.no_ninja and "ninja" not in declared and backend.cmake is None:
-        yield "ninja", because("torch-ninja", project.torch)
+    used = project.framework
+    compiles = used and used.framework.builder in _words(project)
+    if (
+        used
+        and compiles
+        and not project.script.no_ninja
+        and "ninja" not in declared
+        and backend.cmake is None
+    ):
+        yield "ninja", because("framework-ninja", used.where, framework=used.framework.package)
 
 
 def _words(project: Project) -> set[str]:

@@ -12,9 +12,8 @@ from gpuforge.cuda import carriers
 from gpuforge.cuda.arch import Target
 from gpuforge.cuda.releases import release
 from gpuforge.cuda.suffix import number_of
-from gpuforge.datafile import load
 from gpuforge.project.cmake import Static
-from gpuforge.project.facts import Project
+from gpuforge.project.facts import FrameworkUse, Project
 from gpuforge.project.files import Where
 from gpuforge.project.guess.guess import Guess, Note, Reason, Value, because
 from gpuforge.toolkits import headers, pins
@@ -62,9 +61,11 @@ def _known() -> frozenset[str]:
 def _libraries(project: Project) -> Iterator[tuple[str, Reason]]:
     """Yield CUDA's libraries, with the first place that shows each."""
     found: dict[str, Reason] = {}
-    if project.torch:
-        for name in load(__file__, "torch.toml")["libraries"]:
-            found[name] = because("torch-headers", project.torch, name=name)
+    if used := project.framework:
+        for name in used.framework.headers:
+            found[name] = because(
+                "framework-headers", used.where, name=name, framework=used.framework.package
+            )
     by_library = {name: (f"{name}.h",) for name in pins.beside_toolkits()} | dict(headers.by_library())
     for name, files in by_library.items():
         for seen in project.sources.includes:
@@ -127,8 +128,8 @@ def _majors(project: Project) -> tuple[tuple[int, ...], Reason]:
         return _MAJORS[-1:], because("no-toolkit")
     if name and (number := number_of(name.text)) in _MAJORS:
         return (number,), because("named-for", name.where, name=name.text)
-    if project.torch:
-        return _of_torch(project)
+    if project.framework:
+        return _of_framework(project, project.framework)
     listed = {
         int(match[1]): seen.where
         for seen in project.metadata.classifiers
@@ -147,19 +148,20 @@ def _majors(project: Project) -> tuple[tuple[int, ...], Reason]:
     return _MAJORS, because("both-majors", project.cuda)
 
 
-def _of_torch(project: Project) -> tuple[tuple[int, ...], Reason]:
-    """Return the CUDA of the newest torch, or of the one that the project requires."""
-    required = (project.backend.requires.get("torch"), *project.metadata.requires)
+def _of_framework(project: Project, used: FrameworkUse) -> tuple[tuple[int, ...], Reason]:
+    """Return the CUDA of the newest release of a framework, or of the one that the project requires."""
+    name = used.framework.package
+    required = (project.backend.requires.get(name), *project.metadata.requires)
     for seen in filter(None, required):
         try:
             requirement = Requirement(seen.text)
-            majors = carriers.cuda_majors(requirement) if requirement.name == "torch" else frozenset()
+            majors = carriers.cuda_majors(requirement) if requirement.name == name else frozenset()
         except ValueError:  # no requirement, or of a version with thousands of digits
             continue
         if len(majors) == 1 and majors <= set(_MAJORS):
-            return tuple(majors), because("torch-required", seen.where, what=seen.text)
-    newest = next(row for row in carriers.tables()["carrier"] if row["package"] == "torch")  # it is the first
-    return (newest["cuda"],), because("torch-cuda", project.torch, major=str(newest["cuda"]))
+            return tuple(majors), because("framework-required", seen.where, what=seen.text)
+    major = carriers.newest_major(name)
+    return (major,), because("framework-cuda", used.where, framework=name, major=str(major))
 
 
 def _archs(project: Project, toolkit: str) -> tuple[Value, Reason]:

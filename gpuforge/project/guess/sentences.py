@@ -28,7 +28,7 @@ _SENTENCES = {
     "ninja-needed": "the generator that CMake uses if it is there",
     "imported": "setup.py imports {module}, and pyproject.toml does not require it",
     "numpy-headers": "{header} is included, and pyproject.toml does not require NumPy",
-    "torch-ninja": "torch compiles extensions by ninja",
+    "framework-ninja": "{framework} compiles extensions by ninja",
     "cmake-option": "{name} is off by default, and CUDA is used if it is on",
     "cmake-switch": "the build uses CUDA if CMake's option {names} is on: find out how the project's own build "
     "passes it",
@@ -47,7 +47,7 @@ _SENTENCES = {
     "before-all": "cibuildwheel runs `{command}` before the builds: install these packages on this machine, or build "
     "in an image that has them",
     "linkage": "CUDA's libraries come from NVIDIA's wheels on PyPI (docs/linkage.md compares the others)",
-    "torch-headers": "{name}: torch's headers include its headers",
+    "framework-headers": "{name}: {framework}'s headers include its headers",
     "included": "{name}: {header} is included",
     "linked": "{name} is linked",
     "library-unknown": "{name} is linked, and gpuforge does not know a package with it",
@@ -57,8 +57,8 @@ _SENTENCES = {
     "takes the shared library",
     "both-majors": "nothing in the project limits it; remove what you do not publish",
     "named-for": "the project's name, {name}, is for this CUDA",
-    "torch-cuda": "the newest torch on PyPI is built with CUDA {major}",
-    "torch-required": "{what} is built with this CUDA on PyPI",
+    "framework-cuda": "the newest {framework} on PyPI is built with CUDA {major}",
+    "framework-required": "{what} is built with this CUDA on PyPI",
     "cuda-classifiers": "the CUDA versions of the classifiers",
     "requires-cuda": "the project requires {name}",
     "no-toolkit": "the table is required; a build without CUDA fetches no toolkit",

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from gpuforge.cuda import libraries, sonames
+from gpuforge.cuda.frameworks import linked
 from gpuforge.project.facts import Project
 from gpuforge.project.files import Where
 from gpuforge.project.guess.guess import Guess, Note, because
 
 _WHEEL = ("wheel",)
 _DEVICE_CODE = (".ptx", ".cubin", ".fatbin")
-_OF_TORCH = r"lib(torch|c10|shm)\w*"
 
 
 def guesses(project: Project) -> Iterator[Guess | Note]:
@@ -26,7 +26,7 @@ def guesses(project: Project) -> Iterator[Guess | Note]:
         for seen in settings.excluded
         if not libraries.is_toolkit_file(seen.text)
         and not libraries.is_driver(seen.text)
-        and not re.match(_OF_TORCH, seen.text)
+        and not any(re.match(each.libraries, seen.text) for each in linked())
         and re.fullmatch(r"lib[\w.+-]+\.so[\w.]*", seen.text)
     }
     if excluded:

@@ -143,3 +143,6 @@ NVIDIAS = frozenset(
         "libpcsamplingutil.so",
     }
 )
+
+# The beginning of the names of NVIDIA's projects.
+PROJECTS = "nvidia-"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .. import elf
-from .families import FAMILIES, NVIDIAS
+from .families import FAMILIES, NVIDIAS, PROJECTS
 from .installed import LibraryGroup
 from .loader import Loaded, graph
 
@@ -108,7 +108,7 @@ def _two_copies(old: Runtime, new: Runtime) -> bool:
 
 
 def _of_nvidia(library: Loaded, part: LibraryGroup) -> bool:
-    return _stem(library.name) in NVIDIAS or part.owner.startswith("nvidia-")
+    return _stem(library.name) in NVIDIAS or part.owner.startswith(PROJECTS)
 
 
 def _exports(path: Path, symbols: Sequence[str]) -> bool:

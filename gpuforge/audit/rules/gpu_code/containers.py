@@ -49,7 +49,7 @@ def _is_own(file: str) -> bool:
 @cache
 def _stems() -> frozenset[str]:
     """Return the names of CUDA's libraries without what follows; libcudadevrt and its like are archives alone."""
-    known = (sonames.stem(e.soname) for cuda in (11, 12, 13) for e in libraries.toolkit_libraries(cuda))
+    known = (sonames.stem(each.soname) for each in libraries.toolkit_libraries())
     return frozenset(known) | {"libcudadevrt", "libculibos", "libcupti"}
 
 

@@ -26,8 +26,11 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             others = [w for w in wheels if w.project == project and w is not wheel and can_coexist(wheel, w)]
             if others and not known.extra and not any(_meets(other, known.line) for other in others):
                 yield _finding(wheel, known.line, others)
-        if any(p.compares_cuda for p in wheel.preloads):
-            yield from _refused(wheel, [w for w in wheels if w is not wheel and can_coexist(wheel, w)])
+        for framework in dict.fromkeys(p.compares_cuda for p in wheel.preloads if p.compares_cuda):
+            others = [
+                w for w in wheels if w.project == framework and w is not wheel and can_coexist(wheel, w)
+            ]
+            yield from _refused(wheel, framework, others)
 
 
 RULE = Rule(
@@ -48,14 +51,14 @@ def _meets(other: WheelFacts, line: str) -> bool:
     )
 
 
-def _refused(wheel: WheelFacts, others: list[WheelFacts]) -> Iterator[Finding]:
-    """Find a torch of another CUDA release than a wheel, whose own code compares the two and raises an error."""
-    checking = [p.file for p in wheel.preloads if p.compares_cuda]
+def _refused(wheel: WheelFacts, framework: str, others: list[WheelFacts]) -> Iterator[Finding]:
+    """Find a framework of another CUDA release than a wheel, whose own code compares the two and raises an error."""
+    checking = [p.file for p in wheel.preloads if p.compares_cuda == framework]
     releases_of = {e.toolkit for d in wheel.device for c in d.containers for e in c.entries if e.toolkit}
-    if not checking or len(releases_of) != 1:
+    if len(releases_of) != 1:
         return
     own = releases_of.pop()
-    for other in (o for o in others if o.project == "torch" and o.cuda_release not in ("", own)):
+    for other in (o for o in others if o.cuda_release not in ("", own)):
         yield RULE.finding(
             wheel.name,
             across=True,
@@ -67,9 +70,11 @@ def _refused(wheel: WheelFacts, others: list[WheelFacts]) -> Iterator[Finding]:
                     kind=f"CUDA {own} and {other.cuda_release} of {other.project}",
                 ),
             ),
-            what=f"The wheel was built with another CUDA release than torch, and {checking[0]} raises an error then.",
+            what=f"The wheel was built with another CUDA release than {framework}, and {checking[0]} raises an error "
+            "then.",
             why="The import of the package fails.",
-            fix="Install the build of the package for the CUDA release of torch, or build both with one release.",
+            fix=f"Install the build of the package for the CUDA release of {framework}, or build both with one "
+            "release.",
         )
 
 

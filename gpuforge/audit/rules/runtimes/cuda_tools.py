@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import re
-
+from gpuforge.cuda import libraries
 from gpuforge.cuda.suffix import without_suffix
-
-# Compilers and tools: those of one major beside the runtime of another do no harm.
-_LONE = r"nvidia-(cuda-)?(nvcc|nvvm|nvrtc|nvjitlink|nvfatbin|nvtx|cupti)"
 
 
 def is_tool(package: str) -> bool:
-    """Say whether a CUDA package has a compiler or a tool: what runs on the GPU has no part in it."""
-    return re.fullmatch(_LONE, without_suffix(package)) is not None
+    """Say whether a CUDA package has a compiler or a tool: that of one major does no harm beside another's runtime."""
+    return without_suffix(package) in libraries.tool_packages()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 
 from gpuforge.audit.link.edges import Edge
@@ -11,9 +11,6 @@ from gpuforge.audit.rules.runtimes.loaded import LoadedLibrary, Origin, loaded_l
 from gpuforge.audit.rules.variants import variant_family
 from gpuforge.binary.facts import ElfObject
 from gpuforge.cuda import libraries, sonames
-from gpuforge.cuda.suffix import without_suffix
-
-_RUNTIME = "nvidia-cuda-runtime"
 
 
 def loaded_cudarts(graph: LinkGraph, objects: Iterable[ElfObject]) -> list[LoadedLibrary]:
@@ -49,14 +46,14 @@ def _carried(graph: LinkGraph, edge: Edge) -> Iterator[LoadedLibrary]:
     if importing and any(soname.startswith("libcudart.so") for soname in importing.carries):
         return  # it has a libcudart of its own, which is found elsewhere
     for package, known in graph.declared[edge.loader.wheel].items():
-        if known.loaded_by == edge.imported and without_suffix(package) == _RUNTIME:
-            soname = next((s for s, p in _sonames() if p == package), "libcudart.so")
+        if known.loaded_by == edge.imported and package in _packages():
+            soname = _packages()[package]
             given = next((o for w in graph.wheels if w.project == package for o in w.objects), None)
             origin = Origin("wheel", given.file) if given else Origin("package", package)
             yield LoadedLibrary(origin, soname, edge.loader.wheel, "", soname, imported=edge.imported)
 
 
 @cache
-def _sonames() -> list[tuple[str, str]]:
-    entries = (e for cuda in (11, 12, 13) for e in libraries.toolkit_libraries(cuda))
-    return [(e.soname, e.package) for e in entries if e.soname.startswith("libcudart.so")]
+def _packages() -> Mapping[str, str]:
+    """Return the packages that have a libcudart, each with its SONAME."""
+    return {each.package: each.soname for each in libraries.toolkit_libraries() if _is_cudart(each.soname)}

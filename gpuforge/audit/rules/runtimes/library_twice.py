@@ -13,6 +13,7 @@ from gpuforge.audit.rules.nvidia import is_nvidia_library
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.binary.facts import ElfObject
 from gpuforge.cuda import libraries, sonames
+from gpuforge.cuda.suffix import is_of_nvidia
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
@@ -86,7 +87,7 @@ def _across(graph: LinkGraph) -> Iterator[Finding]:
 def _ownership(owners: tuple[WheelFacts, ElfObject]) -> tuple[bool, bool]:
     """Order wheels with the same library: NVIDIA's own first, then those that have it under its own name."""
     wheel, found = owners
-    return not wheel.project.startswith("nvidia-"), sonames.plain_name(found.name) != found.name
+    return not is_of_nvidia(wheel.project), sonames.plain_name(found.name) != found.name
 
 
 def _one_image(graph: LinkGraph, original: ElfObject, copy: ElfObject) -> bool:

@@ -1,0 +1,47 @@
+"""Frameworks that extensions are made for: what their files, functions and builds are called."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import Any, NamedTuple
+
+from gpuforge.datafile import load
+
+
+class Framework(NamedTuple):
+    """A framework's row of data/runtimes.toml, which explains each field."""
+
+    package: str
+    named: str
+    opens: tuple[str, ...]
+    cuda_release: str = ""
+    linked: bool = False
+    libraries: str = ""
+    headers: tuple[str, ...] = ()
+    cmake: str = ""
+    builder: str = ""
+
+    def is_in(self, name: str) -> bool:
+        """Say whether the name of a file or a project has the framework's in it: libx_torch_ops.so."""
+        return re.search(self.named, name) is not None
+
+
+@cache
+def frameworks() -> tuple[Framework, ...]:
+    """Return every framework that is known."""
+    return tuple(_framework(row) for row in load(__file__, "runtimes.toml")["framework"])
+
+
+def linked() -> tuple[Framework, ...]:
+    """Return the frameworks that extensions link with, and whose libraries no wheel may contain: torch."""
+    return tuple(each for each in frameworks() if each.linked)
+
+
+def _framework(row: dict[str, Any]) -> Framework:
+    fields: dict[str, Any] = {
+        key.replace("-", "_"): tuple(value) if isinstance(value, list) else value
+        for key, value in row.items()
+        if key != "source"
+    }
+    return Framework(**fields)
