@@ -26,7 +26,7 @@ class Against(NamedTuple):
     label: str
     libraries: frozenset[str]
     release: str = ""
-    known_by: str = "it has"  # how the libraries are known, for people
+    compiler: str = ""  # whose libraries they are in any release, if no files of this one were looked at
 
     def brings(self, plain: str) -> tuple[str, ...]:
         """Return the libraries of the same name as `plain`, whatever the versions: those that are one library."""
@@ -59,7 +59,7 @@ def _named(text: str) -> Against:
         raise _unusable(text, f"{name!r} is not a compiler that gpuforge knows ({known})")
     if release and not re.fullmatch(r"\d+(\.\d+)*", release):
         raise _unusable(text, f"{release!r} is not a version such as 24.9")
-    return Against(f"{name} {release}".rstrip(), names, release, f"are known of any release of {name}")
+    return Against(f"{name} {release}".rstrip(), names, release, name)
 
 
 def _toolkit(root: Path) -> Against:

@@ -6,8 +6,9 @@ from typing import NamedTuple
 
 from gpuforge.audit import audit
 from gpuforge.audit.baseline import Baseline
-from gpuforge.audit.findings import SEVERITIES, Ignored, Proof
+from gpuforge.audit.findings import SEVERITIES, Ignored
 from gpuforge.audit.judge import Ignore, Report, WheelReport
+from gpuforge.audit.proof import FitsBeside, Proof
 
 
 class Neighbour(NamedTuple):
@@ -53,6 +54,5 @@ def _with(
     worst_first = sorted((*wheel.findings, *found), key=lambda f: (SEVERITIES.index(f.severity), f.code))
     proofs = wheel.proofs
     if not [f for f in found if f.severity != "info"]:
-        text = f"{neighbour.requirement}: {len(neighbour.packages)} packages fit beside it"
-        proofs += (Proof("beside", f"{text}, and nothing is found in one process with them"),)
+        proofs += (Proof("beside", FitsBeside(len(neighbour.packages), neighbour.requirement)),)
     return wheel._replace(findings=tuple(worst_first), ignored=(*wheel.ignored, *ignored), proofs=proofs)

@@ -1,4 +1,4 @@
-"""What an audit finds: findings with their subjects, accepted findings, and proofs. Data only."""
+"""What an audit finds: findings with their subjects, and accepted findings. Data only."""
 
 from typing import Literal, NamedTuple
 
@@ -70,24 +70,3 @@ class Ignored(NamedTuple):
 
     finding: Finding
     reason: str
-
-
-Topic = Literal[
-    "providers",
-    "requirements",
-    "GPU code",
-    "platform",
-    "host-only",
-    "kernel sets",
-    "sources",
-    "stable ABI",
-    "against",
-    "beside",
-]
-
-
-class Proof(NamedTuple):
-    """Something that was checked and is true."""
-
-    topic: Topic
-    text: str

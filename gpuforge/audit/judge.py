@@ -6,12 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
-from gpuforge.audit import proof
 from gpuforge.audit.causes import by_cause
-from gpuforge.audit.findings import SEVERITIES, Finding, Ignored, Proof, Severity
+from gpuforge.audit.findings import SEVERITIES, Finding, Ignored, Severity
 from gpuforge.audit.host.collect import collect
 from gpuforge.audit.link import graph as link
 from gpuforge.audit.model import WheelFacts, machine_of
+from gpuforge.audit.proof import FitsBeside, Proof
+from gpuforge.audit.prove import proofs
 from gpuforge.audit.read import inputs
 from gpuforge.audit.read.input import Input
 from gpuforge.audit.read.wheel import fault
@@ -135,10 +136,10 @@ def _with_proof(wheels: Sequence[WheelReport]) -> Iterator[WheelReport]:
     found = [f for each in wheels for f in (*each.findings, *(i.finding for i in each.ignored))]
     names = {each.facts.name for each in others}
     fits = not any(f.severity != "info" and (f.across or f.wheel in names) for f in found)
-    text = f"{len(others)} packages fit beside it, and nothing is found in one process with them"
+    proof = Proof("beside", FitsBeside(len(others)))
     for each in wheels:
         proved = fits and others and not each.facts.beside
-        yield each._replace(proofs=(*each.proofs, Proof("beside", text))) if proved else each
+        yield each._replace(proofs=(*each.proofs, proof)) if proved else each
 
 
 def _without_faults(
@@ -238,5 +239,5 @@ def _report(
             ignored.append(Ignored(finding, reason))
     if facts.too_large or facts.beside:
         return WheelReport(facts, by_cause(kept), tuple(ignored), ())
-    proofs = proof.proofs(graph, facts, (*kept, *(each.finding for each in ignored)))
-    return WheelReport(facts, by_cause(kept), tuple(ignored), proofs)
+    proved = proofs(graph, facts, (*kept, *(each.finding for each in ignored)))
+    return WheelReport(facts, by_cause(kept), tuple(ignored), proved)

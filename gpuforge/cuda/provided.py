@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from gpuforge.cuda import libraries, sonames
+from gpuforge.cuda import libraries
 from gpuforge.cuda.releases import parsed
 from gpuforge.cuda.suffix import suffix_of, with_suffix
 
@@ -131,15 +131,6 @@ def shortest(version: str, releases: Iterable[str]) -> str:
     alike = [r for r in map(parsed, releases) if r.release[:2] == chosen.release[:2]]
     short = f"{chosen.major}.{chosen.minor}"
     return short if all(r >= chosen for r in alike) else version
-
-
-def says(floor: Floor) -> str:
-    """Return the reason for a floor, in one line."""
-    counts = [(n, sonames.stem(name)) for name, n in floor.symbols.items() if n]
-    symbols = ", ".join(f"{n} symbol{'s' * (n > 1)} of {name}" for n, name in counts)
-    newer = f", and not in {floor.refused[-1]}" if floor.refused else ""
-    used = f"all {symbols} are" if symbols else "its library is"
-    return f"{floor.package}: floor {floor.cuda or floor.version}: {used} in {floor.package} {floor.version}{newer}"
 
 
 def as_record(floor: Floor) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from packaging.version import Version
 from gpuforge.binary.elf.linked_file import LinkedFile
 from gpuforge.cuda import libraries, sonames
 from gpuforge.cuda.interfaces import definers
-from gpuforge.cuda.provided import METAPACKAGE, Floor, PackageRelease, Provided, Shared, says, shortest
+from gpuforge.cuda.provided import METAPACKAGE, Floor, PackageRelease, Provided, Shared, shortest
 from gpuforge.cuda.suffix import suffix_of, without_suffix
 from gpuforge.cuda.version import major_of
 from gpuforge.errors import ActionError
@@ -41,7 +41,7 @@ def main(request: FetchProvided) -> None:
     else:
         print("the wheel needs no library of a CUDA package")
     for floor in found.floors:
-        print(says(floor))
+        print(f"{floor.package} {floor.version}")
     request.output.write_text(json.dumps(found.as_data(), indent=1, sort_keys=True) + "\n")
 
 

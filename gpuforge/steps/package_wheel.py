@@ -14,8 +14,9 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name, parse_wheel_filename
 
 from gpuforge import disk
+from gpuforge.audit.report import proofs
 from gpuforge.cuda.carried import Carried
-from gpuforge.cuda.provided import Provided, as_record, outside, requirement, says
+from gpuforge.cuda.provided import Provided, as_record, outside, requirement
 from gpuforge.cuda.suffix import major_of_extra
 from gpuforge.cuda.version import major_of
 from gpuforge.errors import ActionError, UsageError
@@ -161,7 +162,7 @@ def _require(tree: Path, distributions: tuple[str, ...], spec: PackageWheel, pro
         print(f"requires {line}")
     for distribution in distributions:
         if distribution in floors:
-            print(says(floors[distribution]))
+            print(proofs.floor(floors[distribution]))
             for other in floors[distribution].forgotten_by:
                 print(f"requires {distribution} for {other}, which needs it and does not declare it")
 

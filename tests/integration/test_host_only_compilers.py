@@ -14,6 +14,7 @@ import pytest
 import requests
 
 from gpuforge.audit import audit
+from gpuforge.audit.report import proofs
 from gpuforge.audit.report.sentences import lines
 from gpuforge.manifest.load import load
 from gpuforge.plan.expectation import expectation
@@ -96,7 +97,7 @@ def judge(tmp_path: Path) -> Judge:
                 archive.write(file, name)
         (held,) = audit([path], expectation=expectation(load(tmp_path))).wheels
         codes = {f.code for f in held.findings if f.code.startswith("GF6")}
-        return codes, [p.text for p in held.proofs if p.topic == "host-only"]
+        return codes, [proofs.text(p) for p in held.proofs if p.topic == "host-only"]
 
     return of
 

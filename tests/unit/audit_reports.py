@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import golden
 
-from gpuforge.audit.findings import Finding, Ignored, Proof, Subject
+from gpuforge.audit.findings import Finding, Ignored, Subject
 from gpuforge.audit.judge import Report, WheelReport
 from gpuforge.audit.link import graph as link
 from gpuforge.audit.model import WheelFacts
+from gpuforge.audit.proof import Proof, TagsHold
 from gpuforge.binary.facts import Container, DeviceCode, ElfObject, Entry
 from gpuforge.cuda.arch import Arch
 from gpuforge.diagnostics import Diagnostic, Place
@@ -108,8 +109,9 @@ def sample() -> Report:
         ),
         "known <since> 1.0",
     )
+    proof = Proof("platform", TagsHold(("manylinux_2_17_x86_64",), {"GLIBC": ("2.14", "bad/x.so")}))
     wheels = (
-        WheelReport(bad, findings, (ignored,), (Proof("platform", "manylinux_2_17_x86_64 holds"),)),
+        WheelReport(bad, findings, (ignored,), (proof,)),
         WheelReport(good, (), (), ()),
     )
     problem = Diagnostic("it is not a wheel: not even a zip file", Place("dist/text.whl"), "build it again")

@@ -9,6 +9,7 @@ from audit_samples import STATIC_CUDART, elf, wheel
 
 from gpuforge.audit import against, audit
 from gpuforge.audit.findings import Finding, Subject
+from gpuforge.audit.report import proofs
 from gpuforge.audit.report.sentences import lines
 from gpuforge.audit.rules.runtimes.user_build_copies import second_copies
 from gpuforge.cli.main import run
@@ -57,7 +58,7 @@ def test_another_compiler_brings_other_runtimes(tmp_path: Path, other: str) -> N
     report = audit([path], against=what)
     assert not [f for f in report.findings if f.code == "GF110"]
     (proof,) = [p for p in report.wheels[0].proofs if p.topic == "against"]
-    assert proof.text == (
+    assert proofs.text(proof) == (
         f"{what.label}: none of the {len(what.libraries)} libraries that are known of any release of "
         f"{other.partition('@')[0]} is loaded by the wheel as another file"
     )

@@ -12,6 +12,7 @@ from audit_samples import elf, wheel
 from gpuforge.audit import audit
 from gpuforge.audit.beside import Neighbour, judged
 from gpuforge.audit.judge import Ignore
+from gpuforge.audit.report import proofs
 from gpuforge.index.uv import reason
 from gpuforge.plan.lower.audit import is_for
 from gpuforge.steps.fetch_beside import resolve
@@ -56,7 +57,7 @@ def test_two_that_share_pips_cudart_fit(tmp_path: Path) -> None:
     report = judged(alone, [own], [neighbour(tmp_path)], [])
     assert report.findings == alone.findings
     (proof,) = (p for p in report.wheels[0].proofs if p.topic == "beside")
-    assert proof.text == (
+    assert proofs.text(proof) == (
         "other[cuda13]: 2 packages fit beside it, and nothing is found in one process with them"
     )
 

@@ -18,7 +18,7 @@ from jsonschema import validate
 from gpuforge.audit import audit
 from gpuforge.audit.judge import Ignore
 from gpuforge.audit.read.input import Beside
-from gpuforge.audit.report import data, markdown, text
+from gpuforge.audit.report import data, markdown, proofs, text
 from gpuforge.cli.main import run
 
 TAGS = "cp311-cp311-manylinux_2_17_x86_64"
@@ -137,7 +137,7 @@ def test_a_wheel_that_the_environment_does_not_allow(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("release", "editable", "accepted", "proofs"),
+    ("release", "editable", "accepted", "proved"),
     [
         ("13", False, False, ["2 packages fit beside it, and nothing is found in one process with them"]),
         ("12", False, False, []),
@@ -146,7 +146,7 @@ def test_a_wheel_that_the_environment_does_not_allow(tmp_path: Path) -> None:
     ],
 )
 def test_what_fits_is_proved(
-    release: str, editable: bool, accepted: bool, proofs: list[str], tmp_path: Path
+    release: str, editable: bool, accepted: bool, proved: list[str], tmp_path: Path
 ) -> None:
     def using(project: str, soname: str, path: str, requires: str) -> Path:
         ext = elf(needed=[soname], runpath=path, strings=["PyInit_ext"])
@@ -161,7 +161,7 @@ def test_what_fits_is_proved(
     own = using("own", f"libcudart.so.{release}", path, requires)
     ignore = [Ignore("GF104", "known")] if accepted else []
     report = audit([own], beside=Beside(folder), ignore=ignore)
-    assert [p.text for p in report.wheels[0].proofs if p.topic == "beside"] == proofs
+    assert [proofs.text(p) for p in report.wheels[0].proofs if p.topic == "beside"] == proved
 
 
 def test_nothing_of_an_environment_runs(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -20,6 +20,7 @@ from object_samples import archive, relocatable
 from gpuforge.audit import audit
 from gpuforge.audit.expected_archs import expecting
 from gpuforge.audit.host import look
+from gpuforge.audit.report import proofs
 from gpuforge.audit.report.sentences import lines
 from gpuforge.cli.main import run
 from gpuforge.manifest.load import load
@@ -55,7 +56,7 @@ def judged(folder: Path, files: Mapping[str, bytes], needs: str = "") -> tuple[F
     (folder / "gpuforge.toml").write_text(MANIFEST + needs)
     report = audit([wheel(folder, files)], expectation=expectation(load(folder)))
     found = [(f.code, lines(f)) for f in report.findings if f.code.startswith("GF6")]
-    return found, [p.text for w in report.wheels for p in w.proofs if p.topic == "host-only"]
+    return found, [proofs.text(p) for w in report.wheels for p in w.proofs if p.topic == "host-only"]
 
 
 def refused(folder: Path, data: bytes, name: str = "demo/x.o") -> list[str]:

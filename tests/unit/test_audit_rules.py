@@ -17,6 +17,7 @@ from audit_samples import EXEC_STACK, STATIC_CUDART, elf, fatbin, image, wheel
 from gpuforge.audit import audit
 from gpuforge.audit.host_files import matches
 from gpuforge.audit.judge import Ignore
+from gpuforge.audit.report import proofs
 from gpuforge.audit.report.sentences import lines
 from gpuforge.audit.rules import RULES
 from gpuforge.manifest.load import ManifestFile
@@ -505,7 +506,7 @@ def test_as_declared_is_said_of_nothing_more_and_nothing_less(
     def proved(*containers: bytes) -> list[str]:
         files = {**BASE, "demo/ext.so": elf(sections={NV_FATBIN: b"".join(containers)})}
         report = audit([wheel(tmp_path, files)], expectation=expectation(manifest("")))
-        return [p.text for w in report.wheels for p in w.proofs if p.topic == "GPU code"]
+        return [proofs.text(p) for w in report.wheels for p in w.proofs if p.topic == "GPU code"]
 
     (text,) = proved(KERNEL)
     assert text.startswith("fatbin containers as declared: ")

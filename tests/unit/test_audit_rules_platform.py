@@ -15,6 +15,7 @@ from audit_samples import elf, wheel
 
 from gpuforge.audit import audit, policy
 from gpuforge.audit.read.wheel import read
+from gpuforge.audit.report import proofs
 from gpuforge.audit.rules.package.large_wheel import sizes
 from gpuforge.audit.rules.platform import platform_tag
 
@@ -288,7 +289,7 @@ def test_what_takes_the_room(tmp_path: Path) -> None:
 def test_the_floor_of_a_wheel_whose_tag_promises_nothing_is_said(tmp_path: Path) -> None:
     files = {"demo/ext.so": elf(versions={"libc.so.6": ["GLIBC_2.28"]})}
     (held,) = audit([wheel(tmp_path, files, name="demo-1.0-cp311-cp311-linux_x86_64.whl")]).wheels
-    assert [p.text for p in held.proofs if p.topic == "platform"] == [
+    assert [proofs.text(p) for p in held.proofs if p.topic == "platform"] == [
         "linux_x86_64 promises nothing; what the objects want of glibc and libstdc++, manylinux_2_28 has; "
         "highest wanted: GLIBC 2.28 (ext.so)"
     ]

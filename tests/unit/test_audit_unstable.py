@@ -9,6 +9,7 @@ from audit_samples import elf, wheel
 
 from gpuforge.audit import audit
 from gpuforge.audit.findings import Finding
+from gpuforge.audit.report import proofs
 from gpuforge.expectation import Expectation
 
 ATEN = ["_ZN2at4_ops10empty_like4callERKNS_6TensorE", "_ZN3c106detail14torchCheckFailEPKcS2_jS2_"]
@@ -78,13 +79,15 @@ def test_torch_itself_is_not_searched(tmp_path: Path) -> None:
 
 
 def test_the_proof_is_there_only_where_nothing_contradicts_it(tmp_path: Path) -> None:
-    proofs = {}
+    proved = {}
     for names in (ATEN, STABLE):
         files = {"demo/_C.so": elf(undefined=names, needed=["libtorch_cpu.so"])}
         path = wheel(tmp_path, files, requires=["torch>=2.10"])
         report = audit([path], expectation=Expectation(spans=("torch",)))
-        proofs[names[0]] = [each.text for each in report.wheels[0].proofs if each.topic == "stable ABI"]
-    assert proofs == {
+        proved[names[0]] = [
+            proofs.text(each) for each in report.wheels[0].proofs if each.topic == "stable ABI"
+        ]
+    assert proved == {
         ATEN[0]: [],
         STABLE[0]: ["torch: no function is used that has another form in each release"],
     }

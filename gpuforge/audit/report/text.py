@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from gpuforge.audit.findings import SEVERITIES, Finding, Ignored, Severity, Subject
 from gpuforge.audit.judge import Report, WheelReport
 from gpuforge.audit.model import WheelFacts
-from gpuforge.audit.report import process
+from gpuforge.audit.report import process, proofs
 from gpuforge.audit.report.page import UNBROKEN, Page, Text
 from gpuforge.audit.report.sentences import bullets, lines
 from gpuforge.audit.rules.wording import shorten
@@ -114,7 +114,7 @@ def _wheel(wheel: WheelReport, page: Page, *, verbose: bool) -> Iterator[str]:
     if wheel.proofs:
         yield ""
         for proof in wheel.proofs:
-            text = Text(proof.topic, "bold", f": {visible(proof.text)}")
+            text = Text(proof.topic, "bold", f": {visible(proofs.text(proof))}")
             yield from page.lines(text, indent=_HEAD, head=Text("  proved", "green"))
 
 

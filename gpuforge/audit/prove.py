@@ -1,0 +1,184 @@
+"""Prove what holds of a wheel: the other half of a report. A proof that a finding contradicts is left out."""
+
+from __future__ import annotations
+
+import posixpath
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from gpuforge.audit import policy
+from gpuforge.audit.elf_patterns import unstable
+from gpuforge.audit.findings import SEVERITIES, Finding
+from gpuforge.audit.host_files import files_of
+from gpuforge.audit.link.graph import LinkGraph
+from gpuforge.audit.model import KernelSet, SourceSet, WheelFacts
+from gpuforge.audit.proof import (
+    Code,
+    Complete,
+    Facts,
+    Forgotten,
+    FoundIn,
+    GpuCode,
+    HostOnly,
+    Images,
+    KernelSetsMatch,
+    LibrariesFound,
+    NoPromise,
+    NoSecondCopies,
+    NoUnstableFunctions,
+    OfPackage,
+    Proof,
+    SourceSetsMatch,
+    TagsHold,
+    Topic,
+)
+from gpuforge.audit.route import Route
+from gpuforge.audit.rules import RULES
+from gpuforge.audit.rules.gpu_code.containers import as_declared, own_code
+from gpuforge.binary.facts import Container
+from gpuforge.binary.runnable import has_only_empty_cubins
+from gpuforge.cuda.provided import Floor
+
+
+def proofs(graph: LinkGraph, wheel: WheelFacts, findings: Iterable[Finding]) -> tuple[Proof, ...]:
+    """List the proofs about a wheel that no finding contradicts; accepted findings count, too."""
+    contradicted = _contradicted(wheel, {f.code: f for f in sorted(findings, key=_severity, reverse=True)})
+    return tuple(
+        Proof(topic, facts)
+        for topic, prove in _PROOFS
+        if topic not in contradicted
+        for facts in prove(graph, wheel)
+    )
+
+
+def _contradicted(wheel: WheelFacts, worst: Mapping[str, Finding]) -> set[Topic | None]:
+    """Return the topics that a rule has a finding of, and those that a rule cannot judge in such an input."""
+    return {
+        rule.contradicts
+        for rule in RULES
+        if wheel.form not in rule.applies_to
+        or (rule.code in worst and _severity(worst[rule.code]) <= SEVERITIES.index(rule.contradicts_from))
+    }
+
+
+def _severity(finding: Finding) -> int:
+    return SEVERITIES.index(finding.severity)
+
+
+def _providers(graph: LinkGraph, wheel: WheelFacts) -> Iterator[LibrariesFound | OfPackage]:
+    if not any(o.links for o in wheel.objects):
+        return
+    found: dict[FoundIn, set[str]] = {}
+    packages: dict[tuple[str, str, Route], dict[str, None]] = {}
+    for edge in graph.of(wheel):
+        source, known = edge.provider.source, edge.provider.declared
+        if source == "nobody":
+            continue
+        there = edge.route or edge.preload or source != "package"
+        found.setdefault(source if there else "machine", set()).add(edge.needed)
+        if source == "package" and edge.route:
+            place = edge.provider.package, known.extra if known else "", edge.route
+            packages.setdefault(place, {})[edge.needed] = None
+    yield LibrariesFound({source: len(names) for source, names in found.items()})
+    for place, names in packages.items():
+        yield OfPackage(tuple(names), *place)
+
+
+def _requirements(graph: LinkGraph, wheel: WheelFacts) -> Iterator[Floor | Forgotten | Complete]:
+    """Yield what the bounds of the requirements rest on, of the packages that the wheel declares."""
+    if graph.brought is None:
+        return
+    declared = graph.declared[wheel.name]
+    for floor in (f for f in graph.brought.floors if f.package in declared):
+        if floor.direct:
+            yield floor
+        yield from (Forgotten(floor.package, other) for other in floor.forgotten_by)
+    if graph.brought.releases:
+        yield Complete(tuple((r.package, r.version) for r in graph.brought.releases))
+
+
+def _device(graph: LinkGraph, wheel: WheelFacts) -> Iterator[GpuCode]:
+    found: dict[Code, Counter[Images]] = {}
+    for code in own_code(wheel):
+        other: Code = "cubin" if code.file.endswith(".cubin") else "fatbin"
+        for container in code.containers:
+            if not has_only_empty_cubins(container):
+                kind = "ptx" if container.is_ptx else other
+                found.setdefault(kind, Counter())[_images(container)] += 1
+    expectation = graph.expectation_of(wheel)
+    declared = bool(found and expectation and as_declared(expectation, wheel))
+    yield from (GpuCode(kind, declared, images) for kind, images in found.items())
+
+
+def _images(container: Container) -> Images:
+    entries = container.entries
+    return Images(
+        tuple(sorted({e.arch for e in entries if e.kind == "cubin"})),
+        tuple(sorted({(e.target, e.isa) for e in entries if e.kind == "ptx"})),
+        tuple(sorted({e.arch for e in entries if e.kind == "lto-ir"})),
+    )
+
+
+def _platform(_: LinkGraph, wheel: WheelFacts) -> Iterator[TagsHold | NoPromise]:
+    objects = [o for o in wheel.objects if o.links]
+    highest = policy.floors(objects)
+    if not highest:
+        return
+    if promises := tuple(tag for tag in wheel.platforms if policy.of_tag(tag)[0]):
+        yield TagsHold(promises, highest)
+    elif bare := next((tag for tag in wheel.platforms if tag.startswith("linux_")), ""):
+        fitting = policy.fitting(objects, bare.removeprefix("linux_"))
+        yield NoPromise(bare, fitting.name if fitting else "", highest)
+
+
+def _roles(graph: LinkGraph, wheel: WheelFacts) -> Iterator[HostOnly]:
+    expectation = graph.expectation_of(wheel)
+    for promised in expectation.host_only if expectation else ():
+        read = [graph.evidence[wheel.name, file] for file in sorted(files_of(promised.patterns, wheel))]
+        proved = [evidence for evidence in read if evidence.objects]
+        yield HostOnly(
+            promised.name,
+            tuple(evidence.file for evidence in proved),
+            objects=sum(not evidence.archive for evidence in proved),
+            members=sum(evidence.objects for evidence in proved if evidence.archive),
+            needs=tuple(promised.needs),
+            opens=tuple(sorted({name for e in proved for part in e.parts for name in part.opens})),
+        )
+
+
+def _kernel_sets(_: LinkGraph, wheel: WheelFacts) -> Iterator[KernelSetsMatch]:
+    if wheel.kernels:
+        yield KernelSetsMatch(_names(wheel.kernels))
+
+
+def _sources(_: LinkGraph, wheel: WheelFacts) -> Iterator[SourceSetsMatch]:
+    if wheel.sources:
+        yield SourceSetsMatch(_names(wheel.sources))
+
+
+def _names(sets: Iterable[KernelSet | SourceSet]) -> tuple[str, ...]:
+    return tuple(posixpath.basename(one.folder) for one in sets)
+
+
+def _spans(graph: LinkGraph, wheel: WheelFacts) -> Iterator[NoUnstableFunctions]:
+    expectation = graph.expectation_of(wheel)
+    packages = expectation.spans if expectation else ()
+    yield from (NoUnstableFunctions(package) for package in packages if package in unstable())
+
+
+def _against(graph: LinkGraph, _: WheelFacts) -> Iterator[NoSecondCopies]:
+    if graph.against:
+        yield NoSecondCopies(graph.against)
+
+
+_PROOFS: tuple[tuple[Topic, Callable[[LinkGraph, WheelFacts], Iterator[Facts]]], ...] = (
+    ("providers", _providers),
+    ("GPU code", _device),
+    ("platform", _platform),
+    ("requirements", _requirements),
+    ("host-only", _roles),
+    ("kernel sets", _kernel_sets),
+    ("sources", _sources),
+    ("stable ABI", _spans),
+    ("against", _against),
+)

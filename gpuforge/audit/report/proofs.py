@@ -1,0 +1,148 @@
+"""Proofs as lines of text, for every renderer."""
+
+from __future__ import annotations
+
+import posixpath
+from typing import TYPE_CHECKING
+
+from gpuforge.audit.proof import (
+    Code,
+    Complete,
+    FitsBeside,
+    Forgotten,
+    FoundIn,
+    GpuCode,
+    HostOnly,
+    Images,
+    KernelSetsMatch,
+    LibrariesFound,
+    NoPromise,
+    NoSecondCopies,
+    NoUnstableFunctions,
+    OfPackage,
+    Proof,
+    SourceSetsMatch,
+    TagsHold,
+)
+from gpuforge.audit.report.sentences import route
+from gpuforge.cuda import sonames
+from gpuforge.cuda.provided import Floor
+
+if TYPE_CHECKING:
+    from gpuforge.audit.against import Against
+
+_NAMED = 3
+_PLACES: dict[FoundIn, str] = {
+    "wheel": "in the wheel",
+    "sibling": "in a wheel beside it",
+    "package": "of other packages",
+    "machine": 'of the CUDA that the machine has (linkage = "system")',
+    "system": "of the system",
+    "driver": "of the driver",
+}
+_CONTAINERS: dict[Code, str] = {"fatbin": "fatbin containers", "cubin": "cubin files", "ptx": "PTX texts"}
+
+
+def text(proof: Proof) -> str:
+    """Write a proof as a line, without its topic."""
+    match facts := proof.facts:
+        case LibrariesFound() | OfPackage():
+            return _providers(facts)
+        case Floor() | Forgotten() | Complete():
+            return _requirements(facts)
+        case GpuCode():
+            return _gpu_code(facts)
+        case TagsHold() | NoPromise():
+            return _platform(facts)
+        case HostOnly():
+            return _host_only(facts)
+        case KernelSetsMatch(names):
+            return f"{', '.join(names)}: files and images match the index"
+        case SourceSetsMatch(names):
+            return f"{', '.join(names)}: files match the recipe"
+        case NoUnstableFunctions(package):
+            return f"{package}: no function is used that has another form in each release"
+        case NoSecondCopies(against):
+            return _against(against)
+        case FitsBeside(count, requirement):
+            what = f"{requirement}: " if requirement else ""
+            return f"{what}{count} packages fit beside it, and nothing is found in one process with them"
+
+
+def _providers(found: LibrariesFound | OfPackage) -> str:
+    if isinstance(found, OfPackage):
+        extra = f" (extra {found.extra})" if found.extra else ""
+        return f"{', '.join(found.libraries)} ← {found.package}{extra}, by {route(found.route)}"
+    counts = [f"{found.counts[place]} {words}" for place, words in _PLACES.items() if place in found.counts]
+    return f"every NEEDED library is found: {', '.join(counts) or 'none is needed'}"
+
+
+def _requirements(found: Floor | Forgotten | Complete) -> str:
+    match found:
+        case Floor():
+            return floor(found)
+        case Forgotten(package, by):
+            return f"{package} is for {by}, which needs it and does not declare it"
+        case Complete(releases):
+            names = ", ".join(f"{package} {version}" for package, version in releases)
+            return f"all that their libraries need is declared, in {names}"
+
+
+def floor(found: Floor) -> str:
+    """Write the reason for the oldest release that a wheel requires of a package."""
+    counts = [(n, sonames.stem(name)) for name, n in found.symbols.items() if n]
+    symbols = ", ".join(f"{n} symbol{'s' * (n > 1)} of {name}" for n, name in counts)
+    newer = f", and not in {found.refused[-1]}" if found.refused else ""
+    used = f"all {symbols} are" if symbols else "its library is"
+    return f"{found.package}: floor {found.cuda or found.version}: {used} in {found.package} {found.version}{newer}"
+
+
+def _gpu_code(found: GpuCode) -> str:
+    declared = " as declared" if found.as_declared else ""
+    alike = "; ".join(f"{count} of {_images(images)}" for images, count in found.images.items())
+    return f"{_CONTAINERS[found.kind]}{declared}: {alike}"
+
+
+def _images(found: Images) -> str:
+    """Write what is in a container: "sm_80 sm_90 + compute_90 (PTX 8.7)", "sm_80, no PTX", "LTO-IR of compute_75"."""
+    native = " ".join(arch.sm for arch in found.native)
+    ptx = ", ".join(f"{target} (PTX {isa})" for target, isa in found.ptx)
+    lto = f"LTO-IR of {' '.join(arch.compute for arch in found.lto)}" if found.lto else ""
+    joined = " + ".join(filter(None, (native, ptx, lto)))
+    return joined if ptx or not native else f"{joined}, no PTX"
+
+
+def _platform(found: TagsHold | NoPromise) -> str:
+    versions = (
+        f"{name} {version} ({posixpath.basename(file)})" for name, (version, file) in found.highest.items()
+    )
+    highest = f"highest wanted: {', '.join(versions)}"
+    match found:
+        case TagsHold(tags):
+            return f"{', '.join(tags)} holds; {highest}"
+        case NoPromise(tag, ""):
+            return f"{tag} promises nothing; no manylinux policy has it all; {highest}"
+        case NoPromise(tag, name):
+            return (
+                f"{tag} promises nothing; what the objects want of glibc and libstdc++, {name} has; {highest}"
+            )
+
+
+def _host_only(found: HostOnly) -> str:
+    counts = [(found.objects, "object"), (found.members, "archive member")]
+    count = " and ".join(f"{n:,} {what}{'s' if n > 1 else ''}" for n, what in counts if n)
+    files = ", ".join(map(posixpath.basename, found.files[:_NAMED])) + " …" * (len(found.files) > _NAMED)
+    needs = f" but {', '.join(found.needs)}" if found.needs else ""
+    opens = f"; named in strings, so that code may open them: {', '.join(found.opens)}" if found.opens else ""
+    return (
+        f"{found.object}: {count} read completely ({files}): no GPU code, no trace of a GPU compiler, "
+        f"no library of a GPU stack NEEDED{needs}{opens}"
+    )
+
+
+def _against(brought: Against) -> str:
+    known = f"are known of any release of {brought.compiler}" if brought.compiler else "it has"
+    return (
+        f"{brought.label}: none of the {len(brought.libraries)} libraries that {known} "
+        "is loaded by the wheel as another file"
+    )

@@ -1,0 +1,119 @@
+"""What was proved, as lines of text: each kind of facts, whole."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpuforge.audit.against import Against
+from gpuforge.audit.proof import (
+    Complete,
+    Facts,
+    FitsBeside,
+    Forgotten,
+    GpuCode,
+    HostOnly,
+    Images,
+    KernelSetsMatch,
+    LibrariesFound,
+    NoPromise,
+    NoSecondCopies,
+    NoUnstableFunctions,
+    OfPackage,
+    Proof,
+    SourceSetsMatch,
+    TagsHold,
+)
+from gpuforge.audit.report import proofs
+from gpuforge.audit.route import Route
+from gpuforge.cuda.arch import Arch
+from gpuforge.cuda.provided import Floor
+
+SM_80, SM_90 = Arch.parse("sm_80"), Arch.parse("sm_90")
+HIGHEST = {"GLIBC": ("2.28", "demo/x.so"), "GLIBCXX": ("3.4.25", "demo/y.so")}
+CUFFT = Floor(
+    "nvidia-cufft", "12.0.0.15", "12.0", "13.0", symbols={"libcufft.so.12": 14}, refused=("11.4.1.4",)
+)
+
+
+@pytest.mark.parametrize(
+    ("facts", "expected"),
+    [
+        (LibrariesFound({}), "every NEEDED library is found: none is needed"),
+        (
+            LibrariesFound({"driver": 1, "machine": 2, "wheel": 3}),
+            'every NEEDED library is found: 3 in the wheel, 2 of the CUDA that the machine has (linkage = "system"), '
+            "1 of the driver",
+        ),
+        (
+            OfPackage(("liba.so.1", "libb.so.1"), "a-cu12", "gpu", Route("RUNPATH", "$ORIGIN/../a")),
+            "liba.so.1, libb.so.1 ← a-cu12 (extra gpu), by RUNPATH $ORIGIN/../a",
+        ),
+        (
+            OfPackage(("libc10.so",), "torch", "", Route("import", "torch")),
+            "libc10.so ← torch, by import torch",
+        ),
+        (
+            CUFFT,
+            "nvidia-cufft: floor 13.0: all 14 symbols of libcufft are in nvidia-cufft 12.0.0.15, and not in 11.4.1.4",
+        ),
+        (Floor("cutensor", "2.1", "2.1"), "cutensor: floor 2.1: its library is in cutensor 2.1"),
+        (
+            Forgotten("nvidia-cuda-runtime", "nvidia-curand 10.4.5.25"),
+            "nvidia-cuda-runtime is for nvidia-curand 10.4.5.25, which needs it and does not declare it",
+        ),
+        (
+            Complete((("nvidia-cufft", "12.0.0.15"), ("nvidia-cufft", "12.1"))),
+            "all that their libraries need is declared, in nvidia-cufft 12.0.0.15, nvidia-cufft 12.1",
+        ),
+        (
+            GpuCode(
+                "fatbin",
+                as_declared=True,
+                images={
+                    Images((SM_80, SM_90), (("compute_90", "8.7"),), ()): 2,
+                    Images((SM_80,), (), ()): 1,
+                    Images((), (), (SM_80,)): 3,
+                },
+            ),
+            "fatbin containers as declared: 2 of sm_80 sm_90 + compute_90 (PTX 8.7); 1 of sm_80, no PTX; "
+            "3 of LTO-IR of compute_80",
+        ),
+        (
+            GpuCode("cubin", as_declared=False, images={Images((SM_90,), (), ()): 1}),
+            "cubin files: 1 of sm_90, no PTX",
+        ),
+        (
+            TagsHold(("manylinux_2_28_x86_64", "manylinux_2_34_x86_64"), HIGHEST),
+            "manylinux_2_28_x86_64, manylinux_2_34_x86_64 holds; highest wanted: GLIBC 2.28 (x.so), "
+            "GLIBCXX 3.4.25 (y.so)",
+        ),
+        (
+            NoPromise("linux_x86_64", "", HIGHEST),
+            "linux_x86_64 promises nothing; no manylinux policy has it all; highest wanted: GLIBC 2.28 (x.so), "
+            "GLIBCXX 3.4.25 (y.so)",
+        ),
+        (
+            HostOnly("core", tuple(f"demo/{n}.o" for n in "abcd"), 3, 1_200, ("OpenCL",), ("libcuda.so.1",)),
+            "core: 3 objects and 1,200 archive members read completely (a.o, b.o, c.o …): no GPU code, no trace of a "
+            "GPU compiler, no library of a GPU stack NEEDED but OpenCL; named in strings, so that code may open them: "
+            "libcuda.so.1",
+        ),
+        (KernelSetsMatch(("a", "b")), "a, b: files and images match the index"),
+        (SourceSetsMatch(("a",)), "a: files match the recipe"),
+        (
+            NoUnstableFunctions("torch"),
+            "torch: no function is used that has another form in each release",
+        ),
+        (
+            NoSecondCopies(Against("the folder /x", frozenset({"liba.so"}))),
+            "the folder /x: none of the 1 libraries that it has is loaded by the wheel as another file",
+        ),
+        (
+            FitsBeside(2, "jax[cuda13]"),
+            "jax[cuda13]: 2 packages fit beside it, and nothing is found in one process with them",
+        ),
+        (FitsBeside(5), "5 packages fit beside it, and nothing is found in one process with them"),
+    ],
+)
+def test_each_kind_of_facts_has_its_line(facts: Facts, expected: str) -> None:
+    assert proofs.text(Proof("providers", facts)) == expected
