@@ -96,9 +96,8 @@ def cibuildwheel(recipe: Path, image: str, cuda: str, toolkit: Path, folder: Pat
     project = folder / f"project-{cuda}"
     shutil.rmtree(project, ignore_errors=True)
     shutil.copytree(recipe, project)
-    cuda_version = load(recipe).manifest.cuda.versions[cuda]
-    codes = [f"-gencode=arch=compute_{arch},code=sm_{arch}" for arch in cuda_version.archs]
-    codes.append(f"-gencode=arch=compute_{cuda_version.ptx},code=compute_{cuda_version.ptx}")
+    targets = load(recipe).manifest.cuda.versions[cuda].targets
+    codes = [argument for target in targets for argument in target.gencode]
     with (project / "CMakeLists.txt").open("a") as stream:
         stream.write(KERNELS.format(gencode=" ".join(codes)))
     known = catalog.find(image)

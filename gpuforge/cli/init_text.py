@@ -8,6 +8,7 @@ from pathlib import Path
 from gpuforge.cli.console import count
 from gpuforge.cli.left_out import by_reason
 from gpuforge.cli.planning import Planned
+from gpuforge.cuda.arch import Target
 from gpuforge.diagnostics import shown
 from gpuforge.project.draft import written
 from gpuforge.project.guess.guess import Guess, Note
@@ -39,5 +40,5 @@ def plan(target: Path, made: Planned) -> Iterator[str]:
     folder = "" if target.parent == Path() else f" {target.parent.as_posix()}"
     path = folder if target.name == "gpuforge.toml" else f" {target.as_posix()}"
     archs = made.file.manifest.cuda.versions[newest.cuda].archs
-    quick = f" --archs {archs[-1].partition('+')[0]}" if archs else ""
+    quick = f" --archs {Target.parse(archs[-1]).arch.number}" if archs else ""
     yield f"next, one of them, quickly: gpuforge build{path} --cell {newest.id}{quick}\n"

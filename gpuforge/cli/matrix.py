@@ -53,7 +53,7 @@ def command(
     machine = machine_type()
     made = planned(choice, machine, lambda file: places(file, images, machine))
     options = [*(word for name in images for word in ("--image", name))]
-    options += ["--archs", ",".join(made.file.narrowed)] if made.file.narrowed else []
+    options += ["--archs", ",".join(arch.number for arch in made.file.narrowed)] if made.file.narrowed else []
     jobs = [job(made, choice.path, item, options) for item in made.selection.cells]
     if form == "table":
         table(jobs, made.selection)

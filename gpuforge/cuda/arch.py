@@ -78,6 +78,12 @@ class Target(NamedTuple):
         return cls(Arch.parse(bare), not alone, alone or marked)
 
     @property
+    def written(self) -> str:
+        """As in a manifest: "90", "90+ptx", and "ptx:90" for PTX alone."""
+        number = self.arch.number
+        return (f"{number}+ptx" if self.ptx else number) if self.real else f"ptx:{number}"
+
+    @property
     def gencode(self) -> "tuple[str, ...]":
         """The arguments of nvcc: `-gencode=arch=compute_90,code=sm_90` for machine code, then PTX."""
         codes = [self.arch.sm] * self.real + [self.arch.compute] * self.ptx

@@ -4,6 +4,7 @@ The tables are data/cuda.toml; what runs where is gpuforge/cuda/runs_on.py.
 """
 
 from collections.abc import Iterable, Sequence
+from itertools import chain
 
 from gpuforge.cuda import runs_on
 from gpuforge.cuda.arch import Arch, Target
@@ -12,8 +13,8 @@ from gpuforge.cuda.releases import Release
 COMMON = "common"
 
 
-def common(release: Release) -> tuple[str, ...]:
-    """Return machine code for the lowest architecture of each major, and PTX of the lowest of all: "75+ptx", "80" …
+def common(release: Release) -> tuple[Target, ...]:
+    """Return machine code for the lowest architecture of each major, and PTX of the lowest of all.
 
     Machine code runs on its own major's later GPUs, PTX on everything from its architecture on. Embedded GPUs, which
     share no machine code with others, run the PTX.
@@ -23,23 +24,23 @@ def common(release: Release) -> tuple[str, ...]:
         if not _embedded(arch):
             lowest.setdefault(arch.major, arch)
     first, *later = lowest.values()
-    return (f"{first.number}+ptx", *(arch.number for arch in later))
+    return (Target(first, ptx=True), *map(Target, later))
 
 
 def spelled_out(archs: Sequence[str], release: Release) -> tuple[str, ...]:
     """Return a manifest's `archs` with "common" replaced; what stands beside it is added, and an architecture once."""
     if COMMON not in archs:
         return tuple(archs)
-    texts = [each for text in archs for each in (common(release) if text == COMMON else (text,))]
+    meant = (common(release) if text == COMMON else (Target.parse(text),) for text in archs)
     found: dict[Arch, bool] = {}
-    for target in map(Target.parse, texts):
+    for target in chain.from_iterable(meant):
         found[target.arch] = found.get(target.arch, False) or target.ptx
-    return tuple(f"{arch.number}+ptx" if ptx else arch.number for arch, ptx in sorted(found.items()))
+    return tuple(Target(arch, ptx=ptx).written for arch, ptx in sorted(found.items()))
 
 
 def known_gpus(release: Release) -> Iterable[Arch]:
     """Return the GPUs that a toolkit knows, the lowest first."""
-    return sorted({Arch(*Arch.parse(text).capability) for text in release.archs})
+    return sorted({Arch(*arch.capability) for arch in release.archs})
 
 
 def _embedded(arch: Arch) -> bool:

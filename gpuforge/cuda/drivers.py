@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from functools import cache
 
 from gpuforge.cuda import releases, runs_on
+from gpuforge.cuda.arch import Arch
 from gpuforge.cuda.version import major_of
 
 
@@ -38,7 +39,7 @@ def driver_of_gpu(capability: str) -> str:
 
     "" for those that the oldest toolkit of the table knows, whose drivers are older than all of it.
     """
-    arch = capability.replace(".", "")
+    arch = Arch.parse(capability)
     first, *later = releases.releases()
     if arch in first.archs:
         return ""

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
+from gpuforge.cuda.arch import Arch
 from gpuforge.cuda.version import is_of
 from gpuforge.datafile import load
 from gpuforge.errors import UsageError
@@ -14,14 +15,14 @@ if TYPE_CHECKING:
 
 
 class Release(NamedTuple):
-    """One toolkit minor. Architectures are written as in `sm_…`: "80", "90a", "100f"."""
+    """One toolkit minor, and what it compiles for."""
 
     version: str
     ptx: str  # the PTX ISA that it writes
     driver: str | None  # released with it, and needed by its PTX; None where there is none or it is unknown
     driver_floor: str  # the oldest driver for programs of the same major that need no PTX
     hosts: Mapping[str, tuple[int, int]]  # host compiler family -> first and last major
-    archs: tuple[str, ...]
+    archs: tuple[Arch, ...]
     source: str
 
 
@@ -45,6 +46,7 @@ def releases() -> tuple[Release, ...]:
     """Return every known toolkit minor, oldest first."""
     data = load(__file__, "cuda.toml")
     floors = {row["cuda"]: row["driver"] for row in data["major"]}
+    parse = cache(Arch.parse)  # most toolkits have the same
     return tuple(
         Release(
             version=row["version"],
@@ -52,7 +54,7 @@ def releases() -> tuple[Release, ...]:
             driver=row.get("driver"),
             driver_floor=floors[parsed(row["version"]).major],
             hosts={"g++": tuple(row["gxx"]), "clang++": tuple(row["clangxx"])},
-            archs=tuple(row["archs"]),
+            archs=tuple(map(parse, row["archs"])),
             source=row["source"],
         )
         for row in data["toolkit"]

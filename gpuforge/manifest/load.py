@@ -12,6 +12,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from gpuforge import digest, toml_text
+from gpuforge.cuda.arch import Arch
 from gpuforge.diagnostics import Diagnostic, Place
 from gpuforge.errors import UsageError
 from gpuforge.manifest import axes
@@ -36,7 +37,7 @@ class ManifestFile:
     manifest: Manifest
     digest: str  # sha256 of the file's bytes
     text: str = field(repr=False)
-    narrowed: tuple[str, ...] = ()  # the architectures that `manifest` was narrowed to: "90"
+    narrowed: tuple[Arch, ...] = ()  # the architectures that `manifest` was narrowed to
     whole: Manifest | None = field(default=None, repr=False)  # then, what the file says
     data: Mapping[str, Any] = field(default_factory=dict, repr=False)  # the parsed TOML
 

@@ -10,7 +10,6 @@ from typing import Any
 from gpuforge import __version__, digest
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.manifest.model.cuda import CudaVersion
-from gpuforge.plan import variables
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.site import Location
 from gpuforge.toolchains.family import Compiler
@@ -21,7 +20,6 @@ def of(file: ManifestFile, at: Location, cell: Cell, host: Compiler, of_nvcc: Co
     if not cell.cuda:
         return {**of_host(file, cell, host), "cell": cell.id, "naming": cell.naming, **_axes(cell)}
     toolkit = at.toolkits[cell.cuda]
-    cuda_version = file.manifest.cuda.versions[cell.cuda]
     return {
         "gpuforge": __version__,
         "cell": cell.id,
@@ -38,9 +36,8 @@ def of(file: ManifestFile, at: Location, cell: Cell, host: Compiler, of_nvcc: Co
             "provider": toolkit.provider,
             "packages": dict(toolkit.packages),
         },
-        "archs": list(variables.real(cuda_version.archs)),
-        "ptx": list(variables.virtual(cuda_version.archs, cuda_version.ptx)),
-        "narrowed": _of_manifest(file.whole.cuda.versions[cell.cuda]) if file.whole else None,
+        **_architectures(file.manifest.cuda.versions[cell.cuda]),
+        "narrowed": _architectures(file.whole.cuda.versions[cell.cuda]) if file.whole else None,
         "manifest": {"sha256": _manifest_digest(file)},
     }
 
@@ -83,11 +80,11 @@ def _manifest_digest(file: ManifestFile) -> str:
     )
 
 
-def _of_manifest(version: CudaVersion) -> dict[str, Any]:
-    """Return the architectures that the manifest lists for a toolkit; a wheel of `--archs` has only some of them."""
+def _architectures(version: CudaVersion) -> dict[str, Any]:
+    """Return the architectures of machine code and of PTX for a toolkit; a wheel of `--archs` has only some of them."""
     return {
-        "archs": list(variables.real(version.archs)),
-        "ptx": list(variables.virtual(version.archs, version.ptx)),
+        "archs": [target.arch.number for target in version.targets if target.real],
+        "ptx": [target.arch.number for target in version.targets if target.ptx],
     }
 
 

@@ -147,7 +147,8 @@ def _with_archs(
     versions = (file.whole or file.manifest).cuda.versions
     tables = {cell.cuda: having(versions[cell.cuda], file.narrowed) for cell in cells}
     found = {arch for archs in tables.values() for arch in archs}
-    lacking = [arch for arch in file.narrowed if arch not in found]
+    numbers = tuple(arch.number for arch in file.narrowed)
+    lacking = [arch.number for arch in file.narrowed if arch not in found]
     without = [name for name, archs in tables.items() if not archs]
     if not (lacking or without):
         return cells, []
@@ -160,16 +161,14 @@ def _with_archs(
     if requested:
         raise UsageError.all_of(
             Diagnostic(
-                f"--archs {','.join(file.narrowed)}: [cuda.{name}] compiles for none of them",
+                f"--archs {','.join(numbers)}: [cuda.{name}] compiles for none of them",
                 file.place("cuda", name, "archs"),
                 f"it has {', '.join(versions[name].archs)}; choose others, or leave it out of --cuda",
             )
             for name in without
         )
     left_out = [
-        LeftOut(
-            cell, _by_option("--archs", file.narrowed, cuda=(cell.cuda,), archs=versions[cell.cuda].archs)
-        )
+        LeftOut(cell, _by_option("--archs", numbers, cuda=(cell.cuda,), archs=versions[cell.cuda].archs))
         for cell in cells
         if cell.cuda in without
     ]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from gpuforge.cuda.arch import targets
 from gpuforge.errors import UsageError
 from gpuforge.expectation import Accepted, Expectation, GpuFiles, HostOnly
 from gpuforge.manifest import kernels_wheels
@@ -61,10 +60,10 @@ def _has_targets(manifest: Manifest, item: Object) -> bool:
 def _expectation(manifest: Manifest, key: str | None, objects: Sequence[Object]) -> Expectation:
     table = manifest.cuda.versions[key] if key is not None else None
     without = not manifest.cuda.versions  # a package without CUDA
-    code = targets(table.archs, table.ptx) if table else ()
+    targets = table.targets if table else ()
     return Expectation(
-        cubins=tuple(target.arch for target in code if target.real),
-        ptx=tuple(target.arch for target in code if target.ptx),
+        cubins=tuple(target.arch for target in targets if target.real),
+        ptx=tuple(target.arch for target in targets if target.ptx),
         host_only=tuple(HostOnly(o.name, o.files, o.needs) for o in objects if o.role == "host-only"),
         gpu=tuple(GpuFiles(o.name, o.files) for o in objects if o.role == "gpu"),
         kernel_sets=tuple(o.name for o in objects if o.role == "fallback" and o.kind == "module"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Sequence
 from dataclasses import replace
 
 from gpuforge.cuda.arch import Arch, Target
@@ -23,31 +23,27 @@ def narrow(file: ManifestFile, archs: Sequence[str]) -> ManifestFile:
         raise UsageError.of(
             f"--archs {','.join(archs)}: the manifest has no [cuda]", hint="leave the option out"
         )
-    numbers = tuple(dict.fromkeys(_number(text) for text in archs))
-    versions = {name: _narrowed(version, numbers) for name, version in file.manifest.cuda.versions.items()}
+    chosen = tuple(dict.fromkeys(_parsed(text) for text in archs))
+    versions = {name: _narrowed(version, chosen) for name, version in file.manifest.cuda.versions.items()}
     cuda = file.manifest.cuda.model_copy(update={"versions": versions})
     manifest = file.manifest.model_copy(update={"cuda": cuda})
-    return replace(file, manifest=manifest, narrowed=numbers, whole=file.manifest)
+    return replace(file, manifest=manifest, narrowed=chosen, whole=file.manifest)
 
 
-def having(version: CudaVersion, archs: Iterable[str]) -> tuple[str, ...]:
-    """Return those of the architectures `archs` ("90") that a toolkit is to compile for, in its own order."""
-    return tuple(number for arch in version.archs if (number := _bare(arch)) in archs)
+def having(version: CudaVersion, archs: Container[Arch]) -> tuple[Arch, ...]:
+    """Return those of the architectures `archs` that a toolkit is to compile for, in its own order."""
+    return tuple(target.arch for target in version.targets if target.real and target.arch in archs)
 
 
-def _narrowed(version: CudaVersion, numbers: Sequence[str]) -> CudaVersion:
-    archs = tuple(arch for arch in version.archs if _bare(arch) in numbers)
-    ptx = version.ptx if version.ptx in numbers else None
+def _narrowed(version: CudaVersion, chosen: Container[Arch]) -> CudaVersion:
+    archs = tuple(text for text in version.archs if Target.parse(text).arch in chosen)
+    ptx = version.ptx if version.ptx and Arch.parse(version.ptx) in chosen else None
     return version.model_copy(update={"archs": archs, "ptx": ptx}) if archs else version
 
 
-def _bare(arch: str) -> str:
-    return Target.parse(arch).arch.number
-
-
-def _number(text: str) -> str:
+def _parsed(text: str) -> Arch:
     try:
-        return Arch.parse(text).number
+        return Arch.parse(text)
     except ValueError:
         raise UsageError.of(
             f"--archs {text}: not a GPU architecture", hint="write it as in --archs 90 or 80,90a"

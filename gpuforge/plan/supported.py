@@ -10,7 +10,6 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from gpuforge.cuda import stack
-from gpuforge.cuda.arch import Arch
 from gpuforge.cuda.frameworks import linked
 from gpuforge.cuda.suffix import named_for
 from gpuforge.cuda.version import major_of
@@ -207,5 +206,5 @@ def notes(file: ManifestFile, *, test: bool) -> Iterator[str]:
             at = file.place("build", "requires")
             yield f'{at}: {each.package} compiles one file after another without ninja: add "ninja" to [build] requires'
     if file.narrowed:
-        names = " ".join(Arch.parse(arch).sm for arch in file.narrowed)
+        names = " ".join(arch.sm for arch in file.narrowed)
         yield f"the wheels are for a quick try: compiled for {names} only, as --archs says; PyPI refuses their versions"

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from packaging.version import Version
 
+from gpuforge.cuda.arch import Arch
 from gpuforge.diagnostics import Diagnostic
 from gpuforge.errors import MissingError, UsageError
 from gpuforge.manifest.load import ManifestFile
@@ -23,7 +24,6 @@ from gpuforge.plan.host_compilers import (
     to_install,
 )
 from gpuforge.plan.site import Location, Machine, Site, ThisMachine
-from gpuforge.plan.variables import real
 from gpuforge.toolchains.cpython import Interpreter
 from gpuforge.toolchains.family import Compiler
 from gpuforge.toolkits import unsupported
@@ -176,9 +176,9 @@ def impossible(file: ManifestFile, cuda: str, host: Compiler | None, site: Site)
     if not cuda:
         return
     cuda_version = file.manifest.cuda.versions[cuda]
-    for problem in unsupported.problems(
-        toolkit=cuda_version.toolkit, host=host, archs=real(cuda_version.archs), ptx=cuda_version.ptx
-    ):
+    archs = [target.arch for target in cuda_version.targets if target.real]
+    ptx = Arch.parse(cuda_version.ptx) if cuda_version.ptx else None
+    for problem in unsupported.problems(toolkit=cuda_version.toolkit, host=host, archs=archs, ptx=ptx):
         keys: tuple[str | int, ...] = ("cuda", cuda, problem.subject)
         hint = problem.hint
         if problem.subject == "host" and host is not None:

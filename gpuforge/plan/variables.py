@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from gpuforge import digest
-from gpuforge.cuda.arch import targets
+from gpuforge.cuda.arch import Target
 from gpuforge.manifest.braces import fill
 from gpuforge.plan.action import CacheFolder
 from gpuforge.toolchains import sccache
@@ -124,9 +124,9 @@ def hook(path: str) -> dict[str, str]:
     return plain() | {"PATH": path, **_NO_INDEX}
 
 
-def hook_cuda(path: str, archs: Sequence[str], ptx: str | None) -> dict[str, str]:
+def hook_cuda(path: str, targets: Sequence[Target]) -> dict[str, str]:
     """Return what it sees of a toolkit, which it does not compile with: a setup.py may look for one as it starts."""
-    return _toolkit("${in:toolkit}", archs, ptx) | {"PATH": f"${{in:toolkit}}/bin:{path}"}
+    return _toolkit("${in:toolkit}", targets) | {"PATH": f"${{in:toolkit}}/bin:{path}"}
 
 
 def host_build(host: Compiler, path: str) -> dict[str, str]:
@@ -147,7 +147,7 @@ def host_build(host: Compiler, path: str) -> dict[str, str]:
     }  # fmt: skip
 
 
-def host_cuda(host: Compiler, archs: Sequence[str], ptx: str | None, linkage: str) -> dict[str, str]:
+def host_cuda(host: Compiler, targets: Sequence[Target], linkage: str) -> dict[str, str]:
     """Return how it learns of its toolkit and architectures, beside what `host_build` says.
 
     Its nvcc keeps random names out of the objects (`steps/stable_nvcc.py`). Left alone, both nvcc and CMake link cudart
@@ -155,18 +155,18 @@ def host_cuda(host: Compiler, archs: Sequence[str], ptx: str | None, linkage: st
     """
     cudart = "static" if linkage == "static" else "shared"
     return (
-        _toolkit(TOOLKIT_SEEN, archs, ptx)
+        _toolkit(TOOLKIT_SEEN, targets)
         | {
             "CMAKE_PREFIX_PATH": TOOLKIT_SEEN,  # for what lies in it and FindCUDAToolkit does not know: NCCL, cuDNN
             "CUDAHOSTCXX": f"${{work}}/bin/{compilers(host)['cxx']}",
-            "CMAKE_ARGS": f"-DCMAKE_CUDA_ARCHITECTURES={cmake_architectures(archs, ptx)} "
+            "CMAKE_ARGS": f"-DCMAKE_CUDA_ARCHITECTURES={cmake_architectures(targets)} "
             f"-DCMAKE_CUDA_RUNTIME_LIBRARY={cudart.title()}",
             "NVCC_PREPEND_FLAGS": f"-Xcompiler={_PREFIX_MAP} -cudart={cudart}",
         }
     )
 
 
-def _toolkit(root: str, archs: Sequence[str], ptx: str | None) -> dict[str, str]:
+def _toolkit(root: str, targets: Sequence[Target]) -> dict[str, str]:
     """Return the variables by which builds find a toolkit at `root`, and the architectures to build for.
 
     CMake reads CUDACXX, CUDAHOSTCXX, CUDAARCHS and CUDAToolkit_ROOT itself; scikit-build-core hands CMAKE_ARGS on;
@@ -175,8 +175,8 @@ def _toolkit(root: str, archs: Sequence[str], ptx: str | None) -> dict[str, str]
     return {
         **dict.fromkeys(("CUDACXX", "PYTORCH_NVCC"), f"{root}/bin/nvcc"),
         **dict.fromkeys(("CUDA_PATH", "CUDA_HOME", "CUDAToolkit_ROOT"), root),
-        "CUDAARCHS": cmake_architectures(archs, ptx),
-        **({"TORCH_CUDA_ARCH_LIST": torch_architectures(archs, ptx)} if archs else {}),
+        "CUDAARCHS": cmake_architectures(targets),
+        **({"TORCH_CUDA_ARCH_LIST": torch_architectures(targets)} if targets else {}),
     }
 
 
@@ -200,13 +200,13 @@ def compilers(host: Compiler) -> dict[str, str]:
     return {"cxx": host.family} | ({"cc": both[1]} if both and host.c_path else {})
 
 
-def cmake_architectures(archs: Sequence[str], ptx: str | None) -> str:
+def cmake_architectures(targets: Sequence[Target]) -> str:
     """Return CMAKE_CUDA_ARCHITECTURES: `80-real` for a cubin, `90-virtual` for PTX; `OFF` for a package without either.
 
     Unset or empty it would be what the project's CMake invents:
     https://cmake.org/cmake/help/latest/prop_tgt/CUDA_ARCHITECTURES.html
     """
-    return ";".join(item for target in targets(archs, ptx) for item in target.cmake) or "OFF"
+    return ";".join(item for target in targets for item in target.cmake) or "OFF"
 
 
 NAMES = {
@@ -233,16 +233,6 @@ def with_names(values: Mapping[str, str], names: Mapping[str, str]) -> dict[str,
     return {key: fill(value, names) for key, value in values.items()}
 
 
-def real(archs: Sequence[str]) -> tuple[str, ...]:
-    """Return the architectures that get a cubin: "90" of "90+ptx"."""
-    return tuple(target.arch.number for target in targets(archs) if target.real)
-
-
-def virtual(archs: Sequence[str], ptx: str | None) -> tuple[str, ...]:
-    """Return the architectures that get PTX: those that say so, then the manifest's `ptx`."""
-    return tuple(target.arch.number for target in targets(archs, ptx) if target.ptx)
-
-
-def torch_architectures(archs: Sequence[str], ptx: str | None) -> str:
+def torch_architectures(targets: Sequence[Target]) -> str:
     """Return TORCH_CUDA_ARCH_LIST: `8.0;9.0a;9.0+PTX`."""
-    return ";".join(target.torch for target in targets(archs, ptx))
+    return ";".join(target.torch for target in targets)

@@ -11,15 +11,14 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 
 from gpuforge.cuda import releases
-from gpuforge.cuda.arch import Arch, targets
+from gpuforge.cuda.arch import Arch, Target
 from gpuforge.cuda.runs_on import RENAMED, Version, binary_mismatch
 
 
-def gpus(archs: Sequence[str], ptx: str | None) -> tuple[str, ...]:
-    """Return the values of `sm_arch` for a manifest's `archs` and `ptx`: "90_real", "90_virtual"."""
-    code = targets(archs, ptx)
-    real = [f"{name}_real" for target in code if target.real for name in _of_machine_code(target.arch)]
-    virtual = [f"{name}_virtual" for target in code if target.ptx for name in _of_ptx(target.arch)]
+def gpus(targets: Sequence[Target]) -> tuple[str, ...]:
+    """Return the values of `sm_arch` for what a wheel has: "90_real", "90_virtual"."""
+    real = [f"{name}_real" for target in targets if target.real for name in _of_machine_code(target.arch)]
+    virtual = [f"{name}_virtual" for target in targets if target.ptx for name in _of_ptx(target.arch)]
     return tuple(dict.fromkeys([*real, *virtual]))
 
 
@@ -44,5 +43,5 @@ def _of_ptx(arch: Arch) -> Iterator[str]:
 @cache
 def _capabilities() -> frozenset[Version]:
     """Return the compute capabilities that any known toolkit compiles for, by their names of today."""
-    known = {Arch.parse(text).capability for release in releases.releases() for text in release.archs}
+    known = {arch.capability for release in releases.releases() for arch in release.archs}
     return frozenset(known - RENAMED.keys())

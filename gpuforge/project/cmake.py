@@ -6,7 +6,9 @@ import posixpath
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
+from gpuforge.cuda.arch import Arch, Target
 from gpuforge.project.cmake_syntax import Command, commands
 from gpuforge.project.files import Files, Seen, Where
 
@@ -19,7 +21,7 @@ _SOURCE = (
 _FETCHES = frozenset({"fetchcontent_declare", "externalproject_add", "cpmaddpackage", "cpmfindpackage"})
 _STATIC = r"(?:CUDA::|lib)?(\w+_static)(?:\.a)?"
 _SHARED = r"(?i)(?!CMAKE_)\w*(SHARED|DYNAMIC)\w*"  # variables by which a project asks for shared libraries
-_NUMBER = r"\d{2,3}[af]?(?:-real|-virtual)?"
+_ITEM = r"\d{2,3}[af]?(?:-real|-virtual)?"  # of CMAKE_CUDA_ARCHITECTURES
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,13 @@ class Download:
     what: str
     where: Where
     options: tuple[str, ...]
+
+
+class Compiled(NamedTuple):
+    """What the files compile for one architecture."""
+
+    target: Target
+    where: Where
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +77,7 @@ class CMake:
     packages: list[Seen] = field(default_factory=list)  # of find_package
     targets: list[Seen] = field(default_factory=list)  # "cufft" of CUDA::cufft, "nccl" of NCCL::NCCL
     static: list[Static] = field(default_factory=list)
-    archs: list[Seen] = field(default_factory=list)  # that are set whatever the user says
+    archs: list[Compiled] = field(default_factory=list)  # that are set whatever the user says
     downloads: list[Download] = field(default_factory=list)
     native: Where | None = None  # the first -march=native
     minimum: Seen | None = None  # the oldest cmake_minimum_required
@@ -171,9 +180,9 @@ class _Reader:
             self._archs(values, where, options)
 
     def _archs(self, values: tuple[str, ...], where: Where, options: tuple[str, ...]) -> None:
-        numbers = [part for value in values for part in re.split(r"[;\s]+", value) if part]
-        if numbers and "!" not in options and all(re.fullmatch(_NUMBER, number) for number in numbers):
-            self.found.archs += [Seen(number, where) for number in numbers]
+        items = [part for value in values for part in re.split(r"[;\s]+", value) if part]
+        if items and "!" not in options and all(re.fullmatch(_ITEM, item) for item in items):
+            self.found.archs += [Compiled(_target(item), where) for item in items]
 
     def _minimum(self, words: tuple[str, ...], where: Where) -> None:
         version = words[1] if len(words) > 1 and words[0] == "VERSION" else ""
@@ -217,6 +226,12 @@ def _is_cuda(command: Command) -> bool:
     if command.name == "project":
         return "CUDA" in words[1:]
     return command.name == "find_package" and bool(words) and words[0] in {"CUDAToolkit", "CUDA"}
+
+
+def _target(item: str) -> Target:
+    """Return what an item of CMAKE_CUDA_ARCHITECTURES stands for: "90" is machine code and PTX."""
+    number, _, kind = item.partition("-")
+    return Target(Arch.parse(number), real=kind != "virtual", ptx=kind != "real")
 
 
 def _targets(word: str) -> Iterator[str]:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import re
 import sys
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from gpuforge.cuda.arch import Arch
 from gpuforge.project.build_variables import Switch, switches
 from gpuforge.project.files import Files, Seen, Where
 
 NAME = "setup.py"
 _LARGEST = 300_000  # characters; setuptools' own has 3,000
-_GENCODE = r"arch=compute_\d+[af]?,code=\[?[\w,]+\]?"
+_GENCODE = r"arch=(\w+),code=\[?([\w,]+)\]?"
 _DOWNLOADS = ("urllib", "requests", "urllib3", "httpx")
 _METADATA = ("name", "version", "python_requires", "classifiers")
 
@@ -34,7 +36,10 @@ class Gencode:
 
     text: str
     where: Where
-    at_least: str = ""
+    at_least: str
+    arch: Arch
+    real: tuple[Arch, ...]  # of machine code
+    ptx: tuple[Arch, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +189,8 @@ def _gencodes(module: ast.Module) -> Iterator[Gencode]:
     while pending:
         node, version = pending.pop()
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            yield from (Gencode(text, _at(node), version) for text in re.findall(_GENCODE, node.value))
+            for match in re.finditer(_GENCODE, node.value):
+                yield from _gencode(match, _at(node), version)
         required = version
         if isinstance(node, ast.If):
             required = _asked(node.test) or version
@@ -192,6 +198,29 @@ def _gencodes(module: ast.Module) -> Iterator[Gencode]:
             pending += [(each, required) for each in node.body]
         else:
             pending += [(each, version) for each in ast.iter_child_nodes(node)]
+
+
+def _gencode(match: re.Match[str], where: Where, at_least: str) -> Iterator[Gencode]:
+    """Yield what nvcc is told with `arch=…,code=…`, unless that names no architecture."""
+    with contextlib.suppress(ValueError):
+        arch = Arch.parse(match[1])
+        codes = match[2].split(",")
+        known = [code for code in map(_parsed, codes) if code]
+        yield Gencode(
+            match[0],
+            where,
+            at_least,
+            arch,
+            real=tuple(code for code in known if code.sm in codes),
+            ptx=tuple(code for code in known if code.compute in codes),
+        )
+
+
+def _parsed(text: str) -> Arch | None:
+    try:
+        return Arch.parse(text)
+    except ValueError:
+        return None
 
 
 def _asked(test: ast.AST) -> str:

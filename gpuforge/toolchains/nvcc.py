@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from packaging.version import Version
 
-from gpuforge.cuda.arch import Arch, Target
+from gpuforge.cuda.arch import Target
 from gpuforge.cuda.version import minor_of
 from gpuforge.toolchains.family import Family, LibraryCall
 from gpuforge.toolchains.toolchain import Toolchain
@@ -87,16 +87,9 @@ TOOLCHAIN = Toolchain(
 )
 
 
-def gencode(archs: Iterable[str], ptx: Iterable[str]) -> list[str]:
-    """Return the `-gencode` arguments for real architectures (`80`, `90a`, `100f`) and, after them, PTX images."""
-    targets = [Target(Arch.parse(arch)) for arch in archs]
-    targets += [Target(Arch.parse(arch), real=False, ptx=True) for arch in ptx]
-    return [argument for target in targets for argument in target.gencode]
-
-
-def images(archs: Iterable[str], ptx: Iterable[str]) -> str:
-    """Return the images that `gencode` asks for, for people: "sm_80 sm_90 PTX 90"."""
-    return " ".join([*(f"sm_{arch}" for arch in archs), *(f"PTX {arch}" for arch in ptx)])
+def images(targets: Iterable[Target]) -> str:
+    """Return what is compiled for, for people: "sm_80 sm_90 PTX 90"."""
+    return " ".join(each.arch.sm if each.real else f"PTX {each.arch.number}" for each in targets)
 
 
 def library_argv(
@@ -104,8 +97,7 @@ def library_argv(
     *,
     sources: Sequence[str],
     output: str,
-    archs: Sequence[str],
-    ptx: Sequence[str],
+    targets: Sequence[Target],
     cudart: Literal["shared", "static"],
     host: str,
     includes: Sequence[str] = (),
@@ -119,7 +111,7 @@ def library_argv(
     return (
         *(nvcc, "-shared", "-O2", "-std=c++17", "-Xcompiler=-fPIC", f"-cudart={cudart}", f"-ccbin={host}"),
         "--objdir-as-tempdir",
-        *gencode(archs, ptx),
+        *(argument for target in targets for argument in target.gencode),
         *(f"-I{folder}" for folder in includes),
         *flags,
         *("-o", output, *sources),
@@ -131,8 +123,7 @@ def module_argv(
     *,
     source: str,
     output: str,
-    archs: Sequence[str],
-    ptx: Sequence[str] = (),
+    targets: Sequence[Target],
     standard: str | None = "c++17",
     host: str | None = None,
     includes: Sequence[str] = (),
@@ -151,7 +142,7 @@ def module_argv(
         "-fatbin",
         *([f"-std={standard}"] if standard else []),
         *([f"-ccbin={host}"] if host else []),
-        *gencode(archs, ptx),
+        *(argument for target in targets for argument in target.gencode),
         *(f"-I{folder}" for folder in includes),
         *flags,
         "-o",

@@ -31,50 +31,48 @@ class Unsupported(NamedTuple):
     hint: str
 
 
-def problems(*, toolkit: str, host: Host | None, archs: Sequence[str], ptx: str | None) -> list[Unsupported]:
+def problems(
+    *, toolkit: str, host: Host | None, archs: Sequence[Arch], ptx: Arch | None
+) -> list[Unsupported]:
     """Return everything that cannot work in this combination, each with the nearest one that can."""
     known = next((r for r in releases() if r.version == toolkit), None)
     if known is None:
         message, hint = unknown(toolkit)
         return [Unsupported("toolkit", None, message, hint)]
     found = [
-        Unsupported("archs", index, *_no_such_arch(known, arch, "sm"))
+        Unsupported("archs", index, *_no_such_arch(known, arch, arch.sm))
         for index, arch in enumerate(archs)
         if arch not in known.archs
     ]
     if ptx is not None and ptx not in known.archs:
-        found.append(Unsupported("ptx", None, *_no_such_arch(known, ptx, "compute")))
+        found.append(Unsupported("ptx", None, *_no_such_arch(known, ptx, ptx.compute)))
     if host is not None:
         found.extend(_host_problems(known, host))
     return found
 
 
-def _no_such_arch(known: Release, arch: str, kind: str) -> tuple[str, str]:
-    """Return message and hint for an architecture (`kind`: sm, or compute for PTX) that this toolkit has not."""
-    message = f"CUDA {known.version} does not compile for {kind}_{arch}; it knows {', '.join(known.archs)}"
+def _no_such_arch(known: Release, arch: Arch, name: str) -> tuple[str, str]:
+    """Return message and hint for an architecture that this toolkit has not; `name` is the one of nvcc."""
+    numbers = ", ".join(each.number for each in known.archs)
+    message = f"CUDA {known.version} does not compile for {name}; it knows {numbers}"
+    nearest = f"the nearest architecture here is {_nearest(arch, known.archs).number}"
     others = [r for r in releases() if arch in r.archs]
     if not others:
-        return (
-            message,
-            f"no known toolkit has {kind}_{arch}; the nearest architecture here is {_nearest(arch, known.archs)}",
-        )
+        return message, f"no known toolkit has {name}; {nearest}"
     earlier = [r.version for r in others if parsed(r.version) < parsed(known.version)]
     if earlier:
         instead = f"CUDA {earlier[-1]} was the last that did"
     else:
         instead = f"CUDA {others[0].version} is the first that does"
-    return message, f"{instead}; the nearest architecture here is {_nearest(arch, known.archs)}"
+    return message, f"{instead}; {nearest}"
 
 
-def _nearest(arch: str, archs: Iterable[str]) -> str:
+def _nearest(arch: Arch, archs: Iterable[Arch]) -> Arch:
     """Return the architecture of the closest number, of the same kind (plain, a, f) if there are two."""
 
-    wished = Arch.parse(arch)
-
-    def distance(other: str) -> tuple[int, bool]:
-        known = Arch.parse(other)
-        apart = 10 * (known.major - wished.major) + known.minor - wished.minor
-        return abs(apart), known.variant != wished.variant
+    def distance(other: Arch) -> tuple[int, bool]:
+        apart = 10 * (other.major - arch.major) + other.minor - arch.minor
+        return abs(apart), other.variant != arch.variant
 
     return min(archs, key=distance)
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from gpuforge.cuda.arch import targets
 from gpuforge.errors import ActionError, MissingError
 from gpuforge.plan.requests.request import dump
 from gpuforge.plan.requests.toolkit import FetchToolkit
@@ -80,7 +81,7 @@ def test_nvcc_compiles_one_source_to_one_fatbin_with_the_same_bytes_each_time(
         (tmp_path / name).mkdir()
         output = tmp_path / name / "k.fatbin"
         argv = module_argv(str(toolkit / "bin" / "nvcc"), source=str(source), output=str(output),
-                           archs=["80", "90a", "100f", "120"], ptx=["120"], host="g++")  # fmt: skip
+                           targets=targets(["80", "90a", "100f", "120+ptx"]), host="g++")  # fmt: skip
         env = {**os.environ, "TMPDIR": str(tmp_path / name)}
         subprocess.run(argv, check=True, cwd=tmp_path / name, env=env)
         made.append(output.read_bytes())

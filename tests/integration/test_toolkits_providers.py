@@ -21,6 +21,7 @@ from typing import Any
 
 import pytest
 
+from gpuforge.cuda.arch import targets
 from gpuforge.errors import MissingError
 from gpuforge.toolchains.detect import detect
 from gpuforge.toolchains.nvcc import module_argv
@@ -156,7 +157,7 @@ def compiled(toolkit: Path, folder: Path, *, host: str, archs: list[str]) -> byt
     folder.mkdir(exist_ok=True)
     (folder / "k.cu").write_text(KERNEL)
     argv = module_argv(str(toolkit / "bin" / "nvcc"), source=str(folder / "k.cu"), output=str(folder / "k.fatbin"),
-                       archs=archs, ptx=archs[-1:], host=host)  # fmt: skip
+                       targets=targets(archs, archs[-1]), host=host)  # fmt: skip
     subprocess.run(argv, check=True, cwd=folder)
     return (folder / "k.fatbin").read_bytes()
 

@@ -21,6 +21,7 @@ import pytest
 from packaging.version import Version
 
 from gpuforge.cli.dist import put_index
+from gpuforge.cuda.arch import targets
 from gpuforge.plan.requests.wheel import VariantWheel
 from gpuforge.plan.variant import gpus
 from gpuforge.steps import variant_wheel
@@ -89,7 +90,7 @@ def release(folder: Path) -> Path:
     dist.mkdir(parents=True)
     for cuda, (archs, ptx) in CELLS.items():
         wheel = plain(folder / cuda, f"cu{cuda}")
-        variant_wheel.main(VariantWheel(wheel=wheel, cuda=cuda, gpus=gpus(archs, ptx), output=dist))
+        variant_wheel.main(VariantWheel(wheel=wheel, cuda=cuda, gpus=gpus(targets(archs, ptx)), output=dist))
     plain(folder / "plain", "plain").rename(dist / f"{NAME}.whl")
     put_index(dist, [path.name for path in dist.iterdir()])
     links = "".join(f'<a href="{path.name}">{path.name}</a>\n' for path in sorted(dist.iterdir()))

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from packaging.version import Version
 
+from gpuforge.cuda.arch import targets
 from gpuforge.errors import UsageError
 from gpuforge.execute.substitution import RunPaths, write_request
 from gpuforge.manifest.load import ManifestFile, load
@@ -410,13 +411,12 @@ def request_of(action: Action) -> dict[str, Any]:
 
 
 def test_architectures_as_the_build_systems_write_them() -> None:
-    archs = ("80", "90a", "90+ptx", "120")
+    several = targets(("80", "90a", "90+ptx", "120"), "120")
     assert (
-        variables.cmake_architectures(archs, "120")
-        == "80-real;90a-real;90-real;120-real;90-virtual;120-virtual"
+        variables.cmake_architectures(several) == "80-real;90a-real;90-real;120-real;90-virtual;120-virtual"
     )
-    assert variables.torch_architectures(archs, "120") == "8.0;9.0a;9.0;12.0;9.0+PTX;12.0+PTX"
-    assert variables.cmake_architectures(("75",), None) == "75-real"
+    assert variables.torch_architectures(several) == "8.0;9.0a;9.0;12.0;9.0+PTX;12.0+PTX"
+    assert variables.cmake_architectures(targets(["75"])) == "75-real"
 
 
 def test_an_unknown_need_and_a_circle_are_refused(recipe: Recipe, machine: Machine) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from packaging.version import Version
 
+from gpuforge.cuda.arch import targets
 from gpuforge.errors import MissingError, UsageError
 from gpuforge.toolchains import clangxx, gxx, nvcc, nvcxx
 from gpuforge.toolchains.detect import detect
@@ -157,8 +158,8 @@ def test_what_others_say_is_no_answer(parse: object, output: str) -> None:
 
 
 def test_the_module_command_line() -> None:
-    argv = nvcc.module_argv("${in:toolkit}/bin/nvcc", source="k.cu", output="k.fatbin", archs=["80", "90a", "100f"],
-                            ptx=["120"], host="/usr/bin/g++-12", includes=["inc"], flags=["-O3"])  # fmt: skip
+    argv = nvcc.module_argv("${in:toolkit}/bin/nvcc", source="k.cu", output="k.fatbin", host="/usr/bin/g++-12",
+                            includes=["inc"], targets=targets(["80", "90a", "100f"], "120"), flags=["-O3"])  # fmt: skip
     assert argv == (
         "${in:toolkit}/bin/nvcc",
         "-fatbin",

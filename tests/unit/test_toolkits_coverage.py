@@ -10,7 +10,7 @@ from typing import NamedTuple
 import pytest
 
 from gpuforge.cuda import releases, runs_on
-from gpuforge.cuda.arch import Arch, targets
+from gpuforge.cuda.arch import Arch, Target
 from gpuforge.cuda.coverage import common, known_gpus
 from gpuforge.errors import UsageError
 from gpuforge.manifest.load import ManifestFile, load
@@ -27,9 +27,8 @@ class Gap(NamedTuple):
     jit: bool
 
 
-def gaps(archs: Sequence[str], ptx: str | None, release: releases.Release) -> list[Gap]:
+def gaps(wanted: Sequence[Target], release: releases.Release) -> list[Gap]:
     """Return the GPUs of a toolkit that architectures leave without machine code, or altogether."""
-    wanted = targets(archs, ptx)
     real = [target.arch for target in wanted if target.real]
     virtual = [target.arch for target in wanted if target.ptx]
     found = []
@@ -51,14 +50,14 @@ def gaps(archs: Sequence[str], ptx: str | None, release: releases.Release) -> li
     ],
 )
 def test_what_it_is_for_each_cuda_major(toolkit: str, expected: tuple[str, ...]) -> None:
-    assert common(RELEASES[toolkit]) == expected
+    assert tuple(target.written for target in common(RELEASES[toolkit])) == expected
 
 
 @pytest.mark.parametrize("release", RELEASES.values(), ids=list(RELEASES))
 def test_every_gpu_runs_it_and_all_but_embedded_ones_without_the_drivers_compiler(
     release: releases.Release,
 ) -> None:
-    found = gaps(common(release), None, release)
+    found = gaps(common(release), release)
     assert all(gap.jit for gap in found)
     assert {gap.gpu for gap in found} <= EMBEDDED
 
@@ -67,13 +66,14 @@ def test_every_gpu_runs_it_and_all_but_embedded_ones_without_the_drivers_compile
 def test_nothing_of_it_can_be_left_out(release: releases.Release) -> None:
     whole = common(release)
     for left_out in whole:
-        found = gaps([arch for arch in whole if arch != left_out], None, release)
-        assert {gap.gpu.number for gap in found} >= {left_out.removesuffix("+ptx")}
+        found = gaps([target for target in whole if target != left_out], release)
+        assert {gap.gpu for gap in found} >= {left_out.arch}
     lowest, *others = whole
-    without_ptx = gaps([lowest.removesuffix("+ptx"), *others], None, release)
+    machine_code = [Target(lowest.arch), *others]
+    without_ptx = gaps(machine_code, release)
     assert without_ptx
     assert not any(gap.jit for gap in without_ptx)
-    newer_ptx = gaps([lowest.removesuffix("+ptx"), *others], others[-1], release)
+    newer_ptx = gaps([*machine_code, Target(others[-1].arch, real=False, ptx=True)], release)
     assert any(not gap.jit for gap in newer_ptx), "PTX of a newer architecture leaves embedded GPUs out"
 
 
@@ -129,4 +129,6 @@ def test_the_table_in_the_documentation_is_this_one() -> None:
         for version in RELEASES
         if releases.parsed(first) <= releases.parsed(version) <= releases.parsed(last or first)
     }
-    assert told == {version: common(release) for version, release in RELEASES.items()}
+    assert told == {
+        version: tuple(target.written for target in common(release)) for version, release in RELEASES.items()
+    }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import tomllib
 from dataclasses import dataclass
 from itertools import pairwise
@@ -12,6 +11,7 @@ import pytest
 from packaging.version import Version
 
 from gpuforge import cuda
+from gpuforge.cuda.arch import Arch
 from gpuforge.cuda.releases import release, releases
 from gpuforge.errors import UsageError
 from gpuforge.toolkits.providers import pypi
@@ -41,10 +41,10 @@ def test_each_row_is_consistent(entry: object) -> None:
     row = release(entry.version)  # type: ignore[attr-defined]
     written = next(each for each in TABLE["toolkit"] if each["version"] == row.version)
     assert all(low < high for low, high in row.hosts.values())
-    assert all(re.fullmatch(r"\d{2,3}[af]?", arch) for arch in row.archs)
+    assert [arch.number for arch in row.archs] == written["archs"]
     assert len(set(row.archs)) == len(row.archs)
-    assert all(arch.rstrip("af") in row.archs for arch in row.archs)
-    assert set(written["deprecated"]) <= set(row.archs)
+    assert all(Arch(*arch.capability) in row.archs for arch in row.archs)
+    assert set(map(Arch.parse, written["deprecated"])) <= set(row.archs)
     assert row.source.startswith("https://")
     assert written["host-source"].startswith("https://")
     if row.driver:
@@ -59,17 +59,24 @@ def test_later_toolkits_write_later_ptx_and_take_later_hosts() -> None:
         assert earlier.hosts["clang++"][1] <= later.hosts["clang++"][1]
 
 
+def archs(numbers: str) -> list[Arch]:
+    return list(map(Arch.parse, numbers.split()))
+
+
 def test_what_works_has_no_problem() -> None:
-    assert problems(toolkit="12.4", host=GXX12, archs=["70", "80", "90a"], ptx="90") == []
+    assert problems(toolkit="12.4", host=GXX12, archs=archs("70 80 90a"), ptx=Arch(9, 0)) == []
     assert (
-        problems(toolkit="13.0", host=Host("clang++", Version("19.1")), archs=["75", "100f"], ptx="120") == []
+        problems(
+            toolkit="13.0", host=Host("clang++", Version("19.1")), archs=archs("75 100f"), ptx=Arch(12, 0)
+        )
+        == []
     )
     assert problems(toolkit="13.0", host=None, archs=[], ptx=None) == []
 
 
 def test_architectures_gone_and_to_come() -> None:
     gone, unknown, to_come, family, ptx = problems(
-        toolkit="13.0", host=None, archs=["70", "80", "91", "107", "90f"], ptx="60"
+        toolkit="13.0", host=None, archs=archs("70 80 91 107 90f"), ptx=Arch(6, 0)
     )
     assert [p.item for p in (gone, unknown, to_come, family, ptx)] == [0, 2, 3, 4, None]
     assert gone.message.startswith("CUDA 13.0 does not compile for sm_70; it knows 75, 80,")
@@ -81,7 +88,7 @@ def test_architectures_gone_and_to_come() -> None:
 
 
 def test_a_host_compiler_too_new() -> None:
-    (problem,) = problems(toolkit="11.8", host=GXX12, archs=["80"], ptx=None)
+    (problem,) = problems(toolkit="11.8", host=GXX12, archs=archs("80"), ptx=None)
     assert problem.subject == "host"
     assert problem.message == "CUDA 11.8 takes g++ 6 to 11 as host compiler, not 12.2.0"
     assert problem.hint == "use g++ 6 to 11 or clang++ 3 to 14, or CUDA 12.0, which takes g++ 12"
@@ -108,5 +115,5 @@ def test_an_unknown_toolkit(version: str, hint: str) -> None:
     with pytest.raises(UsageError) as caught:
         release(version)
     assert str(caught.value).startswith(f"unknown CUDA toolkit {version!r}\n  hint: {hint}")
-    (problem,) = problems(toolkit=version, host=None, archs=["80"], ptx=None)
+    (problem,) = problems(toolkit=version, host=None, archs=archs("80"), ptx=None)
     assert (problem.subject, problem.message) == ("toolkit", f"unknown CUDA toolkit {version!r}")

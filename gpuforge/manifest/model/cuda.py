@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
+from gpuforge.cuda.arch import Target, targets
 from gpuforge.cuda.toolkit_providers import ABOUT, Provider
 from gpuforge.manifest import forms
 from gpuforge.manifest.model.table import Table, listed
@@ -48,6 +49,11 @@ class CudaVersion(Table):
     ptx: forms.VirtualArchitecture | None = Field(default=None, examples=["90"])
     """Compute capability of the PTX to embed, for GPUs newer than those in `archs`. `90a` is refused: no newer GPU runs
     its PTX."""
+
+    @property
+    def targets(self) -> tuple[Target, ...]:
+        """`archs` and `ptx` together, once no "common" is in them: first all machine code, then PTX."""
+        return targets(self.archs, self.ptx)
 
 
 _VERSIONS = "<version>"  # the alias below: how the gathered tables are called in the errors' locations

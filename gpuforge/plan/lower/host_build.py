@@ -29,8 +29,8 @@ def host_build(context: Context, cell: Cell) -> ActionInput:
     used = compiler.use(context, host, at, lay=True)
     env = variables.host_build(host, f"{variables.TOOLKIT_SEEN}/bin:{at.path}" if cuda else at.path)
     if cuda:
-        cuda_version = manifest.cuda.versions[cell.cuda]
-        env |= variables.host_cuda(host, cuda_version.archs, cuda_version.ptx, manifest.cuda.linkage)
+        targets = manifest.cuda.versions[cell.cuda].targets
+        env |= variables.host_cuda(host, targets, manifest.cuda.linkage)
     name, users = _shared(context, cell)
     return context.add_step(
         _request(context, cell, used, overlays),

@@ -41,7 +41,7 @@ def host_wheel(
         cuda=newest[0],
         linkage=manifest.cuda.linkage,
         naming="plain",
-        narrowed=file.narrowed,
+        narrowed=tuple(arch.number for arch in file.narrowed),
         python=python_tag(cell),
         abi=manifest.package.abi,
         size_limit=manifest.wheel.size_limit_bytes,

@@ -52,21 +52,19 @@ def _compile_by_nvcc(context: Context, cell: Cell, item: Object, compiled: Seque
     file = context.file
     at = context.machine.kernels_at(cell.cuda)
     host = compiler.use(context, at.hosts[cell.cuda], at, lay=False)
-    cuda_version = file.manifest.cuda.versions[cell.cuda]
+    targets = file.manifest.cuda.versions[cell.cuda].targets
     paths = _paths(file, item, compiled)
-    archs, ptx = variables.real(cuda_version.archs), variables.virtual(cuda_version.archs, cuda_version.ptx)
     argv = nvcc.library_argv(
         "${in:toolkit}/bin/nvcc",
         sources=(*paths["sources"], *paths["abi"]),
         output=paths["output"][0],
-        archs=archs,
-        ptx=ptx,
+        targets=targets,
         cudart="static" if file.manifest.cuda.linkage == "static" else "shared",
         host=host.programs["cxx"],
         includes=paths["folders"],
         flags=(_abi_id(file, item), *file.manifest.toolchains[item.toolchain or ""].flags, *item.flags),
     )
-    title = f"with nvcc {cell.toolkit} for {nvcc.images(archs, ptx)}"
+    title = f"with nvcc {cell.toolkit} for {nvcc.images(targets)}"
     inputs = {"toolkit": toolkit(context, cell, at), **host.inputs}
     return _action(context, cell, item, argv=argv, title=title, inputs=inputs)
 

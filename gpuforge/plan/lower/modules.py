@@ -33,20 +33,18 @@ def lower(context: Context, cell: Cell, item: Object, compiled: Sequence[str]) -
 def _compile(context: Context, cell: Cell, item: Object, source: str) -> ActionInput:
     """Compile one source of a fallback object for every architecture of its toolkit into one fatbin."""
     file, at = context.file, context.machine.kernels_at(cell.cuda)
-    cuda_version = file.manifest.cuda.versions[cell.cuda]
+    targets = file.manifest.cuda.versions[cell.cuda].targets
     host = compiler.use(context, at.hosts[cell.cuda], at, lay=False)
-    archs, ptx = variables.real(cuda_version.archs), variables.virtual(cuda_version.archs, cuda_version.ptx)
     action = Action(
         id=f"{kernels_name(context, cell)}/{item.name}/{source}",
         kind="compile",
-        title=f"compile {source} with nvcc {cell.toolkit} for {nvcc.images(archs, ptx)}",
+        title=f"compile {source} with nvcc {cell.toolkit} for {nvcc.images(targets)}",
         advice=advice.of_compile(file, item),
         argv=nvcc.module_argv(
             "${in:toolkit}/bin/nvcc",
             source=f"${{stage:sources}}/{source}",
             output="${out:fatbin}",
-            archs=archs,
-            ptx=ptx,
+            targets=targets,
             host=host.programs["cxx"],
             includes=("${stage:sources}",),
             flags=(*file.manifest.toolchains[item.toolchain or ""].flags, *item.flags),

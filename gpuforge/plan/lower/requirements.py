@@ -133,9 +133,8 @@ def _asked(context: Context, cell: Cell, at: Location, fetch: str) -> ActionInpu
     inputs = {"source": source(context), "env": env, "lock": ActionInput(fetch, LOCK)}
     seen = variables.hook(at.path)
     if manifest.host_cuda:
-        cuda_version = manifest.cuda.versions[cell.cuda]
         inputs["toolkit"] = toolkit(context, cell, at)
-        seen |= variables.hook_cuda(at.path, cuda_version.archs, cuda_version.ptx)
+        seen |= variables.hook_cuda(at.path, manifest.cuda.versions[cell.cuda].targets)
     action = _add(
         context,
         cell,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gpuforge.manifest import kernels_wheels
 from gpuforge.manifest.model.object import Object
-from gpuforge.plan import abi, recipe, source_files, variables
+from gpuforge.plan import abi, recipe, source_files
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.lower.context import Context
 from gpuforge.plan.lower.lowered import Lowered
@@ -27,11 +27,12 @@ def _index(
 ) -> KernelIndex:
     """Return the recipe of an object that the user's machine compiles."""
     file = context.file
+    targets = file.manifest.cuda.versions[cell.cuda].targets if cell.cuda else ()
     found = KernelIndex(
         name=item.name,
         role="user-compiled",
         toolkit=cell.toolkit,
-        archs=variables.real(file.manifest.cuda.versions[cell.cuda].archs) if cell.cuda else (),
+        archs=tuple(target.arch.number for target in targets if target.real),
         sources=tuple(UserSource(name, Path("${in:sources}", name)) for name in compiled),
         includes=tuple(UserSource(name, Path("${in:sources}", name)) for name in included),
         abi=abi.identity(file, item),

@@ -67,7 +67,7 @@ def _request(
         linkage=manifest.cuda.linkage,
         requires=manifest.cuda.requires,
         naming="plain" if cell.naming == "variant" else cell.naming,
-        narrowed=having(version, file.narrowed) if version else (),
+        narrowed=tuple(arch.number for arch in having(version, file.narrowed)) if version else (),
         axes=tuple(f"{name}{value}" for name, value in cell.axes),
         python=python_tag(cell),
         abi=manifest.package.abi,
@@ -95,7 +95,7 @@ def make_variant(context: Context, cell: Cell, wheel: ActionInput, report: Actio
         VariantWheel(
             wheel=Path("${in:wheel}"),
             cuda=cell.toolkit,
-            gpus=variant.gpus(cuda_version.archs, cuda_version.ptx),
+            gpus=variant.gpus(cuda_version.targets),
             output=Path("${out:wheel}"),
         ),
         context.machine.at(cell),

@@ -9,7 +9,7 @@ from packaging.requirements import Requirement
 from packaging.version import Version
 
 from gpuforge.cuda import carriers
-from gpuforge.cuda.arch import Target
+from gpuforge.cuda.arch import Arch, Target
 from gpuforge.cuda.releases import release
 from gpuforge.cuda.suffix import number_of
 from gpuforge.project.cmake import Static
@@ -106,14 +106,14 @@ def _toolkits(project: Project) -> Iterator[tuple[int, str, Reason]]:
     """Yield the toolkits to build with."""
     majors, reason = _majors(project)
     usable = {major: _of_major(major) for major in majors}
-    demanded = {each.text: each.where for each in project.script.gencodes if not each.at_least}
+    demanded = {each.text: each for each in project.script.gencodes if not each.at_least}
     for major, toolkit in usable.items():
-        archs = release(toolkit).archs
-        gone = [text for text in demanded if not set(re.findall(r"compute_(\d+[af]?)", text)) <= set(archs)]
+        known = set(release(toolkit).archs)
+        gone = [each for each in demanded.values() if not {each.arch, *each.ptx} <= known]
         if not gone or len(usable) == 1:
             yield major, toolkit, reason
         elif major == min(usable):
-            yield major, toolkit, because("archs-gone", demanded[gone[0]], what=gone[0])
+            yield major, toolkit, because("archs-gone", gone[0].where, what=gone[0].text)
 
 
 def _of_major(major: int) -> str:
@@ -180,23 +180,18 @@ def _archs(project: Project, toolkit: str) -> tuple[Value, Reason]:
 
 def _fixed(project: Project, toolkit: str) -> Iterator[tuple[str, Where]]:
     """Yield the architectures that the project compiles for whatever it is told, as a manifest writes them."""
-    known = release(toolkit).archs
-    real: dict[str, Where] = {}
-    virtual: dict[str, Where] = {}
+    known = set(release(toolkit).archs)
+    real: dict[Arch, Where] = {}
+    virtual: dict[Arch, Where] = {}
     for each in project.script.gencodes:
-        if each.at_least and Version(each.at_least) > Version(toolkit):
-            continue
-        for code in re.findall(r"(sm|compute)_(\d+[af]?)", each.text.partition("code=")[2]):
-            if code[1] in known:
-                (real if code[0] == "sm" else virtual).setdefault(code[1], each.where)
-    for seen in project.cmake.archs if project.cmake else ():
-        number, _, kind = seen.text.partition("-")
-        if number in known:
-            if kind != "virtual":
-                real.setdefault(number, seen.where)
-            if kind != "real":
-                virtual.setdefault(number, seen.where)
-    for number in sorted({*real, *virtual}, key=lambda text: Target.parse(text).arch):
-        where = real.get(number) or virtual[number]
-        plus = "+ptx" if number in virtual and not number.endswith("a") else ""
-        yield f"{number}{plus}", where
+        if not (each.at_least and Version(each.at_least) > Version(toolkit)):
+            real = dict.fromkeys(each.real, each.where) | real
+            virtual = dict.fromkeys(each.ptx, each.where) | virtual
+    for target, where in project.cmake.archs if project.cmake else ():
+        if target.real:
+            real.setdefault(target.arch, where)
+        if target.ptx:
+            virtual.setdefault(target.arch, where)
+    for arch in sorted(known & {*real, *virtual}):
+        ptx = arch in virtual and arch.variant != "a"
+        yield Target(arch, ptx=ptx).written, real.get(arch) or virtual[arch]
