@@ -12,6 +12,7 @@ from ctypes import byref, c_int, c_size_t, c_void_p
 from dataclasses import dataclass
 from pathlib import Path
 
+from .arch import Arch
 from .cache import KernelCache
 from .cache_key import CacheKey
 from .context import Context, Function
@@ -42,10 +43,8 @@ def function(
     release = driver_release()
     if not (driver.c.cuLinkCreate_v2 and release and module.sha256):
         return None
-    major, minor = driver.devices[home.ordinal].capability
-    key = CacheKey(
-        module.sha256, (), (), "driver", f"sm_{major}{minor}", driver=release, label=f"{module.name} (PTX)"
-    )
+    arch = Arch(*driver.devices[home.ordinal].capability)
+    key = CacheKey(module.sha256, (), (), "driver", arch.sm, driver=release, label=f"{module.name} (PTX)")
     for _ in range(2):  # what the driver refuses to load is dropped, and compiled once more
         try:
             return home.function(

@@ -143,7 +143,7 @@ def _remove(recipe: Recipe, package: Package) -> str:
 
 def _compile(recipe: Recipe, package: Package, options: argparse.Namespace) -> str:
     machine = Probe(None) if gpu_disabled(package.env) else probe()
-    arch = Arch(*machine.devices[0].capability).number if machine.devices else ""
+    arch = Arch(*machine.devices[0].capability) if machine.devices else None
     here = modules.CompileInputs(machine, arch, (), package.env, options.timeout)
     asked, sources = _asked(recipe, package, options, here)
     here = replace(here, extra=sources)
@@ -265,7 +265,12 @@ def _by(build: Build) -> str:
 
 
 def _made(
-    recipe: Recipe, toolchain: Toolchain, compiler: Compiler, library: Path, arch: str, extra: Sequence[Path]
+    recipe: Recipe,
+    toolchain: Toolchain,
+    compiler: Compiler,
+    library: Path,
+    arch: Arch | None,
+    extra: Sequence[Path],
 ) -> Build:
     for_arch = any("{arch}" in word for word in toolchain.argv)
     return Build(
@@ -273,7 +278,7 @@ def _made(
         size=0 if library.is_dir() else library.stat().st_size,
         toolchain=toolchain.name,
         compiler=compiler.label,
-        arch=f"sm_{arch}" if arch and for_arch else "",
+        arch=arch.sm if arch and for_arch else "",
         sources=tuple(recorded(str(source)) for source in extra),
     )
 

@@ -9,6 +9,7 @@ import signal
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from ..arch import Arch
 from ..placeholders import fill
 from .compilers import Compiler
 from .execute import execute
@@ -25,13 +26,13 @@ def invoke(
     work: Path,
     *,
     extra: Sequence[Path],
-    arch: str,
+    arch: Arch | None,
     env: Mapping[str, str],
     limit: float,
 ) -> Path:
     """Compile the recipe's sources and the user's own into one library below `work`.
 
-    `arch` is the GPU's ("90"), "" without one. Raises Stopped, whose message names the compiler's log, and OSError.
+    `arch` is the GPU's, None without one. Raises Stopped, whose message names the compiler's log, and OSError.
     """
     values = _values(recipe, compiler, work, extra, arch, env)
     if not any("{sources}" in word for word in toolchain.argv):
@@ -58,7 +59,12 @@ def invoke(
 
 
 def _values(
-    recipe: Recipe, compiler: Compiler, work: Path, extra: Sequence[Path], arch: str, env: Mapping[str, str]
+    recipe: Recipe,
+    compiler: Compiler,
+    work: Path,
+    extra: Sequence[Path],
+    arch: Arch | None,
+    env: Mapping[str, str],
 ) -> dict[str, list[str]]:
     """Lay the sources and the file with the ABI id out, and return what the placeholders stand for."""
     for folder in ("run", "tmp", "sources"):
@@ -81,7 +87,7 @@ def _values(
         "sources": [*(str(laid / name) for name in recipe.sources), *map(str, extra)],
         "abi": [str(abi)],
         "output": [str(work / f"lib{recipe.name}.so")],
-        "arch": [arch] if arch else [],
+        "arch": [arch.number] if arch else [],
         "cuda": [str(toolkit)] if toolkit else [],
     }
 

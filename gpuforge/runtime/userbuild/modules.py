@@ -33,7 +33,7 @@ class CompileInputs:
     """What modules are compiled for and with: this machine, the user's own sources, environment and time limit."""
 
     machine: Probe
-    arch: str  # of the first GPU ("90"), "" without one
+    arch: Arch | None  # of the first GPU
     extra: Sequence[Path]
     env: Mapping[str, str]
     limit: float
@@ -59,8 +59,8 @@ def find(toolchain: Toolchain, here: CompileInputs, *, path: str = "") -> Compil
     numbers = compilers.numbers(found.release)
     if not all(compilers.holds(operator, bound, numbers) for operator, bound in toolchain.accepts):
         return Absent(toolchain, (f"{found.file}: version {found.release} is not {toolchain.version}",))
-    if found.target(Arch.parse(here.arch).capability) is None:
-        return Absent(toolchain, (f"{found.label} compiles for no architecture that sm_{here.arch} runs",))
+    if here.arch and found.target(here.arch.capability) is None:
+        return Absent(toolchain, (f"{found.label} compiles for no architecture that {here.arch.sm} runs",))
     return Compiler("nvrtc", Path(found.file), found.release)
 
 
@@ -74,7 +74,7 @@ def make(recipe: Recipe, toolchain: Toolchain, compiler: Compiler, work: Path, h
     if toolchain.makes == "library":
         part = replace(recipe, sources=tuple(packaged), includes=_included(recipe, packaged))
         return invoke(
-            part, toolchain, compiler, work, extra=here.extra, arch="", env=here.env, limit=here.limit
+            part, toolchain, compiler, work, extra=here.extra, arch=None, env=here.env, limit=here.limit
         )
     made = work / FOLDER
     made.mkdir()
@@ -169,11 +169,12 @@ def _by_nvrtc(recipe: Recipe, compiler: Compiler, here: CompileInputs, stem: str
     from .. import compiled
 
     part = _sources_of(recipe, "nvrtc")
+    assert here.arch is not None  # noqa: S101  `find` has refused others
     found = _nvrtc(compiler, here)
     packaged = next((module for module in part.modules.values() if module.file == str(file)), None)
     module = packaged or Module(stem, file.name, str(file), "", ())
     try:
-        key = compiled.key_of(module, part, found, Arch.parse(here.arch).capability)
+        key = compiled.key_of(module, part, found, here.arch.capability)
         return KernelCache.of_user(here.env).obtain(
             key, lambda: compiled.compile_module(module, part, found, key)
         )
@@ -193,11 +194,9 @@ def _sources_of(recipe: Recipe, family: str) -> sources.Sources:
 
 def _target(compiler: Compiler, here: CompileInputs) -> str:
     """Return the architecture of what was made: NVRTC may know only an older one than the GPU's."""
-    found = (
-        _nvrtc(compiler, here).target(Arch.parse(here.arch).capability)
-        if compiler.family == "nvrtc"
-        else Arch.parse(here.arch)
-    )
+    found = here.arch
+    if found and compiler.family == "nvrtc":
+        found = _nvrtc(compiler, here).target(found.capability)
     assert found is not None  # noqa: S101  `find` has refused others
     return found.sm
 
