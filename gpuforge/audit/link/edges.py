@@ -8,6 +8,9 @@ from gpuforge.audit.route import Route
 from gpuforge.binary.facts import ElfObject
 
 Source = Literal["wheel", "sibling", "package", "system", "driver", "nobody"]
+# no search path leads to what the wheels give or require; a package has it that is required for another CUDA major, or
+# not required; nobody is known to have it
+Reason = Literal["no path", "other major", "not required", "unknown"]
 Key = tuple[str, str]  # wheel, file
 
 
@@ -18,6 +21,11 @@ class Provider(NamedTuple):
     object: ElfObject | None = None  # for "wheel" and "sibling"
     package: str = ""  # for "package": the one that is declared, else the one that would have it
     declared: Declared | None = None
+    # of a package that is not declared: what is, and has the library for another CUDA major
+    other_major: Declared | None = None
+    lacking: Declared | None = (
+        None  # the package itself, where its releases for this machine lack the library
+    )
 
 
 class Edge(NamedTuple):
@@ -28,6 +36,17 @@ class Edge(NamedTuple):
     provider: Provider
     route: Route | None = None
     preload: Preload | None = None  # the Python file that loads it beforehand
+
+    @property
+    def reason(self) -> Reason | None:
+        """Why the linker does not find the library; None if it does, or if Python code loads the library beforehand."""
+        if self.route or self.preload:
+            return None
+        if self.provider.object is not None or self.provider.declared is not None:
+            return "no path"
+        if self.provider.source != "package":
+            return "unknown"
+        return "other major" if self.provider.other_major else "not required"
 
     @property
     def imported(self) -> str:

@@ -42,7 +42,7 @@ class Providers:
                 provider = provider._replace(source="sibling", object=given)
             return Edge(loader, name, provider, imported(carrier.loaded_by), preload)
         if packages:
-            provider = self.of_package(loader, packages, None)
+            provider = self.of_package(loader, name, packages, None)
             route = None if loader.program else imported(self._imported_with(loader.wheel, provider.declared))
             if given := self._given(provider, name):
                 provider = provider._replace(source="sibling", object=given)
@@ -126,6 +126,7 @@ class Providers:
     def of_package(
         self,
         loader: ElfObject,
+        name: str,
         packages: tuple[package_tables.Library, ...],
         reached: package_tables.Library | None,
     ) -> Provider:
@@ -138,7 +139,14 @@ class Providers:
                 return Provider("package", package=library.package, declared=found)
         major = cuda_major(loader.needed) or self.installed.majors[loader.wheel]
         likely = [p for p in order if p.cuda == major] or order
-        return Provider("package", package=likely[-1].package)
+        package = likely[-1].package
+        others = sorted(package_tables.other_majors(name) & known.keys())
+        return Provider(
+            "package",
+            package=package,
+            other_major=known[others[0]] if others else None,
+            lacking=known.get(package),
+        )
 
     def _given(self, provider: Provider, name: str) -> ElfObject | None:
         """Return a declared package's own library when its wheel was given, too."""

@@ -123,7 +123,7 @@ class Resolver:
                 installed = self.installed.owned(loader.wheel, there)
                 return Edge(loader, name, self._providers.of_object(loader, installed), entry.route)
             if reached := next((p for p in packages if entry.folder == f"{layout.SITE}/{p.folder}"), None):
-                provider = self._providers.of_package(loader, packages, reached)
+                provider = self._providers.of_package(loader, name, packages, reached)
                 edge = Edge(
                     loader, name, provider, entry.route, self._providers.preload_of(loader.wheel, name)
                 )

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuforge.audit.findings import Finding, Subject
-from gpuforge.audit.link import package_tables
 from gpuforge.audit.link.edges import Edge
 from gpuforge.audit.link.graph import LinkGraph
-from gpuforge.audit.rules.providers.unrequired import implied, without_requirements
+from gpuforge.audit.rules.providers.unrequired import implied_other_major, without_requirements
 from gpuforge.audit.rules.rule import PACKAGES, Rule
 from gpuforge.audit.rules.variants import variant_family
 from gpuforge.cuda import sonames
@@ -21,32 +20,30 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             continue
         if edge.loader.wheel in without_requirements(graph):
             continue  # reported as GF201
-        required = brought = graph.declared[edge.loader.wheel]
-        if all(known.extra for known in brought.values()):
-            brought = {**implied(graph, edge), **brought}
-        for package in sorted(package_tables.other_majors(edge.needed) & brought.keys()):
-            if _chosen_from(graph, edge):
-                continue
-            line = brought[package].line
-            yield RULE.finding(
-                edge.loader.wheel,
-                files=(edge.loader.file,),
-                subjects=(
-                    Subject(
-                        library=edge.needed,
-                        detail=f"{line!r} brings {package}",
-                        needed_by=(edge.loader.file,),
-                    ),
+        other = edge.provider.other_major
+        if all(known.extra for known in graph.declared[edge.loader.wheel].values()):
+            both = filter(None, (other, implied_other_major(graph, edge)))
+            other = min(both, key=lambda known: known.package, default=None)
+        if other is None or _chosen_from(graph, edge):
+            continue
+        yield RULE.finding(
+            edge.loader.wheel,
+            files=(edge.loader.file,),
+            subjects=(
+                Subject(
+                    library=edge.needed,
+                    detail=f"{other.line!r} brings {other.package}",
+                    needed_by=(edge.loader.file,),
                 ),
-                what="The requirements bring libraries of another CUDA major than the one that is NEEDED."
-                if package in required
-                else "Objects NEED libraries of a package that the wheel does not require, and that package brings "
-                "another CUDA major.",
-                why="The linker does not find the NEEDED libraries, and the import fails.",
-                fix="Require the packages of the CUDA major that the wheel was built with, and bound the "
-                "versions of packages that bring another major.",
-            )
-            break
+            ),
+            what="The requirements bring libraries of another CUDA major than the one that is NEEDED."
+            if other is edge.provider.other_major
+            else "Objects NEED libraries of a package that the wheel does not require, and that package brings "
+            "another CUDA major.",
+            why="The linker does not find the NEEDED libraries, and the import fails.",
+            fix="Require the packages of the CUDA major that the wheel was built with, and bound the "
+            "versions of packages that bring another major.",
+        )
 
 
 RULE = Rule(

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from gpuforge.audit import layout
 from gpuforge.audit.findings import Finding, Subject
-from gpuforge.audit.link import package_tables
 from gpuforge.audit.link.edges import Edge
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.rules.rule import PACKAGES, Rule
@@ -27,11 +25,11 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             if given and not (_required(graph, edge, project) or _is_part(graph, edge, target, projects)):
                 yield _finding(edge, project)
             continue
-        if edge.provider.source != "package" or edge.provider.declared or not edge.route or edge.preload:
+        provider = edge.provider
+        if provider.source != "package" or provider.declared or not edge.route or edge.preload:
             continue
-        if package_tables.other_majors(edge.needed) & graph.declared[edge.loader.wheel].keys():
-            continue  # reported as GF204
-        yield _finding(edge, edge.provider.package)
+        if provider.other_major is None:  # else it is reported as GF204
+            yield _finding(edge, provider.package)
 
 
 RULE = Rule(
@@ -55,8 +53,8 @@ def _is_part(graph: LinkGraph, edge: Edge, target: ElfObject, projects: Mapping[
 
 def _led_by(graph: LinkGraph, edge: Edge) -> set[str]:
     """Return the wheel whose search path leads somewhere: of an RPATH of others, those that need the object, too."""
-    own = any(entry.route == edge.route for entry in layout.search(edge.loader, ()))
-    return {edge.loader.wheel, *(user.loader.wheel for user in graph.users(edge.loader) if not own)}
+    others = graph.users(edge.loader) if edge.route and edge.route.via else ()
+    return {edge.loader.wheel, *(user.loader.wheel for user in others)}
 
 
 def _finding(edge: Edge, package: str) -> Finding:

@@ -16,12 +16,8 @@ _THINGS = {"folder": "folder", "installed": "package"}
 def check(graph: LinkGraph) -> Iterator[Finding]:
     """Find edges whose provider is known and whose route is not, unless Python code loads the library first."""
     for edge in graph.edges:
-        if edge.route or edge.preload:
-            continue
-        if edge.provider.object is not None:
-            yield _given(graph, edge)
-        elif edge.provider.declared is not None:
-            yield _declared(graph, edge)
+        if edge.reason == "no path":
+            yield (_given if edge.provider.object else _declared)(graph, edge)
 
 
 RULE = Rule(

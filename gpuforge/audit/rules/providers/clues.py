@@ -1,0 +1,120 @@
+"""Who may have the libraries that nothing is known to provide, and what indicates it."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Collection, Iterable
+from functools import cache
+from typing import Literal, NamedTuple
+
+from packaging.utils import canonicalize_name
+
+from gpuforge.audit import layout
+from gpuforge.audit.link import package_tables
+from gpuforge.audit.link.edges import Edge
+from gpuforge.audit.link.graph import LinkGraph
+from gpuforge.cuda import libraries
+from gpuforge.cuda.suffix import without_suffix
+
+Entry = tuple[str, str, str]  # wheel, file, NEEDED
+
+
+class Clue(NamedTuple):
+    """What indicates who has a library.
+
+    "folder": search paths lead to folders of `packages`, which are required. "release": `packages` are required in the
+    wheel's own version. "parent": the required package `parent` may bring `packages`, which have it. "environment":
+    search paths lead to the environment's lib folder, where a required package may put it. "import": importing one of
+    `packages` loads it, and none is required. "toolkit": it is a CUDA library of a version that no package has.
+    """
+
+    kind: Literal["folder", "release", "parent", "environment", "import", "toolkit", "none"]
+    packages: tuple[str, ...] = ()
+    parent: str = ""
+    of_compiler: bool = False  # it is a compiler's runtime
+
+
+class _Searched(NamedTuple):
+    """Where the linker looks for a library in vain."""
+
+    packages: set[str]  # required ones with the names of folders that are not in the wheel
+    environment: (
+        bool  # the environment's own lib folder, where required packages such as Intel's install theirs
+    )
+
+
+def clues(graph: LinkGraph, edges: Iterable[Edge]) -> dict[Entry, Clue]:
+    """Return the clue for each edge without a provider; one object of a wheel may search for all of them."""
+
+    @cache
+    def folders(name: str) -> frozenset[str]:
+        members = graph.wheel(name).members
+        return frozenset(posixpath.dirname(layout.install_path(member)) for member in members)
+
+    lost: dict[tuple[str, str], list[Edge]] = {}
+    for edge in edges:
+        lost.setdefault((edge.loader.wheel, edge.needed), []).append(edge)
+    found: dict[Entry, Clue] = {}
+    for (wheel, needed), same in lost.items():
+        compiler = libraries.compiler_runtime(needed) is not None
+        searched = [_searched(graph, edge, folders(wheel)) for edge in same]
+        packages = set[str]().union(*(each.packages for each in searched))
+        joined = _Searched(packages, any(each.environment for each in searched))
+        for edge in same:
+            clue = _required(graph, edge, joined) or _other(graph, edge, of_compiler=compiler)
+            found[wheel, edge.loader.file, needed] = clue._replace(of_compiler=compiler)
+    return found
+
+
+def _required(graph: LinkGraph, edge: Edge, searched: _Searched) -> Clue | None:
+    """Return what points to a required package."""
+    if searched.packages:
+        return Clue("folder", tuple(sorted(searched.packages)))
+    if parts := _released_with(graph, edge):
+        return Clue("release", parts)
+    carrying = package_tables.carrying(edge.needed)
+    # tensorrt brings tensorrt-cu12-libs, or that of another CUDA
+    for parent in graph.declared[edge.loader.wheel]:
+        if named := tuple(package for package in carrying if package.startswith(f"{parent}-")):
+            return Clue("parent", named, parent)
+    return Clue("environment") if searched.environment else None
+
+
+def _other(graph: LinkGraph, edge: Edge, *, of_compiler: bool) -> Clue:
+    known = graph.declared[edge.loader.wheel]
+    others = tuple(package for package in package_tables.carrying(edge.needed) if package not in known)
+    if others and not of_compiler:
+        return Clue("import", others)
+    return Clue("toolkit" if package_tables.of_toolkit(edge.needed) else "none")
+
+
+def _searched(graph: LinkGraph, edge: Edge, own: Collection[str]) -> _Searched:
+    """Return the required packages with the name of a folder that the object searches and that is not in the wheel.
+
+    PyQt5 searches `PyQt5/Qt5/lib`, and requires PyQt5-Qt5; `libx` is that of libx-cu12. What was given, too, has been
+    searched.
+    """
+    users = (user.loader for user in graph.users(edge.loader))  # whose RPATHs hold for it, too
+    folders = {e.folder for e in layout.search(edge.loader, users)} - {*own}
+    site = f"{layout.SITE}/"
+    parts = [f.removeprefix(site).split("/") for f in folders if f.startswith(site)]
+    empty = {canonicalize_name("-".join(p[:count])) for p in parts for count in range(1, len(p) + 1)}
+    known = graph.declared[edge.loader.wheel]
+    others = known.keys() - {wheel.project for wheel in graph.wheels} - package_tables.nvidias()
+    return _Searched(
+        {package for package in others if {package, without_suffix(package)} & empty},
+        f"{layout.ENVIRONMENT}/lib" in folders
+        and any(package_tables.is_in_environment(d.package) and not d.extra for d in known.values()),
+    )
+
+
+def _released_with(graph: LinkGraph, edge: Edge) -> tuple[str, ...]:
+    """Return the required packages that are parts of the same release: pinned to the wheel's own version."""
+    wheel = graph.wheel(edge.loader.wheel)
+    if edge.loader.program or any(w.project in graph.declared[wheel.name] for w in graph.wheels):
+        return ()
+    pin = re.compile(rf"[\w.-]+\s*\(?==\s*{re.escape(wheel.version)}\)?\s*(;.*)?")
+    known = graph.declared[wheel.name].values()
+    pinned = (d.package for d in known if wheel.version and pin.fullmatch(d.line))
+    return tuple(package for package in pinned if package not in package_tables.listed())
