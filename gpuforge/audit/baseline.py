@@ -1,13 +1,14 @@
 """Findings that were there before: a file lists them, and the audit accepts them and no new one.
 
 A finding is identified by its rule, its severity, the project, and of each of its subjects the file, the library, the
-item, the kind and each of its names, so that its words may change. What changes from build to build (the hash in a
-grafted library's name, the Python of an extension's name, the version in a wheel's name) is written `*`. A finding
-that became more severe is a new one.
+item, the kind, what it is about and each of its names, so that its words may change. What changes from build to build
+(the hash in a grafted library's name, the Python of an extension's name, the version in a wheel's name) is written `*`.
+A finding that became more severe is a new one.
 
 Older files are still read. In schema 1 a row has the sentence of a subject instead of its fields. In schema 2 a row has
 neither kind nor name: one that names a file, a library or an item accepts every kind and name of it. One without any of
-these accepts only a subject without any: it does not tell which finding of the wheel was seen.
+these accepts only a subject without any: it does not tell which finding of the wheel was seen. In schema 3 the kind is
+a phrase with what it is about (`audit.phrases`).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import json
 import posixpath
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
 from pathlib import Path, PurePosixPath
@@ -24,12 +25,13 @@ from typing import Any, Protocol, Self
 
 from packaging.utils import canonicalize_name
 
+from gpuforge.audit import phrases
 from gpuforge.audit.findings import SEVERITIES, Finding, Ignored, Severity, Subject
 from gpuforge.diagnostics import Place
 from gpuforge.errors import UsageError
 from gpuforge.wheel import filename
 
-SCHEMA = 3
+SCHEMA = 4
 REASON = "in the baseline"
 _CHANGING = (
     (re.compile(r"([-.])[0-9a-f]{8}(?=[.]so\b)"), r"\1*"),  # auditwheel's and delocate's hashes
@@ -37,7 +39,7 @@ _CHANGING = (
     (re.compile(r"\bcp3\d+-cp3\d+t?-"), "*-"),
 )
 _PLACE = ("file", "library", "item")
-_FIELDS = (*_PLACE, "kind", "name")
+_FIELDS = (*_PLACE, "kind", "about", "name")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -51,6 +53,7 @@ class Known:
     library: str = ""
     item: str = ""
     kind: str = ""
+    about: tuple[str, ...] = ()
     name: str = ""  # one of the subject's names
     sentence: str = ""  # of a file of schema 1, instead of these five
     provider: str = field(default="", compare=False)  # what such a sentence may name instead of the library
@@ -59,9 +62,14 @@ class Known:
     def __str__(self) -> str:
         """Write it as a line of a message."""
         subject = self.sentence or ": ".join(
-            filter(None, (self.file, self.item, self.library, self.kind, self.name))
+            filter(None, (self.file, self.item, self.library, self.phrase, self.name))
         )
         return f"{self.code} {self.project}: {subject or 'the wheel as a whole'}"
+
+    @property
+    def phrase(self) -> str:
+        """Its kind and what it is about as one text, as files of schema 3 and fingerprints have it."""
+        return phrases.of_schema_3(self.code, self.kind, self.about)
 
     def accepts(self, other: Known) -> bool:
         """Say whether this row of a file accepts a subject of the same rule and project."""
@@ -70,6 +78,8 @@ class Known:
         if self.schema > 1:
             place = any(getattr(self, name) for name in _PLACE)
             fields = _PLACE if self.schema == 2 and place else _FIELDS
+            if self.schema < SCHEMA:
+                other = replace(other, kind=other.phrase, about=())
             return all(getattr(self, name) == getattr(other, name) for name in fields)
         if other.provider and f"the one of {other.provider}," in self.sentence:
             return True
@@ -141,10 +151,15 @@ def _row(row: dict[str, Any], schema: int) -> Known:
     if schema == 1:
         texts["sentence"] = row["subject"]
     else:
-        texts |= {name: row.get(name, "") for name in _FIELDS}
-    if not all(isinstance(text, str) for text in texts.values()) or row["severity"] not in SEVERITIES:
+        texts |= {name: row.get(name, "") for name in _FIELDS if name != "about"}
+    about = row.get("about", [])
+    if (
+        not isinstance(about, list)
+        or not all(isinstance(text, str) for text in (*texts.values(), *about))
+        or row["severity"] not in SEVERITIES
+    ):
         raise ValueError(f"a finding of it cannot be understood: {row}")
-    return Known(**texts, schema=schema)
+    return Known(**texts, about=tuple(about), schema=schema)
 
 
 def dumps(findings: Iterable[Finding]) -> str:
@@ -184,7 +199,8 @@ def of_finding(finding: Finding) -> Iterator[Known]:
                 file=_unchanging(place),
                 library=_unchanging(subject.library),
                 item=_unchanging(subject.item),
-                kind=_unchanging(subject.kind),
+                kind=subject.kind,
+                about=tuple(map(_unchanging, subject.about)),
                 name=_unchanging(name),
                 provider=subject.provider,
             )

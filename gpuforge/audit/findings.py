@@ -11,8 +11,8 @@ SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
 class Subject(NamedTuple):
     """One thing that a finding is about.
 
-    `file`, `library`, `item` and `kind` identify it in baselines, with each file of `needed_by` and each of `names`;
-    the other fields may be reworded. `audit.report.sentences` makes a line of text from it.
+    `file`, `library`, `item`, `kind` and `about` identify it in baselines, with each file of `needed_by` and each of
+    `names`; the other fields may be reworded. `audit.report.sentences` makes a line of text from it.
     """
 
     file: str = ""  # a member of the wheel
@@ -20,7 +20,10 @@ class Subject(NamedTuple):
     item: str = ""  # what in the file: an architecture, an entry of RPATH, a platform tag, a CUDA version
     provider: str = ""  # the package or the file that has the library
     detail: str = ""  # what else is known about it, in words
-    kind: str = ""  # what else tells it from others, and no text shows: a word for the problem, a provider
+    kind: str = ""  # the problem: a constant word that no text shows, without names or numbers
+    about: tuple[
+        str, ...
+    ] = ()  # what the problem is about, and the detail says in words: a package, an architecture
     names: tuple[str, ...] = ()  # what the detail lists: symbols, versions, files
     needed_by: tuple[str, ...] = ()
     loaded_by: tuple[str, ...] = ()

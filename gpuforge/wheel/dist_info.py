@@ -28,10 +28,11 @@ class Identity(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """What keeps installers from using the metadata: its kind, a constant word, and the same for people."""
+    """What keeps installers from using the metadata: its kind, a constant word, the same in words, what it is about."""
 
     kind: str
     text: str
+    about: tuple[str, ...] = ()
 
 
 class DistInfo(NamedTuple):
@@ -70,7 +71,7 @@ class DistInfo(NamedTuple):
             paths[m.name]: m for m in archive.members if m.name in paths and m.size <= _LARGEST[paths[m.name]]
         }
         problems += [
-            Problem(f"no {name}", f"its .dist-info folder has no {name}")
+            Problem("no file", f"its .dist-info folder has no {name}", (name,))
             for name in _LARGEST
             if name not in found
         ]

@@ -14,6 +14,7 @@ import test_audit_rules_processes
 import test_audit_together
 from audit_cases import findings
 from audit_samples import elf, wheel
+from golden import KINDS
 
 from gpuforge.audit import audit, baseline
 from gpuforge.audit.findings import Finding, Ignored, Subject
@@ -51,7 +52,7 @@ def test_a_file_of_it(tmp_path: Path) -> None:
     path = tmp_path / "baseline.json"
     path.write_text(baseline.dumps([FINDING, FINDING]))
     assert json.loads(path.read_text()) == {
-        "schema": 3,
+        "schema": 4,
         "findings": [
             {
                 "code": "GF201",
@@ -190,6 +191,18 @@ def test_a_row_of_schema_2_that_names_nothing_accepts_only_the_wheel_as_a_whole(
     assert not held.covers(FINDING._replace(subjects=(Subject(kind="requires torch==2.9.1"),)))
 
 
+def test_kinds_have_no_names_versions_or_paths() -> None:
+    assert not [kind for kind in KINDS if any(c.isdigit() or c in "/\"'$_" for c in kind)]
+
+
+@pytest.mark.parametrize("about", ["x", [7]])
+def test_what_a_row_is_about_is_a_list_of_texts(about: object, tmp_path: Path) -> None:
+    row = {"code": "GF701", "severity": "error", "project": "demo", "kind": "missing", "about": about}
+    (path := tmp_path / "baseline.json").write_text(json.dumps({"schema": 4, "findings": [row]}))
+    with pytest.raises(UsageError, match="a finding of it cannot be understood"):
+        baseline.read(path)
+
+
 def test_what_was_mended_is_told() -> None:
     held = known(FINDING, FINDING._replace(code="GF302", subjects=(Subject("demo/a.so"),)))
     assert [str(k) for k in baseline.unused(held, [Ignored(FINDING, held.reason)])] == [
@@ -201,9 +214,9 @@ def test_what_was_mended_is_told() -> None:
     ("text", "said"),
     [
         ("{", "it is not a baseline: Expecting property name"),
-        ("[]", "it is not a baseline: its schema is not 3"),
+        ("[]", "it is not a baseline: its schema is not 4"),
         ("{}", "it is not a baseline: it has no 'schema'"),
-        ('{"schema": 4, "findings": []}', "it is not a baseline: its schema is not 3"),
+        ('{"schema": 5, "findings": []}', "it is not a baseline: its schema is not 4"),
         ('{"schema": 1}', "it is not a baseline: it has no 'findings'"),
         ('{"schema": 1, "findings": [{"code": "GF101"}]}', "it is not a baseline: it has no 'severity'"),
         ('{"schema": 1, "findings": [7]}', "it is not a baseline: 'int' object is not subscriptable"),

@@ -26,7 +26,10 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
         if problems:
             yield RULE.finding(
                 wheel.name,
-                subjects=tuple(Subject(detail=problem.text, kind=problem.kind) for problem in problems),
+                subjects=tuple(
+                    Subject(detail=problem.text, kind=problem.kind, about=problem.about)
+                    for problem in problems
+                ),
                 what="Installers cannot use the metadata of the wheel.",
                 why="pip refuses the wheel, or installs it under a wrong name or version.",
                 fix="Correct the lines above: see the PyPA specifications of the wheel format and of core metadata.",
@@ -58,22 +61,22 @@ def _unparsable(requires: Iterable[str]) -> Iterator[Problem]:
         try:
             parse(line)
         except InvalidRequirement as error:
-            yield Problem(f"Requires-Dist: {line}", f"Requires-Dist: {line}: {str(error).splitlines()[0]}")
+            yield Problem("Requires-Dist", f"Requires-Dist: {line}: {str(error).splitlines()[0]}", (line,))
 
 
 def _contradictions(wheel: WheelFacts) -> Iterator[Problem]:
     for identity in wheel.identities:
         place = identity.place
         if not identity.name:
-            yield Problem(f"no name: {place}", f"{place} gives no name")
+            yield Problem("no name", f"{place} gives no name", (place,))
         elif canonicalize_name(identity.name) != wheel.project:
             text = f"{place} is of {identity.name!r}, the file name of {wheel.project!r}"
-            yield Problem(f"name: {place}: {identity.name}", text)
+            yield Problem("name", text, (place, identity.name))
         if not identity.version:
-            yield Problem(f"no version: {place}", f"{place} gives no version")
+            yield Problem("no version", f"{place} gives no version", (place,))
         elif not _same(identity.version, wheel.version):
             text = f"{place} is of version {identity.version}, the file name of {wheel.version}"
-            yield Problem(f"version: {place}", text)
+            yield Problem("version", text, (place,))
 
 
 def _same(one: str, other: str) -> bool:

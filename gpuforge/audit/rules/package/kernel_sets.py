@@ -30,7 +30,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
         for name in (*expectation.kernel_sets, *expectation.library_sets) if expectation else ():
             if name not in names:
                 text = f"the fallback object {name!r} of the manifest is not in the wheel"
-                yield _finding(wheel, "", _Problem(f"{name} is missing", text))
+                yield _finding(wheel, "", _Problem("missing", text, (name,)))
 
 
 RULE = Rule(
@@ -43,10 +43,11 @@ RULE = Rule(
 
 
 class _Problem(NamedTuple):
-    """What does not match: its kind, a constant word with the names it is about, and the same in words."""
+    """What does not match: its kind, a constant word, the same in words, and the names that it is about."""
 
     kind: str
     text: str
+    about: tuple[str, ...] = ()
 
 
 def _problems(wheel: WheelFacts, kernels: KernelSet) -> Iterator[tuple[str, _Problem]]:
@@ -91,9 +92,9 @@ def _targets(kernels: KernelSet, declared: Sequence[str] | None) -> Iterator[_Pr
         for kind, arch in _listed(entry.get("images"))
     }
     for name in sorted({*declared} - found):
-        yield _Problem(f"{name} is missing", f"it has nothing for the target {name} of the manifest")
+        yield _Problem("missing", f"it has nothing for the target {name} of the manifest", (name,))
     for name in sorted(found - {*declared}):
-        yield _Problem(f"{name} is not declared", f"it has {name}, which is no target of the manifest")
+        yield _Problem("not declared", f"it has {name}, which is no target of the manifest", (name,))
 
 
 def _stand_ins(wheel: WheelFacts, recipe: Mapping[str, object]) -> Iterator[_Problem]:
@@ -109,11 +110,11 @@ def _stand_ins(wheel: WheelFacts, recipe: Mapping[str, object]) -> Iterator[_Pro
     named = [*(fallbacks if isinstance(fallbacks, list) else ()), recipe.get("cpu")]
     for name in (each for each in named if isinstance(each, str) and each):
         if name not in there and name not in known:
-            yield _Problem(f"{name} is missing", f"its fallback {name!r} is not in the wheel")
+            yield _Problem("missing", f"its fallback {name!r} is not in the wheel", (name,))
         listing = there.get(name, {})
         if listing.get("kind") == "library" and listing.get("abi") != recipe.get("abi"):
             text = f"it has the ABI {recipe.get('abi')}, and its fallback {name!r} {listing.get('abi')}"
-            yield _Problem(f"ABI of {name}", text)
+            yield _Problem("ABI", text, (name,))
 
 
 def _library_images(
@@ -153,22 +154,18 @@ def _compare(
     file: str, images: set[tuple[object, object]], real: Set[tuple[str, str]]
 ) -> Iterator[tuple[str, _Problem]]:
     for kind, arch in sorted(images - real, key=str):
-        yield (
-            file,
-            _Problem(f"{kind} {arch} is missing", f"the index lists {kind} {arch}, which is not in it"),
-        )
+        text = f"the index lists {kind} {arch}, which is not in it"
+        yield file, _Problem("missing", text, (f"{kind}", f"{arch}"))
     for kind, arch in sorted(real - images, key=str):
-        yield (
-            file,
-            _Problem(f"{kind} {arch} is not listed", f"it has {kind} {arch}, which the index does not list"),
-        )
+        text = f"it has {kind} {arch}, which the index does not list"
+        yield file, _Problem("not listed", text, (f"{kind}", f"{arch}"))
 
 
 def _finding(wheel: WheelFacts, file: str, problem: _Problem) -> Finding:
     return RULE.finding(
         wheel.name,
         files=(file,) if file else (),
-        subjects=(Subject(file=file, detail=problem.text, kind=problem.kind),),
+        subjects=(Subject(file=file, detail=problem.text, kind=problem.kind, about=problem.about),),
         what="Kernel sets do not match their index.",
         why="The runtime refuses them, or finds no kernel.",
         fix="Build the wheel again, and change no file after it was indexed.",

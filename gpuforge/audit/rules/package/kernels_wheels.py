@@ -46,20 +46,22 @@ def _reasons(about: Mapping[str, object], package: WheelFacts) -> Iterator[Subje
     known = package.kernels_wheels
     if about.get("version") != known.get("version"):
         text = f"its version is {about.get('version')}, and {package.name} has {known.get('version')}"
-        yield Subject(provider=package.name, detail=text, kind=f"version of {package.project}")
+        yield Subject(provider=package.name, detail=text, kind="version", about=(package.project,))
         return
     there = {each.get("name"): each.get("abi") for each in _tables(about.get("sets"))}
     for each in _tables(known.get("sets")):
         name = each.get("name")
         if name not in there:
             text = f"it lacks the kernel set {name}, which {package.name} needs"
-            yield Subject(provider=package.name, detail=text, kind=f"{name} of {package.project} is missing")
+            yield Subject(
+                provider=package.name, detail=text, kind="missing", about=(f"{name}", package.project)
+            )
         elif there[name] != each.get("abi"):
             text = (
                 f"{name} has the interface {there[name]}, and {package.name} was built for {each.get('abi')}"
             )
             yield Subject(
-                provider=package.name, detail=text, kind=f"interface of {name} of {package.project}"
+                provider=package.name, detail=text, kind="interface", about=(f"{name}", package.project)
             )
 
 

@@ -110,7 +110,8 @@ def _required(graph: LinkGraph, wheel: WheelFacts) -> Iterator[Finding]:
                     Subject(
                         detail=f"{shorten(shared)}: {one.package}, by {requirement(one.lines)}, and "
                         f"{other.package}, by {requirement(other.lines)}",
-                        kind=f"{one.package} and {other.package}",
+                        kind="shared files",
+                        about=(one.package, other.package),
                     ),
                 ),
                 what="Required packages install libraries for different CUDA versions under the same names.",

@@ -67,7 +67,8 @@ def _refused(wheel: WheelFacts, framework: str, others: list[WheelFacts]) -> Ite
                 Subject(
                     provider=other.project,
                     detail=f"CUDA {own}, where {other.project} {other.version} has {other.cuda_release}",
-                    kind=f"CUDA {own} and {other.cuda_release} of {other.project}",
+                    kind="CUDA release",
+                    about=(own, other.cuda_release, other.project),
                 ),
             ),
             what=f"The wheel was built with another CUDA release than {framework}, and {checking[0]} raises an error "
@@ -87,7 +88,8 @@ def _finding(wheel: WheelFacts, line: str, others: list[WheelFacts]) -> Finding:
             Subject(
                 provider=others[0].project,
                 detail=f"{line!r}, where {others[0].project} {given} is given",
-                kind=f"requires {line}",
+                kind="requires",
+                about=(line,),
             ),
         ),
         what="These wheels cannot be installed together: one requires a different version of the other.",

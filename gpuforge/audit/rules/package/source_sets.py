@@ -14,14 +14,14 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
     """Compare each recipe with the files beside it, and the sets with the manifest."""
     for wheel in graph.wheels:
         for sources in wheel.sources:
-            for kind, problem in _problems(sources):
-                yield _finding(wheel, f"{sources.folder}/recipe.json", kind, problem)
+            for kind, problem, *about in _problems(sources):
+                yield _finding(wheel, f"{sources.folder}/recipe.json", kind, problem, *about)
         names = {sources.folder.rpartition("/")[2] for sources in wheel.sources}
         expectation = graph.expectation_of(wheel)
         for name in expectation.source_sets if expectation else ():
             if name not in names:
                 problem = f"the user-compiled object {name!r} of the manifest is not in the wheel"
-                yield _finding(wheel, "", f"{name} is missing", problem)
+                yield _finding(wheel, "", "missing", problem, name)
 
 
 RULE = Rule(
@@ -33,8 +33,8 @@ RULE = Rule(
 )
 
 
-def _problems(sources: SourceSet) -> Iterator[tuple[str, str]]:
-    """Yield each problem of a recipe: its kind, and the same in words."""
+def _problems(sources: SourceSet) -> Iterator[tuple[str, ...]]:
+    """Yield each problem of a recipe: its kind, the same in words, and the file that it is about if there is one."""
     if sources.problem:
         yield "unreadable", sources.problem
         return
@@ -53,16 +53,16 @@ def _problems(sources: SourceSet) -> Iterator[tuple[str, str]]:
         if not isinstance(entry, Mapping) or not isinstance(entry.get("file"), str):
             yield "entry", "an entry names no file"
         elif entry["file"] not in sources.digests:
-            yield f"{entry['file']} is missing", f"{entry['file']} is not in the wheel"
+            yield "missing", f"{entry['file']} is not in the wheel", entry["file"]
         elif sources.digests[entry["file"]] != entry.get("sha256"):
-            yield f"{entry['file']} differs", f"the sha256 of {entry['file']} is not the one in the recipe"
+            yield "differs", f"the sha256 of {entry['file']} is not the one in the recipe", entry["file"]
 
 
-def _finding(wheel: WheelFacts, file: str, kind: str, problem: str) -> Finding:
+def _finding(wheel: WheelFacts, file: str, kind: str, problem: str, *about: str) -> Finding:
     return RULE.finding(
         wheel.name,
         files=(file,) if file else (),
-        subjects=(Subject(file=file, detail=problem, kind=kind),),
+        subjects=(Subject(file=file, detail=problem, kind=kind, about=about),),
         what="User-compiled sources do not match their recipe.",
         why="Users cannot compile them.",
         fix="Build the wheel again, and change no file after the recipe was written.",

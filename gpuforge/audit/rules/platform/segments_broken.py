@@ -24,7 +24,8 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                     Subject(
                         file=found.file,
                         detail=f"{each.part} {each.problem}",
-                        kind=f"{each.part}, {each.kind}",
+                        kind=each.kind,
+                        about=(each.part,),
                     )
                     for each in found.broken
                 ),

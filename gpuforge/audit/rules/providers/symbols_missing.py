@@ -99,7 +99,10 @@ def _finding(found: ElfObject, library: str, called: list[str], sets: Iterable[L
         files=(found.file,),
         subjects=(
             Subject(
-                file=found.file, detail=f"calls {shorten(called)}, and does not NEED {library}", kind=library
+                file=found.file,
+                detail=f"calls {shorten(called)}, and does not NEED {library}",
+                kind="calls",
+                about=(library,),
             ),
         ),
         what="Objects call CUDA functions that no library loaded with them defines.",

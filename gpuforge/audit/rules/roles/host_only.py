@@ -32,7 +32,10 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                     yield RULE.finding(
                         wheel.name,
                         files=(file,),
-                        subjects=tuple(Subject(file=file, detail=text, kind=kind) for kind, text in traces),
+                        subjects=tuple(
+                            Subject(file=file, detail=trace.text, kind=trace.kind, about=trace.about)
+                            for trace in traces
+                        ),
                         what=f"The object {promised.name!r} is declared host-only, and these files are not.",
                         why="They may not load, or not link, on a machine without a GPU stack.",
                         fix="Compile and link these files with the host compiler alone. Move GPU code into a "
@@ -51,16 +54,21 @@ RULE = Rule(
 
 
 class _Trace(NamedTuple):
-    """What contradicts the promise: a constant word, with the names it is about, and the same in words."""
+    """What contradicts the promise: a constant word, the same in words, the name it is about, the library it is in."""
 
     kind: str
     text: str
+    name: str = ""
+    library: str = ""
+
+    @property
+    def about(self) -> tuple[str, ...]:
+        """The name and the library, for a `Subject`."""
+        return (self.name, self.library) if self.library else (self.name,) if self.name else ()
 
     def of(self, loaded: Loaded) -> Self:
         """Return the trace as one in a library that the file loads."""
-        return self._replace(
-            kind=f"{self.kind} in {loaded.object.file}", text=f"{self.text}{_through(loaded.chain)}"
-        )
+        return self._replace(text=f"{self.text}{_through(loaded.chain)}", library=loaded.object.file)
 
 
 class _File:
@@ -103,7 +111,7 @@ class _File:
         for name in names:
             known = stack.member(name)
             if known is not None and known.casefold() not in self._allowed:
-                yield _Trace(f"needs {name}", f"needs {name}{_whose(name)}")
+                yield _Trace("needs", f"needs {name}{_whose(name)}", name)
 
     def _wants(self) -> Iterator[_Trace]:
         """Yield the libraries that the file wants symbols of without a word of them in NEEDED, as archives do."""
@@ -118,7 +126,7 @@ class _File:
                     symbols_of.setdefault(library, []).append(symbol)
         for library, symbols in symbols_of.items():
             text = f"wants {shorten(list(dict.fromkeys(symbols)))} of lib{library}"
-            yield _Trace(f"wants lib{library}", text)
+            yield _Trace("wants", text, f"lib{library}")
 
 
 def _static_cudart(found: ElfObject | None) -> Iterator[_Trace]:
@@ -138,11 +146,13 @@ def _of_evidence(evidence: Evidence) -> Iterator[_Trace]:
             compilers.setdefault(compiler, []).append(part.name)
         for mark in part.marks:
             marks.setdefault(mark.compiler, {}).setdefault(mark.place, mark.text)
-    yield from (_Trace(kind, f"{kind}{_members(evidence, members)}") for kind, members in code.items())
+    yield from (
+        _Trace("GPU code", f"{kind}{_members(evidence, members)}", kind) for kind, members in code.items()
+    )
     for compiler, members in compilers.items():
         shown = [f"{place} {_quoted(text)}" for place in PLACES if (text := marks[compiler].get(place))]
         text = f"made by {compiler} ({', '.join(shown)}){_members(evidence, members)}"
-        yield _Trace(f"made by {compiler}", text)
+        yield _Trace("made by", text, compiler)
 
 
 def _quoted(text: str) -> str:

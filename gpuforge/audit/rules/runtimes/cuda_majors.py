@@ -106,7 +106,8 @@ def _required(graph: LinkGraph, reported_wheels: set[str]) -> Iterator[Finding]:
                     Subject(
                         item=f"CUDA {cuda}",
                         detail=f"{shorten(names)}, {f'by {requirement(lines)}' if lines else 'in the wheel'}",
-                        kind=", ".join(sorted(names)),
+                        kind="packages",
+                        about=tuple(sorted(names)),
                     )
                     for cuda, brought_by in sorted(majors.items())
                     for lines, names in brought_by.items()

@@ -22,7 +22,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                     yield RULE.finding(
                         found.wheel,
                         files=(found.file,),
-                        subjects=(Subject(file=found.file, kind=f"{kind} {entry}"),),
+                        subjects=(Subject(file=found.file, kind=kind, about=(entry,)),),
                         what=f"{kind} has the entry {entry!r}, which "
                         + (
                             "is relative to the working directory."
