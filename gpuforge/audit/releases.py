@@ -10,8 +10,7 @@ from packaging.version import InvalidVersion, Version
 @cache
 def allows(clauses: str, release: str) -> bool:
     """Tell whether the clauses allow a release; pre-releases count, too."""
-    version = _version(release)
-    return version is not None and _parsed(clauses).contains(version, prereleases=True)
+    return _version(release) is not None and _parsed(clauses).contains(release, prereleases=True)
 
 
 def named(clauses: str) -> frozenset[str]:

@@ -11,6 +11,8 @@ from functools import partial
 from pathlib import Path
 
 import pip
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.version import InvalidVersion, Version
 
 from gpuforge.errors import ActionError, MissingError
 from gpuforge.steps.pip_alone import REFUSED
@@ -69,6 +71,11 @@ def download(
             hint="check its name, the network, the proxy and PIP_INDEX_URL; if it has only a source distribution, "
             f"which is not built here, make a wheel (pip wheel) and name its folder by PIP_FIND_LINKS; {hint}",
         )
+    if need := _other_python(output):
+        raise ActionError.of(
+            f"{what} cannot be met on this Python: {need}",
+            hint="leave this Python out of `[package] python`, or allow a release for it; pip's output is above",
+        )
     names = ", ".join(Path(text).name if text.startswith("/") else text for text in requirements)
     raise ActionError.of(
         f"{what} cannot be met by wheels: {names}{_cause(output)}", hint=f"pip's output is above; {hint}"
@@ -81,6 +88,22 @@ def _disk_full(output: str, folder: Path) -> bool:
     sizes = [float(number) * units[unit] for number, unit in re.findall(r"\(([\d.]+) (kB|MB|GB)\)", output)]
     broke_off = "incomplete-download" in output and sizes
     return bool(broke_off) and shutil.disk_usage(folder).free < 2 * sizes[-1]
+
+
+def _other_python(output: str) -> str:
+    """Say which Python the newest release needs that a requirement allows, if pip passed over it for this; else ""."""
+    missing = re.search(r"No matching distribution found for (.+)", output)
+    rejected = re.search(r"versions that require a different python version: (.+)", output)
+    if not missing or not rejected:
+        return ""
+    try:
+        required = Requirement(missing[1].strip())
+        needs = dict(re.findall(r"(\S+) Requires-Python ([^;]+)", rejected[1]))
+        allowed = list(required.specifier.filter(needs, prereleases=True))
+    except (InvalidRequirement, InvalidVersion):
+        return ""
+    newest = max(allowed, key=Version, default="")
+    return f"{required.name} {newest} needs Python {needs[newest]}" if newest else ""
 
 
 def _cause(output: str) -> str:

@@ -21,6 +21,11 @@ CLAUSE = st.builds(
 )
 
 
+def test_arbitrary_equality_compares_the_text_as_it_is_written() -> None:
+    assert releases.allows("===0dev1", "0dev1")
+    assert not releases.allows("===0dev1", "0.dev1")
+
+
 @pytest.mark.thorough
 @given(st.lists(CLAUSE, max_size=3).map(",".join), ANY)
 def test_releases_are_allowed_as_packaging_allows_them(versions: str, release: str) -> None:

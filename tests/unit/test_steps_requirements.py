@@ -193,6 +193,35 @@ def test_what_has_only_a_source_distribution_is_not_built(
     assert "a source distribution, which is not built here, make a wheel (pip wheel)" in str(caught.value)
 
 
+@pytest.mark.thorough
+def test_the_python_that_a_requirement_needs_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """JAX 0.12 needs Python 3.12: on 3.11 pip only lists the releases that it passed over."""
+    monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
+    monkeypatch.setenv("PIP_INDEX_URL", (tmp_path / "simple").as_uri())
+    monkeypatch.delenv("PIP_FIND_LINKS", raising=False)
+    (tmp_path / "simple" / "lib").mkdir(parents=True)
+    links = (
+        f'<a href="lib-{version}-py3-none-any.whl" data-requires-python="{needs}">lib</a>'
+        for version, needs in (
+            ("1.0", "&gt;=3.9"),
+            ("2.0", "&gt;=3.90,&lt;4"),
+            ("2.1", "&gt;=3.91"),
+            ("3.0", "&gt;=3.92"),
+        )
+    )
+    (tmp_path / "simple" / "lib" / "index.html").write_text("".join(links))
+    with pytest.raises(ActionError) as caught:
+        wheelhouse.download(
+            Path(sys.executable), ["lib==2.*"], tmp_path / "out", what="what the tests need", hint="narrow it"
+        )
+    assert "what the tests need cannot be met on this Python: lib 2.1 needs Python >=3.91" in str(
+        caught.value
+    )
+    assert "leave this Python out of `[package] python`" in str(caught.value)
+
+
 @pytest.mark.parametrize(
     "url", ["file:///etc/passwd", "https://evil.example/a.tar.gz", "git+https://evil.example/a"]
 )
