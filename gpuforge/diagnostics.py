@@ -56,5 +56,9 @@ class Diagnostic(NamedTuple):
 
     def __str__(self) -> str:
         """Write `place: message`, then the hint on a line of its own."""
-        head = f"{self.place}: {self.message}" if self.place else self.message
-        return f"{head}\n  hint: {self.hint}" if self.hint else head
+        return f"{self.head}\n  hint: {self.hint}" if self.hint else self.head
+
+    @property
+    def head(self) -> str:
+        """The message behind its place, without the hint."""
+        return f"{self.place}: {self.message}" if self.place else self.message

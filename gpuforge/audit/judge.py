@@ -153,7 +153,7 @@ def _without_faults(
         except MemoryError:
             yield each.unjudged(_NO_MEMORY)
         except Exception as error:  # noqa: BLE001  whatever a wheel raises is its own error
-            problems += [Diagnostic(d.message, places[each.name], d.hint) for d in fault(error).diagnostics]
+            problems += [Diagnostic(d.head, places[each.name], d.hint) for d in fault(error).diagnostics]
         else:
             yield each
 
@@ -178,9 +178,9 @@ def _sorted_out(
         place = Place(str(one.place))
         match outcome:
             case MalformedError():
-                problems += [Diagnostic(d.message, place, d.hint or one.hint) for d in outcome.diagnostics]
+                problems += [Diagnostic(d.head, place, d.hint or one.hint) for d in outcome.diagnostics]
             case TooLargeError():
-                facts.append(_unjudged(one, outcome.diagnostics[0].message))
+                facts.append(_unjudged(one, outcome.diagnostics[0].head))
             case MemoryError():
                 facts.append(_unjudged(one, _NO_MEMORY))
             case OSError():

@@ -14,6 +14,7 @@ from typing import IO, NamedTuple, Self
 from isal import igzip_lib, isal_zlib
 
 from gpuforge.binary.budget import Budget
+from gpuforge.diagnostics import Place
 from gpuforge.errors import CorruptError, MalformedError, TooLargeError
 
 BROKEN = (zipfile.BadZipFile, NotImplementedError, EOFError, ValueError, OverflowError, struct.error)
@@ -104,7 +105,7 @@ class Archive:
                 yield chunk
         else:
             raise MalformedError.of(
-                f"{member.name}: packed with method {member.method}, which wheels do not use"
+                f"packed with method {member.method}, which wheels do not use", place=Place(member.name)
             )
         if size != member.size or crc != member.crc:
             raise _mismatch(member)
@@ -170,7 +171,9 @@ class Archive:
         """Return where a member's data starts, and its first `count` bytes: for most members in one read."""
         data = self._pread(30 + len(member.name) + _EXTRA + count, member.header)
         if data[:4] != b"PK\x03\x04" or len(data) < 30:
-            raise CorruptError.of(f"{member.name}: the archive has no file where its directory says")
+            raise CorruptError.of(
+                "the archive has no file where its directory says", place=Place(member.name)
+            )
         name, extra = struct.unpack_from("<HH", data, 26)
         skip = 30 + int(name) + int(extra)
         start = member.header + skip
@@ -180,7 +183,9 @@ class Archive:
     def _read(self, member: Member, offset: int, count: int) -> bytes:
         data = self._pread(count, offset)
         if len(data) < count:
-            raise CorruptError.of(f"{member.name}: the archive ends in the middle of it: it was cut off")
+            raise CorruptError.of(
+                "the archive ends in the middle of it: it was cut off", place=Place(member.name)
+            )
         return data
 
     def _pread(self, count: int, offset: int) -> bytes:
@@ -223,11 +228,11 @@ def _inflater() -> igzip_lib.IgzipDecompressor:
 
 
 def _mismatch(member: Member) -> CorruptError:
-    return CorruptError.of(f"{member.name}: its bytes do not match the checksum in the archive")
+    return CorruptError.of("its bytes do not match the checksum in the archive", place=Place(member.name))
 
 
 def _not_inflated(member: Member, error: Exception) -> CorruptError:
-    return CorruptError.of(f"{member.name}: cannot be inflated ({error})")
+    return CorruptError.of(f"cannot be inflated ({error})", place=Place(member.name))
 
 
 def _reason(path: Path | str, error: Exception) -> str:

@@ -10,6 +10,7 @@ from typing import Self
 from zipfile import ZIP_STORED
 
 from gpuforge.binary.budget import Budget
+from gpuforge.diagnostics import Place
 from gpuforge.errors import MalformedError
 from gpuforge.wheel.archive import Archive, Member
 
@@ -62,4 +63,4 @@ def files_below(folder: Path) -> dict[str, Path]:
 
 
 def _unreadable(member: Member, error: OSError) -> MalformedError:
-    return MalformedError.of(f"{member.name}: {error.strerror or error}")
+    return MalformedError.of(error.strerror or str(error), place=Place(member.name))

@@ -37,7 +37,7 @@ class Looker:
         try:
             data = self.fetch(name)
         except MalformedError as error:
-            return Evidence(name, (Part(unproved=error.diagnostics[0].message),))
+            return Evidence(name, (Part(unproved=error.diagnostics[0].head),))
         self._left = _MEMBERS
         if ar.is_archive(data):
             return Evidence(name, tuple(self._members(data, name, "", 1)), archive=True)
@@ -54,7 +54,7 @@ class Looker:
                 name = f"{above}{member.name}"
                 yield from self._member(name, self._content(member, file), file, depth)
         except MalformedError as error:
-            yield Part(above.removesuffix("/"), unproved=error.diagnostics[0].message)
+            yield Part(above.removesuffix("/"), unproved=error.diagnostics[0].head)
 
     def _member(self, name: str, data: bytes, file: str, depth: int) -> Iterator[Part]:
         if not ar.is_archive(data):
@@ -81,7 +81,7 @@ def part(data: bytes, name: str = "") -> Part:
     try:
         return _object(ObjectFile(data), name)
     except MalformedError as error:
-        reason = f"damaged: {error.diagnostics[0].message}"
+        reason = f"damaged: {error.diagnostics[0].head}"
         return Part(name, code=tuple(traces.code([data])), unproved=reason)
 
 

@@ -43,7 +43,7 @@ def expand(paths: Iterable[Path], *, hashes: bool = False, beside: Beside = ALON
             try:
                 _add(path, inputs)
             except MalformedError as error:
-                inputs.problems.append(_problem(path, error.diagnostics[0].message, _AGAIN))
+                inputs.problems.append(_problem(path, error.diagnostics[0].head, _AGAIN))
             except TooLargeError as error:
                 message = f"too large to judge: {error.diagnostics[0].message}"
                 inputs.problems.append(_problem(path, message, "unpack it, and audit the wheels in it"))

@@ -30,7 +30,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                 wheel.name,
                 severity="error" if corrupt else "warning",
                 files=(file,),
-                subjects=(Subject(file=file, detail=f"{problem.removeprefix(f'{file}: ')}"),),
+                subjects=(Subject(file=file, detail=problem),),
                 what="Files of the wheel cannot be unpacked."
                 if corrupt
                 else "Files of the wheel cannot be read.",
