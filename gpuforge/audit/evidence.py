@@ -25,8 +25,8 @@ class Part(NamedTuple):
     marks: tuple[Mark, ...] = ()
     needs: tuple[str, ...] = ()  # the libraries that it NEEDs
     # undefined symbols of a GPU stack's interfaces -> the library: "cudaMalloc" -> "cudart"
-    wants: Mapping[str, str] = MappingProxyType({})
-    gives: frozenset[str] = frozenset()  # the symbols of such interfaces that it defines
+    undefined: Mapping[str, str] = MappingProxyType({})
+    defined: frozenset[str] = frozenset()  # the symbols of such interfaces that it defines
     opens: frozenset[str] = frozenset()  # libraries of a GPU stack that its strings name
     unproved: str = ""  # why nothing can be proved of it; "" where it was read completely
 

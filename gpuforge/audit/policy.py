@@ -158,13 +158,13 @@ def on_musl(found: ElfObject, platforms: Collection[str]) -> bool:
 def floors(objects: Iterable[ElfObject]) -> dict[str, tuple[str, str]]:
     """Return the highest GLIBC, GLIBCXX and CXXABI version wanted, each with the file that wants it."""
     best: dict[str, tuple[tuple[int, ...], str, str]] = {}
-    for name, numbers, file in _wanted(objects):
+    for name, numbers, file in _version_needs(objects):
         if name not in best or numbers > best[name][0]:
             best[name] = (numbers, ".".join(map(str, numbers)), file)
     return {name: (version, file) for name, (_, version, file) in best.items()}
 
 
-def _wanted(objects: Iterable[ElfObject]) -> Iterator[tuple[str, tuple[int, ...], str]]:
+def _version_needs(objects: Iterable[ElfObject]) -> Iterator[tuple[str, tuple[int, ...], str]]:
     for found in objects:
         for need in found.version_needs:
             for version in need.versions:

@@ -51,11 +51,11 @@ def entries(store: FolderStore) -> list[ListedEntry]:
             names.setdefault(place.readlink().name, []).append(place)
         else:
             places.append(place)
-    found = (_held(place, tuple(names.get(place.name, ()))) for place in places)
+    found = (_listed_entry(place, tuple(names.get(place.name, ()))) for place in places)
     return sorted((each for each in found if each), key=lambda each: (each.used, each.key))
 
 
-def _held(place: Path, aliases: tuple[Path, ...]) -> ListedEntry | None:
+def _listed_entry(place: Path, aliases: tuple[Path, ...]) -> ListedEntry | None:
     record = None
     try:
         used = place.stat().st_mtime

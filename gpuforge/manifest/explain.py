@@ -17,7 +17,7 @@ from gpuforge.manifest.problem import Problem, object_title
 from gpuforge.manifest.quoting import quote
 from gpuforge.manifest.readings import number_text, reading
 
-_WANTED = {
+_EXPECTED = {
     "string_type": "a string",
     "tuple_type": "an array",
     "dict_type": "a table",
@@ -90,11 +90,11 @@ def _problem(detail: ErrorDetails, data: Mapping[str, Any]) -> Problem:
         return Problem(path, f"{subject(path, data)} must not be empty", _example(location))
     if flat := _flat_commands(detail, location, path, data):
         return flat
-    wanted = _WANTED.get(kind)
+    expected = _EXPECTED.get(kind)
     who = f"{'an item of ' if isinstance(path[-1], int) else ''}{subject(path, data)}"
-    if wanted is None:
+    if expected is None:
         return Problem(path, f"{who}: {detail['msg']}")
-    return _wrong_type(path, detail["input"], wanted, who, location)
+    return _wrong_type(path, detail["input"], expected, who, location)
 
 
 def _written(location: fields.Location, data: Mapping[str, Any]) -> KeyPath:
@@ -197,19 +197,19 @@ def _value_at(path: KeyPath, data: Mapping[str, Any]) -> Any:
     return value
 
 
-def _wrong_type(path: KeyPath, found: object, wanted: str, who: str, location: fields.Location) -> Problem:
-    message = f"{who} must be {wanted}, not {_toml_type(found)}"
+def _wrong_type(path: KeyPath, found: object, expected: str, who: str, location: fields.Location) -> Problem:
+    message = f"{who} must be {expected}, not {_toml_type(found)}"
     meant = reading(found, location)
     if meant is not None:
         key = "" if isinstance(path[-1], int) else f"{fields.toml_key(str(path[-1]))} = "
         return Problem(path, message, f"write {key}{fields.toml(meant)}")
-    return Problem(path, message, _example(location) or _header_hint(path, found, wanted))
+    return Problem(path, message, _example(location) or _header_hint(path, found, expected))
 
 
-def _header_hint(path: KeyPath, found: object, wanted: str) -> str:
-    """Return how the header of a table is written, where `wanted` is one or an array of them; else ""."""
+def _header_hint(path: KeyPath, found: object, expected: str) -> str:
+    """Return how the header of a table is written, where `expected` is one or an array of them; else ""."""
     name = ".".join(fields.toml_key(part) for part in path if isinstance(part, str))
-    if wanted == "a table":
+    if expected == "a table":
         instead = f" instead of [[{name}]]" if isinstance(found, list) else " and its keys on lines below it"
         return f"write [{name}]{instead}"
     return f"write [[{name}]] instead of [{name}]" if isinstance(found, Mapping) else ""

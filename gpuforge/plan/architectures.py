@@ -15,12 +15,12 @@ def spelled_out(file: ManifestFile) -> ManifestFile:
     versions = file.manifest.cuda.versions
     if not any(coverage.COMMON in version.archs for version in versions.values()):
         return file
-    meant = {name: _meant(file, name, version) for name, version in versions.items()}
+    meant = {name: _spelled_out(file, name, version) for name, version in versions.items()}
     cuda = file.manifest.cuda.model_copy(update={"versions": meant})
     return replace(file, manifest=file.manifest.model_copy(update={"cuda": cuda}))
 
 
-def _meant(file: ManifestFile, name: str, version: CudaVersion) -> CudaVersion:
+def _spelled_out(file: ManifestFile, name: str, version: CudaVersion) -> CudaVersion:
     if coverage.COMMON not in version.archs:
         return version
     try:

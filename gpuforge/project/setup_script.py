@@ -193,7 +193,7 @@ def _gencodes(module: ast.Module) -> Iterator[Gencode]:
                 yield from _gencode(match, _at(node), version)
         required = version
         if isinstance(node, ast.If):
-            required = _asked(node.test) or version
+            required = _least_version(node.test) or version
             pending += [(each, version) for each in node.orelse]
             pending += [(each, required) for each in node.body]
         else:
@@ -223,7 +223,7 @@ def _parsed(text: str) -> Arch | None:
         return None
 
 
-def _asked(test: ast.AST) -> str:
+def _least_version(test: ast.AST) -> str:
     """Return the version in `cuda_version >= Version("11.8")`; "" for any other test."""
     for node in ast.walk(test):
         if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.GtE | ast.Gt):

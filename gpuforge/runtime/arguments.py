@@ -169,9 +169,9 @@ def host_address(value: Any, kept: list[Any]) -> int | None:
     except TypeError:
         return None
     plain = ctypes.c_char * view.nbytes
-    held = plain.from_buffer_copy(view) if view.readonly else plain.from_buffer(view)
-    kept.append(held)
-    return ctypes.addressof(held)
+    buffer = plain.from_buffer_copy(view) if view.readonly else plain.from_buffer(view)
+    kept.append(buffer)
+    return ctypes.addressof(buffer)
 
 
 class Layout:
@@ -205,11 +205,11 @@ class Layout:
             raise TypeError(
                 f"the kernel has {len(sizes)} parameters, and {len(arguments)} arguments are given"
             )
-        for number, (wanted, value) in enumerate(zip(sizes, arguments)):
+        for number, (size, value) in enumerate(zip(sizes, arguments)):
             found = reader(number, value).size
-            if found != wanted:
+            if found != size:
                 raise TypeError(
-                    f"argument {number}: {type(value).__name__} has {found} bytes, and the kernel's parameter {wanted}"
+                    f"argument {number}: {type(value).__name__} has {found} bytes, and the kernel's parameter {size}"
                 )
 
     def frame(self, queue: int, function: int) -> Frame:

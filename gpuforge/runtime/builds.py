@@ -43,7 +43,8 @@ class Build:
     sources: tuple[str, ...]  # those that the user added
     home: str = ""
     release: str = ""  # "membrane 1.2"; "" where no version was known
-    asked: str = ""  # the toolchain that the user asked for: "", its name, or "NAME=PATH"
+    # the toolchain by the user's choice: "", its name, or "NAME=PATH"; the file has it as `asked`
+    requested: str = ""
 
 
 class BuildsFolder:

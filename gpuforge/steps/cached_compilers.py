@@ -18,10 +18,10 @@ _BEHIND = "GPUFORGE_BEHIND_SCCACHE"  # set: this call comes from the cache
 # A compiler's own failures end with 1 or a signal; sccache's with 2, or 254 when its server failed. Then the compiler
 # is called without it, and what was said so far is not repeated.
 ASK = """\
-    said=$(mktemp) || exit
-    {call} "$@" 2>"$said"
+    errors=$(mktemp) || exit
+    {call} "$@" 2>"$errors"
     status=$?
-    case $status in 2 | 254) rm -f "$said" ;; *) cat "$said" >&2; rm -f "$said"; exit $status ;; esac
+    case $status in 2 | 254) rm -f "$errors" ;; *) cat "$errors" >&2; rm -f "$errors"; exit $status ;; esac
 """
 # -P would take the numbers of lines out of what the cache compares: they are in debug information and in
 # std::source_location. Assembly that reads a file while it is assembled is never the same as before.

@@ -79,7 +79,7 @@ class _Server:
 
     def __init__(self, settings: Mapping[str, str], place: Path, log: Path) -> None:
         self._program = Path(sysconfig.get_path("scripts")) / "sccache"
-        self._place, self._log, self._asked = place, log, False
+        self._place, self._log, self._is_listening = place, log, False
         self._shared = {
             "SCCACHE_SERVER_UDS": f"{place}/server",
             "SCCACHE_NO_DAEMON": "1",  # whoever ends this step's process group ends the server
@@ -99,12 +99,12 @@ class _Server:
     def answers(self) -> bool:
         """Wait until the server listens; False when it ended instead, or takes too long."""
         deadline = time.monotonic() + START
-        while self._runs() and time.monotonic() < deadline and not self._asked:
+        while self._runs() and time.monotonic() < deadline and not self._is_listening:
             with socket.socket(socket.AF_UNIX) as client, suppress(OSError):
                 client.connect(self._shared["SCCACHE_SERVER_UDS"])
-                self._asked = True
+                self._is_listening = True
             time.sleep(0.01)
-        return self._asked
+        return self._is_listening
 
     def first_words(self) -> str:
         """Return the first line of the log of a server that did not start."""
@@ -130,7 +130,7 @@ class _Server:
 
     def stop(self) -> None:
         """End it; one that answers gets a request to stop, and finishes what it writes."""
-        if self._asked and self._process:
+        if self._is_listening and self._process:
             with suppress(OSError, subprocess.SubprocessError):
                 self._ask("--stop-server")
                 self._process.wait(STOP)

@@ -61,7 +61,7 @@ class _Package:
     floor: Floor | None = None
     newest: IndexWheel | None = None
 
-    def wants(self, soname: str, symbols: Iterable[str]) -> bool:
+    def add(self, soname: str, symbols: Iterable[str]) -> bool:
         """Add symbols of a library; say whether there is anything new in that."""
         before = self.symbols.setdefault(soname, set()) if soname in self.symbols else None
         if before is not None and before >= set(symbols):
@@ -87,7 +87,7 @@ class Search:
         for package, symbols in needed.items():
             here = self._packages.setdefault(package, _Package(direct=True))
             for soname, names in symbols.items():
-                here.wants(soname, names)
+                here.add(soname, names)
         queue = list(needed)
         while queue:
             package = queue.pop(0)
@@ -201,7 +201,7 @@ class Search:
             tuple(loaded.values()),
         )  # fmt: skip
 
-    def _further(self, by: str, soname: str, requires: set[str], wants: frozenset[str]) -> Iterator[str]:
+    def _further(self, by: str, soname: str, requires: set[str], symbols: frozenset[str]) -> Iterator[str]:
         """Yield the package of a library that another package's library needs."""
         fitting = [entry.package for entry in libraries.by_soname(soname) if entry.cuda == self._cuda]
         package = next((p for p in fitting if p in requires), fitting[0] if fitting else "")
@@ -214,7 +214,7 @@ class Search:
         if forgotten and not here.direct:
             here.forgotten_by[by] = None
         # symbols of this one's that are not the other's are left out when its exports are read
-        if here.wants(soname, wants) or is_new:
+        if here.add(soname, symbols) or is_new:
             yield package
 
     def _metapackages(self) -> list[tuple[str, dict[str, tuple[str, str]]]]:

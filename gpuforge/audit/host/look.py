@@ -96,8 +96,8 @@ def _object(found: ObjectFile, name: str) -> Part:
         code=code,
         marks=marks,
         needs=found.needed,
-        wants={symbol: library for symbol, (library, defined) in interface.items() if not defined},
-        gives=frozenset(symbol for symbol, (_, defined) in interface.items() if defined),
+        undefined={symbol: library for symbol, (library, defined) in interface.items() if not defined},
+        defined=frozenset(symbol for symbol, (_, defined) in interface.items() if defined),
         opens=opens,
         unproved="" if code or marks else _unproved(found),
     )

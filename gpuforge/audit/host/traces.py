@@ -25,11 +25,11 @@ class _Names(NamedTuple):
 
     def compiler(self, name: str) -> str | None:
         """Return the compiler that leaves this name."""
-        return _whose(self.pattern.fullmatch(name), self.compilers)
+        return _compiler_matched(self.pattern.fullmatch(name), self.compilers)
 
     def compiler_in(self, line: str) -> str | None:
         """Return the compiler that writes this into a line."""
-        return _whose(self.pattern.search(line), self.compilers)
+        return _compiler_matched(self.pattern.search(line), self.compilers)
 
 
 def machine(number: int) -> str | None:
@@ -58,7 +58,7 @@ def marks(found: ObjectFile) -> Iterator[Mark]:
             yield Mark(compiler, ".comment", line)
     for text in found.debug():
         for match in _producers().finditer(text):
-            if compiler := _whose(match, _names("producers").compilers):
+            if compiler := _compiler_matched(match, _names("producers").compilers):
                 yield Mark(compiler, "debug info", match[0].decode("utf-8", "replace"))
 
 
@@ -137,7 +137,7 @@ def _host_producers() -> re.Pattern[bytes]:
     return re.compile("|".join(p for row in _loaded()["host"] for p in row["producers"]).encode())
 
 
-def _whose(match: re.Match[str] | re.Match[bytes] | None, names: tuple[str, ...]) -> str | None:
+def _compiler_matched(match: re.Match[str] | re.Match[bytes] | None, names: tuple[str, ...]) -> str | None:
     """Return the compiler whose named group matched; groups inside of it have no names."""
     if match is None:
         return None

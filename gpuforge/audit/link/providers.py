@@ -38,13 +38,13 @@ class Providers:
                 return Edge(loader, name, Provider("wheel", found), preload=preload)
         if carrier := self._carrier(loader, name):
             provider = Provider("package", package=carrier.package, declared=carrier)
-            if given := self._given(provider, name):
+            if given := self._library_given(provider, name):
                 provider = provider._replace(source="sibling", object=given)
             return Edge(loader, name, provider, imported(carrier.loaded_by), preload)
         if packages:
             provider = self.of_package(loader, name, packages, None)
             route = None if loader.program else imported(self._imported_with(loader.wheel, provider.declared))
-            if given := self._given(provider, name):
+            if given := self._library_given(provider, name):
                 provider = provider._replace(source="sibling", object=given)
             return Edge(loader, name, provider, route, preload)
         same_named = self._same_named(loader.wheel, name)
@@ -148,7 +148,7 @@ class Providers:
             lacking=known.get(package),
         )
 
-    def _given(self, provider: Provider, name: str) -> ElfObject | None:
+    def _library_given(self, provider: Provider, name: str) -> ElfObject | None:
         """Return a declared package's own library when its wheel was given, too."""
         if provider.declared is None:
             return None

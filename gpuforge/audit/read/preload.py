@@ -119,7 +119,7 @@ def preloads(code: Code) -> tuple[Preload, ...]:
     """Return the Python files of a wheel that load libraries, with the names in them."""
     parser = Parser()
     found = tuple(found for found in _loaders(code, parser) if found)
-    return _beside(code, _called(code, found, parser))
+    return _beside(code, _left_to_users(code, found, parser))
 
 
 def _beside(code: Code, found: tuple[Preload, ...]) -> tuple[Preload, ...]:
@@ -197,7 +197,7 @@ def _names(text: bytes) -> frozenset[str]:
     return frozenset(name.decode("ascii", "replace") for name in names)
 
 
-def _called(code: Code, found: tuple[Preload, ...], parser: Parser) -> tuple[Preload, ...]:
+def _left_to_users(code: Code, found: tuple[Preload, ...], parser: Parser) -> tuple[Preload, ...]:
     """Return what loads libraries; functions that other files of the wheel use are not left to users."""
     left = {p.file: p for p in found if p.uncalled}
     if left:

@@ -62,13 +62,13 @@ def _case(rule: Rule, wheel: WheelReport, failing: Sequence[Severity]) -> ET.Ele
     findings = [f for f in wheel.findings if f.code == rule.code]
     ignored = [i for i in wheel.ignored if i.finding.code == rule.code]
     bad = [f for f in findings if f.severity in failing]
-    rest = [_told(f) for f in findings if f.severity not in failing]
-    rest += [f"accepted ({i.reason}): {_told(i.finding)}" for i in ignored]
+    rest = [_text(f) for f in findings if f.severity not in failing]
+    rest += [f"accepted ({i.reason}): {_text(i.finding)}" for i in ignored]
     if bad:
         failure = ET.SubElement(case, "failure", message=_clean(bad[0].message), type=bad[0].severity)
-        failure.text = _clean("\n\n".join(map(_told, bad)))
+        failure.text = _clean("\n\n".join(map(_text, bad)))
     elif ignored and not findings:
-        ET.SubElement(case, "skipped", message=_clean("; ".join(_each(i.reason for i in ignored))))
+        ET.SubElement(case, "skipped", message=_clean("; ".join(_unique(i.reason for i in ignored))))
     if rest:
         ET.SubElement(case, "system-out").text = _clean("\n\n".join(rest))
     return case
@@ -86,7 +86,7 @@ def _named(name: str, wheel: str) -> ET.Element:
     return ET.Element("testcase", classname=_clean(wheel), name=_clean(name), time="0")
 
 
-def _told(finding: Finding) -> str:
+def _text(finding: Finding) -> str:
     text = [
         f"{finding.severity}: {finding.message}",
         *(f"- {shown(subject)}" for subject in bullets(finding)),
@@ -94,7 +94,7 @@ def _told(finding: Finding) -> str:
     return "\n".join([*text, f"remedy: {finding.remedy}"])
 
 
-def _each(texts: Iterable[str]) -> list[str]:
+def _unique(texts: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(texts))
 
 

@@ -22,8 +22,8 @@ def sentence(subject: Subject, most: int | None = None) -> str:
 
     With `most`, longer lists of names are cut to a few and how many more.
     """
-    names = _some(subject.names, most)
-    ways = _ways(subject.routes)
+    names = _shortened(subject.names, most)
+    ways = _routes(subject.routes)
     detail = f"{subject.detail} {names}" if names else ", ".join(filter(None, (subject.detail, ways)))
     last = detail
     if subject.library:
@@ -35,13 +35,13 @@ def sentence(subject: Subject, most: int | None = None) -> str:
     loaders = (*subject.loaded_by, *(f"import {package}" for package in subject.imported_by))
     for verb, files in (("NEEDED", subject.needed_by), ("loaded", loaders)):
         if files:
-            text += f", {verb} by {_some(files, most)}"
+            text += f", {verb} by {_shortened(files, most)}"
     if loaders:
         text += owner
     return f"{text}; {detail}" if subject.library and names else text
 
 
-def _ways(routes: Sequence[Route]) -> str:
+def _routes(routes: Sequence[Route]) -> str:
     return f"by {route(routes[0])}" if len(routes) == 1 else " before ".join(map(route, routes))
 
 
@@ -75,12 +75,12 @@ def _bullets(group: Sequence[Subject]) -> Iterator[str]:
     first = group[0]
     users = dict.fromkeys(file for subject in group for file in subject.needed_by)
     if first.library and (len(group) > 1 or (first.provider and len(users) > _NAMED)):
-        libraries = _some([subject.library for subject in group], _EACH)
+        libraries = _shortened([subject.library for subject in group], _EACH)
         needed_by = f"{len(users):,} files" if len(users) > 1 else next(iter(users))
         yield f"{_with(first.provider, first.item, first.detail)}: {libraries}; needed by {needed_by}"
     elif len(group) > 1 and first.names:
         for names, files in _by_names(group):
-            yield f"{first.detail} {_some(names, _MOST)}: {_files(files)}"
+            yield f"{first.detail} {_shortened(names, _MOST)}: {_files(files)}"
     elif len(group) > _EACH or (len(group) > 1 and first.file and (first.item or first.detail)):
         text = ": ".join(filter(None, (first.item, first.detail)))
         yield f"{text}{': ' if text else ''}{_files([subject.file for subject in group])}"
@@ -111,7 +111,7 @@ def _with(name: str, *about: str) -> str:
     return f"{name} ({text})" if text else name
 
 
-def _some(names: Sequence[str], most: int | None) -> str:
+def _shortened(names: Sequence[str], most: int | None) -> str:
     if most is None or len(names) <= most:
         return ", ".join(names)
     return f"{', '.join(names[:_NAMED])} and {len(names) - _NAMED:,} more"

@@ -164,7 +164,7 @@ def _finding(finding: Finding, page: Page, *, verbose: bool) -> Iterator[str]:
     text = Text(finding.code, "bold", f" {visible(finding.message)}")
     yield from page.lines(text, indent=_HEAD, head=Text(f"  {finding.severity}", _STYLES[finding.severity]))
     whole = finding._replace(subjects=tuple(map(_with_whole_names, finding.subjects)))
-    for line in lines(whole) if verbose else _few(bullets(whole)):
+    for line in lines(whole) if verbose else _at_most(bullets(whole)):
         yield from page.lines(Text(visible(line)), indent=_HEAD + 2, head=Text(f"{' ' * _HEAD}-"))
     yield from page.lines(Text(visible(finding.remedy)), indent=_HEAD, head=Text("  remedy", "dim"))
 
@@ -182,7 +182,7 @@ def _whole(name: str) -> str:
     return name.replace(" ", UNBROKEN)
 
 
-def _few(bullets: Sequence[str]) -> list[str]:
+def _at_most(bullets: Sequence[str]) -> list[str]:
     rest = len(bullets) - _MOST_BULLETS
     more = [f"and {rest:,} more (--verbose lists all)"] if rest > 0 else []
     return [*bullets[:_MOST_BULLETS], *more]

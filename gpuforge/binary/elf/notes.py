@@ -29,9 +29,9 @@ def isa(file: ElfFile) -> str:
     if file.header.machine != EM_X86_64:
         return ""
     fields = layout("<II")
-    wanted = fields.pack(_X86_ISA_1_NEEDED, 4)
+    property_head = fields.pack(_X86_ISA_1_NEEDED, 4)
     for notes in _segments(file, _LONGEST_PROPERTIES):
-        at = notes.find(wanted)
+        at = notes.find(property_head)
         if b"GNU\0" in notes[:at] and 0 <= at <= len(notes) - 12:
             levels = int.from_bytes(notes[at + 8 : at + 12], "little")
             return next((f"x86-64-v{n}" for n in (4, 3, 2) if levels & 1 << (n - 1)), "")

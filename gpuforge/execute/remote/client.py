@@ -220,12 +220,12 @@ class _Idle:
         self._seconds = seconds
         self._why = why
         self._waits = waits
-        self._said: str | None = None
+        self._reported: str | None = None
 
     def __call__(self, idle: bool) -> None:
         why = self._why() if idle else ""
-        if why != self._said:
-            self._said = why
+        if why != self._reported:
+            self._reported = why
             self._waits(why)
         if idle and time.monotonic() > self._end:
             raise MissingError.of(

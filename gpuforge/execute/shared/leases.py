@@ -55,7 +55,7 @@ class Leases:
         self.objects = objects
         self._home, self._clock = home, clock
         self._seen: dict[str, tuple[bytes, float, float]] = {}  # key: content, since when, when last looked
-        self._held: dict[str, Lease] = {}
+        self._leases: dict[str, Lease] = {}
         self._guard = threading.Lock()
         self._renewer: threading.Thread | None = None
 
@@ -94,7 +94,7 @@ class Leases:
 
     def _keep(self, lease: Lease) -> Lease:
         with self._guard:
-            self._held[lease.name] = lease
+            self._leases[lease.name] = lease
             if self._renewer is None:
                 self._renewer = threading.Thread(target=self._renew, name="leases", daemon=True)
                 self._renewer.start()
@@ -103,7 +103,7 @@ class Leases:
     def end(self, lease: Lease) -> None:
         """Remove a lease of this process; what fails is left to its age."""
         with self._guard:
-            self._held.pop(lease.name, None)
+            self._leases.pop(lease.name, None)
             with suppress(ObjectsError):
                 self.objects.remove(lease.name)
 
@@ -121,10 +121,10 @@ class Leases:
         while True:
             time.sleep(RENEW)
             with self._guard:
-                if not self._held:
+                if not self._leases:
                     self._renewer = None
                     return
-                for lease in self._held.values():
+                for lease in self._leases.values():
                     with suppress(GpuforgeError):  # an owner whose store fails for long loses its lease
                         lease.renew()
 

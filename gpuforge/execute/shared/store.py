@@ -111,7 +111,7 @@ class SharedStore:
         """Be seen as a build that uses the store: others prune nothing of what it was given."""
         return present(self._leases)
 
-    def _theirs(self, key: str) -> SharedEntry | None:
+    def _shared_entry(self, key: str) -> SharedEntry | None:
         with suppress(ValueError):
             record = from_bytes(key, self.objects.read(names.record(key)) or b"")
             return record if isinstance(record, SharedEntry) else None
@@ -133,7 +133,7 @@ class SharedStore:
 
     def _fetch_other(self, key: str, other: str, *, links_out: bool) -> Stored | None:
         if self.local.get(other) is None:
-            record = self._theirs(other)
+            record = self._shared_entry(other)
             if record is None:
                 msg = "it is another name of an entry that is gone"
                 raise ValueError(msg)

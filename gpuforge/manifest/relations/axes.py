@@ -29,7 +29,7 @@ def points(data: Raw) -> Iterator[axes.Point]:
     Of a toolkit with more than `MOST` combinations, only the first values: nobody could wait for all.
     """
     spans = _names(table(data, "wheel").get("spans"))
-    own = [_few(each) for each in _by_toolkit(data)]
+    own = [_limited(each) for each in _by_toolkit(data)]
     yield from dict.fromkeys(point for each in own for served in axes.wheels(each, spans) for point in served)
 
 
@@ -156,7 +156,7 @@ def _combinations(own: Mapping[str, Sequence[str]]) -> int:
     return math.prod(map(len, own.values()))
 
 
-def _few(own: Mapping[str, Sequence[str]]) -> Mapping[str, Sequence[str]]:
+def _limited(own: Mapping[str, Sequence[str]]) -> Mapping[str, Sequence[str]]:
     if _combinations(own) <= MOST:
         return own
     return {name: values[:1] for name, values in own.items()}

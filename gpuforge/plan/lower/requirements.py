@@ -47,7 +47,7 @@ def lock(context: Context, cell: Cell, at: Location) -> ActionInput:
 
 def _all(context: Context, cell: Cell, at: Location) -> str:
     first = _fetch(context, cell, at, NOTHING, "requirements", "fetch the build requirements")
-    answer = _asked(context, cell, at, first)
+    answer = _ask_backend(context, cell, at, first)
     return _fetch(
         context, cell, at, answer, "backend-requirements", "fetch what the build backend needs", answered=True
     )
@@ -114,7 +114,7 @@ def _installed(
     )
 
 
-def _asked(context: Context, cell: Cell, at: Location, fetch: str) -> ActionInput:
+def _ask_backend(context: Context, cell: Cell, at: Location, fetch: str) -> ActionInput:
     """Ask the project's build backend what it needs beside what was fetched: with a toolkit, if the build has one."""
     manifest = context.file.manifest
     build = manifest.build

@@ -37,7 +37,7 @@ def work_in(output: Path) -> Iterator[Path]:
     """Give a new folder to compile in, in a folder of the user's; what killed processes left there is removed."""
     output.mkdir(parents=True, exist_ok=True)
     with contextlib.ExitStack() as stack:
-        with _held(output):
+        with _locked_folder(output):
             for left in output.glob(f"{_HIDDEN}*"):
                 if _abandoned(left):
                     shutil.rmtree(left, ignore_errors=True)
@@ -56,7 +56,7 @@ def _own_folder(stack: contextlib.ExitStack, parent: Path, prefix: str) -> Path:
 
 
 @contextlib.contextmanager
-def _held(folder: Path) -> Iterator[None]:
+def _locked_folder(folder: Path) -> Iterator[None]:
     """Lock a folder without a file in it, where its file system can."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
@@ -82,6 +82,7 @@ def activate(place: BuildsFolder, library: Path, made: Build) -> Build:
                 _sync(file)
             library.rename(build.file)
             content = {**asdict(build), "schema": SCHEMA, "build": folder.name, "file": build.file.name}
+            content["asked"] = content.pop("requested")
             draft = folder / ACTIVE
             draft.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
             draft.chmod(0o644)

@@ -145,9 +145,9 @@ def _compile(recipe: Recipe, package: Package, options: argparse.Namespace) -> s
     machine = Probe(None) if gpu_disabled(package.env) else probe()
     arch = Arch(*machine.devices[0].capability) if machine.devices else None
     here = modules.CompileInputs(machine, arch, (), package.env, options.timeout)
-    asked, sources = _asked(recipe, package, options, here)
+    requested, sources = _toolchain_and_sources(recipe, package, options, here)
     here = replace(here, extra=sources)
-    toolchain, compiler = select(recipe, asked, how_to_install, _finder(recipe, here))
+    toolchain, compiler = select(recipe, requested, how_to_install, _finder(recipe, here))
     if toolchain.family == "opencl":
         return _prepare(recipe, package, here, options)
     with _work(recipe, package, options.output) as (work, place):
@@ -161,7 +161,7 @@ def _compile(recipe: Recipe, package: Package, options: argparse.Namespace) -> s
             _made(recipe, toolchain, compiler, product, arch, sources),
             home=recorded(str(package.home)),
             release=installed.release(package.home, package.name),
-            asked=asked,
+            requested=requested,
         )
         if place is None:
             target = options.output / made.file.name
@@ -175,7 +175,7 @@ def _compile(recipe: Recipe, package: Package, options: argparse.Namespace) -> s
     return f"{recipe.name}: {build.file}, made by {_by(build)}, is used from now on"
 
 
-def _asked(
+def _toolchain_and_sources(
     recipe: Recipe, package: Package, options: argparse.Namespace, here: modules.CompileInputs
 ) -> tuple[str, list[Path]]:
     """Return the toolchain and the sources that the user asks for, or did for the release before this one."""
@@ -192,11 +192,11 @@ def _asked(
                 "which is gone; name your sources, or drop that build with --remove",
                 USAGE,
             )
-    name = build.asked.partition("=")[0]
+    name = build.requested.partition("=")[0]
     known = next((toolchain for toolchain in recipe.toolchains if toolchain.name == name), None)
     look = _finder(recipe, here)
-    there = known and isinstance(look(known, path=build.asked.partition("=")[2]), Compiler)
-    return build.asked if there else "", [Path(source) for source in build.sources]
+    there = known and isinstance(look(known, path=build.requested.partition("=")[2]), Compiler)
+    return build.requested if there else "", [Path(source) for source in build.sources]
 
 
 def _finder(recipe: Recipe, here: modules.CompileInputs) -> Find:

@@ -36,14 +36,16 @@ def select(
 def _nothing(recipe: Recipe, absent: list[Absent], how_to_install: Callable[[Toolchain], str]) -> str:
     """Return one line: what was looked for, what was found instead, and what to install."""
     tried = "; ".join(
-        f"{_what(each.toolchain)}" + (f" ({', '.join(each.refused)})" if each.refused else "")
+        f"{_described(each.toolchain)}" + (f" ({', '.join(each.refused)})" if each.refused else "")
         for each in absent
     )
     easiest = absent[-1].toolchain
-    return f"{recipe.name}: found no compiler of {tried}. For {_what(easiest)}: {how_to_install(easiest)}"
+    return (
+        f"{recipe.name}: found no compiler of {tried}. For {_described(easiest)}: {how_to_install(easiest)}"
+    )
 
 
-def _what(toolchain: Toolchain) -> str:
+def _described(toolchain: Toolchain) -> str:
     what = toolchain.argv[0] if toolchain.family == "command" else toolchain.family
     offload = f" with offloading to {toolchain.offload}" if toolchain.offload else ""
     return f"{what} {toolchain.version}".strip() + offload

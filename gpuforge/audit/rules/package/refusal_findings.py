@@ -33,7 +33,7 @@ def finding(rule: Rule, wheel: WheelFacts, row: Kind, refusals: list[Refusal]) -
         files=dict.fromkeys(r.member for r in refusals if r.member),
         subjects=[Subject(file=r.member, item=r.kind, detail=r.detail) for r in refusals],
         what=row.what,
-        why=" ".join(text for text in (_who(row.by), row.why) if text),
+        why=" ".join(text for text in (_refusers(row.by), row.why) if text),
         fix=row.fix,
     )
 
@@ -43,7 +43,7 @@ def _severity(row: Kind) -> Severity:
     return row.severity or ("warning" if row.by == ("PyPI",) else "error")
 
 
-def _who(by: tuple[str, ...]) -> str:
+def _refusers(by: tuple[str, ...]) -> str:
     """Return who refuses the wheel, as a sentence."""
     installers = [name.partition(" ")[0] for name in by if name != "PyPI"]
     installing = (

@@ -91,7 +91,7 @@ def _private(wheel: WheelFacts) -> Iterator[Finding]:
 
 def _machine(wheel: WheelFacts, machines: set[str]) -> Iterator[Finding]:
     if wheel.platforms == ("any",) and (bound := [o for o in wheel.objects if o.links]):
-        meant = _meant(wheel, bound)
+        meant = _why_intended(wheel, bound)
         yield RULE.finding(
             wheel.name,
             severity="warning" if meant else "error",
@@ -106,7 +106,7 @@ def _machine(wheel: WheelFacts, machines: set[str]) -> Iterator[Finding]:
         )
     machine_of = [(o, MACHINES.get(o.machine, "")) for o in wheel.objects if o.links]
     foreign = machine_of and not any(actual in machines for _, actual in machine_of)
-    none = foreign and not _meant(wheel, [o for o, _ in machine_of])
+    none = foreign and not _why_intended(wheel, [o for o, _ in machine_of])
     for found, actual in machine_of:
         if machines and actual and actual not in machines:
             yield RULE.finding(
@@ -174,7 +174,7 @@ def _of_either(found: ElfObject) -> str:
     return re.sub("/+", "/", re.sub(_LIBC_WORDS, "", folder + sonames.plain_name(found.name)))
 
 
-def _meant(wheel: WheelFacts, bound: list[ElfObject]) -> str:
+def _why_intended(wheel: WheelFacts, bound: list[ElfObject]) -> str:
     """Say why shared objects in a wheel for any platform may be in order; "" where nothing in it says so."""
     if any(_is_foreign(name) for name in wheel.members):
         return "It has some for other systems, too, so this may be intended."

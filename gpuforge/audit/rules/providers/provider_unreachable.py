@@ -17,7 +17,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
     """Find edges whose provider is known and whose route is not, unless Python code loads the library first."""
     for edge in graph.edges:
         if edge.reason == "no path":
-            yield (_given if edge.provider.object else _declared)(graph, edge)
+            yield (_in_wheel_given if edge.provider.object else _declared)(graph, edge)
 
 
 RULE = Rule(
@@ -56,7 +56,7 @@ def _declared(graph: LinkGraph, edge: Edge) -> Finding:
     )
 
 
-def _given(graph: LinkGraph, edge: Edge) -> Finding:
+def _in_wheel_given(graph: LinkGraph, edge: Edge) -> Finding:
     target = edge.provider.object
     form = graph.wheel(edge.loader.wheel).form
     loaded = form == "folder" or may_be_loaded(graph, edge)
@@ -71,14 +71,14 @@ def _given(graph: LinkGraph, edge: Edge) -> Finding:
             ),
         ),
         what=f"No search path leads to these libraries of {whose}.",
-        why=_otherwise(edge, form)
+        why=_when_loaded(edge, form)
         if loaded
         else "The linker does not find the libraries, and the objects do not load.",
         fix="Give the objects a RUNPATH to the library's folder: patchelf --set-rpath '$ORIGIN/FOLDER' FILE",
     )
 
 
-def _otherwise(edge: Edge, form: str) -> str:
+def _when_loaded(edge: Edge, form: str) -> str:
     if form == "folder":
         return "They load only if something else has loaded the libraries before, or LD_LIBRARY_PATH leads to them."
     if edge.loader.program:

@@ -86,7 +86,7 @@ class _File:
         yield from _of_evidence(self._evidence)
         yield from self._needs(self._evidence)
         yield from _static_cudart(next((o for o in self._wheel.objects if o.file == self._file), None))
-        yield from self._wants()
+        yield from self._undefined()
         for loaded in self._loaded:
             yield from (trace.of(loaded) for trace in self._of_library(loaded))
 
@@ -111,17 +111,17 @@ class _File:
         for name in names:
             known = stack.member(name)
             if known is not None and known.casefold() not in self._allowed:
-                yield _Trace("needs", f"needs {name}{_whose(name)}", name)
+                yield _Trace("needs", f"needs {name}{_stack_part(name)}", name)
 
-    def _wants(self) -> Iterator[_Trace]:
+    def _undefined(self) -> Iterator[_Trace]:
         """Yield the libraries that the file wants symbols of without a word of them in NEEDED, as archives do."""
         files = [self._file, *(loaded.object.file for loaded in self._loaded)]
         read = [e for file in files if (e := self._graph.evidence.get((self._wheel.name, file)))]
-        given = {symbol for evidence in read for part in evidence.parts for symbol in part.gives}
+        given = {symbol for evidence in read for part in evidence.parts for symbol in part.defined}
         needed = {stack.member(name) for evidence in read for part in evidence.parts for name in part.needs}
         symbols_of: dict[str, list[str]] = {}
         for part in self._evidence.parts:
-            for symbol, library in part.wants.items():
+            for symbol, library in part.undefined.items():
                 if symbol not in given and library not in needed and library.casefold() not in self._allowed:
                     symbols_of.setdefault(library, []).append(symbol)
         for library, symbols in symbols_of.items():
@@ -167,7 +167,7 @@ def _members(evidence: Evidence, names: Sequence[str]) -> str:
     return f" in {len(names):,} of {len(evidence.parts):,} members ({shorten(names)})"
 
 
-def _whose(name: str) -> str:
+def _stack_part(name: str) -> str:
     """Return which part of a GPU stack a library is, where its name does not tell everybody."""
     if libraries.is_driver(name):
         return ", of the driver"

@@ -55,15 +55,15 @@ def keep(orders: int, log: int, reports: int) -> None:
     _report(reports, KEEPER, os.getpid())
     with os.fdopen(os.dup(orders), "rb", buffering=0) as order:
         argv, env, folder, seconds = marshal.load(order)  # noqa: S302  written by this very gpuforge
-    heard, waking = os.pipe()
+    wakeups, waking = os.pipe()
     os.set_blocking(waking, False)
-    os.set_blocking(heard, False)
+    os.set_blocking(wakeups, False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.set_wakeup_fd(waking, warn_on_full_buffer=False)
     child = os.fork()
     if not child:
         _become(argv, env, folder, reports)
-    status = _follow(child, orders, heard, time.monotonic() + seconds)
+    status = _follow(child, orders, wakeups, time.monotonic() + seconds)
     if status is None:
         _report(reports, LATE, 0)
     if left := _clear(time.monotonic() + _CLEARING_S):
@@ -92,15 +92,15 @@ def _report(reports: int, word: str, number: int) -> None:
         os.write(reports, f"{word} {number}\n".encode())
 
 
-def _follow(child: int, orders: int, heard: int, end: float) -> int | None:
+def _follow(child: int, orders: int, wakeups: int, end: float) -> int | None:
     """Wait until the command has ended, and return its status (negative: a signal); None if its time is over first."""
     while True:
         with suppress(BlockingIOError):
-            os.read(heard, 4096)
+            os.read(wakeups, 4096)
         for pid, status in _reaped():
             if pid == child:
                 return os.waitstatus_to_exitcode(status)
-        ready, _, _ = select.select([orders, heard], [], [], max(0.0, end - time.monotonic()))
+        ready, _, _ = select.select([orders, wakeups], [], [], max(0.0, end - time.monotonic()))
         if not ready:
             return None
         if orders in ready:

@@ -62,19 +62,19 @@ class Keepers:
         self, argv: Sequence[str], env: Mapping[str, str], folder: Path, log: IO[bytes], seconds: float
     ) -> KeptCommand:
         """Start a command in `folder`, with its output in `log` and at most `seconds` of time."""
-        told, orders = os.pipe()
-        reports, reported = os.pipe()
+        keepers_orders, orders = os.pipe()
+        reports, keepers_reports = os.pipe()
         seconds = min(seconds, _LONGEST_S)
         try:
-            socket.send_fds(self._channel, [b"k"], [told, log.fileno(), reported])
+            socket.send_fds(self._channel, [b"k"], [keepers_orders, log.fileno(), keepers_reports])
             with os.fdopen(os.dup(orders), "wb", buffering=0) as stream:
-                os.close(told)
-                told = -1
+                os.close(keepers_orders)
+                keepers_orders = -1
                 stream.write(marshal.dumps(([*argv], {**env}, str(folder), seconds)))
         except BrokenPipeError:  # somebody ended the program: `wait` finds no report
             pass
         finally:
-            for handle in (told, reported):
+            for handle in (keepers_orders, keepers_reports):
                 if handle >= 0:
                     os.close(handle)
         return KeptCommand(orders, reports, seconds)
