@@ -190,7 +190,7 @@ def _libraries(wheel: WheelFacts) -> Iterator[tuple[str, str]]:
 @cache
 def _kind(name: str) -> Kind:
     plain = sonames.plain_name(name)
-    if plain.startswith("libcudart.so"):
+    if libraries.is_cudart(plain):
         return "CUDA runtime"
     if is_openmp(plain):
         return "OpenMP runtime"

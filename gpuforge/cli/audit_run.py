@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from gpuforge.audit import audit
 from gpuforge.audit.read.input import ALONE, Beside
 from gpuforge.cli.terminal import complain, drop_output, in_color, result, say
-from gpuforge.cuda.suffix import number_of
+from gpuforge.cuda.suffix import major_of_local, major_of_suffix
 from gpuforge.cuda.version import major_of
 from gpuforge.diagnostics import Diagnostic, shown
 from gpuforge.wheel.filename import claims
@@ -188,10 +188,9 @@ def _cuda_of(source: "ManifestFile", wheels: Sequence[Path]) -> str | None:
 
 
 def _cuda_major(wheel: str) -> int | None:
-    """Return the CUDA major that the project or the local version in a wheel's file name ends in; None for none."""
+    """Return the CUDA major that the local version or the project in a wheel's file name is for; None for none."""
     project, version, _ = claims(wheel)
-    label = re.search(r"\+cu(\d+)(?=\.|$)", version)
-    return int(label[1]) if label else number_of(project)
+    return major_of_local(version) or major_of_suffix(project)
 
 
 def _unused(report: "Report", accepted: "Sequence[Ignore]", base: "Baseline | None") -> list[str]:

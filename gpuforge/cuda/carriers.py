@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from functools import cache
 from typing import Any
@@ -11,9 +10,8 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
+from gpuforge.cuda.suffix import major_of_local
 from gpuforge.datafile import load
-
-_LOCAL = re.compile(r"cu(\d{2})\d+$")  # 2.11.0+cu126 of an index of the project's own
 
 
 @cache
@@ -34,7 +32,7 @@ def cuda_majors(requirement: Requirement) -> frozenset[int]:
     found = set()
     for release in allowed if rows else ():
         if release.local:
-            found |= {int(match[1]) for match in [_LOCAL.fullmatch(release.local)] if match}
+            found |= {major for major in [major_of_local(str(release))] if major}
         else:
             found |= {row["cuda"] for row in rows if "cuda" in row and _is_of(row, release)}
     return frozenset(found)

@@ -57,6 +57,11 @@ def is_toolkit(soname: str) -> bool:
     return any(entry.kind == "toolkit" for entry in by_soname(soname))
 
 
+def is_cudart(soname: str) -> bool:
+    """Return whether a library is the CUDA runtime of any version: "libcudart.so.12", "libcudart.so"."""
+    return soname.startswith("libcudart.so")
+
+
 def is_toolkit_file(name: str) -> bool:
     """Return whether CUDA's packages have a library of this file name (mangled or not, with any version or none)."""
     return sonames.stem(sonames.plain_name(name)) in _toolkit_stems() and ".so" in name

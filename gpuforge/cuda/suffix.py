@@ -1,4 +1,4 @@
-"""Project names that end in a CUDA major: "nvidia-cufft-cu12", "cupy-cuda12x"."""
+"""CUDA majors in the names of projects, and in local versions: "nvidia-cufft-cu12", "cupy-cuda12x", "2.11.0+cu126"."""
 
 import re
 
@@ -8,6 +8,8 @@ UNSUFFIXED = 13  # the first CUDA major whose packages by NVIDIA have no suffix:
 NVIDIAS = "nvidia-"  # the beginning of NVIDIA's names; the runtime has it, too
 PATTERN = r"[-_.](cu(?:da)?[0-9]{1,4}x?)$"  # in any case; the guard in users' wheels has it, too
 _SUFFIX = re.compile(PATTERN, re.IGNORECASE)
+_LOCAL = re.compile(r"\+(?:.*[-_.])?cu(\d{1,4})(?=[-_.]|$)", re.IGNORECASE)
+_FIRST_WITH_MINOR = 20  # "80" was CUDA 8.0; 20 on its own would be a major that is years away
 _MAJOR = re.compile(r"cu(?:da)?-?(1\d)(?!\d)", re.IGNORECASE)
 
 
@@ -21,6 +23,25 @@ def number_of(name: str) -> int | None:
     """Return the number in a project name's CUDA suffix: 12 of "cupy-cuda12x", 118 of "spconv-cu118", else None."""
     suffix = suffix_of(name)
     return int(re.sub(r"\D", "", suffix)) if suffix else None
+
+
+def major_of_suffix(name: str) -> int | None:
+    """Return the CUDA major in a project name's suffix: 12 of "cupy-cuda12x", 11 of "spconv-cu118", else None."""
+    number = number_of(name)
+    return None if number is None else _major(number)
+
+
+def major_of_local(version: str) -> int | None:
+    """Return the CUDA major in the local part of a version: 12 of "2.11.0+cu126", 13 of "1.0+cu13", else None."""
+    found = _LOCAL.search(version)
+    return _major(int(found[1])) if found else None
+
+
+def _major(number: int) -> int:
+    """Return the major of a CUDA version written without its dot: 11 of 118, 9 of 92, 13 of 13."""
+    while number >= _FIRST_WITH_MINOR:
+        number //= 10
+    return number
 
 
 def without_suffix(project: str) -> str:

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from audit_samples import elf, wheel
+from audit_samples import elf, fatbin, wheel
 
 from gpuforge.cli.main import run
 from gpuforge.cuda.arch import Arch
@@ -156,6 +156,25 @@ def test_the_manifest_brings_promises_and_accepted_findings(
         "host-only: core: 1 object read completely (ext.so): no GPU code, no trace of a GPU compiler, "
         "no library of a GPU stack NEEDED"
     ) in report["proved"]
+
+
+@pytest.mark.parametrize(
+    "name", ["demo-1.0+cu126", "demo-1.0+cu12", "demo-1.0+git1.cu128", "demo_cu126-1.0", "demo_cu12-1.0"]
+)
+def test_the_wheels_name_tells_the_table_that_it_is_judged_by(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], name: str
+) -> None:
+    manifest = tmp_path / "gpuforge.toml"
+    tables = '[cuda.12]\ntoolkit = "12.6"\narchs = ["80"]\n[cuda.13]\ntoolkit = "13.0"\narchs = ["90"]\n'
+    gpu = '[[objects]]\nname = "core"\nrole = "gpu"\nfiles = ["demo/ext.so"]\n'
+    manifest.write_text(f"{MANIFEST.partition('[cuda.13]')[0]}{tables}{gpu}")
+    files = {"demo/ext.so": elf(sections={".nv_fatbin": fatbin("sm_90")})}
+    audited = wheel(tmp_path, files, name=f"{name}-cp311-cp311-manylinux_2_17_x86_64.whl")
+    assert run(["audit", "--format", "json", "--manifest", str(manifest), str(audited)]) == 1
+    out, err = capfd.readouterr()
+    assert "not judged" not in err
+    (found,) = (f for f in json.loads(out)["findings"] if f["code"] == "GF401")
+    assert "sm_80" in json.dumps(found)
 
 
 def test_a_toolkit_that_the_manifest_lacks(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -22,6 +22,7 @@ from gpuforge.cuda.carriers import cuda_majors
         ("Torch==2.11", {13}),
         ("torch==2.11.0+cu126", {12}),
         ("torch==2.11.0+cu130", {13}),
+        ("torch==2.11.0+cu13", {13}),
         ("torch==2.11.0+cpu", set()),
         ("torch===nonsense", set()),
         ("torch>99", set()),

@@ -49,6 +49,25 @@ def test_a_suffix_is_found_and_removed(name: str, found: str, plain: str) -> Non
     assert suffix.without_suffix(name) == plain
 
 
+@pytest.mark.parametrize(
+    ("version", "major"),
+    [
+        ("2.11.0+cu126", 12),
+        ("1.0+cu118", 11),
+        ("1.0+cu92", 9),
+        ("1.0+cu13", 13),
+        ("1.0+cu13.torch2.11", 13),
+        ("1.0+git0a1b2c3.cu128", 12),
+        ("1.0", None),
+        ("1.0+cpu", None),
+        ("1.0+cu", None),
+        ("1.0+ncu12", None),
+    ],
+)
+def test_the_cuda_major_of_a_local_version(version: str, major: int | None) -> None:
+    assert suffix.major_of_local(version) == major
+
+
 @given(NAMES, st.sampled_from([12, 13]))
 @draws(200)
 def test_a_name_for_a_cuda_major_is_the_same_however_it_is_spelled(name: str, major: int) -> None:

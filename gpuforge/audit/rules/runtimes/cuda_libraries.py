@@ -13,6 +13,7 @@ from gpuforge.audit.rules.runtimes.cuda_tools import is_tool
 from gpuforge.audit.rules.runtimes.loaded import LoadedLibrary, Origin, loaded_libraries, one_of_them
 from gpuforge.audit.rules.runtimes.processes import Process, processes
 from gpuforge.audit.rules.variants import variant_family
+from gpuforge.cuda.libraries import is_cudart
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
@@ -53,7 +54,7 @@ RULE = Rule(
 def _counts(soname: str) -> bool:
     """Say whether two images of a library of this name have something of their own: tools have not."""
     packages = {library.package for library in package_tables.candidates(soname)}
-    return not soname.startswith("libcudart.so") and any(
+    return not is_cudart(soname) and any(
         package in package_tables.nvidias() and not is_tool(package) for package in packages
     )
 

@@ -16,7 +16,7 @@ from gpuforge.cuda import libraries, sonames
 def loaded_cudarts(graph: LinkGraph, objects: Iterable[ElfObject]) -> list[LoadedLibrary]:
     """List the images of libcudart that these objects bring, `soname` being cut to "libcudart.so.12"."""
     objects_once = list(objects)
-    found = loaded_libraries(graph, objects_once, _is_cudart)
+    found = loaded_libraries(graph, objects_once, _has_version)
     imported = graph.edges_where(_is_imported)
     found += [
         i for o in objects_once for edge in imported.get((o.wheel, o.file), ()) for i in _carried(graph, edge)
@@ -27,8 +27,8 @@ def loaded_cudarts(graph: LinkGraph, objects: Iterable[ElfObject]) -> list[Loade
     return list(unique.values())
 
 
-def _is_cudart(soname: str) -> bool:
-    return soname.startswith("libcudart.so.")
+def _has_version(soname: str) -> bool:
+    return libraries.is_cudart(soname) and bool(sonames.version(soname))
 
 
 def _is_imported(edge: Edge) -> bool:
@@ -43,7 +43,7 @@ def _carried(graph: LinkGraph, edge: Edge) -> Iterator[LoadedLibrary]:
     if variant_family(edge.loader):
         return
     importing = graph.declared[edge.loader.wheel].get(edge.imported)
-    if importing and any(soname.startswith("libcudart.so") for soname in importing.carries):
+    if importing and any(map(libraries.is_cudart, importing.carries)):
         return  # it has a libcudart of its own, which is found elsewhere
     for package, known in graph.declared[edge.loader.wheel].items():
         if known.loaded_by == edge.imported and package in _packages():
@@ -56,4 +56,8 @@ def _carried(graph: LinkGraph, edge: Edge) -> Iterator[LoadedLibrary]:
 @cache
 def _packages() -> Mapping[str, str]:
     """Return the packages that have a libcudart, each with its SONAME."""
-    return {each.package: each.soname for each in libraries.toolkit_libraries() if _is_cudart(each.soname)}
+    return {
+        each.package: each.soname
+        for each in libraries.toolkit_libraries()
+        if libraries.is_cudart(each.soname)
+    }

@@ -12,6 +12,7 @@ from gpuforge.audit.rules.runtimes.cudart import loaded_cudarts
 from gpuforge.audit.rules.runtimes.loaded import LoadedLibrary
 from gpuforge.audit.rules.runtimes.processes import Process, processes
 from gpuforge.binary.facts import ElfObject
+from gpuforge.cuda.libraries import is_cudart
 
 _KERNELS = "/_gpuforge/kernels/"
 
@@ -54,7 +55,7 @@ def _finding(
     process: Process, static: list[ElfObject], shared: list[LoadedLibrary], *, mixed: bool
 ) -> Finding:
     # one that needs the shared one, too, was not meant to have its own: a static library of NVIDIA brought it
-    chosen = [o for o in static if not any(n.startswith("libcudart.so") for n in o.needed)]
+    chosen = [o for o in static if not any(map(is_cudart, o.needed))]
     serious = (process.scope == "import" or mixed) and bool(shared) and bool(chosen)
     wheel = process.blamed([o.wheel for o in static])
     own = [o for o in static if o.wheel == wheel]

@@ -10,7 +10,7 @@ from gpuforge.audit.rules.nvidia import is_nvidia_library
 from gpuforge.audit.rules.runtimes.loaded import LoadedLibrary, Origin
 from gpuforge.audit.rules.variants import variant_family
 from gpuforge.binary.facts import ElfObject
-from gpuforge.cuda import libraries, releases
+from gpuforge.cuda import libraries, releases, sonames
 from gpuforge.cuda.version import major_of
 
 
@@ -23,7 +23,7 @@ def own_runtimes(graph: LinkGraph, objects: Iterable[ElfObject]) -> Iterator[Loa
         if not found.containers or variant_family(found) or is_nvidia_library(graph, found):
             continue
         static = "static-cudart" in found.markers
-        named = any(n.startswith("libcudart") for n in found.needed)
+        named = any(libraries.is_cudart(sonames.plain_name(n)) for n in found.needed)
         if (named or found.undefined("cuda")) and not static:
             continue
         majors = {major for c in found.containers for e in c.entries for major in _majors(e.toolkit, e.isa)}
@@ -47,4 +47,4 @@ def _majors(toolkit: str, isa: str) -> frozenset[int]:
 def _soname(major: int) -> str:
     """Return the SONAME of the CUDA runtime of a major; "" where its libraries are not known."""
     known = (e.soname for e in libraries.toolkit_libraries(major))
-    return next((name for name in known if name.startswith("libcudart.so.")), "")
+    return next(filter(libraries.is_cudart, known), "")

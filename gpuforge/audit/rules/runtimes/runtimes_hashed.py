@@ -156,7 +156,7 @@ def _grafted(found: ElfObject) -> str:
 
 def _family(plain: str) -> str:
     """Return whose runtime a plain name is; "" for none."""
-    if plain.startswith("libcudart.so"):
+    if libraries.is_cudart(plain):
         return "cudart"
     family = libraries.compiler_runtime(plain) or ""
     return family if family in _TOOLCHAINS else ""
