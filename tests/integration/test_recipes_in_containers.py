@@ -1,4 +1,4 @@
-"""Recipes whose compilers come from packages, built in a container without a network and tested in a clean one."""
+"""Recipes whose compilers come from packages or from the image, built in a container without a network and tested in a clean one."""
 
 from __future__ import annotations
 
@@ -47,6 +47,7 @@ def build(recipe: Path, work: Path, *more: str) -> subprocess.CompletedProcess[s
         ("cython-opencl", r"ellipse-1\.0-cp311-cp311-manylinux[\w.]+_x86_64\.whl"),
         ("halide", r"softlens-0\.1\.0-py3-none-manylinux[\w.]+_x86_64\.whl"),
         ("iree", r"rowsoftmax-0\.1\.0-py3-none-any\.whl"),
+        ("neuron", r"ringnet-0\.1\.0-py3-none-manylinux[\w.]+_x86_64\.whl"),
     ],
 )
 def test_a_recipe_is_built_proved_and_tested(name: str, wheel: str, tmp_path: Path) -> None:
