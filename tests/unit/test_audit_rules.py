@@ -345,9 +345,12 @@ def test_a_rule_speaks_where_it_must_and_nowhere_else(tmp_path: Path, case: Case
 
 def test_every_rule_is_listed_once_with_its_page() -> None:
     codes = [rule.code for rule in RULES]
-    assert codes == sorted(set(codes))
+    assert codes == sorted(set(codes)), "list each rule once in RULES, in the order of the codes"
     pages = {page.stem for page in DOCS.glob("GF*.md")}
-    assert pages == set(codes)
+    missing = [f"docs/findings/{code}.md" for code in codes if code not in pages]
+    assert not missing, f"write {', '.join(missing)}"
+    unlisted = sorted(pages - set(codes))
+    assert not unlisted, f"no rule in RULES has the code of these pages: {', '.join(unlisted)}"
     for rule in RULES:
         text = (DOCS / f"{rule.code}.md").read_text()
         assert text.startswith(f"# {rule.code}: {rule.title}\n"), rule.code
