@@ -1,4 +1,4 @@
-"""What a TOML text from outside may take: parsers need time that grows with the square of a key's parts."""
+"""Limits for TOML from outside: parsing time grows with the square of the parts of a key."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ def _target(name: str, folder: int) -> str | None:
 
 
 def _moved(folder: int, name: str) -> int:
-    """Go on from an open folder to one in it, or above it; -1 for what is no folder, and from there on."""
+    """Go on from an open folder to one in it, or above it; -1 if it is not a folder, and from there on."""
     if folder < 0:
         return folder
     try:
@@ -178,7 +178,7 @@ def _reason(error: OSError) -> str:
 def reading(root: Path, path: str, *, follow: bool = False) -> Iterator[int]:
     """Open a file below `root` to read it; with `follow`, through links that stay below `root`.
 
-    Raises OSError for what is no file and for what leads out of `root`.
+    Raises OSError for anything but a file and for what leads out of `root`.
     """
     if follow:
         inside = os.path.realpath(root)
@@ -278,7 +278,7 @@ def _remove_flattened(place: Path) -> None:
 
 
 def _unlinked(name: str, folder: int) -> bool:
-    """Remove what is no folder; make a folder writable, and return False."""
+    """Remove anything but a folder; make a folder writable, and return False."""
     if not stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
         os.unlink(name, dir_fd=folder)
         return True

@@ -33,8 +33,8 @@ def installed_with(
 ) -> Beside:
     """Return an environment, if there is one, and what pip would install into it for requirements and these wheels.
 
-    Raises UsageError for what is no environment or no requirement, ActionError for requirements that cannot be
-    installed together with the wheels, MissingError when the index cannot be reached.
+    Raises UsageError for a text that is neither an environment nor a requirement, ActionError for requirements that
+    cannot be installed together with the wheels, MissingError when the index cannot be reached.
     """
     beside = [_requirement(text) for text in requirements]
     given = [path for path in wheels if path.suffix == ".whl" and path.is_file()]

@@ -83,5 +83,5 @@ def _most() -> int | None:
         return size_in_bytes(text) if text else None
     except ValueError as error:
         raise UsageError.of(
-            f"{LIMIT} is {text!r}, which is no size", hint=f'write {LIMIT}="50 GB"'
+            f"{LIMIT} is {text!r}, which is not a size", hint=f'write {LIMIT}="50 GB"'
         ) from error

@@ -42,7 +42,7 @@ class MemoryStore:
         return self.entries.setdefault(key, Stored(key, folder, entry))
 
     def alias(self, key: str, other: str) -> None:
-        """Let an entry be found by another key too."""
+        """Add a second key for an entry."""
         self.damaged.pop(key, None)
         self.entries[key] = self.entries[other]
 
@@ -59,7 +59,7 @@ class MemoryStore:
         return self._releasing(lock) if lock.acquire(blocking=False) else None
 
     def present(self) -> AbstractContextManager[None]:
-        """Do nothing: nobody prunes it."""
+        """Nothing to do: a memory store is not pruned."""
         return nullcontext()
 
 

@@ -93,7 +93,7 @@ def _beginning(session: requests.Session, url: str) -> Iterator[tuple[requests.R
             return
         known = re.fullmatch(_RANGE, answer.headers.get("Content-Range", ""))
         if known is None or not int(known[1]):
-            raise MalformedError.of("its server answers a request for a part of it with what is no part")
+            raise MalformedError.of("its server does not answer a request for a part of it with that part")
         if int(known[1]) > LARGEST:
             raise TooLargeError.of(f"its server says that it has {int(known[1]):,} bytes")
         yield answer, int(known[1])

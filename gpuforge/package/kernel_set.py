@@ -200,7 +200,7 @@ def relative(name: str) -> PurePosixPath:
     path = PurePosixPath(name)
     if path.is_absolute() or ".." in path.parts or not path.parts or "\\" in name:
         raise ActionError.of(
-            f"{name!r} is no path inside the project", hint="name files relative to the manifest"
+            f"{name!r} is not a path inside the project", hint="name files relative to the manifest"
         )
     return path
 

@@ -15,7 +15,7 @@ def narrow(file: ManifestFile, archs: Sequence[str]) -> ManifestFile:
     """Return the manifest with the architectures of `archs` ("90", "sm_90a") alone; without any, as it is.
 
     A toolkit keeps its PTX when that is for one of them. One that has none of them stays as it is: `plan.cell.select`
-    leaves its cells out. Raises UsageError for what is no architecture.
+    leaves its cells out. Raises UsageError for an invalid architecture.
     """
     if not archs:
         return file

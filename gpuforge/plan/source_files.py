@@ -130,7 +130,7 @@ def _glob(file: ManifestFile, item: Object, key: str, pattern: str) -> list[Path
         hits = [path for path in file.folder.glob(pattern) if path.is_file()]
     except ValueError as error:
         raise UsageError.of(
-            f"object {item.name!r}: {pattern!r} is no pattern: {error}",
+            f"object {item.name!r}: {pattern!r} is not a valid pattern: {error}",
             hint="** stands for folders and alone between slashes: kernels/**/*.cu",
             place=place,
         ) from error
@@ -158,7 +158,7 @@ def compiled(file: ManifestFile, item: Object) -> list[PurePosixPath]:
 def files(root: Path, members: Sequence[Path]) -> FileInput:
     """Return some files below a folder as one input.
 
-    Raises UsageError for a link that leads out of the folder, and for what is no file: a pipe, a device.
+    Raises UsageError for a link that leads out of the folder, and for anything but a file: a pipe, a device.
     """
     for member in members:
         _refuse_what_is_no_source(root, member)

@@ -91,7 +91,7 @@ def _unused_path(file: ManifestFile, name: str) -> tuple[str, Place, str]:
 
 
 def _unknown_needs(file: ManifestFile) -> Iterator[Diagnostic]:
-    """Yield what host-only objects may need and what is no library of any GPU stack."""
+    """Yield names in `needs` of host-only objects that are not known libraries of a GPU stack."""
     for number, item in enumerate(file.manifest.objects):
         for index, name in enumerate(item.needs):
             if not stack.is_name(name):
@@ -102,7 +102,7 @@ def _unknown_needs(file: ManifestFile) -> Iterator[Diagnostic]:
                     else "leave it out: libraries of the host need no permission"
                 )
                 yield Diagnostic(
-                    f"object {item.name!r}: `needs` names {name!r}, which is no known library of a GPU stack",
+                    f"object {item.name!r}: `needs` names {name!r}, which is not a known library of a GPU stack",
                     file.place("objects", number, "needs", index),
                     hint,
                 )

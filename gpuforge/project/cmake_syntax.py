@@ -34,7 +34,7 @@ class _Token(NamedTuple):
 
 
 def commands(text: str) -> Iterator[Command]:
-    """Yield the commands of a file; what is no command is passed over."""
+    """Yield the commands of a file; anything else is passed over."""
     name, line, depth, arguments = "", 0, 0, list[str]()
     counted, at = 1, 0
     for token in _tokens(text):

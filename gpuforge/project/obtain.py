@@ -17,7 +17,8 @@ _ARCHIVES = (*_SDISTS, ".tgz", ".tar.bz2", ".tar.xz", ".whl")
 def obtain(project: str, manifest: Path, scratch: Path) -> tuple[Origin, Path]:
     """Return where a project comes from, as seen from its `manifest`, and the folder with its files.
 
-    Raises UsageError for what is none of the three, and what `index.fetch` and `unpack` raise.
+    Raises UsageError for anything but a folder, an sdist or a project on the index, and what `index.fetch` and
+    `unpack` raise.
     """
     path = Path(project)
     below = Path(os.path.relpath(path.absolute(), manifest.absolute().parent)).as_posix()

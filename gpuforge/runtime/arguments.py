@@ -104,7 +104,7 @@ def _of_ctypes(value: Any) -> Reader:
         return Reader("P", 8, _pointer)
     code = {"v": "h", "g": ""}.get(code, code)  # VARIANT_BOOL; a long double is nothing on a GPU
     if not code or code == "O" or ctypes.sizeof(value) != struct.calcsize(code):
-        raise TypeError(f"{type(value).__name__} is no type that a kernel can have")
+        raise TypeError(f"{type(value).__name__} is not a type that a kernel can have")
     return Reader(code, struct.calcsize(code), attribute="value")
 
 
@@ -118,7 +118,7 @@ def _of_numpy(position: int, value: Any) -> Reader:
             "f2": "e", "f4": "f", "f8": "d", "c8": "0f8s", "c16": "0d16s"}.get(f"{kind}{size}")  # fmt: skip
     if code is None:
         raise TypeError(
-            f"argument {position}: {type(value).__name__} is no type that a kernel can have; "
+            f"argument {position}: {type(value).__name__} is not a type that a kernel can have; "
             "write a ctypes.Structure for a struct"
         )
     return Reader(code, size, type(value).tobytes if kind == "c" else None)
@@ -149,7 +149,7 @@ def _dlpack_address(array: Any, stream: int, _: object) -> int:
 
 
 def host_address(value: Any, kept: list[Any]) -> int | None:
-    """Return the address of an array in the CPU's memory, None for what is none.
+    """Return the address of an array in the CPU's memory, None if it is not one.
 
     What the address needs to stay valid is added to `kept`. A buffer that cannot be written is copied, but for NumPy's.
     """

@@ -139,7 +139,7 @@ def guard(path: Path) -> None:
     except OSError:
         return
     except ValueError:  # no path at all
-        raise BuildUnusable(f"{str(path)!r} is no path: compile again") from None
+        raise BuildUnusable(f"{str(path)!r} is not a path: compile again") from None
     if found.st_uid not in (0, os.geteuid()):
         raise BuildUnusable(f"{path} belongs to another user, who could put code into it")
     if found.st_mode & stat.S_IWOTH:

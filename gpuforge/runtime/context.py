@@ -116,7 +116,7 @@ def given_context(driver: Driver, context: Any) -> Context:
 def release(driver: Driver, ordinal: int, context: Any) -> None:
     """Let go of what was loaded into a device's primary context, or into a CUcontext, which may be destroyed then.
 
-    Raises TypeError for what is no context.
+    Raises TypeError for anything but a context.
     """
     if context is None:
         found = _contexts.get((id(driver), -1, ordinal))

@@ -127,7 +127,7 @@ def _crossing(times: Sequence[tuple[int, float, float]]) -> int | None:
 
 
 def _read(payload: bytes) -> float:
-    """Return a measurement that was kept; raises _NotReadError for what is none."""
+    """Return a measurement that was kept; raises _NotReadError if it is not one."""
     try:
         found = json.loads(payload)["from"]
     except (KeyError, TypeError, ValueError) as error:

@@ -114,7 +114,7 @@ def _module(folder: str, entry: dict[str, Any], toolkit: str) -> Module:
 
 
 def image(entry: dict[str, Any], toolkit: str) -> Image:
-    """Return an image as an index lists it; raises Damaged for what is none."""
+    """Return an image as an index lists it; raises Damaged if it is not one."""
     kind, arch = document.text(entry, "kind"), document.text(entry, "arch")
     isa = _version(document.text(entry, "isa")) if kind in PTX else None
     own = kind == "library" or kind in IREE or (kind == "ptx" and not toolkit)  # made without a CUDA toolkit

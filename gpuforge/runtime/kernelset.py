@@ -100,7 +100,7 @@ class KernelSet:
 
         A kernel that is still in use stays loaded until nobody has it. Does nothing where nothing was loaded: it
         never opens a driver, so it can be called twice, and at the end of a program. Call it before a context is
-        destroyed. Raises TypeError for what is no context.
+        destroyed. Raises TypeError for anything but a context.
         """
         from .context import release
         from .driver import opened_driver

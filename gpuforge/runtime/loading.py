@@ -33,7 +33,7 @@ _OF_MACHINE = {"no-usable-gpu", "no-devices"}  # said once, by the machine's own
 def home_of(machine: Probe, driver: tuple[str, ...], device: int, context: Any) -> Context | None:
     """Return the context that kernels are to be loaded for, None when there is no such device.
 
-    Raises ValueError when no context is current, TypeError for what is no context, DriverError.
+    Raises ValueError when no context is current, TypeError for anything but a context, DriverError.
     """
     opened = None if machine.problem or is_foreign(context) else open_driver(driver)
     if opened is None or isinstance(opened, NoDriver):

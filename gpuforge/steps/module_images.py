@@ -1,4 +1,4 @@
-"""The images in a compiled module: all of a fatbin's that a driver loads, or the one that a compiler was to make."""
+"""The images of a compiled module: every loadable image of a fatbin, or the single image that was requested."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _of_fatbin(module: CompiledModule) -> tuple[KernelImage, ...]:
     containers = list(fatbin.scan(module.fatbin.read_bytes()))
     if not containers or any(container.damaged for container in containers):
         raise ActionError.of(
-            f"what was compiled from {module.source} is no sound fatbin",
+            f"what was compiled from {module.source} is not an intact fatbin",
             hint="the compiler must be called with -fatbin and have the disk space to finish",
         )
     return tuple(
@@ -62,7 +62,7 @@ def _of_fatbin(module: CompiledModule) -> tuple[KernelImage, ...]:
 
 
 def _of_iree(module: CompiledModule) -> tuple[Entry, ...]:
-    """Return the PTX in one of IREE's modules, none of one for another back end than CUDA."""
+    """Return the PTX in an IREE module for CUDA; nothing for other back ends."""
     code = [name for name in _members(module.fatbin) if name != "module.fb"]
     wrong = [name for name in code if not name.endswith(_FORMATS[module.kind])]
     if wrong or not code:
@@ -80,7 +80,7 @@ def _members(file: Path) -> list[str]:
             return archive.namelist()
     except (zipfile.BadZipFile, NotImplementedError, ValueError) as error:
         raise ActionError.of(
-            f"{file.name} is no module of IREE's ({error})",
+            f"{file.name} is not an IREE module ({error})",
             hint="leave --iree-vm-emit-polyglot-zip as it is",
         ) from error
 

@@ -12,7 +12,7 @@ _HINT = "requirements come from the package index, by name; set one of your own 
 def checked(requirements: object, who: str) -> list[str]:
     """Return requirements by name and version, sorted; `who` asks for them, in a message.
 
-    Raises ActionError for options, direct references and what is no list of text.
+    Raises ActionError for options, direct references and anything but a list of text.
     """
     if not isinstance(requirements, list | set) or len(requirements) > _MOST:
         raise _refused(who, f"a list of at most {_MOST} is expected")

@@ -60,7 +60,7 @@ def _packaged(package: PackagedCompiler) -> Iterator[str]:
         yield f"packaged: there is no folder {package.programs}"
     try:
         package.targets(["no such target"], MACHINES[0])
-        yield "packaged: `targets` accepts what is no target"
+        yield "packaged: `targets` accepts an invalid target"
     except ValueError:
         pass
     for machine in MACHINES:
@@ -77,7 +77,7 @@ def _packaged(package: PackagedCompiler) -> Iterator[str]:
 def _target(package: PackagedCompiler, target: Target, machine: str) -> Iterator[str]:
     title = f"packaged: {target.name}: "
     if not _NAME.fullmatch(target.name):
-        yield f"{title}is no name that gpuforge can use in file names"
+        yield f"{title}is not a name that gpuforge can use in file names"
     if package.makes == "library" and not re.fullmatch(_KINDS.get(target.kind, "(?!)"), target.arch):
         yield f"{title}the runtime knows no {target.kind} {target.arch!r} of a library"
     if [target] != list(package.targets([target.name], machine)):

@@ -52,7 +52,7 @@ def unpack_block(packed: bytes) -> bytes:
 def _seek_data(stream: IO[bytes], deb: Path) -> str:
     """Move to the content of data.tar.*; return tarfile's mode for it."""
     if stream.read(len(ar.MAGIC)) != ar.MAGIC:
-        raise ActionError.of(f"{deb.name} is no Debian package", hint="try again, or another mirror")
+        raise ActionError.of(f"{deb.name} is not a Debian package", hint="try again, or another mirror")
     while data := stream.read(ar.HEADER):
         try:
             raw, size = ar.header(data, stream.tell() - len(data))

@@ -54,7 +54,7 @@ class Directory(NamedTuple):
 class Archive:
     """A zip file, open for reading its members."""
 
-    directory = Directory()  # empty for what is no zip file
+    directory = Directory()  # empty if it is not a zip file
     _file: IO[bytes]
 
     def __init__(self, path: Path | str, budget: Budget | None = None) -> None:

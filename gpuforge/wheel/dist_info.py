@@ -106,12 +106,12 @@ def _parsed(archive: Archive, text: bytes) -> Message:
 
 
 def _comparisons(line: str) -> int:
-    """Return how many comparisons a requirement takes, about: its marker for each extra in it, each pair of clauses."""
+    """Estimate the comparisons that a requirement costs: its marker for each extra, plus pairs of clauses."""
     return len(line) * (1 + line.count("extra")) + 50 * line.count(",") ** 2
 
 
 def _license_files(declared: Message) -> tuple[str, ...]:
-    """Return the License-File fields; twine leaves them out for older metadata, which setuptools wrote them into."""
+    """Return the License-File fields. Like twine, ignore them before metadata 2.4, where only setuptools wrote them."""
     numbers = metadata.field(declared, "Metadata-Version").split(".")
     newer = all(n.isdecimal() and len(n) < 4 for n in numbers) and [int(n) for n in numbers] >= [2, 4]
     return tuple(metadata.fields(declared, "License-File")) if newer else ()

@@ -123,7 +123,7 @@ def refused(folder: Path, data: bytes, name: str = "demo/x.o") -> list[str]:
         (relocatable(wants=["cudaMalloc", "cudaFree"]), ["GF601 wants cudaMalloc, cudaFree of libcudart"]),
         (relocatable(wants=["cublasCreate_v2"]), ["GF601 wants cublasCreate_v2 of libcublas"]),
         (relocatable(machine=190), ["GF601 machine code of an NVIDIA GPU (a cubin)"]),
-        (relocatable(machine=251), ["GF604 its code is for machine 251, which is no CPU that wheels are made for"]),
+        (relocatable(machine=251), ["GF604 its code is for machine 251, and wheels are not made for that CPU"]),
         (SLIM, ["GF604 it has only bytecode of GCC (-flto), which is compiled later"]),
         (BITCODE, ["GF604 it is LLVM bitcode, which is compiled later"]),
         (HOST[:-8], [f"GF604 damaged: it ends at byte {len(HOST) - 8}, before {len(HOST)}"]),

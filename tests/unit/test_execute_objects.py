@@ -120,13 +120,13 @@ def test_a_link_in_a_shared_folder_is_not_followed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("url", "message"),
     [
-        ("shared/store", "'shared/store' is no address of a shared store"),
+        ("shared/store", "'shared/store' is not an address of a shared store"),
         ("s3://KEY1234:SECRET99@bucket/x", "the address of the shared store at s3:// has a user name"),
         (
             "s3://bucket/x?X-Amz-Signature=SECRET99",
             "the address of the shared store at s3:// has a user name",
         ),
-        ("http://host/x", "http:// is no address of a shared store"),
+        ("http://host/x", "http:// is not an address of a shared store"),
         ("s3:///folder", "s3:///folder names no bucket"),
     ],
 )

@@ -227,17 +227,17 @@ HARMS: dict[str, tuple[Callable[[Path], object], str]] = {
         "its content has more bytes than its record says",
     ),
     "no zstd": (with_content(b"\x1f\x8b" * 20), "its content cannot be unpacked"),
-    "dots": (changed(moved("tree/../../../evil")), "'tree/../../../evil' is no path inside it"),
-    "absolute": (changed(moved("/etc/evil")), "'/etc/evil' is no path inside it"),
+    "dots": (changed(moved("tree/../../../evil")), "'tree/../../../evil' is not a path inside it"),
+    "absolute": (changed(moved("/etc/evil")), "'/etc/evil' is not a path inside it"),
     "another output": (changed(moved("more/evil")), "'more/evil' is in none of its outputs"),
     "below a link": (changed(moved("tree/lib64/evil")), "'tree/lib64/evil' is below a file"),
     "an output outside": (
         changed(lambda data: entry(data).update(outputs=["..", "tree"])),
-        "an output's name is no name of a file",
+        "an output's name is not a file name",
     ),
     "a folder outside": (
         changed(lambda data: data.update(folders=["tree/../../evil"])),
-        "'tree/../../evil' is no path inside it",
+        "'tree/../../evil' is not a path inside it",
     ),
     "a folder below a link": (
         changed(lambda data: data.update(folders=["tree/lib64/evil"])),
@@ -249,7 +249,7 @@ HARMS: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "a negative size": (
         changed(lambda data: entry(data)["files"]["tree/bin/nvcc"].__setitem__(0, -1)),
-        "a file's size is no size",
+        "a file's size is not valid",
     ),
     "sizes without end": (
         changed(lambda data: entry(data)["files"]["tree/bin/nvcc"].__setitem__(0, 10**12)),
@@ -261,11 +261,11 @@ HARMS: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "a content elsewhere": (
         changed(lambda data: data["contents"]["tree"].__setitem__(0, "../../../../secret")),
-        "a content's name is none",
+        "a content's name is not valid",
     ),
     "no time": (
         changed(lambda data: entry(data).update(seconds=float("nan"))),
-        "its time is no time",
+        "its time is not valid",
     ),
     "no date": (changed(lambda data: entry(data).update(finished="soon")), "Invalid isoformat string"),
     "text in the place of a number": (
@@ -280,7 +280,7 @@ HARMS: dict[str, tuple[Callable[[Path], object], str]] = {
     "no sum": (lambda place: place.write_text("{}"), "its record has no sum"),
     "an alias of a path": (
         lambda place: write(place, {"format": 2, "alias": "../../etc"}),
-        "it is another name of something that is no entry",
+        "it is another name of something that is not an entry",
     ),
     "an alias of nothing": (
         lambda place: write(place, {"format": 2, "alias": OTHER}),

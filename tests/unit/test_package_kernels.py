@@ -81,7 +81,9 @@ def test_the_index_lists_the_images_in_the_fatbin(project: Path) -> None:
 
 @pytest.mark.parametrize("content", [b"", b"not one", fatbin(image(2, 80))[:-8]])
 def test_a_damaged_fatbin_is_refused(project: Path, content: bytes) -> None:
-    with pytest.raises(ActionError, match=r"^what was compiled from kernels/saxpy\.cu is no sound fatbin\n"):
+    with pytest.raises(
+        ActionError, match=r"^what was compiled from kernels/saxpy\.cu is not an intact fatbin\n"
+    ):
         run_fallback(project, content)
 
 

@@ -194,11 +194,11 @@ def test_needs_that_name_no_library_of_a_gpu_stack_are_refused(recipe: Recipe, m
         plan_of(recipe((files, f'{files}\nneeds = ["cufft", "cublass", "zlib"]')), machine)
     assert [(d.message, d.hint) for d in caught.value.diagnostics] == [
         (
-            "object 'core': `needs` names 'cublass', which is no known library of a GPU stack",
+            "object 'core': `needs` names 'cublass', which is not a known library of a GPU stack",
             "did you mean 'cublas'?",
         ),
         (
-            "object 'core': `needs` names 'zlib', which is no known library of a GPU stack",
+            "object 'core': `needs` names 'zlib', which is not a known library of a GPU stack",
             "leave it out: libraries of the host need no permission",
         ),
     ]
@@ -473,7 +473,7 @@ def test_a_header_touches_every_kernel_of_its_object(recipe: Recipe, machine: Ma
 @pytest.mark.parametrize(
     ("pattern", "message"),
     [
-        ("kernels/**.cu", r"'kernels/\*\*\.cu' is no pattern"),
+        ("kernels/**.cu", r"'kernels/\*\*\.cu' is not a valid pattern"),
         ("../recipe/kernels/*.cu", "leads out of the manifest's folder"),
     ],
 )

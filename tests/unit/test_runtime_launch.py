@@ -308,5 +308,5 @@ def test_a_struct_is_passed_by_value() -> None:
 
 @pytest.mark.parametrize("value", [ctypes.py_object(1), ctypes.c_longdouble(1)])
 def test_numbers_that_no_gpu_has(value: Any) -> None:
-    with pytest.raises(TypeError, match="is no type that a kernel can have"):
+    with pytest.raises(TypeError, match="is not a type that a kernel can have"):
         reader(0, value)

@@ -65,7 +65,7 @@ def test_the_image_of_a_target(tmp_path: Path, kind: str, arch: str, members: ob
         ("iree-cuda", "compute_80", {"f_cuda_nvptx_fb.fb": ""}, "was compiled for compute_80 and has no PTX"),
         ("iree-cuda", "compute_80", {"f_vulkan_spirv_fb.fb": ""}, "compute_80 and has f_vulkan_spirv_fb.fb"),
         ("iree-cpu", "x86-64", {"module.fb": ""}, "was compiled for x86-64 and has no code at all"),
-        ("iree-cpu", "x86-64", b"IREE", "made.vmfb is no module of IREE's (File is not a zip file)"),
+        ("iree-cpu", "x86-64", b"IREE", "made.vmfb is not an IREE module (File is not a zip file)"),
         ("ptx", "compute_75", b"not PTX", "was compiled for compute_75 and has no PTX"),
         ("spirv", "", b"", "a toolchain makes a module of the unknown kind 'spirv'"),
     ],

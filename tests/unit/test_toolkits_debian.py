@@ -125,7 +125,7 @@ def test_a_mirror_that_has_it_no_more(tmp_path: Path, server: Server) -> None:
 @pytest.mark.parametrize(
     ("data", "says"),
     [
-        (b"<html>", "part is no Debian package"),
+        (b"<html>", "part is not a Debian package"),
         (b"!<arch>\n", "part holds no files"),
         (
             b"!<arch>\n" + b"data.tar.xz".ljust(58) + b"`\n",

@@ -18,7 +18,7 @@ _LARGEST = 1 << 30  # bytes of a file that is read completely
 
 
 def collect(given: Iterable[Input], graph: LinkGraph) -> dict[tuple[str, str], Evidence]:
-    """Return what was found, by wheel and file; that nothing could be read is found, too."""
+    """Return the evidence by wheel and file; for a file that cannot be read, it says so."""
     found: dict[tuple[str, str], Evidence] = {}
     inputs = {one.label: one for one in given}
     for wheel in graph.wheels:

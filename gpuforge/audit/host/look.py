@@ -106,7 +106,7 @@ def _object(found: ObjectFile, name: str) -> Part:
 def _unproved(found: ObjectFile) -> str:
     """Return why nothing can be proved of an object without any trace; "" where it can."""
     if traces.machine(found.machine) is None:
-        return f"its code is for machine {found.machine}, which is no CPU that wheels are made for"
+        return f"its code is for machine {found.machine}, and wheels are not made for that CPU"
     if found.type not in (RELOCATABLE, PROGRAM, SHARED):
         return f"it is neither an object nor a program nor a library, but an ELF file of type {found.type}"
     if found.type != RELOCATABLE:

@@ -24,7 +24,7 @@ class Requirement(NamedTuple):
 
 
 def evaluated(line: str, facts: WheelFacts) -> Requirement | None:
-    """Read any requirement; None for one that is not for this platform, and for what is none."""
+    """Read any requirement; None for one that is not for this platform, and for invalid text."""
     try:
         parsed = parse(line)
     except InvalidRequirement:

@@ -144,7 +144,7 @@ def _with_device_code(found: ElfObject, scanner: fatbin.Scanner) -> Scanned:
 
 @cache
 def _defines(wheel: str) -> str:
-    """Return the package that a wheel is of if its C++ functions are a group that others are searched for."""
+    """Return the wheel's project if other wheels are searched for its C++ functions, else ""."""
     name = PurePosixPath(wheel).name
     project = filename.project(name) or canonicalize_name(name)
     return project if project in unstable() else ""

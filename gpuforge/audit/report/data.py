@@ -67,7 +67,7 @@ def schema() -> dict[str, Any]:
 
 
 def of(report: Report, unused: Sequence[str] = ()) -> dict[str, Any]:
-    """Return the report as what JSON can say."""
+    """Return the report as JSON-compatible data."""
     fields = _fields(report, unused)
     return {name: list(value) if isinstance(value, Iterator) else value for name, value in fields}
 

@@ -21,7 +21,7 @@ class Part(NamedTuple):
 
 
 def data(found: Together) -> dict[str, Any]:
-    """Return what comes into one process as what JSON can say."""
+    """Return what comes into one process as JSON-compatible data."""
     return {
         "driver": found.driver,
         "libraries": [
@@ -32,7 +32,7 @@ def data(found: Together) -> dict[str, Any]:
 
 
 def parts(report: Report, found: Together, *, every: bool) -> Iterator[Part]:
-    """Yield the CUDA runtimes, the OpenMP runtimes, the drivers, and all libraries; of these each with `every`."""
+    """Yield the CUDA and OpenMP runtimes, the drivers and the other libraries; with `every`, those one by one."""
     names = called([wheel.facts for wheel in report.wheels])
     for kind in ("CUDA runtime", "OpenMP runtime", "driver"):
         images = found.of(kind)

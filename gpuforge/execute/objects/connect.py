@@ -35,7 +35,7 @@ def connect(url: str) -> Objects:
         )
     if scheme not in _PACKAGES:
         raise UsageError.of(
-            f"{scheme}:// is no address of a shared store", hint="use a folder, s3:// or gs://"
+            f"{scheme}:// is not an address of a shared store", hint="use a folder, s3:// or gs://"
         )
     if not parts.netloc:
         raise UsageError.of(f"{url} names no bucket", hint=f"write {scheme}://BUCKET/FOLDER")
@@ -51,6 +51,6 @@ def connect(url: str) -> Objects:
 def _folder(path: str) -> Path:
     folder = Path(path)
     if not folder.is_absolute():
-        message = f"{path!r} is no address of a shared store"
+        message = f"{path!r} is not an address of a shared store"
         raise UsageError.of(message, hint=f"set {VARIABLE} to a folder's absolute path, s3:// or gs://")
     return folder

@@ -88,7 +88,7 @@ def from_bytes(key: str, data: bytes) -> SharedEntry | Alias:
             msg = f"format {found['format']} instead of {FORMAT}"
             raise ValueError(msg)
         if "alias" in found:
-            _hold(is_key(found["alias"]), "it is another name of something that is no entry")
+            _hold(is_key(found["alias"]), "it is another name of something that is not an entry")
             return Alias(found["alias"])
         entry = SharedEntry(
             store_entry.from_json(json.dumps(found["entry"])),
@@ -105,9 +105,9 @@ def from_bytes(key: str, data: bytes) -> SharedEntry | Alias:
 
 def _check(record: SharedEntry) -> None:
     entry = record.entry
-    _hold(math.isfinite(entry.seconds) and entry.seconds >= 0, "its time is no time")
+    _hold(math.isfinite(entry.seconds) and entry.seconds >= 0, "its time is not valid")
     _hold(datetime.fromisoformat(entry.finished).tzinfo is not None, "its date has no time zone")
-    _hold(all(_is_name(name) for name in entry.outputs), "an output's name is no name of a file")
+    _hold(all(_is_name(name) for name in entry.outputs), "an output's name is not a file name")
     _hold(len({*entry.outputs}) == len(entry.outputs), "two outputs have one name")
     _hold(len(entry.files) + len(record.folders) <= MOST_FILES, f"it has more than {MOST_FILES:,} files")
     for file in entry.files:
@@ -116,24 +116,27 @@ def _check(record: SharedEntry) -> None:
     _check_paths(record)
     plain = [file for file in entry.files if not file.link]
     _hold(len(record.times) == len(plain), "its times are not those of its files")
-    _hold(all(type(each) is int and 0 <= each < _LATEST for each in record.times), "a file's time is no time")
+    _hold(
+        all(type(each) is int and 0 <= each < _LATEST for each in record.times), "a file's time is not valid"
+    )
     _hold(record.contents.keys() == {*entry.outputs}, "its contents are not those of its outputs")
     for output, content in record.contents.items():
         size = sum(file.size for file, _ in record.files(output))
-        _hold(type(content.size) is int and content.size >= 0, "a content's size is no size")
+        _hold(type(content.size) is int and content.size >= 0, "a content's size is not valid")
         _hold(content.size <= size + size // 128 + _EXPANSION, "a content is larger than what it holds")
         _hold(
-            _TOKEN.fullmatch(content.token) and _SHA256.fullmatch(content.sha256), "a content's name is none"
+            _TOKEN.fullmatch(content.token) and _SHA256.fullmatch(content.sha256),
+            "a content's name is not valid",
         )
 
 
 def _check_file(file: StoredFile) -> None:
-    _hold(file.size >= 0, "a file's size is no size")
+    _hold(file.size >= 0, "a file's size is not valid")
     if file.link:
         _hold("/" in file.path and "\0" not in file.link, "an output is a link")
         _hold(len(file.link.encode(errors="surrogateescape")) <= _LONGEST_LINK, "a link is too long")
     else:
-        _hold(_SHA256.fullmatch(file.sha256), "a file's sha256 is none")
+        _hold(_SHA256.fullmatch(file.sha256), "a file's sha256 is not valid")
 
 
 def _check_paths(record: SharedEntry) -> None:
@@ -143,7 +146,7 @@ def _check_paths(record: SharedEntry) -> None:
     _hold(len(paths) == len(files) + len(record.folders), "two files have one path")
     for path in paths:
         parts = path.split("/")
-        _hold(all(_is_name(part) for part in parts), f"{path[:100]!r} is no path inside it")
+        _hold(all(_is_name(part) for part in parts), f"{path[:100]!r} is not a path inside it")
         _hold(len(path.encode(errors="surrogateescape")) <= tree.LONGEST, "a path is too long")
         _hold(parts[0] in record.entry.outputs, f"{path[:100]!r} is in none of its outputs")
         above = ("/".join(parts[:end]) for end in range(1, len(parts)))

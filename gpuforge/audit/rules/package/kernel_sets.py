@@ -94,7 +94,7 @@ def _targets(kernels: KernelSet, declared: Sequence[str] | None) -> Iterator[_Pr
     for name in sorted({*declared} - found):
         yield _Problem("missing", f"it has nothing for the target {name} of the manifest", (name,))
     for name in sorted(found - {*declared}):
-        yield _Problem("not declared", f"it has {name}, which is no target of the manifest", (name,))
+        yield _Problem("not declared", f"it has {name}, which is not a target of the manifest", (name,))
 
 
 def _stand_ins(wheel: WheelFacts, recipe: Mapping[str, object]) -> Iterator[_Problem]:

@@ -15,9 +15,10 @@ from gpuforge.cuda.version import major_of
 
 
 def own_runtimes(graph: LinkGraph, objects: Iterable[ElfObject]) -> Iterator[LoadedLibrary]:
-    """Yield the runtimes that objects with GPU code bring in such a way, as libcudarts of the code's CUDA major.
+    """Yield a libcudart of the code's CUDA major for each object with GPU code that brings a runtime without NEEDED.
 
-    An object that calls functions of CUDA which others define has the runtime of those.
+    An object that gets CUDA's functions from other objects uses their runtime and is left out, unless a libcudart is
+    linked into it statically.
     """
     for found in objects:
         if not found.containers or variant_family(found) or is_nvidia_library(graph, found):

@@ -29,7 +29,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                             if entry
                             else "means the working directory."
                         ),
-                        why="Libraries are loaded from whatever folder the program is started in.",
+                        why="Libraries are loaded from the folder in which the program is started.",
                         fix="Make the entry relative to $ORIGIN, or remove it: patchelf --set-rpath '$ORIGIN/…' FILE",
                     )
 
