@@ -1,4 +1,4 @@
-"""Recipes whose compilers come from packages or from the image, built in a container without a network and tested in a clean one."""
+"""Recipes built in a container without a network and tested in a clean one, with compilers of packages or the image."""
 
 from __future__ import annotations
 
