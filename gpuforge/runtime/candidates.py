@@ -211,7 +211,7 @@ def _in_folder(folder: str, name: str, abi: str | Reason) -> list[Build]:
         if index is None:
             problem = Reason("unreadable", {"file": file, "problem": "it is missing"})
             return [made._replace(problem=problem)]
-        made = made._replace(compiler=made_by(index))
+        made = made._replace(compiler=made_by(index).label)
         toolkit = document.text(index, "toolkit")
         return [_build(made, entry, toolkit, abi) for entry in document.tables(index, "libraries")]
     except KernelUnavailable as error:

@@ -55,7 +55,8 @@ def facts_of(kernels: KernelSet) -> SetFacts:
     if not shipped and not any(place.sources for place in kernels.places()):
         shipped = indexes[:1]
     made_by = [
-        f"{each.compiler} with CUDA {each.toolkit}" if each.toolkit else each.compiler for each in shipped
+        f"{each.compiler.label} with CUDA {each.toolkit}" if each.toolkit else each.compiler.label
+        for each in shipped
     ]
     names = {name: files[0].source for index in reversed(indexes) for name, files in index.modules.items()}
     modules = tuple(

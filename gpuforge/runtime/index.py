@@ -51,8 +51,20 @@ class Module(NamedTuple):
         return data
 
 
+class Compiler(NamedTuple):
+    """What compiled the modules of a kernel set."""
+
+    family: str  # "nvcc"
+    version: str | None = None  # "13.0.88"; None for sources, which are compiled on the user's machine
+
+    @property
+    def label(self) -> str:
+        """Both in one text: "nvcc 13.0.88"."""
+        return self.family if self.version is None else f"{self.family} {self.version}"
+
+
 class Index(NamedTuple):
-    """What a kernel set holds and what made it: `compiler` is "nvcc 13.0.88", `toolkit` "13.0".
+    """What a kernel set holds and what made it: `compiler` and `toolkit`, "13.0".
 
     A module has one file, or several, of which the first that runs here is used. `cpu` names the library that does its
     work where there is no GPU, "" for none.
@@ -60,7 +72,7 @@ class Index(NamedTuple):
 
     name: str
     kind: str
-    compiler: str
+    compiler: Compiler
     toolkit: str
     modules: Mapping[str, tuple[Module, ...]]
     cpu: str = ""
@@ -90,10 +102,10 @@ def read_index(path: str) -> Index:
         raise Refused(Reason("damaged", {"file": path, "problem": str(error)})) from error
 
 
-def made_by(data: dict[str, Any]) -> str:
-    """Return the compiler that an index names, "nvcc 13.0.88"; raises Damaged."""
+def made_by(data: dict[str, Any]) -> Compiler:
+    """Return the compiler that an index names; raises Damaged."""
     toolchain = document.table(data, "toolchain")
-    return f"{document.text(toolchain, 'family')} {document.text(toolchain, 'version')}"
+    return Compiler(document.text(toolchain, "family"), document.text(toolchain, "version"))
 
 
 def _unreadable(path: str, error: OSError) -> Reason:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from . import document
-from .index import Index, Module, Refused
+from .index import Compiler, Index, Module, Refused
 from .reason import Reason
 from .resolve import Image
 
@@ -37,7 +37,9 @@ class Sources(NamedTuple):
 
     def contents(self, name: str) -> Index:
         """Return them as what a place of the set holds."""
-        return Index(name, "module", self.family, "", {name: (each,) for name, each in self.modules.items()})
+        return Index(
+            name, "module", Compiler(self.family), "", {name: (each,) for name, each in self.modules.items()}
+        )
 
     def filled(self, arch: str = "") -> tuple[str, ...]:
         """Return the options for an architecture; those with folders are filled by `with_folders`."""

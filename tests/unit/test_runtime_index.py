@@ -48,7 +48,7 @@ def write(folder: Path, index: Any) -> Path:
 
 def test_what_an_index_says(tmp_path: Path) -> None:
     index = read_index(write(tmp_path, INDEX))
-    assert (index.name, index.compiler, index.toolkit) == ("default-kernels", "nvcc 13.0.88", "13.0")
+    assert (index.name, index.compiler.label, index.toolkit) == ("default-kernels", "nvcc 13.0.88", "13.0")
     module = index.modules["saxpy"][0]
     assert module.read() == FATBIN
     assert module.images == (

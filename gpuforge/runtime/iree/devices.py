@@ -40,15 +40,16 @@ def devices_for(places: Iterable[Place], env: Mapping[str, str]) -> dict[str, tu
     """
     found: dict[str, tuple[str, ...] | Reason] = {}
     for place in places:
-        compiler, install = (place.contents.compiler, place.contents.install) if place.contents else ("", "")
+        contents = place.contents
+        needed, install = (contents.compiler.version or "", contents.install) if contents else ("", "")
         for kind in dict.fromkeys(image.kind for image in place.images if image.kind in DRIVERS):
-            problem = _off(kind, env) or _other_release(compiler, install)
+            problem = _off(kind, env) or _other_release(needed, install)
             found[kind] = problem or _names(DRIVERS[kind], env, install)
     return found
 
 
-def _other_release(compiler: str, install: str) -> Reason | None:
-    """Return why the installed runtime does not load what a compiler, "iree 3.13.0", has made; None where it may.
+def _other_release(needed: str, install: str) -> Reason | None:
+    """Return why the installed runtime does not load what the compiler "3.13.0" has made; None where it may.
 
     The runtime 3.12 loads no module of the compiler 3.11 (https://github.com/iree-org/iree/releases/tag/v3.12.0), and
     other pairs are not tested. A runtime without a distribution is tried as it is.
@@ -59,7 +60,6 @@ def _other_release(compiler: str, install: str) -> Reason | None:
         found = importlib.metadata.version("iree-base-runtime")
     except importlib.metadata.PackageNotFoundError:
         return None
-    needed = compiler.partition(" ")[2]
     if not needed or _release(found) == _release(needed):
         return None
     return Reason("other-iree-release", {"found": found, "needed": needed, "install": install})
