@@ -48,36 +48,40 @@ def download(
     command += [*(f"--constraint={path}" for path in constraints), *(["--no-deps"] if alone else [])]
     command += [*(f"--find-links={path}" for path in at_hand), "--", *requirements]
     status, printed = pip_output.run(command, partial(print, flush=True))
+    if status:
+        raise _failure(printed, requirements, folder, what, hint)
+
+
+def _failure(printed: str, requirements: Sequence[str], folder: Path, what: str, hint: str) -> Exception:
+    """Return the error that pip's output stands for, as `download` raises it."""
     output, _, crash = printed.partition(pip_output.CRASH)  # what follows is pip's own traceback
-    if status == 0:
-        return
     if REFUSED in printed:
-        raise ActionError.of(
+        return ActionError.of(
             f"{what} cannot be met by wheels: one of them names what pip would have to build, which runs its code",
             hint=f"pip's output is above; {hint}",
         )
     if "No space left on device" in crash or _disk_full(printed, folder):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder))
+        return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder))
     if any(sign in printed for sign in _UNREACHABLE):
-        raise MissingError.of(
+        return MissingError.of(
             f"cannot reach the package index for {what}",
             hint="check the network, the proxy and the CA bundle (PIP_CERT, PIP_INDEX_URL); pip's output is above",
         )
     # pip does not tell an index without the package from one that is out of reach, or has no wheel of it.
     if "(from versions: none)" in output:
         nothing = re.search(r"requirement (\S+) \(from versions: none\)", output)
-        raise MissingError.of(
+        return MissingError.of(
             f"{what} cannot be met: no package index has a wheel of {nothing[1] if nothing else 'it'} for this Python",
             hint="check its name, the network, the proxy and PIP_INDEX_URL; if it has only a source distribution, "
             f"which is not built here, make a wheel (pip wheel) and name its folder by PIP_FIND_LINKS; {hint}",
         )
     if need := _other_python(output):
-        raise ActionError.of(
+        return ActionError.of(
             f"{what} cannot be met on this Python: {need}",
             hint="leave this Python out of `[package] python`, or allow a release for it; pip's output is above",
         )
     names = ", ".join(Path(text).name if text.startswith("/") else text for text in requirements)
-    raise ActionError.of(
+    return ActionError.of(
         f"{what} cannot be met by wheels: {names}{_cause(output)}", hint=f"pip's output is above; {hint}"
     )
 
