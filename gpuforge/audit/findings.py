@@ -21,9 +21,8 @@ class Subject(NamedTuple):
     provider: str = ""  # the package or the file that has the library
     detail: str = ""  # what else is known about it, in words
     kind: str = ""  # the problem: a constant word that no text shows, without names or numbers
-    about: tuple[
-        str, ...
-    ] = ()  # what the problem is about, and the detail says in words: a package, an architecture
+    # what the problem is about, and the detail has in words: a package, an architecture
+    about: tuple[str, ...] = ()
     names: tuple[str, ...] = ()  # what the detail lists: symbols, versions, files
     needed_by: tuple[str, ...] = ()
     loaded_by: tuple[str, ...] = ()

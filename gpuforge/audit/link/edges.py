@@ -23,9 +23,8 @@ class Provider(NamedTuple):
     declared: Declared | None = None
     # of a package that is not declared: what is, and has the library for another CUDA major
     other_major: Declared | None = None
-    lacking: Declared | None = (
-        None  # the package itself, where its releases for this machine lack the library
-    )
+    # the package itself, where its releases for this machine lack the library
+    lacking: Declared | None = None
 
 
 class Edge(NamedTuple):
