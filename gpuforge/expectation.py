@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from gpuforge.cuda.arch import Arch
+from gpuforge.cuda.image import Image
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +46,8 @@ class Expectation:
     kernel_sets: tuple[str, ...] = ()  # the fallback objects of kind "module", by name
     source_sets: tuple[str, ...] = ()  # the user-compiled objects, by name
     library_sets: tuple[str, ...] = ()  # the fallback objects of kind "library", by name
-    targets: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Of fallback objects whose compiler has targets of its own, by name: the images, "ptx compute_50"."""
+    targets: Mapping[str, tuple[Image, ...]] = field(default_factory=dict)
+    """Of fallback objects whose compiler has targets of its own, by name: the images in their kernel sets."""
     linkage: str = "pip"
     no_code: bool = False  # the package has no GPU code of its own
     exact: bool = False  # GPU code beyond `cubins` and `ptx` is a finding: a manifest lists all of it

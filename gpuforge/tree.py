@@ -35,7 +35,7 @@ _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class TreeEntry:
     """A file, folder, link or other thing: its path below the root, what lstat(2) says of it, and a link's target."""
 
     path: str
@@ -53,7 +53,7 @@ class Entry:
         return self.kind == stat.S_IFDIR
 
 
-def leads_out(root: Path, entry: Entry) -> bool:
+def leads_out(root: Path, entry: TreeEntry) -> bool:
     """Return whether a link below `root` leads out of it, also by way of other links or of folders above."""
     return bool(entry.link) and leaves(root, entry.path)
 
@@ -113,7 +113,7 @@ def _moved(folder: int, name: str) -> int:
         os.close(folder)
 
 
-def walk(root: Path, leaves_out: Callable[[Entry], bool] = lambda _: False) -> Iterator[Entry]:
+def walk(root: Path, leaves_out: Callable[[TreeEntry], bool] = lambda _: False) -> Iterator[TreeEntry]:
     """Yield all that lies below a folder, in name order within each folder, folders before what they hold.
 
     What `leaves_out` returns True for is not yielded, and not entered. Raises OSError for what cannot be read, and for
@@ -133,20 +133,20 @@ def _names(folder: int) -> list[str]:
     return os.listdir(folder)
 
 
-def look(root: Path, path: str) -> Entry:
+def look(root: Path, path: str) -> TreeEntry:
     """Return what lies at a path below `root`; links are not followed. Raises OSError when it is not there."""
     folder, name = os.path.split(path)
     with _opened(root, folder, _FOLDER) as handle:
         return _entry(handle, folder, name)
 
 
-def _entry(handle: int, folder: str, name: str) -> Entry:
+def _entry(handle: int, folder: str, name: str) -> TreeEntry:
     path = f"{folder}/{name}" if folder else name
     if len(os.fsencode(path)) > LONGEST:
         raise OSError(errno.ENAMETOOLONG, f"the path is longer than {LONGEST} bytes", f"{path[:60]}…")
     found = os.stat(name, dir_fd=handle, follow_symlinks=False)
     is_link = stat.S_ISLNK(found.st_mode)
-    return Entry(path, found, os.readlink(name, dir_fd=handle) if is_link else "")
+    return TreeEntry(path, found, os.readlink(name, dir_fd=handle) if is_link else "")
 
 
 @contextmanager

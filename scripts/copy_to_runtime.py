@@ -13,7 +13,10 @@ from typing import Any
 from gpuforge.cuda.suffix import NVIDIAS, PATTERN
 
 ROOT = Path(__file__).parents[1] / "gpuforge"
-SHARED = {"arch.py": "cuda", "runs_on.py": "cuda", "placeholders.py": "toolchains"}  # file -> folder
+SHARED = {  # file -> folder
+    **dict.fromkeys(("arch.py", "cpu_level.py", "runs_on.py"), "cuda"),
+    "placeholders.py": "toolchains",
+}
 
 
 def copy_of(name: str) -> str:

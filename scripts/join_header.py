@@ -11,7 +11,19 @@ import math
 from collections.abc import Iterable
 from pathlib import Path
 
-from gpuforge.runtime import builds, codes, cpu, document, elf, index, reason, resolve, runs_on, tables
+from gpuforge.runtime import (
+    builds,
+    codes,
+    cpu,
+    cpu_level,
+    document,
+    elf,
+    index,
+    reason,
+    resolve,
+    runs_on,
+    tables,
+)
 
 HERE = Path(__file__).parent
 TARGET = HERE.parent / "gpuforge" / "runtime" / "include" / "gpuforge_kernels.h"
@@ -56,13 +68,14 @@ def _tables() -> str:
             "};",
             "",
             *_array("const char *const gpuf_sentences[][2]", _pairs(reason.SENTENCES)),
+            *_array("const char *const gpuf_without[][2]", _pairs(reason.WITHOUT)),
             *_array("const char *const gpuf_merits[]", map(_text, sorted(reason.MERITS))),
             *_array("const char *const gpuf_named[][2]", _pairs(resolve.NAMED)),
             *_array(
                 "const char *const gpuf_levels[][3]",
                 (
                     f"{{{_text(machine)}, {_text(level)}, {_text(' '.join(features))}}}"
-                    for machine, levels in cpu.LEVELS.items()
+                    for machine, levels in cpu_level.LEVELS.items()
                     for level, features in levels.items()
                 ),
             ),

@@ -41,7 +41,7 @@ def audit(
     a build found in the packages that the wheel requires, `against` what a user's own build brings into the process.
     `jobs` threads read members at the same time. An input that cannot be read becomes a problem of the report.
     `watch` is told which inputs are being read. With `hashes` the hashes in RECORD are compared with the files, too.
-    Of the packages `beside` them is told what they bring into one process with the wheels, and not what each has wrong.
+    Packages `beside` them are audited only for what they bring into one process with the wheels.
     """
     with (
         inputs.expand(paths, hashes=hashes, beside=beside) as given,

@@ -8,7 +8,8 @@ A finding that became more severe is a new one.
 Older files are still read. In schema 1 a row has the sentence of a subject instead of its fields. In schema 2 a row has
 neither kind nor name: one that names a file, a library or an item accepts every kind and name of it. One without any of
 these accepts only a subject without any: it does not tell which finding of the wheel was seen. In schema 3 the kind is
-a phrase with what it is about (`audit.phrases`).
+a phrase with what it is about, and in schema 4 the architectures of GPU code, the patterns of the manifest and the
+compilers that build files ask for are phrases (`audit.phrases`).
 """
 
 from __future__ import annotations
@@ -27,11 +28,12 @@ from packaging.utils import canonicalize_name
 
 from gpuforge.audit import phrases
 from gpuforge.audit.findings import SEVERITIES, Finding, Ignored, Severity, Subject
+from gpuforge.audit.route import Route
 from gpuforge.diagnostics import Place
 from gpuforge.errors import UsageError
 from gpuforge.wheel import filename
 
-SCHEMA = 4
+SCHEMA = 5
 REASON = "in the baseline"
 _CHANGING = (
     (re.compile(r"([-.])[0-9a-f]{8}(?=[.]so\b)"), r"\1*"),  # auditwheel's and delocate's hashes
@@ -61,25 +63,30 @@ class Known:
 
     def __str__(self) -> str:
         """Write it as a line of a message."""
+        old = self.of_schema(3)
         subject = self.sentence or ": ".join(
-            filter(None, (self.file, self.item, self.library, self.phrase, self.name))
+            filter(None, (old.file, old.item, old.library, old.kind, old.name))
         )
         return f"{self.code} {self.project}: {subject or 'the wheel as a whole'}"
 
-    @property
-    def phrase(self) -> str:
-        """Its kind and what it is about as one text, as files of schema 3 and fingerprints have it."""
-        return phrases.of_schema_3(self.code, self.kind, self.about)
+    def of_schema(self, schema: int) -> Self:
+        """Return it as a file of that schema has it; fingerprints and messages have it as in schema 3."""
+        one = self
+        if schema < 5 <= self.schema:
+            item, kind, about = phrases.of_schema_4(one.code, one.item, one.kind, one.about)
+            one = replace(one, item=item, kind=kind, about=about)
+        if schema < 4 <= self.schema:
+            one = replace(one, kind=phrases.of_schema_3(one.code, one.kind, one.about), about=())
+        return one
 
     def accepts(self, other: Known) -> bool:
         """Say whether this row of a file accepts a subject of the same rule and project."""
         if SEVERITIES.index(other.severity) < SEVERITIES.index(self.severity):
             return False
+        other = other.of_schema(self.schema)
         if self.schema > 1:
             place = any(getattr(self, name) for name in _PLACE)
             fields = _PLACE if self.schema == 2 and place else _FIELDS
-            if self.schema < SCHEMA:
-                other = replace(other, kind=other.phrase, about=())
             return all(getattr(self, name) == getattr(other, name) for name in fields)
         if other.provider and f"the one of {other.provider}," in self.sentence:
             return True
@@ -198,12 +205,23 @@ def of_finding(finding: Finding) -> Iterator[Known]:
                 project,
                 file=_unchanging(place),
                 library=_unchanging(subject.library),
-                item=_unchanging(subject.item),
+                item=_unchanging(_item(subject)),
                 kind=subject.kind,
                 about=tuple(map(_unchanging, subject.about)),
                 name=_unchanging(name),
                 provider=subject.provider,
             )
+
+
+def _item(subject: Subject) -> str:
+    """Return a subject's item as rows have it, a search path as "RUNPATH $ORIGIN": reports may word it otherwise.
+
+    It is "" for other values, which `about` has.
+    """
+    item = subject.item
+    if isinstance(item, Route):
+        return f"{item.kind} {item.entry}"
+    return item if isinstance(item, str) else ""
 
 
 def _unchanging(text: str) -> str:

@@ -16,26 +16,57 @@ class Mark(NamedTuple):
     text: str  # the name of the section or symbol, the line, "NVC++ 22.1-0"
 
 
-class Part(NamedTuple):
+GapKind = Literal[
+    "not read",  # the file could not be read
+    "damaged",
+    "members",  # more members than are read
+    "depth",  # an archive in too many others
+    "LLVM bitcode",
+    "GCC bytecode",
+    "macOS",
+    "AIX",
+    "Windows",
+    "machine",  # not a CPU that wheels are made for
+    "type",  # not one of ELF that is known
+    "sections",  # a relocatable object without sections
+    "compiler",  # nothing in it names its compiler
+]
+
+
+class Gap(NamedTuple):
+    """Why nothing can be proved of an object, or of a file that holds none."""
+
+    kind: GapKind
+    fact: str | int = ""  # the error; the number of the machine, of the type, of members or archives
+
+
+class GpuCode(NamedTuple):
+    """Code for GPUs in an object: its kind in `data/gpu_traces.toml`, and of fatbin containers the architectures."""
+
+    kind: str
+    archs: tuple[str, ...] = ()
+
+
+class ObjectEvidence(NamedTuple):
     """One object that was read: a file, or a member of an archive."""
 
     name: str = ""  # of the member; "" for the file itself
     counted: bool = True  # it is an object: program, library or relocatable; not some other file
-    code: tuple[str, ...] = ()  # the kinds of GPU code in it: "PTX text", "GPU code for sm_80"
+    code: tuple[GpuCode, ...] = ()
     marks: tuple[Mark, ...] = ()
     needs: tuple[str, ...] = ()  # the libraries that it NEEDs
     # undefined symbols of a GPU stack's interfaces -> the library: "cudaMalloc" -> "cudart"
     undefined: Mapping[str, str] = MappingProxyType({})
     defined: frozenset[str] = frozenset()  # the symbols of such interfaces that it defines
     opens: frozenset[str] = frozenset()  # libraries of a GPU stack that its strings name
-    unproved: str = ""  # why nothing can be proved of it; "" where it was read completely
+    unproved: Gap | None = None  # None where it was read completely
 
 
 class Evidence(NamedTuple):
     """All that was found in one file of a wheel."""
 
     file: str
-    parts: tuple[Part, ...]
+    parts: tuple[ObjectEvidence, ...]
     archive: bool = False
 
     @property

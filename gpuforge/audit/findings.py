@@ -2,10 +2,18 @@
 
 from typing import Literal, NamedTuple
 
+from gpuforge.audit.model import Compilers
 from gpuforge.audit.route import Route
 
 Severity = Literal["error", "warning", "info"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
+
+
+class PatternOf(NamedTuple):
+    """A pattern of files, and the object of the manifest that has it."""
+
+    pattern: str
+    object: str
 
 
 class Subject(NamedTuple):
@@ -17,7 +25,9 @@ class Subject(NamedTuple):
 
     file: str = ""  # a member of the wheel
     library: str = ""  # a library: its SONAME where it is NEEDED, its file where it is loaded
-    item: str = ""  # what in the file: an architecture, an entry of RPATH, a platform tag, a CUDA version
+    # what in the file: an architecture, a platform tag, a CUDA version, a search path; a `PatternOf` and `Compilers`
+    # have their fields in `about`, too
+    item: str | Route | PatternOf | Compilers = ""
     provider: str = ""  # the package or the file that has the library
     detail: str = ""  # what else is known about it, in words
     kind: str = ""  # the problem: a constant word that no text shows, without names or numbers

@@ -3,6 +3,7 @@
 import fnmatch
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -115,8 +116,8 @@ def _judged(
 ) -> Report:
     expectation = question.expectation
     accepted = [*question.ignore, *accepted_by(expectation)]
-    graph = _graph(facts, question)
-    graph.evidence = collect(given.found, graph)
+    linked = _graph(facts, question)
+    graph = replace(linked, evidence=collect(given.found, linked))
     findings = _findings(graph)
     wheels = tuple(
         _report(graph, each, findings.get(each.name, ()), accepted)
@@ -128,9 +129,9 @@ def _judged(
 
 
 def _with_proof(wheels: Sequence[WheelReport]) -> Iterator[WheelReport]:
-    """Yield the reports of wheels; of those that are judged with the proof that what is beside them fits, if it does.
+    """Yield the reports of wheels, and add the proof that the packages beside them fit.
 
-    Nothing may be found of several of them, nor of what is beside them; what was accepted was found.
+    They fit if no finding, accepted or not, is about several wheels together or about one of these packages.
     """
     others = [each for each in wheels if each.facts.beside]
     found = [f for each in wheels for f in (*each.findings, *(i.finding for i in each.ignored))]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import re
 from functools import cache
 
@@ -27,8 +25,8 @@ def named(graph: LinkGraph, file: str) -> str:
     if digest:
         for other in graph.wheels:
             if other is not wheel:
-                for name in other.record.digests if other.record else ():
-                    if sha256(other, name) == digest:
+                for name, its in other.record.sha256.items() if other.record else ():
+                    if its == digest:
                         return f"byte for byte {name} of {other.name}"
     match = re.search(_HASHED, file)
     for known, text in _known().items():
@@ -39,14 +37,7 @@ def named(graph: LinkGraph, file: str) -> str:
 
 def sha256(wheel: WheelFacts, file: str) -> str:
     """Return the sha256 of a wheel's member as RECORD has it, in hexadecimal; "" where it has none."""
-    value = wheel.record.digests.get(file, "") if wheel.record else ""
-    if not value.startswith("sha256="):
-        return ""
-    text = value.removeprefix("sha256=")
-    try:
-        return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)).hex()
-    except (ValueError, binascii.Error):
-        return ""
+    return wheel.record.sha256.get(file, "") if wheel.record else ""
 
 
 @cache

@@ -49,6 +49,12 @@ def entries(path: str | None) -> tuple[str, ...]:
     return tuple(path.split(":")) if path else ()
 
 
+def written(found: ElfObject) -> Iterator[Route]:
+    """Yield each entry of an object's search paths as it is written there, also those that the linker does not use."""
+    yield from (Route("RPATH", entry) for entry in dict.fromkeys(entries(found.rpath)))
+    yield from (Route("RUNPATH", entry) for entry in dict.fromkeys(entries(found.runpath)))
+
+
 def search(loader: ElfObject, ancestors: Iterable[ElfObject]) -> Iterator[SearchEntry]:
     """Yield the folders in which glibc looks for what `loader` needs, in order, before the system's own.
 

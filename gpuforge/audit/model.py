@@ -4,33 +4,16 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Literal, NamedTuple, Self
 
+from packaging.tags import Tag
+
+from gpuforge.audit.kernels import KernelSet, KernelsWheels, SourceSet, Unusable
 from gpuforge.binary.elf.header import MACHINES
 from gpuforge.binary.facts import DeviceCode, ElfObject
 from gpuforge.wheel.checks.refusal import Refusal
-from gpuforge.wheel.dist_info import Identity, Problem
+from gpuforge.wheel.dist_info import Identity, MetadataProblem
 from gpuforge.wheel.record import Record
 
 Form = Literal["wheel", "nested", "unpacked", "installed", "folder", "file"]  # what was given to read
-
-
-class KernelSet(NamedTuple):
-    """A set of compiled kernels in the wheel, with its index as read; `problem` says why it could not be."""
-
-    folder: str
-    listing: Mapping[str, object]
-    digests: Mapping[str, str]  # sha256 of each file in the folder, by its name there
-    problem: str = ""
-
-
-class SourceSet(NamedTuple):
-    """The sources and the recipe of a user-compiled object in the wheel."""
-
-    folder: str
-    recipe: Mapping[str, object]
-    digests: Mapping[str, str]
-    problem: str = ""
-    # file -> what it includes by absolute path
-    absolute: Mapping[str, tuple[str, ...]] = MappingProxyType({})
 
 
 class Preload(NamedTuple):
@@ -56,11 +39,26 @@ class Preload(NamedTuple):
     uncalled_names: frozenset[str] = frozenset()  # the libraries and words in those functions
 
 
-class Pin(NamedTuple):
-    """A toolchain that a build file of the wheel asks its users for."""
+class Compilers(NamedTuple):
+    """What a build file of the wheel asks its users for: compilers of a version, or an option of theirs."""
+
+    kind: Literal["HPC SDK", "nvcc", "option"]
+    version: str  # "22.1"; the option as it is: "-gpu=cuda11.5,cc60,cc70,cc80"
+    tools: tuple[str, ...] = ()  # of the HPC SDK: "nvc++", "nvfortran"
+
+
+class CompilerPin(NamedTuple):
+    """Compilers that a build file of the wheel asks its users for."""
 
     file: str
-    what: str  # "the NVIDIA HPC SDK 22.1", "-gpu=cuda11.5,cc60,cc70,cc80"
+    compilers: Compilers
+
+
+class BuildPath(NamedTuple):
+    """A folder of the machine that built the wheel, in one of its build files."""
+
+    file: str
+    path: str
 
 
 class WheelFacts(NamedTuple):
@@ -70,29 +68,25 @@ class WheelFacts(NamedTuple):
     size: int
     project: str  # normalized; "" when the file name does not say
     version: str
-    file_tags: tuple[str, ...]  # "cp311-cp311-manylinux_2_17_x86_64", expanded and sorted
-    wheel_tags: tuple[str, ...] = ()
+    file_tags: tuple[Tag, ...]  # expanded and sorted
+    wheel_tags: tuple[Tag | str, ...] = ()  # a line of WHEEL that is not a tag is text
     requires: tuple[str, ...] = ()
     python: str = ""  # Requires-Python: ">=3.11,<3.15"
     members: Mapping[str, int] = MappingProxyType({})  # name -> size in bytes
     checksums: Mapping[str, int] = MappingProxyType({})  # name -> CRC-32, as the archive's directory has it
     purelib: bool = False  # Root-Is-Purelib in WHEEL
-    pins: tuple[Pin, ...] = ()
-    build_paths: tuple[Pin, ...] = ()  # folders of the machine that built it, in its build files
+    pins: tuple[CompilerPin, ...] = ()
+    build_paths: tuple[BuildPath, ...] = ()
     cuda_release: str = ""  # as its version.py has it: "13.2" for torch
     record: Record | None = None  # None without a RECORD
     objects: tuple[ElfObject, ...] = ()
     device: tuple[DeviceCode, ...] = ()  # every file with GPU code, ELF or not
     kernels: tuple[KernelSet, ...] = ()
     sources: tuple[SourceSet, ...] = ()
-    kernels_wheels: Mapping[str, object] = MappingProxyType(
-        {}
-    )  # its list of kernels wheels; empty without one
-    kernels_wheel: Mapping[str, object] = MappingProxyType(
-        {}
-    )  # the description of a kernels wheel, in the wheel itself
+    kernels_wheels: KernelsWheels | Unusable | None = None  # its list of kernels wheels
+    kernels_wheel: KernelsWheels | Unusable | None = None  # what a kernels wheel has of itself
     preloads: tuple[Preload, ...] = ()
-    metadata_problems: tuple[Problem, ...] = ()
+    metadata_problems: tuple[MetadataProblem, ...] = ()
     identities: tuple[Identity, ...] = ()
     damaged: Mapping[str, str] = MappingProxyType({})  # member -> why it cannot be read
     corrupt: frozenset[str] = frozenset()  # those of them that cannot even be unpacked
@@ -127,11 +121,11 @@ class WheelFacts(NamedTuple):
     @property
     def platforms(self) -> tuple[str, ...]:
         """The platform tags of the file name."""
-        return tuple(dict.fromkeys(tag.rpartition("-")[2] for tag in self.file_tags))
+        return tuple(dict.fromkeys(tag.platform for tag in self.file_tags))
 
 
-def machine_of(tags: Iterable[str], objects: Iterable[ElfObject]) -> str:
+def machine_of(tags: Iterable[Tag], objects: Iterable[ElfObject]) -> str:
     """Return the processor that a wheel is for, by its tags or, where they name none, its objects; "" for any."""
-    tagged = {name for tag in tags for name in MACHINES.values() if tag.endswith(f"_{name}")}
+    tagged = {name for tag in tags for name in MACHINES.values() if tag.platform.endswith(f"_{name}")}
     machines = tagged or {MACHINES.get(o.machine, "") for o in objects if o.links}
     return machines.pop() if len(machines) == 1 else ""

@@ -1,4 +1,4 @@
-"""The phrases that older baselines and fingerprints have for the kind of a subject and what it is about."""
+"""The phrases that older baselines and fingerprints have for what is in fields now: kinds, what they are about."""
 
 from collections.abc import Mapping
 
@@ -29,6 +29,35 @@ _PHRASES: Mapping[str, Mapping[str, str]] = {
         "interface": "interface of {0} of {1}",
     },
 }
+_GPU_CODE: Mapping[str, str] = {  # until schema 4; what is not here had its kind
+    "fatbin": "a fatbin container",
+    "cubin": "machine code of an NVIDIA GPU (a cubin)",
+    "AMD GPU": "machine code of an AMD GPU",
+    "PTX": "PTX text",
+    "LTO-IR": "LTO-IR of CUDA",
+    "Tile IR": "Tile IR of CUDA",
+    "clang offload bundle": "a clang offload bundle",
+    "compressed clang offload bundle": "a compressed clang offload bundle",
+    "LLVM offload binary": "an LLVM offload binary",
+}
+
+
+def of_schema_4(code: str, item: str, kind: str, about: tuple[str, ...]) -> tuple[str, str, tuple[str, ...]]:
+    """Return the item, the kind and what it is about as a baseline of schema 4 has them."""
+    match code, kind, about:
+        case "GF101", "HPC SDK", (version, *tools):
+            return f"asks for {' and '.join(tools)} of the NVIDIA HPC SDK {version}", "", ()
+        case "GF101", "nvcc", (version,):
+            return f"asks for nvcc {version}", "", ()
+        case "GF101", "option", (option,):
+            return f"asks for {option}", "", ()
+        case "GF601", "GPU code", (found, *others):
+            library, archs = "".join(others[:1]), others[1:]
+            text = f"GPU code for {', '.join(archs)}" if archs else _GPU_CODE.get(found, found)
+            return item, kind, (text, library) if library else (text,)
+        case (("GF602" | "GF605"), _, (pattern, name)):
+            return f"{pattern!r} of the object {name!r}", kind, ()
+    return item, kind, about
 
 
 def of_schema_3(code: str, kind: str, about: tuple[str, ...]) -> str:

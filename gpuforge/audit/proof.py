@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from gpuforge.audit.route import Route
 from gpuforge.cuda.arch import Arch
 from gpuforge.cuda.provided import Floor
+from gpuforge.release import Release
 
 if TYPE_CHECKING:
     from gpuforge.audit.against import Against
@@ -48,13 +49,13 @@ class Forgotten(NamedTuple):
     """A package that the wheel declares for another, which needs it and does not declare it."""
 
     package: str
-    by: str  # with its version: "nvidia-curand 10.4.5.25"
+    by: Release
 
 
 class Complete(NamedTuple):
     """The releases of required packages whose libraries need nothing that is not declared."""
 
-    releases: tuple[tuple[str, str], ...]  # package, version
+    releases: tuple[Release, ...]
 
 
 class Images(NamedTuple):

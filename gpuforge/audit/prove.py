@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import posixpath
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
@@ -10,8 +9,9 @@ from gpuforge.audit import policy
 from gpuforge.audit.elf_patterns import unstable
 from gpuforge.audit.findings import SEVERITIES, Finding
 from gpuforge.audit.host_files import files_of
+from gpuforge.audit.kernels import KernelSet, SourceSet
 from gpuforge.audit.link.graph import LinkGraph
-from gpuforge.audit.model import KernelSet, SourceSet, WheelFacts
+from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.proof import (
     Code,
     Complete,
@@ -35,9 +35,10 @@ from gpuforge.audit.proof import (
 from gpuforge.audit.route import Route
 from gpuforge.audit.rules import RULES
 from gpuforge.audit.rules.gpu_code.containers import as_declared, own_code
-from gpuforge.binary.facts import Container
+from gpuforge.binary.facts import FatbinContainer
 from gpuforge.binary.runnable import has_only_empty_cubins
 from gpuforge.cuda.provided import Floor
+from gpuforge.release import Release
 
 
 def proofs(graph: LinkGraph, wheel: WheelFacts, findings: Iterable[Finding]) -> tuple[Proof, ...]:
@@ -94,7 +95,7 @@ def _requirements(graph: LinkGraph, wheel: WheelFacts) -> Iterator[Floor | Forgo
             yield floor
         yield from (Forgotten(floor.package, other) for other in floor.forgotten_by)
     if graph.brought.releases:
-        yield Complete(tuple((r.package, r.version) for r in graph.brought.releases))
+        yield Complete(tuple(Release(r.package, r.version) for r in graph.brought.releases))
 
 
 def _device(graph: LinkGraph, wheel: WheelFacts) -> Iterator[GpuCode]:
@@ -110,7 +111,7 @@ def _device(graph: LinkGraph, wheel: WheelFacts) -> Iterator[GpuCode]:
     yield from (GpuCode(kind, declared, images) for kind, images in found.items())
 
 
-def _images(container: Container) -> Images:
+def _images(container: FatbinContainer) -> Images:
     entries = container.entries
     return Images(
         tuple(sorted({e.arch for e in entries if e.kind == "cubin"})),
@@ -157,7 +158,7 @@ def _sources(_: LinkGraph, wheel: WheelFacts) -> Iterator[SourceSetsMatch]:
 
 
 def _names(sets: Iterable[KernelSet | SourceSet]) -> tuple[str, ...]:
-    return tuple(posixpath.basename(one.folder) for one in sets)
+    return tuple(one.name for one in sets)
 
 
 def _spans(graph: LinkGraph, wheel: WheelFacts) -> Iterator[NoUnstableFunctions]:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
-from gpuforge.binary.facts import Container, DeviceCode, Entry
+from gpuforge.binary.facts import DeviceCode, FatbinContainer, FatbinEntry
 from gpuforge.binary.runnable import EMPTY_PTX, complete_ptx, portable_ptx, runnable
 from gpuforge.cuda import runs_on
 from gpuforge.cuda.arch import Arch
@@ -65,21 +65,23 @@ def _reach(
     return tuple(found)
 
 
-def _kind(container: Container) -> _Kind:
+def _kind(container: FatbinContainer) -> _Kind:
     """Return all of a container that decides on where it runs."""
     return tuple((e.kind, e.arch, e.isa, e.toolkit, e.size >= EMPTY_PTX) for e in container.entries)
 
 
-def _of_kind(kind: _Kind) -> Container:
+def _of_kind(kind: _Kind) -> FatbinContainer:
     """Return a container of this kind, of no place and no size."""
     entries = (
-        Entry(name, arch, isa, EMPTY_PTX if whole else 0, 0, toolkit=toolkit)
+        FatbinEntry(name, arch, isa, EMPTY_PTX if whole else 0, 0, toolkit=toolkit)
         for name, arch, isa, toolkit, whole in kind
     )
-    return Container(0, 0, tuple(entries))
+    return FatbinContainer(0, 0, tuple(entries))
 
 
-def _way(container: Container, generation: Generation, linked_ptx: Sequence[Container]) -> tuple[Way, str]:
+def _way(
+    container: FatbinContainer, generation: Generation, linked_ptx: Sequence[FatbinContainer]
+) -> tuple[Way, str]:
     """Return how a container runs on a generation, and with which driver at least."""
     entries = container.entries
     if any(e.kind == "cubin" and runs_on.binary_mismatch(e.arch, generation.number) is None for e in entries):
@@ -93,7 +95,7 @@ def _way(container: Container, generation: Generation, linked_ptx: Sequence[Cont
     return ("jit", driver_of_ptx(min(isas, key=parsed))) if isas else ("none", "")
 
 
-def driver_of_container(entries: Sequence[Entry]) -> str:
+def driver_of_container(entries: Sequence[FatbinEntry]) -> str:
     """Return the oldest driver for the machine code of a container, by the toolkits that its entries name; or ""."""
     return driver_of_cubins(
         (e.toolkit for e in entries if e.toolkit), (e.isa for e in entries if e.kind == "ptx")
@@ -104,6 +106,6 @@ def _newest(isas: Iterable[str]) -> str:
     return max((d for isa in isas if (d := driver_of_ptx(isa))), key=parsed, default="")
 
 
-def _reaches(ptx: Entry, gpu: runs_on.Version) -> bool:
+def _reaches(ptx: FatbinEntry, gpu: runs_on.Version) -> bool:
     """Return whether a driver can compile PTX for a GPU."""
     return runs_on.ptx_mismatch(ptx.arch, gpu) is None

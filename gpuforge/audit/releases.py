@@ -13,6 +13,12 @@ def allows(clauses: str, release: str) -> bool:
     return _version(release) is not None and _parsed(clauses).contains(release, prereleases=True)
 
 
+def pins(clauses: str, release: str) -> bool:
+    """Tell whether the clauses allow this release alone."""
+    exact = any(c.operator in ("==", "===") and not c.version.endswith(".*") for c in _parsed(clauses))
+    return exact and allows(clauses, release)
+
+
 def named(clauses: str) -> frozenset[str]:
     """Return the releases that the clauses name: 2.1 and 3 of ">=2.1,<3"."""
     texts = (clause.version.removesuffix(".*") for clause in _parsed(clauses))

@@ -26,7 +26,7 @@ Kind = Literal["CUDA runtime", "OpenMP runtime", "driver", "library"]
 Origin = Literal["wheel", "package", "machine"]
 
 
-class Use(NamedTuple):
+class LibraryUse(NamedTuple):
     """A file that has a library in the process: it is NEEDED, linked into it, or opened by its name."""
 
     wheel: str
@@ -34,7 +34,7 @@ class Use(NamedTuple):
     how: How
 
 
-class Library(NamedTuple):
+class LibraryImage(NamedTuple):
     """One image of a shared library. The same name from another place is another image."""
 
     kind: Kind
@@ -42,15 +42,15 @@ class Library(NamedTuple):
     origin: Origin  # one of the wheels, a package that is not among them, or the machine
     provider: str  # the wheel or the package; "" for the machine
     file: str  # in the wheel
-    uses: tuple[Use, ...]
+    uses: tuple[LibraryUse, ...]
 
 
 class Together(NamedTuple):
     """What comes into one process."""
 
-    libraries: tuple[Library, ...]
+    libraries: tuple[LibraryImage, ...]
 
-    def of(self, kind: Kind) -> tuple[Library, ...]:
+    def of(self, kind: Kind) -> tuple[LibraryImage, ...]:
         """Return the images of one kind."""
         return tuple(each for each in self.libraries if each.kind == kind)
 
@@ -70,7 +70,7 @@ _Place = tuple[Kind, str, Origin, str, str]
 def together(graph: LinkGraph) -> Together:
     """Return what all wheels of a graph bring into one process, programs and choices for one CUDA version left out."""
     objects = {(o.wheel, o.file): o for p in processes(graph) if p.scope == "wheel" for o in p.objects}
-    found: dict[_Place, dict[Use, None]] = {}
+    found: dict[_Place, dict[LibraryUse, None]] = {}
     environment = _Environment(graph)
     for place, use in _uses(graph, environment, objects.values()):
         found.setdefault(place, {})[use] = None
@@ -78,8 +78,8 @@ def together(graph: LinkGraph) -> Together:
         if (
             kind == "CUDA runtime" and origin == "wheel"
         ):  # which opens the driver, also where none of it was read
-            found.setdefault(environment.place(_DRIVER), {})[Use(wheel, file, "opened")] = None
-    images = [Library(*place, tuple(uses)) for place, uses in found.items()]
+            found.setdefault(environment.place(_DRIVER), {})[LibraryUse(wheel, file, "opened")] = None
+    images = [LibraryImage(*place, tuple(uses)) for place, uses in found.items()]
     return Together(tuple(sorted(images, key=lambda i: (_KINDS.index(i.kind), i.name, i.provider, i.file))))
 
 
@@ -114,21 +114,21 @@ class _Environment:
 
 def _uses(
     graph: LinkGraph, environment: _Environment, objects: Iterable[ElfObject]
-) -> Iterator[tuple[_Place, Use]]:
+) -> Iterator[tuple[_Place, LibraryUse]]:
     loaded = list(objects)
     for found in loaded:
         for edge in graph.from_object(found):
             if place := _linked(environment, edge):
-                yield place, Use(found.wheel, found.file, "linked")
+                yield place, LibraryUse(found.wheel, found.file, "linked")
         for name in sorted(found.mentions - set(found.needed) - {found.soname}):
-            yield environment.place(name), Use(found.wheel, found.file, "opened")
+            yield environment.place(name), LibraryUse(found.wheel, found.file, "opened")
     yield from _own_runtimes(graph, environment, loaded)
     yield from _opened_by_python(graph, environment)
 
 
 def _own_runtimes(
     graph: LinkGraph, environment: _Environment, objects: list[ElfObject]
-) -> Iterator[tuple[_Place, Use]]:
+) -> Iterator[tuple[_Place, LibraryUse]]:
     """Yield the CUDA runtimes that objects have inside, or open; of those without GPU code no major is known."""
     static = {
         (o.wheel, o.file): "libcudart.so"
@@ -139,9 +139,9 @@ def _own_runtimes(
         if (own.wheel, own.file) in static:
             static[own.wheel, own.file] = own.soname
         else:
-            yield environment.place(own.soname), Use(own.wheel, own.file, "opened")
+            yield environment.place(own.soname), LibraryUse(own.wheel, own.file, "opened")
     for (wheel, file), name in static.items():
-        yield ("CUDA runtime", name, "wheel", wheel, file), Use(wheel, file, "static")
+        yield ("CUDA runtime", name, "wheel", wheel, file), LibraryUse(wheel, file, "static")
 
 
 def _linked(environment: _Environment, edge: Edge) -> _Place | None:
@@ -159,7 +159,7 @@ def _linked(environment: _Environment, edge: Edge) -> _Place | None:
     return environment.place(edge.needed)
 
 
-def _opened_by_python(graph: LinkGraph, environment: _Environment) -> Iterator[tuple[_Place, Use]]:
+def _opened_by_python(graph: LinkGraph, environment: _Environment) -> Iterator[tuple[_Place, LibraryUse]]:
     """Yield the libraries of NVIDIA's packages that Python files of other wheels name among what they load."""
     brought = [
         (name, sonames.bare(name))
@@ -172,7 +172,7 @@ def _opened_by_python(graph: LinkGraph, environment: _Environment) -> Iterator[t
             words = loading.names | (loading.listed if loading.pathfinder else frozenset())
             for name, stem in brought:
                 if {name, stem} & words:
-                    yield environment.place(name), Use(wheel.name, loading.file, "opened")
+                    yield environment.place(name), LibraryUse(wheel.name, loading.file, "opened")
 
 
 def _libraries(wheel: WheelFacts) -> Iterator[tuple[str, str]]:

@@ -17,7 +17,7 @@ _INDEXES = frozenset({"/", "/SYM64/", "__.SYMDEF", "__.SYMDEF SORTED", "__.SYMDE
 _LONGEST_NAME = 1 << 12  # bytes; no path is longer
 
 
-class Member(NamedTuple):
+class ArMember(NamedTuple):
     """A file in an archive."""
 
     name: str  # in a thin archive: a path relative to the archive
@@ -29,7 +29,7 @@ def is_archive(head: bytes) -> bool:
     return head.startswith((MAGIC, THIN))
 
 
-def members(data: bytes) -> Iterator[Member]:
+def members(data: bytes) -> Iterator[ArMember]:
     """Yield the members in order, but for indexes of symbols. Raises MalformedError."""
     thin = data.startswith(THIN)
     if not is_archive(data):
@@ -50,7 +50,7 @@ def members(data: bytes) -> Iterator[Member]:
         name, skipped = _name(raw, content, long_names)
         if name in _INDEXES:
             continue
-        yield Member(name, None if thin else content[skipped:] if skipped else content)
+        yield ArMember(name, None if thin else content[skipped:] if skipped else content)
 
 
 def header(data: bytes, position: int) -> tuple[bytes, int]:

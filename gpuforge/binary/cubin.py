@@ -13,7 +13,7 @@ from gpuforge.binary.budget import Budget
 from gpuforge.binary.elf.file import ElfFile
 from gpuforge.binary.elf.header import MAGIC, Header, read_header
 from gpuforge.binary.elf.sections import SHT_NOBITS, SHT_NOTE, read_names, read_rows
-from gpuforge.binary.facts import Container, ElfObject, Entry, Section
+from gpuforge.binary.facts import ElfObject, FatbinContainer, FatbinEntry, Section
 from gpuforge.binary.window import Window
 from gpuforge.cuda.arch import Arch
 from gpuforge.errors import MalformedError
@@ -47,7 +47,7 @@ def read(found: ElfFile, *, wheel: str = "", file: str = "") -> ElfObject:
     )
 
 
-def container(header: Header, size: int, comment: Sequence[str] = ()) -> Container:
+def container(header: Header, size: int, comment: Sequence[str] = ()) -> FatbinContainer:
     """Describe a cubin of `size` bytes by its ELF header and the texts in its note of ptxas, if any.
 
     Up to ABI version 7 the low byte of e_flags is the architecture, and 0x800 stands for "a"; from version 8 on it is
@@ -58,7 +58,7 @@ def container(header: Header, size: int, comment: Sequence[str] = ()) -> Contain
     arch, specific = ((flags >> 8) & 0xFF, flags & 0x8) if new else (flags & 0xFF, flags & 0x800)
     target, release = options(tuple(comment))
     named = Arch.parse(target) if target else Arch(arch // 10, arch % 10, "a" if specific else "")
-    return Container(0, size, (Entry("cubin", named, "", size, size, toolkit=release),))
+    return FatbinContainer(0, size, (FatbinEntry("cubin", named, "", size, size, toolkit=release),))
 
 
 @lru_cache(maxsize=256)  # thousands of files have the same

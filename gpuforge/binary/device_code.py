@@ -5,13 +5,13 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from gpuforge.binary.elf.file import opened
-from gpuforge.binary.facts import Container, Section
+from gpuforge.binary.facts import FatbinContainer, Section
 from gpuforge.binary.fatbin import Scanner
 
 _CHUNK = 8 << 20  # bytes
 
 
-def containers(path: Path) -> tuple[Container, ...]:
+def containers(path: Path) -> tuple[FatbinContainer, ...]:
     """Return the fatbin containers of a file, with the ELF section of each. Raises MalformedError."""
     scanner = Scanner(path.stat().st_size)
     with path.open("rb") as stream:
@@ -24,7 +24,7 @@ def containers(path: Path) -> tuple[Container, ...]:
         return tuple(placed(scanner.containers, file.sections if file else ()))
 
 
-def placed(found: Iterable[Container], sections: tuple[Section, ...]) -> Iterator[Container]:
+def placed(found: Iterable[FatbinContainer], sections: tuple[Section, ...]) -> Iterator[FatbinContainer]:
     """Yield containers with the names of the sections that they are in."""
     filled = sorted((s for s in sections if s.size), key=lambda s: s.offset)
     starts = [s.offset for s in filled]

@@ -5,7 +5,7 @@ from typing import Literal, NamedTuple
 from gpuforge.cuda.arch import Arch
 
 
-class Entry(NamedTuple):
+class FatbinEntry(NamedTuple):
     """One image in a fatbin container."""
 
     kind: str  # "cubin", "ptx", "lto-ir"; "kind-N" for unknown ones
@@ -22,12 +22,12 @@ class Entry(NamedTuple):
         return self.arch.of_image(self.kind)
 
 
-class Container(NamedTuple):
+class FatbinContainer(NamedTuple):
     """One fatbin container in a file."""
 
     offset: int
     size: int  # bytes, with its header
-    entries: tuple[Entry, ...]
+    entries: tuple[FatbinEntry, ...]
     section: str = ""  # the ELF section that holds it; "" for a standalone file
     damaged: bool = False  # its entries do not add up to its size
     # its cubins have no machine code: the source has no kernels; None where that was not looked at
@@ -55,7 +55,7 @@ class DeviceCode(NamedTuple):
     """The GPU code of one file."""
 
     file: str
-    containers: tuple[Container, ...]
+    containers: tuple[FatbinContainer, ...]
 
 
 class Section(NamedTuple):
@@ -122,7 +122,7 @@ class ElfObject(NamedTuple):
     producers: tuple[str, ...] = ()  # versions of compilers in its debug info and in paths: "22.1"
     mentions: frozenset[str] = frozenset()  # libraries that are named in its constants: "libcudnn.so.9"
     symbols: tuple[SymbolNames, ...] = ()  # by group, for the groups that the caller looked for
-    containers: tuple[Container, ...] = ()
+    containers: tuple[FatbinContainer, ...] = ()
     broken: tuple[BrokenSegment, ...] = ()  # then the dynamic section may be unknown
 
     @property

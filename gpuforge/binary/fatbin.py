@@ -13,7 +13,7 @@ from typing import Literal
 
 from gpuforge.binary import cubin
 from gpuforge.binary.budget import Budget
-from gpuforge.binary.facts import Container, Entry
+from gpuforge.binary.facts import FatbinContainer, FatbinEntry
 from gpuforge.binary.search import find
 from gpuforge.cuda.arch import Arch
 from gpuforge.errors import MalformedError
@@ -29,7 +29,7 @@ _ENTRY = struct.Struct("<HHIQIIHHIIIQQQ")
 _LZ4, _ZSTD, _ARCH_SPECIFIC, _FAMILY = 0x2000, 0x8000, 0x100000, 0x200000
 
 
-def entry(header: bytes) -> tuple[Entry, int]:
+def entry(header: bytes) -> tuple[FatbinEntry, int]:
     """Read an entry's header (64 bytes) and return it with the bytes from its start to the next entry.
 
     Raises MalformedError.
@@ -46,7 +46,7 @@ def entry(header: bytes) -> tuple[Entry, int]:
     compression: Literal["none", "lz4", "zstd"] = (
         "lz4" if flags & _LZ4 else "zstd" if flags & _ZSTD else "none"
     )
-    found = Entry(
+    found = FatbinEntry(
         kind=name,
         arch=Arch(arch // 10, arch % 10, suffix),
         isa=f"{major}.{minor}" if name == "ptx" else "",
@@ -57,20 +57,20 @@ def entry(header: bytes) -> tuple[Entry, int]:
     return found, header_size + payload
 
 
-def _made_by(toolkit: str, e: Entry) -> Entry:
+def _made_by(toolkit: str, e: FatbinEntry) -> FatbinEntry:
     if e.kind != "cubin":
         return e
-    return Entry(e.kind, e.arch, e.isa, e.size, e.stored, e.compression, toolkit)
+    return FatbinEntry(e.kind, e.arch, e.isa, e.size, e.stored, e.compression, toolkit)
 
 
 class _Samples:
     """The smallest and the largest cubin of a container, as they are stored."""
 
     def __init__(self) -> None:
-        self._smallest: tuple[Entry, bytes] | None = None
-        self._largest: tuple[Entry, bytes] | None = None
+        self._smallest: tuple[FatbinEntry, bytes] | None = None
+        self._largest: tuple[FatbinEntry, bytes] | None = None
 
-    def includes(self, found: Entry) -> bool:
+    def includes(self, found: FatbinEntry) -> bool:
         """Return whether an entry is the smallest or the largest so far."""
         if found.kind != "cubin":
             return False
@@ -80,11 +80,11 @@ class _Samples:
         )
 
     @staticmethod
-    def bytes_of(found: Entry) -> int:
+    def bytes_of(found: FatbinEntry) -> int:
         """Return how many bytes of an entry to keep: 0 of one that is too large to be unpacked, which has code."""
         return found.stored if found.stored <= _LONGEST else 0
 
-    def add(self, found: Entry, stored: bytes) -> None:
+    def add(self, found: FatbinEntry, stored: bytes) -> None:
         """Add an entry that is included, and its bytes."""
         if self._smallest is None or found.stored < self._smallest[0].stored:
             self._smallest = found, stored
@@ -124,7 +124,7 @@ class Scanner:
     def __init__(self, size: int, mark: bytes = b"", wheel: Budget | None = None) -> None:
         """Draw on the budget of the wheel that the file is in; a file by itself has its own."""
         self.wheel = wheel or Budget(size)
-        self.containers: list[Container] = []
+        self.containers: list[FatbinContainer] = []
         self.marked = False
         self.budget = _BUDGET
         self._size = size
@@ -207,7 +207,7 @@ class Scanner:
         end = offset + 16 + payload
         if payload < _ENTRY.size or end > self._size:
             return
-        entries: list[Entry] = []
+        entries: list[FatbinEntry] = []
         samples = _Samples()
         position = offset + 16
         damaged = True
@@ -233,12 +233,14 @@ class Scanner:
             if entries:
                 version, empty = samples.judge(self)
                 entries = [_made_by(version, e) for e in entries] if version else entries
-                self.containers.append(Container(offset, 16 + payload, tuple(entries), "", damaged, empty))
+                self.containers.append(
+                    FatbinContainer(offset, 16 + payload, tuple(entries), "", damaged, empty)
+                )
         if entries:
             self._resume = end
 
 
-def scan(data: bytes) -> Iterator[Container]:
+def scan(data: bytes) -> Iterator[FatbinContainer]:
     """List the containers in `data`."""
     scanner = Scanner(len(data))
     scanner.feed(0, data)
@@ -246,7 +248,7 @@ def scan(data: bytes) -> Iterator[Container]:
     yield from scanner.containers
 
 
-def unpacked(entry: Entry, stored: bytes) -> bytes:
+def unpacked(entry: FatbinEntry, stored: bytes) -> bytes:
     """Return the unpacked image; nothing if it is too large or cannot be unpacked."""
     if entry.compression == "none":
         return stored

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from gpuforge.binary.budget import Budget
-from gpuforge.binary.facts import Container, Entry
+from gpuforge.binary.facts import FatbinContainer, FatbinEntry
 from gpuforge.cuda.arch import Arch
 
 _VERSION = rb"(?:^|(?<=\0))[ \t]*\.version[ \t]+(\d{1,4}\.\d{1,4})\b"  # a line's, or a text's inside a file
@@ -13,7 +13,7 @@ _TARGET = rb"^[ \t]*\.target[ \t]+sm_(\d{2,4}[af]?)\b"
 _TEXT = re.compile(_VERSION + rb"\s+" + _TARGET, re.MULTILINE)
 
 
-def embedded(data: bytes, budget: Budget | None = None) -> tuple[Container, ...]:
+def embedded(data: bytes, budget: Budget | None = None) -> tuple[FatbinContainer, ...]:
     """Describe the PTX texts inside a file, each of which ends with a zero: Halide's libraries have them so."""
     found = []
     for match in _TEXT.finditer(data):
@@ -21,15 +21,15 @@ def embedded(data: bytes, budget: Budget | None = None) -> tuple[Container, ...]
             budget.spend("entries", 1)
         end = data.find(b"\0", match.start())
         size = (len(data) if end < 0 else end) - match.start()
-        entry = Entry("ptx", Arch.parse(match[2].decode()), match[1].decode(), size, size)
-        found.append(Container(match.start(), size, (entry,)))
+        entry = FatbinEntry("ptx", Arch.parse(match[2].decode()), match[1].decode(), size, size)
+        found.append(FatbinContainer(match.start(), size, (entry,)))
     return tuple(found)
 
 
-def standalone(head: bytes, size: int) -> Container | None:
+def standalone(head: bytes, size: int) -> FatbinContainer | None:
     """Describe a `.ptx` file of `size` bytes by its first bytes; None if it is not PTX."""
     version, target = re.search(_VERSION, head, re.MULTILINE), re.search(_TARGET, head, re.MULTILINE)
     if not version or not target:
         return None
-    entry = Entry("ptx", Arch.parse(target[1].decode()), version[1].decode(), size, size)
-    return Container(0, size, (entry,))
+    entry = FatbinEntry("ptx", Arch.parse(target[1].decode()), version[1].decode(), size, size)
+    return FatbinContainer(0, size, (entry,))

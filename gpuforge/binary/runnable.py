@@ -5,13 +5,13 @@ Containers that are linked: nvcc manual, "Using Separate Compilation in CUDA".
 
 from collections.abc import Iterable, Sequence
 
-from gpuforge.binary.facts import Container, Entry
+from gpuforge.binary.facts import FatbinContainer, FatbinEntry
 
 EMPTY_PTX = 120  # bytes; a PTX text of .version, .target and .address_size alone is shorter
 _LOADABLE = ("cubin", "ptx")  # the driver loads these; LTO-IR needs a linker first
 
 
-def runnable(containers: Iterable[Container]) -> tuple[list[Container], list[Container]]:
+def runnable(containers: Iterable[FatbinContainer]) -> tuple[list[FatbinContainer], list[FatbinContainer]]:
     """Return the containers that GPUs run, and the inputs of a device link whose PTX may replace its result.
 
     The inputs of a device link (`__nv_relfatbin`) do not run where its result is there. Containers without
@@ -23,7 +23,7 @@ def runnable(containers: Iterable[Container]) -> tuple[list[Container], list[Con
     return (results, inputs) if results else (inputs, [])
 
 
-def common_images(containers: Iterable[Container]) -> list[Entry]:
+def common_images(containers: Iterable[FatbinContainer]) -> list[FatbinEntry]:
     """Return the images that every container of a library has, cubins first: GPUs that run one of them run it all.
 
     The PTX of relocatable code is in the inputs of its device link.
@@ -35,17 +35,17 @@ def common_images(containers: Iterable[Container]) -> list[Entry]:
     return sorted(images, key=lambda e: (e.kind, len(e.target), e.target))
 
 
-def portable_ptx(container: Container) -> list[Entry]:
+def portable_ptx(container: FatbinContainer) -> list[FatbinEntry]:
     """Return the PTX that newer GPUs can run: not empty, and not for one architecture or family alone."""
     return [e for e in complete_ptx(container) if not e.arch.variant]
 
 
-def complete_ptx(container: Container) -> list[Entry]:
+def complete_ptx(container: FatbinContainer) -> list[FatbinEntry]:
     """Return the PTX of a container that is not empty."""
     return [e for e in container.entries if e.kind == "ptx" and e.size >= EMPTY_PTX]
 
 
-def has_only_empty_cubins(container: Container) -> bool:
+def has_only_empty_cubins(container: FatbinContainer) -> bool:
     """Return whether a container has machine code without any kernel.
 
     Its source has no kernel, or it is the result of a link: `nvcc -shared` links the device code of all its inputs,
@@ -54,7 +54,7 @@ def has_only_empty_cubins(container: Container) -> bool:
     return bool(container.cubins) and _without_kernels(container)
 
 
-def _without_kernels(container: Container) -> bool:
+def _without_kernels(container: FatbinContainer) -> bool:
     """Return whether a container has no kernel to run: its images are empty, or LTO-IR for a link at run time."""
     kinds = {e.kind for e in container.entries}
     if kinds <= {"lto-ir"}:
@@ -64,7 +64,7 @@ def _without_kernels(container: Container) -> bool:
     return container.empty is True if "cubin" in kinds else "ptx" in kinds
 
 
-def _shared(groups: Sequence[Sequence[Entry]]) -> list[Entry]:
+def _shared(groups: Sequence[Sequence[FatbinEntry]]) -> list[FatbinEntry]:
     """Return the entries of the first group that are also in every other."""
     keys = [{(e.kind, e.arch, e.isa) for e in group} for group in groups]
     first = {(e.kind, e.arch, e.isa): e for e in groups[0]} if groups else {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 
-from gpuforge.execute.outcome import Change, Reason
+from gpuforge.execute.outcome import ActionReason, Change
 from gpuforge.execute.times import local_time, short_seconds
 
 _DIGEST = re.compile(r"(sha256:)?[0-9a-f]{32,}(:.*)?", re.DOTALL)
@@ -19,7 +19,7 @@ _VERBS = {
     "interrupted": "not run",
     "not-started": "not run",
 }
-_SENTENCES: Mapping[str, Callable[[Reason], str]] = {
+_SENTENCES: Mapping[str, Callable[[ActionReason], str]] = {
     "first": lambda _: "never ran before",
     "upstream": lambda reason: f"needs {_first(reason.actions)}, which will run",
     "failed-before": lambda reason: f"failed on {local_time(reason.time)}",
@@ -38,17 +38,17 @@ _SENTENCES: Mapping[str, Callable[[Reason], str]] = {
 }
 
 
-def words(reason: Reason) -> str:
+def words(reason: ActionReason) -> str:
     """Return what becomes of an action, and why: "runs: never ran before"."""
     return f"{_VERBS.get(reason.kind, 'runs')}: {why(reason)}"
 
 
-def why(reason: Reason) -> str:
+def why(reason: ActionReason) -> str:
     """Return the reason alone: "never ran before"."""
     return _SENTENCES[reason.kind](reason)
 
 
-def _ended(reason: Reason) -> str:
+def _ended(reason: ActionReason) -> str:
     return "failed" if reason.state == "failed" else "was cancelled"
 
 

@@ -7,14 +7,28 @@ import json
 from collections.abc import Callable
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
 
 import click
 
 from gpuforge.errors import GpuforgeError
 
+if TYPE_CHECKING:
+    from gpuforge.cli.bounded import Within
+    from gpuforge.containers.port import Images
+
 Arguments = ParamSpec("Arguments")
 Returned = TypeVar("Returned")
+
+
+class Outside(NamedTuple):
+    """What the caller gives the commands: the process of an audit, and images other than the engine's."""
+
+    within: Within | None = None
+    images: Images | None = None
+
+
+pass_outside = click.make_pass_decorator(Outside, ensure=True)
 
 
 class _FilePath(click.Path):

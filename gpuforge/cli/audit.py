@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from gpuforge.cli.arguments import FOLDER, PATH, errors_as_json
+from gpuforge.cli.arguments import FOLDER, PATH, Outside, errors_as_json, pass_outside
 
 if TYPE_CHECKING:
     from gpuforge.audit.judge import Ignore
@@ -121,10 +121,10 @@ _IGNORE = r"(?s)(GF\d{3})(?::([^=]+))?=(.+)"
     show_default="the processors of this machine",
     help="Threads that read at the same time.",
 )
-@click.pass_obj
+@pass_outside
 @errors_as_json
 def command(
-    watched: Watched | None,
+    outside: Outside,
     wheels: tuple[Path, ...],
     environment: Path | None,
     requirements: tuple[str, ...],
@@ -152,34 +152,37 @@ def command(
 
     Exit status: 0 nothing at or above --fail-on, 1 findings, 2 something could not be read.
     """
-    from gpuforge.cli import audit_run
 
-    options = audit_run.Options(
-        wheels,
-        form,
-        show_tree,
-        show_gpus,
-        manifest,
-        cuda,
-        expect,
-        fail_on,
-        tuple(_ignored(option) for option in ignore),
-        known,
-        write,
-        jobs,
-        against,
-        verbose,
-        hashes,
-        environment,
-        requirements,
-        python,
-    )
-    _refuse_contradictions(options)
-    return audit_run.run(options, watched)
+    def judge(watched: Watched | None) -> int:
+        from gpuforge.cli import audit_run
+
+        options = audit_run.Options(
+            wheels,
+            form,
+            show_tree,
+            show_gpus,
+            manifest,
+            cuda,
+            expect,
+            fail_on,
+            tuple(_ignored(option) for option in ignore),
+            known,
+            write,
+            jobs,
+            against,
+            verbose,
+            hashes,
+            environment,
+            requirements,
+            python,
+        )
+        return audit_run.run(_consistent(options), watched)
+
+    return outside.within(judge) if outside.within else judge(None)
 
 
-def _refuse_contradictions(options: Options) -> None:
-    """Raise UsageError for options that do not go together."""
+def _consistent(options: Options) -> Options:
+    """Return the options; raises UsageError for those that do not go together."""
     if not (options.wheels or options.environment or options.requirements):
         raise click.UsageError("Missing argument 'WHEEL...': name wheels, or say --env or --with")
     if options.python and not (options.requirements and re.fullmatch(_PYTHON, options.python)):
@@ -190,6 +193,7 @@ def _refuse_contradictions(options: Options) -> None:
         raise click.UsageError("--tree and --gpus are for text, markdown and json")
     if options.expect and options.manifest:
         raise click.UsageError("--expect is for wheels without a manifest: the manifest says what to expect")
+    return options
 
 
 def _ignored(option: str) -> Ignore:

@@ -84,9 +84,9 @@ def _python(folder: Path | None, wheels: Sequence[Path]) -> str:
         return known
     own = platform.python_version_tuple()[1]
     for wheel in wheels:
-        tags = filename.claims(wheel.name)[2]
-        minors = {match[1] for tag in tags if (match := re.fullmatch(_PYTHON, tag.split("-")[1]))}
-        oldest = {match[1] for tag in tags if (match := re.fullmatch(_PYTHON, tag.split("-")[0]))}
+        tags = filename.claims(wheel.name).tags
+        minors = {match[1] for tag in tags if (match := re.fullmatch(_PYTHON, tag.abi))}
+        oldest = {match[1] for tag in tags if (match := re.fullmatch(_PYTHON, tag.interpreter))}
         if minors:
             return f"3.{min(minors, key=int)}"
         if oldest and int(min(oldest, key=int)) > int(own):  # of the stable ABI
@@ -95,8 +95,9 @@ def _python(folder: Path | None, wheels: Sequence[Path]) -> str:
 
 
 def _machine(wheels: Sequence[Path]) -> str:
-    tags = [tag for wheel in wheels for tag in filename.claims(wheel.name)[2]]
-    return next((match[1] for tag in tags if (match := re.fullmatch(_MACHINE, tag))), platform.machine())
+    tags = [tag for wheel in wheels for tag in filename.claims(wheel.name).tags]
+    machines = (match[1] for tag in tags if (match := re.fullmatch(_MACHINE, tag.platform)))
+    return next(machines, platform.machine())
 
 
 def _input(chosen: choice.Chosen, client: byte_ranges.Session) -> Input:

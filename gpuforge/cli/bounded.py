@@ -116,7 +116,11 @@ class Watched:
             _lower(resource.RLIMIT_CPU, max(1, math.ceil(min(seconds, self._most))))
 
 
-def run(work: Callable[[Watched], int]) -> int:
+Work = Callable[[Watched], int]  # reads inputs, and returns the exit status
+Within = Callable[[Work], int]  # does the work somewhere, and returns its status
+
+
+def run(work: Work) -> int:
     """Do the work in a process of its own and return its status, again without the inputs that end it.
 
     All processes after the first together may take as much time as the first may.
@@ -138,7 +142,7 @@ def run(work: Callable[[Watched], int]) -> int:
         watched = Watched(watched.refused | found, jobs=1, most=left / 2)
 
 
-def _culprits(work: Callable[[Watched], int], ended: Watched, left: float) -> frozenset[int]:
+def _culprits(work: Work, ended: Watched, left: float) -> frozenset[int]:
     """Return the inputs that have ended a process: the one that was being read, or else those that do so by themselves.
 
     Of several that were being read at the same time nothing is known, before they are read one by one.
@@ -155,7 +159,7 @@ def _culprits(work: Callable[[Watched], int], ended: Watched, left: float) -> fr
     return frozenset(n for n in suspects if not _is_judged(work, Watched(every - {n}, jobs=1, most=each)))
 
 
-def _is_judged(work: Callable[[Watched], int], watched: Watched) -> bool:
+def _is_judged(work: Work, watched: Watched) -> bool:
     """Tell whether the work ends by itself; what it writes is dropped."""
     child = os.fork()
     if not child:
@@ -163,7 +167,7 @@ def _is_judged(work: Callable[[Watched], int], watched: Watched) -> bool:
     return _status(child) >= 0
 
 
-def _work_unheard(work: Callable[[Watched], int], watched: Watched) -> NoReturn:
+def _work_unheard(work: Work, watched: Watched) -> NoReturn:
     try:
         drop_output(1, 2)
         _within_limits(work, watched)
@@ -171,7 +175,7 @@ def _work_unheard(work: Callable[[Watched], int], watched: Watched) -> NoReturn:
         os._exit(0)
 
 
-def _within_limits(work: Callable[[Watched], int], watched: Watched) -> NoReturn:
+def _within_limits(work: Work, watched: Watched) -> NoReturn:
     """Do the work and end the process at once: the output is written, and taking modules down takes 10 ms."""
     watched.limit()
     try:

@@ -17,7 +17,7 @@ from gpuforge.cli.arguments import FOLDER, errors_as_json
 from gpuforge.cli.build_json import result_data
 from gpuforge.cli.build_result import Result
 from gpuforge.cli.build_text import show_plan, show_result
-from gpuforge.cli.collect import collect
+from gpuforge.cli.copy_wheels import copy_wheels
 from gpuforge.cli.dist import keep_current, kept_back
 from gpuforge.cli.main import INTERRUPTED
 from gpuforge.cli.options import SIZE, Choice, cache_dir, images, selection
@@ -123,7 +123,7 @@ def command(ctx: click.Context, /, choice: Choice, **rest: Any) -> None:
         show_plan(made.plan, made.selection, judged, explain=options.explain, as_json=options.as_json)
         return
     outcome = run.perform(options, cache)
-    wheels = collect(made.plan, run.steps, run.store, outcome, options.dist)
+    wheels = copy_wheels(made.plan, run.steps, run.store, outcome, options.dist)
     missing = [] if choice.archs else kept_back(made.plan, outcome)  # a quick try takes nobody's place
     aside = keep_current(options.dist, made.file.manifest.package.name, wheels, missing)
     result = Result(made.plan, made.selection, outcome, wheels, time.monotonic() - began, aside)

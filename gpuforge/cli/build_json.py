@@ -8,13 +8,16 @@ from typing import Any
 from gpuforge.cli import cache_report, left_out
 from gpuforge.cli.action_reason import words
 from gpuforge.cli.build_result import RAN, Result, is_done
-from gpuforge.execute.outcome import Reason
+from gpuforge.execute.outcome import ActionReason
 from gpuforge.plan.cell import Cell, Selection
 from gpuforge.plan.lower.cell_actions import Plan
 from gpuforge.plan.site import Machine
+from gpuforge.plan.trial_result import TrialResult
 
 
-def plan_data(plan: Plan, selection: Selection, reasons: Mapping[str, tuple[bool, Reason]]) -> dict[str, Any]:
+def plan_data(
+    plan: Plan, selection: Selection, reasons: Mapping[str, tuple[bool, ActionReason]]
+) -> dict[str, Any]:
     """Return the plan as plain data (schema 1); `reasons` has for each action whether it runs, and why."""
     return {
         "schema": 1,
@@ -104,5 +107,18 @@ def _tests(result: Result) -> Iterator[dict[str, Any]]:
                 "cell": cell,
                 **({"axes": dict(point.values)} if point.values else {}),
                 "state": "not-run" if state == "cancelled" else state,
-                **(report.as_data() if report else {}),
+                **(trial_data(report) if report else {}),
             }
+
+
+def trial_data(test: TrialResult) -> dict[str, Any]:
+    """Return the result of a test: the way of installing that its command ran with, all of them, and the command."""
+    data = test.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude={"ran": {"outcome"}})
+    for part in (data, *data["installs"]):
+        part |= {
+            key: [" ".join(release) for release in part[key]]
+            for key in ("packages", "tested_with")
+            if key in part
+        }
+    ran = data.pop("ran", {})
+    return {**data["installs"][-1], **data, **ran}

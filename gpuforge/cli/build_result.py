@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gpuforge.cli.trial_result import TrialResult
 from gpuforge.execute.outcome import Outcome
 from gpuforge.plan.cell import Selection
 from gpuforge.plan.lower.cell_actions import Plan
+from gpuforge.plan.trial_result import TrialResult
 
 RAN = frozenset({"done", "failed", "cancelled"})  # states of an action that was started
 

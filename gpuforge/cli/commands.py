@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import click
 
 from gpuforge import __version__
-from gpuforge.cli.arguments import Group
+from gpuforge.cli.arguments import Group, Outside
 
 if TYPE_CHECKING:
-    from gpuforge.cli.bounded import Watched
+    from gpuforge.cli.bounded import Within
 
 COMMANDS = {  # with what each does, so that listing them imports none
     "audit": "Judge wheels: what will break on users' machines, and why.",
@@ -52,10 +52,10 @@ def cli() -> None:
     """One TOML manifest in, GPU Python wheels out that install anywhere and cannot mix runtimes."""
 
 
-def call(arguments: Sequence[str], watched: Watched | None = None) -> int:
+def call(arguments: Sequence[str], within: Within | None = None) -> int:
     """Do what the arguments ask for, and return the exit status. Raises KeyboardInterrupt and the commands' errors."""
     try:
-        status = cli.main(list(arguments), prog_name="gpuforge", standalone_mode=False, obj=watched)
+        status = cli.main(list(arguments), prog_name="gpuforge", standalone_mode=False, obj=Outside(within))
         return int(status or 0)
     except click.exceptions.Exit as stop:
         return stop.exit_code

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from gpuforge.cli.arguments import Group
+from gpuforge.cli.arguments import Group, Outside, pass_outside
 from gpuforge.cli.options import cache_dir
 from gpuforge.cli.terminal import say
 from gpuforge.containers import catalog
@@ -25,15 +25,15 @@ def command() -> None:
 
 @command.command("list")
 @click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
-@click.pass_obj
-def list_images(images: Images | None, as_json: bool) -> None:
+@pass_outside
+def list_images(outside: Outside, as_json: bool) -> None:
     """Print the known images and which are here.
 
     A manifest's `[wheel] image` may name them, or be any other reference.
     """
     engine: Images | None = None
     try:
-        engine = connected(images)
+        engine = connected(outside)
     except MissingError as error:  # the list is as true without an engine
         say(f"which images are here is unknown: {error.diagnostics[0].message}")
     entries = [(image, engine.find(image.reference) if engine else None) for image in catalog.images()]
@@ -47,8 +47,8 @@ def list_images(images: Images | None, as_json: bool) -> None:
 @command.command("build")
 @click.argument("names", nargs=-1, required=True, metavar="NAME...")
 @click.option("--network", metavar="NAME", help="The engine's network for the build, such as host.")
-@click.pass_obj
-def build(images: Images | None, names: tuple[str, ...], network: str | None) -> None:
+@pass_outside
+def build(outside: Outside, names: tuple[str, ...], network: str | None) -> None:
     """Make the images NAME... that are not here.
 
     Debian's are made on this machine (which needs root), those of a registry are pulled.
@@ -59,9 +59,12 @@ def build(images: Images | None, names: tuple[str, ...], network: str | None) ->
     begin = time.monotonic()
 
     def show(text: str) -> None:
-        say(text if text.startswith("  ") else f"[{time.monotonic() - begin:7.1f} s] {text}")
+        say(f"[{time.monotonic() - begin:7.1f} s] {text}")
 
-    builder = ImageBuilder(connected(images), cache_dir(), show, network)
+    def show_output(line: str) -> None:
+        say(f"  | {line}")
+
+    builder = ImageBuilder(connected(outside), cache_dir(), show, show_output, network)
     for image in chosen:
         made = builder.make(image)
         click.echo(f"{image.name}: {'made' if made.new else 'is there already'}: {image.reference}")
@@ -69,8 +72,9 @@ def build(images: Images | None, names: tuple[str, ...], network: str | None) ->
 
 @command.command("check")
 @click.argument("name")
+@pass_outside
 @click.pass_context
-def check(context: click.Context, name: str) -> None:
+def check(context: click.Context, outside: Outside, name: str) -> None:
     """Show what an image holds, and what it lacks for a build.
 
     NAME is one of the list or any reference. The image is run, without a network.
@@ -80,7 +84,7 @@ def check(context: click.Context, name: str) -> None:
 
     image = catalog.find(name)
     reference = image.reference if image else name
-    engine = connected(context.obj)
+    engine = connected(outside)
     here = engine.find(reference)
     if here is None:
         if image is None:
@@ -107,11 +111,11 @@ def check(context: click.Context, name: str) -> None:
     context.exit(1 if lacks else 0)
 
 
-def connected(images: Images | None) -> Images:
+def connected(outside: Outside) -> Images:
     """Return the caller's images, else those of the engine; raises MissingError when none answers."""
     from gpuforge.containers.docker_images import DockerImages
 
-    return images or DockerImages()
+    return outside.images or DockerImages()
 
 
 def in_catalog(name: str) -> CatalogImage:

@@ -73,5 +73,5 @@ def _written(target: Path, text: str, found: list[Guess | Note]) -> int:
         complain(error.diagnostics)
         result([f"\n{target} cannot be planned yet: see the errors\n"])
         return 0 if isinstance(error, MissingError) else 1
-    result(init_text.plan(target, made))
+    result(init_text.plan(target, made, found))
     return 0

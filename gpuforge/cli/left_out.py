@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gpuforge.plan.cell import LeftOut, Reason
+from gpuforge.plan.cell import LeftOut, LeftOutReason
 
 
-def reason_text(reason: Reason) -> str:
+def reason_text(reason: LeftOutReason) -> str:
     """Return the reason in one line."""
     facts = reason.facts
     if reason.kind == "missing":

@@ -7,7 +7,6 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
-from functools import partial
 
 from gpuforge.cli import bounded
 from gpuforge.cli.terminal import complain, drop_output, say
@@ -25,24 +24,19 @@ def main() -> None:
         signal.signal(
             signal.SIGTERM, signal.default_int_handler
         )  # CI systems cancel with it: treated as Ctrl-C
-        # Before most modules are loaded: what a fork costs grows with the memory in use.
-        status = bounded.run(partial(run, None)) if sys.argv[1:2] == ["audit"] else run()
+        status = run(within=bounded.run)
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # nothing is left to say about an interrupt
     except KeyboardInterrupt:  # a second one, while `run` reported the first
         status = INTERRUPTED
     sys.exit(status)
 
 
-def run(arguments: Sequence[str] | None = None, watched: bounded.Watched | None = None) -> int:
-    """Run the program and return its exit status; no exception leaves it, but MemoryError in a `watched` process."""
+def run(arguments: Sequence[str] | None = None, within: bounded.Within | None = None) -> int:
+    """Run the program and return its exit status; no exception leaves it. An audit's work is done `within` limits."""
     try:
         from gpuforge.cli import commands
 
-        return commands.call(sys.argv[1:] if arguments is None else arguments, watched)
-    except MemoryError:
-        if watched:
-            raise
-        return _internal()
+        return commands.call(sys.argv[1:] if arguments is None else arguments, within)
     except KeyboardInterrupt:
         say("interrupted; what was finished is kept")
         return INTERRUPTED

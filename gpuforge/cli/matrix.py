@@ -75,7 +75,7 @@ def command(
         say(line)
 
 
-def places(file: ManifestFile, images: Sequence[str], machine: str) -> list[expected.Expected]:
+def places(file: ManifestFile, images: Sequence[str], machine: str) -> list[expected.ExpectedImage]:
     """Return what is known of the images to build in: those of --image, else the manifest's, else the default."""
     versions = file.manifest.cuda.versions.values()
     own = [version.toolkit for version in versions if version.provider == "image"]
@@ -120,7 +120,7 @@ def distributions(file: ManifestFile, cell: Cell) -> list[str]:
 
 def described(image: ContainerImage | None, family: str, major: int) -> str | None:
     """Return the host compiler that nvcc gets ("g++ 12"); None where nobody says what the image has."""
-    known = isinstance(image, expected.Expected) and image.majors is not None
+    known = isinstance(image, expected.ExpectedImage) and image.majors is not None
     return f"{family} {major}" if known else None
 
 

@@ -7,26 +7,25 @@ from collections.abc import Iterator
 from packaging.utils import canonicalize_name
 
 from gpuforge.cli.console import count
-from gpuforge.cli.trial_result import Cuda, Install, TrialResult
 from gpuforge.execute.times import short_seconds
+from gpuforge.plan.trial_result import Cuda, Install, State, TrialResult
 from gpuforge.wheel import filename
 
 
 def words_of_test(test: TrialResult) -> Iterator[str]:
     """Yield a line for each thing that worked: each way of installing the wheel, its CUDA libraries, its command."""
     several = len(test.installs) > 1
-    for install in test.installs or (test,):
+    for install in test.installs:
         if not install.lacks:
             how = f" {_title(install)}" if several else ""
             yield (
                 f"test: installed{how} on Python {install.python}{_brought(install, named=several)}, "
-                f"`import {install.imported}` works without a GPU ({short_seconds(install.import_seconds)})"
+                f"`import {install.imported}` works without a GPU ({short_seconds(install.import_seconds or 0)})"
             )
-    if test.cuda:
-        yield f"test: {_cuda_words(test.cuda)}"
-    if test.command:
-        passed = test.summary.rpartition(" in ")[0] or "passed"
-        yield f"test: {test.command_line}: {passed} ({short_seconds(test.seconds)})"
+    if cuda := test.installs[-1].cuda:
+        yield f"test: {_cuda_words(cuda)}"
+    if ran := test.ran:
+        yield f"test: {ran.command_line}: {ran.outcome or 'passed'} ({short_seconds(ran.seconds)})"
 
 
 def gaps_of_test(test: TrialResult) -> Iterator[str]:
@@ -35,7 +34,7 @@ def gaps_of_test(test: TrialResult) -> Iterator[str]:
         if install.lacks:
             yield (
                 f"test: installed {_title(install)}{_brought(install, named=True)}, `import {install.imported}` lacks "
-                f"{install.lacks}: it works with {_title(test)}, or where the machine has CUDA"
+                f"{install.lacks}: it works with {_title(test.installs[-1])}, or where the machine has CUDA"
             )
 
 
@@ -47,16 +46,16 @@ def _title(install: Install) -> str:
 def _brought(install: Install, *, named: bool) -> str:
     """Return how many packages came beside the wheel, or their names."""
     own = filename.project(install.wheel) if named else ""
-    packages = [each for each in install.packages if canonicalize_name(each.partition(" ")[0]) != own]
+    packages = [each for each in install.packages if canonicalize_name(each.project) != own]
     if named:
         more = f" and {len(packages) - _NAMED} more" if len(packages) > _NAMED else ""
-        return f" with {', '.join(packages[:_NAMED])}{more}" if packages else " with nothing else"
+        return f" with {', '.join(map(str, packages[:_NAMED]))}{more}" if packages else " with nothing else"
     number = len(install.packages) - 1
     return f" with {count(number, 'package')} that it declares" if number else ""
 
 
 _NAMED = 8  # packages that are named in one line
-_MACHINE = {
+_MACHINE: dict[State, str] = {
     "none": "this machine has no other",
     "hidden": "that of this machine was hidden",
     "visible": "none of this machine's was used",

@@ -13,6 +13,7 @@ from gpuforge.cli.build_result import BuiltWheel
 from gpuforge.cli.tested import gaps_of_test, words_of_test
 from gpuforge.diagnostics import shown
 from gpuforge.manifest.sizes import size_in_words
+from gpuforge.wheel.filename import claims
 
 
 def show_wheel(console: Console, wheels: Sequence[BuiltWheel], images: Sequence[str]) -> None:
@@ -48,7 +49,8 @@ def newer_platform(wheel: str, images: Sequence[str]) -> str:
     """Return a warning for a wheel that needs a newer glibc than the manylinux policy among `images`; else ""."""
     image = next((name for name in images if name.startswith("manylinux")), "")
     promised = re.fullmatch(r"manylinux_(\d+)_(\d+)(_\w+)?", image)
-    found = [(int(a), int(b)) for a, b in re.findall(r"manylinux_(\d+)_(\d+)_", wheel)]
+    policies = (re.match(r"manylinux_(\d+)_(\d+)_", tag.platform) for tag in claims(wheel).tags)
+    found = [(int(match[1]), int(match[2])) for match in policies if match]
     if not promised or not found or min(found) <= (int(promised[1]), int(promised[2])):
         return ""
     needs = ".".join(map(str, min(found)))

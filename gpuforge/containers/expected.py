@@ -25,7 +25,7 @@ _NVCC = "Cuda compilation tools, release {minor}, V{version}"  # as nvcc --versi
 
 
 @dataclass(frozen=True, slots=True)
-class Expected(ContainerImage):
+class ExpectedImage(ContainerImage):
     """An image as it is described: `majors` are those of its g++, the default first; None where they are unknown."""
 
     majors: tuple[int, ...] | None = None
@@ -44,14 +44,14 @@ class Expected(ContainerImage):
         raise MissingError.of(f"no usable {what} in image {self.name}; it has {having}")
 
 
-def image(name: str, machine: str, *, test: str | bool, toolkits: Sequence[str] = ()) -> Expected:
+def image(name: str, machine: str, *, test: str | bool, toolkits: Sequence[str] = ()) -> ExpectedImage:
     """Return what is known of an image by its name in the catalog, or by any reference, of which nothing is known.
 
     `test` is as in `obtain.images`; `toolkits` ("12.4") are taken to be in an image of which nothing is known.
     """
     known = catalog.find(name, machine)
     clean = test if isinstance(test, str) else known.test if known and test else None
-    return Expected(
+    return ExpectedImage(
         id=known.reference if known else name,
         name=name,
         inventory=_inventory(known, name, machine, toolkits),

@@ -47,14 +47,16 @@ class MadeImage:
 
 @dataclass(frozen=True, slots=True)
 class ImageBuilder:
-    """What the making of images needs: an engine, a folder of gpuforge's own, and a function that shows progress.
+    """What the making of images needs: an engine, a folder of gpuforge's own, and functions that show progress.
 
-    `network` is the engine's network that builds use; None for the engine's default.
+    `show` gets a line for each step, `show_output` the last lines of a step that failed. `network` is the engine's
+    network that builds use; None for the engine's default.
     """
 
     images: Images
     cache: Path
     show: Show
+    show_output: Show
     network: str | None = None
 
     def make(self, image: CatalogImage) -> MadeImage:
@@ -65,7 +67,7 @@ class ImageBuilder:
         """
         if self.images.find(image.reference):
             return MadeImage(image, new=False)
-        with self._alone(), Log(self._log(image), self.show) as log, _explained(image, log, self.show):
+        with self._alone(), Log(self._log(image), self.show) as log, _explained(image, log, self.show_output):
             if self.images.find(image.reference):  # another process made it meanwhile
                 return MadeImage(image, new=False)
             stage = stages.of(image.name, image.machine)
@@ -140,13 +142,13 @@ class ImageBuilder:
 
 
 @contextmanager
-def _explained(image: CatalogImage, log: Log, show: Show) -> Iterator[None]:
+def _explained(image: CatalogImage, log: Log, show_output: Show) -> Iterator[None]:
     """Show the end of the log of a failure, name the log, and add a hint where the cause is known."""
     try:
         yield
     except GpuforgeError as error:
         for line in log.tail:
-            show(f"  | {line}")
+            show_output(line)
         cause = error.diagnostics[0]
         seen = "\n".join([*log.tail, cause.message])
         kind, hint = type(error), cause.hint

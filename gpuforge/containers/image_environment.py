@@ -12,19 +12,19 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from collections.abc import Set as AbstractSet
 from importlib.metadata import distribution, requires, version
 from importlib.util import cache_from_source
 from pathlib import Path
 
 from packaging.requirements import Requirement
-from packaging.tags import Tag, compatible_tags, cpython_tags, parse_tag
+from packaging.tags import Tag, compatible_tags, cpython_tags
 from packaging.utils import canonicalize_name
 
 from gpuforge import digest
 from gpuforge.errors import ActionError, MissingError
 from gpuforge.plan.programs import IN_IMAGE
 from gpuforge.toolchains.inventory import Inventory
+from gpuforge.wheel import wheel_file
 
 CODE = Path(__file__).resolve().parents[1]  # the package gpuforge
 
@@ -92,12 +92,10 @@ def _tags(minor: str, platforms: list[str]) -> Iterator[Tag]:
     yield from compatible_tags(version, f"cp{minor.replace('.', '')}", platforms)
 
 
-def _take_along(name: str, packages: Path, programs: Path, tags: AbstractSet[Tag], *, same: bool) -> bool:
+def _take_along(name: str, packages: Path, programs: Path, tags: frozenset[Tag], *, same: bool) -> bool:
     """Copy a package that is installed here, if the wheel that it came from fits; return whether it did."""
     found = distribution(name)
-    text = found.read_text("WHEEL") or ""
-    tagged = [line.partition(":")[2].strip() for line in text.splitlines() if line.startswith("Tag:")]
-    if not tags & {tag for each in tagged for tag in parse_tag(each)}:
+    if tags.isdisjoint(wheel_file.tags((found.read_text("WHEEL") or "").encode())):
         return False
     for file in found.files or ():
         source = Path(str(found.locate_file(file)))

@@ -8,12 +8,12 @@ from itertools import chain
 
 from gpuforge.cuda import runs_on
 from gpuforge.cuda.arch import Arch, Target
-from gpuforge.cuda.releases import Release
+from gpuforge.cuda.releases import ToolkitRelease
 
 COMMON = "common"
 
 
-def common(release: Release) -> tuple[Target, ...]:
+def common(release: ToolkitRelease) -> tuple[Target, ...]:
     """Return machine code for the lowest architecture of each major, and PTX of the lowest of all.
 
     Machine code runs on its own major's later GPUs, PTX on everything from its architecture on. Embedded GPUs, which
@@ -27,7 +27,7 @@ def common(release: Release) -> tuple[Target, ...]:
     return (Target(first, ptx=True), *map(Target, later))
 
 
-def spelled_out(archs: Sequence[str], release: Release) -> tuple[str, ...]:
+def spelled_out(archs: Sequence[str], release: ToolkitRelease) -> tuple[str, ...]:
     """Return a manifest's `archs` with "common" replaced; what stands beside it is added, and an architecture once."""
     if COMMON not in archs:
         return tuple(archs)
@@ -38,7 +38,7 @@ def spelled_out(archs: Sequence[str], release: Release) -> tuple[str, ...]:
     return tuple(Target(arch, ptx=ptx).written for arch, ptx in sorted(found.items()))
 
 
-def known_gpus(release: Release) -> Iterable[Arch]:
+def known_gpus(release: ToolkitRelease) -> Iterable[Arch]:
     """Return the GPUs that a toolkit knows, the lowest first."""
     return sorted({Arch(*arch.capability) for arch in release.archs})
 

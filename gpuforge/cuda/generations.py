@@ -11,8 +11,14 @@ class Generation(NamedTuple):
     """A compute capability that GPUs have."""
 
     capability: str  # "12.0"
-    name: str  # "Blackwell, RTX 50"
+    family: str  # what GPUs of several capabilities are called together: "Blackwell"
+    gpu: str  # the GPU or board that alone has it: "RTX 50"; "" where many have
     machines: tuple[str, ...]  # where such GPUs are; empty for everywhere
+
+    @property
+    def name(self) -> str:
+        """What reports call it: "Blackwell, RTX 50"."""
+        return f"{self.family}, {self.gpu}" if self.gpu else self.family
 
     @property
     def number(self) -> tuple[int, int]:
@@ -24,5 +30,7 @@ class Generation(NamedTuple):
 def generations(machine: str = "") -> tuple[Generation, ...]:
     """Return the generations that can be in a machine ("x86_64"), or all of them, oldest first."""
     rows = load(__file__, "generations.toml")["generation"]
-    known = (Generation(r["capability"], r["name"], tuple(r.get("machines", ()))) for r in rows)
+    known = (
+        Generation(r["capability"], r["family"], r.get("gpu", ""), tuple(r.get("machines", ()))) for r in rows
+    )
     return tuple(g for g in known if not machine or not g.machines or machine in g.machines)

@@ -9,7 +9,7 @@ from gpuforge.cuda import sonames
 from gpuforge.datafile import load
 
 
-class Library(NamedTuple):
+class CudaLibrary(NamedTuple):
     """One SONAME and where it comes from."""
 
     soname: str
@@ -29,7 +29,7 @@ class Opener(NamedTuple):
     always: bool
 
 
-def by_soname(soname: str) -> tuple[Library, ...]:
+def by_soname(soname: str) -> tuple[CudaLibrary, ...]:
     """Return every library known by this SONAME, lowest CUDA major first; the driver's and compilers' too.
 
     `libcurand.so.10` is in CUDA 11, 12 and 13. A fully versioned file name counts as the SONAME of its major
@@ -37,16 +37,16 @@ def by_soname(soname: str) -> tuple[Library, ...]:
     not undone: see `sonames.plain_name`.
     """
     if is_driver(soname):
-        return (Library(soname, "", None, "", "driver"),)
+        return (CudaLibrary(soname, "", None, "", "driver"),)
     if compiler_runtime(soname):
-        return (Library(soname, "", None, "", "compiler-runtime"),)
+        return (CudaLibrary(soname, "", None, "", "compiler-runtime"),)
     if soname in _packaged():
         return _packaged()[soname]
     return _of_major().get(sonames.cut_to_major(soname), ())
 
 
 @cache
-def toolkit_libraries(cuda: int | None = None) -> tuple[Library, ...]:
+def toolkit_libraries(cuda: int | None = None) -> tuple[CudaLibrary, ...]:
     """Return every library in the packages for a CUDA major, or for any: a wheel that requires them contains none."""
     found = (entry for entries in _packaged().values() for entry in entries)
     return tuple(entry for entry in found if cuda in (None, entry.cuda))
@@ -96,9 +96,9 @@ def opener(soname: str) -> Opener | None:
 
 
 @cache
-def _of_major() -> Mapping[str, tuple[Library, ...]]:
+def _of_major() -> Mapping[str, tuple[CudaLibrary, ...]]:
     """Return the libraries by their name cut to the major, one of each package."""
-    found: dict[str, dict[str, Library]] = defaultdict(dict)
+    found: dict[str, dict[str, CudaLibrary]] = defaultdict(dict)
     for soname, entries in sorted(_packaged().items()):
         for entry in entries:
             found[sonames.cut_to_major(soname)].setdefault(entry.package, entry)
@@ -106,12 +106,12 @@ def _of_major() -> Mapping[str, tuple[Library, ...]]:
 
 
 @cache
-def _packaged() -> Mapping[str, tuple[Library, ...]]:
-    found: dict[str, list[Library]] = defaultdict(list)
+def _packaged() -> Mapping[str, tuple[CudaLibrary, ...]]:
+    found: dict[str, list[CudaLibrary]] = defaultdict(list)
     for row in load(__file__, "libraries.toml")["package"]:
         for soname, (first, last) in row["sonames"].items():
             found[soname].append(
-                Library(
+                CudaLibrary(
                     soname,
                     row["package"],
                     row["cuda"],

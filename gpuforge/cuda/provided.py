@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from gpuforge.cuda import libraries
 from gpuforge.cuda.releases import parsed
 from gpuforge.cuda.suffix import suffix_of, with_suffix
+from gpuforge.release import Release
 
 METAPACKAGE = "cuda-toolkit"
 
@@ -43,7 +44,7 @@ class Floor(NamedTuple):
     extra: str = ""  # the metapackage's extra for it
     symbols: Mapping[str, int] = MappingProxyType({})  # SONAME -> how many symbols of it are used
     refused: tuple[str, ...] = ()  # older releases, which lack a symbol
-    forgotten_by: tuple[str, ...] = ()  # "nvidia-curand 10.4.5.25": what needs it and does not declare it
+    forgotten_by: tuple[Release, ...] = ()  # what needs it and does not declare it
     direct: bool = True  # the wheel itself links with it
 
 
@@ -52,7 +53,12 @@ class Provided(NamedTuple):
 
     floors: tuple[Floor, ...] = ()
     releases: tuple[PackageRelease, ...] = ()
-    missing: tuple[tuple[str, str], ...] = ()  # SONAME, "nvidia-curand 10.4.5.25"
+    missing: tuple[tuple[str, Release], ...] = ()  # SONAME, what needs it
+
+    @property
+    def forgotten(self) -> tuple[str, ...]:
+        """The packages that others need without requiring them: a wheel must require them itself."""
+        return tuple(floor.package for floor in self.floors if floor.forgotten_by)
 
     def as_data(self) -> dict[str, Any]:
         """Return it as plain data, for JSON."""
@@ -62,14 +68,20 @@ class Provided(NamedTuple):
             "releases": [
                 {**r._asdict(), "libraries": [each._asdict() for each in r.libraries]} for r in self.releases
             ],
-            "missing": [list(pair) for pair in self.missing],
+            "missing": self.missing,
         }
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> "Provided":
         """Make it from the result of `as_data`."""
         floors = (
-            Floor(**{**row, "refused": tuple(row["refused"]), "forgotten_by": tuple(row["forgotten_by"])})
+            Floor(
+                **{
+                    **row,
+                    "refused": tuple(row["refused"]),
+                    "forgotten_by": tuple(Release(*each) for each in row["forgotten_by"]),
+                }
+            )
             for row in data["floors"]
         )
         releases = (
@@ -85,7 +97,9 @@ class Provided(NamedTuple):
             )
             for row in data["releases"]
         )
-        return cls(tuple(floors), tuple(releases), tuple((s, b) for s, b in data["missing"]))
+        return cls(
+            tuple(floors), tuple(releases), tuple((soname, Release(*by)) for soname, by in data["missing"])
+        )
 
 
 def requirement(floor: Floor, cuda: int) -> str:
@@ -139,5 +153,5 @@ def as_record(floor: Floor) -> dict[str, Any]:
         "version": floor.version,
         "cuda": floor.cuda,
         "symbols": dict(floor.symbols) if floor.direct else {},
-        "for": sorted({name.partition(" ")[0] for name in floor.forgotten_by}),
+        "for": sorted({by.project for by in floor.forgotten_by}),
     }

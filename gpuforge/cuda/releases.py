@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from packaging.version import Version
 
 
-class Release(NamedTuple):
+class ToolkitRelease(NamedTuple):
     """One toolkit minor, and what it compiles for."""
 
     version: str
@@ -42,13 +42,13 @@ def parsed(version: str) -> "Version":
 
 
 @cache
-def releases() -> tuple[Release, ...]:
+def releases() -> tuple[ToolkitRelease, ...]:
     """Return every known toolkit minor, oldest first."""
     data = load(__file__, "cuda.toml")
     floors = {row["cuda"]: row["driver"] for row in data["major"]}
     parse = cache(Arch.parse)  # most toolkits have the same
     return tuple(
-        Release(
+        ToolkitRelease(
             version=row["version"],
             ptx=row["ptx"],
             driver=row.get("driver"),
@@ -67,7 +67,7 @@ def former() -> tuple[Former, ...]:
     return tuple(Former(**row) for row in load(__file__, "cuda.toml")["former"])
 
 
-def release(version: str) -> Release:
+def release(version: str) -> ToolkitRelease:
     """Return the data of one toolkit minor ("13.0"); raises UsageError with the nearest known ones."""
     for known in releases():
         if known.version == version:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from gpuforge.execute.ledger import Ledger
 from gpuforge.execute.observer import Observer
-from gpuforge.execute.outcome import ActionResult, Outcome, Reason, Step
+from gpuforge.execute.outcome import ActionReason, ActionResult, Outcome, Step
 from gpuforge.execute.perform import RunContext, Workers, perform
 from gpuforge.execute.store import Store
 from gpuforge.execute.verdict import Verdict, verdicts
@@ -110,7 +110,7 @@ class _Engine:
                 return False
         for name in self._steps:
             if name not in self._results:
-                self._settle(ActionResult(name, "not-run", Reason("interrupted")))
+                self._settle(ActionResult(name, "not-run", ActionReason("interrupted")))
         return True
 
     def _drive(self, pool: ThreadPoolExecutor) -> None:
@@ -176,7 +176,7 @@ class _Engine:
             cause = self._blame.get(need)
             if cause:
                 self._blame[name] = cause
-                reason = Reason("blocked", actions=(cause,), state=self._results[cause].state)
+                reason = ActionReason("blocked", actions=(cause,), state=self._results[cause].state)
                 self._settle(ActionResult(name, "not-run", reason))
                 return True
         return False

@@ -35,7 +35,7 @@ def survey(
     return tuple(sorted(found, key=lambda file: file.path))
 
 
-def _members(folder: Path, outputs: Iterable[str]) -> Iterator[tuple[str, tree.Entry]]:
+def _members(folder: Path, outputs: Iterable[str]) -> Iterator[tuple[str, tree.TreeEntry]]:
     """Yield all files, links and other things of the outputs, each with its path below `folder`."""
     for output in outputs:
         top = tree.look(folder, output)
@@ -51,7 +51,7 @@ def _members(folder: Path, outputs: Iterable[str]) -> Iterator[tuple[str, tree.E
                 yield f"{output}/{entry.path}", entry
 
 
-def _refuse(folder: Path, name: str, entry: tree.Entry, *, links_out: bool) -> None:
+def _refuse(folder: Path, name: str, entry: tree.TreeEntry, *, links_out: bool) -> None:
     if entry.link:
         if not links_out and tree.leads_out(folder / PurePosixPath(name).parts[0], entry):
             raise ActionError.of(
@@ -63,7 +63,7 @@ def _refuse(folder: Path, name: str, entry: tree.Entry, *, links_out: bool) -> N
         raise ActionError.of(f"{name} of the outputs is {what}", hint="outputs are files, folders and links")
 
 
-def _describe(folder: Path, name: str, entry: tree.Entry, stop: Callable[[], bool]) -> StoredFile:
+def _describe(folder: Path, name: str, entry: tree.TreeEntry, stop: Callable[[], bool]) -> StoredFile:
     if entry.link:
         return StoredFile(name, len(entry.link), "", entry.link)
     executable = bool(entry.stat.st_mode & stat.S_IXUSR)

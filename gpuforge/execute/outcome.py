@@ -33,7 +33,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Reason:
+class ActionReason:
     """Why an action runs or does not: a kind, and the facts that this kind has.
 
     `time` (UTC, ISO 8601) is when it last ran, with "failed-before", "output-gone" and "stored"; `seconds` what
@@ -68,7 +68,7 @@ class ActionResult:
 
     id: str
     state: State
-    reason: Reason
+    reason: ActionReason
     seconds: float = 0.0
     log: Path | None = None
     error: Diagnostic | None = None  # only with state "failed"

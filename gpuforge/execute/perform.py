@@ -12,7 +12,7 @@ from typing import Literal, Protocol
 from gpuforge.errors import GpuforgeError
 from gpuforge.execute import locks
 from gpuforge.execute.ledger import Ledger, LedgerEntry
-from gpuforge.execute.outcome import ActionResult, Reason, Step
+from gpuforge.execute.outcome import ActionReason, ActionResult, Step
 from gpuforge.execute.runners.runner import Runner
 from gpuforge.execute.store import Store
 from gpuforge.execute.times import now
@@ -93,7 +93,7 @@ class RunContext:
 def perform(
     step: Step,
     context: RunContext,
-    reason: Reason,
+    reason: ActionReason,
     jobs: int,
     waits: Callable[[str], None],
 ) -> ActionResult:

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from graphlib import TopologicalSorter
 
 from gpuforge.execute.ledger import Ledger, LedgerEntry
-from gpuforge.execute.outcome import Change, Reason, Step
+from gpuforge.execute.outcome import ActionReason, Change, Step
 from gpuforge.execute.store import Store, Stored
 from gpuforge.plan.action import ActionInput
 from gpuforge.plan.keys import Fact
 
-_NOT_NEEDED = Reason("not-needed")
+_NOT_NEEDED = ActionReason("not-needed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class Verdict:
     """Whether a step runs, and why; `stored` is the output of one that is reused."""
 
     run: bool
-    reason: Reason
+    reason: ActionReason
     stored: Stored | None = None
 
 
@@ -65,22 +65,22 @@ def _needed(steps: Sequence[Step], store: Store, targets: Collection[str]) -> di
 def reuse(stored: Stored) -> Verdict:
     """Return the verdict on a step whose output is stored."""
     entry = stored.entry
-    reason = Reason("stored", time=entry.finished, seconds=entry.seconds)
+    reason = ActionReason("stored", time=entry.finished, seconds=entry.seconds)
     return Verdict(run=False, reason=reason, stored=stored)
 
 
-def _reason(step: Step, last: LedgerEntry | None, running: Collection[str], damage: str) -> Reason:
+def _reason(step: Step, last: LedgerEntry | None, running: Collection[str], damage: str) -> ActionReason:
     """Return why a step whose output is not stored runs, given its newest entry in the ledger."""
     if damage:
-        return Reason("output-damaged", problem=damage)
+        return ActionReason("output-damaged", problem=damage)
     upstream = tuple(need for need in step.action.needs if need in running)
     if last is None:
-        return Reason("upstream", actions=upstream) if upstream else Reason("first")
+        return ActionReason("upstream", actions=upstream) if upstream else ActionReason("first")
     if last.key == step.key:
-        return Reason("failed-before" if last.result == "failed" else "output-gone", time=last.time)
+        return ActionReason("failed-before" if last.result == "failed" else "output-gone", time=last.time)
     if changes := tuple(_changes(step, last)):
-        return Reason("changed", changes=changes)
-    return Reason("upstream", actions=upstream) if upstream else Reason("changed-otherwise")
+        return ActionReason("changed", changes=changes)
+    return ActionReason("upstream", actions=upstream) if upstream else ActionReason("changed-otherwise")
 
 
 def _changes(step: Step, last: LedgerEntry) -> Iterator[Change]:

@@ -17,7 +17,7 @@ from gpuforge.diagnostics import Diagnostic
 from gpuforge.errors import ActionError, GpuforgeError
 from gpuforge.execute import failure
 from gpuforge.execute.integrity import survey
-from gpuforge.execute.outcome import ActionResult, Reason
+from gpuforge.execute.outcome import ActionReason, ActionResult
 from gpuforge.execute.runners.runner import Exit, InputPath, Runner, Task
 from gpuforge.execute.store import Store, Stored
 from gpuforge.execute.store_entry import StoreEntry
@@ -28,8 +28,8 @@ from gpuforge.plan.action import Action, ActionInput, FileInput, ImageInput
 from gpuforge.plan.keys import FORMAT, Fact, labelled
 from gpuforge.plan.step_result import StepResult
 
-_INTERRUPTED = Reason("interrupted")
-_NOT_STARTED = Reason("not-started")
+_INTERRUPTED = ActionReason("interrupted")
+_NOT_STARTED = ActionReason("not-started")
 _POLL = 0.1  # seconds between looks at a lock that another process holds
 
 
@@ -47,7 +47,7 @@ class Work:
     key: str
     facts: Mapping[Fact, str]
     made: Mapping[str, str]
-    reason: Reason
+    reason: ActionReason
     jobs: int = 1
     sources: Mapping[str, InputPath] = field(default_factory=dict)
     linking: frozenset[str] = frozenset()
@@ -113,7 +113,7 @@ class Workplace:
             if stored is None:
                 return self._run(work, log, key)
             self.store.alias(work.key, key)
-        return ActionResult(work.action.id, "reused", Reason("same-content"), stored.entry.seconds)
+        return ActionResult(work.action.id, "reused", ActionReason("same-content"), stored.entry.seconds)
 
     def _run(self, work: Work, log: Path, key: str) -> ActionResult:
         """Run an action and keep what it made under `key`, of which its own key is another name."""

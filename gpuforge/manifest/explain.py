@@ -163,7 +163,7 @@ def _wrong_form(path: KeyPath, context: Mapping[str, Any], data: Mapping[str, An
     if path[-1] == "[key]":  # the name of an entry is wrong, not its value
         return Problem(path[:-1], f"{subject(path[:-2], data)}: {message}", hint, at_key=True)
     path = (*path, *context["at"])
-    return Problem(path, message if message.startswith("[") else f"{subject(path, data)}: {message}", hint)
+    return Problem(path, message if context["names_subject"] else f"{subject(path, data)}: {message}", hint)
 
 
 def _not_a_choice(path: KeyPath, found: object, expected: str, data: Mapping[str, Any]) -> Problem:

@@ -13,9 +13,15 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 from gpuforge.manifest.quoting import quote
 
 
-def wrong(message: str, hint: str = "", at: tuple[int | str, ...] = ()) -> PydanticCustomError:
-    """Make the error that a validator raises; `at` leads from its value to the part that is wrong."""
-    return PydanticCustomError("form", "{message}", {"message": message, "hint": hint, "at": at})
+def wrong(
+    message: str, hint: str = "", at: tuple[int | str, ...] = (), *, names_subject: bool = False
+) -> PydanticCustomError:
+    """Make the error that a validator raises; `at` leads from its value to the part that is wrong.
+
+    A message that `names_subject` says itself which table or key it is about.
+    """
+    context = {"message": message, "hint": hint, "at": at, "names_subject": names_subject}
+    return PydanticCustomError("form", "{message}", context)
 
 
 @dataclass(frozen=True, slots=True)

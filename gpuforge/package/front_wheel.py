@@ -3,25 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from packaging.utils import canonicalize_name
 
+from gpuforge.cuda.major_wheels import FrontExtra
 from gpuforge.errors import ActionError
 from gpuforge.wheel import metadata, wheel_file
 from gpuforge.wheel.filename import WheelName
 
 _SHARED = ("License-Expression", "License", "Requires-Python", "Author", "Author-email")
-
-
-@dataclass(frozen=True, slots=True)
-class FrontExtra:
-    """An extra of the front package, and what it installs: a wheel of one CUDA major, with an extra of that wheel."""
-
-    extra: str  # "cuda12"
-    distribution: str  # "name-cu12"
-    with_extra: str = ""
 
 
 def check(wheels: Sequence[bytes], brought: Sequence[FrontExtra]) -> None:
@@ -51,8 +42,9 @@ def lay_out(tree: Path, distribution: str, of: bytes, brought: Sequence[FrontExt
     info = tree / f"{stem}-{version}.dist-info"
     info.mkdir(parents=True)
     (info / "METADATA").write_text(_metadata(distribution, of, version, brought), encoding="utf-8")
-    (info / "WHEEL").write_bytes(wheel_file.new(purelib=True, tags=["py3-none-any"]))
-    return WheelName(stem, version, "", "py3", "none", "any")
+    name = WheelName(stem, version, "", "py3", "none", "any")
+    (info / "WHEEL").write_bytes(wheel_file.new(purelib=True, tags=name.tags))
+    return name
 
 
 def _metadata(distribution: str, of: bytes, version: str, brought: Sequence[FrontExtra]) -> str:

@@ -11,6 +11,8 @@ from types import MappingProxyType
 from typing import Any
 
 from gpuforge import digest
+from gpuforge.cuda.arch import Arch
+from gpuforge.cuda.cpu_level import CpuLevel
 from gpuforge.errors import ActionError
 from gpuforge.package import import_package
 from gpuforge.package.embed import HOME
@@ -31,12 +33,17 @@ class Toolchain:
 class KernelImage:
     """One image in a fatbin, as read from it; `isa` is the PTX ISA version, "" for machine code.
 
-    The code for CPUs of a library is one image of the kind "library".
+    The code for CPUs of a library is one image of the kind "library", built for a level of CPUs.
     """
 
-    kind: str  # "cubin", "ptx", "lto-ir" or "library"
-    arch: str  # "sm_80", "compute_120"; of "library" the level of CPUs: "x86-64-v3", "" for any
+    kind: str  # "cubin", "ptx", "lto-ir", "library", or one of IREE's
+    built_for: Arch | CpuLevel | None  # None of code for any device: "iree-vulkan"
     isa: str = ""
+
+    @property
+    def target(self) -> str:
+        """What it is built for, as the index has it: "sm_80", "compute_120", "x86-64-v3"."""
+        return self.built_for.of_image(self.kind) if self.built_for else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +138,7 @@ def pack_libraries(
     listed = []
     for library in libraries:
         image = library.images[0]
-        level = image.arch if image.kind == "library" or len(libraries) > 1 else ""
+        level = image.target if image.kind == "library" or len(libraries) > 1 else ""
         file = f"lib{name}-{level}.so" if level else f"lib{name}.so"
         shutil.copyfile(library.path, target / file)
         listed.append({"file": file, **_measure(target / file), "images": [*map(_image, library.images)]})
@@ -182,7 +189,7 @@ def _module(module: KernelModule, target: Path) -> dict[str, Any]:
 
 
 def _image(image: KernelImage) -> dict[str, str]:
-    described = {"kind": image.kind, "arch": image.arch}
+    described = {"kind": image.kind, "arch": image.target}
     return {**described, "isa": image.isa} if image.isa else described
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
+from gpuforge.cuda.major_wheels import KernelsWheel
 from gpuforge.cuda.version import major_of
 from gpuforge.errors import ActionError
 from gpuforge.package import import_package
@@ -26,15 +27,6 @@ _SHARED = (
     "License",
     "Requires-Python",
 )  # fields that a kernels wheel takes from the main wheel
-
-
-@dataclass(frozen=True, slots=True)
-class KernelsWheel:
-    """A kernels wheel: its distribution ("saxpy-kernels-cu13"), its folder, and the extra that installs it."""
-
-    distribution: str
-    folder: str
-    extra: str
 
 
 def list_wheels(

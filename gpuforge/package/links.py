@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 from gpuforge.binary.elf import linked_file
 from gpuforge.binary.elf.linked_file import LinkedFile
 from gpuforge.cuda import libraries
-from gpuforge.cuda.libraries import Library
+from gpuforge.cuda.libraries import CudaLibrary
 from gpuforge.cuda.version import major_of
 from gpuforge.errors import ActionError, MalformedError
 from gpuforge.wheel import unpacked
@@ -53,14 +53,14 @@ def read_tree(tree: Path) -> dict[PurePosixPath, LinkedFile]:
     return found
 
 
-def of_toolkit(soname: str) -> list[Library]:
+def of_toolkit(soname: str) -> list[CudaLibrary]:
     """Return the toolkit libraries of a SONAME, of every CUDA major."""
     return [library for library in libraries.by_soname(soname) if library.kind == "toolkit"]
 
 
 def provider(
-    member: PurePosixPath, soname: str, found: list[Library], cuda: str, pins: Mapping[str, str]
-) -> Library:
+    member: PurePosixPath, soname: str, found: list[CudaLibrary], cuda: str, pins: Mapping[str, str]
+) -> CudaLibrary:
     """Return the library of this CUDA major, of the distribution used at build time; raises ActionError without one."""
     major = major_of(cuda)
     fitting = [library for library in found if library.cuda == major]

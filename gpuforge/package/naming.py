@@ -34,7 +34,7 @@ def check_tags(name: WheelName, *, python: str | None, abi: str | None) -> None:
 
     A wheel for more Pythons (`py3`, an older `abi3`, ABI `none`) is accepted.
     """
-    if python and not _supported(python).intersection((tag.interpreter, tag.abi) for tag in name.parsed):
+    if python and not _supported(python).intersection((tag.interpreter, tag.abi) for tag in name.tags):
         raise ActionError.of(
             f"the build made {name}, which {python} cannot use",
             hint="the build ran with another Python than the cell's: check its log",

@@ -12,7 +12,7 @@ from gpuforge.binary.elf import linked_file
 from gpuforge.binary.elf.linked_file import LinkedFile
 from gpuforge.cuda import libraries
 from gpuforge.cuda.carried import Carried
-from gpuforge.cuda.libraries import Library
+from gpuforge.cuda.libraries import CudaLibrary
 from gpuforge.cuda.version import major_of
 from gpuforge.package import links, repair_checks, runpath
 from gpuforge.package.graft import Log, allowed, graft
@@ -147,7 +147,7 @@ def _brought(
     }
 
 
-def _linked(files: repair_checks.Files, linking: Linking) -> dict[PurePosixPath, list[Library]]:
+def _linked(files: repair_checks.Files, linking: Linking) -> dict[PurePosixPath, list[CudaLibrary]]:
     """Return the libraries of the toolkit that each file needs and the wheel does not have."""
     present = {member.name for member in files}
     return {

@@ -7,11 +7,12 @@ from pathlib import PurePosixPath
 
 from gpuforge.binary.elf.linked_file import LinkedFile
 from gpuforge.cuda import libraries, sonames
-from gpuforge.cuda.libraries import Library
+from gpuforge.cuda.libraries import CudaLibrary
 from gpuforge.errors import ActionError
 
 Files = Mapping[PurePosixPath, LinkedFile]  # the ELF files of a wheel, by member
-Linked = Mapping[PurePosixPath, list[Library]]  # the toolkit's libraries that each of them needs from outside
+# the toolkit's libraries that each of them needs from outside
+Linked = Mapping[PurePosixPath, list[CudaLibrary]]
 
 
 def self_contained(linked: Linked) -> None:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import platform
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
+from gpuforge.cuda import provided
+from gpuforge.cuda.carried import Carried
+from gpuforge.cuda.provided import Floor
 from gpuforge.errors import ActionError
-from gpuforge.wheel import metadata, metadata_edit
+from gpuforge.wheel import marker, metadata, metadata_edit
+
+_PYTHONS = tuple(f"3.{minor}" for minor in range(40))
 
 
 def requirement_for(distribution: str, linked: str) -> Requirement:
@@ -66,6 +72,34 @@ def require(
     return metadata_edit.insert_requirements(text, added), added
 
 
+def require_carried(
+    text: bytes, carried: Iterable[Carried], chosen: Sequence[str]
+) -> tuple[bytes, list[str]]:
+    """Add the requirements `chosen` by the manifest, and one for each other package whose libraries the wheel uses.
+
+    Returns the new METADATA and the added lines. Raises ActionError when a requirement excludes the release that the
+    wheel was linked with.
+    """
+    text = metadata_edit.add_requirements(text, chosen)
+    lines = [*chosen]
+    names = {canonicalize_name(Requirement(line).name) for line in chosen}
+    for package in carried:
+        bounds = Bounds.after(Requirement(package.series))
+        with_it, added = require(text, {package.package: package.version}, proved={package.package: bounds})
+        if package.package not in names:
+            text = with_it
+            lines += added
+    return text, lines
+
+
+def bounds_of(floors: Iterable[Floor], major: int) -> dict[str, Bounds]:
+    """Return the bounds that were found in the packages of the libraries, for a wheel of this CUDA major."""
+    return {
+        floor.package: Bounds(provided.requirement(floor, major), provided.outside(floor, major))
+        for floor in floors
+    }
+
+
 @dataclass(frozen=True, slots=True)
 class Bounds:
     """A requirement, and versions that it must exclude."""
@@ -113,8 +147,6 @@ def _check(own: Requirement, distribution: str, linked: str) -> None:
 
 
 def _holds(own: Requirement, extra: str | None) -> bool:
-    """Tell whether a requirement holds without a condition, or whenever `extra` is installed."""
-    if own.marker is None:
-        return True
-    alone = [name for name in metadata.extras_in(str(own.marker)) if str(own.marker) == f'extra == "{name}"']
-    return any(extra and canonicalize_name(name) == canonicalize_name(extra) for name in alone)
+    """Tell whether a requirement holds on this machine with every Python, always or whenever `extra` is installed."""
+    environments = (marker.environment(platform.machine(), python) for python in _PYTHONS)
+    return all(marker.holds(own.marker, each, extra or "") for each in environments)

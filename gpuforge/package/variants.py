@@ -61,7 +61,7 @@ def make(wheel: Path, output: Path, content: Mapping[str, Any], *, epoch: int | 
     try:
         unpacked.unpack(wheel, tree)
         (unpacked.dist_info(tree) / NAME).write_text(_dumps(content), encoding="utf-8")
-        target = output / f"{str(name).removesuffix('.whl')}-{variant}.whl"
+        target = output / f"{name.stem}-{variant}.whl"
         writer.write(tree, target, epoch=epoch)
     finally:
         shutil.rmtree(tree, ignore_errors=True)

@@ -19,26 +19,11 @@ def of(file: ManifestFile, at: Location, cell: Cell, host: Compiler, of_nvcc: Co
     """Return the record of one cell as plain data: `host` compiled its host build, `of_nvcc` the kernels with nvcc."""
     if not cell.cuda:
         return {**of_host(file, cell, host), "cell": cell.id, "naming": cell.naming, **_axes(cell)}
-    toolkit = at.toolkits[cell.cuda]
     return {
-        "gpuforge": __version__,
+        **_of_cuda(file, at, cell),
         "cell": cell.id,
-        "machine": cell.machine,
-        "linkage": file.manifest.cuda.linkage,
         "naming": cell.naming,
-        **_axes(cell),
-        "toolchains": {
-            "host": _compiler(host),
-            "device": {"family": "nvcc", "version": toolkit.nvcc, "host": _compiler(of_nvcc)},
-        },
-        "toolkit": {
-            "version": toolkit.version,
-            "provider": toolkit.provider,
-            "packages": dict(toolkit.packages),
-        },
-        **_architectures(file.manifest.cuda.versions[cell.cuda]),
-        "narrowed": _architectures(file.whole.cuda.versions[cell.cuda]) if file.whole else None,
-        "manifest": {"sha256": _manifest_digest(file)},
+        "toolchains": {"host": _compiler(host), "device": _nvcc(at, cell, of_nvcc)},
     }
 
 
@@ -60,11 +45,33 @@ def of_host(file: ManifestFile, cell: Cell, host: Compiler) -> dict[str, Any]:
 
 def of_kernels(file: ManifestFile, at: Location, cell: Cell) -> dict[str, Any]:
     """Return the record of a kernels wheel, in which nothing is of a Python."""
-    whole = of(file, at, cell, at.hosts[cell.cuda], at.hosts[cell.cuda])
-    device = {"device": whole["toolchains"]["device"]}
-    return {key: value for key, value in whole.items() if key not in {"cell", "naming"}} | {
-        "toolchains": device
+    return {
+        **_of_cuda(file, at, cell),
+        "toolchains": {"device": _nvcc(at, cell, at.hosts[cell.cuda])},
     }
+
+
+def _of_cuda(file: ManifestFile, at: Location, cell: Cell) -> dict[str, Any]:
+    """Return what the records of the wheel and of the kernels wheel of one CUDA version have in common."""
+    toolkit = at.toolkits[cell.cuda]
+    return {
+        "gpuforge": __version__,
+        "machine": cell.machine,
+        "linkage": file.manifest.cuda.linkage,
+        **_axes(cell),
+        "toolkit": {
+            "version": toolkit.version,
+            "provider": toolkit.provider,
+            "packages": dict(toolkit.packages),
+        },
+        **_architectures(file.manifest.cuda.versions[cell.cuda]),
+        "narrowed": _architectures(file.whole.cuda.versions[cell.cuda]) if file.whole else None,
+        "manifest": {"sha256": _manifest_digest(file)},
+    }
+
+
+def _nvcc(at: Location, cell: Cell, host: Compiler) -> dict[str, Any]:
+    return {"family": "nvcc", "version": at.toolkits[cell.cuda].nvcc, "host": _compiler(host)}
 
 
 def _served(cell: Cell) -> list[dict[str, str]]:

@@ -44,7 +44,7 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Reason:
+class LeftOutReason:
     """Why a cell of the matrix is not built.
 
     "not-selected" has the facts `option` ("--cuda") and `values`, for `--archs` also `cuda` (the toolkit's name in the
@@ -60,7 +60,7 @@ class LeftOut:
     """A cell of the matrix that is not built, and why."""
 
     cell: Cell
-    reason: Reason
+    reason: LeftOutReason
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,7 +254,7 @@ def _not_selected(
     python: Sequence[str],
     axis: Mapping[str, Sequence[str]],
     cell_id: str | None,
-) -> Reason | None:
+) -> LeftOutReason | None:
     if cell_id is not None:
         return None if cell.id == cell_id else _by_option("--cell", (cell_id,))
     if cuda and not any(is_of(cell.toolkit, w) for w in cuda):
@@ -267,8 +267,8 @@ def _not_selected(
     return None
 
 
-def _by_option(option: str, values: Sequence[str], **facts: tuple[str, ...]) -> Reason:
-    return Reason("not-selected", {"option": (option,), "values": tuple(values), **facts})
+def _by_option(option: str, values: Sequence[str], **facts: tuple[str, ...]) -> LeftOutReason:
+    return LeftOutReason("not-selected", {"option": (option,), "values": tuple(values), **facts})
 
 
 def _nearest(requested: str, known: Sequence[str]) -> str:

@@ -6,6 +6,7 @@ import platform
 from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 
+from gpuforge.cuda.image import Image
 from gpuforge.diagnostics import Diagnostic
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.manifest.model.manifest import Manifest
@@ -34,12 +35,12 @@ def runs_with(toolchain: Toolchain) -> str:
     return f"{package.runs_with}{toolchain.version or ''}" if package and package.runs_with else ""
 
 
-def images(manifest: Manifest, item: Object) -> tuple[str, ...]:
-    """Return the images that a fallback's targets give, on any machine: "ptx compute_50"."""
+def images(manifest: Manifest, item: Object) -> tuple[Image, ...]:
+    """Return the images that a fallback's targets give, on any machine."""
     toolchain = manifest.toolchains[item.toolchain or ""]
     package = registry.toolchain(toolchain.compiler).packaged
     targets = package.targets(toolchain.targets, platform.machine()) if package else ()
-    return tuple(f"{target.kind} {target.arch}".rstrip() for target in targets)
+    return tuple(target.image for target in targets)
 
 
 def wrong_targets(file: ManifestFile, name: str, cells: Sequence[Cell]) -> Iterator[Diagnostic]:

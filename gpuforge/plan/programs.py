@@ -17,6 +17,7 @@ from gpuforge.toolkits.providers import fetchers
 _ROOT = Path(__file__).resolve().parent.parent
 _JUDGING = (
     "expectation.py",
+    "release.py",
     "audit",
     "binary",
     "cuda",
@@ -25,13 +26,14 @@ _JUDGING = (
 _WHEELHOUSE = ("steps/wheelhouse.py", "steps/pip_alone.py", "toolkits/pip_output.py", "toolkits/progress.py")
 _SHARED_ENVIRONMENT = ("steps/shared_environment.py", "steps/private_mounts.py", "steps/venv.py")
 _PACKING = (
-    *(f"steps/{name}.py" for name in ("package_wheel", "wheel_sizes")),
+    *(f"steps/{name}.py" for name in ("write_wheel", "wheel_sizes")),
     *_WHEELHOUSE,
     "plan/requests/wheel.py",
     "manifest/sizes.py",
     "package",
     *_JUDGING,
 )
+_KERNELS = ("steps/lay_kernels.py", "plan/requests/kernels.py", "package", "cuda", "wheel")
 _TOOLKIT = (
     "binary/ar.py",
     *(f"cuda/{name}.py" for name in ("sonames", "suffix", "version")),
@@ -82,16 +84,15 @@ CODE = {
         "plan/requests/build.py",
         "toolchains/sccache.py",
     ),
-    "command_library": ("steps/command_library.py", "steps/venv.py", "plan/requests/kernels.py"),
+    "command_library": (
+        *("steps/command_library.py", "steps/venv.py"),
+        "plan/requests/command_library.py",
+    ),
     "fetch_packages": ("steps/fetch_packages.py", *_WHEELHOUSE, "plan/requests/packaged.py"),
     "packaged_compile": ("steps/packaged_compile.py", *_SHARED_ENVIRONMENT, "plan/requests/packaged.py"),
-    "kernel_index": (
-        "steps/kernel_index.py",
-        "steps/module_images.py",
-        "plan/requests/kernels.py",
-        "package",
-        *_JUDGING,
-    ),
+    "index_modules": ("steps/index_modules.py", "steps/module_images.py", *_KERNELS, "binary"),
+    "index_libraries": ("steps/index_libraries.py", *_KERNELS, "binary"),
+    "gather_sources": ("steps/gather_sources.py", *_KERNELS, "binary/budget.py"),
     "carried_libraries": (
         "steps/carried_libraries.py",
         "plan/requests/carried.py",
@@ -104,10 +105,11 @@ CODE = {
         "plan/requests/links.py",
         *_WHEELHOUSE,
         "package/links.py",
+        "release.py",
         "wheel",
         "binary",
     ),
-    "package_wheel": (*_PACKING, "runtime"),
+    "package_wheel": ("steps/package_wheel.py", *_PACKING, "runtime"),
     "package_kernels": ("steps/package_kernels.py", *_PACKING),
     "package_front": ("steps/package_front.py", *_PACKING),
     "variant_wheel": ("steps/variant_wheel.py", *_PACKING),
@@ -121,6 +123,7 @@ CODE = {
         "cuda",
         *(f"steps/{name}.py" for name in ("fetch_provided", "remote_wheel")),
         *(f"index/{name}.py" for name in ("byte_ranges", "settings")),
+        "release.py",
         "wheel",
         "plan/requests/links.py",
         "binary",
@@ -134,7 +137,7 @@ CODE = {
     "fetch_test_requirements": (
         "steps/fetch_test_requirements.py",
         "plan/requests/trial.py",
-        *("steps/declared_sets.py", "cuda/version.py"),
+        *("steps/declared_sets.py", "cuda/version.py", "release.py"),
         *_WHEELHOUSE,
         "wheel",
         "binary/budget.py",
@@ -146,7 +149,7 @@ CODE = {
         "wheel",
         *(f"steps/{name}.py" for name in ("machine_cuda", "loaded_cuda", "private_mounts")),
         "cuda",
-        "plan/requests/trial.py",
+        *("plan/requests/trial.py", "plan/trial_result.py", "release.py"),
         *("manifest/__init__.py", "manifest/braces.py", "binary"),
         *("steps/absent_driver.py", "toolkits/driver_stub.py", "toolkits/stub_library.py"),
     ),

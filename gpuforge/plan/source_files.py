@@ -185,7 +185,7 @@ def _refuse_what_is_no_source(root: Path, member: Path) -> None:
 
 
 def _tree(root: Path) -> Iterator[Path]:
-    def leaves_out(entry: tree.Entry) -> bool:
+    def leaves_out(entry: tree.TreeEntry) -> bool:
         folder, name = os.path.split(entry.path)
         if not (entry.is_folder or entry.link):
             return name.endswith((".pyc", ".pyo")) or name == ".git"  # a worktree's

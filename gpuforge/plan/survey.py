@@ -14,7 +14,7 @@ from gpuforge.diagnostics import Diagnostic
 from gpuforge.errors import MissingError, UsageError
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.manifest.relations.package import OLDEST_PYTHON
-from gpuforge.plan.cell import Cell, LeftOut, Reason, Selection
+from gpuforge.plan.cell import Cell, LeftOut, LeftOutReason, Selection
 from gpuforge.plan.host_compilers import (
     accepted,
     host_compiler,
@@ -61,7 +61,9 @@ def resolve(
         problems = [d for error in refused for d in error.diagnostics]
         raise MissingError.all_of(dict.fromkeys(problems))
     left_out = [
-        LeftOut(cell, Reason("missing", {"problems": tuple(survey.problem(cell) for survey in surveys)}))
+        LeftOut(
+            cell, LeftOutReason("missing", {"problems": tuple(survey.problem(cell) for survey in surveys)})
+        )
         for cell in others
     ]
     machine = Machine(tuple(survey.location for survey in surveys), file.manifest.host_cuda)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import posixpath
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from gpuforge.cuda.arch import Arch, Target
+from gpuforge.project.cmake_archs import Archs
+from gpuforge.project.cmake_branches import ALWAYS, Branches, Versions, both
 from gpuforge.project.cmake_syntax import Command, commands
 from gpuforge.project.files import Files, Seen, Where
 
@@ -21,7 +23,6 @@ _SOURCE = (
 _FETCHES = frozenset({"fetchcontent_declare", "externalproject_add", "cpmaddpackage", "cpmfindpackage"})
 _STATIC = r"(?:CUDA::|lib)?(\w+_static)(?:\.a)?"
 _SHARED = r"(?i)(?!CMAKE_)\w*(SHARED|DYNAMIC)\w*"  # variables by which a project asks for shared libraries
-_ITEM = r"\d{2,3}[af]?(?:-real|-virtual)?"  # of CMAKE_CUDA_ARCHITECTURES
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +42,6 @@ class Download:
     options: tuple[str, ...]
 
 
-class Compiled(NamedTuple):
-    """What the files compile for one architecture."""
-
-    target: Target
-    where: Where
-
-
 @dataclass(frozen=True, slots=True)
 class Static:
     """A static library of CUDA: "nccl_static"."""
@@ -62,9 +56,17 @@ class _If:
     """An `if` around commands, in the branch that is being read."""
 
     needed: tuple[str, ...]  # options; () for other conditions
+    branches: Branches
     variable: str = ""  # the only word of the first condition
     words: set[str] = field(default_factory=set)  # of the first branch
     otherwise: bool = False
+
+
+class _Conditions(NamedTuple):
+    """What must hold for a command to run."""
+
+    options: tuple[str, ...] = ()  # that are on; "!" among them where others decide
+    versions: Versions = ALWAYS  # of CUDA
 
 
 @dataclass(slots=True)
@@ -77,7 +79,7 @@ class CMake:
     packages: list[Seen] = field(default_factory=list)  # of find_package
     targets: list[Seen] = field(default_factory=list)  # "cufft" of CUDA::cufft, "nccl" of NCCL::NCCL
     static: list[Static] = field(default_factory=list)
-    archs: list[Compiled] = field(default_factory=list)  # that are set whatever the user says
+    archs: Archs = field(default_factory=Archs)
     downloads: list[Download] = field(default_factory=list)
     native: Where | None = None  # the first -march=native
     minimum: Seen | None = None  # the oldest cmake_minimum_required
@@ -89,7 +91,7 @@ def read(files: Files, folder: str = "") -> CMake | None:
     if top not in files.names:
         return None
     reader = _Reader(files, posixpath.dirname(top))
-    reader.file(top, ())
+    reader.file(top, _Conditions())
     return reader.found
 
 
@@ -103,8 +105,8 @@ class _Reader:
         for name in sorted(files.names):
             self.modules.setdefault(posixpath.basename(name), name)
 
-    def file(self, name: str, options: tuple[str, ...]) -> None:
-        """Read one file under options that are on."""
+    def file(self, name: str, above: _Conditions) -> None:
+        """Read one file, which is included under these conditions."""
         if name in self.seen or len(self.seen) >= _MOST or self.depth >= _DEEPEST:
             return
         self.seen.add(name)
@@ -113,20 +115,21 @@ class _Reader:
         for command in commands(self.files.text(name)):
             words = command.arguments
             if command.name == "if":
-                around.append(_If(_needed(words), words[0] if len(words) == 1 else ""))
+                variable = words[0] if len(words) == 1 else ""
+                around.append(_If(_needed(words), Branches.of(words), variable))
             elif command.name in {"function", "macro"}:  # called somewhere, under other conditions
-                around.append(_If(("!",)))
+                around.append(_If(("!",), Branches.of(())))
             elif command.name == "elseif" and around:
-                around[-1] = _If(_needed(words))
+                around[-1] = _If(_needed(words), around[-1].branches.next(words))
             elif command.name == "else" and around:
                 around[-1].needed, around[-1].otherwise = ("!",), True
+                around[-1].branches = around[-1].branches.next()
             elif command.name in {"endif", "endfunction", "endmacro"} and around:
                 around.pop()
             else:
-                deep = len(around) > _DEEPEST
-                needed = ("!",) if deep else tuple(option for each in around for option in each.needed)
-                self.command(name, command, (*options, *needed))
-                self._static(words, Where(name, command.line), around[-1] if around else _If(()))
+                self.command(name, command, _conditions(above, around))
+                inner = around[-1] if around else _If((), Branches.of(()))
+                self._static(words, Where(name, command.line), inner)
         self.depth -= 1
 
     def _static(self, words: tuple[str, ...], where: Where, inner: _If) -> None:
@@ -139,16 +142,17 @@ class _Reader:
                 shared = chosen and re.fullmatch(_SHARED, inner.variable)
                 self.found.static.append(Static(match[1], where, inner.variable if shared else ""))
 
-    def command(self, file: str, command: Command, options: tuple[str, ...]) -> None:
+    def command(self, file: str, command: Command, under: _Conditions) -> None:
         """Note what one command shows."""
         where = Where(file, command.line)
+        options = under.options
         words = command.arguments
         found = self.found
         if command.name in {"option", "cmake_dependent_option"} and words:
             default = words[2].upper() if len(words) > 2 else "OFF"
             found.options.setdefault(words[0], Seen(default, where))
         elif command.name == "set" and words:
-            self._set(words, where, options)
+            self._set(words, where)
         elif command.name == "cmake_minimum_required":
             self._minimum(words, where)
         elif _is_cuda(command):
@@ -160,29 +164,18 @@ class _Reader:
         if "!" not in options:
             for word in words:
                 found.targets += [Seen(name, where) for name in _targets(word)]
-        if command.name in {"set_target_properties", "set_property"} and "CUDA_ARCHITECTURES" in words:
-            following = words[words.index("CUDA_ARCHITECTURES") + 1 :]
-            self._archs(following[:1], where, options)
+        found.archs.note(command, where, under.versions)
         if what := _download(command):
             found.downloads.append(Download(what, where, options))
         for name in self._leads_to(file, command):
-            self.file(name, options)
+            self.file(name, under)
 
-    def _set(self, words: tuple[str, ...], where: Where, options: tuple[str, ...]) -> None:
+    def _set(self, words: tuple[str, ...], where: Where) -> None:
         name, values = words[0], words[1:]
-        if "CACHE" in values:
-            default = values[0].upper()
-            if default in {"ON", "OFF", "TRUE", "FALSE", "0", "1"}:
-                self.found.options.setdefault(name, Seen(default, where))
-            return
-        self.found.set.add(name)
-        if name == "CMAKE_CUDA_ARCHITECTURES":
-            self._archs(values, where, options)
-
-    def _archs(self, values: tuple[str, ...], where: Where, options: tuple[str, ...]) -> None:
-        items = [part for value in values for part in re.split(r"[;\s]+", value) if part]
-        if items and "!" not in options and all(re.fullmatch(_ITEM, item) for item in items):
-            self.found.archs += [Compiled(_target(item), where) for item in items]
+        if "CACHE" not in values:
+            self.found.set.add(name)
+        elif (default := values[0].upper()) in {"ON", "OFF", "TRUE", "FALSE", "0", "1"}:
+            self.found.options.setdefault(name, Seen(default, where))
 
     def _minimum(self, words: tuple[str, ...], where: Where) -> None:
         version = words[1] if len(words) > 1 and words[0] == "VERSION" else ""
@@ -209,6 +202,15 @@ class _Reader:
         yield from [name for name in map(posixpath.normpath, names) if name in self.files.names][:1]
 
 
+def _conditions(above: _Conditions, around: list[_If]) -> _Conditions:
+    if len(around) > _DEEPEST:
+        return _Conditions((*above.options, "!"), None)
+    return _Conditions(
+        (*above.options, *(option for each in around for option in each.needed)),
+        functools.reduce(both, (each.branches.here for each in around), above.versions),
+    )
+
+
 def _needed(words: tuple[str, ...]) -> tuple[str, ...]:
     """Return the options that a condition needs on; ("!",) for one that no option decides, or too many."""
     if len(words) > _DEEPEST:
@@ -228,12 +230,6 @@ def _is_cuda(command: Command) -> bool:
     return command.name == "find_package" and bool(words) and words[0] in {"CUDAToolkit", "CUDA"}
 
 
-def _target(item: str) -> Target:
-    """Return what an item of CMAKE_CUDA_ARCHITECTURES stands for: "90" is machine code and PTX."""
-    number, _, kind = item.partition("-")
-    return Target(Arch.parse(number), real=kind != "virtual", ptx=kind != "real")
-
-
 def _targets(word: str) -> Iterator[str]:
     for match in re.finditer(r"\b(?:CUDA::(\w+)|(NCCL|CUDNN|cudnn|cuTENSOR)::\w+)", word):
         yield match[1] or match[2].lower()
@@ -244,7 +240,7 @@ def _download(command: Command) -> str:
     words = command.arguments
     if command.name == "file" and words[:1] == ("DOWNLOAD",):
         return words[1] if len(words) > 1 else ""
-    if command.name in _FETCHES:
+    if command.name in _FETCHES or "GIT_REPOSITORY" in words:  # around one of these, as rapids_cpm_find
         places = [word for word in words if re.search(r"://|^gh:|^[\w.-]+/[\w.-]+(#|@)", word)]
         repository = words.index("GITHUB_REPOSITORY") + 1 if "GITHUB_REPOSITORY" in words else len(words)
         return next(iter((*places, *words[repository : repository + 1])), "")

@@ -50,7 +50,7 @@ class Files:
         self._texts: dict[str, str] = {}
 
     def _list(self) -> Iterator[str]:
-        def leaves_out(entry: tree.Entry) -> bool:
+        def leaves_out(entry: tree.TreeEntry) -> bool:
             folder, _, name = entry.path.rpartition("/")
             return name in LEFT_OUT or (not folder and name in LEFT_OUT_AT_TOP)
 

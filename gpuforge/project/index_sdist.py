@@ -6,6 +6,7 @@ from pathlib import Path
 
 import requests
 from packaging.requirements import InvalidRequirement, Requirement
+from packaging.tags import Tag
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 from packaging.version import InvalidVersion, Version
 from pypi_simple import DistributionPackage, NoSuchProjectError, PyPISimple
@@ -90,15 +91,14 @@ def _newest(packages: list[DistributionPackage], requirement: Requirement, index
     return by_version[max(fitting)]
 
 
-def _tags(packages: list[DistributionPackage]) -> list[tuple[str, str, str]]:
+def _tags(packages: list[DistributionPackage]) -> list[Tag]:
     """Return the tags of the newest wheels for Linux."""
-    found: dict[Version, list[tuple[str, str, str]]] = {}
+    found: dict[Version, list[Tag]] = {}
     for package in packages:
         try:
             if package.package_type == "wheel":
                 _, version, _, tags = parse_wheel_filename(package.filename)
-                linux = [(t.interpreter, t.abi, t.platform) for t in tags if "linux" in t.platform]
-                found.setdefault(version, []).extend(linux)
+                found.setdefault(version, []).extend(tag for tag in tags if "linux" in tag.platform)
         except InvalidWheelFilename:
             continue
     with_some = [version for version, tags in found.items() if tags]

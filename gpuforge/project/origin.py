@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from packaging.tags import Tag
+
 
 @dataclass(frozen=True, slots=True)
 class Origin:
@@ -14,4 +16,4 @@ class Origin:
     kind: str  # of the reason: "from-folder", "from-index"
     source: Mapping[str, str]  # as in the manifest
     facts: Mapping[str, str] = field(default_factory=dict)
-    tags: tuple[tuple[str, str, str], ...] = ()  # Python, ABI and platform of published wheels for Linux
+    tags: tuple[Tag, ...] = ()  # of published wheels for Linux

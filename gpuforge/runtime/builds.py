@@ -29,7 +29,7 @@ class BuildUnusable(Exception):  # noqa: N818  a state to report and to fall bac
 
 
 @dataclass(frozen=True)
-class Build:
+class UserBuild:
     """A library that the user compiled, and what it was made with.
 
     `home` is the runtime's folder of the package that it was made for, and `release` that package's name and version.
@@ -53,7 +53,7 @@ class BuildsFolder:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def active(self) -> Build | None:
+    def active(self) -> UserBuild | None:
         """Return the build in use, None when there is none; raises BuildUnusable."""
         file = self.folder / ACTIVE
         try:
@@ -62,7 +62,7 @@ class BuildsFolder:
             if schema != SCHEMA:
                 raise BuildUnusable(f"{file} has schema {schema}, and this runtime reads {SCHEMA}")
             library = self.folder / document.file_name(data, "build") / document.file_name(data, "file")
-            build = Build(
+            build = UserBuild(
                 library,
                 document.whole(data, "size"),
                 document.text(data, "toolchain"),
@@ -99,7 +99,7 @@ def place_in(folder: str, recipe: str) -> BuildsFolder:
     return BuildsFolder(Path(f"{folder}-{digest[:_DIGITS]}").absolute())
 
 
-def former(place: BuildsFolder, home: str) -> tuple[BuildsFolder, Build] | None:
+def former(place: BuildsFolder, home: str) -> tuple[BuildsFolder, UserBuild] | None:
     """Return the user's last build of an object for another release, which was in the same folder; None without one."""
     own = recorded(os.path.realpath(home))
     found = []

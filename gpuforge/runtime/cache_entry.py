@@ -25,7 +25,7 @@ class BadEntryError(ValueError):
 
 
 @dataclass(frozen=True)
-class Entry:
+class CacheEntry:
     """What a file of the cache holds: the key's fields, and the kernel's bytes."""
 
     fields: dict[str, Any]
@@ -40,7 +40,7 @@ def encode(key: CacheKey, payload: bytes) -> bytes:
     )
 
 
-def decode(data: bytes, digest: str) -> Entry:
+def decode(data: bytes, digest: str) -> CacheEntry:
     """Read the file stored under a key's `digest`; raises BadEntryError unless it is whole and belongs there."""
     start = len(MAGIC) + _LENGTH.size
     if data[: len(MAGIC)] != MAGIC or len(data) < start:
@@ -58,7 +58,7 @@ def decode(data: bytes, digest: str) -> Entry:
         raise BadEntryError("its header is not valid JSON") from None
     if not isinstance(fields, dict):
         raise BadEntryError("its header is not an object")
-    return Entry(fields, payload)
+    return CacheEntry(fields, payload)
 
 
 def _checksum(digest: str, header: bytes, payload: bytes) -> bytes:

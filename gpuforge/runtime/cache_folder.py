@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from .cache_entry import BadEntryError, Entry, decode, encode
+from .cache_entry import BadEntryError, CacheEntry, decode, encode
 from .cache_key import CacheKey
 from .document import open_file
 
@@ -62,7 +62,7 @@ class CacheFolder:
         if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
             raise FolderUnusable(f"{self.path} can be written by other users (chmod go-w {self.path})")
 
-    def read(self, digest: str, *, touch: bool = True) -> Entry | None:
+    def read(self, digest: str, *, touch: bool = True) -> CacheEntry | None:
         """Return the entry stored under `digest`; a missing, damaged or unreadable one is None.
 
         With `touch` it counts as used now.

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from typing import Any
 
-from . import builds, cpu, document, elf
+from . import builds, cpu, elf, layout, recipe
+from .cpu_level import CpuLevel
 from .errors import KernelUnavailable
-from .index import image, made_by
+from .index import Demands, Library, LibraryIndex, Refused, read_libraries, unreadable
 from .look import Lookup, user_folder, variable
 from .machine import Probe, probe
 from .reason import Reason
@@ -26,47 +26,44 @@ def candidates(lookup: Lookup) -> tuple[Candidate, ...]:
     Whether a shipped library runs here is judged for the first GPU, which CUDA's runtime takes when nothing is said.
     The driver is opened only where a library has GPU code.
     """
-    file = os.path.join(lookup.home, "sources", lookup.name, "recipe.json")
-    recipe = read(file)
-    known = listing(lookup.home)
     try:
-        if recipe is not None:
-            names, abi = document.file_names(recipe, "fallbacks"), demanded(recipe)
-        else:
-            file = os.path.join(lookup.home, "kernels", lookup.name, "index.json")
-            names, abi = _without_sources(lookup, read(file), known)
-    except document.Damaged as error:
-        raise KernelUnavailable([str(Reason("damaged", {"file": file, "problem": error}))]) from error
+        compiled = recipe.read_demands(layout.sources(lookup.home, lookup.name))
+        kernels = layout.kernels(lookup.home, lookup.name)
+        index = None if compiled else read_libraries(layout.index(kernels))
+    except Refused as refused:
+        raise KernelUnavailable([str(refused)]) from refused
+    known = listing(lookup.home)
+    if compiled is None:
+        names, abi = _without_sources(lookup, index, known)
+    else:
+        names, abi = compiled.fallbacks, identity_of(compiled)
     return (
         *explicit_library(lookup, abi),
-        *([built_library(lookup, abi)] if recipe else []),
+        *([built_library(lookup, abi)] if compiled else []),
         *_shipped(lookup, names, abi, known),
     )
 
 
-def demanded(data: dict[str, Any]) -> str | Reason:
-    """Return the ABI id that a recipe or an index demands of a library here, "" for none, or why none can serve.
-
-    Raises document.Damaged.
-    """
-    own = document.text(data, "abi", "")
-    packages = document.table(data, "packages") if "packages" in data else {}
-    if not packages:
-        return own
+def identity_of(demands: Demands) -> str | Reason:
+    """Return the ABI id that a library must have here, "" for none, or why none can serve."""
+    if not demands.packages:
+        return demands.abi
     from .abi_id import PackageMissing, identity
 
     try:
-        return identity(own, {name: document.text(packages, name) for name in packages})
+        return identity(demands.abi, demands.packages)
     except PackageMissing as missing:
         return Reason("no-package", {"package": missing.args[0]})
 
 
 def _without_sources(
-    lookup: Lookup, index: dict[str, Any] | None, known: Listing | None
+    lookup: Lookup, index: LibraryIndex | None, known: Listing | None
 ) -> tuple[tuple[str, ...], str | Reason]:
     """Return the objects whose libraries are tried, and the ABI id, of an object that users do not compile."""
-    if index is not None and index.get("kind") == "library":
-        return (lookup.name, *document.file_names(index, "fallbacks")), demanded(index)
+    if index is not None and index.is_library:
+        if isinstance(index.demands, Reason):
+            raise KernelUnavailable([str(index.demands)])
+        return (lookup.name, *index.demands.fallbacks), identity_of(index.demands)
     if known is None or lookup.name not in known.sets:
         raise KernelUnavailable([str(Reason("no-library-set", {"name": lookup.name}))])
     others = (name for name, each in known.sets.items() if each.stands_in_for == lookup.name)
@@ -95,25 +92,11 @@ def place_of(lookup: Lookup) -> builds.BuildsFolder:
 
     Raises KernelUnavailable when the recipe cannot be read.
     """
-    recipe = os.path.join(lookup.home, "sources", lookup.name, "recipe.json")
+    file = layout.recipe(layout.sources(lookup.home, lookup.name))
     try:
-        return builds.place_in(user_folder(lookup.package, lookup.name, lookup.env), recipe)
+        return builds.place_in(user_folder(lookup.package, lookup.name, lookup.env), file)
     except OSError as error:
-        raise KernelUnavailable([f"{recipe}: {error.strerror or error}"]) from error
-
-
-def read(path: str) -> dict[str, Any] | None:
-    """Return a recipe or an index, None when there is none; raises KernelUnavailable."""
-    try:
-        data = document.read(path)
-        document.text(data, "name")
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise KernelUnavailable([f"{path}: {error.strerror or error}"]) from error
-    except document.Damaged as error:
-        raise KernelUnavailable([str(Reason("damaged", {"file": path, "problem": error}))]) from error
-    return data
+        raise KernelUnavailable([str(unreadable(file, error))]) from error
 
 
 def explicit_library(lookup: Lookup, abi: str | Reason) -> list[Candidate]:
@@ -139,7 +122,7 @@ def built_library(lookup: Lookup, abi: str | Reason) -> Candidate:
         earlier = builds.former(place, lookup.home)
         if earlier is None:
             return _candidate(Origin.USER_BUILD, "", Reason("not-compiled", facts))
-        facts["release"] = earlier[1].release or "an earlier release"
+        facts["release"] = earlier[1].release
         return _candidate(Origin.USER_BUILD, "", Reason("compiled-before", facts))
     file = str(build.file)
     refusal = None if os.path.isdir(file) else _cut_short(file, build.size) or wrong_abi(file, abi)
@@ -147,11 +130,11 @@ def built_library(lookup: Lookup, abi: str | Reason) -> Candidate:
         return built_library(lookup, abi)
     if refusal is None:
         place.touch()
-    facts = {"compiler": build.compiler, "arch": f" for {build.arch}" if build.arch else ""}
+    facts = {"compiler": build.compiler, "arch": build.arch}
     return _candidate(Origin.USER_BUILD, file, refusal, Reason("made-here", facts))
 
 
-def _replaced(place: builds.BuildsFolder, build: builds.Build) -> bool:
+def _replaced(place: builds.BuildsFolder, build: builds.UserBuild) -> bool:
     """Return whether `compile` has put another build in use since this one was read."""
     try:
         return place.active() != build
@@ -169,7 +152,7 @@ def _shipped(
 ) -> tuple[Candidate, ...]:
     found = [build for name in names for build in _builds(lookup, name, abi, known)]
     if not found:
-        folder = os.path.join(lookup.home, "kernels")
+        folder = layout.kernels(lookup.home)
         found = [Build(Origin.SHIPPED, folder, problem=Reason("nothing-shipped"))]
     return judge(found, _machine(lookup, found), lookup.env)
 
@@ -180,14 +163,14 @@ def _machine(lookup: Lookup, found: Sequence[Build]) -> Probe:
     images = [image for build in found for image in build.images]
     gpu = any(image.kind != "library" for image in images) and not gpu_disabled(lookup.env)
     machine = probe() if gpu else Probe(None)
-    leveled = any(image.kind == "library" and image.arch for image in images)
+    leveled = any(isinstance(image.built_for, CpuLevel) and image.built_for.name for image in images)
     return machine._replace(cpu=cpu.look()) if leveled else machine
 
 
 def _builds(lookup: Lookup, name: str, abi: str | Reason, known: Listing | None) -> list[Build]:
     """Return the libraries of one fallback object, in the wheel itself or in its kernels wheels."""
     if known is None or name not in known.sets:
-        return _in_folder(os.path.join(lookup.home, "kernels", name), name, abi)
+        return _in_folder(layout.kernels(lookup.home, name), name, abi)
     return list(_apart(lookup, name, abi)) or [Build(Origin.SHIPPED, "", problem=none_installed(known))]
 
 
@@ -198,35 +181,30 @@ def _apart(lookup: Lookup, name: str, abi: str | Reason) -> Iterator[Build]:
         if problem is not None:
             yield Build(Origin.SHIPPED, wheel.home, problem=problem, wheel=wheel.distribution)
             continue
-        for build in _in_folder(os.path.join(wheel.home, "kernels", name), name, abi):
+        for build in _in_folder(layout.kernels(wheel.home, name), name, abi):
             yield build._replace(wheel=wheel.distribution)
 
 
 def _in_folder(folder: str, name: str, abi: str | Reason) -> list[Build]:
     """Return the libraries of one fallback object: one for each level of CPUs, or one for GPUs."""
-    file = os.path.join(folder, "index.json")
+    file = layout.index(folder)
     made = Build(Origin.SHIPPED, folder, name=name)
     try:
-        index = read(file)
-        if index is None:
-            problem = Reason("unreadable", {"file": file, "problem": "it is missing"})
-            return [made._replace(problem=problem)]
-        made = made._replace(compiler=made_by(index).label)
-        toolkit = document.text(index, "toolkit")
-        return [_build(made, entry, toolkit, abi) for entry in document.tables(index, "libraries")]
-    except KernelUnavailable as error:
-        return [made._replace(problem=Reason("unusable", {"problem": error.reasons[0]}))]
-    except document.Damaged as error:
-        return [made._replace(problem=Reason("damaged", {"file": file, "problem": str(error)}))]
+        index = read_libraries(file)
+    except Refused as refused:
+        return [made._replace(problem=Reason("unusable", {"problem": str(refused)}))]
+    if index is None:
+        return [made._replace(problem=Reason("unreadable", {"file": file, "problem": "it is missing"}))]
+    if isinstance(index.libraries, Reason):
+        return [made._replace(problem=index.libraries)]
+    made = made._replace(compiler=index.libraries.compiler.label)
+    return [_build(made, library, abi) for library in index.libraries.files]
 
 
-def _build(made: Build, entry: dict[str, Any], toolkit: str, abi: str | Reason) -> Build:
-    file = os.path.join(made.place, document.file_name(entry, "file"))
-    images = tuple(image(each, toolkit) for each in document.tables(entry, "images"))
-    if not images:
-        raise document.Damaged("'images' is empty")
-    problem = _cut_short(file, document.whole(entry, "size")) or wrong_abi(file, abi)
-    return made._replace(place=file, images=() if problem else images, problem=problem)
+def _build(made: Build, library: Library, abi: str | Reason) -> Build:
+    file = os.path.join(made.place, library.file)
+    problem = _cut_short(file, library.size) or wrong_abi(file, abi)
+    return made._replace(place=file, images=() if problem else library.images, problem=problem)
 
 
 def _candidate(origin: Origin, place: str, refusal: Reason | None, merit: Reason | None = None) -> Candidate:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from ctypes import c_int, c_void_p
 from typing import Any, NamedTuple
 
-from .driver import Driver, Image
+from .driver import Driver, DriverModule
 from .errors import DriverError
 from .modules import LoadedModule, Modules
 
@@ -19,7 +19,7 @@ class Function(NamedTuple):
     """A kernel as the driver holds it: a CUfunction, and its module, which stays loaded as long as this is there."""
 
     handle: int
-    loaded: LoadedModule[Image]
+    loaded: LoadedModule[DriverModule]
 
 
 class Context:
@@ -34,7 +34,7 @@ class Context:
         self.primary = primary
         self.handle = handle
         self.ordinal = ordinal
-        self._modules: Modules[Image] = Modules(self._unload)
+        self._modules: Modules[DriverModule] = Modules(self._unload)
 
     def function(self, name: str, digest: str, read: Callable[[], bytes]) -> Function:
         """Return kernel `name` of the module with this content digest.
@@ -50,15 +50,15 @@ class Context:
         """Let go of all modules; one of which somebody has a kernel is unloaded when the kernel is gone."""
         self._modules.release()
 
-    def _load(self, read: Callable[[], bytes]) -> Image:
+    def _load(self, read: Callable[[], bytes]) -> DriverModule:
         with self.current():
             return self.driver.load(read())
 
-    def _unload(self, image: Image) -> None:
+    def _unload(self, module: DriverModule) -> None:
         if self.driver.pid != os.getpid():
             return  # a forked child: the driver is the parent's alone
         with contextlib.suppress(DriverError), self.current():  # the context may be gone, and all in it
-            self.driver.unload(image)
+            self.driver.unload(module)
 
     @contextlib.contextmanager
     def current(self) -> Iterator[None]:

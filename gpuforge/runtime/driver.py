@@ -37,7 +37,7 @@ class Device(NamedTuple):
     capability: tuple[int, int]
 
 
-class Image:
+class DriverModule:
     """A module as the driver holds it: a CUlibrary, of no context, or a CUmodule, of the context it was loaded in."""
 
     __slots__ = ("_kept", "handle", "log")
@@ -101,7 +101,7 @@ class Driver:
             return context
         return -1 - number.value
 
-    def load(self, data: bytes) -> Image:
+    def load(self, data: bytes) -> DriverModule:
         """Load a fatbin, cubin or PTX: as a CUlibrary, or into the current context where the driver is older.
 
         Raises DriverError, which has the log of the driver's compiler.
@@ -117,29 +117,29 @@ class Driver:
         else:
             name = "cuModuleLoadDataEx"
             failed = self.c.cuModuleLoadDataEx(ctypes.byref(handle), code, 2, options, values)
-        image = Image(handle.value or 0, log, (options, values))
+        module = DriverModule(handle.value or 0, log, (options, values))
         if failed:
-            raise self.error(name, failed, image.words())
-        return image
+            raise self.error(name, failed, module.words())
+        return module
 
-    def unload(self, image: Image) -> None:
+    def unload(self, module: DriverModule) -> None:
         """Unload what `load` loaded; its kernels must not be used any more. Raises DriverError."""
-        self.call("cuLibraryUnload" if self.has_libraries else "cuModuleUnload", image.handle)
+        self.call("cuLibraryUnload" if self.has_libraries else "cuModuleUnload", module.handle)
 
-    def function(self, image: Image, name: str) -> int:
+    def function(self, module: DriverModule, name: str) -> int:
         """Return the CUfunction of a kernel in the current context, compiled and loaded; raises DriverError."""
         found = c_void_p()
         if not self.has_libraries:
-            self.call("cuModuleGetFunction", ctypes.byref(found), image.handle, name.encode())
+            self.call("cuModuleGetFunction", ctypes.byref(found), module.handle, name.encode())
             return found.value or 0
         kernel = c_void_p()
         for step, args in (
-            ("cuLibraryGetKernel", (ctypes.byref(kernel), image.handle, name.encode())),
+            ("cuLibraryGetKernel", (ctypes.byref(kernel), module.handle, name.encode())),
             ("cuKernelGetFunction", (ctypes.byref(found), kernel)),
         ):
             failed = getattr(self.c, step)(*args)
             if failed:
-                raise self.error(step, failed, image.words())
+                raise self.error(step, failed, module.words())
         return found.value or 0
 
     def parameter_sizes(self, function: int) -> tuple[int, ...] | None:

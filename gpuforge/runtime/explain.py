@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Union
 
 from .errors import KernelUnavailable
-from .iree.judge import DRIVERS
+from .iree.suitable import DRIVERS
 from .kernellibrary import KernelLibrary
 from .kernelset import KernelSet
 from .loading import named
@@ -17,7 +17,7 @@ from .resolve import Candidate, Origin, resolve
 SCHEMA = 1
 
 
-class Verdict(NamedTuple):
+class ModuleVerdict(NamedTuple):
     """What was decided for a module on devices that are alike; `devices` is empty without a GPU."""
 
     devices: tuple[int, ...]
@@ -29,7 +29,7 @@ class ModuleFacts(NamedTuple):
 
     name: str
     source: str
-    verdicts: tuple[Verdict, ...]
+    verdicts: tuple[ModuleVerdict, ...]
 
 
 class SetFacts(NamedTuple):
@@ -65,7 +65,7 @@ def facts_of(kernels: KernelSet) -> SetFacts:
     return SetFacts(kernels.name, " and ".join(made_by), machine, modules)
 
 
-def _verdicts(kernels: KernelSet, module: str, machine: Probe) -> tuple[Verdict, ...]:
+def _verdicts(kernels: KernelSet, module: str, machine: Probe) -> tuple[ModuleVerdict, ...]:
     builds = [
         build._replace(failure=kernels.failure(module, build.place))
         for place in kernels.places()
@@ -75,7 +75,7 @@ def _verdicts(kernels: KernelSet, module: str, machine: Probe) -> tuple[Verdict,
     for device in machine.devices:
         groups.setdefault(device.capability, []).append(device)
     return tuple(
-        Verdict(
+        ModuleVerdict(
             tuple(device.ordinal for device in devices),
             resolve(builds, machine, kernels.env, device=devices[0].ordinal if devices else 0),
         )

@@ -1,20 +1,22 @@
-"""Reads the index of a kernel set: which modules it has, from which source, with which images."""
+"""Reads an `index.json`: the modules of a kernel set or the libraries of an object, with the images in them."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 import re
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, TypeVar, Union
 
 from . import document
+from .arch import Arch
+from .cpu_level import CpuLevel
 from .reason import Reason
 from .resolve import IREE, NAMED, PTX, Image
 
 SCHEMA = 1
-FILE = "index.json"
 LONGEST_ARCH = 16  # characters
+_Part = TypeVar("_Part")
 
 
 class Refused(Exception):  # noqa: N818  a reason on its way to a candidate
@@ -44,14 +46,14 @@ class Module(NamedTuple):
             with document.open_file(self.file) as stream:
                 data = stream.read()
         except OSError as error:
-            raise Refused(_unreadable(self.file, error)) from error
+            raise Refused(unreadable(self.file, error)) from error
         found = hashlib.sha256(data).hexdigest()
         if self.sha256 and found != self.sha256:
             raise Refused(Reason("changed", {"file": self.file, "found": found, "expected": self.sha256}))
         return data
 
 
-class Compiler(NamedTuple):
+class CompiledBy(NamedTuple):
     """What compiled the modules of a kernel set."""
 
     family: str  # "nvcc"
@@ -72,15 +74,53 @@ class Index(NamedTuple):
 
     name: str
     kind: str
-    compiler: Compiler
+    compiler: CompiledBy
     toolkit: str
     modules: Mapping[str, tuple[Module, ...]]
     cpu: str = ""
     install: str = ""  # how a user gets the Python package that runs its modules
 
 
+class Demands(NamedTuple):
+    """What an object's libraries must have here, and whose are used where none of its own runs.
+
+    `abi` is the wheel's part of the ABI id, and `packages` are those whose installed versions are part of it.
+    """
+
+    fallbacks: tuple[str, ...]
+    abi: str
+    packages: Mapping[str, str]
+
+
+class Library(NamedTuple):
+    """One library of an object, of `size` bytes: for the CPUs of a level, or for the GPUs that its images are for."""
+
+    file: str
+    size: int
+    images: tuple[Image, ...]
+
+
+class Libraries(NamedTuple):
+    """The libraries of an object, and what compiled them."""
+
+    compiler: CompiledBy
+    files: tuple[Library, ...]
+
+
+class LibraryIndex(NamedTuple):
+    """The index of an object's libraries. A damaged part is its reason, and the others are used all the same.
+
+    Without `is_library` it is another's index, that of a kernel set.
+    """
+
+    is_library: bool
+    demands: Union[Demands, Reason]
+    stands_in_for: Union[str, Reason]  # the object that this one is used for, "" for none
+    libraries: Union[Libraries, Reason]
+
+
 def read_index(path: str) -> Index:
-    """Read an index.json; raises Refused with a reason that names the file and what is wrong in it."""
+    """Read the index of a kernel set; raises Refused with a reason that names the file and what is wrong in it."""
     try:
         data = document.read(path)
         schema = document.whole(data, "schema")
@@ -95,26 +135,91 @@ def read_index(path: str) -> Index:
         name = document.text(data, "name")
         kind = document.text(data, "kind", "module")
         cpu, install = document.file_name(data, "cpu", ""), document.text(data, "install", "")
-        return Index(name, kind, made_by(data), toolkit, named, cpu, install)
+        return Index(name, kind, _made_by(data), toolkit, named, cpu, install)
     except OSError as error:
-        raise Refused(_unreadable(path, error)) from error
+        raise Refused(unreadable(path, error)) from error
     except document.Damaged as error:
-        raise Refused(Reason("damaged", {"file": path, "problem": str(error)})) from error
+        raise Refused(damaged(path, error)) from error
 
 
-def made_by(data: dict[str, Any]) -> Compiler:
-    """Return the compiler that an index names; raises Damaged."""
-    toolchain = document.table(data, "toolchain")
-    return Compiler(document.text(toolchain, "family"), document.text(toolchain, "version"))
+def read_libraries(path: str) -> LibraryIndex | None:
+    """Read the index of an object's libraries, None where there is no file; raises Refused for what is no index."""
+    data = read_named(path)
+    if data is None:
+        return None
+    return LibraryIndex(
+        data.get("kind") == "library",
+        _part(path, demands_of, data),
+        _part(path, _stands_in_for, data),
+        _part(path, _libraries, data),
+    )
 
 
-def _unreadable(path: str, error: OSError) -> Reason:
+def read_named(path: str) -> dict[str, Any] | None:
+    """Read an index or a recipe that has a name, None where there is no file; raises Refused."""
+    try:
+        data = document.read(path)
+        document.text(data, "name")
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise Refused(unreadable(path, error)) from error
+    except document.Damaged as error:
+        raise Refused(damaged(path, error)) from error
+    return data
+
+
+def demands_of(data: dict[str, Any]) -> Demands:
+    """Return what an index or a recipe demands of libraries; raises Damaged."""
+    fallbacks, abi = document.file_names(data, "fallbacks"), document.text(data, "abi", "")
+    packages = document.table(data, "packages") if "packages" in data else {}
+    return Demands(fallbacks, abi, {name: document.text(packages, name) for name in packages})
+
+
+def unreadable(path: str, error: OSError) -> Reason:
+    """Return the reason for a file that cannot be read."""
     return Reason("unreadable", {"file": path, "problem": error.strerror or str(error)})
+
+
+def damaged(path: str, error: document.Damaged) -> Reason:
+    """Return the reason for a file that is not as expected."""
+    return Reason("damaged", {"file": path, "problem": str(error)})
+
+
+def _part(path: str, read: Callable[[dict[str, Any]], _Part], data: dict[str, Any]) -> _Part | Reason:
+    try:
+        return read(data)
+    except document.Damaged as error:
+        return damaged(path, error)
+
+
+def _stands_in_for(data: dict[str, Any]) -> str:
+    return document.text(data, "stands-in-for", "")
+
+
+def _libraries(data: dict[str, Any]) -> Libraries:
+    compiler, toolkit = _made_by(data), document.text(data, "toolkit")
+    return Libraries(
+        compiler, tuple(_library(entry, toolkit) for entry in document.tables(data, "libraries"))
+    )
+
+
+def _library(entry: dict[str, Any], toolkit: str) -> Library:
+    file = document.file_name(entry, "file")
+    images = tuple(_image(each, toolkit) for each in document.tables(entry, "images"))
+    if not images:
+        raise document.Damaged("'images' is empty")
+    return Library(file, document.whole(entry, "size"), images)
+
+
+def _made_by(data: dict[str, Any]) -> CompiledBy:
+    toolchain = document.table(data, "toolchain")
+    return CompiledBy(document.text(toolchain, "family"), document.text(toolchain, "version"))
 
 
 def _module(folder: str, entry: dict[str, Any], toolkit: str) -> Module:
     file = document.file_name(entry, "file")
-    images = tuple(image(each, toolkit) for each in document.tables(entry, "images"))
+    images = tuple(_image(each, toolkit) for each in document.tables(entry, "images"))
     for each in images:
         if each.kind in NAMED:  # no image of a fatbin: what the runtime itself calls files that have no index
             raise document.Damaged(f"'{each.kind}' is not the kind of an image")
@@ -125,20 +230,26 @@ def _module(folder: str, entry: dict[str, Any], toolkit: str) -> Module:
     return Module(name, source, os.path.join(folder, file), sha256, images)
 
 
-def image(entry: dict[str, Any], toolkit: str) -> Image:
-    """Return an image as an index lists it; raises Damaged if it is not one."""
+def _image(entry: dict[str, Any], toolkit: str) -> Image:
     kind, arch = document.text(entry, "kind"), document.text(entry, "arch")
     isa = _version(document.text(entry, "isa")) if kind in PTX else None
     own = kind == "library" or kind in IREE or (kind == "ptx" and not toolkit)  # made without a CUDA toolkit
-    found = Image(kind, arch, (0, 0) if own else _version(toolkit), isa)
-    if kind in {"cubin", *PTX}:  # its check comes with reading, not when the image is first judged
-        try:
-            found.parsed  # noqa: B018
-        except ValueError:
-            raise document.Damaged(f"'{arch}' is not a GPU architecture") from None
-        if len(arch) > LONGEST_ARCH:
-            raise document.Damaged(f"'{arch}' is not a GPU architecture")
-    return found
+    version = (0, 0) if own else _version(toolkit)
+    return Image(kind, _built_for(kind, arch), version, isa)
+
+
+def _built_for(kind: str, text: str) -> Arch | CpuLevel | str:
+    if kind in {"library", "iree-cpu"}:
+        return CpuLevel(text)
+    if kind not in {"cubin", *PTX}:
+        return text
+    try:
+        arch = Arch.parse(text)
+    except ValueError:
+        raise document.Damaged(f"'{text}' is not a GPU architecture") from None
+    if len(text) > LONGEST_ARCH:
+        raise document.Damaged(f"'{text}' is not a GPU architecture")
+    return arch
 
 
 def _version(text: str) -> tuple[int, int]:

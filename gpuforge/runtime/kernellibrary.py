@@ -110,21 +110,21 @@ def library_names(home: str = _HERE) -> list[str]:
 
     Those that do a kernel set's work on the CPU are part of that set.
     """
-    from . import document
-    from .candidates import read
-    from .kernelset import folders, shipped_names
+    from . import layout
+    from .index import Refused, read_libraries
+    from .kernelset import shipped_names
     from .wheels import listing
 
     shipped = {}
-    for name in folders(home, "kernels"):
+    for name in layout.names(layout.kernels(home)):
         try:
-            index = read(os.path.join(home, "kernels", name, "index.json"))
-            if index and index.get("kind") == "library":
-                shipped[name] = document.text(index, "stands-in-for", "") or name
-        except (KernelUnavailable, document.Damaged):
+            index = read_libraries(layout.index(layout.kernels(home, name)))
+        except Refused:
             continue
+        if index and index.is_library and isinstance(index.stands_in_for, str):
+            shipped[name] = index.stands_in_for or name
     known = listing(home)
     for name, each in known.sets.items() if known else ():
         if each.kind == "library":
             shipped[name] = each.stands_in_for or name
-    return sorted({*folders(home, "sources"), *shipped.values()} - {*shipped_names(home)})
+    return sorted({*layout.names(layout.sources(home)), *shipped.values()} - {*shipped_names(home)})

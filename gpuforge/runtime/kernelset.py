@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .loading import AnyKernel
-    from .look import Place
+    from .look import BuildPlace
     from .machine import Probe
     from .reason import Reason
     from .resolve import Candidate, Origin
@@ -54,7 +54,7 @@ class KernelSet:
         self.package = package
         self.env: Mapping[str, str] = os.environ if env is None else env
         self._driver = (driver,) if isinstance(driver, str) else tuple(driver)
-        self._places: tuple[Place, ...] | None = None
+        self._places: tuple[BuildPlace, ...] | None = None
         self._failures: dict[tuple[str, str], Reason] = {}  # (module, file): why its last load failed
         self._kernels: dict[tuple[str, str | None, int], AnyKernel] = {}
         self._forks = _process[0]
@@ -62,8 +62,9 @@ class KernelSet:
     @classmethod
     def shipped(cls, name: str) -> KernelSet:
         """Return the kernel set of that name beside this runtime. It reads nothing yet and never raises."""
-        package = (__package__ or "").rpartition(".")[0]
-        return cls(os.path.join(_HERE, "kernels", name), package=package)
+        from .layout import kernels
+
+        return cls(kernels(_HERE, name), package=(__package__ or "").rpartition(".")[0])
 
     def explain(self) -> str:
         """Say what this machine has, and for each build whether it is used, fits or is refused, and why."""
@@ -142,7 +143,7 @@ class KernelSet:
             raise KernelUnavailable([str(Reason(kind, facts))])
         return module
 
-    def places(self) -> tuple[Place, ...]:
+    def places(self) -> tuple[BuildPlace, ...]:
         """Return where builds of this set were found; looked up once."""
         if self._places is None:
             from .look import look
@@ -160,6 +161,7 @@ class KernelSet:
         NVRTC and OpenCL are looked for where the set has sources for them, and no further than `until` in the order
         of origins; the drivers of IREE that the set has modules for.
         """
+        from .cpu_level import CpuLevel
         from .machine import Probe, probe
         from .resolve import IREE, Origin
         from .switches import gpu_disabled, switched_off
@@ -167,7 +169,8 @@ class KernelSet:
         machine = (
             Probe(None, problem=switched_off(self.env)) if gpu_disabled(self.env) else probe(self._driver)
         )
-        if any(place.image.kind == "library" and place.image.arch for place in self.places()):
+        levels = [place.image.built_for for place in self.places()]
+        if any(isinstance(level, CpuLevel) and level.name for level in levels):
             from . import cpu
 
             machine = machine._replace(cpu=cpu.look())
@@ -244,41 +247,35 @@ def shipped_names(home: str = _HERE) -> list[str]:
 
     Those that stand in for others are part of these.
     """
+    from . import layout
     from .index import Refused
-    from .sources import read
+    from .recipe import read
     from .wheels import listing
 
     own, stand_ins = set(), set()
-    for name in folders(home, "sources"):
+    for name in layout.names(layout.sources(home)):
         try:
-            recipe = read(os.path.join(home, "sources", name))
+            recipe = read(layout.sources(home, name))
         except Refused:
             continue
         if recipe is not None:
             own.add(name)
             stand_ins |= {recipe.fallback, recipe.cpu}
     shipped = {
-        name for name in folders(home, "kernels") if not _is_library(os.path.join(home, "kernels", name))
+        name
+        for name in layout.names(layout.kernels(home))
+        if not _is_library(layout.index(layout.kernels(home, name)))
     }
     known = listing(home)
     apart = {name for name, each in known.sets.items() if each.kind == "module"} if known else set()
     return sorted(own | ((shipped | apart) - stand_ins))
 
 
-def folders(home: str, kind: str) -> list[str]:
-    """Return the names of the folders in `kernels` or `sources` of a runtime's folder."""
-    folder = os.path.join(home, kind)
-    try:
-        return [name for name in os.listdir(folder) if os.path.isdir(os.path.join(folder, name))]
-    except OSError:
-        return []
-
-
-def _is_library(folder: str) -> bool:
-    from .candidates import read
+def _is_library(file: str) -> bool:
+    from .index import Refused, read_libraries
 
     try:
-        index = read(os.path.join(folder, "index.json"))
-    except KernelUnavailable:
+        index = read_libraries(file)
+    except Refused:
         return False
-    return index is not None and index.get("kind") == "library"
+    return index is not None and index.is_library

@@ -11,7 +11,7 @@ from .driver import NoDriver, open_driver
 from .errors import DriverError
 from .index import Module, Refused
 from .kernel import Kernel
-from .look import Place
+from .look import BuildPlace
 from .machine import Nvrtc, Probe
 from .reason import Reason
 from .resolve import CPU, IREE, Candidate, Origin
@@ -66,7 +66,7 @@ class Request(NamedTuple):
 def load(
     request: Request,
     candidates: Sequence[Candidate],
-    places: Sequence[Place],
+    places: Sequence[BuildPlace],
     machine: Probe,
     failures: dict[str, Reason],
 ) -> AnyKernel | None:
@@ -93,7 +93,7 @@ def load(
 
 
 def _load(
-    request: Request, candidate: Candidate, module: Module, place: Place, machine: Probe
+    request: Request, candidate: Candidate, module: Module, place: BuildPlace, machine: Probe
 ) -> AnyKernel | None:
     """Return the kernel of one candidate; None for one that needs a context where there is none."""
     kind = candidate.image.kind if candidate.image else ""

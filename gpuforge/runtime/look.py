@@ -9,7 +9,9 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from .index import FILE, Index, Module, Refused, read_index
+from . import layout
+from .cpu_level import CpuLevel
+from .index import Index, Module, Refused, read_index
 from .reason import Reason
 from .resolve import Build, Image, Origin
 from .wheels import installed, listing, none_installed
@@ -17,7 +19,8 @@ from .wheels import installed, listing, none_installed
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .machine import Probe
-    from .sources import Recipe, Sources
+    from .recipe import Recipe
+    from .sources import Sources
 
 HOME = "GPUFORGE_KERNEL_HOME"
 _FILES = (".fatbin", ".cubin", ".ptx")
@@ -36,7 +39,7 @@ class Lookup(NamedTuple):
     machine: Probe | None = None
 
 
-class Place(NamedTuple):
+class BuildPlace(NamedTuple):
     """One place with a build of a set: its contents, or one file for any module, or what is wrong with it.
 
     `image` is what the file is. `sources` says how the contents are compiled, where they are sources.
@@ -119,11 +122,11 @@ def user_folder(package: str, name: str, env: Mapping[str, str]) -> str:
     return os.path.join(kernel_home(env), "user", package or "-", name)
 
 
-def look(package: str, name: str, shipped: str, env: Mapping[str, str]) -> tuple[Place, ...]:
+def look(package: str, name: str, shipped: str, env: Mapping[str, str]) -> tuple[BuildPlace, ...]:
     """Return every place that has, or should have, a build of a set, in the order in which they are tried."""
-    home = os.path.dirname(os.path.dirname(shipped))
+    home = layout.home_of(shipped)
     lookup = Lookup(name, home, package, env)
-    recipe, problem = _recipe(os.path.join(home, "sources", name))
+    recipe, problem = _recipe(layout.sources(home, name))
     explicit = _explicit(lookup, recipe.abi if recipe else "")
     if recipe is None:
         user = user_folder(package, name, env)
@@ -133,7 +136,7 @@ def look(package: str, name: str, shipped: str, env: Mapping[str, str]) -> tuple
         apart = known.sets.get(name) if known else None
         cpu = apart.cpu if apart else next((place.contents.cpu for place in there if place.contents), "")
         return (*explicit, *own, *there, *_cpu(lookup, cpu, ""))
-    fallback = os.path.join(home, "kernels", recipe.fallback)
+    fallback = layout.kernels(home, recipe.fallback)
     return (
         *explicit,
         _built(lookup, recipe),
@@ -144,24 +147,25 @@ def look(package: str, name: str, shipped: str, env: Mapping[str, str]) -> tuple
     )
 
 
-def _shipped(lookup: Lookup, folder: str, problem: Reason | None) -> tuple[Place, ...]:
+def _shipped(lookup: Lookup, folder: str, problem: Reason | None) -> tuple[BuildPlace, ...]:
     """Return the places in the wheel itself and in its kernels wheels, those for the newest CUDA first."""
     if os.path.isdir(folder):
         return (_folder(Origin.SHIPPED, folder),)
     name = os.path.basename(folder)
     known = listing(lookup.home)
     if known is None or name not in known.sets:
-        return (Place(Origin.SHIPPED, folder, problem=problem or Reason("no-set", {"name": name})),)
+        return (BuildPlace(Origin.SHIPPED, folder, problem=problem or Reason("no-set", {"name": name})),)
     places = []
     for wheel in installed(lookup.home, lookup.package):
-        inside, refused = os.path.join(wheel.home, "kernels", name), wheel.problem_of(name)
-        place = Place(Origin.SHIPPED, inside, problem=refused) if refused else _folder(Origin.SHIPPED, inside)
+        inside, refused = layout.kernels(wheel.home, name), wheel.problem_of(name)
+        broken = BuildPlace(Origin.SHIPPED, inside, problem=refused)
+        place = broken if refused else _folder(Origin.SHIPPED, inside)
         places.append(place._replace(wheel=wheel.distribution))
-    return tuple(places) or (Place(Origin.SHIPPED, folder, problem=none_installed(known)),)
+    return tuple(places) or (BuildPlace(Origin.SHIPPED, folder, problem=none_installed(known)),)
 
 
 def _recipe(folder: str) -> tuple[Recipe | None, Reason | None]:
-    from .sources import read
+    from .recipe import read
 
     try:
         return read(folder), None
@@ -169,22 +173,22 @@ def _recipe(folder: str) -> tuple[Recipe | None, Reason | None]:
         return None, refused.reason
 
 
-def _here(recipe: Recipe, family: str, origin: Origin) -> Iterator[Place]:
+def _here(recipe: Recipe, family: str, origin: Origin) -> Iterator[BuildPlace]:
     """Yield the place of the sources that a toolchain compiles when they are first used."""
     sources = recipe.sources.get(family)
     if sources is not None:
-        yield Place(origin, sources.folder, contents=sources.contents(recipe.name), sources=sources)
+        yield BuildPlace(origin, sources.folder, contents=sources.contents(recipe.name), sources=sources)
 
 
-def _cpu(lookup: Lookup, name: str, abi: str) -> Iterator[Place]:
+def _cpu(lookup: Lookup, name: str, abi: str) -> Iterator[BuildPlace]:
     """Yield the places of the library that does a set's work on the CPU, where it has one."""
     if not name:
         return
     from .candidates import cpu_library
 
     for build in cpu_library(lookup, name, abi):
-        image = build.images[0] if build.images else Image("library")
-        yield Place(
+        image = build.images[0] if build.images else Image("library", CpuLevel())
+        yield BuildPlace(
             *(Origin.CPU, build.place),
             file=build.place,
             image=image,
@@ -193,7 +197,7 @@ def _cpu(lookup: Lookup, name: str, abi: str) -> Iterator[Place]:
         )
 
 
-def _built(lookup: Lookup, recipe: Recipe) -> Place:
+def _built(lookup: Lookup, recipe: Recipe) -> BuildPlace:
     """Return the place of what `compile` made of a set's sources: images, or a library for the CPU."""
     from .candidates import built_library
 
@@ -201,30 +205,36 @@ def _built(lookup: Lookup, recipe: Recipe) -> Place:
     file, problem = candidate.build.place, candidate.build.problem
     if problem is None and os.path.isdir(file):
         return _folder(Origin.USER_BUILD, file)
-    return Place(Origin.USER_BUILD, file, file=file, image=Image("library"), problem=problem)
+    return BuildPlace(Origin.USER_BUILD, file, file=file, image=Image("library", CpuLevel()), problem=problem)
 
 
-def _explicit(lookup: Lookup, abi: str) -> Iterator[Place]:
+def _explicit(lookup: Lookup, abi: str) -> Iterator[BuildPlace]:
     """Yield the place that the environment names, if it names one."""
     named = variable(lookup.package, lookup.name)
     path = lookup.env.get(named)
     if not path:
         return
-    if os.path.isfile(os.path.join(path, FILE)):
+    if os.path.isfile(layout.index(path)):
         yield _folder(Origin.EXPLICIT, path)
     elif os.path.isfile(path) and path.endswith(_FILES):
-        yield Place(Origin.EXPLICIT, path, file=path, image=Image("unread", named))
+        yield BuildPlace(Origin.EXPLICIT, path, file=path, image=Image("unread", variable=named))
     elif os.path.isfile(path) and path.endswith(".so"):
         from .candidates import explicit_library
 
         (build,) = [candidate.build for candidate in explicit_library(lookup, abi)]
-        yield Place(Origin.EXPLICIT, path, file=build.place, image=Image("library"), problem=build.problem)
+        yield BuildPlace(
+            Origin.EXPLICIT,
+            path,
+            file=build.place,
+            image=Image("library", CpuLevel()),
+            problem=build.problem,
+        )
     else:
         problem = Reason("not-kernels", {"variable": named, "file": path})
-        yield Place(Origin.EXPLICIT, path, problem=problem)
+        yield BuildPlace(Origin.EXPLICIT, path, problem=problem)
 
 
-def _own_folder(path: str) -> Place:
+def _own_folder(path: str) -> BuildPlace:
     """Return the place of the user's build, with a problem where others could have put code into it."""
     from pathlib import Path
 
@@ -232,14 +242,14 @@ def _own_folder(path: str) -> Place:
 
     try:
         guard(Path(path))
-        guard(Path(path, FILE))  # it names the digests of all else
+        guard(Path(layout.index(path)))  # it names the digests of all else
     except BuildUnusable as error:
-        return Place(Origin.USER_BUILD, path, problem=Reason("unusable", {"problem": str(error)}))
+        return BuildPlace(Origin.USER_BUILD, path, problem=Reason("unusable", {"problem": str(error)}))
     return _folder(Origin.USER_BUILD, path)
 
 
-def _folder(origin: Origin, path: str) -> Place:
+def _folder(origin: Origin, path: str) -> BuildPlace:
     try:
-        return Place(origin, path, contents=read_index(os.path.join(path, FILE)))
+        return BuildPlace(origin, path, contents=read_index(layout.index(path)))
     except Refused as refused:
-        return Place(origin, path, problem=refused.reason)
+        return BuildPlace(origin, path, problem=refused.reason)

@@ -49,7 +49,7 @@ SENTENCES = {
         "{variable} names {file}, which is neither a folder with an index.json nor a .fatbin, .cubin, .ptx or .so file"
     ),
     # a library
-    "made-here": "made by {compiler}{arch}",
+    "made-here": "made by {compiler} for {arch}",
     "made-there": "{name}, made by {compiler}",
     "made-for-level": "compiled for {level}, which this CPU has",
     "cpu-lacks": "is for {level}; this CPU lacks {lacking}",
@@ -100,6 +100,12 @@ SENTENCES = {
     "forked": "this process was forked after its parent used the GPU; start workers with 'spawn'",
 }
 
+# The sentences of reasons of which a fact is "".
+WITHOUT = {
+    "made-here": "made by {compiler}",
+    "compiled-before": "your build was made for an earlier release, and other sources are installed now: {command}",
+}
+
 # The kinds of `SENTENCES` by which a candidate is accepted.
 MERITS = frozenset(
     {
@@ -126,7 +132,8 @@ class Reason(NamedTuple):
 
     def __str__(self) -> str:
         """Return the sentence."""
-        return SENTENCES[self.kind].format(**self.facts)
+        without = WITHOUT.get(self.kind) if "" in self.facts.values() else None
+        return (without or SENTENCES[self.kind]).format(**self.facts)
 
     def as_data(self) -> "dict[str, object]":
         """Return the reason as JSON has it: its kind, its facts, and the sentence for people."""

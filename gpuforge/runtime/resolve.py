@@ -6,11 +6,12 @@ What a set has is looked up before (`look.py`), what the machine has too (`machi
 from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
 from functools import partial
-from typing import NamedTuple, Optional
+from typing import NamedTuple, Optional, Union
 
 from . import cpu, runs_on
 from .arch import Arch
-from .iree.judge import judge as judge_iree
+from .cpu_level import CpuLevel
+from .iree.suitable import suitable
 from .machine import Nvrtc, Probe
 from .reason import MERITS, Reason, dotted
 from .switches import gpu_disabled, switched_off
@@ -46,16 +47,17 @@ PTX = frozenset({"ptx", "iree-cuda"})
 class Image(NamedTuple):
     """One image in a fatbin: a "cubin", "ptx", or another kind, which the driver does not load by itself.
 
-    `arch` is "sm_90a" or "compute_120", "" when the file was not read; `toolkit` is the CUDA version of the compiler
-    that wrote it; `isa` is the PTX ISA, None but for PTX. Other kinds have none of them: "cuda" (a source for NVRTC),
-    "opencl" (a source for OpenCL), "library" (a shared object for the CPU, whose `arch` is the level that it needs:
-    "x86-64-v3", "" for any CPU), and those of `IREE`.
+    `built_for` is the architecture of GPU code and the level of code for CPUs; of other kinds it is what the index has,
+    "" where nothing was read. `toolkit` is the CUDA version of the compiler that wrote it; `isa` is the PTX ISA, None
+    but for PTX. Other kinds have none of these: "cuda" (a source for NVRTC), "opencl" (a source for OpenCL), "library"
+    (a shared object for the CPU), and those of `IREE`. `variable` of the environment names a file of the kind "unread".
     """
 
     kind: str
-    arch: str = ""
+    built_for: "Union[Arch, CpuLevel, str]" = ""
     toolkit: Version = (0, 0)
     isa: Optional[Version] = None
+    variable: str = ""
 
     @property
     def loadable(self) -> bool:
@@ -63,18 +65,12 @@ class Image(NamedTuple):
         return self.kind in {"cubin", "ptx", "unread"}
 
     @property
-    def parsed(self) -> Arch:
-        """`arch` as a value; raises ValueError when it is not of a known form."""
-        return Arch.parse(self.arch)
-
-    @property
     def label(self) -> str:
         """Its name for people: "cubin sm_80", "PTX compute_120"."""
-        if self.kind in IREE:
-            return f"{IREE[self.kind]} {self.arch}".rstrip()
-        if self.kind in NAMED:
-            return f"{NAMED[self.kind]} {self.arch}".rstrip() if self.kind == "library" else NAMED[self.kind]
-        return f"{'PTX' if self.kind == 'ptx' else self.kind} {self.arch}"
+        built_for = self.built_for if isinstance(self.built_for, str) else self.built_for.of_image(self.kind)
+        if self.kind in IREE or self.kind == "library":
+            return f"{IREE.get(self.kind, self.kind)} {built_for}".rstrip()
+        return NAMED.get(self.kind) or f"{'PTX' if self.kind == 'ptx' else self.kind} {built_for}"
 
 
 class Build(NamedTuple):
@@ -116,11 +112,15 @@ class Candidate(NamedTuple):
     @property
     def label(self) -> str:
         """Its name for people: "cubin sm_80", "CPU", "user build cubin sm_80"."""
-        image = self.image.label if self.image else ""
         if self.origin is Origin.SHIPPED:
-            own = f"{self.build.name} {image}".lstrip() if image not in {"", "library"} else self.origin.label
-            return " of ".join(filter(None, (own, self.build.wheel)))
-        return f"{self.origin.label} {image}".rstrip()
+            return " of ".join(filter(None, (self.shipped_image or self.origin.label, self.build.wheel)))
+        return f"{self.origin.label} {self.image.label if self.image else ''}".rstrip()
+
+    @property
+    def shipped_image(self) -> str:
+        """What of a shipped build it is, for people: "cubin sm_80"; "" for the only library, or without an image."""
+        image = self.image.label if self.image else ""
+        return f"{self.build.name} {image}".lstrip() if image not in {"", "library"} else ""
 
 
 def resolve(
@@ -185,28 +185,28 @@ def _judge(
     device: int,
 ) -> Reason:
     """Return why an image can run here, or why it cannot."""
-    if image.kind == "library":
-        return cpu.refusal(image.arch, machine.cpu) or build.failure or _merit_on_cpu(build, image)
+    built_for = image.built_for
+    if image.kind == "library" and isinstance(built_for, CpuLevel):
+        return cpu.refusal(built_for, machine.cpu) or build.failure or _merit_on_cpu(build, built_for)
     if image.kind == "opencl":
         return off or _opencl(machine, device, build.failure)
     if obstacle is not None and image.kind not in {"iree-vulkan", "iree-cpu"}:
         return obstacle
     if image.kind in IREE:
         refusal = off if image.kind == "iree-vulkan" else None
-        if image.kind == "iree-cuda":
-            refusal = _architecture_refusal(image, gpu) or _driver_refusal(image, machine.driver or (0, 0))
-        elif image.kind == "iree-cpu":
-            refusal = cpu.refusal(image.arch, machine.cpu)
-        judged = judge_iree(image.kind, machine.iree, device)
+        if isinstance(built_for, Arch):
+            refusal = _gpu_refusal(image, built_for, gpu, machine)
+        elif isinstance(built_for, CpuLevel):
+            refusal = cpu.refusal(built_for, machine.cpu)
+        judged = suitable(image.kind, machine.iree, device)
         return refusal or (judged if judged.kind not in MERITS else build.failure) or judged
     if image.kind == "cuda":
         return _nvrtc(machine, gpu, build.failure)
-    if not image.loadable:
-        return Reason("not-loadable")
     if image.kind == "unread":
-        return build.failure or Reason("unread", {"variable": image.arch})
-    refusal = _architecture_refusal(image, gpu) or _driver_refusal(image, machine.driver or (0, 0))
-    return refusal or build.failure or _merit(image, gpu)
+        return build.failure or Reason("unread", {"variable": image.variable})
+    if not image.loadable or not isinstance(built_for, Arch):
+        return Reason("not-loadable")
+    return _gpu_refusal(image, built_for, gpu, machine) or build.failure or _merit(image, built_for, gpu)
 
 
 def _nvrtc(machine: Probe, gpu: Version, failure: Optional[Reason]) -> Reason:
@@ -216,7 +216,7 @@ def _nvrtc(machine: Probe, gpu: Version, failure: Optional[Reason]) -> Reason:
     target = found.target(gpu)
     if target is None:
         return Reason("nvrtc-older", {"compiler": found.label, "here": dotted(gpu)})
-    refusal = _driver_refusal(Image("cubin", target.sm, found.version), machine.driver or (0, 0))
+    refusal = _driver_refusal(Image("cubin", target, found.version), machine.driver or (0, 0))
     return refusal or failure or Reason("nvrtc", {"compiler": found.label, "arch": target.sm})
 
 
@@ -238,10 +238,10 @@ _MISMATCHES = {
 }
 
 
-def _architecture_refusal(image: Image, gpu: Version) -> Optional[Reason]:
-    mismatch = (runs_on.ptx_mismatch if image.kind in PTX else runs_on.binary_mismatch)(image.parsed, gpu)
+def _gpu_refusal(image: Image, arch: Arch, gpu: Version, machine: Probe) -> Optional[Reason]:
+    mismatch = (runs_on.ptx_mismatch if image.kind in PTX else runs_on.binary_mismatch)(arch, gpu)
     if mismatch is None:
-        return None
+        return _driver_refusal(image, machine.driver or (0, 0))
     built = dotted(mismatch.built.capability)
     facts = {"built": built, "major": mismatch.built.major, "here": dotted(gpu)}
     return Reason(_MISMATCHES[mismatch.limit], facts)
@@ -260,29 +260,28 @@ def _driver_refusal(image: Image, driver: Version) -> Optional[Reason]:
     return Reason("driver-older-than-code", facts) if driver < needed else None
 
 
-def _merit(image: Image, gpu: Version) -> Reason:
+def _merit(image: Image, arch: Arch, gpu: Version) -> Reason:
     if image.kind == "ptx":
         return Reason("jit", {"here": dotted(gpu)})
-    if runs_on.is_exact(image.parsed, gpu):
+    if runs_on.is_exact(arch, gpu):
         return Reason("exact")
-    return Reason("same-major", {"built": dotted(image.parsed.capability), "here": dotted(gpu)})
+    return Reason("same-major", {"built": dotted(arch.capability), "here": dotted(gpu)})
 
 
-def _merit_on_cpu(build: Build, image: Image) -> Reason:
-    if image.arch:
-        return Reason("made-for-level", {"level": image.arch})
+def _merit_on_cpu(build: Build, level: CpuLevel) -> Reason:
+    if level.name:
+        return Reason("made-for-level", {"level": level.name})
     facts = {"name": build.name, "compiler": build.compiler}
     return Reason("made-there", facts) if build.name else Reason("no-gpu-needed")
 
 
 def _preference(candidate: Candidate) -> "tuple[int, int, int, int, int]":
-    image = candidate.image
-    if image is not None and image.kind in {"library", "iree-cpu"}:
-        return candidate.origin, 2, -cpu.rank(image.arch), 0, 0
+    image, arch = candidate.image, candidate.image.built_for if candidate.image else ""
+    if isinstance(arch, CpuLevel):
+        return candidate.origin, 2, -arch.rank, 0, 0
     if image is not None and image.kind == "iree-vulkan":
         return candidate.origin, 3 if candidate.reason.kind == "iree-software" else 1, 0, 0, 0
-    if image is None or not image.arch or image.kind == "unread":
+    if image is None or not isinstance(arch, Arch):
         return candidate.origin, 0, 0, 0, 0
-    arch = image.parsed
     variant = ("a", "f", "").index(arch.variant)
     return candidate.origin, int(image.kind in PTX), -arch.major, -arch.minor, variant

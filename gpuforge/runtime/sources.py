@@ -1,19 +1,14 @@
-"""The sources of a kernel set that are compiled on the user's machine, as `recipe.json` lists them."""
+"""The sources of a kernel set that are compiled on the user's machine: their options, contents and headers."""
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from . import document
-from .index import Compiler, Index, Module, Refused
-from .reason import Reason
+from .index import CompiledBy, Index, Module
 from .resolve import Image
 
-SCHEMA = 1
-FILE = "recipe.json"
 IMAGES = {
     "nvrtc": Image("cuda"),
     "opencl": Image("opencl"),
@@ -37,9 +32,8 @@ class Sources(NamedTuple):
 
     def contents(self, name: str) -> Index:
         """Return them as what a place of the set holds."""
-        return Index(
-            name, "module", Compiler(self.family), "", {name: (each,) for name, each in self.modules.items()}
-        )
+        modules = {name: (each,) for name, each in self.modules.items()}
+        return Index(name, "module", CompiledBy(self.family), "", modules)
 
     def filled(self, arch: str = "") -> tuple[str, ...]:
         """Return the options for an architecture; those with folders are filled by `with_folders`."""
@@ -70,72 +64,3 @@ class Sources(NamedTuple):
         folder = os.path.dirname(os.path.relpath(module.file, self.folder))
         beside = {os.path.relpath(name, folder or "."): data for name, data in contents.items()}
         return {**contents, **beside}
-
-
-class Recipe(NamedTuple):
-    """The sources of a set, by the toolchain's family, and the sets of the wheel that stand in for them."""
-
-    name: str
-    abi: str
-    fallback: str  # a set of device images, "" for none
-    cpu: str  # a library for the CPU, "" for none
-    digest: str  # of the whole recipe: another one has other builds
-    sources: Mapping[str, Sources]
-
-
-def read(folder: str) -> Recipe | None:
-    """Return the recipe of a set of modules; None where there is none, or it is a library's. Raises Refused."""
-    file = os.path.join(folder, FILE)
-    try:
-        data = document.read(file)
-        if document.text(data, "kind", "library") != "module":
-            return None
-        schema = document.whole(data, "schema")
-        if schema != SCHEMA:
-            raise Refused(Reason("other-schema", {"file": file, "found": schema, "expected": SCHEMA}))
-        found = [_sources(folder, entry, data) for entry in document.tables(data, "toolchains")]
-        name, abi = document.text(data, "name"), document.text(data, "abi")
-        fallback, cpu = (
-            next(iter(document.file_names(data, "fallbacks")), ""),
-            document.file_name(data, "cpu", ""),
-        )
-        with document.open_file(file) as stream:
-            digest = hashlib.sha256(stream.read()).hexdigest()
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise Refused(
-            Reason("unreadable", {"file": file, "problem": error.strerror or str(error)})
-        ) from error
-    except document.Damaged as error:
-        raise Refused(Reason("damaged", {"file": file, "problem": str(error)})) from error
-    return Recipe(name, abi, fallback, cpu, digest, {each.family: each for each in reversed(found)})
-
-
-def _sources(folder: str, entry: dict[str, Any], recipe: dict[str, Any]) -> Sources:
-    digests, headers = _digests(recipe, "sources"), _digests(recipe, "includes")
-    family = document.text(entry, "family")
-    image = IMAGES.get(family)
-    modules = {}
-    for source in document.texts(entry, "sources"):
-        name = os.path.splitext(os.path.basename(source))[0]
-        if source not in digests:
-            raise document.Damaged(f"'{source}' is not among its sources")
-        place = os.path.join(folder, source)
-        modules[name] = Module(name, source, place, digests[source], (image,) if image else ())
-    install = document.text(document.table(entry, "install"), "", "")
-    devices, extensions = (
-        document.texts(entry, key) if key in entry else () for key in ("devices", "extensions")
-    )
-    argv = document.texts(entry, "argv")
-    return Sources(family, argv, install, folder, modules, headers, devices, extensions)
-
-
-def _digests(recipe: dict[str, Any], key: str) -> dict[str, str]:
-    found = {}
-    for entry in document.tables(recipe, key):
-        name = document.text(entry, "file")
-        if os.path.isabs(name) or ".." in name.split("/"):
-            raise document.Damaged(f"'{name}' leads out of its folder")
-        found[name] = document.text(entry, "sha256")
-    return found

@@ -20,7 +20,7 @@ FILE = "wheel.json"  # in a kernels wheel
 HOME = "_gpuforge"
 
 
-class Expected(NamedTuple):
+class ExpectedKernels(NamedTuple):
     """A kernel set or library that comes in kernels wheels: `abi` is the interface that the package was built for.
 
     `cpu` is the library in the package's own wheel that does a set's work on the CPU.
@@ -46,7 +46,7 @@ class Listing(NamedTuple):
     distribution: str
     version: str
     wheels: tuple[PossibleWheel, ...]
-    sets: Mapping[str, Expected]
+    sets: Mapping[str, ExpectedKernels]
 
 
 class KernelsWheel(NamedTuple):
@@ -145,9 +145,9 @@ def _read(file: str) -> dict[str, Any]:
     return data
 
 
-def _sets(data: dict[str, Any]) -> dict[str, Expected]:
+def _sets(data: dict[str, Any]) -> dict[str, ExpectedKernels]:
     return {
-        document.file_name(each, "name"): Expected(
+        document.file_name(each, "name"): ExpectedKernels(
             document.text(each, "kind"),
             document.text(each, "abi"),
             document.text(each, "stands-in-for", ""),

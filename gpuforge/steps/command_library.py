@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 from gpuforge.errors import ActionError, UsageError
-from gpuforge.plan.requests.kernels import CommandLibrary
+from gpuforge.plan.requests.command_library import CommandLibrary
 from gpuforge.steps import entry
 from gpuforge.steps.venv import adopt, runner_of
 

@@ -11,7 +11,7 @@ from packaging.utils import canonicalize_name
 
 from gpuforge.cuda.version import major_of
 from gpuforge.errors import ActionError
-from gpuforge.wheel import metadata
+from gpuforge.wheel import marker, metadata
 from gpuforge.wheel.filename import WheelName
 
 Extras = tuple[str, ...]
@@ -56,7 +56,7 @@ def for_cuda(extra: str, cuda: str) -> bool:
 def declares(wheel: Path, extras: Sequence[str]) -> bool:
     """Say whether a wheel, installed with some of its extras, may need anything else."""
     requirements = metadata.requirements(metadata.of_wheel(wheel))
-    return any(extras or "extra" not in str(requirement.marker) for requirement in requirements)
+    return any(extras or not marker.extras_in(each.marker) for each in requirements)
 
 
 def title(extras: Sequence[str]) -> str:

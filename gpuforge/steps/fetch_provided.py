@@ -23,9 +23,10 @@ from gpuforge.cuda.suffix import suffix_of, without_suffix
 from gpuforge.cuda.version import major_of
 from gpuforge.errors import ActionError
 from gpuforge.plan.requests.links import FetchProvided
+from gpuforge.release import Release
 from gpuforge.steps import entry
 from gpuforge.steps.remote_wheel import IndexWheel, PackageIndex
-from gpuforge.wheel import metadata
+from gpuforge.wheel import marker
 
 _FOLDER = "linkage"  # in the cache: what was read of wheels, by their sha256
 
@@ -37,7 +38,7 @@ def main(request: FetchProvided) -> None:
     if links["wanted"]:
         index = PackageIndex(cache_folder() / _FOLDER, request.machine)
         own = [Requirement(line) for line in links["requires"]]
-        found = Search(index, major_of(request.cuda), own).run(links["wanted"])
+        found = Search(index, major_of(request.cuda), own, request.machine).run(links["wanted"])
     else:
         print("the wheel needs no library of a CUDA package")
     for floor in found.floors:
@@ -56,7 +57,7 @@ class _Package:
     """One package whose libraries are used: the symbols of each, and by which releases it is forgotten."""
 
     symbols: dict[str, set[str]] = field(default_factory=dict)
-    forgotten_by: dict[str, None] = field(default_factory=dict)
+    forgotten_by: dict[Release, None] = field(default_factory=dict)
     direct: bool = False
     floor: Floor | None = None
     newest: IndexWheel | None = None
@@ -73,13 +74,14 @@ class _Package:
 class Search:
     """Walks from what a wheel needs to what that needs in turn, in the oldest and in the newest releases allowed."""
 
-    def __init__(self, index: PackageIndex, cuda: int, own: Iterable[Requirement]) -> None:
+    def __init__(self, index: PackageIndex, cuda: int, own: Iterable[Requirement], machine: str) -> None:
         self._index = index
         self._cuda = cuda
         self._own = list(own)
+        self._environment = marker.environment(machine)
         self._packages: dict[str, _Package] = {}
-        self._releases: dict[tuple[str, str], PackageRelease] = {}
-        self._missing: dict[tuple[str, str], None] = {}
+        self._releases: dict[Release, PackageRelease] = {}
+        self._missing: dict[tuple[str, Release], None] = {}
         self._toolkits = self._metapackages()
 
     def run(self, needed: Mapping[str, Mapping[str, Iterable[str]]]) -> Provided:
@@ -179,8 +181,8 @@ class Search:
     def _follow(self, wheel: IndexWheel, role: str, sonames: list[str]) -> Iterator[str]:
         """Record a release with all of its libraries that come to be loaded; yield further packages to look at."""
         contents = self._index.contents(wheel)
-        requires = _projects(contents.requires)
-        name = f"{wheel.package} {wheel.version}"
+        requires = _projects(contents.requires, self._environment)
+        release = Release(wheel.package, wheel.version)
         loaded: dict[str, Shared] = {}
         queue = list(sonames)
         while queue:
@@ -193,15 +195,17 @@ class Search:
                 if needed in contents.libraries:
                     queue.append(needed)
                 elif libraries.is_toolkit(needed):
-                    yield from self._further(name, needed, requires, found.undefined)
-        known = self._releases.get((wheel.package, wheel.version))
+                    yield from self._further(release, needed, requires, found.undefined)
+        known = self._releases.get(release)
         role = "oldest and newest" if known and known.role != role else role
-        self._releases[wheel.package, wheel.version] = PackageRelease(
+        self._releases[release] = PackageRelease(
             wheel.package, wheel.version, role, wheel.file, wheel.sha256, tuple(sorted(requires)),
             tuple(loaded.values()),
         )  # fmt: skip
 
-    def _further(self, by: str, soname: str, requires: set[str], symbols: frozenset[str]) -> Iterator[str]:
+    def _further(
+        self, by: Release, soname: str, requires: set[str], symbols: frozenset[str]
+    ) -> Iterator[str]:
         """Yield the package of a library that another package's library needs."""
         fitting = [entry.package for entry in libraries.by_soname(soname) if entry.cuda == self._cuda]
         package = next((p for p in fitting if p in requires), fitting[0] if fitting else "")
@@ -223,7 +227,10 @@ class Search:
         wheels = [w for w in self._index.wheels(METAPACKAGE) if Version(w.version).major in majors]
         with ThreadPoolExecutor(8) as pool:
             texts = list(pool.map(self._index.contents, wheels))
-        return [(w.version, dict(_pinned(c.requires))) for w, c in zip(wheels, texts, strict=True)]
+        return [
+            (w.version, dict(_pinned(c.requires, self._environment)))
+            for w, c in zip(wheels, texts, strict=True)
+        ]
 
     def _pins(self, package: str, major: int) -> list[Version]:
         return sorted(
@@ -259,25 +266,25 @@ def _refuse_lost(wheel: IndexWheel, soname: str, names: Iterable[str]) -> None:
         )
 
 
-def _pinned(requires: Iterable[str]) -> Iterator[tuple[str, tuple[str, str]]]:
+def _pinned(requires: Iterable[str], environment: Mapping[str, str]) -> Iterator[tuple[str, tuple[str, str]]]:
     """Yield the packages that a metapackage pins, each with its own extra; what another part needs besides is not."""
     found: dict[str, tuple[str, str]] = {}
     for line in requires:
         requirement = Requirement(line)
-        extras = metadata.extras_in(line)
+        extra = marker.extra_of(requirement.marker, environment)
         pins = [s.version.removesuffix(".*") for s in requirement.specifier if s.operator == "=="]
         package = canonicalize_name(requirement.name)
-        if extras and extras[0] != "all" and pins and ("linux" in line or "sys_platform" not in line):
+        if extra and extra != "all" and pins:
             plain = without_suffix(package).replace("-", "")
-            if package not in found or plain.endswith(extras[0]):
-                found[package] = (extras[0], pins[0])
+            if package not in found or plain.endswith(extra):
+                found[package] = (extra, pins[0])
     yield from found.items()
 
 
-def _projects(requires: Iterable[str]) -> set[str]:
-    """Return the projects that are always required."""
+def _projects(requires: Iterable[str], environment: Mapping[str, str]) -> set[str]:
+    """Return the projects that are always required in an environment."""
     found = (Requirement(line) for line in requires)
-    return {canonicalize_name(r.name) for r in found if "extra" not in str(r.marker)}
+    return {canonicalize_name(r.name) for r in found if marker.holds(r.marker, environment)}
 
 
 if __name__ == "__main__":

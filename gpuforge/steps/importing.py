@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from gpuforge.cuda import libraries
 from gpuforge.errors import ActionError
@@ -15,26 +15,34 @@ from gpuforge.steps.child import failure, last_line, run
 from gpuforge.steps.machine_cuda import NONE, MachineCuda
 
 
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """How long the import of a package took, or the library of CUDA for want of which it failed."""
+
+    seconds: float | None
+    lacks: str = ""
+
+
 def imported(
     package: str, python: Path, folder: Path, machine: MachineCuda = NONE, *, optional: bool = False
-) -> dict[str, Any]:
+) -> Imported:
     """Import the package, isolated from the caller's folder and variables; raises ActionError.
 
-    `optional`: for want of a library of CUDA it may fail; the result names it under `lacks`.
+    `optional`: for want of a library of CUDA it may fail.
     """
     ran = run([str(python), "-I", "-c", f"import {package}"], folder, os.environ)
     line = last_line(ran.lines) if ran.status else ""
     if optional and (lacking := _absent(line)) and libraries.is_toolkit_file(lacking):
-        return {"import": package, "lacks": lacking}
+        return Imported(None, lacking)
     if ran.status:
         raise ActionError.of(
             failure(f"import {package}", ran.status, line), hint=import_hint(package, line, machine)
         )
-    return {"import": package, "import_seconds": round(ran.seconds, 3)}
+    return Imported(round(ran.seconds, 3))
 
 
-def also_imported(modules: Sequence[str], python: Path, folder: Path, driver: Path | None) -> list[str]:
-    """Import further modules, each alone; `driver` is a folder with a stub of the driver's library. Return them."""
+def also_imported(modules: Sequence[str], python: Path, folder: Path, driver: Path | None) -> None:
+    """Import further modules, each alone; `driver` is a folder with a stub of the driver's library."""
     environ = {**os.environ, **({"LD_LIBRARY_PATH": str(driver)} if driver else {})}
     for module in modules:
         ran = run([str(python), "-I", "-c", f"import {module}"], folder, environ)
@@ -44,7 +52,6 @@ def also_imported(modules: Sequence[str], python: Path, folder: Path, driver: Pa
                 failure(f"import {module}", ran.status, line), hint=import_hint(module, line)
             )
         print(f"import {module}: it loads{' with a stub of the driver' if driver else ''}", flush=True)
-    return [*modules]
 
 
 def import_hint(package: str, line: str, machine: MachineCuda = NONE) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 from gpuforge import tree
 from gpuforge.cuda import libraries
 from gpuforge.errors import ActionError
+from gpuforge.plan.trial_result import LoadedCuda, Place
 
 # Run by every Python of the environment as it starts: https://docs.python.org/3/library/site.html
 _HOOK = """\
@@ -35,15 +36,15 @@ _MOST_RECORDS, _LONGEST_RECORD = 10_000, 1 << 20  # bytes
 
 
 @dataclass(frozen=True, slots=True)
-class Watch:
+class LoadWatch:
     """What the Pythons of one environment loaded, each in a file in `folder`; a wheel may be meant for a `toolkit`."""
 
     environment: Path
     toolkit: Path | None
     folder: Path
 
-    def judged(self, what: str) -> list[dict[str, str]]:
-        """Return the CUDA libraries that were loaded so far: `library`, `from` which place, and its `path` there.
+    def judged(self, what: str) -> tuple[LoadedCuda, ...]:
+        """Return the CUDA libraries that were loaded so far.
 
         Raises ActionError for one from elsewhere; `what` names the program that loaded them.
         """
@@ -54,20 +55,20 @@ class Watch:
                 f"{what} loaded {names}{more}: CUDA of this machine, which users may not have",
                 hint=advice(strange[0].name),
             )
-        return [
-            {"library": path.name, "from": place, "path": inside}
-            for path in self._loaded()
-            for place, inside in self._place(path)
-        ]
+        return tuple(found for path in self._loaded() for found in self._place(path))
 
     def elsewhere(self) -> list[Path]:
         """Return those that lie neither in the environment nor in the toolkit."""
         return [path for path in self._loaded() if not list(self._place(path))]
 
-    def _place(self, path: Path) -> Iterator[tuple[str, str]]:
-        for name, place in (("environment", self.environment), ("toolkit", self.toolkit)):
+    def _place(self, path: Path) -> Iterator[LoadedCuda]:
+        places: tuple[tuple[Place, Path | None], ...] = (
+            ("environment", self.environment),
+            ("toolkit", self.toolkit),
+        )
+        for name, place in places:
             if place and path.is_relative_to(place.resolve()):
-                yield name, str(path.relative_to(place.resolve()))
+                yield LoadedCuda(library=path.name, place=name, path=str(path.relative_to(place.resolve())))
                 return
 
     def _loaded(self) -> tuple[Path, ...]:
@@ -78,7 +79,7 @@ class Watch:
         return tuple(sorted(path for path in paths if libraries.is_toolkit_file(path.name)))
 
 
-def watch(python: Path, folder: Path, toolkit: Path | None = None) -> Watch:
+def watch(python: Path, folder: Path, toolkit: Path | None = None) -> LoadWatch:
     """Have every Python of an environment write what it has loaded into `folder`, as it ends.
 
     Libraries may come from the environment, and from the `toolkit` of a wheel that takes the machine's.
@@ -88,7 +89,7 @@ def watch(python: Path, folder: Path, toolkit: Path | None = None) -> Watch:
     (packages,) = environment.glob("lib/python3*/site-packages")
     (packages / "_gpuforge_loaded.py").write_text(_HOOK.format(folder=str(folder)))
     (packages / "_gpuforge_loaded.pth").write_text("import _gpuforge_loaded\n")
-    return Watch(environment, toolkit, folder)
+    return LoadWatch(environment, toolkit, folder)
 
 
 def advice(name: str) -> str:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gpuforge.cuda import libraries
+from gpuforge.plan.trial_result import State
 from gpuforge.steps import private_mounts
 
 # The variables by which builds and programs find a toolkit. CMake: FindCUDAToolkit; torch: CUDA_HOME, PYTORCH_NVCC.
@@ -40,7 +41,7 @@ class MachineCuda:
     hidden: bool = False  # whether the test cannot see them
 
     @property
-    def state(self) -> str:
+    def state(self) -> State:
         """How the test sees it: "none" (the machine has none), "hidden", or "visible", and then it must not be used."""
         return ("hidden" if self.hidden else "visible") if self else "none"
 

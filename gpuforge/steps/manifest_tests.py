@@ -7,19 +7,20 @@ import re
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from gpuforge.errors import ActionError
 from gpuforge.manifest import braces
+from gpuforge.plan.trial_result import CommandResult
 from gpuforge.steps.child import Ran, failure, last_line, run
 
 _COUNT = re.compile(r"\b(\d+) (passed|failed|errors?|skipped|xfailed|xpassed|deselected)\b")
+_TIME = re.compile(r" in \d+(\.\d+)?s( \([\d:]+\))?$")
 _NO_TESTS = 5  # https://docs.pytest.org/en/stable/reference/exit-codes.html
 
 
 def tested(
     command: Sequence[str], python: Path, folder: Path, project: Path | None, package: str
-) -> dict[str, Any]:
+) -> CommandResult:
     """Run the test command in `folder` with the environment's programs first on PATH; raises ActionError."""
     words = [braces.fill(word, {"project": str(project)}) for word in command]
     env = {**os.environ, "VIRTUAL_ENV": str(python.parent.parent)}
@@ -37,10 +38,14 @@ def tested(
     if ran.status:
         shadowed = project is not None and (project / package.replace(".", "/")).is_dir()
         raise _failed(shown, ran, summary, package if shadowed else "")
-    counts = {kind: int(number) for number, kind in _COUNT.findall(summary)}
-    seconds = round(ran.seconds, 3)
-    result = {"command": list(command), "command_line": shown, "seconds": seconds}
-    return result | {"summary": summary, "counts": counts}
+    return CommandResult(
+        command=tuple(command),
+        command_line=shown,
+        seconds=round(ran.seconds, 3),
+        summary=summary,
+        outcome=_TIME.sub("", summary),
+        counts={kind: int(number) for number, kind in _COUNT.findall(summary)},
+    )
 
 
 def _line(command: Sequence[str]) -> str:
@@ -72,9 +77,7 @@ def pytest_summary(lines: Sequence[str]) -> str:
     """Return pytest's last line without its frame: "1 failed, 12 passed in 0.21s", or ""."""
     for line in reversed(lines):
         text = line.strip("= ")
-        if re.search(r" in \d+(\.\d+)?s( \([\d:]+\))?$", text) and (
-            _COUNT.search(text) or text.startswith("no tests ran")
-        ):
+        if _TIME.search(text) and (_COUNT.search(text) or text.startswith("no tests ran")):
             return text
     return ""
 

@@ -6,7 +6,7 @@ import zipfile
 from pathlib import Path
 
 from gpuforge.binary import fatbin, ptx
-from gpuforge.binary.facts import Entry
+from gpuforge.binary.facts import FatbinEntry
 from gpuforge.cuda.version import numbers_of
 from gpuforge.errors import ActionError
 from gpuforge.package.kernel_set import KernelImage
@@ -33,17 +33,17 @@ def images_of(module: CompiledModule) -> tuple[KernelImage, ...]:
     elif module.kind in _FORMATS:
         entries = _of_iree(module)
         if module.kind != "iree-cuda":
-            return (KernelImage(module.kind, module.arch),)
+            return (KernelImage(module.kind, module.built_for),)
     else:
         raise ActionError.of(
             f"{module.source}: a toolchain makes a module of the unknown kind {module.kind!r}",
             hint="correct the plug-in: docs/toolchains.md lists the kinds",
         )
-    if {entry.target for entry in entries} != {module.arch}:
+    if {entry.arch for entry in entries} != {module.built_for}:
         names = ", ".join(sorted({entry.target for entry in entries})) or "no PTX"
         raise _other(module, names)
     newest = max(entries, key=lambda entry: numbers_of(entry.isa))
-    return (KernelImage(module.kind, newest.target, newest.isa),)
+    return (KernelImage(module.kind, newest.arch, newest.isa),)
 
 
 def _of_fatbin(module: CompiledModule) -> tuple[KernelImage, ...]:
@@ -54,14 +54,14 @@ def _of_fatbin(module: CompiledModule) -> tuple[KernelImage, ...]:
             hint="the compiler must be called with -fatbin and have the disk space to finish",
         )
     return tuple(
-        KernelImage(image.kind, image.target, image.isa)
+        KernelImage(image.kind, image.arch, image.isa)
         for container in containers
         for image in container.entries
         if image.kind in _LOADABLE
     )
 
 
-def _of_iree(module: CompiledModule) -> tuple[Entry, ...]:
+def _of_iree(module: CompiledModule) -> tuple[FatbinEntry, ...]:
     """Return the PTX in an IREE module for CUDA; nothing for other back ends."""
     code = [name for name in _members(module.fatbin) if name != "module.fb"]
     wrong = [name for name in code if not name.endswith(_FORMATS[module.kind])]

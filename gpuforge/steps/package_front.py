@@ -7,22 +7,21 @@ from pathlib import Path
 
 from gpuforge import disk
 from gpuforge.package import front_wheel
-from gpuforge.package.front_wheel import FrontExtra
 from gpuforge.plan.requests.wheel import PackageFront
-from gpuforge.steps import entry, package_wheel
+from gpuforge.steps import entry
 from gpuforge.steps.wheelhouse import one_wheel
+from gpuforge.steps.write_wheel import write
 from gpuforge.wheel import metadata
 
 
 def main(spec: PackageFront) -> None:
     """Leave the wheel in the folder `output`."""
-    brought = [FrontExtra(each.extra, each.distribution, each.with_extra) for each in spec.brought]
     wheels = [metadata.of_wheel(one_wheel(folder)) for folder in spec.of]
-    front_wheel.check(wheels, brought)
+    front_wheel.check(wheels, spec.brought)
     with disk.errors_at(spec.work), tempfile.TemporaryDirectory(prefix="front-", dir=spec.work) as scratch:
         tree = Path(scratch) / "tree"
-        name = front_wheel.lay_out(tree, spec.distribution, wheels[0], brought)
-        made = package_wheel.write(tree, spec.output / str(name), None)
+        name = front_wheel.lay_out(tree, spec.distribution, wheels[0], spec.brought)
+        made = write(tree, spec.output / str(name), None)
     print(f"{made.name}: {made.stat().st_size} bytes")
 
 

@@ -7,11 +7,21 @@ import tempfile
 from pathlib import Path
 
 from gpuforge import disk
-from gpuforge.package import build_record, kernel_set, kernels_wheel, naming, repair, requirements, sbom
+from gpuforge.package import (
+    build_record,
+    declaration,
+    kernel_set,
+    kernels_wheel,
+    naming,
+    repair,
+    requirements,
+    sbom,
+)
 from gpuforge.package.repair import Linking
 from gpuforge.plan.requests.wheel import PackageKernels
-from gpuforge.steps import entry, package_wheel
+from gpuforge.steps import entry
 from gpuforge.steps.wheelhouse import one_wheel
+from gpuforge.steps.write_wheel import epoch, write
 from gpuforge.wheel import metadata, unpacked
 
 
@@ -19,9 +29,10 @@ def main(spec: PackageKernels) -> None:
     """Leave the wheel in the folder `output`, and one of its metadata alone in `declared`."""
     with disk.errors_at(spec.work):
         spec.work.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix="kernels-", dir=spec.work) as scratch:
-            made = package(spec, Path(scratch), spec.output)
-            package_wheel.declare(Path(scratch) / "tree", Path(scratch) / "declared", spec.declared)
+        with tempfile.TemporaryDirectory(prefix="kernels-", dir=spec.work) as folder:
+            scratch = Path(folder)
+            made = package(spec, scratch, spec.output)
+            declaration.write(scratch / "tree", scratch / "declared", spec.declared, epoch=epoch())
     print(f"{made.name}: {made.stat().st_size} bytes")
 
 
@@ -30,10 +41,9 @@ def package(spec: PackageKernels, scratch: Path, output: Path) -> Path:
     more = json.loads(spec.pins_file.read_text()) if spec.pins_file else {}
     pins = {**spec.pins, **more}
     tree = scratch / "tree"
-    wheel = kernels_wheel.KernelsWheel(spec.distribution, spec.folder, spec.extra)
     name = kernels_wheel.lay_out(
         tree,
-        wheel,
+        spec.kernels_wheel,
         metadata.of_wheel(one_wheel(spec.of)),
         spec.kernels,
         spec.sets,
@@ -43,7 +53,7 @@ def package(spec: PackageKernels, scratch: Path, output: Path) -> Path:
     naming.write_tags(tree, name)
     linking = Linking(spec.cuda, spec.linkage, pins, spec.search_path)
     repaired = repair.repair(tree, name, scratch, linking, print)
-    kernel_set.measure_again(tree, spec.folder)
+    kernel_set.measure_again(tree, spec.kernels_wheel.folder)
     info = unpacked.dist_info(tree)
     text, added = requirements.require(
         metadata.of_file(info / "METADATA"), {p: pins.get(p) for p in repaired.distributions}
@@ -53,9 +63,9 @@ def package(spec: PackageKernels, scratch: Path, output: Path) -> Path:
         print(f"requires {line}")
     naming.write_tags(tree, repaired.name)
     declared = [sbom.Material(p, pins.get(p)) for p in repaired.distributions]
-    sbom.write(tree, declared=declared, pins=pins, cuda=spec.cuda, epoch=package_wheel.epoch())
+    sbom.write(tree, declared=declared, pins=pins, cuda=spec.cuda, epoch=epoch())
     build_record.write(tree, spec.record)
-    return package_wheel.write(tree, output / str(repaired.name), spec.size_limit)
+    return write(tree, output / str(repaired.name), spec.size_limit)
 
 
 if __name__ == "__main__":

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from gpuforge.errors import ActionError
 from gpuforge.plan.requests.trial import TryWheel
+from gpuforge.plan.trial_result import Cuda, Install, TrialResult
+from gpuforge.release import Release
 from gpuforge.steps import absent_driver, declared_sets, entry, loaded_cuda, machine_cuda, wheelhouse
 from gpuforge.steps.importing import also_imported, imported
-from gpuforge.steps.loaded_cuda import Watch
+from gpuforge.steps.loaded_cuda import LoadWatch
 from gpuforge.steps.machine_cuda import MachineCuda
 from gpuforge.steps.manifest_tests import tested
 from gpuforge.steps.venv import check, create, require
@@ -23,7 +23,7 @@ from gpuforge.wheel import filename
 
 
 def main(request: TryWheel) -> None:
-    """Write `result`, what was tested and how it went, as JSON; raises ActionError for a wheel that fails."""
+    """Write `result`, what was tested and how it went; raises ActionError for a wheel that fails."""
     wheel = wheelhouse.one_wheel(request.wheel)
     nowhere = request.scratch / "nowhere"
     nowhere.mkdir()
@@ -32,10 +32,10 @@ def main(request: TryWheel) -> None:
     except ActionError as error:
         (problem,) = error.diagnostics
         raise ActionError.of(f"{request.cell}: {problem.message}", hint=problem.hint) from error
-    request.result.write_text(json.dumps({"schema": 1, "cell": request.cell, **result}, indent=1) + "\n")
+    result.write(request.result)
 
 
-def proved(request: TryWheel, wheel: Path, nowhere: Path) -> dict[str, Any]:
+def proved(request: TryWheel, wheel: Path, nowhere: Path) -> TrialResult:
     """Install and import the wheel in each way that its users do, and run the command in the last; return how it went.
 
     Where an extra brings CUDA's libraries, an import of the bare wheel may fail for want of them: the result says so.
@@ -55,22 +55,25 @@ def proved(request: TryWheel, wheel: Path, nowhere: Path) -> dict[str, Any]:
         installs.append(found)
         shutil.rmtree(folder)
     found, watch = tried(request, wheel, request.scratch / "env", extras, machine)
-    result = {**found, "installs": [*installs, found]}
     python = request.scratch / "env" / "bin" / "python"
     if request.imports:
         (site,) = python.parent.parent.glob("lib/python3*/site-packages")
         driver = absent_driver.provide(site, request.scratch / "driver") if request.stub else None
-        result["imports"] = also_imported(request.imports, python, nowhere, driver)
+        also_imported(request.imports, python, nowhere, driver)
+    with_command: tuple[Release, ...] = ()
+    ran = None
     if command := request.command:
         if request.requires:
             # Chosen together: where the tests pin a dependency, the packages that fit its newest release must go, too.
             require(python, [as_requirement(wheel, extras), *request.requires], request.wheels)
-            result["tested_with"] = packages(python)
-            print(f"the command runs with: {', '.join(result['tested_with'])}", flush=True)
+            with_command = packages(python)
+            print(f"the command runs with: {', '.join(map(str, with_command))}", flush=True)
         check(python)
-        result |= tested(command, python, request.folder or nowhere, request.project, request.package)
-        watch.judged(f"`{result['command_line']}`")
-    return result
+        ran = tested(command, python, request.folder or nowhere, request.project, request.package)
+        watch.judged(f"`{ran.command_line}`")
+    return TrialResult(
+        installs=(*installs, found), imports=request.imports, tested_with=with_command, ran=ran
+    )
 
 
 def tried(
@@ -81,19 +84,31 @@ def tried(
     machine: MachineCuda,
     *,
     optional: bool = False,
-) -> tuple[dict[str, Any], Watch]:
+) -> tuple[Install, LoadWatch]:
     """Install the wheel with some extras into a new environment in `folder`, and import it; raises ActionError.
 
     `optional`: an import may lack a library of CUDA, which the result then names under `lacks`.
     """
     python = create(request.python, folder)
-    found = {"extras": list(extras), **installed(wheel, python, request.wheels, extras)}
+    version, there = installed(wheel, python, request.wheels, extras)
     watch = loaded_cuda.watch(python, folder / "loaded", request.toolkit)
-    found |= imported(request.package, python, request.scratch / "nowhere", machine, optional=optional)
+    done = imported(request.package, python, request.scratch / "nowhere", machine, optional=optional)
+    lacks, cuda = done.lacks, None
     if optional and (taken := watch.elsewhere()):
-        return found | {"lacks": taken[0].name}, watch
-    loaded = watch.judged(f"`import {request.package}`")
-    return found | {"cuda": {"machine": machine.state, "loaded": loaded}}, watch
+        lacks = taken[0].name
+    else:
+        cuda = Cuda(machine=machine.state, loaded=watch.judged(f"`import {request.package}`"))
+    found = Install(
+        extras=tuple(extras),
+        wheel=wheel.name,
+        python=version,
+        packages=there,
+        imported=request.package,
+        import_seconds=done.seconds,
+        lacks=lacks,
+        cuda=cuda,
+    )
+    return found, watch
 
 
 def secluded(request: TryWheel) -> MachineCuda:
@@ -113,16 +128,18 @@ def secluded(request: TryWheel) -> MachineCuda:
     return machine
 
 
-def installed(wheel: Path, python: Path, wheels: Sequence[Path], extras: Sequence[str]) -> dict[str, Any]:
-    """Install the wheel with what it declares and nothing else; return what is there then."""
+def installed(
+    wheel: Path, python: Path, wheels: Sequence[Path], extras: Sequence[str]
+) -> tuple[str, tuple[Release, ...]]:
+    """Install the wheel with what it declares and nothing else; return Python's version and what is there then."""
     requirement = as_requirement(wheel, extras)
     print(f"installing {Path(requirement).name}", flush=True)
     require(python, [requirement], wheels)
     command = [str(python), "-I", "-c", "import platform; print(platform.python_version())"]
     version = subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
     there = packages(python)
-    print(f"installed for Python {version}: {', '.join(there)}", flush=True)
-    return {"wheel": wheel.name, "python": version, "packages": there}
+    print(f"installed for Python {version}: {', '.join(map(str, there))}", flush=True)
+    return version, there
 
 
 def as_requirement(wheel: Path, extras: Sequence[str]) -> str:
@@ -130,12 +147,10 @@ def as_requirement(wheel: Path, extras: Sequence[str]) -> str:
     return f"{wheel}[{','.join(extras)}]" if extras else str(wheel)
 
 
-def packages(python: Path) -> list[str]:
-    """Return what is installed for `python`: names and versions."""
-    return sorted(
-        " ".join(filename.of_info(path.name))
-        for path in python.parent.parent.glob("lib/python3*/site-packages/*.dist-info")
-    )
+def packages(python: Path) -> tuple[Release, ...]:
+    """Return what is installed for `python`, sorted."""
+    folders = python.parent.parent.glob("lib/python3*/site-packages/*.dist-info")
+    return tuple(sorted(filename.of_info(path.name) for path in folders))
 
 
 if __name__ == "__main__":

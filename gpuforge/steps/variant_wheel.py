@@ -5,8 +5,8 @@ from __future__ import annotations
 from gpuforge.package import variants
 from gpuforge.plan.requests.wheel import VariantWheel
 from gpuforge.steps import entry
-from gpuforge.steps.package_wheel import epoch
 from gpuforge.steps.wheelhouse import one_wheel
+from gpuforge.steps.write_wheel import epoch
 
 
 def main(request: VariantWheel) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from gpuforge.cuda.arch import Arch
+from gpuforge.cuda.cpu_level import CpuLevel
 from gpuforge.toolchains import registry
 from gpuforge.toolchains.family import LibraryCall
 from gpuforge.toolchains.placeholders import PLACEHOLDER
@@ -14,7 +16,6 @@ MACHINES = ("x86_64", "aarch64")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
 _OF_USERS = {"compiler", "include", "folders", "sources", "abi", "output", "arch", "cuda"}
 _PACKAGED = {"python", "programs", "source", "name", "output"}
-_KINDS = {"library": r"(x86-64(-v[234])?)?", "ptx": r"compute_\d{2,3}[af]?", "cubin": r"sm_\d{2,3}[af]?"}
 
 
 def problems(name: str) -> Iterator[str]:
@@ -78,8 +79,8 @@ def _target(package: PackagedCompiler, target: Target, machine: str) -> Iterator
     title = f"packaged: {target.name}: "
     if not _NAME.fullmatch(target.name):
         yield f"{title}is not a name that gpuforge can use in file names"
-    if package.makes == "library" and not re.fullmatch(_KINDS.get(target.kind, "(?!)"), target.arch):
-        yield f"{title}the runtime knows no {target.kind} {target.arch!r} of a library"
+    if package.makes == "library" and not _is_known(target):
+        yield f"{title}the runtime knows no {target.kind} {target.built_for!r} of a library"
     if [target] != list(package.targets([target.name], machine)):
         yield f"{title}its own name is another target"
     words = package.compile(target, machine, ["-flag"])
@@ -92,6 +93,16 @@ def _target(package: PackagedCompiler, target: Target, machine: str) -> Iterator
         yield from _words(
             f"{title}runtime: ", package.runtime(target, machine), _PACKAGED - {"source", "name"}
         )
+
+
+def _is_known(target: Target) -> bool:
+    """Return whether the runtime judges an image in a library."""
+    match target.built_for:
+        case Arch():
+            return target.kind in {"cubin", "ptx"}
+        case CpuLevel(name) as level:
+            return target.kind == "library" and (not name or level.machine != "")
+    return False
 
 
 def _words(title: str, words: Sequence[str], known: set[str]) -> Iterator[str]:

@@ -11,11 +11,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gpuforge.cuda.arch import Arch
+from gpuforge.cuda.cpu_level import CpuLevel
 from gpuforge.toolchains.toolchain import PackagedCompiler, Target, Toolchain
 
 # `Target::Feature` of Halide 21: https://github.com/halide/Halide/blob/main/src/Target.h
 _CAPABILITIES = ("30", "32", "35", "50", "61", "70", "75", "80", "86")
-_GPUS = [Arch.parse(number).compute for number in _CAPABILITIES]
+_GPUS = {arch.compute: arch for arch in map(Arch.parse, _CAPABILITIES)}
 _MACHINES = {"x86_64": "x86-64-linux", "aarch64": "arm-64-linux"}
 # The features of a level that Halide makes use of; the levels are those of the x86-64 psABI.
 _LEVELS = {
@@ -36,11 +37,11 @@ def targets(names: Sequence[str], machine: str) -> list[Target]:
 
 def _target(name: str, machine: str) -> Target:
     if name in _GPUS:
-        return Target(name, "ptx", name)
+        return Target(name, "ptx", _GPUS[name])
     if name == "cpu":
-        return Target(name, "library", "")
+        return Target(name, "library", CpuLevel())
     if name in _LEVELS and machine == "x86_64":
-        return Target(name, "library", name)
+        return Target(name, "library", CpuLevel(name))
     known = [*_GPUS, "cpu"]
     known += list(_LEVELS) if machine == "x86_64" else []
     raise ValueError(f"{name!r} is not one of {', '.join(known)}")
@@ -48,9 +49,10 @@ def _target(name: str, machine: str) -> Target:
 
 def _words(target: Target, machine: str) -> str:
     """Return a target as Halide writes it."""
-    if target.kind == "ptx":
-        return f"{_MACHINES[machine]}-cuda-cuda_capability_{Arch.parse(target.arch).number}"
-    return _MACHINES[machine] + _LEVELS.get(target.arch, "")
+    if isinstance(target.built_for, Arch):
+        return f"{_MACHINES[machine]}-cuda-cuda_capability_{target.built_for.number}"
+    level = target.built_for or CpuLevel()
+    return _MACHINES[machine] + _LEVELS.get(level.name, "")
 
 
 def compile_source(target: Target, machine: str, flags: Sequence[str]) -> list[str]:

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpuforge.cuda.arch import Arch
+from gpuforge.cuda.cpu_level import LEVELS, CpuLevel
 from gpuforge.toolchains.toolchain import PackagedCompiler, Target, Toolchain
 
 # Compute capabilities for which IREE 3.13 compiles an element-wise function; not 5.x, 9.0 and 10.0.
 # https://iree.dev/guides/deployment-configurations/gpu-cuda/
 _CAPABILITIES = ("60", "61", "70", "72", "75", "80", "86", "87", "89", "120")
-_GPUS = [Arch.parse(number).compute for number in _CAPABILITIES]
-_LEVELS = ("x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4")
+_GPUS = {arch.compute: arch for arch in map(Arch.parse, _CAPABILITIES)}
+_LEVELS = tuple(LEVELS["x86_64"])
 _VULKAN = "vulkan-spirv"
 # IREE's default makes `double` a `float`, also in the signatures of functions; and names of files enter the module.
 _USUAL_FLAGS = {
@@ -33,13 +34,13 @@ def targets(names: Sequence[str], machine: str) -> list[Target]:
 
 def _target(name: str, machine: str) -> Target:
     if name in _GPUS:
-        return Target(name, "iree-cuda", name)
+        return Target(name, "iree-cuda", _GPUS[name])
     if name == _VULKAN:
-        return Target(name, "iree-vulkan", "")
+        return Target(name, "iree-vulkan", None)
     if name == "cpu":
-        return Target(name, "iree-cpu", "x86-64" if machine == "x86_64" else "")
+        return Target(name, "iree-cpu", CpuLevel("x86-64" if machine == "x86_64" else ""))
     if name in _LEVELS and machine == "x86_64":
-        return Target(name, "iree-cpu", name)
+        return Target(name, "iree-cpu", CpuLevel(name))
     known = [*_GPUS, _VULKAN, "cpu"]
     known += list(_LEVELS) if machine == "x86_64" else []
     raise ValueError(f"{name!r} is not one of {', '.join(known)}")
@@ -53,16 +54,16 @@ def compile_source(target: Target, machine: str, flags: Sequence[str]) -> list[s
 
 
 def _words(target: Target, machine: str) -> list[str]:
-    match target.kind:
-        case "iree-cuda":
-            return ["--iree-hal-target-backends=cuda", f"--iree-cuda-target={Arch.parse(target.arch).sm}"]
-        case "iree-vulkan":
+    match target.built_for:
+        case Arch():
+            return ["--iree-hal-target-backends=cuda", f"--iree-cuda-target={target.built_for.sm}"]
+        case None:
             return [f"--iree-hal-target-backends={_VULKAN}"]
-        case _:
+        case CpuLevel(name):
             return [
                 "--iree-hal-target-backends=llvm-cpu",
                 f"--iree-llvmcpu-target-triple={machine}-unknown-linux-gnu",
-                f"--iree-llvmcpu-target-cpu={target.arch or 'generic'}",
+                f"--iree-llvmcpu-target-cpu={name or 'generic'}",
             ]
 
 

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from gpuforge.cuda.arch import Arch
+from gpuforge.cuda.cpu_level import CpuLevel
+from gpuforge.cuda.image import Image
 from gpuforge.toolchains.family import Family, LibraryCall
 
 Use = Literal["host build", "fallback", "user-compiled"]
@@ -17,13 +20,18 @@ Kind = Literal["library", "module"]
 class Target:
     """What one output of a packaged compiler runs on: `name` is an entry of `[toolchains.*] targets`.
 
-    `kind` and `arch` are those of the image in the kernel set's index: "ptx" and "compute_50"; "library" and a level
-    of CPUs, "x86-64-v3".
+    `kind` and `built_for` are those of the image in the kernel set's index: the architecture of "ptx" and "cubin", the
+    level of CPUs of a "library".
     """
 
     name: str
     kind: str
-    arch: str
+    built_for: Arch | CpuLevel | None
+
+    @property
+    def image(self) -> Image:
+        """The image that it gives."""
+        return Image(self.kind, self.built_for)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ MIRROR = "https://deb.debian.org/debian"  # the default; any other by GPUFORGE_D
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class BlockFile:
     """A file in a block: its place in the tree's `lib`, and its bytes in what the block unpacks to."""
 
     name: str
@@ -32,7 +32,7 @@ class DebianPart:
     start: int  # byte of the file
     size: int  # bytes
     sha256: str  # of these bytes
-    members: tuple[Member, ...] = ()
+    members: tuple[BlockFile, ...] = ()
 
 
 def mirror() -> str:

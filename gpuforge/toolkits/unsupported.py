@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 from gpuforge.cuda.arch import Arch
-from gpuforge.cuda.releases import Release, parsed, releases, unknown
+from gpuforge.cuda.releases import ToolkitRelease, parsed, releases, unknown
 
 if TYPE_CHECKING:
     from packaging.version import Version
@@ -51,7 +51,7 @@ def problems(
     return found
 
 
-def _no_such_arch(known: Release, arch: Arch, name: str) -> tuple[str, str]:
+def _no_such_arch(known: ToolkitRelease, arch: Arch, name: str) -> tuple[str, str]:
     """Return message and hint for an architecture that this toolkit has not; `name` is the one of nvcc."""
     numbers = ", ".join(each.number for each in known.archs)
     message = f"CUDA {known.version} does not compile for {name}; it knows {numbers}"
@@ -77,7 +77,7 @@ def _nearest(arch: Arch, archs: Iterable[Arch]) -> Arch:
     return min(archs, key=distance)
 
 
-def _host_problems(known: Release, host: Host) -> Iterator[Unsupported]:
+def _host_problems(known: ToolkitRelease, host: Host) -> Iterator[Unsupported]:
     accepted = " or ".join(f"{family} {low} to {high}" for family, (low, high) in known.hosts.items())
     if host.family not in known.hosts:
         yield Unsupported("host", None, f"{host.family} is not known to work as host compiler of CUDA {known.version}",

@@ -7,6 +7,7 @@ from email.message import Message
 from types import MappingProxyType
 from typing import NamedTuple, Self
 
+from packaging.tags import Tag
 from packaging.utils import canonicalize_name
 
 from gpuforge.wheel import filename, metadata, record, wheel_file
@@ -27,7 +28,7 @@ class Identity(NamedTuple):
     version: str
 
 
-class Problem(NamedTuple):
+class MetadataProblem(NamedTuple):
     """What keeps installers from using the metadata: its kind, a constant word, the same in words, what it is about."""
 
     kind: str
@@ -38,10 +39,10 @@ class Problem(NamedTuple):
 class DistInfo(NamedTuple):
     """The content of a `.dist-info` folder; empty for binaries that are not in a wheel."""
 
-    tags: tuple[str, ...] = ()
+    tags: tuple[Tag | str, ...] = ()  # a line that is not a tag is text
     requires: tuple[str, ...] = ()
     record: Record | None = None
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[MetadataProblem, ...] = ()
     project: str = ""
     version: str = ""
     folder: str = ""  # its own name, without ".dist-info"
@@ -63,7 +64,7 @@ class DistInfo(NamedTuple):
     @classmethod
     def of(cls, archive: Archive, folders: Collection[str]) -> Self:
         """Read the first of these `.dist-info` folders. Raises MalformedError for a broken archive."""
-        several = Problem("several .dist-info folders", f"it has {len(folders)} .dist-info folders")
+        several = MetadataProblem("several .dist-info folders", f"it has {len(folders)} .dist-info folders")
         problems = [several] if len(folders) > 1 else []
         folder = min(folders)
         paths = {f"{folder}/{name}": name for name in _LARGEST}
@@ -71,7 +72,7 @@ class DistInfo(NamedTuple):
             paths[m.name]: m for m in archive.members if m.name in paths and m.size <= _LARGEST[paths[m.name]]
         }
         problems += [
-            Problem("no file", f"its .dist-info folder has no {name}", (name,))
+            MetadataProblem("no file", f"its .dist-info folder has no {name}", (name,))
             for name in _LARGEST
             if name not in found
         ]
@@ -84,7 +85,9 @@ class DistInfo(NamedTuple):
             try:
                 listed = record.compare(archive.chunks(found["RECORD"]), archive.members, archive.budget)
             except csv.Error:
-                problems.append(Problem("RECORD", "its RECORD is not a list of comma-separated values"))
+                problems.append(
+                    MetadataProblem("RECORD", "its RECORD is not a list of comma-separated values")
+                )
         return cls(
             tags=wheel_file.tags(wheel),
             requires=requires,

@@ -6,13 +6,15 @@ https://packaging.python.org/en/latest/specifications/binary-distribution-format
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Self
+from typing import NamedTuple, Self
 
 from packaging.tags import Tag, parse_tag
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 
 from gpuforge.errors import ActionError
+from gpuforge.release import Release
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,46 +37,67 @@ class WheelName:
             raise ActionError.of(
                 f"not a wheel's file name: {error}", hint="check the project's build"
             ) from error
+        return cls._of(file_name.removesuffix(".whl").split("-"))
+
+    @classmethod
+    def unchecked(cls, file_name: str) -> Self | None:
+        """Take a file name apart whose parts may be wrong; None when their number is."""
         parts = file_name.removesuffix(".whl").split("-")
+        return cls._of(parts) if len(parts) in {5, 6} else None
+
+    @classmethod
+    def _of(cls, parts: list[str]) -> Self:
         build = parts.pop(2) if len(parts) == 6 else ""
         return cls(parts[0], parts[1], build, *parts[2:])
 
     def __str__(self) -> str:
+        return f"{self.stem}.whl"
+
+    @property
+    def stem(self) -> str:
+        """Return the file name without its suffix."""
         parts = (self.distribution, self.version, self.build, self.python, self.abi, self.platform)
-        return "-".join(part for part in parts if part) + ".whl"
+        return "-".join(part for part in parts if part)
 
     @property
-    def tags(self) -> tuple[str, ...]:
+    def tags(self) -> tuple[Tag, ...]:
         """Return every tag that the name stands for, sorted."""
-        return tuple(sorted(str(tag) for tag in self.parsed))
-
-    @property
-    def parsed(self) -> frozenset[Tag]:
-        """Return every tag that the name stands for."""
-        return parse_tag(f"{self.python}-{self.abi}-{self.platform}")
+        return _sorted(parse_tag(f"{self.python}-{self.abi}-{self.platform}"))
 
 
-def of_info(folder: str) -> tuple[str, str]:
+class Claims(NamedTuple):
+    """What a file name says of a wheel: its normalized project, its version and its sorted tags."""
+
+    project: str = ""
+    version: str = ""
+    tags: tuple[Tag, ...] = ()  # none when it is not the name of a wheel
+
+
+def of_info(folder: str) -> Release:
     """Return name and version in the name of a `.dist-info` folder, as they stand there."""
     name, _, version = folder.removesuffix(".dist-info").partition("-")
-    return name, version
+    return Release(name, version)
 
 
 def project(file_name: str) -> str:
     """Return the normalized project in a file name; "" when it is not like the name of a wheel."""
-    return claims(file_name)[0]
+    return claims(file_name).project
 
 
 _LONGEST = 255  # characters; no file system has longer names
 
 
-def claims(file_name: str) -> tuple[str, str, tuple[str, ...]]:
-    """Return project, version and sorted tags in a file name; no tags when it is not the name of a wheel."""
+def claims(file_name: str) -> Claims:
+    """Return what a file name says; of one that is not the name of a wheel, as far as it is like one."""
     if len(file_name) <= _LONGEST:
         with contextlib.suppress(
             ValueError
         ):  # packaging's own, and int's for a number of thousands of digits
             project, version, _, tags = parse_wheel_filename(file_name)
-            return project, str(version), tuple(sorted(map(str, tags)))
+            return Claims(project, str(version), _sorted(tags))
     name, _, rest = file_name.removesuffix(".whl").partition("-")
-    return (canonicalize_name(name), rest.partition("-")[0], ()) if rest else ("", "", ())
+    return Claims(canonicalize_name(name), rest.partition("-")[0]) if rest else Claims()
+
+
+def _sorted(tags: Iterable[Tag]) -> tuple[Tag, ...]:
+    return tuple(sorted(tags, key=str))

@@ -89,11 +89,6 @@ def parsed(lines: Iterable[str]) -> list[Requirement]:
     return found
 
 
-def extras_in(marker: str) -> list[str]:
-    """Return the extras that a marker, or the line of a requirement, compares with: "cuda13" of `extra == "cuda13"`."""
-    return re.findall(r"\bextra\s*==\s*[\"']([^\"']+)[\"']", marker)
-
-
 def refuse_references(requirements: Iterable[Requirement], wheel: str) -> None:
     """Raise ActionError where a wheel's metadata names a file or repository: pip would fetch it, and build it."""
     for each in requirements:

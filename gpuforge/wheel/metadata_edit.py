@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from gpuforge.wheel import metadata
+from gpuforge.wheel import marker, metadata
 
 _HEADER = re.compile(rb"[^\n]*\n(?:[ \t][^\n]*\n)*")  # with its folded lines
 
@@ -33,7 +33,10 @@ def insert_requirements(text: bytes, lines: Sequence[str]) -> bytes:
 
 
 def without_extras(text: bytes, names: Collection[str]) -> bytes:
-    """Remove extras (`Provides-Extra`), by normalized name, and the requirements that belong to no other extra."""
+    """Remove extras (`Provides-Extra`), by normalized name, and the requirements that belong to no other extra.
+
+    Raises ActionError for a Requires-Dist that is not valid.
+    """
     headers, rest = _split(text)
     return b"".join(line for line in _HEADER.findall(headers) if not _is_of_extras(line, names)) + rest
 
@@ -62,8 +65,8 @@ def _is_of_extras(header: bytes, names: Collection[str]) -> bool:
         case "provides-extra":
             return canonicalize_name(value.strip()) in names
         case "requires-dist":
-            _, _, marker = value.partition(";")
-            extras = {canonicalize_name(name) for name in metadata.extras_in(marker)}
+            (requirement,) = metadata.parsed([value])
+            extras = {canonicalize_name(name) for name in marker.extras_in(requirement.marker)}
             return bool(extras) and extras <= set(names)
     return False
 

@@ -24,7 +24,7 @@ class Record(NamedTuple):
     """How a RECORD differs from the archive, and the hashes of libraries."""
 
     unlisted: tuple[str, ...]  # files of the wheel that it does not list
-    digests: Mapping[str, str]  # "sha256=..." of the libraries that are in the wheel
+    sha256: Mapping[str, str]  # of the libraries that are in the wheel and have one, in hexadecimal
     # hash and size in rows of no file, of another size, or without a hash
     odd: Mapping[str, tuple[str, int | None]]
     more: int = 0  # further rows of no file of the wheel
@@ -45,15 +45,15 @@ def compare(chunks: Iterable[bytes], members: Iterable[Member], budget: Budget) 
     """
     sizes = {member.name: member.size for member in members}
     unlisted = dict.fromkeys(sizes)
-    digests: dict[str, str] = {}
+    hashes: dict[str, str] = {}
     odd: dict[str, tuple[str, int | None]] = {}
     more = 0
     for name, digest, size in rows(chunks):
         budget.spend("entries", 1)
         unlisted.pop(name, None)
         actual = sizes.get(name)
-        if actual is not None and digest and ".so" in name:
-            digests[name] = digest
+        if actual is not None and ".so" in name and (sha256 := _sha256(digest)):
+            hashes[name] = sha256
         if actual is not None and digest and size in {None, actual}:
             odd.pop(name, None)
         elif actual is not None or name in odd or len(odd) < _MOST:
@@ -61,7 +61,19 @@ def compare(chunks: Iterable[bytes], members: Iterable[Member], budget: Budget) 
             odd[name] = digest, size
         else:
             more += 1
-    return Record(tuple(unlisted), digests, odd, more)
+    return Record(tuple(unlisted), hashes, odd, more)
+
+
+def _sha256(text: str) -> str:
+    """Return the sha256 in a row in hexadecimal; "" where it has none."""
+    algorithm, _, encoded = text.partition("=")
+    try:
+        found = (
+            base64.urlsafe_b64decode(encoded + "=" * (-len(encoded) % 4)) if algorithm == "sha256" else b""
+        )
+    except ValueError:
+        return ""
+    return found.hex() if len(found) == hashlib.sha256().digest_size else ""
 
 
 def rows(chunks: Iterable[bytes]) -> Iterator[Row]:

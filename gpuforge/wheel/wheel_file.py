@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from packaging.tags import InvalidTag, parse_tag
+from packaging.tags import InvalidTag, Tag, parse_tag
 
 from gpuforge.errors import TooLargeError
 from gpuforge.wheel import metadata
@@ -16,27 +16,27 @@ from gpuforge.wheel import metadata
 _MOST = 10_000  # tags; the most that a published wheel has are some hundred
 
 
-def new(*, purelib: bool, tags: Iterable[str] = ()) -> bytes:
+def new(*, purelib: bool, tags: Iterable[Tag] = ()) -> bytes:
     """Return a WHEEL with these tags."""
     lines = ["Wheel-Version: 1.0", "Generator: gpuforge", f"Root-Is-Purelib: {str(purelib).lower()}"]
     return "".join(f"{line}\n" for line in [*lines, *(f"Tag: {tag}" for tag in tags)]).encode()
 
 
-def with_tags(text: bytes, tags: Iterable[str]) -> bytes:
+def with_tags(text: bytes, tags: Iterable[Tag]) -> bytes:
     """Return WHEEL with these tags, sorted, in the place of its own; the other lines stay."""
     lines = [line for line in text.splitlines() if line.strip() and not line.lower().startswith(b"tag:")]
-    return b"\n".join([*lines, *(f"Tag: {tag}".encode() for tag in sorted(tags))]) + b"\n"
+    return b"\n".join([*lines, *(f"Tag: {tag}".encode() for tag in sorted(map(str, tags)))]) + b"\n"
 
 
-def tags(text: bytes) -> tuple[str, ...]:
-    """Return every tag that its Tag lines stand for, sorted; a line that is not a tag stays as it is written.
+def tags(text: bytes) -> tuple[Tag | str, ...]:
+    """Return every tag that its Tag lines stand for, sorted; a line that is not a tag stays text.
 
     Raises TooLargeError.
     """
     lines = metadata.fields(text, "Tag")
     if sum(map(_count, lines)) > _MOST:
         raise TooLargeError.of(f"WHEEL stands for more than {_MOST:,} tags")
-    return tuple(sorted({tag for line in lines for tag in _expanded(line)}))
+    return tuple(sorted({tag for line in lines for tag in _expanded(line)}, key=str))
 
 
 def is_purelib(text: bytes) -> bool:
@@ -49,8 +49,8 @@ def _count(line: str) -> int:
     return math.prod(part.count(".") + 1 for part in line.split("-"))
 
 
-def _expanded(line: str) -> list[str]:
+def _expanded(line: str) -> Iterable[Tag | str]:
     try:
-        return [str(tag) for tag in parse_tag(line)]
+        return parse_tag(line)
     except (InvalidTag, ValueError):
         return [line]

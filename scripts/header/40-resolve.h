@@ -29,7 +29,17 @@ static const char *gpuf_fact_text(gpuf_arena *arena, const gpuforge_fact *fact)
     return fact->text ? fact->text : gpuf_number(arena, fact->number);
 }
 
-/* Return the sentence of a reason. */
+/* Return whether a fact of a reason is "". */
+static int gpuf_has_empty_fact(const gpuforge_reason *reason)
+{
+    size_t n;
+    for (n = 0; n < GPUFORGE_FACTS && reason->facts[n].name; ++n)
+        if (reason->facts[n].text && !*reason->facts[n].text)
+            return 1;
+    return 0;
+}
+
+/* Return the sentence of a reason; where a fact is "", the one in `gpuf_without`. */
 static const char *gpuf_sentence(gpuf_arena *arena, const gpuforge_reason *reason)
 {
     gpuf_text text = gpuf_text_in(arena);
@@ -38,6 +48,10 @@ static const char *gpuf_sentence(gpuf_arena *arena, const gpuforge_reason *reaso
     for (n = 0; n < sizeof gpuf_sentences / sizeof *gpuf_sentences; ++n)
         if (gpuf_same(gpuf_sentences[n][0], reason->kind))
             at = gpuf_sentences[n][1];
+    if (gpuf_has_empty_fact(reason))
+        for (n = 0; n < sizeof gpuf_without / sizeof *gpuf_without; ++n)
+            if (gpuf_same(gpuf_without[n][0], reason->kind))
+                at = gpuf_without[n][1];
     while (*at) {
         size_t plain = strcspn(at, "{"), length;
         gpuf_add(&text, at, plain);

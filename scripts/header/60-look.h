@@ -34,6 +34,13 @@ static void gpuf_version(gpuf_arena *arena, const char *text, int version[2], co
         *problem = gpuf_join(arena, "'", text, "' is not a version like 13.0", NULL);
 }
 
+/* Return an architecture as nvcc writes it, however the index does: "sm_90a", for PTX "compute_90a". */
+static const char *gpuf_arch_of(gpuf_arena *arena, const gpuf_arch *arch, int is_ptx)
+{
+    const char *number = gpuf_join(arena, gpuf_number(arena, arch->major), gpuf_number(arena, arch->minor), NULL, NULL);
+    return gpuf_join(arena, is_ptx ? "compute_" : "sm_", number, gpuf_copy(arena, &arch->variant, 1), NULL);
+}
+
 static void gpuf_read_image(gpuf_arena *arena, const gpuf_json *entry, const char *toolkit, gpuf_image *image,
                             const char **problem)
 {
@@ -45,7 +52,11 @@ static void gpuf_read_image(gpuf_arena *arena, const gpuf_json *entry, const cha
         gpuf_version(arena, gpuf_word(arena, entry, "isa", NULL, problem), image->isa, problem);
     if (!gpuf_same(image->kind, "library") && strncmp(image->kind, "iree-", 5) != 0 && !(is_ptx && !*toolkit))
         gpuf_version(arena, toolkit, image->toolkit, problem);
-    if (!*problem && (is_ptx || gpuf_same(image->kind, "cubin")) && !gpuf_parse_arch(image->arch, &image->parsed))
+    if (*problem || !(is_ptx || gpuf_same(image->kind, "cubin")))
+        return;
+    if (gpuf_parse_arch(image->arch, &image->parsed))
+        image->arch = gpuf_arch_of(arena, &image->parsed, is_ptx);
+    else
         *problem = gpuf_join(arena, "'", image->arch, "' is not a GPU architecture", NULL);
 }
 
@@ -387,7 +398,7 @@ static const char *gpuf_former(gpuf_arena *arena, const char *folder, const char
                       (seen.st_mtim.tv_sec == last.tv_sec && seen.st_mtim.tv_nsec <= last.tv_nsec)))
             continue;
         last = seen.st_mtim;
-        found = *build.release ? build.release : "an earlier release";
+        found = build.release;
     }
     return found;
 }
@@ -444,9 +455,8 @@ static gpuf_library gpuf_built_library(const gpuf_setting *setting, const char *
         if (!refusal.kind)
             gpuf_touch(arena, folder);
         return gpuf_library_at(GPUF_USER_BUILD, active.file, refusal,
-                               gpuf_because("made-here", "compiler", active.compiler, "arch",
-                                            *active.arch ? gpuf_join(arena, " for ", active.arch, NULL, NULL) : "", NULL,
-                                            NULL));
+                               gpuf_because("made-here", "compiler", active.compiler, "arch", active.arch,
+                                            NULL, NULL));
     }
 }
 
@@ -826,7 +836,7 @@ static gpuf_candidates gpuf_libraries(const gpuf_setting *setting, const char *n
     return all;
 }
 
-/* ---- sources that are compiled on the user's machine: sources.py ---- */
+/* ---- sources that are compiled on the user's machine: recipe.py ---- */
 
 typedef struct gpuf_recipe {
     const char *abi, *fallback, *cpu, *folder;

@@ -221,7 +221,8 @@ def of_set(
 def test_a_library_that_is_not_the_one_in_its_index(library: Library, tmp_path: Path) -> None:
     built, rebuilt = library("libfast.so", GIVES), library("again/libfast.so", GIVES.replace("1", "2"))
     assert built.read_bytes() != rebuilt.read_bytes()
-    entry = {"file": "libfast.so", "sha256": digest.of_file(built), "images": [{"kind": "library"}]}
+    images = [{"kind": "library", "arch": ""}]
+    entry = {"file": "libfast.so", "sha256": digest.of_file(built), "images": images}
     index: dict[str, object] = {"kind": "library", "libraries": [entry]}
 
     def found(**files: Path) -> list[str]:

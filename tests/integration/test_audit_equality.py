@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from gpuforge.audit.read.wheel import read
-from gpuforge.binary.facts import Container, ElfObject
+from gpuforge.binary.facts import ElfObject, FatbinContainer
 
 PLATFORMS = (
     "manylinux_2_28_x86_64",
@@ -176,7 +176,7 @@ def test_gpu_code_is_what_cuobjdump_lists(
     assert compared or requirement in GIVEN
 
 
-def _images(containers: Sequence[Container]) -> Counter[tuple[str, str]]:
+def _images(containers: Sequence[FatbinContainer]) -> Counter[tuple[str, str]]:
     """Count linked images as cuobjdump names them: without LTO-IR, and families (sm_100f) by their number alone."""
     linked = (e for c in containers if c.section == ".nv_fatbin" for e in c.entries)
     return Counter((e.kind, e.arch.number.rstrip("f")) for e in linked if e.kind in ("cubin", "ptx"))

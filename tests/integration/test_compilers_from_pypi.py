@@ -28,12 +28,12 @@ PROCESSES, KERNELS = map(int, os.environ.get("GPUFORGE_STORM", "8x8").split("x")
 STORM = """
 import os, random, sys
 from functools import partial
-from demo._gpuforge import nvrtc, sources
+from demo._gpuforge import nvrtc, recipe
 from demo._gpuforge.cache import KernelCache
 from demo._gpuforge.compiled import compile_module, key_of
 
 home, log = sys.argv[1:]
-found = sources.read(home)
+found = recipe.read(home)
 part = found.sources["nvrtc"]
 compiler = nvrtc.find(os.environ, (12, 4), "")
 def hook(key, compile):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import golden
+from packaging.tags import Tag
 
 from gpuforge.audit.findings import Finding, Ignored, Subject
 from gpuforge.audit.judge import Report, WheelReport
 from gpuforge.audit.link import graph as link
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.proof import Proof, TagsHold
-from gpuforge.binary.facts import Container, DeviceCode, ElfObject, Entry
+from gpuforge.binary.facts import DeviceCode, ElfObject, FatbinContainer, FatbinEntry
 from gpuforge.cuda.arch import Arch
 from gpuforge.diagnostics import Diagnostic, Place
 
@@ -22,13 +23,13 @@ def elf(wheel: str, file: str, *needed: str, **more: object) -> ElfObject:
     return ElfObject(wheel, file, 4096, 64, 62, 3, dynamic=((1, 1),), needed=needed, **more)  # type: ignore[arg-type]
 
 
-def container(*entries: Entry, section: str = ".nv_fatbin") -> Container:
-    return Container(0, sum(e.stored for e in entries) + 16, entries, section)
+def container(*entries: FatbinEntry, section: str = ".nv_fatbin") -> FatbinContainer:
+    return FatbinContainer(0, sum(e.stored for e in entries) + 16, entries, section)
 
 
-def entry(arch: str, isa: str = "", toolkit: str = "") -> Entry:
+def entry(arch: str, isa: str = "", toolkit: str = "") -> FatbinEntry:
     kind = "ptx" if arch.startswith("compute") else "cubin"
-    return Entry(kind, Arch.parse(arch), isa, 9000, 4_000_000, "lz4", toolkit)
+    return FatbinEntry(kind, Arch.parse(arch), isa, 9000, 4_000_000, "lz4", toolkit)
 
 
 def sample() -> Report:
@@ -38,7 +39,7 @@ def sample() -> Report:
         5_000_000,
         "bad",
         "1.0",
-        ("cp311-cp311-manylinux_2_17_x86_64",),
+        (Tag("cp311", "cp311", "manylinux_2_17_x86_64"),),
         members={"bad/a|b.so": 4096},
         objects=(
             elf(BAD, "bad/a|b.so", "libcore-0badcafe.so", "libcufft.so.11", "libcuda.so.1", "libfar.so.1",
@@ -60,7 +61,8 @@ def sample() -> Report:
         ),
         machine="x86_64",
     )  # fmt: skip
-    good = WheelFacts(GOOD, 10_000, "good", "2.0", ("py3-none-manylinux_2_17_x86_64",), machine="x86_64")
+    tag = Tag("py3", "none", "manylinux_2_17_x86_64")
+    good = WheelFacts(GOOD, 10_000, "good", "2.0", (tag,), machine="x86_64")
     findings = (
         Finding(
             "GF301",

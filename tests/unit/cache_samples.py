@@ -20,3 +20,15 @@ def cache_in(folder: Path, limit: int = 1 << 20) -> KernelCache:
 
 def never() -> bytes:
     raise AssertionError("compiled although it is cached")
+
+
+class Counter:
+    """A compile step that counts its calls."""
+
+    def __init__(self, payload: bytes = b"cubin") -> None:
+        self.payload = payload
+        self.calls = 0
+
+    def __call__(self) -> bytes:
+        self.calls += 1
+        return self.payload

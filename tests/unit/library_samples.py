@@ -9,6 +9,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from gpuforge.cuda.cpu_level import CpuLevel
 from gpuforge.package import embed, kernel_set, source_set
 from gpuforge.toolchains import registry
 from gpuforge.toolchains.version_ranges import bounds
@@ -90,7 +91,7 @@ def install(
         libraries=[
             kernel_set.KernelLibrary(
                 compile_library(work / "fallback.so", work / "answer.cpp", "-DANSWER=7", abi=abi + versions),
-                (kernel_set.KernelImage("library", ""),),
+                (kernel_set.KernelImage("library", CpuLevel()),),
             )
         ],
         abi=abi,

@@ -13,11 +13,12 @@ from gpuforge.toolchains import registry
 CODE = """\
 from pathlib import Path
 
+from gpuforge.cuda.cpu_level import CpuLevel
 from gpuforge.toolchains.toolchain import PackagedCompiler, Target, Toolchain
 
 
 def targets(names, machine):
-    known = {"cpu": Target("cpu", "library", "")}
+    known = {"cpu": Target("cpu", "library", CpuLevel())}
     wrong = [name for name in names if name not in known]
     if wrong:
         raise ValueError(f"{wrong[0]!r} is not one of {', '.join(known)}")

@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 import pytest
 from library_samples import RUNTIME, compile_library
 
+from gpuforge.cuda.cpu_level import CpuLevel
 from gpuforge.package import embed, kernel_set, source_set
 
 CUDA = """\
@@ -117,7 +118,7 @@ def install_set(site: Path, *toolchains: source_set.Recipe, cpu: bool = True, cu
             libraries=[
                 kernel_set.KernelLibrary(
                     library,
-                    (kernel_set.KernelImage("library", ""),),
+                    (kernel_set.KernelImage("library", CpuLevel()),),
                 )
             ],
             abi="",

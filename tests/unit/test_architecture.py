@@ -19,6 +19,7 @@ FOUNDATION = {
     "expectation",
     "datafile",
     "errors",
+    "release",
     "diagnostics",
     "digest",
     "disk",
@@ -36,7 +37,7 @@ MAY_IMPORT = {
     "toolchains": {"cuda"},
     "toolkits": {"binary", "cuda", "toolchains"},
     "plan": {"cuda", "manifest", "toolchains", "toolkits"},
-    "containers": {"cuda", "toolchains", "toolkits", "plan"},
+    "containers": {"cuda", "wheel", "toolchains", "toolkits", "plan"},
     "execute": {"plan", "toolchains", "containers"},
     "package": {"binary", "wheel", "cuda"},
     "audit": {"binary", "wheel", "cuda"},
@@ -119,11 +120,15 @@ READERS = {
     "!<arch>": {"binary/ar.py"},
     "/proc/self/maps": {"steps/loaded_cuda.py"},
     "HeaderParser(": {"wheel/metadata.py"},
+    'fields(text, "Tag")': {"wheel/wheel_file.py"},
+    'removesuffix(".whl")': {"wheel/filename.py"},
     "Progress (": {"toolkits/pip_output.py"},
+    '"recipe.json"': {"package/source_set.py", "runtime/layout.py"},
     "csv.reader(": {"wheel/record.py", "runtime/userbuild/installed.py"},
     'partition(".so")': {"cuda/sonames.py", "runtime/userbuild/runtimes.py"},
     '["cuda"]["version"]': {"toolchains/nvcc.py"},
-    r"extra\s*==": {"wheel/metadata.py", "runtime/userbuild/installed.py"},
+    "document.read(": {f"runtime/{name}.py" for name in ("builds", "index", "recipe", "wheels")},
+    r"extra\b": {"wheel/marker.py", "runtime/userbuild/installed.py"},
     r"release [\d.]+, V": {"toolchains/nvcc.py"},
     r"\{([a-z]+)\}": {"toolchains/placeholders.py", "runtime/placeholders.py"},
 }
@@ -159,6 +164,60 @@ def test_each_format_has_one_reader(text: str) -> None:
     assert {p.relative_to(ROOT).as_posix() for p in ROOT.rglob("*.py") if text in p.read_text()} == READERS[
         text
     ]
+
+
+# Where a prefix of an architecture's name stands by itself: "sm_", f"compute_{number}", r"sm_\d+". A whole name,
+# such as the target "compute_50", stands anywhere.
+PREFIX = re.compile(r"(?<![A-Za-z0-9.])(sm|compute|lto)_(?![A-Za-z0-9])")
+SPELLING = {
+    *("cuda/arch.py", "runtime/arch.py"),  # the one parser and writer, and its copy
+    *("binary/cubin.py", "binary/ptx.py"),  # what compilers wrote
+}
+# words of a recipe, in which the runtime puts the number of the user's GPU
+FILLED_IN = {"toolchains/clangxx.py", "toolchains/nvcc.py", "toolchains/nvrtc.py"}
+
+
+def prefixes(text: str) -> set[str]:
+    """How a module takes names of architectures apart or makes them: "spelled", or "filled in" by the runtime."""
+    found = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Constant) and isinstance(node.value, (str, bytes)):
+            value = node.value if isinstance(node.value, str) else node.value.decode("latin-1")
+            bare = value.replace("sm_{arch}", "")
+            found |= {"filled in"} if bare != value else set()
+            found |= {"spelled"} if PREFIX.search(bare) else set()
+    return found
+
+
+def test_architectures_are_spelled_in_one_place() -> None:
+    """Others have an `Arch`: it reads every spelling, and writes each tool's own."""
+    texts = {path.relative_to(ROOT).as_posix(): path.read_text() for path in ROOT.rglob("*.py")}
+    found = {name: prefixes(text) for name, text in texts.items() if PREFIX.search(text)}
+    assert {name for name, kinds in found.items() if "spelled" in kinds} == SPELLING
+    assert {name for name, kinds in found.items() if "filled in" in kinds} == FILLED_IN
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'name.startswith("sm_")',
+        'name.removeprefix("compute_")',
+        'f"sm_{number}"',
+        'f"-code=compute_{arch.number}"',
+        're.compile(r"sm_(\\d+)")',
+        're.compile(rb"lto_[0-9]+")',
+        '"sm_" + number',
+        '"sm_{}".format(number)',
+        '"sm_%s" % number',
+    ],
+)
+def test_an_architecture_that_is_taken_apart_by_hand_is_seen(line: str) -> None:
+    assert prefixes(f"x = {line}") == {"spelled"}
+
+
+@pytest.mark.parametrize("line", ['"compute_50"', '"sm_arch"', '"-gencode arch=compute_X,code=compute_X"'])
+def test_a_whole_name_is_no_spelling_by_hand(line: str) -> None:
+    assert prefixes(f"x = {line}") == set()
 
 
 @pytest.mark.parametrize("library", HEAVY)

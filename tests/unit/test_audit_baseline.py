@@ -11,15 +11,17 @@ import test_audit_rules
 import test_audit_rules_device
 import test_audit_rules_platform
 import test_audit_rules_processes
-import test_audit_together
+import test_audit_rules_providers
+import together_samples
 from audit_cases import findings
-from audit_samples import elf, wheel
+from audit_samples import elf, fatbin, wheel
 from golden import KINDS
 
 from gpuforge.audit import audit, baseline
 from gpuforge.audit.findings import Finding, Ignored, Subject
+from gpuforge.audit.route import Route
 from gpuforge.errors import UsageError
-from gpuforge.expectation import Expectation, HostOnly
+from gpuforge.expectation import Expectation, GpuFiles, HostOnly
 
 WHEEL = "demo_pkg-1.0-cp311-cp311-manylinux_2_17_x86_64.whl"
 FINDING = Finding(
@@ -52,7 +54,7 @@ def test_a_file_of_it(tmp_path: Path) -> None:
     path = tmp_path / "baseline.json"
     path.write_text(baseline.dumps([FINDING, FINDING]))
     assert json.loads(path.read_text()) == {
-        "schema": 4,
+        "schema": 5,
         "findings": [
             {
                 "code": "GF201",
@@ -107,7 +109,7 @@ def declared(folder: Path, *requires: str) -> list[Finding]:
 
 def beside_torch(folder: Path, requirement: str) -> list[Finding]:
     own = wheel(folder, {EXT: elf()}, requires=[requirement])
-    return list(audit([own, test_audit_together.torch(folder)]).findings)
+    return list(audit([own, together_samples.torch(folder)]).findings)
 
 
 def promised(folder: Path, content: bytes, pattern: str = "demo/*.so") -> list[Finding]:
@@ -191,8 +193,65 @@ def test_a_row_of_schema_2_that_names_nothing_accepts_only_the_wheel_as_a_whole(
     assert not held.covers(FINDING._replace(subjects=(Subject(kind="requires torch==2.9.1"),)))
 
 
+def of_fields_since_schema_5(folder: Path) -> list[Finding]:
+    """Return findings about GPU code, patterns of the manifest, and toolchains that a makefile names."""
+    sdk = "/opt/nvidia/hpc_sdk/Linux_x86_64/22.1/compilers/bin"
+    compilers = f"{sdk}/nvc++ {sdk}/nvfortran -gpu=cuda11.5,cc80 /usr/local/cuda-12.4/bin/nvcc"
+    files = {
+        "demo/x.so": elf(
+            needed=["liba.so"], runpath="$ORIGIN/../lib", sections={".nv_fatbin": fatbin("sm_80", "compute_90:8.7")}
+        ),
+        "lib/liba.so": elf(
+            soname="liba.so",
+            needed=["libnvc-0a1b2c3d.so"],
+            sections={".rodata": b"\x7fTileIR\0", ".data": fatbin("sm_90")},
+        ),
+        "lib/libnvc-0a1b2c3d.so": elf(soname="libnvc-0a1b2c3d.so"),
+        "demo/demo_makefile": f"CXX = {compilers}\n".encode(),
+    }  # fmt: skip
+    expectation = Expectation(
+        host_only=(HostOnly("core", ("demo/x.so", "demo/a-0123abcd.so")),),
+        gpu=(GpuFiles("fast", ("y/*.so",)),),
+    )
+    found = audit([wheel(folder, files)], expectation=expectation).findings
+    return [f for f in found if f.code in {"GF101", "GF601", "GF602", "GF605"}]
+
+
+def test_a_baseline_of_schema_4_accepts_the_findings_that_it_was_written_for_and_no_others(
+    tmp_path: Path,
+) -> None:
+    """It is as --write-baseline wrote it when such fields were phrases."""
+    held = baseline.read(Path(__file__).parents[1] / "data/baseline_of_schema_4.json")
+    found = of_fields_since_schema_5(tmp_path)
+    assert len(found) == 4
+    for each in (held, known(*found)):
+        assert all(map(each.covers, found))
+        assert baseline.unused(each, [Ignored(finding, each.reason) for finding in found]) == []
+        for one in found:
+            for subject in (s for s in one.subjects if s.about):
+                other = subject._replace(about=(*subject.about[:-1], f"{subject.about[-1]}a"))
+                assert not each.covers(one._replace(subjects=(other,)))
+
+
 def test_kinds_have_no_names_versions_or_paths() -> None:
     assert not [kind for kind in KINDS if any(c.isdigit() or c in "/\"'$_" for c in kind)]
+
+
+def test_a_search_path_is_in_a_row_as_it_is_in_the_file(tmp_path: Path) -> None:
+    found = FINDING._replace(code="GF302", subjects=(Subject("demo/a.so", item=Route("RUNPATH", "/x/lib")),))
+    (row,) = json.loads(baseline.dumps([found]))["findings"]
+    assert row == {
+        "code": "GF302",
+        "severity": "warning",
+        "project": "demo-pkg",
+        "file": "demo/a.so",
+        "item": "RUNPATH /x/lib",
+    }
+    for schema in (2, 3, 4, 5):
+        (path := tmp_path / "baseline.json").write_text(json.dumps({"schema": schema, "findings": [row]}))
+        assert baseline.read(path).covers(found)
+        other = Subject("demo/a.so", item=Route("RPATH", "/x/lib"))
+        assert not baseline.read(path).covers(found._replace(subjects=(other,)))
 
 
 @pytest.mark.parametrize("about", ["x", [7]])
@@ -214,9 +273,9 @@ def test_what_was_mended_is_told() -> None:
     ("text", "said"),
     [
         ("{", "it is not a baseline: Expecting property name"),
-        ("[]", "it is not a baseline: its schema is not 4"),
+        ("[]", "it is not a baseline: its schema is not 5"),
         ("{}", "it is not a baseline: it has no 'schema'"),
-        ('{"schema": 5, "findings": []}', "it is not a baseline: its schema is not 4"),
+        ('{"schema": 6, "findings": []}', "it is not a baseline: its schema is not 5"),
         ('{"schema": 1}', "it is not a baseline: it has no 'findings'"),
         ('{"schema": 1, "findings": [{"code": "GF101"}]}', "it is not a baseline: it has no 'severity'"),
         ('{"schema": 1, "findings": [7]}', "it is not a baseline: 'int' object is not subscriptable"),
@@ -253,6 +312,7 @@ CASES = {
         test_audit_rules_device,
         test_audit_rules_platform,
         test_audit_rules_processes,
+        test_audit_rules_providers,
     )
     for name, case in module.CASES.items()
 }

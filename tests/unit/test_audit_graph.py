@@ -86,6 +86,24 @@ def test_pip_packages_are_found_declared_and_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("marker", "extra"),
+    [
+        ("extra == 'fft'", "fft"),
+        ("'fft' == extra", "fft"),
+        ("(sys_platform == 'linux' and (\"fft\" == extra))", "fft"),
+        ("sys_platform == 'win32' and 'fft' == extra", None),
+        ("'fft' == sys_platform", None),
+    ],
+)
+def test_a_requirement_belongs_to_the_extra_of_its_marker(
+    tmp_path: Path, marker: str, extra: str | None
+) -> None:
+    path = wheel(tmp_path, {"demo/ext.so": elf()}, requires=[f"a; {marker}"])
+    declared = link.build([read(path)]).declared[path.name]
+    assert [known.extra for known in declared.values()] == ([] if extra is None else [extra])
+
+
+@pytest.mark.parametrize(
     ("line", "packages"),
     [
         ("cuda-toolkit[cudart,cufft]==12.*", {"nvidia-cuda-runtime-cu12", "nvidia-cufft-cu12"}),

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from audit_samples import elf, fatbin, wheel
+from packaging.tags import Tag
 
 from gpuforge.audit import audit
 from gpuforge.audit.judge import Report
@@ -69,7 +70,7 @@ def test_the_same_name_twice_is_two_wheels(tmp_path: Path) -> None:
     ]
     assert [(f.code, f.wheel) for f in report.findings if f.severity == "error"] == [("GF301", f"old/{NAME}")]
     assert {w.facts.project for w in report.wheels} == {"demo"}
-    assert {w.facts.file_tags for w in report.wheels} == {("cp311-cp311-manylinux_2_17_x86_64",)}
+    assert {w.facts.file_tags for w in report.wheels} == {(Tag("cp311", "cp311", "manylinux_2_17_x86_64"),)}
 
 
 def test_a_link_to_a_wheel_is_that_wheel(tmp_path: Path) -> None:
@@ -208,7 +209,10 @@ def test_a_single_binary_is_not_asked_for_metadata_but_for_what_it_is(tmp_path: 
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("empty", "there is no wheel and no binary below it, and it is no unpacked wheel and no environment"),
+        (
+            "empty",
+            "the folder has no wheel and no binary, and is neither an unpacked wheel nor an environment",
+        ),
         ("text.txt", "it is not a wheel: not even a zip file"),
         ("nothing.whl", "No such file or directory"),
         ("nothing.tar.gz", "No such file or directory"),

@@ -27,6 +27,7 @@ from gpuforge.audit.report import proofs
 from gpuforge.audit.route import Route
 from gpuforge.cuda.arch import Arch
 from gpuforge.cuda.provided import Floor
+from gpuforge.release import Release
 
 SM_80, SM_90 = Arch.parse("sm_80"), Arch.parse("sm_90")
 HIGHEST = {"GLIBC": ("2.28", "demo/x.so"), "GLIBCXX": ("3.4.25", "demo/y.so")}
@@ -58,11 +59,11 @@ CUFFT = Floor(
         ),
         (Floor("cutensor", "2.1", "2.1"), "cutensor: floor 2.1: its library is in cutensor 2.1"),
         (
-            Forgotten("nvidia-cuda-runtime", "nvidia-curand 10.4.5.25"),
+            Forgotten("nvidia-cuda-runtime", Release("nvidia-curand", "10.4.5.25")),
             "nvidia-cuda-runtime is for nvidia-curand 10.4.5.25, which needs it and does not declare it",
         ),
         (
-            Complete((("nvidia-cufft", "12.0.0.15"), ("nvidia-cufft", "12.1"))),
+            Complete((Release("nvidia-cufft", "12.0.0.15"), Release("nvidia-cufft", "12.1"))),
             "all that their libraries need is declared, in nvidia-cufft 12.0.0.15, nvidia-cufft 12.1",
         ),
         (

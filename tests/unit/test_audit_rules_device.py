@@ -16,7 +16,7 @@ from gpuforge.audit.reach import reach
 from gpuforge.audit.report import proofs
 from gpuforge.audit.report.sentences import bullets
 from gpuforge.binary import fatbin as reader
-from gpuforge.binary.facts import Container, DeviceCode, Entry
+from gpuforge.binary.facts import DeviceCode, FatbinContainer, FatbinEntry
 from gpuforge.cuda.arch import Arch
 from gpuforge.cuda.generations import generations
 from gpuforge.errors import UsageError
@@ -30,7 +30,7 @@ def code(*containers: tuple[str, ...]) -> DeviceCode:
     for archs in containers:
         section = archs[0] if archs[0] in (NV, REL) else NV
         (found,) = reader.scan(fatbin(*(a for a in archs if a not in (NV, REL))))
-        held.append(Container(0, found.size, found.entries, section))
+        held.append(FatbinContainer(0, found.size, found.entries, section))
     return DeviceCode("x.so", tuple(held))
 
 
@@ -80,11 +80,11 @@ def test_ptx_of_relocatable_code_counts_when_all_inputs_have_it() -> None:
 
 def test_containers_without_a_kernel_are_left_out() -> None:
     empty = (
-        Entry("ptx", Arch.parse("compute_80"), "8.4", 60, 60),
-        Entry("cubin", Arch.parse("sm_75"), "", 9000, 9000),
+        FatbinEntry("ptx", Arch.parse("compute_80"), "8.4", 60, 60),
+        FatbinEntry("cubin", Arch.parse("sm_75"), "", 9000, 9000),
     )
-    no_code = Container(0, 1, empty, empty=True)
-    lto = Container(0, 1, (Entry("lto-ir", Arch.parse("compute_75"), "", 9000, 9000),))
+    no_code = FatbinContainer(0, 1, empty, empty=True)
+    lto = FatbinContainer(0, 1, (FatbinEntry("lto-ir", Arch.parse("compute_75"), "", 9000, 9000),))
     assert ways(DeviceCode("x.so", (no_code, lto, *code(("sm_80",)).containers)))["8.0"] == "native"
 
 

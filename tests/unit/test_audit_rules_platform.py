@@ -290,7 +290,7 @@ def test_the_floor_of_a_wheel_whose_tag_promises_nothing_is_said(tmp_path: Path)
     files = {"demo/ext.so": elf(versions={"libc.so.6": ["GLIBC_2.28"]})}
     (held,) = audit([wheel(tmp_path, files, name="demo-1.0-cp311-cp311-linux_x86_64.whl")]).wheels
     assert [proofs.text(p) for p in held.proofs if p.topic == "platform"] == [
-        "linux_x86_64 promises nothing; what the objects want of glibc and libstdc++, manylinux_2_28 has; "
+        "linux_x86_64 promises nothing; manylinux_2_28 has the glibc and libstdc++ that the objects need; "
         "highest wanted: GLIBC 2.28 (ext.so)"
     ]
 

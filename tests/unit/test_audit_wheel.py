@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from audit_samples import elf, fatbin, wheel
+from packaging.tags import Tag, parse_tag
 
 from gpuforge.audit import audit
 from gpuforge.audit.model import Preload, WheelFacts, machine_of
@@ -32,7 +33,7 @@ FILES = {
 def test_everything_in_a_wheel_is_found(tmp_path: Path) -> None:
     found = read(wheel(tmp_path, FILES, requires=["numpy>=1", "torch"]))
     assert (found.project, found.version) == ("demo", "1.0")
-    assert found.file_tags == found.wheel_tags == ("cp311-cp311-manylinux_2_17_x86_64",)
+    assert found.file_tags == found.wheel_tags == (Tag("cp311", "cp311", "manylinux_2_17_x86_64"),)
     assert found.requires == ("numpy>=1", "torch")
     assert [o.file for o in found.objects] == ["demo/_core.so"]
     assert {d.file: [e.target for c in d.containers for e in c.entries] for d in found.device} == {
@@ -48,7 +49,7 @@ def test_everything_in_a_wheel_is_found(tmp_path: Path) -> None:
     assert list(found.damaged) == ["demo/data.bin"]
     assert found.record is not None
     assert found.record.unlisted == ()
-    assert set(found.record.digests) == {"demo/_core.so"}
+    assert set(found.record.sha256) == {"demo/_core.so"}
 
 
 def test_python_files_are_not_read_without_a_library(tmp_path: Path) -> None:
@@ -172,7 +173,7 @@ def _broken(kind: str, folder: Path) -> Path:
         ("no wheel", "it is a zip file but no wheel: it has no .dist-info folder"),
         (
             "folder",
-            "there is no wheel and no binary below it, and it is no unpacked wheel and no environment",
+            "the folder has no wheel and no binary, and is neither an unpacked wheel nor an environment",
         ),
         ("not there", "No such file or directory"),
     ],
@@ -298,4 +299,4 @@ def test_a_wheel_is_for_one_processor_by_its_tags_or_else_by_its_objects(
     objects = tuple(
         ElfObject("demo.whl", f"{n}.so", 0, 64, number, 3, ((0, 0),)) for n, number in enumerate(machines)
     )
-    assert machine_of(tags, objects) == machine
+    assert machine_of([tag for text in tags for tag in parse_tag(text)], objects) == machine

@@ -14,12 +14,15 @@ import test_audit_rules
 import test_audit_rules_device
 import test_audit_rules_platform
 import test_audit_rules_processes
-import test_audit_together
+import test_audit_rules_providers
+import together_samples
 from audit_cases import Case, findings
 from audit_samples import elf, fatbin, wheel
 from golden import FOLDER, hold_findings
 from hostile import objects
 from object_samples import archive
+from rule_samples import KERNEL
+from test_audit_promises import BASE, PROMISES
 
 from gpuforge.audit import against, audit
 from gpuforge.audit.findings import Finding
@@ -35,6 +38,7 @@ MODULES = (
     test_audit_rules_device,
     test_audit_rules_platform,
     test_audit_rules_processes,
+    test_audit_rules_providers,
 )
 CASES: dict[str, dict[str, Case]] = {}
 for _module in MODULES:
@@ -53,7 +57,6 @@ def test_what_a_rule_says(code: str, tmp_path: Path) -> None:
 
 
 Files = dict[str, bytes | None]
-PROMISES, KERNEL = test_audit_rules.PROMISES, test_audit_rules.KERNEL
 EXT = "demo/ext.so"
 # what the manifest promises, and what a wheel holds instead
 BROKEN: dict[str, tuple[str, Files]] = {
@@ -75,7 +78,7 @@ BROKEN: dict[str, tuple[str, Files]] = {
 def test_what_a_rule_says_of_a_broken_promise(code: str, tmp_path: Path) -> None:
     text, files = BROKEN[code]
     (tmp_path / "gpuforge.toml").write_text(text)
-    held = files if code == "GF509" else {**test_audit_rules.BASE, **files}
+    held = files if code == "GF509" else {**BASE, **files}
     name = (
         "demo-1.0-py3-none-any.whl" if code == "GF509" else "demo-1.0-cp311-cp311-manylinux_2_17_x86_64.whl"
     )
@@ -90,7 +93,7 @@ def _against(folder: Path) -> list[Finding]:
 
 def _forgotten(folder: Path) -> list[Finding]:
     files = {EXT: elf(needed=["libcurand.so.10"], runpath=test_audit_rules.CU13)}
-    brought = Provided(releases=(test_audit_rules_processes.RELEASE,))
+    brought = Provided(releases=(test_audit_rules_providers.RELEASE,))
     return list(audit([wheel(folder, files, requires=["nvidia-curand"])], brought=brought).findings)
 
 
@@ -117,7 +120,7 @@ def _overwritten(folder: Path) -> list[Finding]:
 
 def _unmet(folder: Path) -> list[Finding]:
     own = wheel(folder, {EXT: elf()}, requires=["torch==2.9.1"])
-    return list(audit([own, test_audit_together.torch(folder)]).findings)
+    return list(audit([own, together_samples.torch(folder)]).findings)
 
 
 def _too_large(folder: Path) -> list[Finding]:

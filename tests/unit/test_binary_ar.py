@@ -26,7 +26,7 @@ def test_members_of_a_thin_archive_have_no_bytes() -> None:
 
 def test_short_names_are_in_the_header() -> None:
     data = b"!<arch>\n" + b"x.o/".ljust(48) + b"2".ljust(10) + b"`\nhi"
-    assert list(ar.members(data)) == [ar.Member("x.o", b"hi")]
+    assert list(ar.members(data)) == [ar.ArMember("x.o", b"hi")]
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from gpuforge.binary import cubin
 from gpuforge.binary import fatbin as reader
 from gpuforge.binary.cubin import toolkit
 from gpuforge.binary.elf.file import ElfFile
-from gpuforge.binary.facts import Entry
+from gpuforge.binary.facts import FatbinEntry
 from gpuforge.binary.fatbin import unpacked
 from gpuforge.binary.window import Window
 from gpuforge.cuda.arch import Arch
@@ -41,13 +41,13 @@ NOTE = _cubin(7, b"NVIDIA Corp\0ptxas\0Cuda compilation tools, release 13.0, V13
     ("image", "expected"), [(API, "12.9"), (NOTE, "13.0"), (_cubin(1, bytes(64)), ""), (b"no ELF", "")]
 )
 def test_the_toolkit_of_a_cubin_is_read(image: bytes, expected: str) -> None:
-    plain = Entry("cubin", Arch.parse("sm_90"), "", len(image), len(image))
+    plain = FatbinEntry("cubin", Arch.parse("sm_90"), "", len(image), len(image))
     assert toolkit(unpacked(plain, image)) == expected
     for compression, packed in (
         ("lz4", lz4.block.compress(image, store_size=False)),
         ("zstd", zstandard.ZstdCompressor().compress(image)),
     ):
-        entry = Entry("cubin", Arch.parse("sm_90"), "", len(image), len(packed), compression)  # type: ignore[arg-type]
+        entry = FatbinEntry("cubin", Arch.parse("sm_90"), "", len(image), len(packed), compression)  # type: ignore[arg-type]
         assert toolkit(unpacked(entry, packed)) == (expected if len(image) >= 64 else "")
         assert toolkit(unpacked(entry, packed[:5])) == ""
 

@@ -15,7 +15,7 @@ from gpuforge.audit.elf_patterns import patterns
 from gpuforge.binary import cubin
 from gpuforge.binary.elf.header import read_header
 from gpuforge.binary.elf.reader import read
-from gpuforge.binary.facts import Container, Entry
+from gpuforge.binary.facts import FatbinContainer, FatbinEntry
 from gpuforge.binary.fatbin import Scanner, entry, scan
 from gpuforge.binary.ptx import standalone
 from gpuforge.binary.window import Window
@@ -26,7 +26,7 @@ ONE = fatbin("sm_80", "sm_90a", "sm_100f", "compute_120:8.8")
 FILE = b"head" * 10 + STATIC_CUDART + bytes(7) + ONE + b"between" * 9 + fatbin("sm_75") + b"tail" * 5
 
 
-def archs(containers: list[Container]) -> list[list[str]]:
+def archs(containers: list[FatbinContainer]) -> list[list[str]]:
     return [[e.target for e in c.entries] for c in containers]
 
 
@@ -34,7 +34,7 @@ def test_containers_are_found_anywhere_in_a_file() -> None:
     found = list(scan(FILE))
     assert archs(found) == [["sm_80", "sm_90a", "sm_100f", "compute_120"], ["sm_75"]]
     assert [FILE[c.offset : c.offset + c.size] for c in found] == [ONE, fatbin("sm_75")]
-    assert found[0].entries[3] == Entry("ptx", Arch.parse("compute_120"), "8.8", 256, 256)
+    assert found[0].entries[3] == FatbinEntry("ptx", Arch.parse("compute_120"), "8.8", 256, 256)
     assert found[0].cubins == {Arch(8, 0), Arch(9, 0, "a"), Arch(10, 0, "f")}
     assert found[0].ptx == {Arch(12, 0)}
     assert not any(c.damaged for c in found)
@@ -166,5 +166,5 @@ def test_the_note_of_a_cubin_has_its_variant_and_its_toolkit(options: str, arch:
 def test_a_ptx_text_has_its_isa_and_target() -> None:
     found = standalone(b"//\n.version 8.4\n.target sm_90a\n.address_size 64\n", 900)
     assert found is not None
-    assert found.entries == (Entry("ptx", Arch.parse("compute_90a"), "8.4", 900, 900),)
+    assert found.entries == (FatbinEntry("ptx", Arch.parse("compute_90a"), "8.4", 900, 900),)
     assert standalone(b"nothing of the kind", 900) is None

@@ -10,7 +10,7 @@ import pytest
 from gpuforge import digest
 from gpuforge.cli.build_result import BuiltWheel, SetAside
 from gpuforge.cli.dist import RECORD, keep_current, kept_back
-from gpuforge.execute.outcome import ActionResult, Outcome, Reason
+from gpuforge.execute.outcome import ActionReason, ActionResult, Outcome
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.plan.cell import select
 from gpuforge.plan.lower.cell_actions import lower
@@ -95,5 +95,7 @@ def test_which_cells_wheels_are_kept_back(
     chosen = select(recipe(), "x86_64", cuda=["13"], python=["3.11"])
     plan = lower(recipe(), chosen.cells, machine)
     states = {f"{CELL}/{name}": state for name, state in ends.items()}
-    results = {a.id: ActionResult(a.id, states.get(a.id, "done"), Reason("first")) for a in plan.actions}  # type: ignore[arg-type]
+    results = {
+        a.id: ActionResult(a.id, states.get(a.id, "done"), ActionReason("first")) for a in plan.actions
+    }  # type: ignore[arg-type]
     assert kept_back(plan, Outcome(results, interrupted=interrupted)) == ([CELL] if kept else [])

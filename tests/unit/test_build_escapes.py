@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 from hostile.names import STEERING
-from test_build_report import TEST, typed
+from test_build_report import INSTALL, RAN, changed
 
 from gpuforge.cli.build_result import BuiltWheel, Result, SetAside
 from gpuforge.cli.build_text import show_plan, show_result
 from gpuforge.diagnostics import Diagnostic, shown
 from gpuforge.execute.ledger import LedgerEntry
 from gpuforge.execute.memory_store import MemoryLedger, MemoryStore
-from gpuforge.execute.outcome import ActionResult, Outcome, Reason, Step
+from gpuforge.execute.outcome import ActionReason, ActionResult, Outcome, Step
 from gpuforge.execute.verdict import verdicts
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.plan import cell as cells
@@ -24,6 +24,8 @@ from gpuforge.plan.cell import LeftOut, Selection, select
 from gpuforge.plan.keys import keys, labelled
 from gpuforge.plan.lower.cell_actions import Plan, lower
 from gpuforge.plan.site import Machine
+from gpuforge.plan.trial_result import TrialResult
+from gpuforge.release import Release
 
 # As names of files, which have no such characters.
 ODD = {kind: re.sub("[/\0\ud800]", "_", text)[:40] for kind, text in STEERING.items()}
@@ -35,7 +37,7 @@ def planned(recipe: Callable[..., ManifestFile], machine: Machine, odd: str) -> 
     chosen = select(file, "x86_64", python=["3.11"], cuda=["13"])
     plan = lower(file, chosen.cells, machine)
     assert any(odd in action.title for action in plan.actions)
-    left_out = LeftOut(replace(plan.cells[0], id=odd), cells.Reason("missing", {"problems": (odd,)}))
+    left_out = LeftOut(replace(plan.cells[0], id=odd), cells.LeftOutReason("missing", {"problems": (odd,)}))
     plan = replace(plan, cells=[replace(each, axes=((odd, odd),)) for each in plan.cells])
     return plan, replace(chosen, left_out=(left_out,))
 
@@ -76,11 +78,12 @@ def test_the_result_is_escaped(
 ) -> None:
     odd = ODD[kind]
     plan, chosen = planned(recipe, machine, odd)
-    damaged = Reason("output-damaged", problem=odd)
+    damaged = ActionReason("output-damaged", problem=odd)
     results = {each.id: ActionResult(each.id, "done", damaged) for each in plan.actions}
     finding = {"severity": "warning", "code": odd, "message": odd}
     text = odd.encode(errors="replace").decode()  # JSON has no halves of characters
-    test = typed(TEST | {"packages": [text], "command_line": text, "summary": text})
+    install = changed(INSTALL, packages=(Release(text, text),))
+    test = TrialResult(installs=(install,), ran=changed(RAN, command_line=text, summary=text, outcome=text))
     wheel = BuiltWheel(
         plan.cells[0].id, Path("dist", odd), "0" * 64, 1000, {"findings": [finding], "proved": [odd]}, (test,)
     )

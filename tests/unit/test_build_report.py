@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 import pytest
 
-from gpuforge.cli.build_json import plan_data, result_data
+from gpuforge.cli.build_json import plan_data, result_data, trial_data
 from gpuforge.cli.build_result import BuiltWheel, Result
 from gpuforge.cli.build_text import show_plan, show_result
 from gpuforge.cli.tested import gaps_of_test, words_of_test
-from gpuforge.cli.trial_result import TrialResult
 from gpuforge.execute.memory_store import MemoryLedger, MemoryStore
-from gpuforge.execute.outcome import ActionResult, Outcome, Reason, State, Step
+from gpuforge.execute.outcome import ActionReason, ActionResult, Outcome, State, Step
 from gpuforge.execute.verdict import verdicts
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.plan.cell import select
 from gpuforge.plan.keys import keys
 from gpuforge.plan.lower.cell_actions import lower
 from gpuforge.plan.site import Machine
+from gpuforge.plan.trial_result import CommandResult, Cuda, Install, LoadedCuda, TrialResult
+from gpuforge.release import Release
 from gpuforge.toolkits.select import select as select_toolkit
+
+Part = TypeVar("Part", Install, CommandResult, TrialResult)
 
 
 def test_the_plan_shows_where_each_toolkit_comes_from(
@@ -53,14 +55,32 @@ def test_the_plan_shows_where_each_toolkit_comes_from(
     assert thirteen["provider"] == "pypi"
 
 
-TEST: dict[str, Any] = {
-    "schema": 1,
-    "cell": "cp311-cu13.0-x86_64",
+INSTALL = Install(
+    extras=(),
+    wheel="demo_cu13-1.0-cp311-cp311-manylinux_2_28_x86_64.whl",
+    python="3.11.2",
+    packages=(Release("demo_cu13", "1.0"), Release("numpy", "2.4.0"), Release("nvidia_cufft", "12.5.0")),
+    imported="demo",
+    import_seconds=0.123,
+)
+RAN = CommandResult(
+    command=("pytest", "-q", "{project}/tests"),
+    command_line="pytest -q {project}/tests",
+    seconds=1.5,
+    summary="12 passed, 1 skipped in 1.21s",
+    outcome="12 passed, 1 skipped",
+    counts={"passed": 12, "skipped": 1},
+)
+TEST = TrialResult(installs=(INSTALL,), ran=RAN)
+INSTALL_DATA = {
+    "extras": [],
     "wheel": "demo_cu13-1.0-cp311-cp311-manylinux_2_28_x86_64.whl",
     "python": "3.11.2",
     "packages": ["demo_cu13 1.0", "numpy 2.4.0", "nvidia_cufft 12.5.0"],
     "import": "demo",
     "import_seconds": 0.123,
+}
+RAN_DATA = {
     "command": ["pytest", "-q", "{project}/tests"],
     "command_line": "pytest -q {project}/tests",
     "seconds": 1.5,
@@ -73,47 +93,73 @@ SAID = (
 )
 
 
-def typed(test: Mapping[str, Any]) -> TrialResult:
-    return TrialResult.model_validate_json(json.dumps(test))
+def changed(part: Part, **fields: object) -> Part:
+    """Return a part of a result with other fields."""
+    return type(part)(**{**dict(part), **fields})
 
 
 def test_what_was_tested_is_shown() -> None:
-    assert tuple(words_of_test(typed(TEST))) == SAID
-    needed = ("schema", "cell", "wheel", "python", "import", "import_seconds")
-    alone = {key: TEST[key] for key in needed} | {"packages": ["demo 1.0"]}
-    assert list(words_of_test(typed(alone))) == [
+    assert tuple(words_of_test(TEST)) == SAID
+    alone = changed(INSTALL, packages=(Release("demo", "1.0"),))
+    assert list(words_of_test(TrialResult(installs=(alone,)))) == [
         "test: installed on Python 3.11.2, `import demo` works without a GPU (0.1 s)"
     ]
-    other = TEST | {"command_line": "python run.py", "summary": ""}
-    assert list(words_of_test(typed(other)))[1] == "test: python run.py: passed (1.5 s)"
+    other = changed(RAN, command_line="python run.py", summary="", outcome="", counts={})
+    assert list(words_of_test(changed(TEST, ran=other)))[1] == "test: python run.py: passed (1.5 s)"
 
 
 def test_each_way_of_installing_a_wheel_is_shown() -> None:
-    cuda = {
-        "machine": "hidden",
-        "loaded": [{"library": "libcufft.so.12", "from": "environment", "path": "x"}],
-    }
-    full = TEST | {"extras": ["cuda13"], "cuda": cuda}
-    of_install = ("wheel", "python", "import", "import_seconds")
-    bare: dict[str, Any] = {key: TEST[key] for key in of_install}
-    bare |= {"extras": [], "packages": ["demo_cu13 1.0", "numpy 2.4.0"], "lacks": "libcufft.so.12"}
-    last = {key: full[key] for key in (*of_install, "packages", "extras", "cuda")}
-    test = full | {"installs": [bare, last]}
-    assert list(words_of_test(typed(test))) == [
+    loaded = LoadedCuda(library="libcufft.so.12", place="environment", path="x")
+    last = changed(INSTALL, extras=("cuda13",), cuda=Cuda(machine="hidden", loaded=(loaded,)))
+    bare = changed(INSTALL, packages=INSTALL.packages[:2], lacks="libcufft.so.12")
+    test = changed(TEST, installs=(bare, last))
+    assert list(words_of_test(test)) == [
         "test: installed [cuda13] on Python 3.11.2 with numpy 2.4.0, nvidia_cufft 12.5.0, "
         "`import demo` works without a GPU (0.1 s)",
         "test: CUDA libraries loaded: libcufft.so.12 from the environment; that of this machine was hidden",
         SAID[1],
     ]
-    assert list(gaps_of_test(typed(test))) == [
+    assert list(gaps_of_test(test)) == [
         "test: installed bare with numpy 2.4.0, `import demo` lacks libcufft.so.12: it works with [cuda13], "
         "or where the machine has CUDA"
     ]
-    del bare["lacks"]
-    assert next(words_of_test(typed(test))) == (
+    test = changed(TEST, installs=(changed(bare, lacks=""), last))
+    assert next(words_of_test(test)) == (
         "test: installed bare on Python 3.11.2 with numpy 2.4.0, `import demo` works without a GPU (0.1 s)"
     )
-    assert list(gaps_of_test(typed(test))) == []
+    assert list(gaps_of_test(test)) == []
+
+
+def test_the_data_of_a_test_has_the_way_of_installing_that_its_command_ran_with() -> None:
+    assert trial_data(TEST) == INSTALL_DATA | RAN_DATA | {"installs": [INSTALL_DATA]}
+    loaded = LoadedCuda(library="libcufft.so.12", place="environment", path="x")
+    last = changed(INSTALL, extras=("cuda13",), cuda=Cuda(machine="hidden", loaded=(loaded,)))
+    bare = changed(INSTALL, packages=(), import_seconds=None, lacks="libcufft.so.12")
+    test = TrialResult(installs=(bare, last), imports=("demo.more",), tested_with=(Release("demo", "1.0"),))
+    assert trial_data(test) == INSTALL_DATA | {
+        "extras": ["cuda13"],
+        "cuda": {
+            "machine": "hidden",
+            "loaded": [{"library": "libcufft.so.12", "from": "environment", "path": "x"}],
+        },
+        "installs": [
+            {
+                **{key: INSTALL_DATA[key] for key in ("extras", "wheel", "python", "import")},
+                "packages": [],
+                "lacks": "libcufft.so.12",
+            },
+            {
+                **INSTALL_DATA,
+                "extras": ["cuda13"],
+                "cuda": {
+                    "machine": "hidden",
+                    "loaded": [{"library": "libcufft.so.12", "from": "environment", "path": "x"}],
+                },
+            },
+        ],
+        "imports": ["demo.more"],
+        "tested_with": ["demo 1.0"],
+    }
 
 
 def test_a_wheel_whose_test_fails_is_kept_back_and_the_others_are_not(
@@ -128,10 +174,8 @@ def test_a_wheel_whose_test_fails_is_kept_back_and_the_others_are_not(
         f"{unknown}/test-requirements": "failed",
         f"{unknown}/test": "not-run",
     }
-    results = {a.id: ActionResult(a.id, ends.get(a.id, "done"), Reason("first")) for a in plan.actions}
-    wheel = BuiltWheel(
-        good, Path("dist/demo.whl"), "0" * 64, 1000, {"findings": [], "proved": []}, (typed(TEST),)
-    )
+    results = {a.id: ActionResult(a.id, ends.get(a.id, "done"), ActionReason("first")) for a in plan.actions}
+    wheel = BuiltWheel(good, Path("dist/demo.whl"), "0" * 64, 1000, {"findings": [], "proved": []}, (TEST,))
     result = Result(plan, chosen, Outcome(results), [wheel], 3.0)
 
     show_result(result, images=(), explain=False)
@@ -143,9 +187,7 @@ def test_a_wheel_whose_test_fails_is_kept_back_and_the_others_are_not(
         f"kept back, as its test did not pass: {failed}, {unknown}",
     ]
     first, *others = result_data(result)["tests"]
-    assert first == {"state": "passed", **{key: TEST[key] for key in TEST if key != "schema"}} | {
-        "cell": good
-    }
+    assert first == {"cell": good, "state": "passed", **trial_data(TEST)}
     assert [(test["cell"], test["state"]) for test in others] == [
         (audited, "passed"),
         (failed, "failed"),

@@ -122,7 +122,7 @@ def test_who_has_closed_the_output_gets_the_status(tmp_path: Path, monkeypatch: 
 def test_a_second_interrupt_has_the_status_of_the_first(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def interrupt(*_: object) -> None:
+    def interrupt(**_: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(main, "run", interrupt)

@@ -39,7 +39,7 @@ def said() -> list[str]:
 @pytest.fixture
 def builder(tmp_path: Path, said: list[str]) -> Callable[..., ImageBuilder]:
     def make(images: MemoryImages, network: str | None = None) -> ImageBuilder:
-        return ImageBuilder(images, tmp_path / "cache", said.append, network)
+        return ImageBuilder(images, tmp_path / "cache", said.append, said.append, network)
 
     return make
 
@@ -96,8 +96,8 @@ def test_a_failed_build_shows_its_last_lines_and_names_its_log(
     )
     assert said[0] == f"build {CUDA.reference}"
     assert said[1:] == [
-        *(f"  | line {n}" for n in range(19, 30)),
-        "  | No match for argument: cuda-nvcc-12-4",
+        *(f"line {n}" for n in range(19, 30)),
+        "No match for argument: cuda-nvcc-12-4",
     ]
     assert "line 3\n" in log.read_text()
     assert left(tmp_path) == ["lock"]

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from gpuforge.audit.reach import reach
-from gpuforge.binary.facts import Container, DeviceCode, Entry
+from gpuforge.binary.facts import DeviceCode, FatbinContainer, FatbinEntry
 from gpuforge.cuda import releases, runs_on
 from gpuforge.cuda.arch import Arch, Target, targets
 from gpuforge.cuda.generations import generations
+from gpuforge.runtime import arch as runtime_arch
 from gpuforge.runtime.machine import Device, Probe
 from gpuforge.runtime.resolve import Build, Image, Origin, resolve
 
@@ -85,14 +86,14 @@ def test_the_audit_and_the_runtime_agree_on_every_pair(kind: str) -> None:
     """Both on all architectures and all GPUs that there are, Jetson among them."""
     wrong = []
     for number in ARCHS:
-        name = f"{'sm' if kind == 'cubin' else 'compute'}_{number}"
-        entry = Entry(kind, Arch.parse(number), "8.0" if kind == "ptx" else "", 1000, 1000)
-        for gpu in reach(DeviceCode("x.so", (Container(0, 0, (entry,)),))):
+        arch = Arch.parse(number)
+        entry = FatbinEntry(kind, arch, "8.0" if kind == "ptx" else "", 1000, 1000)
+        for gpu in reach(DeviceCode("x.so", (FatbinContainer(0, 0, (entry,)),))):
             machine = Probe((13, 9), (Device(0, "", gpu.generation.number),))
-            image = Image(kind, name, (12, 0), (8, 0) if kind == "ptx" else None)
+            image = Image(kind, runtime_arch.Arch(*arch), (12, 0), (8, 0) if kind == "ptx" else None)
             runs = resolve([Build(Origin.SHIPPED, "", (image,))], machine, {})[0].image is image
             if runs != (gpu.way != "none"):
-                wrong.append((name, gpu.generation.capability, runs, gpu.way))
+                wrong.append((arch, gpu.generation.capability, runs, gpu.way))
     assert wrong == []
 
 

@@ -1,11 +1,8 @@
-"""Work that is done by workers of a cluster: what both sides write, what is matched, and what becomes of lost jobs."""
+"""Work that is done by workers of a cluster: who does it, and what becomes of lost jobs and of what failed."""
 
 from __future__ import annotations
 
-import json
 import os
-import pickle
-import platform
 import subprocess
 import sys
 import threading
@@ -15,217 +12,22 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from remote_samples import REASON, action, work
 
-from gpuforge import digest, tree
-from gpuforge.diagnostics import Diagnostic, Place
+from gpuforge import tree
 from gpuforge.errors import ActionError, MissingError, UsageError
 from gpuforge.execute.objects.folder import FolderObjects
-from gpuforge.execute.objects.port import ObjectsError
-from gpuforge.execute.outcome import ActionResult, Change, Reason
+from gpuforge.execute.outcome import ActionResult
 from gpuforge.execute.remote import abilities, attempt, client, failed_workdir, programs_here, watchdog
-from gpuforge.execute.remote.board import Board, Pulse
+from gpuforge.execute.remote.board import Board
 from gpuforge.execute.remote.client import RemoteWorkers
-from gpuforge.execute.remote.files import Sender, received
-from gpuforge.execute.remote.job import Job, Run, new_name
+from gpuforge.execute.remote.job import Job, Run
 from gpuforge.execute.remote.places import of_client
 from gpuforge.execute.remote.worker import work_on
 from gpuforge.execute.runners.choice import Environment, SiteRequest, chosen
 from gpuforge.execute.runners.runner import Limits
 from gpuforge.execute.store import FolderStore
-from gpuforge.execute.work import Work
 from gpuforge.plan.action import Action, FileInput
-from gpuforge.plan.keys import Fact
-from gpuforge.toolchains import cpython
-
-REASON = Reason("changed", changes=(Change(Fact("file", "a.cu"), "1", None),))
-WRITE = "import sys; print('hello'); open(sys.argv[1], 'w').write('made')"
-
-
-def action(code: str = WRITE, **more: object) -> Action:
-    fields = {"outputs": ("out",), **more}
-    return Action("cell/act", "build", "act", (sys.executable, "-c", code, "${out:out}"), **fields)  # type: ignore[arg-type]
-
-
-def work(of: Action, **more: object) -> Work:
-    return replace(Work(of, digest.of_data([of.id, of.argv]), {}, {}, REASON), **more)  # type: ignore[arg-type]
-
-
-def test_a_job_can_be_sent_to_another_process(tmp_path: Path) -> None:
-    run = Run("r", "p", "c", Limits())
-    of = action(inputs={"src": FileInput(tmp_path, "d", ("a",), (("a", "1"),))}, env={"A": "b"})
-    job = Job(run, new_name(of.id), work(of), {"src": "key"})
-    assert pickle.loads(pickle.dumps(job)) == job  # noqa: S301  its own
-    with pytest.raises(TypeError):
-        pickle.loads(pickle.dumps(of)).env["A"] = "c"  # noqa: S301
-
-
-def test_a_jobs_name_begins_with_its_actions_as_dask_shows_it() -> None:
-    assert new_name("cp311-cu13.0-x86_64/host-build").startswith("cp311-cu13.0-x86_64/host-build-")
-    assert new_name("a") != new_name("a")
-
-
-def test_an_end_is_read_as_it_was_written_and_nothing_is_left(tmp_path: Path) -> None:
-    objects = FolderObjects(tmp_path)
-    board = Board(objects, "run", "a/job")
-    error = Diagnostic("it failed", Place("f", 1, 2), "do that")
-    result = ActionResult("a", "failed", REASON, 1.5, None, error, ("x", "y"), 3, {"n": 1}, Path("/kept"))
-    assert board.ended("a") is None
-    assert board.take("w1")
-    assert not board.take("w2")
-    assert board.taken_by() == "w1"
-    board.log(0, b"a")
-    board.log(1, b"b")
-    assert [*board.logged(0)] == [b"a", b"b"]
-    assert [*board.logged(1)] == [b"b"]
-    board.end("ended", result)
-    assert board.ended("a") == ("ended", result)
-    board.kill()
-    assert board.is_killed()
-    board.clear()
-    assert objects.names("runs") == []
-
-
-@pytest.mark.parametrize("text", [b"", b"[]", b'{"how": "ended"}', b'{"how": "else"}', b"\xff"])
-def test_an_end_that_no_worker_writes_is_an_error_with_its_place(tmp_path: Path, text: bytes) -> None:
-    objects = FolderObjects(tmp_path)
-    objects.put("runs/run/job/end", text)
-    with pytest.raises(ObjectsError, match=r"the end of runs/run/job cannot be read"):
-        Board(objects, "run", "job").ended("a")
-
-
-FORGED: list[dict[str, object]] = [
-    {"id": "other"},
-    {"state": "hacked"},
-    {"seconds": float("inf")},
-    {"seconds": "x"},
-    {"tail": [1]},
-    {"counts": 3},
-    {"status": "0"},
-    {"error": [3, None, ""]},
-    {"error": ["x", ["f", "1", 2], ""]},
-    {"reason": {"kind": "else"}},
-]
-
-
-@pytest.mark.parametrize("forged", FORGED)
-def test_a_forged_end_is_none(tmp_path: Path, forged: dict[str, object]) -> None:
-    """An end with the id of another action ended the client with a traceback."""
-    objects = FolderObjects(tmp_path)
-    board = Board(objects, "run", "job")
-    board.end("ended", ActionResult("a", "done", REASON, 1.5))
-    sound = json.loads(objects.read("runs/run/job/end") or b"")
-    objects.put("runs/run/job/end", json.dumps(sound | {"result": {**sound["result"], **forged}}).encode())
-    with pytest.raises(ObjectsError, match=r"the end of runs/run/job cannot be read"):
-        board.ended("a")
-    objects.put("runs/run/job/end", b"[" * 100_000)
-    with pytest.raises(ObjectsError, match=r"cannot be read"):
-        board.ended("a")
-
-
-def test_a_pulse_is_there_for_as_long_as_it_changes() -> None:
-    now, content = 0.0, b"1"
-
-    def read() -> bytes | None:
-        if content == b"!":
-            raise ObjectsError.of("out of reach")
-        return content
-
-    pulse = Pulse(read, 30.0, lambda: now)
-    assert pulse.is_there()
-    now = 29.0
-    content = b"2"
-    assert pulse.is_there()
-    now = 58.0
-    content = b"!"
-    assert pulse.is_there()
-    now = 60.0
-    assert not pulse.is_there()
-    content = b"3"
-    assert pulse.is_there()
-
-
-def test_an_engine_names_an_ability_as_earlier_versions_did() -> None:
-    for each in (
-        abilities.identity(),
-        abilities.machine(),
-        abilities.MEMORY,
-        abilities.Ability("", "cpus 2"),
-    ):
-        assert abilities.Ability.of_label(each.label) == each
-    assert abilities.machine().label == f"machine {platform.machine()}"
-    assert abilities.identity().label.startswith("gpuforge ")
-
-
-def test_what_an_action_needs_and_what_a_worker_lacks() -> None:
-    plain, contained = action(), action(image="sha256:1", gpu=True)
-    machine = {abilities.identity(): 1.0, abilities.machine(): 1.0, abilities.MEMORY: 16e9}
-    assert [*abilities.lacking(abilities.needed(plain, int(32e9)), machine)] == []
-    assert [*map(str, abilities.lacking(abilities.needed(contained, int(32e9)), machine))] == [
-        "has no container engine",
-        "has 16 GB of memory, not 32",
-        "has no GPU",
-    ]
-    assert [
-        *abilities.lacking(
-            abilities.needed(contained, None), machine | {abilities.CONTAINERS: 1, abilities.GPUS: 8}
-        )
-    ] == []
-    others = {abilities.Ability("gpuforge", "0.0.9 (code 0) on Python 3.12"): 1.0, abilities.machine(): 1.0}
-    needs = abilities.needed(plain, None)
-    assert [*map(str, abilities.lacking(needs, others))] == ["has gpuforge 0.0.9 (code 0) on Python 3.12"]
-    assert str(next(abilities.lacking(needs, {}))) == "was started without gpuforge's preload"
-    other = {abilities.identity(): 1.0, abilities.Ability("machine", "riscv64"): 1.0}
-    assert [*map(str, abilities.lacking(needs, other))] == [f"runs on riscv64, not on {platform.machine()}"]
-    assert client.unable(needs, {}) == "a worker; none is there yet"
-    assert client.unable(needs, {"w1": others, "w2": machine}) == ""
-    assert client.unable(needs, {f"w{n}": others for n in range(5)}).endswith("; and 2 more")
-
-
-def test_files_go_into_the_store_once_and_keep_their_names(tmp_path: Path) -> None:
-    folder = tmp_path / "src"
-    (folder / "sub").mkdir(parents=True)
-    (folder / "a.sh").write_text("a")
-    (folder / "a.sh").chmod(0o755)
-    (folder / "sub/b").write_text("b")
-    (folder / "other").write_text("not a member")
-    members = ("a.sh", "sub/b")
-    parts = tuple(digest.of_each(folder, [folder / name for name in members]).items())
-    many, one = FileInput(folder, "d1", members, parts), FileInput(folder / "a.sh", "d2")
-    store = FolderStore(tmp_path / "store")
-    sender = Sender(store)
-    keys = [sender.send(value, "act") for value in (many, one, many)]
-    assert keys[0] == keys[2] != keys[1]
-    tree = received(many, keys[0], store, "act")
-    assert tree.members == members
-    assert sorted(each.name for each in tree.path.rglob("*")) == ["a.sh", "b", "sub"]
-    assert (tree.path / "a.sh").stat().st_mode & 0o100
-    single = received(one, keys[1], store, "act")
-    assert (single.path.name, single.members, single.path.read_text()) == ("a.sh", None, "a")
-    with pytest.raises(ActionError, match="is no longer in the store"):
-        received(one, "0" * 64, store, "act")
-    (folder / "a.sh").write_text("changed")
-    with pytest.raises(ActionError, match=r"a\.sh changed while act ran"):
-        Sender(store).send(many, "act")
-
-
-@pytest.mark.thorough
-def test_programs_are_the_same_or_the_worker_is_unfit(tmp_path: Path) -> None:
-    python = cpython.ask(Path(sys.executable))
-    assert python
-    here = FileInput(python.path, python.identity, program="interpreter")
-    itself = FileInput(Path("/elsewhere/python"), "gpuforge …", program="gpuforge")
-    found = programs_here.find(action(inputs={"python": here, "gpuforge": itself}))
-    assert {name: source.path for name, source in found.items()} == {
-        "python": python.path,
-        "gpuforge": Path(sys.executable),
-    }
-    other = replace(here, digest="CPython 3.2.1 x")
-    absent = FileInput(tmp_path / "g++", "g++ (x)", program="compiler")
-    with pytest.raises(programs_here.UnfitError) as error:
-        programs_here.find(action(inputs={"a": other, "b": absent}))
-    first = error.value.diagnostics[0]
-    assert first.message == f"has another {python.path} than the client and has no {absent.path}"
-    assert first.hint == programs_here.HINT
 
 
 class ThreadTicket:
@@ -526,7 +328,7 @@ def test_a_long_job_is_looked_at_seldom(monkeypatch: pytest.MonkeyPatch, tmp_pat
     monkeypatch.setattr(attempt, "LOOK_S", 1.0)
     monkeypatch.setattr(attempt.time, "monotonic", lambda: clock[0])
     never = threading.Event()
-    ended = attempt.Attempt(
+    ended = attempt.JobAttempt(
         board, Hour(), "a", tmp_path / "log", stop=never, now=never, idle=lambda _: None
     ).follow()
     assert (ended.how, ended.word) == ("lost", "gone")

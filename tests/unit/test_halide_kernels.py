@@ -58,7 +58,7 @@ def kernels_folder(compiled: Path, tmp_path_factory: pytest.TempPathFactory) -> 
         data = file.read_bytes()
         found = ptx.standalone(data, len(data))
         assert found
-        images = tuple(kernel_set.KernelImage(e.kind, e.target, e.isa) for e in found.entries)
+        images = tuple(kernel_set.KernelImage(e.kind, e.arch, e.isa) for e in found.entries)
         source = f"pipelines/{file.stem}.py"
         modules.append(kernel_set.KernelModule(file.stem, source, digest.of_file(file), file, images))
     assert len(modules) >= COUNT

@@ -22,7 +22,7 @@ from gpuforge.cli.cache_report import use_of
 from gpuforge.errors import ActionError, UsageError
 from gpuforge.execute import integrity
 from gpuforge.execute.integrity import survey
-from gpuforge.execute.outcome import ActionResult, Reason
+from gpuforge.execute.outcome import ActionReason, ActionResult
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.plan.action import FileInput
 from gpuforge.plan.cell import select
@@ -313,7 +313,7 @@ def test_a_steps_result_that_a_build_has_forged_is_no_result(tmp_path: Path, mak
     subprocess.run(["sh", "-c", make.format(file)], check=True)
     found = StepResult.read(file)
     assert found.error is None
-    assert use_of(ActionResult("a", "done", Reason("first"), counts=found.counts)) is None
+    assert use_of(ActionResult("a", "done", ActionReason("first"), counts=found.counts)) is None
 
 
 def test_a_steps_result_is_read_up_to_a_limit(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from gpuforge import disk
 from gpuforge.cli import build_folders
-from gpuforge.cli.collect import put
+from gpuforge.cli.copy_wheels import put
 from gpuforge.errors import MissingError
 from gpuforge.execute import locks, workdir
 

@@ -3,16 +3,19 @@ from __future__ import annotations
 import hashlib
 import json
 import struct
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
 from gpuforge.errors import ActionError, UsageError
 from gpuforge.package import embed, kernel_set
 from gpuforge.plan.requests import request
-from gpuforge.plan.requests.kernels import KernelIndex
-from gpuforge.steps import kernel_index
+from gpuforge.plan.requests.kernels import GatherSources, IndexLibraries, IndexModules, LayKernels
+from gpuforge.steps import gather_sources, index_libraries, index_modules
 
+R = TypeVar("R", bound=LayKernels)
 SAXPY = b"__global__ void saxpy() {}\n"
 
 
@@ -35,9 +38,9 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def run(project: Path, **spec: object) -> Path:
+def run(step: Callable[[R], None], of: type[R], project: Path, **spec: object) -> Path:
     whole = {"name": "default-kernels", "toolkit": "13.0", "output": str(project / "out"), **spec}
-    kernel_index.main(request.load(KernelIndex, json.dumps(whole)))
+    step(request.load(of, json.dumps(whole)))
     return project / "out"
 
 
@@ -47,7 +50,8 @@ def run_fallback(project: Path, content: bytes, sources: tuple[str, ...] = ("ker
         {"name": Path(s).stem, "source": s, "path": str(project / s), "fatbin": str(project / "saxpy.fatbin")}
         for s in sources
     ]
-    return run(project, role="fallback", toolchain={"family": "nvcc", "version": "13.0.88"}, modules=modules)
+    made_by = {"family": "nvcc", "version": "13.0.88"}
+    return run(index_modules.main, IndexModules, project, toolchain=made_by, modules=modules)
 
 
 def test_the_index_lists_the_images_in_the_fatbin(project: Path) -> None:
@@ -124,8 +128,10 @@ def recipe(*argv: str) -> dict[str, object]:
 
 def user_compiled(project: Path, *argv: str) -> Path:
     return run(
+        gather_sources.main,
+        GatherSources,
         project,
-        role="user-compiled",
+        kind="library",
         archs=["80"],
         sources=[{"source": "kernels/saxpy.cu", "path": str(project / "kernels/saxpy.cu")}],
         includes=[{"source": "kernels/size.h", "path": str(project / "kernels/size.h")}],
@@ -160,10 +166,11 @@ def test_a_library_is_measured_again_after_the_wheel_was_repaired(project: Path)
     (project / "built").write_bytes(b"a library")
     made = {"family": "g++", "version": "12.2.0"}
     out = run(
+        index_libraries.main,
+        IndexLibraries,
         project,
-        role="fallback",
         toolchain=made,
-        libraries=[{"path": str(project / "built"), "cpu": ""}],
+        libraries=[{"path": str(project / "built"), "cpu": [""]}],
         fallbacks=["plain"],
         abi="1-abc",
         stands_in_for="own",
@@ -224,11 +231,12 @@ def test_a_recipe_needs_its_placeholders(project: Path) -> None:
 
 
 def test_a_wrong_request_is_a_usage_error_with_every_mistake() -> None:
+    spec = {"name": "x", "kind": "other", "sources": [], "abi": "", "extra": 1, "output": "out"}
     with pytest.raises(UsageError) as caught:
-        request.load(KernelIndex, '{"name": "x", "role": "other", "extra": 1, "output": "out"}')
+        request.load(GatherSources, json.dumps(spec))
     assert str(caught.value).splitlines() == [
-        "request: role: Input should be 'fallback' or 'user-compiled'",
         "request: toolkit: Field required",
+        "request: kind: Input should be 'library' or 'module'",
         "request: extra: Unexpected keyword argument",
     ]
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from packaging.tags import Tag
 from packaging.utils import parse_wheel_filename
 
 from gpuforge.errors import ActionError, UsageError
@@ -40,10 +41,10 @@ def test_a_file_name_is_taken_apart_and_put_together(name: str) -> None:
 
 def test_tags_are_expanded_and_sorted() -> None:
     assert WheelName.parse("a-1-py3.py2-none-linux_x86_64.any.whl").tags == (
-        "py2-none-any",
-        "py2-none-linux_x86_64",
-        "py3-none-any",
-        "py3-none-linux_x86_64",
+        Tag("py2", "none", "any"),
+        Tag("py2", "none", "linux_x86_64"),
+        Tag("py3", "none", "any"),
+        Tag("py3", "none", "linux_x86_64"),
     )
 
 

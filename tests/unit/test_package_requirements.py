@@ -58,7 +58,19 @@ def test_a_requirement_that_is_as_narrow_is_enough(own: str) -> None:
     assert requirements.require(text, {CUDART: "13.0.96"}) == (text, [])
 
 
-@pytest.mark.parametrize("own", ["", ">=13.0", "<14", ">=13.0,<14; extra == 'gpu'", "!=13.0.48"])
+@pytest.mark.parametrize(
+    "own",
+    [
+        "",
+        ">=13.0",
+        "<14",
+        ">=13.0,<14; extra == 'gpu'",
+        "!=13.0.48",
+        ">=13.0,<14; sys_platform != 'linux'",
+        ">=13.0,<14; python_version >= '3.11'",
+        ">=13.0,<14; python_version != '3.12'",
+    ],
+)
 def test_a_wider_requirement_gets_a_narrow_one_beside_it(own: str) -> None:
     _, added = requirements.require(with_requirement(CUDART + own), {CUDART: "13.0.96"})
     assert added == ["nvidia-cuda-runtime>=13.0,<14"]
@@ -77,10 +89,21 @@ def test_requirements_of_an_extra_hold_with_it_alone() -> None:
     assert not declared[CUDART].marker.evaluate({"extra": "cuda13-local"})
 
 
-@pytest.mark.parametrize("own", ["", "; extra == 'cuda13'", '; extra == "CUDA_13"'])
+@pytest.mark.parametrize(
+    "own",
+    [
+        "",
+        "; extra == 'cuda13'",
+        '; extra == "CUDA_13"',
+        "; 'cuda13' == extra",
+        "; extra == 'gpu' or extra == 'cuda13'",
+        "; sys_platform == 'linux'",
+        "; sys_platform == 'linux' and extra == 'cuda13' and python_version >= '3'",
+    ],
+)
 def test_the_projects_own_requirement_of_the_extra_is_enough(own: str) -> None:
     text = with_requirement(f"{CUDART} ==13.0.* {own}")
-    extra = "cuda-13" if "_" in own else "cuda13"
+    extra = "cuda-13" if "CUDA_13" in own else "cuda13"
     assert requirements.require(text, {CUDART: "13.0.96"}, extra=extra) == (text, [])
     assert requirements.require(text, {CUDART: None}, extra=extra) == (text, [])
 

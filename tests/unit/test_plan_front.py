@@ -10,13 +10,14 @@ from typing import Any
 import pytest
 
 from gpuforge.audit import audit
+from gpuforge.cuda.major_wheels import FrontExtra
 from gpuforge.errors import ActionError
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.plan.action import ActionInput
 from gpuforge.plan.cell import select
 from gpuforge.plan.lower.cell_actions import Plan, lower
 from gpuforge.plan.lower.front import brought
-from gpuforge.plan.requests.wheel import FrontExtra, PackageFront
+from gpuforge.plan.requests.wheel import PackageFront
 from gpuforge.plan.site import Machine
 from gpuforge.steps import package_front
 from gpuforge.wheel import metadata

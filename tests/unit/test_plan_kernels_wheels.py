@@ -6,7 +6,7 @@ import json
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +18,9 @@ from test_package_kernels import fatbin, image, run_fallback
 from gpuforge.audit import audit
 from gpuforge.audit.report.sentences import lines
 from gpuforge.cli.dist import kept_back, proved
+from gpuforge.cuda.major_wheels import KernelsWheel
 from gpuforge.errors import ActionError
-from gpuforge.execute.outcome import ActionResult, Outcome, Reason
+from gpuforge.execute.outcome import ActionReason, ActionResult, Outcome
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.package import kernels_wheel
 from gpuforge.plan.cell import select
@@ -32,7 +33,7 @@ from gpuforge.wheel import metadata, writer
 
 Recipe = Callable[..., ManifestFile]
 SETS = [{"name": "default-kernels", "kind": "module", "abi": "k1"}]
-CU13 = kernels_wheel.KernelsWheel("saxpy-kernels-cu13", "saxpy_kernels_cu13", "cuda13")
+CU13 = KernelsWheel("saxpy-kernels-cu13", "saxpy_kernels_cu13", "cuda13")
 METADATA = (
     "Metadata-Version: 2.4\nName: saxpy\nVersion: 1.0\nLicense-Expression: MIT\nRequires-Python: >=3.11\n"
 )
@@ -79,7 +80,9 @@ def test_what_is_chosen_changes_nothing_of_the_packages_wheel(recipe: Recipe, ma
 def ended(plan: Plan, *failed: str) -> Outcome:
     return Outcome(
         {
-            action.id: ActionResult(action.id, "failed" if action.id in failed else "done", Reason("first"))
+            action.id: ActionResult(
+                action.id, "failed" if action.id in failed else "done", ActionReason("first")
+            )
             for action in plan.actions
         }
     )
@@ -106,9 +109,7 @@ def declared(folder: Path, text: str = METADATA) -> Path:
 def make(folder: Path, packed: Path, **changes: Any) -> Path:
     spec = {
         "of": str(declared(folder)),
-        "distribution": CU13.distribution,
-        "folder": CU13.folder,
-        "extra": CU13.extra,
+        "kernels_wheel": asdict(CU13),
         "kernels": [str(packed)],
         "sets": SETS,
         "cuda": "13.0",
@@ -171,7 +172,7 @@ def host_tree(tmp_path: Path) -> Path:
 
 def test_the_package_has_an_extra_for_each_of_exactly_its_version(tmp_path: Path) -> None:
     tree = host_tree(tmp_path)
-    wheels = [CU13, kernels_wheel.KernelsWheel("saxpy-kernels-cu12", "saxpy_kernels_cu12", "cuda12")]
+    wheels = [CU13, KernelsWheel("saxpy-kernels-cu12", "saxpy_kernels_cu12", "cuda12")]
     kernels_wheel.list_wheels(tree, "saxpy", wheels, SETS)
     text = (tree / "saxpy-1.0.dist-info" / "METADATA").read_bytes()
     assert metadata.requirements(text) == [

@@ -10,7 +10,7 @@ import pytest
 
 from gpuforge import digest
 from gpuforge.execute.memory_store import MemoryStore
-from gpuforge.execute.outcome import Reason
+from gpuforge.execute.outcome import ActionReason
 from gpuforge.execute.work import Work, _content_key
 from gpuforge.plan.action import Action, ActionInput, FileInput, ImageInput
 from gpuforge.plan.keys import Fact, keys, labelled
@@ -80,7 +80,7 @@ def test_an_output_stored_by_content_is_still_found(tmp_path: Path) -> None:
             return SimpleNamespace(entry=SimpleNamespace(outputs=("tree",)), content=lambda output: "c" * 64)
 
     key = keys([FETCH, BUILD])["a/build"]
-    work = Work(BUILD, key.digest, key.facts, {"fetch": FETCHED}, Reason("first"))
+    work = Work(BUILD, key.digest, key.facts, {"fetch": FETCHED}, ActionReason("first"))
     assert _content_key(work, Content(tmp_path)) == (
         "d7dc38a1dae75b34c0429cf2ca171314b81bfbc487eae48d5b26b4d84b6d32d0"
     )

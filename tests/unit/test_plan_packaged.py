@@ -7,8 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from plan_samples import plan_of
 from plug_in_samples import CODE, forget, install_plug_in
-from test_plan_lower import plan_of
 
 from gpuforge.errors import UsageError
 from gpuforge.manifest.load import ManifestFile

@@ -13,7 +13,7 @@ from rich.console import Console
 from gpuforge.cli.progress import LiveProgress, PlainProgress, progress
 from gpuforge.diagnostics import Diagnostic
 from gpuforge.execute.observer import Observer
-from gpuforge.execute.outcome import ActionResult, Reason, Step
+from gpuforge.execute.outcome import ActionReason, ActionResult, Step
 from gpuforge.plan.action import Action
 
 LOG = Path("/nonexistent/host.log")
@@ -35,7 +35,9 @@ def tell_a_story(observer: Observer) -> None:
     run = {step.action.id for step in STEPS[2:] if step is not AUDITS[0]}
     observer.on_plan(STEPS, frozenset(run))
     for done in (FETCH, BUILDS[0], AUDITS[0]):
-        observer.on_finish(done.action, ActionResult(done.action.id, "reused", Reason("same-content"), 5.0))
+        observer.on_finish(
+            done.action, ActionResult(done.action.id, "reused", ActionReason("same-content"), 5.0)
+        )
     observer.on_start(BUILDS[1].action, LOG)
     observer.on_start(BUILDS[2].action, LOG)
     observer.on_wait(BUILDS[2].action, "another gpuforge is doing the same work")
@@ -44,19 +46,19 @@ def tell_a_story(observer: Observer) -> None:
         ActionResult(
             BUILDS[1].action.id,
             "failed",
-            Reason("first"),
+            ActionReason("first"),
             2.0,
             Path("/home/user/.cache/gpuforge/logs/a-path-that-is-longer-than-the-terminal-is-wide/host.log"),
             Diagnostic("cp312-cu13.0-x86_64/host-build failed with exit status 1", hint="its log shows more"),
             ("compiling [bold]saxpy.cpp", "saxpy.cpp:3:1: error: no"),
         ),
     )
-    reason = Reason("blocked", actions=(BUILDS[1].action.id,), state="failed")
+    reason = ActionReason("blocked", actions=(BUILDS[1].action.id,), state="failed")
     observer.on_finish(AUDITS[1].action, ActionResult(AUDITS[1].action.id, "not-run", reason))
     for built in (BUILDS[2], AUDITS[2]):
         if built is AUDITS[2]:
             observer.on_start(built.action, LOG)
-        observer.on_finish(built.action, ActionResult(built.action.id, "done", Reason("first"), 61.0))
+        observer.on_finish(built.action, ActionResult(built.action.id, "done", ActionReason("first"), 61.0))
 
 
 FAILURE = """\
@@ -108,7 +110,7 @@ def test_nothing_is_shown_when_nothing_runs() -> None:
             observer.on_plan(STEPS, frozenset())
             for each in STEPS:
                 observer.on_finish(
-                    each.action, ActionResult(each.action.id, "reused", Reason("same-content"))
+                    each.action, ActionResult(each.action.id, "reused", ActionReason("same-content"))
                 )
         assert stream.getvalue() == ""
 
@@ -126,7 +128,7 @@ def test_nothing_of_a_build_steers_a_terminal_or_a_ci_system(
     observer.on_start(one.action, LOG)
     observer.on_wait(one.action, odd)
     error = Diagnostic(odd, hint=odd)
-    reason = Reason("output-damaged", problem=odd)
+    reason = ActionReason("output-damaged", problem=odd)
     result = ActionResult("x", "failed", reason, 1.0, Path(odd), error, (odd,), kept=Path(odd))
     observer.on_finish(one.action, result)
     text = stream.getvalue()
@@ -176,7 +178,9 @@ def drawn(height: int, log: Path = LOG) -> list[str]:
     display = LiveProgress(console, lambda: 100.0)
     display.on_plan(STEPS, frozenset({step.action.id for step in STEPS[1:]}))
     try:
-        display.on_finish(FETCH.action, ActionResult(FETCH.action.id, "reused", Reason("same-content"), 5.0))
+        display.on_finish(
+            FETCH.action, ActionResult(FETCH.action.id, "reused", ActionReason("same-content"), 5.0)
+        )
         display.on_start(BUILDS[1].action, log)
         display.on_start(BUILDS[2].action, LOG)
         display.on_wait(BUILDS[2].action, "another gpuforge is doing the same work")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
-from test_execute_engine import Listener
+from engine_samples import Listener
 
 from gpuforge.execute import engine
 from gpuforge.execute.ledger import FileLedger

@@ -2,56 +2,30 @@
 
 from __future__ import annotations
 
-import json
 import os
-import re
-import shutil
-import signal
 import subprocess
 import sys
 import sysconfig
-import time
-from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from compile_samples import GXX, builds, compiler, eventually
 from library_samples import answer, compile_library, environment, install, program, run, toolchain
 
 from gpuforge.runtime import look
 from gpuforge.runtime.userbuild import compilers
-from gpuforge.runtime.userbuild.invoke import invoke
-from gpuforge.runtime.userbuild.outcome import Stopped
 from gpuforge.runtime.userbuild.recipe import recipes
 
 pytestmark = pytest.mark.thorough
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "runtime"
-GXX = shutil.which("g++") or "g++"
-VERSION = "echo 'g++ (Debian 12.2.0-1) 12.2.0'; echo 'Copyright (C) 2022 Free Software Foundation, Inc.'"
-
-RECORD = '{"schema": 1, "build": "b", "file": "FILE", "size": SIZE, "toolchain": "", '
-RECORD += '"compiler": "", "arch": "", "sources": []}'
-NUL = RECORD.replace("FILE", "a\\u0000b").replace("SIZE", "1")
-INFINITE = RECORD.replace("SIZE", "Infinity")
 
 
 @pytest.fixture
 def site(tmp_path: Path) -> Path:
     install(tmp_path / "site", toolchain("host", "g++", version=">=9"))
     return tmp_path / "site"
-
-
-def compiler(tmp_path: Path, script: str) -> str:
-    """A compiler that answers as g++ 12 and otherwise runs `script`; returned as the option that names it."""
-    file = program(tmp_path / "bin", "g++", f'[ "$1" = --version ] && {{ {VERSION}; exit; }}\n{script}')
-    return f"--toolchain=host={file}"
-
-
-def builds(site: Path) -> list[str]:
-    return sorted(
-        p.name.partition("-")[0] for p in (site.parent / "builds").glob("user/demo/*/*") if p.is_dir()
-    )
 
 
 def test_a_build_is_used_from_now_on_until_it_is_removed(site: Path) -> None:
@@ -195,219 +169,6 @@ def test_calls_that_are_wrong(site: Path, tmp_path: Path) -> None:
             "--remove takes no sources",
         )
     ]
-
-
-def test_changed_sources_are_not_compiled(site: Path) -> None:
-    source = site / "demo/_gpuforge/sources/answers/mod/answer.cpp"
-    source.write_text(source.read_text() + "// mine\n")
-    done = run(site, "compile")
-    assert done.returncode == 1
-    assert done.stderr == (
-        f"error: {source} was changed after it was installed: install the wheel again, and "
-        "give sources of your own as arguments\n"
-    )
-
-
-def test_sources_that_change_after_the_recipe_was_read_are_not_compiled(site: Path, tmp_path: Path) -> None:
-    (recipe,) = recipes(site / "demo/_gpuforge")
-    source = recipe.folder / recipe.sources[0]
-    source.write_text(source.read_text() + "// mine\n")
-    made = compilers.Compiler("g++", Path(GXX), "12.2.0")
-    with pytest.raises(Stopped, match=re.escape(f"{source} was changed after it was installed")):
-        invoke(recipe, recipe.toolchains[0], made, tmp_path, extra=(), arch=None, env={}, limit=9)
-
-
-@pytest.mark.parametrize(
-    ("content", "problem"),
-    [
-        (b"[" * 100_000, "it is not valid JSON"),
-        (b" " * (5 << 20), "it has more than 4 MiB"),
-        (None, "it is not a regular file"),
-    ],
-)
-def test_a_damaged_recipe_is_one_line(site: Path, content: bytes | None, problem: str) -> None:
-    recipe = site / "demo/_gpuforge/sources/answers/recipe.json"
-    recipe.unlink()
-    recipe.write_bytes(content) if content else os.mkfifo(recipe)
-    done = run(site, "compile")
-    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
-    assert problem in done.stderr
-
-
-def test_a_table_of_a_recipe_that_is_a_list_is_one_line(site: Path) -> None:
-    recipe = site / "demo/_gpuforge/sources/answers/recipe.json"
-    content = json.loads(recipe.read_text())
-    content["toolchains"][0]["install"] = [1]
-    recipe.write_text(json.dumps(content))
-    done = run(site, "compile")
-    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
-    assert done.stderr.endswith(": install the wheel again\n")
-
-
-@pytest.mark.parametrize(
-    ("file", "content"),
-    [("METADATA", b"caf\xe9"), ("RECORD", b"caf\xe9.so,,\n"), ("RECORD", b"a.so,x,1,4,5\n")],
-)
-def test_a_damaged_package_that_is_required_does_not_stop_a_compilation(
-    site: Path, file: str, content: bytes
-) -> None:
-    own, other = site / "demo-1.0.dist-info", site / "other-1.0.dist-info"
-    for folder, name in ((own, "demo"), (other, "other")):
-        folder.mkdir(exist_ok=True)
-        needs = "Requires-Dist: other\n" * (name == "demo")
-        (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n{needs}")
-    (own / "RECORD").write_text("demo/_gpuforge/__init__.py,,\n")
-    (other / file).write_bytes(content)
-    done = run(site, "compile")
-    assert (done.returncode, done.stderr) == (0, "")
-
-
-def test_a_folder_that_cannot_be_written(site: Path, tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    done = run(site, "compile", GPUFORGE_KERNEL_HOME=str(tmp_path / "file"))
-    assert done.returncode == 1
-    assert done.stderr.count("\n") == 1
-    assert "Not a directory; nothing was changed. GPUFORGE_KERNEL_HOME names another folder" in done.stderr
-
-
-@pytest.mark.parametrize("damage", ["", "{}", '{"schema": 2}', "[1]", NUL, INFINITE])
-def test_a_damaged_record_is_a_reason(site: Path, damage: str) -> None:
-    run(site, "compile")
-    (record,) = (site.parent / "builds").glob("user/demo/*/active.json")
-    record.write_text(damage)
-    assert answer(site) == 7
-    assert run(site, "compile").returncode == 0
-    assert answer(site) == 42
-
-
-def test_a_link_to_the_library_is_followed(site: Path, tmp_path: Path) -> None:
-    """Builds with a version leave libx.so as a link to libx.so.1."""
-    script = f'{GXX} "$@"; for last; do :; done; mv $last $last.1; ln -s $last.1 $last'
-    assert run(site, "compile", compiler(tmp_path, script)).returncode == 0
-    assert answer(site) == 42
-
-
-@pytest.mark.parametrize("part", ["", "*/", "*/libanswers.so", "active.json"])
-def test_where_others_could_put_code_nothing_is_loaded(site: Path, part: str) -> None:
-    run(site, "compile")
-    (place,) = (site.parent / "builds/user/demo").iterdir()
-    (path,) = place.glob(part) if part else [place]
-    mode = path.stat().st_mode
-    path.chmod(0o777)
-    assert answer(site) == 7
-    assert f"{path} can be written by other users (chmod o-w {path})" in run(site, "explain").stdout
-    done = run(site, "compile")
-    assert (done.returncode, done.stderr.count("\n")) == ((1, 1) if not part else (0, 0))
-    path.chmod(mode) if not part else None
-    assert answer(site) == 42
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives a folder away")
-def test_a_build_of_another_user_is_not_loaded(site: Path) -> None:
-    run(site, "compile")
-    (place,) = (site.parent / "builds/user/demo").iterdir()
-    os.chown(place, 12345, 12345)
-    assert answer(site) == 7
-    done = run(site, "compile")
-    assert done.stderr == (
-        f"error: {place} belongs to another user, who could put code into it; nothing was changed. "
-        "GPUFORGE_KERNEL_HOME names another folder\n"
-    )
-
-
-def test_a_build_is_used_whatever_the_umask(site: Path) -> None:
-    before = os.umask(0)
-    try:
-        assert run(site, "compile").returncode == 0
-    finally:
-        os.umask(before)
-    assert answer(site) == 42
-
-
-HANGS = "echo $$ > HERE/pids; sleep 300 & echo $! >> HERE/pids; touch HERE/started; wait"
-
-
-def _hears() -> None:
-    """Let a process be interrupted, also where the tests run in the background or by nohup, and are not."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_DFL)
-
-
-class Compiling:
-    """A compilation whose compiler hangs, with a child of its own, until it is ended."""
-
-    def __init__(self, site: Path, tmp_path: Path, *arguments: object, before: Sequence[str] = ()) -> None:
-        option = compiler(tmp_path, HANGS.replace("HERE", str(tmp_path)))
-        argv = [*before, sys.executable, "-m", "demo._gpuforge", "compile", option, *map(str, arguments)]
-        self.process = subprocess.Popen(
-            argv,
-            cwd=site,
-            env=environment(site),
-            stderr=subprocess.PIPE,
-            preexec_fn=_hears,
-        )
-        eventually((tmp_path / "started").exists)
-        self.compilers = [Path("/proc", pid) for pid in (tmp_path / "pids").read_text().split()]
-
-    def end(self, number: signal.Signals) -> tuple[int, str]:
-        """Send a signal; return the exit status, and what was said."""
-        self.process.send_signal(number)
-        said = self.process.communicate()[1].decode()
-        return self.process.returncode, said
-
-    def alive(self) -> bool:
-        return any(pid.exists() for pid in self.compilers)
-
-
-def eventually(true: Callable[[], bool]) -> None:
-    end = time.monotonic() + 30
-    while not true():
-        assert time.monotonic() < end
-        time.sleep(0.02)
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_an_interruption_is_one_line_ends_the_compiler_and_changes_nothing(
-    site: Path, tmp_path: Path, number: signal.Signals
-) -> None:
-    run(site, "compile")
-    compiling = Compiling(site, tmp_path)
-    assert builds(site) == ["build", "work"]
-    status, said = compiling.end(number)
-    (library,) = (site.parent / "builds").rglob("libanswers.so")
-    made_by = run(site, "explain").stdout.partition("made by ")[2].splitlines()[0]
-    now = f"in use: user build ({library}), made by {made_by}"
-    assert (status, said) == (130, f"error: answers: interrupted by {number.name}; {now}\n")
-    eventually(lambda: not compiling.alive())
-    assert (answer(site), builds(site)) == (42, ["build"])
-
-
-def test_a_signal_that_is_ignored_ends_nothing(site: Path, tmp_path: Path) -> None:
-    """As by nohup: the compilation goes on when the terminal is closed."""
-    compiling = Compiling(site, tmp_path, before=["nohup"])
-    compiling.process.send_signal(signal.SIGHUP)
-    time.sleep(0.2)
-    assert compiling.process.poll() is None
-    assert "interrupted by SIGTERM" in compiling.end(signal.SIGTERM)[1]
-
-
-@pytest.mark.parametrize("output", [False, True])
-def test_what_a_killed_compilation_leaves_is_cleared(site: Path, tmp_path: Path, output: bool) -> None:
-    """Its compiler ends with it; its folder goes with the next compilation, while that of another one stays."""
-    out = tmp_path / "out"
-    arguments = ["--output", out] if output else []
-    compiling = Compiling(site, tmp_path, *arguments)
-    folder = out if output else next((site.parent / "builds/user/demo").iterdir())
-    (left,) = folder.glob(".compile-*" if output else "work-*")
-    assert run(site, "compile", *arguments).returncode == 0
-    assert left.exists()
-    assert compiling.end(signal.SIGKILL) == (-signal.SIGKILL, "")
-    eventually(lambda: not compiling.alive())
-    assert left.exists()
-    assert run(site, "compile", *arguments).returncode == 0
-    assert sorted(p.name.partition("-")[0] for p in folder.iterdir()) == (
-        ["libanswers.so"] if output else ["active.json", "build", "lock"]
-    )
 
 
 @pytest.mark.parametrize("script", ["sleep 300", "yes"])

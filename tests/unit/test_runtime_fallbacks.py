@@ -11,7 +11,9 @@ import pytest
 from library_samples import ABI, compile_library
 from runtime_samples import built_stub, stub  # noqa: F401  fixtures
 
-from gpuforge.manifest.model.object import CpuLevel
+from gpuforge.cuda.arch import Arch
+from gpuforge.cuda.cpu_level import LEVELS, CpuLevel
+from gpuforge.manifest.model.object import CpuLevelName
 from gpuforge.package import kernel_set
 from gpuforge.runtime import KernelUnavailable, candidates, cpu
 from gpuforge.runtime.kernellibrary import KernelLibrary, library_names
@@ -19,9 +21,9 @@ from gpuforge.runtime.machine import Probe, probe
 
 pytestmark = pytest.mark.xdist_group("fallbacks")  # compiled once
 GPU = (
-    kernel_set.KernelImage("cubin", "sm_75"),
-    kernel_set.KernelImage("cubin", "sm_80"),
-    kernel_set.KernelImage("ptx", "compute_75", "9.0"),
+    kernel_set.KernelImage("cubin", Arch(7, 5)),
+    kernel_set.KernelImage("cubin", Arch(8, 0)),
+    kernel_set.KernelImage("ptx", Arch(7, 5), "9.0"),
 )
 OLD = "fpu sse sse2 syscall"
 V2 = f"{OLD} pni ssse3 cx16 sse4_1 sse4_2 popcnt lahf_lm"
@@ -41,7 +43,8 @@ def library(
     home: Path, name: str, *images: kernel_set.KernelImage, abi: str = ABI
 ) -> kernel_set.KernelLibrary:
     """A library whose `answer()` tells which one it is: of GPUs 100, of CPUs the place of their level."""
-    number = cpu.rank(images[0].arch) if images[0].kind == "library" else 100
+    level = images[0].built_for
+    number = level.rank if isinstance(level, CpuLevel) else 100
     source = home / f"{name}.cpp"
     source.write_text(f'extern "C" int answer() {{ return {number}; }}\n')
     return kernel_set.KernelLibrary(compile_library(home / f"{name}-{number}.so", source, abi=abi), images)
@@ -64,7 +67,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("home")
     pack(home, "gpu-ops", [library(home, "gpu-ops", *GPU)], fallbacks=["cpu-ops"])
     levels = [
-        library(home, "cpu-ops", kernel_set.KernelImage("library", level)) for level in cpu.LEVELS["x86_64"]
+        library(home, "cpu-ops", kernel_set.KernelImage("library", CpuLevel(name)))
+        for name in LEVELS["x86_64"]
     ]
     pack(home, "cpu-ops", levels, stands_in_for="gpu-ops")
     return home
@@ -88,7 +92,7 @@ def test_without_a_gpu_the_highest_level_of_the_cpu_is_taken(
 def test_one_feature_that_is_lacking_is_enough_for_the_level_below(
     home: Path, tmp_path: Path, level: int
 ) -> None:
-    for name in list(cpu.LEVELS["x86_64"].values())[level]:
+    for name in list(LEVELS["x86_64"].values())[level]:
         flags = " ".join(flag for flag in V4.split() if flag != name)
         assert ops(home, tmp_path, flags).load().answer() == level - 1, name
 
@@ -142,7 +146,7 @@ def test_a_gpu_or_driver_that_does_not_fit_gives_way_to_the_cpu(
         monkeypatch.setenv(name, value)
     own = ops(home, tmp_path, V2, stub)
     assert own.load().answer() == 1
-    (told,) = [c for c in own.candidates() if c.image and c.image.arch == "sm_80"]
+    (told,) = [c for c in own.candidates() if c.image and c.image.built_for == Arch(8, 0)]
     assert str(told.reason) == reason
 
 
@@ -173,7 +177,7 @@ def test_a_library_of_another_abi_is_not_among_them(tmp_path: Path) -> None:
     home = tmp_path / "home"
     home.mkdir()
     pack(home, "gpu-ops", [library(home, "gpu-ops", *GPU)], fallbacks=["cpu-ops"])
-    levels = [library(home, "cpu-ops", kernel_set.KernelImage("library", "x86-64"), abi="2-def")]
+    levels = [library(home, "cpu-ops", kernel_set.KernelImage("library", CpuLevel("x86-64")), abi="2-def")]
     pack(home, "cpu-ops", levels, stands_in_for="gpu-ops")
     with pytest.raises(KernelUnavailable) as caught:
         ops(home, tmp_path, V3).load()
@@ -198,15 +202,15 @@ def test_where_the_system_tells_nothing_of_its_cpu_only_the_lowest_level_is_take
 
 def test_another_kind_of_machine_runs_no_level_of_x86(monkeypatch: pytest.MonkeyPatch) -> None:
     machine = cpu.Cpu("aarch64", frozenset({"asimd"}))
-    assert str(cpu.refusal("x86-64", machine)) == "is for x86-64; this machine is aarch64"
-    assert cpu.refusal("", machine) is None
+    assert str(cpu.refusal(cpu.CpuLevel("x86-64"), machine)) == "is for x86-64; this machine is aarch64"
+    assert cpu.refusal(cpu.CpuLevel(), machine) is None
 
 
 def test_a_level_that_this_cpu_lacks_is_never_run(home: Path) -> None:
     """With the machine's own facts: what is taken was compiled for it, and runs."""
     here = cpu.look()
     own = KernelLibrary("cpu-ops", home=str(home), env={})
-    runs = [level for level in cpu.LEVELS["x86_64"] if cpu.refusal(level, here) is None]
+    runs = [name for name in LEVELS["x86_64"] if cpu.refusal(cpu.CpuLevel(name), here) is None]
     assert own.load().answer() == len(runs) - 1
 
 
@@ -231,7 +235,7 @@ def test_what_no_library_fits_has_a_reason_for_each(home: Path, tmp_path: Path) 
 def test_levels_are_those_of_the_manifest() -> None:
     from typing import get_args
 
-    assert list(cpu.LEVELS["x86_64"]) == list(get_args(CpuLevel))
+    assert list(LEVELS["x86_64"]) == list(get_args(CpuLevelName))
 
 
 def test_both_objects_are_one_library_to_users(home: Path) -> None:

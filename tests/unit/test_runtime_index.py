@@ -14,6 +14,7 @@ import pytest
 
 from gpuforge import runtime
 from gpuforge.runtime import Image, KernelSet, KernelUnavailable
+from gpuforge.runtime.arch import Arch
 from gpuforge.runtime.index import Index, Refused
 from gpuforge.runtime.index import read_index as read
 
@@ -52,8 +53,8 @@ def test_what_an_index_says(tmp_path: Path) -> None:
     module = index.modules["saxpy"][0]
     assert module.read() == FATBIN
     assert module.images == (
-        Image("cubin", "sm_90a", (13, 0)),
-        Image("ptx", "compute_120", (13, 0), (9, 0)),
+        Image("cubin", Arch(9, 0, "a"), (13, 0)),
+        Image("ptx", Arch(12, 0), (13, 0), (9, 0)),
     )
 
 

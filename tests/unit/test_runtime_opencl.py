@@ -16,7 +16,7 @@ from gpuforge.runtime.opencl import devices, load, memory
 from gpuforge.runtime.opencl.devices import Needs
 from gpuforge.runtime.opencl.kernel import OpenClKernel
 from gpuforge.runtime.reason import Reason
-from gpuforge.runtime.sources import read
+from gpuforge.runtime.recipe import read
 
 GPU, ACCELERATOR, CPU = 4, 8, 2
 FP64 = "cl_khr_fp64"

@@ -5,17 +5,18 @@ from __future__ import annotations
 import pytest
 
 from gpuforge.runtime.arch import Arch
+from gpuforge.runtime.cpu_level import CpuLevel
 from gpuforge.runtime.machine import Device, Nvrtc, OpenClDevice, Probe
 from gpuforge.runtime.reason import Reason
 from gpuforge.runtime.resolve import Build, Candidate, Image, Origin, resolve
 
 
 def cubin(arch: str, toolkit: tuple[int, int] = (13, 0)) -> Image:
-    return Image("cubin", arch, toolkit)
+    return Image("cubin", Arch.parse(arch), toolkit)
 
 
 def ptx(arch: str, isa: tuple[int, int] = (9, 0)) -> Image:
-    return Image("ptx", arch, (13, 0), isa)
+    return Image("ptx", Arch.parse(arch), (13, 0), isa)
 
 
 def machine(*capabilities: tuple[int, int], driver: tuple[int, int] = (13, 0)) -> Probe:
@@ -176,7 +177,7 @@ def test_each_device_is_judged_by_itself() -> None:
 @pytest.mark.parametrize("arch", ["sm_9", "sm_90x", "sm_", "gfx90a"])
 def test_an_architecture_of_another_form_is_an_error(arch: str) -> None:
     with pytest.raises(ValueError, match=f"^'{arch}' is not a GPU architecture$"):
-        _ = cubin(arch).parsed
+        cubin(arch)
 
 
 def user(*images: Image, problem: Reason | None = None) -> Build:
@@ -217,7 +218,7 @@ def test_a_build_that_cannot_be_used_is_listed_with_its_reason_and_the_next_one_
 
 
 def test_a_file_that_the_environment_names_is_taken_as_it_is() -> None:
-    unread = explicit(Image("unread", "GPUFORGE_KERNELS_SAXPY", (0, 0)))
+    unread = explicit(Image("unread", variable="GPUFORGE_KERNELS_SAXPY"))
     first = resolve([unread, SHIPPED], machine((9, 0)), {})[0]
     assert (first.label, str(first.reason)) == (
         "environment file",
@@ -240,12 +241,12 @@ def test_a_reason_is_data_first() -> None:
 NVRTC = Nvrtc("libnvrtc.so.12", (12, 4), "12.4.127", (Arch(5, 0), Arch(8, 0), Arch(9, 0)))
 POCL = OpenClDevice("cpu-znver3", "3.0", "Portable Computing Language")
 EVERYWHERE = [
-    Build(Origin.CPU, "libop.so", (Image("library"),)),
+    Build(Origin.CPU, "libop.so", (Image("library", CpuLevel()),)),
     Build(Origin.OPENCL, "op.cl", (Image("opencl"),)),
     Build(Origin.SHIPPED, "op.fatbin", (ptx("compute_80"), cubin("sm_80"), cubin("sm_90"))),
     Build(Origin.CACHED_BUILD, "op.cu", (Image("cuda"),)),
     Build(Origin.USER_BUILD, "user.fatbin", (cubin("sm_90"),)),
-    Build(Origin.EXPLICIT, "named.cubin", (Image("unread", "GPUFORGE_KERNELS_DEMO_OP"),)),
+    Build(Origin.EXPLICIT, "named.cubin", (Image("unread", variable="GPUFORGE_KERNELS_DEMO_OP"),)),
 ]
 
 

@@ -13,7 +13,7 @@ from library_samples import RUNTIME, program
 
 from gpuforge.errors import ActionError, GpuforgeError
 from gpuforge.plan.requests import request
-from gpuforge.plan.requests.kernels import CommandLibrary
+from gpuforge.plan.requests.command_library import CommandLibrary
 from gpuforge.runtime import elf
 from gpuforge.steps import command_library, venv
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from gpuforge.errors import ActionError
+from gpuforge.plan.trial_result import LoadedCuda
 from gpuforge.steps import loaded_cuda, machine_cuda
 from gpuforge.steps.machine_cuda import MachineCuda
 
@@ -128,9 +129,9 @@ def test_a_library_of_the_environment_is_named_and_one_of_the_machine_is_refused
     watch = loaded_cuda.watch(environment, tmp_path / "loaded")
     load = f"import ctypes; ctypes.CDLL('{environment.parent.parent}/lib/own/libcufft.so.11')"
     subprocess.run([environment, "-I", "-c", load], check=True)
-    assert watch.judged("`import demo`") == [
-        {"library": "libcufft.so.11", "from": "environment", "path": "lib/own/libcufft.so.11"}
-    ]
+    assert watch.judged("`import demo`") == (
+        LoadedCuda(library="libcufft.so.11", place="environment", path="lib/own/libcufft.so.11"),
+    )
 
     # a child of the test's own, which ends well
     load = f"import ctypes; ctypes.CDLL('{tmp_path}/machine/libcufft.so.11')"

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from gpuforge.cuda.arch import Arch
+from gpuforge.cuda.cpu_level import CpuLevel
 from gpuforge.errors import ActionError
 from gpuforge.package.kernel_set import KernelImage
 from gpuforge.plan.requests.kernels import CompiledModule
@@ -24,7 +26,8 @@ def compiled(tmp_path: Path, kind: str, arch: str, members: dict[str, str] | byt
         with zipfile.ZipFile(file, "w") as archive:
             for name, text in members.items():
                 archive.writestr(name, text)
-    return CompiledModule("a", "kernels/a.mlir", file, file, arch or kind, ".vmfb", kind, arch)
+    built_for = CpuLevel(arch) if kind == "iree-cpu" else Arch.parse(arch) if arch else None
+    return CompiledModule("a", "kernels/a.mlir", file, file, arch or kind, ".vmfb", kind, built_for)
 
 
 def ptx(target: str, isa: str = "7.6") -> str:
@@ -42,16 +45,16 @@ def ptx(target: str, isa: str = "7.6") -> str:
                 "f_0_cuda_nvptx_fb.fb": ptx("sm_80"),
                 "f_1_cuda_nvptx_fb.fb": ptx("sm_80", "7.10"),
             },
-            KernelImage("iree-cuda", "compute_80", "7.10"),
+            KernelImage("iree-cuda", Arch(8, 0), "7.10"),
         ),
-        ("iree-vulkan", "", {"module.fb": "", "f_vulkan_spirv_fb.fb": ""}, KernelImage("iree-vulkan", "")),
+        ("iree-vulkan", "", {"module.fb": "", "f_vulkan_spirv_fb.fb": ""}, KernelImage("iree-vulkan", None)),
         (
             "iree-cpu",
             "x86-64-v3",
             {"module.fb": "", "f_embedded_elf_x86_64.so": ""},
-            KernelImage("iree-cpu", "x86-64-v3"),
+            KernelImage("iree-cpu", CpuLevel("x86-64-v3")),
         ),
-        ("ptx", "compute_75", ptx("sm_75").encode(), KernelImage("ptx", "compute_75", "7.6")),
+        ("ptx", "compute_75", ptx("sm_75").encode(), KernelImage("ptx", Arch(7, 5), "7.6")),
     ],
 )
 def test_the_image_of_a_target(tmp_path: Path, kind: str, arch: str, members: object, image: object) -> None:
@@ -82,7 +85,7 @@ def test_what_is_not_of_its_target_is_refused(
 def test_targets_of_iree() -> None:
     package = TOOLCHAIN.packaged
     assert package
-    assert [t.arch for t in package.targets([], "aarch64")] == ["compute_60", "", ""]
+    assert [t.built_for for t in package.targets([], "aarch64")] == [Arch(6, 0), None, CpuLevel()]
     for wrong, machine in (("compute_90", "x86_64"), ("x86-64-v3", "aarch64"), ("sm_80", "x86_64")):
         with pytest.raises(ValueError, match=f"^'{wrong}' is not one of compute_60, "):
             package.targets([wrong], machine)

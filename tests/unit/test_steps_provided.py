@@ -13,6 +13,7 @@ from gpuforge.cuda import provided
 from gpuforge.cuda.provided import Provided
 from gpuforge.errors import ActionError
 from gpuforge.package import requirements
+from gpuforge.release import Release
 from gpuforge.steps.fetch_provided import Search
 from gpuforge.steps.remote_wheel import Contents, IndexWheel
 
@@ -74,7 +75,7 @@ CREATE = {CURAND: {"libcurand.so.10": ["curandCreate", "malloc"]}}
 
 def search(wanted: Mapping[str, Mapping[str, list[str]]], *own: str, **changed: object) -> Provided:
     shelf = Shelf({**RELEASES, **changed})  # type: ignore[dict-item]
-    return Search(shelf, 13, [Requirement(line) for line in own]).run(wanted)  # type: ignore[arg-type]
+    return Search(shelf, 13, [Requirement(line) for line in own], "x86_64").run(wanted)  # type: ignore[arg-type]
 
 
 def lines(found: Provided) -> list[str]:
@@ -86,7 +87,7 @@ def test_what_the_newest_release_needs_and_does_not_declare_is_found() -> None:
     assert lines(found) == ["nvidia-cuda-runtime>=13.0.88,<14", "cuda-toolkit[curand]>=13.0,<14"]
     runtime, own = found.floors
     assert (runtime.forgotten_by, runtime.refused, runtime.direct) == (
-        ("nvidia-curand 10.4.5.25",), ("13.0.48",), False,
+        (Release(CURAND, "10.4.5.25"),), ("13.0.48",), False,
     )  # fmt: skip
     assert (
         proofs.floor(own)
@@ -104,8 +105,35 @@ def test_what_the_newest_release_needs_and_does_not_declare_is_found() -> None:
 
 def test_a_declared_requirement_is_not_forgotten() -> None:
     shelf = Shelf({**RELEASES, (CURAND, "10.4.5.25"): ([CUDART], curand(NEEDS))})
-    found = Search(shelf, 13, []).run(CREATE)  # type: ignore[arg-type]
+    found = Search(shelf, 13, [], "x86_64").run(CREATE)  # type: ignore[arg-type]
     assert [floor.forgotten_by for floor in found.floors] == [(), ()]
+
+
+@pytest.mark.parametrize(
+    ("marker", "declared"),
+    [
+        ("sys_platform == 'linux'", True),
+        ("sys_platform != 'win32' and platform_machine == 'x86_64'", True),
+        ("sys_platform == 'win32'", False),
+        ("sys_platform != 'linux'", False),
+        ("platform_machine == 'aarch64'", False),
+        ("extra == 'linux'", False),
+    ],
+)
+def test_a_requirement_counts_where_its_marker_holds(marker: str, declared: bool) -> None:
+    shelf = Shelf({**RELEASES, (CURAND, "10.4.5.25"): ([f"{CUDART}; {marker}"], curand(NEEDS))})
+    found = Search(shelf, 13, [], "x86_64").run(CREATE)  # type: ignore[arg-type]
+    forgotten = () if declared else (Release(CURAND, "10.4.5.25"),)
+    assert [floor.forgotten_by for floor in found.floors if floor.package == CUDART] == [forgotten]
+
+
+def test_what_the_metapackage_pins_for_other_systems_is_not_pinned_here() -> None:
+    pins = [
+        *metapackage(curand="10.4.0.35", cudart="13.0.48"),
+        f"{CURAND}==9.*; sys_platform != 'linux' and 'curand' == extra",
+    ]
+    shelf = Shelf({**RELEASES, ("cuda-toolkit", "13.0.0"): (pins, [])})
+    assert Search(shelf, 13, [], "x86_64").run(CREATE) == search(CREATE)  # type: ignore[arg-type]
 
 
 def test_a_symbol_of_a_later_release_lifts_the_floor_and_the_metapackage_with_it() -> None:
@@ -126,8 +154,8 @@ def test_the_projects_own_bounds_say_which_releases_count() -> None:
 
 def test_a_library_that_no_package_brings_is_missing() -> None:
     shelf = Shelf({**RELEASES, (CURAND, "10.4.5.25"): ([], curand(("libcudart.so.12",)))})
-    found = Search(shelf, 13, []).run(CREATE)  # type: ignore[arg-type]
-    assert found.missing == (("libcudart.so.12", "nvidia-curand 10.4.5.25"),)
+    found = Search(shelf, 13, [], "x86_64").run(CREATE)  # type: ignore[arg-type]
+    assert found.missing == (("libcudart.so.12", Release(CURAND, "10.4.5.25")),)
 
 
 def test_a_library_that_the_newest_release_lost_is_an_error() -> None:

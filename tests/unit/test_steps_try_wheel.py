@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import platform
-import re
 import shlex
 import shutil
 import subprocess
@@ -13,12 +12,13 @@ import sys
 import sysconfig
 import zipfile
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from gpuforge.errors import ActionError
-from gpuforge.steps import child, importing, manifest_tests
+from gpuforge.plan.trial_result import CommandResult, Cuda, Install, TrialResult
+from gpuforge.release import Release
+from gpuforge.steps import importing
 from gpuforge.steps.declared_sets import declared_sets, declares
 from gpuforge.toolkits import stub_library
 
@@ -80,9 +80,12 @@ class Bench:
         assert "Traceback" not in done.stderr
         return done
 
-    def result(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads((self.root / "result.json").read_text())
-        return found
+    def result(self) -> TrialResult:
+        return TrialResult.read(self.root / "result.json")
+
+
+def releases(*names: str) -> tuple[Release, ...]:
+    return tuple(Release(name, "1.0") for name in names)
 
 
 @pytest.fixture
@@ -113,26 +116,33 @@ def test_a_wheel_is_installed_with_what_it_declares_and_its_command_run(bench: B
     done = bench.test(path, extras=["plots"], requires=["checker"], command=command, project=project)
     assert done.returncode == 0, done.stderr
     result = bench.result()
-    bare, full = result.pop("installs")
-    assert (bare["extras"], bare["packages"]) == ([], ["demo 1.0", "needed 1.0"])
-    assert full.items() <= result.items()
-    assert result.pop("command_line") == f"python -c {shlex.quote(program)} {{project}}/tests"
-    assert result | {"seconds": 0, "import_seconds": 0} == {
-        "schema": 1,
-        "cell": "cp3-cu13",
-        "extras": ["plots"],
-        "wheel": path.name,
-        "python": VERSION,
-        "packages": ["demo 1.0", "needed 1.0", "plotting 1.0"],
-        "import": "demo",
-        "import_seconds": 0,
-        "cuda": {"machine": result["cuda"]["machine"], "loaded": []},
-        "command": command,
-        "seconds": 0,
-        "summary": "",
-        "counts": {},
-        "tested_with": ["checker 1.0", "demo 1.0", "needed 1.0", "plotting 1.0"],
-    }
+    bare, full = result.installs
+    assert (bare.extras, bare.packages) == ((), releases("demo", "needed"))
+    assert full.cuda is not None
+    assert result.ran is not None
+    assert result == TrialResult(
+        installs=(
+            bare,
+            Install(
+                extras=("plots",),
+                wheel=path.name,
+                python=VERSION,
+                packages=releases("demo", "needed", "plotting"),
+                imported="demo",
+                import_seconds=full.import_seconds,
+                cuda=Cuda(machine=full.cuda.machine, loaded=()),
+            ),
+        ),
+        tested_with=releases("checker", "demo", "needed", "plotting"),
+        ran=CommandResult(
+            command=tuple(command),
+            command_line=f"python -c {shlex.quote(program)} {{project}}/tests",
+            seconds=result.ran.seconds,
+            summary="",
+            outcome="",
+            counts={},
+        ),
+    )
     work = bench.root / "work"
     assert f"{work}/nowhere {work}/env []" in done.stdout
     assert f"{project}/tests" in done.stdout
@@ -170,83 +180,6 @@ def test_a_command_that_is_not_there(bench: Bench) -> None:
         "cp3-cu13: [test] command cannot be started: there is no program pytest\n"
         "  hint: add the package that has it to [test] requires"
     )
-
-
-@pytest.fixture
-def tests(tmp_path: Path) -> Path:
-    """A folder with tests, one of which fails."""
-    folder = tmp_path / "project" / "tests"
-    folder.mkdir(parents=True)
-    (folder / "test_demo.py").write_text("def test_one(): pass\ndef test_two(): assert 1 == 2\n")
-    (folder / "pytest.ini").write_text("[pytest]\n")
-    return folder
-
-
-def tried(folder: Path, *words: str, project: Path | None = None) -> dict[str, Any]:
-    """Run pytest as a test command, in this process's environment."""
-    command = ["python", "-m", "pytest", "-q", "-p", "no:cacheprovider", *words]
-    return manifest_tests.tested(command, Path(sys.executable), folder, project, "demo")
-
-
-def test_pytests_numbers_are_in_the_result(tests: Path) -> None:
-    said = tried(tests, "-k", "one")
-    assert said["summary"].startswith("1 passed, 1 deselected in ")
-    assert said["counts"] == {"passed": 1, "deselected": 1}
-
-
-@pytest.mark.parametrize(
-    ("words", "message", "hint"),
-    [
-        (
-            [],
-            "failed with exit status 1: 1 failed, 1 passed in #s: FAILED test_demo.py::test_two - assert 1 == 2",
-            "the log has all of its output",
-        ),
-        (
-            ["-k", "one", "empty"],
-            "failed with exit status 5: pytest found no tests",
-            "check the path in [test] command: {project} is the source tree",
-        ),
-        (
-            ["nowhere"],
-            "failed with exit status 4: no tests ran in #s: ERROR: file or directory not found: nowhere",
-            "the log has all of its output",
-        ),
-    ],
-)
-def test_how_pytest_fails(tests: Path, words: list[str], message: str, hint: str) -> None:
-    (tests / "empty").mkdir()
-    with pytest.raises(ActionError) as caught:
-        tried(tests, *words)
-    (problem,) = caught.value.diagnostics
-    shown = " ".join(["python -m pytest -q -p no:cacheprovider", *words])
-    assert re.sub(r"in [\d.]+s", "in #s", problem.message) == f"`{shown}` {message}"
-    assert problem.hint == hint
-
-
-def test_tests_that_import_the_source_tree_are_told_how_to_avoid_it(tests: Path) -> None:
-    project = tests.parent
-    (project / "demo").mkdir()
-    (project / "demo" / "__init__.py").write_text("from . import _core\n")
-    (tests / "__init__.py").touch()  # with it, pytest puts the project first on the path
-    (tests / "test_demo.py").write_text("import demo\n")
-    with pytest.raises(ActionError) as caught:
-        tried(project, "{project}/tests", project=project)
-    (problem,) = caught.value.diagnostics
-    assert "1 error in" in problem.message
-    assert "cannot import name '_core' from partially initialized module 'demo'" in problem.message
-    assert problem.hint == (
-        "the source tree's own demo/ may be found before the installed one: "
-        "copy the tests alone beside it, with [test] sources"
-    )
-
-
-def test_a_process_left_running_does_not_hold_the_test(tmp_path: Path) -> None:
-    program = "import subprocess; p = subprocess.Popen(['sleep', '30']); print(p.pid, flush=True)"
-    ran = child.run([sys.executable, "-c", program], tmp_path, os.environ)
-    os.kill(int(ran.lines[0]), 9)
-    assert ran.status == 0
-    assert ran.seconds < 5
 
 
 @pytest.mark.parametrize(
@@ -338,10 +271,9 @@ def test_each_way_of_installing_a_wheel_is_tried(bench: Bench) -> None:
     command = ["python", "-c", "import runtime"]
     done = bench.test(path, extras=["cuda13"], cuda="13.0", command=command)
     assert done.returncode == 0, done.stderr
-    bare, full = bench.result()["installs"]
-    assert (bare["extras"], bare["packages"]) == ([], ["demo 1.0"])
-    assert (full["extras"], full["packages"]) == (["cuda13"], ["demo 1.0", "runtime 1.0"])
-    assert bench.result()["packages"] == full["packages"]
+    bare, full = bench.result().installs
+    assert (bare.extras, bare.packages) == ((), releases("demo"))
+    assert (full.extras, full.packages) == (("cuda13",), releases("demo", "runtime"))
 
 
 def test_where_the_tests_pin_a_dependency_its_extra_brings_what_fits_the_pin(bench: Bench) -> None:
@@ -355,8 +287,9 @@ def test_where_the_tests_pin_a_dependency_its_extra_brings_what_fits_the_pin(ben
     done = bench.test(path, extras=["cuda13"], cuda="13.0", requires=["library==1.*"], command=command)
     assert done.returncode == 0, done.stderr
     result = bench.result()
-    assert result["packages"] == ["demo 1.0", "library 2.0", "plugin 2.0"]  # as its users get it
-    assert result["tested_with"] == ["demo 1.0", "library 1.0", "plugin 1.0"]
+    demo, library, plugin = result.installs[-1].packages  # as its users get it
+    assert (demo, library, plugin) == (*releases("demo"), ("library", "2.0"), ("plugin", "2.0"))
+    assert result.tested_with == releases("demo", "library", "plugin")
 
 
 @pytest.mark.parametrize(
@@ -375,8 +308,8 @@ def test_the_bare_wheel_may_lack_what_its_extra_brings_and_nothing_else(bench: B
         )
         return
     assert done.returncode == 0, done.stderr
-    bare, full = bench.result()["installs"]
-    assert (bare["lacks"], "lacks" in full) == ("libcudart.so.13", False)
+    bare, full = bench.result().installs
+    assert (bare.lacks, full.lacks) == ("libcudart.so.13", "")
 
 
 def test_a_wheel_without_an_extra_for_its_cuda_lacks_nothing_bare(bench: Bench) -> None:
@@ -403,7 +336,7 @@ def test_modules_that_link_with_the_driver_are_imported_with_a_stub(bench: Bench
         archive.write(module, f"demo/{module.name}")
     done = bench.test(path, imports=["demo.driver"])
     assert done.returncode == 0, done.stdout + done.stderr
-    assert bench.result()["imports"] == ["demo.driver"]
+    assert bench.result().imports == ("demo.driver",)
     assert "the driver is a stub with 2 functions" in done.stdout
     shutil.rmtree(bench.root / "work")
     assert "No module named 'demo.gone'" in error_of(bench.test(path, imports=["demo.gone"]))

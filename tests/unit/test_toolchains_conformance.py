@@ -11,6 +11,7 @@ from conformance_cases import Case, explained, facts_file, library
 from header_samples import compile_program
 from plug_in_samples import install_plug_in
 
+from gpuforge.cuda.arch import Arch
 from gpuforge.package import embed, kernel_set, source_set
 from gpuforge.runtime.cpu import Cpu
 from gpuforge.runtime.machine import Device, Probe
@@ -131,7 +132,7 @@ def _modules(toolchain: Toolchain, work: Path) -> Path:
         file = work / target.name
         file.write_text(f"for {target.name}")
         image = kernel_set.KernelImage(
-            target.kind, target.arch, "7.6" if target.arch.startswith("compute") else ""
+            target.kind, target.built_for, "7.6" if isinstance(target.built_for, Arch) else ""
         )
         made.append(
             kernel_set.KernelModule(
@@ -169,4 +170,4 @@ def _libraries(toolchain: Toolchain, work: Path) -> Path:
 
 
 def _image(target: Target) -> kernel_set.KernelImage:
-    return kernel_set.KernelImage(target.kind, target.arch, "4.0" if target.kind == "ptx" else "")
+    return kernel_set.KernelImage(target.kind, target.built_for, "4.0" if target.kind == "ptx" else "")

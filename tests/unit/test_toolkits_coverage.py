@@ -27,7 +27,7 @@ class Gap(NamedTuple):
     jit: bool
 
 
-def gaps(wanted: Sequence[Target], release: releases.Release) -> list[Gap]:
+def gaps(wanted: Sequence[Target], release: releases.ToolkitRelease) -> list[Gap]:
     """Return the GPUs of a toolkit that architectures leave without machine code, or altogether."""
     real = [target.arch for target in wanted if target.real]
     virtual = [target.arch for target in wanted if target.ptx]
@@ -55,7 +55,7 @@ def test_what_it_is_for_each_cuda_major(toolkit: str, expected: tuple[str, ...])
 
 @pytest.mark.parametrize("release", RELEASES.values(), ids=list(RELEASES))
 def test_every_gpu_runs_it_and_all_but_embedded_ones_without_the_drivers_compiler(
-    release: releases.Release,
+    release: releases.ToolkitRelease,
 ) -> None:
     found = gaps(common(release), release)
     assert all(gap.jit for gap in found)
@@ -63,7 +63,7 @@ def test_every_gpu_runs_it_and_all_but_embedded_ones_without_the_drivers_compile
 
 
 @pytest.mark.parametrize("release", RELEASES.values(), ids=list(RELEASES))
-def test_nothing_of_it_can_be_left_out(release: releases.Release) -> None:
+def test_nothing_of_it_can_be_left_out(release: releases.ToolkitRelease) -> None:
     whole = common(release)
     for left_out in whole:
         found = gaps([target for target in whole if target != left_out], release)

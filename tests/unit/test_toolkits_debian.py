@@ -12,7 +12,7 @@ from toolkit_samples import ELF, Server, deb, sha256, tar_xz, xz_block
 from gpuforge.errors import ActionError, MissingError, UsageError
 from gpuforge.toolkits import pip, progress, unpack
 from gpuforge.toolkits.compiler_tree import provision_compiler
-from gpuforge.toolkits.debian_parts import DebianPart, Member
+from gpuforge.toolkits.debian_parts import BlockFile, DebianPart
 from gpuforge.toolkits.pins import Pin
 from gpuforge.toolkits.plain import read
 from gpuforge.toolkits.providers.debian import place, provision_debian
@@ -34,7 +34,7 @@ FILES: dict[str, bytes | str] = {
 }
 
 
-def part(data: bytes, *members: Member, start: int = 0, size: int = 0) -> DebianPart:
+def part(data: bytes, *members: BlockFile, start: int = 0, size: int = 0) -> DebianPart:
     wanted = data[start : start + (size or len(data))]
     return DebianPart("nvidia-cuda-toolkit", "1-2", "pool/p.deb", start, len(wanted), sha256(wanted), members)
 
@@ -81,7 +81,7 @@ def test_one_tree_of_both_with_a_profile_that_names_no_folder_of_debian(tmp_path
     publish(tmp_path, package + block)
     parts = [
         part(package + block),
-        part(package + block, Member("libcudart_static.a", 2, 7), Member("stubs/libcuda.so", 9, 4),
+        part(package + block, BlockFile("libcudart_static.a", 2, 7), BlockFile("stubs/libcuda.so", 9, 4),
              start=len(package), size=len(block)),
     ]  # fmt: skip
     provision_debian(parts, [], tmp_path / "cuda", machine="x86_64")
@@ -158,7 +158,7 @@ def test_only_what_is_asked_for_is_unpacked(tmp_path: Path) -> None:
 
 
 def test_parts_survive_json() -> None:
-    whole = part(b"x", Member("a", 1, 2))
+    whole = part(b"x", BlockFile("a", 1, 2))
     assert read(DebianPart, asdict(whole)) == whole
     with pytest.raises(UsageError, match="Part: version: Field required"):
         read(DebianPart, {"package": "x"})

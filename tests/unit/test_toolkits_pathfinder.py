@@ -8,7 +8,7 @@ import pytest
 from cuda.pathfinder._dynamic_libs.descriptor_catalog import DESCRIPTOR_CATALOG, DescriptorSpec
 
 from gpuforge.cuda import carriers, libraries
-from gpuforge.cuda.libraries import Library
+from gpuforge.cuda.libraries import CudaLibrary
 
 NOT_OURS = {
     "libcurand.so.11": "of no release yet: the newest on PyPI, 10.4.5.25 of CUDA 13.5, has libcurand.so.10",
@@ -32,7 +32,7 @@ def folders(soname: str) -> set[str]:
     return older | {entry.folder for entry in found(soname)}
 
 
-def found(soname: str) -> list[Library]:
+def found(soname: str) -> list[CudaLibrary]:
     return [entry for entry in libraries.by_soname(soname) if entry.cuda in {12, 13}]
 
 
@@ -59,7 +59,7 @@ def test_what_a_library_loads_is_in_its_package_or_in_one_that_it_requires(their
             assert declared != ((re.sub(r"-cu\d+$", "", entry.package), name) in UNDECLARED), (entry, name)
 
 
-def closure(entry: Library) -> set[str]:
+def closure(entry: CudaLibrary) -> set[str]:
     """The package of a library and all that it requires, directly or not."""
     requires = {each.package: each.requires for each in libraries.toolkit_libraries(entry.cuda or 0)}
     seen: set[str] = set()

@@ -9,11 +9,13 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from packaging.tags import Tag
 
 from gpuforge.errors import ActionError, MalformedError
 from gpuforge.wheel import metadata, metadata_edit, wheel_file
 from gpuforge.wheel.archive import Archive
 
+ANY = Tag("py3", "none", "any")
 NAMES = st.sampled_from(["Name", "name", "Version", "Requires-Dist", "Provides-Extra", "Summary"])
 VALUES = st.from_regex(r"\A[A-Za-z0-9 ;=\"'<>.\[\]-]{0,20}\Z")
 FIELDS = st.lists(st.tuples(NAMES, VALUES), max_size=8)
@@ -56,18 +58,18 @@ def test_only_the_new_lines_are_added(fields: list[tuple[str, str]], newline: st
     assert metadata_edit.provide_extras(edited, extras) == edited
 
 
-@given(st.binary(max_size=200), st.lists(st.sampled_from(["py3-none-any", "cp311-abi3-any"]), unique=True))
-def test_new_tags_take_the_place_of_the_old(text: bytes, tags: list[str]) -> None:
+@given(st.binary(max_size=200), st.lists(st.sampled_from([ANY, Tag("cp311", "abi3", "any")]), unique=True))
+def test_new_tags_take_the_place_of_the_old(text: bytes, tags: list[Tag]) -> None:
     edited = wheel_file.with_tags(b"Wheel-Version: 1.0\nTag: cp39-cp39-any\n", tags)
-    assert wheel_file.tags(edited) == tuple(sorted(tags))
-    assert wheel_file.with_tags(wheel_file.with_tags(text, ["a-b-c"]), tags) == wheel_file.with_tags(
-        text, tags
-    )
+    assert wheel_file.tags(edited) == tuple(sorted(tags, key=str))
+    assert wheel_file.with_tags(
+        wheel_file.with_tags(text, [Tag("a", "b", "c")]), tags
+    ) == wheel_file.with_tags(text, tags)
 
 
 def test_a_new_wheel_file_is_read_back() -> None:
-    text = wheel_file.new(purelib=True, tags=["py3-none-any"])
-    assert (wheel_file.is_purelib(text), wheel_file.tags(text)) == (True, ("py3-none-any",))
+    text = wheel_file.new(purelib=True, tags=[ANY])
+    assert (wheel_file.is_purelib(text), wheel_file.tags(text)) == (True, (ANY,))
 
 
 def test_numbers_that_python_refuses_are_shortened() -> None:
@@ -100,6 +102,8 @@ def test_an_extra_goes_with_the_requirements_that_it_alone_has() -> None:
             ("Provides-Extra", "plots"),
             ("Requires-Dist", "jax"),
             ("Requires-Dist", 'jax[cuda12]; extra == "cuda12"'),
+            ("Requires-Dist", 'jax-cuda12-plugin; "cuda12" == extra'),
+            ("Requires-Dist", 'cuda12; sys_platform == "extra"'),
             ("Requires-Dist", "nvidia-cufft-cu12;\n  python_version >= '3.9' and extra == 'cuda12-local'"),
             ("Requires-Dist", 'rich; extra == "cuda12" or extra == "plots"'),
         ],
@@ -109,6 +113,7 @@ def test_an_extra_goes_with_the_requirements_that_it_alone_has() -> None:
     assert metadata.fields(edited, "Provides-Extra") == ["plots"]
     assert metadata.fields(edited, "Requires-Dist") == [
         "jax",
+        'cuda12; sys_platform == "extra"',
         'rich; extra == "cuda12" or extra == "plots"',
     ]
     assert edited.endswith(b"Provides-Extra: cuda12\n")

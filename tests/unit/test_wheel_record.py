@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import csv
 import io
 import tempfile
@@ -20,10 +21,11 @@ from gpuforge.wheel import record
 from gpuforge.wheel.archive import Archive, Member
 from gpuforge.wheel.record import Record
 
+HASH = base64.urlsafe_b64encode(b"\xff" * 32).rstrip(b"=").decode()
 TEXT = (
     "demo/__init__.py,sha256=a,3\r\n"
     '"demo/""x"".py",sha256=b,4\n'
-    '"demo/a,b.so",sha256=c,5\n'
+    f'"demo/a,b.so",sha256={HASH},5\n'
     "demo/ö.py,sha256=d,6\n"
     "\n"
     "demo/plugin,sha256=e,8\n"
@@ -55,7 +57,7 @@ def test_only_differences_from_the_archive_are_kept(size: int) -> None:
     found = read(TEXT[at : at + size] for at in range(0, len(TEXT), size))
     assert found == Record(
         unlisted=("demo/new.py",),
-        digests={"demo/a,b.so": "sha256=c"},
+        sha256={"demo/a,b.so": "ff" * 32},
         odd={
             'demo/"x".py': ("sha256=b", 4),
             "demo/ö.py": ("sha256=d", 6),
@@ -87,6 +89,13 @@ def test_a_size_that_is_not_a_number_is_not_compared(size: str) -> None:
     assert read([f"demo/two.py,sha256=f,{size}\n".encode()]).odd == {}
 
 
+@pytest.mark.parametrize(
+    "digest", ["", "sha256=", "sha256=c", f"sha256={HASH}AAAA", f"md5={HASH}", "sha256=ö"]
+)
+def test_what_is_no_sha256_is_none(digest: str) -> None:
+    assert read([f"demo/plain.so,{digest},9\n".encode()]).sha256 == {}
+
+
 def test_a_record_that_cannot_be_read_is_a_finding(tmp_path: Path) -> None:
     path = wheel(tmp_path, {"demo/a.so": elf()}, record={"demo/a.so": "a\rb,,"})
     subjects = [s for f in audit([path]).findings if f.code == "GF704" for s in lines(f)]
@@ -115,7 +124,7 @@ def test_any_bytes_are_a_list_or_a_csv_error(chunks: list[bytes]) -> None:
     except csv.Error:
         return
     assert set(found.unlisted) <= SIZES.keys()
-    assert all(name not in found.unlisted for name in (*found.odd, *found.digests))
+    assert all(name not in found.unlisted for name in (*found.odd, *found.sha256))
 
 
 @given(st.lists(st.binary(max_size=9), max_size=5))

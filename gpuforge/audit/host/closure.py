@@ -9,7 +9,7 @@ from gpuforge.binary.facts import ElfObject
 from gpuforge.cuda import stack
 
 
-class Loaded(NamedTuple):
+class Dependency(NamedTuple):
     """A library of the wheel that a file loads, itself or by way of others."""
 
     object: ElfObject
@@ -18,7 +18,7 @@ class Loaded(NamedTuple):
 
 def closure(
     graph: LinkGraph, wheel: WheelFacts, file: str, needed: Iterable[str], allowed: Iterable[str] = ()
-) -> Iterator[Loaded]:
+) -> Iterator[Dependency]:
     """Yield everything of its own wheel that a file loads, the nearest first.
 
     `needed` is what it NEEDs by its own bytes: the graph does not have files that are named like sources. What
@@ -26,7 +26,7 @@ def closure(
     """
     names = {name.casefold() for name in allowed}
     own = next((o for o in wheel.objects if o.file == file), None)
-    queue = [Loaded(o, (o.name,)) for o in (_provided(graph, own) if own else _by_name(wheel, needed))]
+    queue = [Dependency(o, (o.name,)) for o in (_provided(graph, own) if own else _by_name(wheel, needed))]
     seen = {file}
     for loaded in queue:
         if loaded.object.file in seen:
@@ -34,7 +34,7 @@ def closure(
         seen.add(loaded.object.file)
         yield loaded
         if (stack.member(loaded.object.name) or "").casefold() not in names:
-            queue += [Loaded(o, (*loaded.chain, o.name)) for o in _provided(graph, loaded.object)]
+            queue += [Dependency(o, (*loaded.chain, o.name)) for o in _provided(graph, loaded.object)]
 
 
 def _provided(graph: LinkGraph, found: ElfObject) -> list[ElfObject]:

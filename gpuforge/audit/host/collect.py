@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Mapping
 from functools import partial
 
-from gpuforge.audit.evidence import Evidence, Part
+from gpuforge.audit.evidence import Evidence, Gap, ObjectEvidence
 from gpuforge.audit.host.closure import closure
-from gpuforge.audit.host.look import Looker
+from gpuforge.audit.host.file_reader import FileReader
 from gpuforge.audit.host_files import files_of
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
@@ -34,7 +34,10 @@ def collect(given: Iterable[Input], graph: LinkGraph) -> dict[tuple[str, str], E
             with inputs[wheel.name].open() as archive:
                 read = _of_wheel(archive, graph, wheel, files)
         except (MalformedError, OSError) as error:  # it could be read a moment ago
-            read = {file: Evidence(file, (Part(unproved=str(error)),)) for file, _ in files}
+            read = {
+                file: Evidence(file, (ObjectEvidence(unproved=Gap("not read", str(error))),))
+                for file, _ in files
+            }
         found |= {(wheel.name, file): evidence for file, evidence in read.items()}
     return found
 
@@ -42,16 +45,16 @@ def collect(given: Iterable[Input], graph: LinkGraph) -> dict[tuple[str, str], E
 def _of_wheel(
     archive: Archive, graph: LinkGraph, wheel: WheelFacts, files: Iterable[tuple[str, tuple[str, ...]]]
 ) -> dict[str, Evidence]:
-    looker = Looker(partial(_fetch, archive, {member.name: member for member in archive.members}))
+    reader = FileReader(partial(_fetch, archive, {member.name: member for member in archive.members}))
     found: dict[str, Evidence] = {}
     for file, needs in files:
         if file not in found:
-            found[file] = looker.file(file)
+            found[file] = reader.file(file)
         needed = [name for part in found[file].parts for name in part.needs]
         for loaded in closure(graph, wheel, file, needed, needs):
             target = loaded.object
             if target.file not in found and stack.member(target.name) is None:
-                found[target.file] = looker.file(target.file)
+                found[target.file] = reader.file(target.file)
     return found
 
 

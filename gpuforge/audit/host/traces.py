@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import Any, NamedTuple
 
-from gpuforge.audit.evidence import Mark, Place
+from gpuforge.audit.evidence import GpuCode, Mark, Place
 from gpuforge.audit.tables import load
 from gpuforge.binary import fatbin
 from gpuforge.binary.elf.object_file import ObjectFile
@@ -13,7 +13,7 @@ from gpuforge.binary.elf.symbols import Symbol
 
 _TABLE = "gpu_traces.toml"
 _LINKERS = ("Linker: ", "mold ", "GNU gold ")  # lines of .comment that name no compiler
-_FATBIN = "a fatbin container"
+_FATBIN = "fatbin"
 _CHUNK = 8 << 20  # bytes of a file that the search for GPU code by kinds of images is fed at once
 
 
@@ -38,12 +38,19 @@ def machine(number: int) -> str | None:
     return found
 
 
-def code(parts: Iterable[bytes]) -> Iterator[str]:
-    """Yield the kinds of GPU code in a file's bytes, and in those of its sections that were compressed."""
+def code(parts: Iterable[bytes]) -> Iterator[GpuCode]:
+    """Yield the GPU code in a file's bytes, and in those of its sections that were compressed."""
     for data in parts:
-        for name, patterns in _code():
+        for kind, patterns in _code():
             if any(pattern.search(data) for pattern in patterns):
-                yield _architectures(data) if name == _FATBIN else name
+                yield GpuCode(kind, _architectures(data) if kind == _FATBIN else ())
+
+
+def name_of(found: GpuCode) -> str:
+    """Name GPU code as reports do: "GPU code for compute_90, sm_80", "SPIR-V"."""
+    if found.archs:
+        return f"GPU code for {', '.join(found.archs)}"
+    return next(str(row["name"]) for row in _loaded()["code"] if row["kind"] == found.kind)
 
 
 def marks(found: ObjectFile) -> Iterator[Mark]:
@@ -92,14 +99,13 @@ def interface_symbols(symbols: Iterable[Symbol]) -> Iterator[Symbol]:
             yield symbol._replace(name=symbol.name.partition("@")[0])
 
 
-def _architectures(data: bytes) -> str:
-    """Return what a file's fatbin containers have: "GPU code for compute_90, sm_80"."""
+def _architectures(data: bytes) -> tuple[str, ...]:
+    """Return what a file's fatbin containers have, sorted: "compute_90", "sm_80"."""
     scanner = fatbin.Scanner(len(data))
     for offset in range(0, len(data), _CHUNK):
         scanner.feed(offset, data[offset : offset + _CHUNK])
     scanner.finish()
-    archs = sorted({entry.target for container in scanner.containers for entry in container.entries})
-    return f"GPU code for {', '.join(archs)}" if archs else _FATBIN
+    return tuple(sorted({entry.target for container in scanner.containers for entry in container.entries}))
 
 
 @cache
@@ -122,7 +128,7 @@ def _producers() -> re.Pattern[bytes]:
 @cache
 def _code() -> tuple[tuple[str, tuple[re.Pattern[bytes], ...]], ...]:
     return tuple(
-        (row["name"], tuple(re.compile(pattern.encode(), re.DOTALL) for pattern in row["patterns"]))
+        (row["kind"], tuple(re.compile(pattern.encode(), re.DOTALL) for pattern in row["patterns"]))
         for row in _loaded()["code"]
     )
 

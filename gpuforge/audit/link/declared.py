@@ -21,12 +21,17 @@ class Declared(NamedTuple):
 
     package: str
     line: str  # the Requires-Dist line that brings it
-    extra: str = ""  # only with this extra of the wheel
+    requirement: Requirement  # that line, evaluated
     loaded_by: str = ""  # the package whose import has its libraries in the process: "torch"
     cuda: int | None = None
     carries: tuple[str, ...] = ()  # SONAMEs of its own that are no CUDA library, and loaded with it
     lacks: tuple[str, ...] = ()  # SONAMEs that it has in other releases or for other machines
     via: tuple[str, ...] = ()  # the Requires-Dist lines by which other wheels that were given lead to `line`
+
+    @property
+    def extra(self) -> str:
+        """The extra of the wheel that it comes with; "" for one that always does."""
+        return self.requirement.extra
 
     @property
     def lines(self) -> tuple[str, ...]:
@@ -45,9 +50,7 @@ def packages(facts: WheelFacts, given: Mapping[str, WheelFacts]) -> Mapping[str,
     machine = environment(facts)["platform_machine"]
     for line in facts.requires:
         required = evaluated(line, facts)
-        for declared in (
-            _brought(required, line, required.extra, "", _DEPTH, machine, given) if required else ()
-        ):
+        for declared in _brought(required, line, required, "", _DEPTH, machine, given) if required else ():
             known = found.get(declared.package)
             if known is None or (known.extra and not declared.extra):
                 found[declared.package] = declared
@@ -56,9 +59,8 @@ def packages(facts: WheelFacts, given: Mapping[str, WheelFacts]) -> Mapping[str,
 
 def brought_by(package: str, given: Mapping[str, WheelFacts]) -> Mapping[str, Declared]:
     """Return what comes with a package: with the one `given`, else what pip would install with its newest release."""
-    return {
-        d.package: d for d in _brought(Requirement(package), package, "", "", _DEPTH, USUAL_MACHINE, given)
-    }
+    named = Requirement(package)
+    return {d.package: d for d in _brought(named, package, named, "", _DEPTH, USUAL_MACHINE, given)}
 
 
 def by_project(wheels: Iterable[WheelFacts]) -> Mapping[str, WheelFacts]:
@@ -72,7 +74,7 @@ def by_project(wheels: Iterable[WheelFacts]) -> Mapping[str, WheelFacts]:
 def _brought(
     required: Requirement,
     line: str,
-    extra: str,
+    of_line: Requirement,
     loader: str,
     depth: int,
     machine: str,
@@ -86,7 +88,7 @@ def _brought(
     cuda = next((row.get("cuda") for row in rows), None)
     carries = tuple(soname for row in rows for soname in row.get("carries", ()))
     lacks = tuple(soname for row in rows for soname in row.get("lacks", ()))
-    yield Declared(required.name, line, extra, loader, cuda, carries, lacks)
+    yield Declared(required.name, line, of_line, loader, cuda, carries, lacks)
     if not depth:
         return
     of_library = package_tables.requirements().get(required.name, ())
@@ -94,7 +96,7 @@ def _brought(
     own_requires = tuple(_required(own, exact.extras)) if own and exact and brings and own.requires else None
     known = (requirement(Parsed(text)) for text in (*(brings if own_requires is None else ()), *of_library))
     for more in (*(own_requires or ()), *known):
-        yield from _brought(more, line, extra, loader, depth - 1, machine, given)
+        yield from _brought(more, line, of_line, loader, depth - 1, machine, given)
 
 
 def _of_release(required: Requirement, own: WheelFacts) -> Requirement | None:

@@ -2,7 +2,9 @@
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, TypeVar
 
 from gpuforge.audit.evidence import Evidence
 from gpuforge.audit.link.declared import Declared
@@ -16,43 +18,47 @@ if TYPE_CHECKING:
     from gpuforge.audit.against import Against
     from gpuforge.expectation import Expectation
 
+_Of = TypeVar("_Of")
 
+
+@dataclass(frozen=True, eq=False)
 class LinkGraph:
     """Everything the rules judge."""
 
-    def __init__(
-        self,
-        wheels: tuple[WheelFacts, ...],
-        edges: tuple[Edge, ...],
-        load_sets: tuple[LoadSet, ...],
-        declared: Mapping[str, Mapping[str, Declared]],
-        expectation: "Expectation | None" = None,
-        brought: Provided | None = None,
-        against: "Against | None" = None,
-    ) -> None:
-        """Take `declared` as: wheel, package, how it is declared; `against` is what a user's own build brings."""
-        self.wheels = wheels
-        self.edges = edges
-        self.load_sets = load_sets
-        self.declared = declared
-        self.expectation = expectation
-        self.brought = brought  # what a build found out of the packages that the wheel requires
-        self.against = against
-        self.too_large: Mapping[str, str] = {}  # wheel -> why its part of the graph is not complete
-        self.evidence: Mapping[
-            Key, Evidence
-        ] = {}  # of files that were read completely, as the expectation asks
-        self._users: dict[Key, list[Edge]] = {}
-        self._needs: dict[Key, list[Edge]] = {}
-        self._named = {wheel.name: wheel for wheel in wheels}
-        self._given = {wheel.project: wheel.name for wheel in wheels if wheel.project}
-        self._chosen: dict[Callable[[Edge], bool], dict[Key, list[Edge]]] = {}
-        self._of: dict[str, list[Edge]] = {}
-        for edge in edges:
-            self._of.setdefault(edge.loader.wheel, []).append(edge)
-            self._needs.setdefault(key(edge.loader), []).append(edge)
-            if edge.provider.object is not None:
-                self._users.setdefault(key(edge.provider.object), []).append(edge)
+    wheels: tuple[WheelFacts, ...]
+    edges: tuple[Edge, ...]
+    load_sets: tuple[LoadSet, ...]
+    declared: Mapping[str, Mapping[str, Declared]]  # wheel, package -> how it is declared
+    expectation: "Expectation | None" = None
+    brought: Provided | None = None  # what a build found out of the packages that the wheel requires
+    against: "Against | None" = None  # what a user's own build brings
+    # wheel -> why its part of the graph is not complete
+    too_large: Mapping[str, str] = field(default_factory=dict)
+    # of files that were read completely, as the expectation asks
+    evidence: Mapping[Key, Evidence] = field(default_factory=dict)
+    _chosen: dict[Callable[[Edge], bool], dict[Key, list[Edge]]] = field(
+        default_factory=dict, init=False, repr=False
+    )
+
+    @cached_property
+    def _by_loader(self) -> Mapping[Key, Sequence[Edge]]:
+        return _grouped((key(edge.loader), edge) for edge in self.edges)
+
+    @cached_property
+    def _by_target(self) -> Mapping[Key, Sequence[Edge]]:
+        return _grouped((key(o), edge) for edge in self.edges if (o := edge.provider.object) is not None)
+
+    @cached_property
+    def _by_wheel(self) -> Mapping[str, Sequence[Edge]]:
+        return _grouped((edge.loader.wheel, edge) for edge in self.edges)
+
+    @cached_property
+    def _named(self) -> Mapping[str, WheelFacts]:
+        return {wheel.name: wheel for wheel in self.wheels}
+
+    @cached_property
+    def _given(self) -> Mapping[str, str]:
+        return {wheel.project: wheel.name for wheel in self.wheels if wheel.project}
 
     def expectation_of(self, wheel: WheelFacts) -> "Expectation | None":
         """Return what a manifest promises of one wheel: a kernels wheel has a part of its own."""
@@ -66,11 +72,11 @@ class LinkGraph:
 
     def of(self, wheel: WheelFacts) -> tuple[Edge, ...]:
         """Return the edges whose loader is in a wheel."""
-        return tuple(self._of.get(wheel.name, ()))
+        return tuple(self._by_wheel.get(wheel.name, ()))
 
     def from_object(self, found: ElfObject) -> tuple[Edge, ...]:
         """Return the edges that begin at an object: one for each of its NEEDED entries."""
-        return tuple(self._needs.get(key(found), ()))
+        return tuple(self._by_loader.get(key(found), ()))
 
     def edges_where(self, condition: Callable[[Edge], bool]) -> Mapping[Key, Sequence[Edge]]:
         """Return the edges that meet a condition, by the wheels and files that they begin at.
@@ -78,9 +84,7 @@ class LinkGraph:
         The answer is kept: the same few edges are looked for in hundreds of load sets.
         """
         if condition not in self._chosen:
-            found = self._chosen[condition] = {}
-            for edge in filter(condition, self.edges):
-                found.setdefault(key(edge.loader), []).append(edge)
+            self._chosen[condition] = _grouped((key(e.loader), e) for e in filter(condition, self.edges))
         return self._chosen[condition]
 
     def required_always(self, name: str) -> Iterator[Declared]:
@@ -116,7 +120,7 @@ class LinkGraph:
 
     def users(self, found: ElfObject) -> tuple[Edge, ...]:
         """Return the edges that an object is the target of."""
-        return tuple(self._users.get(key(found), ()))
+        return tuple(self._by_target.get(key(found), ()))
 
 
 def build(
@@ -142,7 +146,7 @@ def build(
                 (*key(copies[key(copy)]), name)
             ):  # of a wheel that is too large not all
                 resolver.edges[(*key(copy), name)] = edge._replace(loader=copy)
-    graph = LinkGraph(
+    return LinkGraph(
         given,
         tuple(resolver.edges.values()),
         tuple(sets),
@@ -150,9 +154,15 @@ def build(
         expectation,
         brought,
         against,
+        resolver.too_large,
     )
-    graph.too_large = resolver.too_large
-    return graph
+
+
+def _grouped(pairs: Iterable[tuple[_Of, Edge]]) -> dict[_Of, list[Edge]]:
+    found: dict[_Of, list[Edge]] = {}
+    for of, edge in pairs:
+        found.setdefault(of, []).append(edge)
+    return found
 
 
 def _linkers_names(wheel: WheelFacts) -> Iterator[tuple[ElfObject, ElfObject]]:

@@ -10,7 +10,7 @@ from gpuforge.cuda.carriers import tables
 from gpuforge.cuda.provided import METAPACKAGE
 
 
-class Library(NamedTuple):
+class PackageLibrary(NamedTuple):
     """A SONAME that a package brings."""
 
     soname: str
@@ -26,17 +26,17 @@ def carriers() -> frozenset[str]:
 
 
 @cache
-def candidates(soname: str) -> tuple[Library, ...]:
+def candidates(soname: str) -> tuple[PackageLibrary, ...]:
     """Return every package known to bring a library of this SONAME."""
     if policy.is_system(soname):  # and many wheels need nothing else: the tables are not read for them
         return ()
     toolkit = (
-        Library(entry.soname, entry.package, entry.folder, entry.cuda)
+        PackageLibrary(entry.soname, entry.package, entry.folder, entry.cuda)
         for entry in libraries.by_soname(soname)
         if entry.kind == "toolkit"
     )
     others = (
-        Library(soname, row["package"], row["folder"], row.get("cuda"), tuple(row.get("needs", ())))
+        PackageLibrary(soname, row["package"], row["folder"], row.get("cuda"), tuple(row.get("needs", ())))
         for row in tables()["library"]
         if soname in row["sonames"]
     )

@@ -28,7 +28,7 @@ class Providers:
         self,
         loader: ElfObject,
         name: str,
-        packages: tuple[package_tables.Library, ...],
+        packages: tuple[package_tables.PackageLibrary, ...],
         ancestors: Iterable[ElfObject],
     ) -> Edge:
         """Return the edge of an entry that no search path and no library of the system answers."""
@@ -54,9 +54,9 @@ class Providers:
             return Edge(loader, name, self.of_object(loader, found), imported(package), preload)
         if same_named:
             provider = Provider("package", package=same_named.package, declared=same_named)
-            route = imported(same_named.package)
-            if loader.program:
-                route = _into(same_named.package, layout.search(loader, ancestors))
+            route = _into(same_named.package, loader, ancestors)
+            if route is None and not loader.program:
+                route = imported(same_named.package)
             return Edge(loader, name, provider, route)
         return Edge(loader, name, Provider("nobody"), preload=preload)
 
@@ -110,14 +110,20 @@ class Providers:
         )
 
     def _same_named(self, wheel: str, name: str) -> Declared | None:
-        """Return the required package that is called like a library: libcuvs-cu12 has libcuvs_c.so, and loads it."""
+        """Return the required package that is called like a library: libcuvs-cu12 has libcuvs_c.so, and loads it.
+
+        Of librmm-cu12 and rmm-cu12, the first has librmm.so.
+        """
         stem = canonicalize_name(sonames.stem(name))
+        bare = stem.removeprefix("lib")
+        found = []
         for package, known in self.installed.declared[wheel].items():
             plain = library_of(package)
-            bare = stem.removeprefix("lib")
-            if plain in (stem, bare) or stem.startswith(f"{plain}-") or plain.endswith(f"-{bare}"):
+            if plain == stem:
                 return known
-        return None
+            if plain == bare or stem.startswith(f"{plain}-") or plain.endswith(f"-{bare}"):
+                found.append(known)
+        return next(iter(found), None)
 
     def of_object(self, loader: ElfObject, found: ElfObject) -> Provider:
         """Return the provider that an object of the wheels given is to another."""
@@ -127,8 +133,8 @@ class Providers:
         self,
         loader: ElfObject,
         name: str,
-        packages: tuple[package_tables.Library, ...],
-        reached: package_tables.Library | None,
+        packages: tuple[package_tables.PackageLibrary, ...],
+        reached: package_tables.PackageLibrary | None,
     ) -> Provider:
         """Return the package that has a library: the one that is declared, else the likely one."""
         known = self.installed.declared[loader.wheel]
@@ -168,15 +174,18 @@ class Providers:
         return None
 
 
-def _into(package: str, searched: Iterable[layout.SearchEntry]) -> Route | None:
+def _into(package: str, loader: ElfObject, ancestors: Iterable[ElfObject]) -> Route | None:
     """Return the search path that leads into a folder of a package: libx-cu12 installs into libx.
 
-    Of NVIDIA's packages the folder is known, and is the same for SONAMEs of releases that no table has.
+    Of NVIDIA's packages the folder is known, and is the same for SONAMEs of releases that no table has. A folder that
+    the loader lies in, too, is that of a plug-in, and proves nothing.
     """
     folders = {posixpath.dirname(file) for file in package_tables.files(package)}
-    for entry in searched:
+    for entry in layout.search(loader, ancestors):
         place = entry.folder.removeprefix(f"{layout.SITE}/")
-        if place in folders or canonicalize_name(place.partition("/")[0]) == without_suffix(package):
+        top = place.partition("/")[0]
+        own = top == loader.file.partition("/")[0]
+        if place in folders or (canonicalize_name(top) == without_suffix(package) and not own):
             return entry.route
     return None
 

@@ -3,13 +3,12 @@
 import re
 from typing import NamedTuple
 
-from packaging.markers import Marker
 from packaging.requirements import InvalidRequirement
 from packaging.requirements import Requirement as Parsed
 from packaging.utils import canonicalize_name
 
 from gpuforge.audit.model import WheelFacts
-from gpuforge.wheel import metadata
+from gpuforge.wheel import marker
 
 USUAL_MACHINE = "x86_64"
 
@@ -29,7 +28,7 @@ def evaluated(line: str, facts: WheelFacts) -> Requirement | None:
         parsed = parse(line)
     except InvalidRequirement:
         return None  # reported as GF704
-    extra = _condition(parsed.marker, facts) if parsed.marker else ""
+    extra = marker.extra_of(parsed.marker, environment(facts)) if parsed.marker else ""
     return None if extra is None else requirement(parsed, extra)
 
 
@@ -46,31 +45,9 @@ def requirement(parsed: Parsed, extra: str = "") -> Requirement:
     return Requirement(canonicalize_name(parsed.name), frozenset(parsed.extras), str(parsed.specifier), extra)
 
 
-def _condition(marker: Marker, facts: WheelFacts) -> str | None:
-    """Return the extra that a marker hangs on, "" for none; None when it is not for this platform."""
-    known = environment(facts)
-    for extra in ("", *metadata.extras_in(str(marker))):
-        try:
-            if marker.evaluate({**known, "extra": extra}):
-                return str(extra)
-        except (
-            ValueError,
-            KeyError,
-        ):  # what packaging has for names and comparisons that are none: nobody knows
-            return ""
-    return None
-
-
 def environment(facts: WheelFacts) -> dict[str, str]:
     """Return the environment of markers, as far as the file name gives it."""
-    found = {
-        "sys_platform": "linux",
-        "platform_system": "Linux",
-        "os_name": "posix",
-        "platform_machine": facts.machine or USUAL_MACHINE,
-    }
-    for tag in facts.file_tags:
-        if match := re.match(r"cp(\d)(\d+)-", tag):
-            version = f"{match[1]}.{match[2]}"
-            found |= {"python_version": version, "python_full_version": f"{version}.0"}
-    return found
+    pythons = [match for tag in facts.file_tags if (match := re.fullmatch(r"cp(\d)(\d+)", tag.interpreter))]
+    return marker.environment(
+        facts.machine or USUAL_MACHINE, f"{pythons[-1][1]}.{pythons[-1][2]}" if pythons else ""
+    )

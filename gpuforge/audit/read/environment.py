@@ -24,7 +24,7 @@ _VERSION = r"(?m)^version(?:_info)?\s*=\s*(3\.\d{1,3})\b"
 _EDITABLE = r"__editable__[^/]*|[^/]*\.egg-link|easy-install\.pth"
 
 
-class Installed(NamedTuple):
+class InstalledDistribution(NamedTuple):
     """A distribution of an environment."""
 
     project: str
@@ -32,10 +32,10 @@ class Installed(NamedTuple):
     info: str  # its .dist-info folder
 
 
-def packages(environment: Path) -> list[Installed]:
+def packages(environment: Path) -> list[InstalledDistribution]:
     """Return the distributions of an environment, or of its folder of packages; raises UsageError."""
     return [
-        Installed(canonicalize_name(name), version, info)
+        InstalledDistribution(canonicalize_name(name), version, info)
         for site in folders(environment)
         for info in sorted(entry.name for entry in site.iterdir() if entry.name.endswith(INFO))
         for name, version in [filename.of_info(info)]

@@ -3,8 +3,10 @@
 from collections import Counter
 from pathlib import PurePosixPath
 
+from packaging.tags import Tag
+
 from gpuforge.audit.model import WheelFacts, machine_of
-from gpuforge.audit.read import kernels, pins, preload
+from gpuforge.audit.read import build_files, kernels, loading_code
 from gpuforge.audit.read.wheel import OpenWheel
 from gpuforge.binary.facts import DeviceCode
 from gpuforge.errors import MalformedError
@@ -26,10 +28,11 @@ def facts(wheel: OpenWheel) -> WheelFacts:
     if source.form in {"wheel", "nested"}:
         project, version, tags = filename.claims(PurePosixPath(source.label).name)
     else:
-        project, version, tags = info.project, info.version, info.tags
-    code = preload.Code(archive)
-    preloads = preload.preloads(code) if wheel.binaries else ()
-    named, paths = pins.pins(archive), pins.build_paths(archive)
+        project, version = info.project, info.version
+        tags = tuple(tag for tag in info.tags if isinstance(tag, Tag))
+    code = loading_code.PythonCode(archive)
+    preloads = loading_code.preloads(code) if wheel.binaries else ()
+    named, paths = build_files.pins(archive), build_files.build_paths(archive)
     refusals = _refusals(wheel, info)
     scanned = wheel.scanned()
     objects = tuple(s.object for s in scanned if s.object)
@@ -48,14 +51,14 @@ def facts(wheel: OpenWheel) -> WheelFacts:
         purelib=info.purelib,
         pins=named,
         build_paths=paths,
-        cuda_release=preload.cuda_release(code),
+        cuda_release=loading_code.cuda_release(code),
         record=info.record,
         objects=objects,
         device=tuple(DeviceCode(s.file, s.containers) for s in scanned if s.containers),
         kernels=tuple(kernels.kernel_sets(archive)),
         sources=tuple(kernels.source_sets(archive)),
-        kernels_wheels=kernels.document(archive, "wheels.json"),
-        kernels_wheel=kernels.document(archive, "wheel.json"),
+        kernels_wheels=kernels.kernels_wheels(archive, "wheels.json"),
+        kernels_wheel=kernels.kernels_wheels(archive, "wheel.json"),
         preloads=preloads if linked else (),
         metadata_problems=info.problems,
         identities=info.identities,

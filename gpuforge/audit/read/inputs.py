@@ -105,7 +105,7 @@ def _add_folder(path: Path, inputs: Inputs) -> None:
     else:
         problem = _problem(
             path,
-            "there is no wheel and no binary below it, and it is no unpacked wheel and no environment",
+            "the folder has no wheel and no binary, and is neither an unpacked wheel nor an environment",
             "build the wheel first (`python -m build`), or name the site-packages folder",
         )
         inputs.problems.append(problem)

@@ -2,42 +2,115 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
+from typing import Any
 
-from gpuforge.audit.model import KernelSet, SourceSet
+from gpuforge.audit.kernels import (
+    Index,
+    KernelSet,
+    KernelsWheels,
+    ListedFile,
+    Recipe,
+    SourceSet,
+    Unusable,
+    UserToolchain,
+)
+from gpuforge.audit.read.documents import Document, Unfit, listed, read, tables, text, texts
+from gpuforge.cuda.image import Image
 from gpuforge.wheel.archive import Archive, Member
 
 _INDEX = r"(.*_gpuforge/kernels/[^/]+)/index\.json"
 _RECIPE = r"(.*_gpuforge/sources/[^/]+)/recipe\.json"
+_SCHEMA = 1
+# What of a recipe says where a compiler may be found on a user's machine, and how it is installed.
+_ELSEWHERE = {"places", "install", "path"}
 _INCLUDED = rb"(?m)^[ \t]*#[ \t]*(?:include|line[ \t]+\d+|\d+)[ \t]*[<\"](/[^>\"\n]+)"
 _LARGEST_SOURCE = 16 << 20  # bytes; larger files are data
-_LARGEST_INDEX = 1 << 20  # bytes; gpuforge writes some hundred for each module
-_PARSED = 8  # characters of the budget for each of JSON, whose lists and numbers take more room than its text
 
 
 def kernel_sets(archive: Archive) -> Iterator[KernelSet]:
     """Yield every kernel set, with the sha256 of each of its files. Raises MalformedError for a broken archive."""
     for member, folder in _found(archive, _INDEX):
-        index, problem = _json(archive, member)
-        yield KernelSet(folder, index, _digests(archive, folder, member), problem)
+        yield KernelSet(folder, read(archive, member, _index), _digests(archive, folder, member))
 
 
 def source_sets(archive: Archive) -> Iterator[SourceSet]:
     """Yield every set of user-compiled sources. Raises MalformedError for a broken archive."""
     for member, folder in _found(archive, _RECIPE):
-        recipe, problem = _json(archive, member)
-        digests = _digests(archive, folder, member)
-        yield SourceSet(folder, recipe, digests, problem, _absolute(archive, folder))
+        recipe = read(archive, member, _recipe)
+        yield SourceSet(folder, recipe, _digests(archive, folder, member), _absolute(archive, folder))
 
 
-def document(archive: Archive, name: str) -> dict[str, object]:
-    """Return what the runtime reads of kernels wheels, `wheels.json` or `wheel.json`; {} where there is none."""
+def kernels_wheels(archive: Archive, name: str) -> KernelsWheels | Unusable | None:
+    """Return what the runtime reads of kernels wheels, `wheels.json` or `wheel.json`; None where there is none."""
     for member in archive.members:
         if member.name.endswith(f"/_gpuforge/{name}"):
-            return _json(archive, member)[0]
-    return {}
+            return read(archive, member, _wheels)
+    return None
+
+
+def _index(document: Document) -> Index:
+    library = document.get("kind") == "library"
+    key = "libraries" if library else "modules"
+    try:
+        files = tuple(_file(entry)._replace(images=_images(entry)) for entry in listed(document, key))
+        abi = text(document, "abi", "")
+    except Unfit:
+        raise Unfit(key) from None
+    if document.get("schema") != _SCHEMA or not files:
+        raise Unfit(key)
+    return Index("library" if library else "module", files, abi)
+
+
+def _recipe(document: Document) -> Recipe:
+    offered = tables(document, "toolchains")
+    if document.get("schema") != _SCHEMA or not document.get("sources") or not offered:
+        raise Unfit
+    files = [*map(_file, listed(document, "sources")), *map(_file, listed(document, "includes"))]
+    cpu = text(document, "cpu", "")
+    return Recipe(
+        files=tuple(files),
+        toolchains=tuple(UserToolchain(text(each, "name"), texts(each, "runtimes")) for each in offered),
+        stand_ins=(*texts(document, "fallbacks"), *([cpu] if cpu else [])),
+        abi=text(document, "abi", ""),
+        texts=tuple(_all_texts(document)),
+    )
+
+
+def _wheels(document: Document) -> KernelsWheels:
+    return KernelsWheels(
+        version=text(document, "version"),
+        sets={text(each, "name"): text(each, "abi") for each in tables(document, "sets")},
+        distributions=frozenset(text(each, "distribution") for each in tables(document, "wheels")),
+    )
+
+
+def _file(entry: object) -> ListedFile:
+    """Return an entry of an index or a recipe; one that is not an object names no file."""
+    values = entry if isinstance(entry, dict) else {}
+    file, sha256 = values.get("file"), values.get("sha256")
+    return ListedFile(file if isinstance(file, str) else "", sha256 if isinstance(sha256, str) else "")
+
+
+def _images(entry: object) -> tuple[Image, ...]:
+    images = tables(entry, "images") if isinstance(entry, dict) else ()
+    try:
+        return tuple(Image.parse(text(each, "kind"), text(each, "arch")) for each in images)
+    except ValueError:
+        raise Unfit from None
+
+
+def _all_texts(document: Document) -> Iterator[str]:
+    left: list[Any] = [document]
+    while left:
+        value = left.pop()
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, dict):
+            left += [item for key, item in reversed(value.items()) if key not in _ELSEWHERE]
+        elif isinstance(value, list):
+            left += reversed(value)
 
 
 def _absolute(archive: Archive, folder: str) -> dict[str, tuple[str, ...]]:
@@ -66,17 +139,6 @@ def _digests(archive: Archive, folder: str, index: Member) -> dict[str, str]:
         for m in archive.members
         if m.name.startswith(f"{folder}/") and m.name != index.name
     }
-
-
-def _json(archive: Archive, member: Member) -> tuple[dict[str, object], str]:
-    if member.size > _LARGEST_INDEX:
-        return {}, f"it is {member.size} bytes long"
-    archive.budget.spend("names", _PARSED * member.size)
-    try:
-        value = json.loads(archive.data(member))
-    except (ValueError, RecursionError) as error:
-        return {}, f"it is not JSON ({error})"
-    return (value, "") if isinstance(value, dict) else ({}, "it is not a JSON object")
 
 
 def _sha256(archive: Archive, member: Member) -> str:

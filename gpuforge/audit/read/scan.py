@@ -7,13 +7,13 @@ from typing import NamedTuple
 from packaging.utils import canonicalize_name
 
 from gpuforge.audit.elf_patterns import patterns, static_cudart, unstable
-from gpuforge.audit.read.keeper import Keeper
+from gpuforge.audit.read.kept_ranges import KeptRanges
 from gpuforge.binary import ar, fatbin, ptx
 from gpuforge.binary.device_code import placed
 from gpuforge.binary.elf.header import MAGIC, is_cubin, read_header
 from gpuforge.binary.elf.outline import outline
 from gpuforge.binary.elf.reader import read
-from gpuforge.binary.facts import Container, ElfObject
+from gpuforge.binary.facts import ElfObject, FatbinContainer
 from gpuforge.binary.window import MissedError, Window
 from gpuforge.errors import CorruptError, MalformedError, TooLargeError
 from gpuforge.wheel import filename
@@ -33,7 +33,7 @@ class Scanned(NamedTuple):
 
     file: str
     object: ElfObject | None = None
-    containers: tuple[Container, ...] = ()
+    containers: tuple[FatbinContainer, ...] = ()
     problem: str = ""
     corrupt: bool = False  # it could not even be unpacked
 
@@ -107,11 +107,11 @@ def _whole(archive: Archive, member: Member) -> tuple[Window, fatbin.Scanner]:
 def _first_pass(archive: Archive, member: Member) -> tuple[Window, fatbin.Scanner]:
     scanner = fatbin.Scanner(member.size, static_cudart().text, archive.budget)
     window = Window(member.size, budget=archive.budget)
-    keeper = Keeper(window, {(0, min(member.size, _START))}, min(member.size, _HEAD))
+    kept = KeptRanges(window, {(0, min(member.size, _START))}, min(member.size, _HEAD))
     offset = 0
     for chunk in archive.chunks(member):
         scanner.feed(offset, chunk)
-        keeper.take(offset, chunk)
+        kept.take(offset, chunk)
         offset += len(chunk)
     scanner.finish()
     return window, scanner
@@ -123,12 +123,12 @@ def _fetch(archive: Archive, member: Member, window: Window, missed: tuple[int, 
         ranges = outline(window, read_header(window))
     except MissedError:  # the headers are missing, too
         ranges = []
-    keeper = Keeper(window, [missed, *(r for r in ranges if not window.has(*r))])
+    kept = KeptRanges(window, [missed, *(r for r in ranges if not window.has(*r))])
     offset = 0
     for chunk in archive.chunks(member):
-        keeper.take(offset, chunk)
+        kept.take(offset, chunk)
         offset += len(chunk)
-        if offset >= keeper.stop:
+        if offset >= kept.stop:
             break
 
 

@@ -19,7 +19,7 @@ from gpuforge.audit.reach import reach
 from gpuforge.audit.report import process, proofs, sentences
 from gpuforge.audit.route import Route
 from gpuforge.audit.rules import RULES
-from gpuforge.binary.facts import Container, DeviceCode, ElfObject
+from gpuforge.binary.facts import DeviceCode, ElfObject, FatbinContainer
 
 SCHEMA = 1
 
@@ -129,7 +129,7 @@ def _wheel(wheel: WheelReport) -> dict[str, Any]:
         "size": facts.size,
         "project": facts.project,
         "version": facts.version,
-        "tags": list(facts.file_tags),
+        "tags": [*map(str, facts.file_tags)],
         "requires": list(facts.requires),
         "verdict": verdict(wheel),
         "counts": dict(Counter(f.severity for f in wheel.findings)),
@@ -156,6 +156,8 @@ def _finding(finding: Finding) -> dict[str, Any]:
 def _filled(value: Subject | Route) -> dict[str, Any]:
     """Return the fields of a value that are not empty."""
     fields = {name: field for name, field in value._asdict().items() if field}
+    if isinstance(value, Subject) and value.item:
+        fields["item"] = sentences.item(value)
     if isinstance(value, Subject) and value.routes:
         fields["routes"] = list(map(_filled, value.routes))
     return fields
@@ -201,9 +203,9 @@ def _edge(edge: Edge) -> dict[str, Any]:
     return found
 
 
-def _containers(containers: Iterable[Container]) -> list[Mapping[str, Any]]:
+def _containers(containers: Iterable[FatbinContainer]) -> list[Mapping[str, Any]]:
     """Describe containers, those with the same images in the same section together."""
-    alike: dict[tuple[Any, ...], list[Container]] = {}
+    alike: dict[tuple[Any, ...], list[FatbinContainer]] = {}
     for c in containers:
         images = tuple((e.kind, e.target, e.isa, e.compression, e.toolkit) for e in c.entries)
         alike.setdefault((c.section, images, c.damaged), []).append(c)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from gpuforge.audit.judge import Report
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.reach import Reach, driver_of_container, reach
-from gpuforge.binary.facts import Container, DeviceCode, Entry
+from gpuforge.binary.facts import DeviceCode, FatbinContainer, FatbinEntry
 from gpuforge.cuda.arch import Arch
 from gpuforge.cuda.drivers import driver_of_ptx
 from gpuforge.cuda.generations import generations as all_generations
@@ -60,7 +60,7 @@ def code(wheel: WheelFacts) -> tuple[Code, ...]:
     return tuple(row for group in alike.values() for row in _rows(group))
 
 
-def _look(container: Container) -> tuple[object, ...]:
+def _look(container: FatbinContainer) -> tuple[object, ...]:
     return (
         container.section,
         *sorted((e.kind, e.arch, e.isa, e.compression, e.toolkit) for e in container.entries),
@@ -69,14 +69,14 @@ def _look(container: Container) -> tuple[object, ...]:
 
 def _rows(group: list[DeviceCode]) -> list[Code]:
     files = tuple(file_code.file for file_code in group)
-    by_images: dict[tuple[object, ...], list[Container]] = {}
+    by_images: dict[tuple[object, ...], list[FatbinContainer]] = {}
     for container in group[0].containers:
         images = tuple(sorted({(e.kind, e.arch, e.isa) for e in container.entries}))
         by_images.setdefault((container.section, *images), []).append(container)
     return [_row(files, containers) for containers in by_images.values()]
 
 
-def _row(files: tuple[str, ...], containers: list[Container]) -> Code:
+def _row(files: tuple[str, ...], containers: list[FatbinContainer]) -> Code:
     entries = [e for c in containers for e in c.entries]
     virtual = {Virtual(e.kind, e.arch, e.isa) for e in entries if e.kind != "cubin"}
     return Code(
@@ -92,7 +92,7 @@ def _row(files: tuple[str, ...], containers: list[Container]) -> Code:
     )
 
 
-def driver(entries: Sequence[Entry]) -> str:
+def driver(entries: Sequence[FatbinEntry]) -> str:
     """Say the oldest driver for machine code and for PTX, as "≥525.60, PTX ≥550.54"; "" where nothing is known.
 
     Where PTX needs none that is newer, one number is for both.

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from gpuforge.audit.findings import SEVERITIES, Finding, Severity
 from gpuforge.audit.judge import Report, WheelReport
-from gpuforge.audit.report import devices, process, proofs, tree
+from gpuforge.audit.report import devices, link_tree, process, proofs
 from gpuforge.audit.report.sentences import bullets
 from gpuforge.audit.together import Together
 from gpuforge.diagnostics import shown
@@ -39,7 +39,7 @@ def render(report: Report, *, show_tree: bool = False, show_gpus: bool = False) 
             continue
         lines += _wheel(wheel)
         if show_tree:
-            lines += _folded("Link graph", _fenced(tree.lines(report.graph, wheel.facts)))
+            lines += _folded("Link graph", _fenced(link_tree.lines(report.graph, wheel.facts)))
         if show_gpus:
             lines += _folded("GPU code by file", _gpu_code(wheel))
     if report.together:

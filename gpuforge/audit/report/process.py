@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from gpuforge.audit.judge import Report, called
-from gpuforge.audit.together import How, Library, Together, Use
+from gpuforge.audit.together import How, LibraryImage, LibraryUse, Together
 
 _VERBS: dict[How, str] = {"linked": "linked by", "static": "linked statically into", "opened": "opened by"}
 _MOST = 3  # wheels or files that are named; of more, their number
 
 
-class Part(NamedTuple):
+class ProcessSection(NamedTuple):
     """A kind of libraries: how many there are, and a line for each."""
 
     title: str
@@ -31,33 +31,33 @@ def data(found: Together) -> dict[str, Any]:
     }
 
 
-def parts(report: Report, found: Together, *, every: bool) -> Iterator[Part]:
+def parts(report: Report, found: Together, *, every: bool) -> Iterator[ProcessSection]:
     """Yield the CUDA and OpenMP runtimes, the drivers and the other libraries; with `every`, those one by one."""
     names = called([wheel.facts for wheel in report.wheels])
     for kind in ("CUDA runtime", "OpenMP runtime", "driver"):
         images = found.of(kind)
-        yield Part(f"{kind}s", _summary(found, images), tuple(_lines(images, names)))
+        yield ProcessSection(f"{kind}s", _summary(found, images), tuple(_lines(images, names)))
     others = found.of("library")
     own = [library for library in others if library.origin != "machine"]
     summary = f"{len(own):,} of packages, {len(others) - len(own):,} of the machine"
     shown = others if every else ()
-    yield Part(
+    yield ProcessSection(
         "other shared libraries",
         summary if every or not others else f"{summary} (--verbose lists them)",
         tuple(_lines(shown, names)),
     )
 
 
-def _summary(found: Together, images: Sequence[Library]) -> str:
+def _summary(found: Together, images: Sequence[LibraryImage]) -> str:
     if not images:
         return "none"
     needs = f"; together they need NVIDIA driver {found.driver} or newer" if found.driver else ""
     return f"{len(images)}{needs if images[0].kind == 'CUDA runtime' else ''}"
 
 
-def _lines(images: Iterable[Library], names: Mapping[str, str]) -> Iterator[str]:
+def _lines(images: Iterable[LibraryImage], names: Mapping[str, str]) -> Iterator[str]:
     """Yield a line for each image; those that are linked into files of one wheel are on one."""
-    inside: dict[tuple[str, str], list[Use]] = {}
+    inside: dict[tuple[str, str], list[LibraryUse]] = {}
     for image in images:
         if any(use.how == "static" for use in image.uses):
             inside.setdefault((image.name, image.provider), []).extend(image.uses)
@@ -67,7 +67,7 @@ def _lines(images: Iterable[Library], names: Mapping[str, str]) -> Iterator[str]
         yield f"{name}, {_uses(dict.fromkeys(uses), names)}"
 
 
-def _source(image: Library, names: Mapping[str, str]) -> str:
+def _source(image: LibraryImage, names: Mapping[str, str]) -> str:
     match image.origin:
         case "wheel":
             return f"of {names[image.provider]}"
@@ -77,14 +77,14 @@ def _source(image: Library, names: Mapping[str, str]) -> str:
             return "of the machine"
 
 
-def _uses(uses: Iterable[Use], names: Mapping[str, str]) -> str:
-    by_how: dict[How, list[Use]] = {}
+def _uses(uses: Iterable[LibraryUse], names: Mapping[str, str]) -> str:
+    by_how: dict[How, list[LibraryUse]] = {}
     for use in uses:
         by_how.setdefault(use.how, []).append(use)
     return "; ".join(f"{_VERBS[how]} {_users(some, names)}" for how, some in by_how.items())
 
 
-def _users(uses: Sequence[Use], names: Mapping[str, str]) -> str:
+def _users(uses: Sequence[LibraryUse], names: Mapping[str, str]) -> str:
     wheels: dict[str, list[str]] = {}
     for use in uses:
         wheels.setdefault(use.wheel, []).append(use.file)

@@ -84,8 +84,7 @@ def _requirements(found: Floor | Forgotten | Complete) -> str:
         case Forgotten(package, by):
             return f"{package} is for {by}, which needs it and does not declare it"
         case Complete(releases):
-            names = ", ".join(f"{package} {version}" for package, version in releases)
-            return f"all that their libraries need is declared, in {names}"
+            return f"all that their libraries need is declared, in {', '.join(map(str, releases))}"
 
 
 def floor(found: Floor) -> str:
@@ -124,7 +123,7 @@ def _platform(found: TagsHold | NoPromise) -> str:
             return f"{tag} promises nothing; no manylinux policy has it all; {highest}"
         case NoPromise(tag, name):
             return (
-                f"{tag} promises nothing; what the objects want of glibc and libstdc++, {name} has; {highest}"
+                f"{tag} promises nothing; {name} has the glibc and libstdc++ that the objects need; {highest}"
             )
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterator, Sequence
 
-from gpuforge.audit.findings import Finding, Subject
+from gpuforge.audit.findings import Finding, PatternOf, Subject
+from gpuforge.audit.model import Compilers
 from gpuforge.audit.route import Route
 
 _EACH, _MOST = 4, 6  # subjects with a line each, names in a list; of more, a few and their number
@@ -28,10 +29,10 @@ def sentence(subject: Subject, most: int | None = None) -> str:
     last = detail
     if subject.library:
         last = _with(subject.library, subject.provider, "" if names else detail)
-    item = subject.item if subject.item != subject.library else ""
+    name = item(subject) if subject.item != subject.library else ""
     owner = f" of {subject.wheel}" if subject.wheel else ""
     file = f"{subject.file}{owner}" if subject.file else ""
-    text = ": ".join(filter(None, (file, item, last)))
+    text = ": ".join(filter(None, (file, name, last)))
     loaders = (*subject.loaded_by, *(f"import {package}" for package in subject.imported_by))
     for verb, files in (("NEEDED", subject.needed_by), ("loaded", loaders)):
         if files:
@@ -39,6 +40,20 @@ def sentence(subject: Subject, most: int | None = None) -> str:
     if loaders:
         text += owner
     return f"{text}; {detail}" if subject.library and names else text
+
+
+def item(subject: Subject) -> str:
+    """Write what in a file a subject is about."""
+    match subject.item:
+        case Route():
+            return route(subject.item)
+        case PatternOf(pattern, name):
+            return f"{pattern!r} of the object {name!r}"
+        case Compilers(kind, version, tools):
+            of_sdk = f"{' and '.join(tools)} of the NVIDIA HPC SDK {version}"
+            return f"asks for {of_sdk if tools else version if kind == 'option' else f'{kind} {version}'}"
+        case text:
+            return text
 
 
 def _routes(routes: Sequence[Route]) -> str:
@@ -77,12 +92,12 @@ def _bullets(group: Sequence[Subject]) -> Iterator[str]:
     if first.library and (len(group) > 1 or (first.provider and len(users) > _NAMED)):
         libraries = _shortened([subject.library for subject in group], _EACH)
         needed_by = f"{len(users):,} files" if len(users) > 1 else next(iter(users))
-        yield f"{_with(first.provider, first.item, first.detail)}: {libraries}; needed by {needed_by}"
+        yield f"{_with(first.provider, item(first), first.detail)}: {libraries}; needed by {needed_by}"
     elif len(group) > 1 and first.names:
         for names, files in _by_names(group):
             yield f"{first.detail} {_shortened(names, _MOST)}: {_files(files)}"
     elif len(group) > _EACH or (len(group) > 1 and first.file and (first.item or first.detail)):
-        text = ": ".join(filter(None, (first.item, first.detail)))
+        text = ": ".join(filter(None, (item(first), first.detail)))
         yield f"{text}{': ' if text else ''}{_files([subject.file for subject in group])}"
     else:
         yield from (sentence(subject, _MOST) for subject in group)

@@ -15,7 +15,7 @@ from rich.tree import Tree
 
 from gpuforge.audit.judge import Report
 from gpuforge.audit.model import WheelFacts
-from gpuforge.audit.report import devices, tree
+from gpuforge.audit.report import devices, link_tree
 from gpuforge.diagnostics import shown as visible
 
 _BETWEEN = 3  # columns between those of a table
@@ -39,7 +39,7 @@ class Drawing:
 
     def tree(self, report: Report, facts: WheelFacts) -> list[str]:
         """Draw who loads what in a wheel."""
-        nodes = tree.roots(report.graph, facts)
+        nodes = link_tree.roots(report.graph, facts)
         self._console.width = max(self._width, *map(_widest, nodes), 0)
         with self._console.capture() as captured:
             for root in nodes:
@@ -64,22 +64,23 @@ def _lines(text: str) -> list[str]:
     return [line.rstrip() for line in text.splitlines()]
 
 
-def _show_tree(root: tree.Node, console: Console) -> None:
+def _show_tree(root: link_tree.Node, console: Console) -> None:
     console.print()
-    drawn = Tree(Text(root.name, style="bold"), guide_style="dim")
+    drawn = Tree(Text("\n".join(root.names), style="bold"), guide_style="dim")
     _grow(drawn, root)
     console.print(Padding(drawn, (0, 0, 0, _INDENT)))
 
 
-def _grow(drawn: Tree, node: tree.Node) -> None:
+def _grow(drawn: Tree, node: link_tree.Node) -> None:
     for child in node.children:
         style = "" if child.found else "bold red"
-        _grow(drawn.add(Text.assemble((child.name, style), (tree.after_name(child), style or "dim"))), child)
+        text = Text.assemble((" ".join(child.names), style), (link_tree.after_name(child), style or "dim"))
+        _grow(drawn.add(text), child)
 
 
-def _widest(node: tree.Node) -> int:
+def _widest(node: link_tree.Node) -> int:
     """Return the columns that a tree takes if none of its names is broken."""
-    words = f"{node.name}{tree.after_name(node)}".split()
+    words = f"{' '.join(node.names)}{link_tree.after_name(node)}".split()
     own = max(map(cell_len, words), default=0)
     return _INDENT + max(own, *(_GUIDE + _widest(child) - _INDENT for child in node.children), 0)
 

@@ -35,7 +35,7 @@ class AttemptEnd:
     word: str = ""  # what the engine says of one that is lost
 
 
-class Attempt:
+class JobAttempt:
     """Follows one job. `stop` asks to end it, `now` not to wait for that.
 
     `idle` is told at each look whether no worker has it.

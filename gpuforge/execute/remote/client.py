@@ -11,10 +11,10 @@ from pathlib import Path
 
 from gpuforge.errors import ActionError, GpuforgeError, MissingError
 from gpuforge.execute.objects.port import Objects, ObjectsError
-from gpuforge.execute.outcome import ActionResult, Reason
+from gpuforge.execute.outcome import ActionReason, ActionResult
 from gpuforge.execute.remote import abilities, failed_workdir
 from gpuforge.execute.remote.abilities import Abilities, Ability
-from gpuforge.execute.remote.attempt import Attempt, AttemptEnd
+from gpuforge.execute.remote.attempt import AttemptEnd, JobAttempt
 from gpuforge.execute.remote.board import Board
 from gpuforge.execute.remote.files import Sender
 from gpuforge.execute.remote.job import Job, Run, new_name
@@ -155,7 +155,7 @@ class RemoteWorkers:
                 if len(lost) == ATTEMPTS:
                     raise _lost(work.action, lost)
                 waits(f"another worker: {ended.worker or 'the one that had it'} is gone")
-        return ActionResult(name, "cancelled", Reason("interrupted"), log=log)
+        return ActionResult(name, "cancelled", ActionReason("interrupted"), log=log)
 
     def _attempt(
         self, job: Job, log: Path, unfit: Mapping[str, ActionResult], waits: Callable[[str], None]
@@ -166,7 +166,7 @@ class RemoteWorkers:
         idle = _Idle(self._run.limits.seconds, lambda: self._nobody_yet(action), waits)
         ticket = self._cluster.submit(job, self._needs(action), [*unfit])
         try:
-            attempt = Attempt(board, ticket, action.id, log, stop=self._stop, now=self._now, idle=idle)
+            attempt = JobAttempt(board, ticket, action.id, log, stop=self._stop, now=self._now, idle=idle)
             ended = attempt.follow()
         except GpuforgeError:
             with suppress(ObjectsError):

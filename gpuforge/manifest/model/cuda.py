@@ -68,6 +68,7 @@ def _refuse_unquoted(versions: Mapping[str, Any]) -> None:
                     f"[cuda.{key}.{minor}] without quotes is a table {minor} inside [cuda.{key}]",
                     f'write [cuda."{key}.{minor}"]',
                     (key, minor),
+                    names_subject=True,
                 )
 
 

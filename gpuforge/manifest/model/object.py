@@ -13,7 +13,7 @@ from gpuforge.manifest.validators import Distinct
 
 Role = Literal["host-only", "gpu", "user-compiled", "fallback"]
 VersionPart = Literal["major", "major.minor", "exact"]
-CpuLevel = Literal["x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4"]
+CpuLevelName = Literal["x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4"]
 
 
 class Abi(Table):
@@ -72,7 +72,7 @@ class Object(Table):
     user's machine. `.cl` files become programs for `opencl`. C++ files become a library for the CPU. In a user-compiled
     set, each toolchain compiles the files of its own language. Default: `module` for `fallback`, `library` for
     `user-compiled`."""
-    cpu: Annotated[tuple[CpuLevel, ...], Distinct] = Field(default=(), examples=[["x86-64", "x86-64-v3"]])
+    cpu: Annotated[tuple[CpuLevelName, ...], Distinct] = Field(default=(), examples=[["x86-64", "x86-64-v3"]])
     """CPU levels that the host toolchain compiles the library for, one library each. The runtime loads the highest that
     the user's CPU has. Without `x86-64`, older CPUs have no library. Default: one library, for the CPU that the
     compiler and `flags` select (`fallback` with `kind = "library"`)."""

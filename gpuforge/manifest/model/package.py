@@ -71,6 +71,7 @@ _EXACTLY_ONE = {
     "message": "[package.source] needs exactly one of `path`, `pypi` and `git`",
     "hint": '{ path = "." } · { pypi = "name==1.0", sha256 = "…" } · { git = "https://…", rev = "…" }',
     "at": (),
+    "names_subject": True,
 }
 Source = Annotated[
     Annotated[PathSource, Tag("<path>")]

@@ -13,12 +13,12 @@ from gpuforge.plan.action import ActionInput, Input
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.expectation import expectation
 from gpuforge.plan.lower import compiler, testing
-from gpuforge.plan.lower.context import Context, placeholders
+from gpuforge.plan.lower.plan_context import PlanContext, placeholders
 from gpuforge.plan.requests.audit import AuditWheel, FetchBeside
 
 
 def audit(
-    context: Context,
+    context: PlanContext,
     cell: Cell,
     wheel: ActionInput,
     own: ActionInput | None,
@@ -59,7 +59,7 @@ def audit(
 
 
 def _beside(
-    context: Context, cell: Cell, wheel: ActionInput, own: ActionInput | None
+    context: PlanContext, cell: Cell, wheel: ActionInput, own: ActionInput | None
 ) -> dict[str, ActionInput]:
     """Fetch what `[audit] beside` names, each resolved together with the wheel."""
     at = context.machine.tested_at(cell)

@@ -6,12 +6,12 @@ from pathlib import Path
 
 from gpuforge.plan.action import ActionInput
 from gpuforge.plan.cell import Cell
-from gpuforge.plan.lower.context import Context
+from gpuforge.plan.lower.plan_context import PlanContext
 from gpuforge.plan.lower.requirements import environment_name, requirements
 from gpuforge.plan.requests.carried import CarriedLibraries
 
 
-def carried(context: Context, cell: Cell) -> ActionInput:
+def carried(context: PlanContext, cell: Cell) -> ActionInput:
     """Look at them while the host build runs in another copy of that environment."""
     at, _ = context.machine.host_at(cell)
     env = requirements(context, cell, at)

@@ -12,11 +12,11 @@ from gpuforge.manifest.model.object import Object
 from gpuforge.plan.action import Action, ActionInput
 from gpuforge.plan.cell import Cell, matrix
 from gpuforge.plan.lower.audit import audit
-from gpuforge.plan.lower.context import Context
 from gpuforge.plan.lower.front import front_package
 from gpuforge.plan.lower.host_build import host_build
 from gpuforge.plan.lower.kernels import kernels
 from gpuforge.plan.lower.kernels_wheel import first_of, host_wheel, kernels_wheel
+from gpuforge.plan.lower.plan_context import PlanContext
 from gpuforge.plan.lower.provided import provided
 from gpuforge.plan.lower.testing import tests
 from gpuforge.plan.lower.wheel import make_variant, package
@@ -68,7 +68,7 @@ def lower(
     With `test`, each wheel is installed, imported and tested besides; with `gpu`, where the machine's GPUs are seen.
     """
     refuse(file, cells)
-    context = Context(file, tuple(cells), machine, test, gpu, _files(file, cells))
+    context = PlanContext(file, tuple(cells), machine, test, gpu, _files(file, cells))
     compiled: dict[tuple[str, Values], Mapping[str, ActionInput]] = {}
     ends = {}
     for cell in cells:
@@ -99,7 +99,7 @@ def _files(file: ManifestFile, cells: Sequence[Cell]) -> dict[Point, ManifestFil
     return {point: file.at(point) for cell in every for point in cell.points}
 
 
-def _cell(context: Context, cell: Cell, compiled: _Kernels) -> _Ends:
+def _cell(context: PlanContext, cell: Cell, compiled: _Kernels) -> _Ends:
     """Add everything that one cell needs: the host build, the wheel, its proof and its test."""
     host = host_build(context, cell)
     own = brought = None
@@ -118,7 +118,7 @@ def _cell(context: Context, cell: Cell, compiled: _Kernels) -> _Ends:
     return _Ends(final, report, own, tested)
 
 
-def _objects(context: Context) -> list[Object]:
+def _objects(context: PlanContext) -> list[Object]:
     return [item for item in context.file.manifest.objects if item.sources]
 
 
@@ -127,7 +127,7 @@ def _is_library(item: Object) -> bool:
     return item.role == "fallback" and item.kind == "library"
 
 
-def _chosen(context: Context, compiled: Mapping[str, ActionInput], *, own: bool) -> list[ActionInput]:
+def _chosen(context: PlanContext, compiled: Mapping[str, ActionInput], *, own: bool) -> list[ActionInput]:
     """Return the objects' kernels that go into a cell's kernels wheel (`own`), or into the package's."""
     manifest = context.file.manifest
     return [

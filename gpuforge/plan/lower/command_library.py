@@ -3,31 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
+from gpuforge.cuda.cpu_level import CpuLevel
 from gpuforge.manifest.model.object import Object
 from gpuforge.plan import abi, advice, recipe, source_files, variables
 from gpuforge.plan.action import ActionInput
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.lower import compiler
-from gpuforge.plan.lower.context import Context, kernels_name, of_kernels
 from gpuforge.plan.lower.lowered import Lowered, library_index
+from gpuforge.plan.lower.plan_context import PlanContext, kernels_name, of_kernels
 from gpuforge.plan.lower.requirements import requirements
-from gpuforge.plan.requests.kernels import CommandLibrary, CompiledBy, CompiledLibrary, KernelIndex
+from gpuforge.plan.requests.command_library import CommandLibrary
+from gpuforge.plan.requests.kernels import CompiledBy, CompiledLibrary, IndexLibraries
 from gpuforge.toolchains.placeholders import fill
 
 _RUNTIME = Path(__file__).resolve().parents[2] / "runtime"
 _OF_RUNTIME = ("abi.c", "abi_id.py", "elf.py", "document.py")
 
 
-def lower(context: Context, cell: Cell, item: Object, compiled: Sequence[str]) -> Lowered:
+def lower(context: PlanContext, cell: Cell, item: Object, compiled: Sequence[str]) -> Lowered:
     """Make a fallback's library by the manifest's command."""
     library = _run_command(context, cell, item, compiled)
     return Lowered(_index(context, cell, item), {"library": library})
 
 
-def _run_command(context: Context, cell: Cell, item: Object, compiled: Sequence[str]) -> ActionInput:
+def _run_command(context: PlanContext, cell: Cell, item: Object, compiled: Sequence[str]) -> ActionInput:
     """Run an object's command where the host code is built, with the environment of the cell's Python.
 
     The library has nothing of that Python, so one serves the wheels of all. Its compiler is the host's, by CC and CXX.
@@ -81,11 +82,10 @@ def _run_command(context: Context, cell: Cell, item: Object, compiled: Sequence[
     )
 
 
-def _index(context: Context, cell: Cell, item: Object) -> KernelIndex:
+def _index(context: PlanContext, cell: Cell, item: Object) -> IndexLibraries:
     file = context.file
     program = file.manifest.toolchains[item.toolchain or ""].command[0]
     _, host = context.machine.host_at(cell)
     made_by = CompiledBy(f"{program} and {host.family}", str(host.version))
-    made = [CompiledLibrary(Path("${in:library}"), "")]
-    index = library_index(context, cell, item, made_by, made)
-    return replace(index, packages=abi.packages(file, item))
+    made = [CompiledLibrary(Path("${in:library}"), CpuLevel())]
+    return library_index(context, cell, item, made_by, made)

@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 from gpuforge.plan import variables
 from gpuforge.plan.action import ActionInput, FileInput, ImageInput, Input, Program
 from gpuforge.plan.cell import Cell
-from gpuforge.plan.lower.context import Context
+from gpuforge.plan.lower.plan_context import PlanContext
 from gpuforge.plan.requests.compiler import FetchCompiler
 from gpuforge.plan.site import Location
 from gpuforge.toolchains.family import Compiler
@@ -24,7 +24,7 @@ class CompilerUse:
     programs: Mapping[str, str]
 
 
-def use(context: Context, host: Compiler, at: Location, *, lay: bool) -> CompilerUse:
+def use(context: PlanContext, host: Compiler, at: Location, *, lay: bool) -> CompilerUse:
     """Return how an action calls a compiler of a place.
 
     One that is fetched is found, with `lay`, at the same path on every machine: what is compiled may name its headers.
@@ -38,7 +38,7 @@ def use(context: Context, host: Compiler, at: Location, *, lay: bool) -> Compile
     return CompilerUse(inputs, {name: f"${{in:{name}}}" for name in names})
 
 
-def fetch(context: Context, host: FetchedCompiler) -> ActionInput:
+def fetch(context: PlanContext, host: FetchedCompiler) -> ActionInput:
     """Fetch a compiler, once for all that use it."""
     return context.add_step(
         FetchCompiler(parts=host.parts, output=Path("${out:compiler}")),

@@ -6,18 +6,19 @@ from pathlib import Path
 
 from packaging.utils import canonicalize_name
 
+from gpuforge.cuda.major_wheels import FrontExtra
 from gpuforge.cuda.suffix import named_for
 from gpuforge.cuda.version import major_of
 from gpuforge.expectation import Expectation
 from gpuforge.manifest.kernels_wheels import extra_for, toolkits
 from gpuforge.manifest.model.manifest import Manifest
 from gpuforge.plan.action import ActionInput
-from gpuforge.plan.lower.context import Context, placeholders
+from gpuforge.plan.lower.plan_context import PlanContext, placeholders
 from gpuforge.plan.requests.audit import AuditWheel
-from gpuforge.plan.requests.wheel import FrontExtra, PackageFront
+from gpuforge.plan.requests.wheel import PackageFront
 
 
-def front_package(context: Context) -> tuple[ActionInput, ActionInput] | None:
+def front_package(context: PlanContext) -> tuple[ActionInput, ActionInput] | None:
     """Return the front package and the report of its audit; None where the manifest wants none.
 
     It is made from the metadata of one wheel for each chosen CUDA version.

@@ -10,14 +10,14 @@ from gpuforge.plan import advice, source_files, variables
 from gpuforge.plan.action import ActionInput, FileInput
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.lower import compiler
-from gpuforge.plan.lower.context import Context, of_build, placeholders
+from gpuforge.plan.lower.plan_context import PlanContext, of_build, placeholders
 from gpuforge.plan.lower.requirements import python_name, requirements
 from gpuforge.plan.lower.source import sdist, source
 from gpuforge.plan.lower.toolkit import toolkit
 from gpuforge.plan.requests.build import HostBuild
 
 
-def host_build(context: Context, cell: Cell) -> ActionInput:
+def host_build(context: PlanContext, cell: Cell) -> ActionInput:
     """Run the project's own build."""
     manifest = context.file.manifest
     build, cuda = manifest.build, manifest.host_cuda
@@ -60,7 +60,7 @@ def host_build(context: Context, cell: Cell) -> ActionInput:
     )
 
 
-def _shared(context: Context, cell: Cell) -> tuple[str, tuple[str, ...]]:
+def _shared(context: PlanContext, cell: Cell) -> tuple[str, tuple[str, ...]]:
     """Return the name of the host build of a cell, and the cells that share it."""
     if context.file.manifest.host_cuda:
         users = context.users(cuda=cell.cuda, python=cell.python, axes=cell.axes)
@@ -70,7 +70,7 @@ def _shared(context: Context, cell: Cell) -> tuple[str, tuple[str, ...]]:
 
 
 def _request(
-    context: Context, cell: Cell, used: compiler.CompilerUse, overlays: Mapping[str, FileInput]
+    context: PlanContext, cell: Cell, used: compiler.CompilerUse, overlays: Mapping[str, FileInput]
 ) -> HostBuild:
     manifest = context.file.manifest
     build = manifest.build

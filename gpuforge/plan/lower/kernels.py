@@ -10,26 +10,26 @@ from gpuforge.plan import source_files
 from gpuforge.plan.action import ActionInput
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.lower import command_library, library, modules, packaged, user_sources
-from gpuforge.plan.lower.context import Context, kernels_name, of_kernels
 from gpuforge.plan.lower.lowered import Lowered
+from gpuforge.plan.lower.plan_context import PlanContext, kernels_name, of_kernels
 from gpuforge.plan.supported import refuse_same_modules
 from gpuforge.toolchains import registry
 
 
-def kernels(context: Context, cell: Cell) -> dict[str, ActionInput]:
+def kernels(context: PlanContext, cell: Cell) -> dict[str, ActionInput]:
     """Return the kernels of the objects that have some, for the toolkit of a cell, by the object's name."""
     objects = [item for item in context.file.manifest.objects if item.sources]
     return {item.name: _kernels(context, cell, item) for item in objects}
 
 
-def _kernels(context: Context, cell: Cell, item: Object) -> ActionInput:
+def _kernels(context: PlanContext, cell: Cell, item: Object) -> ActionInput:
     file, at = context.file, context.machine.kernels_at(cell.cuda)
     tree = source_files.object_sources(file, item)
     compiled = [str(source) for source in source_files.compiled(file, item)]
     refuse_same_modules(file, item, compiled)
     made = _way(file, item)(context, cell, item, compiled)
     return context.add_step(
-        made.index,
+        made.request,
         at,
         "kernels",
         id=f"{kernels_name(context, cell)}/{item.name}",
@@ -42,7 +42,7 @@ def _kernels(context: Context, cell: Cell, item: Object) -> ActionInput:
     )
 
 
-def _way(file: ManifestFile, item: Object) -> Callable[[Context, Cell, Object, Sequence[str]], Lowered]:
+def _way(file: ManifestFile, item: Object) -> Callable[[PlanContext, Cell, Object, Sequence[str]], Lowered]:
     """Return what lowers an object: by where its compiler is, then by what it makes."""
     if item.role == "user-compiled":
         return user_sources.lower

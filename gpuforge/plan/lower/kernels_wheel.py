@@ -4,30 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
+from gpuforge.cuda.major_wheels import KernelsWheel
 from gpuforge.manifest import kernels_wheels
 from gpuforge.manifest.load import ManifestFile
+from gpuforge.manifest.model.manifest import Manifest
 from gpuforge.manifest.model.object import Object
 from gpuforge.plan import abi, build_record, recipe, source_files
 from gpuforge.plan.action import ActionInput
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.lower import requirements
 from gpuforge.plan.lower.carried import carried
-from gpuforge.plan.lower.context import Context, placeholders
+from gpuforge.plan.lower.plan_context import PlanContext
 from gpuforge.plan.lower.toolkit import toolkit
-from gpuforge.plan.lower.wheel import SEARCH_PATH, numbered, python_tag
-from gpuforge.plan.requests.wheel import KernelsWheel, PackageKernels, PackageWheel
-from gpuforge.plan.site import Location
+from gpuforge.plan.lower.wheel import SEARCH_PATH, add_wheel, numbered, python_tag, shared_fields
+from gpuforge.plan.requests.wheel import PackageKernels, PackageWheel
 
 
-def first_of(context: Context, cell: Cell) -> Cell:
+def first_of(context: PlanContext, cell: Cell) -> Cell:
     """Return the first chosen cell of the same Python: its kernels serve for what is shared by all CUDA versions."""
     return next(each for each in context.cells if each.python == cell.python)
 
 
 def host_wheel(
-    context: Context, cell: Cell, host: ActionInput, kernels: Sequence[ActionInput]
+    context: PlanContext, cell: Cell, host: ActionInput, kernels: Sequence[ActionInput]
 ) -> ActionInput:
     """Make the package's own wheel, with an extra for each kernels wheel of the manifest; once per Python."""
     file, manifest = context.file, context.file.manifest
@@ -36,23 +36,13 @@ def host_wheel(
     request = PackageWheel(
         wheel=Path("${in:wheel}"),
         name=manifest.package.name,
-        kernels=placeholders(numbered(kernels)),
         package=manifest.package.import_,
         cuda=newest[0],
-        linkage=manifest.cuda.linkage,
         naming="plain",
         narrowed=tuple(arch.number for arch in file.narrowed),
         python=python_tag(cell),
         abi=manifest.package.abi,
-        size_limit=manifest.wheel.size_limit_bytes,
-        kernels_wheels=tuple(
-            KernelsWheel(
-                distribution=kernels_wheels.distribution(manifest, version),
-                folder=kernels_wheels.folder(manifest, version),
-                extra=kernels_wheels.extra_for(version),
-            )
-            for version in newest
-        ),
+        kernels_wheels=tuple(_described(manifest, version) for version in newest),
         sets=sets(file),
         carried=Path("${in:carried}"),
         more_requires=manifest.wheel.requires,
@@ -60,11 +50,9 @@ def host_wheel(
         requirements=Path("${in:requirements}"),
         # NVRTC is of one CUDA major, and this wheel of all: the runtime names the package that fits the driver.
         extras={k: v for k, v in recipe.extras(file, newest[0]).items() if k != "nvrtc"},
-        work=Path("${work}"),
-        output=Path("${out:wheel}"),
-        declared=Path("${out:declared}"),
+        **shared_fields(manifest, kernels),
     )
-    return _add(
+    return add_wheel(
         context,
         at,
         request,
@@ -80,7 +68,7 @@ def host_wheel(
     )
 
 
-def kernels_wheel(context: Context, cell: Cell, kernels: Sequence[ActionInput]) -> ActionInput:
+def kernels_wheel(context: PlanContext, cell: Cell, kernels: Sequence[ActionInput]) -> ActionInput:
     """Make the kernels wheel of one toolkit; it serves every Python."""
     file, manifest = context.file, context.file.manifest
     at = context.machine.kernels_at(cell.cuda)
@@ -88,24 +76,17 @@ def kernels_wheel(context: Context, cell: Cell, kernels: Sequence[ActionInput]) 
     first = next(each for each in context.cells if each.cuda == cell.cuda)
     request = PackageKernels(
         of=Path("${in:of}"),
-        distribution=kernels_wheels.distribution(manifest, cell.toolkit),
-        folder=kernels_wheels.folder(manifest, cell.toolkit),
-        extra=kernels_wheels.extra_for(cell.toolkit),
-        kernels=placeholders(numbered(kernels)),
+        kernels_wheel=_described(manifest, cell.toolkit),
         sets=sets(file),
         cuda=cell.toolkit,
         machine=cell.machine,
-        linkage=manifest.cuda.linkage,
         pins=found.packages,
         pins_file=Path("${in:toolkit}", found.packages_file) if found.packages_file else None,
-        size_limit=manifest.wheel.size_limit_bytes,
         search_path=SEARCH_PATH,
         record=build_record.of_kernels(file, at, cell),
-        work=Path("${work}"),
-        output=Path("${out:wheel}"),
-        declared=Path("${out:declared}"),
+        **shared_fields(manifest, kernels),
     )
-    return _add(
+    return add_wheel(
         context,
         at,
         request,
@@ -120,12 +101,11 @@ def kernels_wheel(context: Context, cell: Cell, kernels: Sequence[ActionInput]) 
     )
 
 
-def _add(
-    context: Context, at: Location, request: PackageWheel | PackageKernels, **fields: Any
-) -> ActionInput:
-    """Add the action that makes a wheel, with what it declares beside it."""
-    return context.add_step(
-        request, at, "wheel", kind="package", outputs=("wheel", "declared"), by_content=True, **fields
+def _described(manifest: Manifest, toolkit: str) -> KernelsWheel:
+    return KernelsWheel(
+        kernels_wheels.distribution(manifest, toolkit),
+        kernels_wheels.folder(manifest, toolkit),
+        kernels_wheels.extra_for(toolkit),
     )
 
 
@@ -148,6 +128,6 @@ def interface(file: ManifestFile, item: Object) -> str:
     return source_files.object_sources(file, item).digest[:16]
 
 
-def _name_of_host(context: Context, cell: Cell) -> str:
+def _name_of_host(context: PlanContext, cell: Cell) -> str:
     at, _ = context.machine.host_at(cell)
     return requirements.python_name(context, cell, at)

@@ -5,23 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
+from gpuforge.cuda.cpu_level import CpuLevel
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.manifest.model.object import Object
 from gpuforge.plan import abi, advice, recipe, source_files, variables
 from gpuforge.plan.action import Action, ActionInput, Input
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.lower import compiler
-from gpuforge.plan.lower.context import Context, kernels_name, of_kernels
 from gpuforge.plan.lower.lowered import Lowered, library_index
+from gpuforge.plan.lower.plan_context import PlanContext, kernels_name, of_kernels
 from gpuforge.plan.lower.toolkit import toolkit
-from gpuforge.plan.requests.kernels import CompiledBy, CompiledLibrary, KernelIndex
+from gpuforge.plan.requests.kernels import CompiledBy, CompiledLibrary, IndexLibraries
 from gpuforge.toolchains import nvcc
 from gpuforge.toolchains.placeholders import fill
 
 _ABI_C = Path(__file__).resolve().parents[2] / "runtime" / "abi.c"
 
 
-def lower(context: Context, cell: Cell, item: Object, compiled: Sequence[str]) -> Lowered:
+def lower(context: PlanContext, cell: Cell, item: Object, compiled: Sequence[str]) -> Lowered:
     """Compile one fallback object into shared libraries that carry its ABI id.
 
     There is one, or one for each level of CPUs that the object lists.
@@ -30,7 +31,9 @@ def lower(context: Context, cell: Cell, item: Object, compiled: Sequence[str]) -
     return Lowered(_index(context, cell, item, libraries), libraries)
 
 
-def _compile(context: Context, cell: Cell, item: Object, compiled: Sequence[str]) -> dict[str, ActionInput]:
+def _compile(
+    context: PlanContext, cell: Cell, item: Object, compiled: Sequence[str]
+) -> dict[str, ActionInput]:
     if _by_nvcc(context, item):
         return {"library": _compile_by_nvcc(context, cell, item, compiled)}
     return {
@@ -43,11 +46,11 @@ def _names(item: Object) -> list[str]:
     return [f"library{number}" for number in range(len(item.cpu))] or ["library"]
 
 
-def _by_nvcc(context: Context, item: Object) -> bool:
+def _by_nvcc(context: PlanContext, item: Object) -> bool:
     return context.file.manifest.toolchains[item.toolchain or ""].compiler == "nvcc"
 
 
-def _compile_by_nvcc(context: Context, cell: Cell, item: Object, compiled: Sequence[str]) -> ActionInput:
+def _compile_by_nvcc(context: PlanContext, cell: Cell, item: Object, compiled: Sequence[str]) -> ActionInput:
     """Compile for every architecture of the toolkit; libcudart is linked as the manifest's linkage has it."""
     file = context.file
     at = context.machine.kernels_at(cell.cuda)
@@ -70,7 +73,7 @@ def _compile_by_nvcc(context: Context, cell: Cell, item: Object, compiled: Seque
 
 
 def _compile_by_host(
-    context: Context, cell: Cell, item: Object, compiled: Sequence[str], level: str
+    context: PlanContext, cell: Cell, item: Object, compiled: Sequence[str], level: str
 ) -> ActionInput:
     file = context.file
     at = context.machine.kernels_at(cell.cuda)
@@ -89,7 +92,7 @@ def _compile_by_host(
 
 
 def _action(
-    context: Context,
+    context: PlanContext,
     cell: Cell,
     item: Object,
     *,
@@ -137,13 +140,14 @@ def _paths(file: ManifestFile, item: Object, compiled: Sequence[str]) -> dict[st
     }
 
 
-def _index(context: Context, cell: Cell, item: Object, libraries: Iterable[str]) -> KernelIndex:
+def _index(context: PlanContext, cell: Cell, item: Object, libraries: Iterable[str]) -> IndexLibraries:
     """Return the index of a fallback's libraries, which are inputs by these names."""
     at = context.machine.kernels_at(cell.cuda)
     host = at.hosts[cell.cuda]
     made_by, levels = CompiledBy(host.family, str(host.version)), item.cpu or ("",)
     made = [
-        CompiledLibrary(Path(f"${{in:{name}}}"), level) for name, level in zip(libraries, levels, strict=True)
+        CompiledLibrary(Path(f"${{in:{name}}}"), CpuLevel(level))
+        for name, level in zip(libraries, levels, strict=True)
     ]
     if _by_nvcc(context, item):
         made_by = CompiledBy("nvcc", at.toolkits[cell.cuda].nvcc)

@@ -3,57 +3,68 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from gpuforge.manifest.model.object import Object
 from gpuforge.plan import abi
 from gpuforge.plan.action import Input
 from gpuforge.plan.cell import Cell
-from gpuforge.plan.lower.context import Context
-from gpuforge.plan.requests.kernels import CompiledBy, CompiledLibrary, CompiledModule, KernelIndex
+from gpuforge.plan.lower.plan_context import PlanContext
+from gpuforge.plan.requests.kernels import (
+    CompiledBy,
+    CompiledLibrary,
+    CompiledModule,
+    IndexLibraries,
+    IndexModules,
+    LayKernels,
+)
+
+KERNELS = Path("${out:kernels}")
 
 
 @dataclass(frozen=True, slots=True)
 class Lowered:
-    """The index of an object's kernels; `inputs` are what it reads beside the sources: what was compiled."""
+    """The request for an object's kernels; `inputs` are what it reads beside the sources: what was compiled."""
 
-    index: KernelIndex
+    request: LayKernels
     inputs: Mapping[str, Input]
 
 
 def library_index(
-    context: Context, cell: Cell, item: Object, made_by: CompiledBy, libraries: Iterable[CompiledLibrary]
-) -> KernelIndex:
+    context: PlanContext, cell: Cell, item: Object, made_by: CompiledBy, libraries: Iterable[CompiledLibrary]
+) -> IndexLibraries:
     """Return the index of a fallback's libraries."""
-    return replace(
-        _index(cell, item, made_by),
+    return IndexLibraries(
+        name=item.name,
+        toolkit=cell.toolkit,
+        toolchain=made_by,
         libraries=tuple(libraries),
         abi=abi.identity(context.file, item),
+        packages=abi.packages(context.file, item),
+        stands_in_for=item.stands_in_for or "",
         fallbacks=tuple(abi.fallbacks_of(context.file, item)),
+        output=KERNELS,
     )
 
 
 def module_index(
-    context: Context,
+    context: PlanContext,
     cell: Cell,
     item: Object,
     made_by: CompiledBy,
     modules: Iterable[CompiledModule],
     *,
     install: str = "",
-) -> KernelIndex:
+) -> IndexModules:
     """Return the index of a fallback's modules; `install` is how a user gets what runs them."""
-    cpu = abi.cpu_of(context.file, item)
-    return replace(_index(cell, item, made_by), modules=tuple(modules), cpu=cpu, install=install)
-
-
-def _index(cell: Cell, item: Object, made_by: CompiledBy) -> KernelIndex:
-    return KernelIndex(
+    return IndexModules(
         name=item.name,
-        role="fallback",
         toolkit=cell.toolkit,
         toolchain=made_by,
+        modules=tuple(modules),
         stands_in_for=item.stands_in_for or "",
-        output=Path("${out:kernels}"),
+        cpu=abi.cpu_of(context.file, item),
+        install=install,
+        output=KERNELS,
     )

@@ -10,14 +10,14 @@ from gpuforge.plan import advice, source_files, variables
 from gpuforge.plan.action import Action, ActionInput
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.lower import compiler
-from gpuforge.plan.lower.context import Context, kernels_name, of_kernels
 from gpuforge.plan.lower.lowered import Lowered, module_index
+from gpuforge.plan.lower.plan_context import PlanContext, kernels_name, of_kernels
 from gpuforge.plan.lower.toolkit import toolkit
 from gpuforge.plan.requests.kernels import CompiledBy, CompiledModule
 from gpuforge.toolchains import nvcc
 
 
-def lower(context: Context, cell: Cell, item: Object, compiled: Sequence[str]) -> Lowered:
+def lower(context: PlanContext, cell: Cell, item: Object, compiled: Sequence[str]) -> Lowered:
     """Compile each source by itself."""
     made = {f"module{n}": _compile(context, cell, item, source) for n, source in enumerate(compiled)}
     made_by = CompiledBy("nvcc", context.machine.kernels_at(cell.cuda).toolkits[cell.cuda].nvcc)
@@ -30,7 +30,7 @@ def lower(context: Context, cell: Cell, item: Object, compiled: Sequence[str]) -
     return Lowered(module_index(context, cell, item, made_by, modules), made)
 
 
-def _compile(context: Context, cell: Cell, item: Object, source: str) -> ActionInput:
+def _compile(context: PlanContext, cell: Cell, item: Object, source: str) -> ActionInput:
     """Compile one source of a fallback object for every architecture of its toolkit into one fatbin."""
     file, at = context.file, context.machine.kernels_at(cell.cuda)
     targets = file.manifest.cuda.versions[cell.cuda].targets

@@ -10,16 +10,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from gpuforge.cuda.cpu_level import CpuLevel
 from gpuforge.manifest.model.object import Object
 from gpuforge.plan import abi, packaged_compilers, source_files, variables
 from gpuforge.plan.action import Action, ActionInput, Input
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.lower import compiler
-from gpuforge.plan.lower.context import Context, kernels_name, of_kernels
 from gpuforge.plan.lower.lowered import Lowered, library_index, module_index
+from gpuforge.plan.lower.plan_context import PlanContext, kernels_name, of_kernels
 from gpuforge.plan.lower.requirements import LOCK
 from gpuforge.plan.requests.build import MakeEnvironment
-from gpuforge.plan.requests.kernels import CompiledBy, CompiledLibrary, CompiledModule, KernelIndex
+from gpuforge.plan.requests.kernels import CompiledBy, CompiledLibrary, CompiledModule, IndexModules
 from gpuforge.plan.requests.packaged import FetchPackages, PackagedCompile
 from gpuforge.plan.site import Location
 from gpuforge.toolchains import registry
@@ -33,7 +34,7 @@ _ABI_C = Path(__file__).resolve().parents[2] / "runtime" / "abi.c"
 class _Compilation:
     """One object's compilation by a packaged compiler, for the toolkit of a cell."""
 
-    context: Context
+    context: PlanContext
     cell: Cell
     item: Object
     package: PackagedCompiler
@@ -54,7 +55,7 @@ class _Compilation:
         return self.package.targets(names, self.cell.machine)
 
 
-def lower(context: Context, cell: Cell, item: Object, compiled: Sequence[str]) -> Lowered:
+def lower(context: PlanContext, cell: Cell, item: Object, compiled: Sequence[str]) -> Lowered:
     """Compile one library for each target, or a module of each source for each."""
     this = _of(context, cell, item)
     made_by = CompiledBy(this.compiler, package=this.package.requires, lock=Path("${in:lock}"))
@@ -70,13 +71,15 @@ def lower(context: Context, cell: Cell, item: Object, compiled: Sequence[str]) -
         for number, target in enumerate(this.targets())
     }
     made = [
-        CompiledLibrary(Path(f"${{in:{name}}}"), target.arch if target.kind == "library" else None)
+        CompiledLibrary(
+            Path(f"${{in:{name}}}"), level if isinstance(level := target.built_for, CpuLevel) else None
+        )
         for name, target in zip(libraries, this.targets(), strict=True)
     ]
     return Lowered(library_index(context, cell, item, made_by, made), {**libraries, **lock})
 
 
-def _module_index(this: _Compilation, made_by: CompiledBy, compiled: Sequence[str]) -> KernelIndex:
+def _module_index(this: _Compilation, made_by: CompiledBy, compiled: Sequence[str]) -> IndexModules:
     toolchain = this.context.file.manifest.toolchains[this.item.toolchain or ""]
     runs_with = packaged_compilers.runs_with(toolchain)
     made = [
@@ -88,7 +91,7 @@ def _module_index(this: _Compilation, made_by: CompiledBy, compiled: Sequence[st
             target=target.name,
             suffix=this.package.suffix,
             kind=target.kind,
-            arch=target.arch,
+            built_for=target.built_for,
         )
         for name, (source, target) in _modules(this, compiled).items()
     ]
@@ -102,7 +105,7 @@ def _modules(this: _Compilation, compiled: Sequence[str]) -> dict[str, tuple[str
     return {f"module{number}": pair for number, pair in enumerate(pairs)}
 
 
-def _of(context: Context, cell: Cell, item: Object) -> _Compilation:
+def _of(context: PlanContext, cell: Cell, item: Object) -> _Compilation:
     package = registry.toolchain(context.file.manifest.toolchains[item.toolchain or ""].compiler).packaged
     assert package is not None  # noqa: S101  the caller has asked
     return _Compilation(context, cell, item, package)

@@ -8,14 +8,14 @@ from pathlib import Path
 from gpuforge.plan import variables
 from gpuforge.plan.action import ActionInput
 from gpuforge.plan.cell import Cell
-from gpuforge.plan.lower.context import Context, placeholders
+from gpuforge.plan.lower.plan_context import PlanContext, placeholders
 from gpuforge.plan.lower.toolkit import toolkit
 from gpuforge.plan.lower.wheel import numbered
 from gpuforge.plan.requests.links import FetchProvided, WheelLinks
 
 
 def provided(
-    context: Context, cell: Cell, host: ActionInput, libraries: Sequence[ActionInput]
+    context: PlanContext, cell: Cell, host: ActionInput, libraries: Sequence[ActionInput]
 ) -> ActionInput | None:
     """Look at the packages of the libraries that a wheel needs; None where no package is required for them.
 
@@ -47,7 +47,9 @@ def provided(
     )
 
 
-def _links(context: Context, cell: Cell, host: ActionInput, libraries: Sequence[ActionInput]) -> ActionInput:
+def _links(
+    context: PlanContext, cell: Cell, host: ActionInput, libraries: Sequence[ActionInput]
+) -> ActionInput:
     at = context.machine.at(cell)
     found = at.toolkits[cell.cuda]
     archives = {"toolkit": toolkit(context, cell, at)} if found.packages_file else {}

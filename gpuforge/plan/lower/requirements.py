@@ -14,7 +14,7 @@ from gpuforge.plan import advice, source_files, variables
 from gpuforge.plan.action import ActionInput, FileInput, Input
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.lower import compiler
-from gpuforge.plan.lower.context import Context, of_build
+from gpuforge.plan.lower.plan_context import PlanContext, of_build
 from gpuforge.plan.lower.source import source
 from gpuforge.plan.lower.toolkit import toolkit
 from gpuforge.plan.requests.build import AskBackend, FetchRequirements, MakeEnvironment
@@ -27,7 +27,7 @@ _ANSWER = Path(__file__).with_name("answer.json")
 NOTHING = FileInput(_ANSWER, digest.of_output([(_ANSWER.name, digest.of_file(_ANSWER), "", False)]))
 
 
-def requirements(context: Context, cell: Cell, at: Location) -> ActionInput:
+def requirements(context: PlanContext, cell: Cell, at: Location) -> ActionInput:
     """Return the environment that holds all build requirements.
 
     What the backend asks for is fetched together with the rest. If it asks for nothing, the actions that fetch and
@@ -40,12 +40,12 @@ def requirements(context: Context, cell: Cell, at: Location) -> ActionInput:
     )
 
 
-def lock(context: Context, cell: Cell, at: Location) -> ActionInput:
+def lock(context: PlanContext, cell: Cell, at: Location) -> ActionInput:
     """Return the file that lists the build requirements."""
     return ActionInput(_all(context, cell, at), LOCK)
 
 
-def _all(context: Context, cell: Cell, at: Location) -> str:
+def _all(context: PlanContext, cell: Cell, at: Location) -> str:
     first = _fetch(context, cell, at, NOTHING, "requirements", "fetch the build requirements")
     answer = _ask_backend(context, cell, at, first)
     return _fetch(
@@ -54,7 +54,7 @@ def _all(context: Context, cell: Cell, at: Location) -> str:
 
 
 def _fetch(
-    context: Context,
+    context: PlanContext,
     cell: Cell,
     at: Location,
     answer: Input,
@@ -94,7 +94,7 @@ def _fetch(
 
 
 def _installed(
-    context: Context,
+    context: PlanContext,
     cell: Cell,
     at: Location,
     fetch: str,
@@ -114,7 +114,7 @@ def _installed(
     )
 
 
-def _ask_backend(context: Context, cell: Cell, at: Location, fetch: str) -> ActionInput:
+def _ask_backend(context: PlanContext, cell: Cell, at: Location, fetch: str) -> ActionInput:
     """Ask the project's build backend what it needs beside what was fetched: with a toolkit, if the build has one."""
     manifest = context.file.manifest
     build = manifest.build
@@ -152,7 +152,7 @@ def _ask_backend(context: Context, cell: Cell, at: Location, fetch: str) -> Acti
 
 
 def _add(
-    context: Context,
+    context: PlanContext,
     cell: Cell,
     at: Location,
     request: Request,
@@ -179,18 +179,18 @@ def _add(
     ).action
 
 
-def python_name(context: Context, cell: Cell, at: Location) -> str:
+def python_name(context: PlanContext, cell: Cell, at: Location) -> str:
     """Return the name of what is done once for a Python: "py3.11", in an image "py3.11-bookworm"."""
     return f"py{cell.python}{context.label(of_build)}" + (f"-{at.image.name}" if at.image else "")
 
 
-def environment_name(context: Context, cell: Cell, at: Location) -> str:
+def environment_name(context: PlanContext, cell: Cell, at: Location) -> str:
     """Return the name of what is done once for a build environment: "py3.11", with a toolkit "py3.11-cu13.0"."""
     of_toolkit = f"-cu{cell.toolkit}" if context.file.manifest.host_cuda else ""
     return f"{python_name(context, cell, at)}{of_toolkit}"
 
 
-def _constraints(context: Context, name: str) -> FileInput:
+def _constraints(context: PlanContext, name: str) -> FileInput:
     """Return the file of constraints, which may be a link to another beside the manifest."""
     path = (context.file.folder / name).resolve()
     return FileInput(path, digest.of_file(path))

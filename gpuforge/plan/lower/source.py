@@ -9,11 +9,11 @@ from gpuforge import digest
 from gpuforge.manifest.model.package import GitSource, PathSource, PypiSource
 from gpuforge.plan import variables
 from gpuforge.plan.action import ActionInput, FileInput, Input
-from gpuforge.plan.lower.context import Context
+from gpuforge.plan.lower.plan_context import PlanContext
 from gpuforge.plan.requests.source import FetchSource, LocalSdist, Revision, Sdist
 
 
-def source(context: Context) -> Input:
+def source(context: PlanContext) -> Input:
     """Return the source tree."""
     if context.tree is not None:
         return context.tree
@@ -29,18 +29,18 @@ def source(context: Context) -> Input:
     return _fetched(context, Revision(declared.git, declared.rev), "source", what)
 
 
-def sdist(context: Context, release: PypiSource) -> ActionInput:
+def sdist(context: PlanContext, release: PypiSource) -> ActionInput:
     """Return an unpacked sdist of `[build] overlay`."""
     return _fetched(context, Sdist(release.pypi, release.sha256), f"overlay/{release.folder}", release.pypi)
 
 
-def _fetched(context: Context, requested: Sdist | Revision, name: str, what: str) -> ActionInput:
+def _fetched(context: PlanContext, requested: Sdist | Revision, name: str, what: str) -> ActionInput:
     title = f"fetch {what}"
     network: dict[str, Any] = {"passes": variables.fetch_passes(), "network": True}
     return _add(context, requested, id=name, kind="fetch", title=title, **network)
 
 
-def _unpacked(context: Context, file: Path) -> ActionInput:
+def _unpacked(context: PlanContext, file: Path) -> ActionInput:
     """Unpack an sdist of this machine."""
     inputs = {"sdist": FileInput(file, digest.of_file(file))}
     requested = LocalSdist(Path("${in:sdist}"), file.name)
@@ -48,7 +48,7 @@ def _unpacked(context: Context, file: Path) -> ActionInput:
     return _add(context, requested, id="source", kind="prepare", title=title, inputs=inputs)
 
 
-def _add(context: Context, requested: Sdist | LocalSdist | Revision, **fields: Any) -> ActionInput:
+def _add(context: PlanContext, requested: Sdist | LocalSdist | Revision, **fields: Any) -> ActionInput:
     return context.add_step(
         FetchSource(source=requested, scratch=Path("${work}"), output=Path("${out:source}")),
         None,

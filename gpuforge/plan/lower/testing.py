@@ -11,20 +11,20 @@ from gpuforge.plan import source_files, variables
 from gpuforge.plan.action import ActionInput, Input
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.lower import compiler
-from gpuforge.plan.lower.context import Context, of_tests, placeholders
+from gpuforge.plan.lower.plan_context import PlanContext, of_tests, placeholders
 from gpuforge.plan.lower.source import source
 from gpuforge.plan.lower.toolkit import toolkit
 from gpuforge.plan.requests.trial import FetchTestRequirements, TryWheel
 
 
 def tests(
-    context: Context, cell: Cell, wheel: ActionInput, own: ActionInput | None
+    context: PlanContext, cell: Cell, wheel: ActionInput, own: ActionInput | None
 ) -> tuple[ActionInput, ...]:
     """Test the wheel at each point of the manifest's axes that it serves."""
     return tuple(_test(context.at(point), cell, wheel, own) for point in cell.points)
 
 
-def _test(context: Context, cell: Cell, wheel: ActionInput, own: ActionInput | None) -> ActionInput:
+def _test(context: PlanContext, cell: Cell, wheel: ActionInput, own: ActionInput | None) -> ActionInput:
     """Install the wheel with what it declares alone, import it, and run the manifest's command.
 
     `own` is its kernels wheel, where kernels have one. One wheel for many Pythons is tested on the one that builds it,
@@ -76,14 +76,14 @@ def _test(context: Context, cell: Cell, wheel: ActionInput, own: ActionInput | N
 
 
 def installed(
-    context: Context, cell: Cell, wheel: ActionInput, own: ActionInput | None
+    context: PlanContext, cell: Cell, wheel: ActionInput, own: ActionInput | None
 ) -> dict[str, ActionInput]:
     """Return the folders of wheels that the test installs beside the wheel itself."""
     shared = _shared(context, cell)
     return {"needed": _declared(context, cell, wheel, own, shared), **({"shared": shared} if shared else {})}
 
 
-def _shared(context: Context, cell: Cell) -> ActionInput | None:
+def _shared(context: PlanContext, cell: Cell) -> ActionInput | None:
     """Fetch what the test command needs, once per Python and while the wheels are built; None for nothing."""
     test = context.file.manifest.test
     if not (test.command and test.requires):
@@ -103,7 +103,7 @@ def _shared(context: Context, cell: Cell) -> ActionInput | None:
 
 
 def _declared(
-    context: Context, cell: Cell, wheel: ActionInput, own: ActionInput | None, shared: ActionInput | None
+    context: PlanContext, cell: Cell, wheel: ActionInput, own: ActionInput | None, shared: ActionInput | None
 ) -> ActionInput:
     """Fetch what a wheel declares, chosen together with what the test command needs.
 
@@ -136,7 +136,7 @@ def _declared(
     )
 
 
-def _fetch(context: Context, cell: Cell, request: FetchTestRequirements, **fields: Any) -> ActionInput:
+def _fetch(context: PlanContext, cell: Cell, request: FetchTestRequirements, **fields: Any) -> ActionInput:
     at = context.machine.tested_at(cell)
     return context.add_step(
         request,
@@ -157,11 +157,11 @@ def extras(file: ManifestFile, cell: Cell) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*own, *file.manifest.test.extras]))
 
 
-def _where(context: Context, cell: Cell) -> str:
+def _where(context: PlanContext, cell: Cell) -> str:
     """Return which of several points a wheel is tested at: "-torch2.11"; "" if it serves only one."""
     return f"-{context.point.label}" if len(cell.points) > 1 else ""
 
 
-def _python(context: Context, cell: Cell) -> str:
+def _python(context: PlanContext, cell: Cell) -> str:
     """Return the Python that a cell's wheel is tested on: "3.11", also where the wheel serves every Python 3."""
     return context.machine.tested_at(cell).interpreters[cell.python].minor

@@ -8,12 +8,12 @@ from pathlib import Path, PurePosixPath
 from gpuforge.plan import variables
 from gpuforge.plan.action import FileInput, ImageInput, Input
 from gpuforge.plan.cell import Cell
-from gpuforge.plan.lower.context import Context
+from gpuforge.plan.lower.plan_context import PlanContext
 from gpuforge.plan.requests.toolkit import FetchToolkit
 from gpuforge.plan.site import Location
 
 
-def toolkit(context: Context, cell: Cell, at: Location) -> Input:
+def toolkit(context: PlanContext, cell: Cell, at: Location) -> Input:
     """Return the toolkit of a cell."""
     found = at.toolkits[cell.cuda]
     if found.provider == "image":

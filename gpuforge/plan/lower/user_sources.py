@@ -10,12 +10,12 @@ from gpuforge.manifest import kernels_wheels
 from gpuforge.manifest.model.object import Object
 from gpuforge.plan import abi, recipe, source_files
 from gpuforge.plan.cell import Cell
-from gpuforge.plan.lower.context import Context
-from gpuforge.plan.lower.lowered import Lowered
-from gpuforge.plan.requests.kernels import KernelIndex, UserSource
+from gpuforge.plan.lower.lowered import KERNELS, Lowered
+from gpuforge.plan.lower.plan_context import PlanContext
+from gpuforge.plan.requests.kernels import GatherSources, UserSource
 
 
-def lower(context: Context, cell: Cell, item: Object, compiled: Sequence[str]) -> Lowered:
+def lower(context: PlanContext, cell: Cell, item: Object, compiled: Sequence[str]) -> Lowered:
     """Gather the sources: nothing is compiled here."""
     members = source_files.object_sources(context.file, item).members or ()
     included = sorted({*members} - {*compiled})
@@ -23,14 +23,13 @@ def lower(context: Context, cell: Cell, item: Object, compiled: Sequence[str]) -
 
 
 def _index(
-    context: Context, cell: Cell, item: Object, compiled: Sequence[str], included: Sequence[str]
-) -> KernelIndex:
+    context: PlanContext, cell: Cell, item: Object, compiled: Sequence[str], included: Sequence[str]
+) -> GatherSources:
     """Return the recipe of an object that the user's machine compiles."""
     file = context.file
     targets = file.manifest.cuda.versions[cell.cuda].targets if cell.cuda else ()
-    found = KernelIndex(
+    found = GatherSources(
         name=item.name,
-        role="user-compiled",
         toolkit=cell.toolkit,
         archs=tuple(target.arch.number for target in targets if target.real),
         sources=tuple(UserSource(name, Path("${in:sources}", name)) for name in compiled),
@@ -40,7 +39,7 @@ def _index(
         kind=item.kind,
         fallbacks=tuple(abi.fallbacks_of(file, item)),
         cpu=abi.cpu_of(file, item),
-        output=Path("${out:kernels}"),
+        output=KERNELS,
     )
     newest = cell.toolkit
     if kernels_wheels.is_split(file.manifest):  # the wheel that they go into is for all CUDA versions

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any, TypedDict
 
+from gpuforge.manifest.model.manifest import Manifest
 from gpuforge.plan import build_record, recipe, variant
 from gpuforge.plan.action import ActionInput
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.lower import requirements
 from gpuforge.plan.lower.carried import carried
-from gpuforge.plan.lower.context import Context, placeholders
+from gpuforge.plan.lower.plan_context import PlanContext, placeholders
 from gpuforge.plan.lower.toolkit import toolkit
 from gpuforge.plan.narrow import having
-from gpuforge.plan.requests.wheel import PackageWheel, VariantWheel
+from gpuforge.plan.requests.wheel import Linkage, PackageKernels, PackageWheel, VariantWheel
+from gpuforge.plan.site import Location
 
 SEARCH_PATH = ("${in:toolkit}/lib64", "${in:toolkit}/lib")
 
 
 def package(
-    context: Context,
+    context: PlanContext,
     cell: Cell,
     host: ActionInput,
     kernels: Sequence[ActionInput],
@@ -28,12 +31,11 @@ def package(
     """Make the wheel: kernels and runtime in, repaired, named, with its requirements, in fixed bytes."""
     at = context.machine.at(cell)
     host_at, _ = context.machine.host_at(cell)
-    return context.add_step(
-        _request(context, cell, kernels, provided),
+    return add_wheel(
+        context,
         at,
-        "wheel",
+        _request(context, cell, kernels, provided),
         id=f"{cell.id}/wheel",
-        kind="package",
         title=f"repair and name the wheel of {cell.id}",
         inputs={
             "wheel": host,
@@ -43,14 +45,12 @@ def package(
             **({"provided": provided} if provided else {}),
             **numbered(kernels),
         },
-        outputs=("wheel", "declared"),
-        by_content=True,
         cells=(cell.id,),
     )
 
 
 def _request(
-    context: Context, cell: Cell, kernels: Sequence[ActionInput], provided: ActionInput | None
+    context: PlanContext, cell: Cell, kernels: Sequence[ActionInput], provided: ActionInput | None
 ) -> PackageWheel:
     file, manifest = context.file, context.file.manifest
     at = context.machine.at(cell)
@@ -61,10 +61,8 @@ def _request(
     return PackageWheel(
         wheel=Path("${in:wheel}"),
         name=manifest.package.name,
-        kernels=placeholders(numbered(kernels)),
         package=manifest.package.import_,
         cuda=cell.toolkit,
-        linkage=manifest.cuda.linkage,
         requires=manifest.cuda.requires,
         naming="plain" if cell.naming == "variant" else cell.naming,
         narrowed=tuple(arch.number for arch in having(version, file.narrowed)) if version else (),
@@ -73,7 +71,6 @@ def _request(
         abi=manifest.package.abi,
         pins=found.packages if found else {},
         pins_file=Path("${in:toolkit}", found.packages_file) if found and found.packages_file else None,
-        size_limit=manifest.wheel.size_limit_bytes,
         exclude=tuple(manifest.wheel.exclude),
         search_path=SEARCH_PATH if found else (),
         provided=Path("${in:provided}") if provided else None,
@@ -82,13 +79,41 @@ def _request(
         record=build_record.of(file, at, cell, host_compiler, of_nvcc),
         requirements=Path("${in:requirements}"),
         extras=recipe.extras(file, cell.toolkit),
-        work=Path("${work}"),
-        output=Path("${out:wheel}"),
-        declared=Path("${out:declared}"),
+        **shared_fields(manifest, kernels),
     )
 
 
-def make_variant(context: Context, cell: Cell, wheel: ActionInput, report: ActionInput) -> ActionInput:
+class _SharedFields(TypedDict):
+    kernels: tuple[Path, ...]
+    linkage: Linkage
+    size_limit: int | None
+    work: Path
+    output: Path
+    declared: Path
+
+
+def shared_fields(manifest: Manifest, kernels: Sequence[ActionInput]) -> _SharedFields:
+    """Return what the requests for wheels have in common: kernels, linkage, size limit, places of files."""
+    return {
+        "kernels": placeholders(numbered(kernels)),
+        "linkage": manifest.cuda.linkage,
+        "size_limit": manifest.wheel.size_limit_bytes,
+        "work": Path("${work}"),
+        "output": Path("${out:wheel}"),
+        "declared": Path("${out:declared}"),
+    }
+
+
+def add_wheel(
+    context: PlanContext, at: Location, request: PackageWheel | PackageKernels, **fields: Any
+) -> ActionInput:
+    """Add the action that makes a wheel, with what it declares beside it."""
+    return context.add_step(
+        request, at, "wheel", kind="package", outputs=("wheel", "declared"), by_content=True, **fields
+    )
+
+
+def make_variant(context: PlanContext, cell: Cell, wheel: ActionInput, report: ActionInput) -> ActionInput:
     """Make the variant wheel of the proved one; after the audit, as few tools read the names of variants yet."""
     cuda_version = context.file.manifest.cuda.versions[cell.cuda]
     return context.add_step(

@@ -1,10 +1,12 @@
-"""The requests for the kernels of one object of the manifest: a library made by a command, and the files of a wheel."""
+"""The requests for the kernels of one object of the manifest, as they go into a wheel."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, Literal
 
+from gpuforge.cuda.arch import Arch
+from gpuforge.cuda.cpu_level import CpuLevel
 from gpuforge.plan.requests.request import Request
 
 
@@ -13,7 +15,7 @@ class CompiledModule:
     """One compiled source: the module's name, the source's in the project, and its file and fatbin.
 
     Of a source that is compiled for several targets one after the other, `fatbin` is the file for `target`, and `kind`
-    and `arch` are what the only image in it must be.
+    and `built_for` are what the only image in it must be.
     """
 
     name: str
@@ -23,7 +25,7 @@ class CompiledModule:
     target: str = ""
     suffix: str = ".fatbin"
     kind: str = ""
-    arch: str = ""
+    built_for: Arch | CpuLevel | None = None
 
 
 @dataclass(frozen=True)
@@ -69,51 +71,57 @@ class UserToolchain:
 
 @dataclass(frozen=True)
 class CompiledLibrary:
-    """One compiled library; `cpu` is the level that it was compiled for, "" for any, None for GPUs."""
+    """One compiled library; `cpu` is the level that it was compiled for, None for GPUs."""
 
     path: Path
-    cpu: str | None = None
+    cpu: CpuLevel | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
-class KernelIndex(Request):
-    """Lay one object out below `output`: `fallback` has `toolchain` and `modules`, `user-compiled` the others."""
+class LayKernels(Request):
+    """Lay the kernels of one object out below `output`, as they go into a wheel."""
 
-    program: ClassVar[str] = "kernel_index"
     name: str
-    role: Literal["fallback", "user-compiled"]
     toolkit: str
-    toolchain: CompiledBy | None = None
-    modules: tuple[CompiledModule, ...] = ()
-    archs: tuple[str, ...] = ()
-    sources: tuple[UserSource, ...] = ()  # what is given to the compiler
-    includes: tuple[UserSource, ...] = ()  # what must lie beside it: headers
-    toolchains: tuple[UserToolchain, ...] = ()
-    libraries: tuple[CompiledLibrary, ...] = ()  # a fallback of kind "library"
-    abi: str = ""
+    output: Path
+
+
+@dataclass(frozen=True, kw_only=True)
+class IndexModules(LayKernels):
+    """Index the modules of a fallback: the images that are really in them."""
+
+    program: ClassVar[str] = "index_modules"
+    toolchain: CompiledBy
+    modules: tuple[CompiledModule, ...]
+    stands_in_for: str = ""  # the object that this fallback is used for
+    cpu: str = ""  # the library that does a set's work on the CPU
+    install: str = ""  # how a user gets what runs the modules
+
+
+@dataclass(frozen=True, kw_only=True)
+class IndexLibraries(LayKernels):
+    """Index the libraries of a fallback: the GPUs or the level of CPUs that each is for."""
+
+    program: ClassVar[str] = "index_libraries"
+    toolchain: CompiledBy
+    libraries: tuple[CompiledLibrary, ...]
+    abi: str
     packages: Mapping[str, str] = field(default_factory=dict)  # whose version is part of the ABI
     stands_in_for: str = ""  # the object that this fallback is used for
     fallbacks: tuple[str, ...] = ()  # those that stand in for this object
-    kind: Literal["library", "module"] = "library"  # what is made of user-compiled sources
-    cpu: str = ""  # the library that does a set's work on the CPU
-    install: str = ""  # how a user gets what runs the modules
-    output: Path
 
 
 @dataclass(frozen=True, kw_only=True)
-class CommandLibrary(Request):
-    """Make one library by a command line, and check its ABI id."""
+class GatherSources(LayKernels):
+    """Gather the sources that users compile, with a recipe."""
 
-    program: ClassVar[str] = "command_library"
-    name: str
-    argv: tuple[str, ...]
-    product: str = ""  # a pattern in the folder that the command runs in; "": it writes `made`
-    made: Path
+    program: ClassVar[str] = "gather_sources"
+    archs: tuple[str, ...] = ()
+    sources: tuple[UserSource, ...]  # what is given to the compiler
+    includes: tuple[UserSource, ...] = ()  # what must lie beside it: headers
+    toolchains: tuple[UserToolchain, ...] = ()
     abi: str
-    packages: Mapping[str, str] = field(default_factory=dict)
-    abi_file: Path  # the C file to write, which the command links in
-    runtime: Path  # a folder with the runtime's abi.c, abi_id.py and elf.py, and what they import
-    environment: Path
-    python: Path
-    scratch: Path
-    output: Path
+    packages: Mapping[str, str] = field(default_factory=dict)  # whose version is part of the ABI
+    kind: Literal["library", "module"]  # what is made of them
+    fallbacks: tuple[str, ...] = ()  # those that stand in for this object
+    cpu: str = ""  # the library that does a set's work on the CPU

@@ -5,18 +5,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
+from gpuforge.cuda.major_wheels import FrontExtra, KernelsWheel
 from gpuforge.plan.requests.request import Request
 
 Linkage = Literal["pip", "bundle", "system", "static"]
-
-
-@dataclass(frozen=True)
-class KernelsWheel:
-    """One of the kernels wheels that belong to a wheel."""
-
-    distribution: str
-    folder: str
-    extra: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +18,7 @@ class PackageWheel(Request):
     program: ClassVar[str] = "package_wheel"
     wheel: Path  # the host wheel, or the folder that holds it and no other
     name: str | None = None  # the distribution that it should be
-    kernels: tuple[Path, ...] = ()  # folders, as kernel_index makes them
+    kernels: tuple[Path, ...] = ()  # folders, as the steps of `requests.kernels` make them
     package: str  # the import package that the kernels go into
     cuda: str  # the toolkit's version: "13.0"
     linkage: Linkage
@@ -60,10 +52,8 @@ class PackageKernels(Request):
 
     program: ClassVar[str] = "package_kernels"
     of: Path  # a wheel of the package's metadata, or its folder
-    distribution: str
-    folder: str
-    extra: str
-    kernels: tuple[Path, ...]  # folders, as kernel_index makes them
+    kernels_wheel: KernelsWheel
+    kernels: tuple[Path, ...]  # folders, as the steps of `requests.kernels` make them
     sets: tuple[Mapping[str, str], ...]
     cuda: str  # the toolkit's version: "13.0"
     machine: str
@@ -76,15 +66,6 @@ class PackageKernels(Request):
     work: Path
     output: Path
     declared: Path
-
-
-@dataclass(frozen=True)
-class FrontExtra:
-    """An extra of the front package ("cuda12"), the wheel that it installs ("name-cu12"), and that wheel's extra."""
-
-    extra: str
-    distribution: str
-    with_extra: str = ""  # none where the wheel declares CUDA's packages without an extra
 
 
 @dataclass(frozen=True, kw_only=True)

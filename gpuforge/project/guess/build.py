@@ -188,6 +188,8 @@ def _notes(project: Project) -> Iterator[Note]:
         if re.fullmatch(_ARCHS, switch.variable):
             yield Note(_BUILD, because("own-archs", switch.where, name=switch.variable))
             break
+    if project.cmake and (chosen := project.cmake.archs.variable):
+        yield Note(_BUILD, because("own-archs", chosen.where, name=chosen.text))
     native = project.cmake.native if project.cmake else None
     native = native or next(
         (seen.where for seen in project.script.texts if "-march=native" in seen.text), None

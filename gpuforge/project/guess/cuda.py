@@ -15,7 +15,7 @@ from gpuforge.cuda.suffix import number_of
 from gpuforge.project.cmake import Static
 from gpuforge.project.facts import FrameworkUse, Project
 from gpuforge.project.files import Where
-from gpuforge.project.guess.guess import Guess, Note, Reason, Value, because
+from gpuforge.project.guess.guess import Guess, Note, Reason, because
 from gpuforge.toolkits import headers, pins
 from gpuforge.toolkits.providers import debian, pypi
 
@@ -49,8 +49,7 @@ def guesses(project: Project) -> Iterator[Guess | Note]:
     for major, toolkit, reason in _toolkits(project):
         table = ("cuda", str(major))
         yield Guess(table, "toolkit", toolkit, (reason,))
-        archs, why = _archs(project, toolkit)
-        yield Guess(table, "archs", archs, (why,))
+        yield from _archs(project, toolkit, table)
 
 
 def _known() -> frozenset[str]:
@@ -164,22 +163,27 @@ def _of_framework(project: Project, used: FrameworkUse) -> tuple[tuple[int, ...]
     return (major,), because("framework-cuda", used.where, framework=name, major=str(major))
 
 
-def _archs(project: Project, toolkit: str) -> tuple[Value, Reason]:
-    """Return the architectures: those that the project's own files fix, else the least for all GPUs."""
+def _archs(project: Project, toolkit: str, table: tuple[str, ...]) -> Iterator[Guess]:
+    """Yield the architectures: those that the project's own files fix, else the least for all GPUs."""
     if project.cuda is None or project.sources.kernel is None:
         first = project.sources.cuda[0] if project.sources.cuda else ""
         where = Where(first) if first and project.cuda else None
-        return (), because("no-kernels", where)
-    fixed = list(_fixed(project, toolkit))
-    if fixed:
-        return tuple(dict.fromkeys(text for text, _ in fixed)), because(
-            "fixed-archs", fixed[0][1], fixed[-1][1]
-        )
-    return "common", because("common", project.sources.kernel)
+        yield Guess(table, "archs", (), (because("no-kernels", where),))
+        return
+    fixed = _fixed(project, toolkit)
+    real = {target.written: where for target, where in fixed.items() if target.real}
+    if not real:
+        yield Guess(table, "archs", "common", (because("common", project.sources.kernel),))
+        return
+    places = list(real.values())
+    yield Guess(table, "archs", tuple(real), (because("fixed-archs", places[0], places[-1]),))
+    ptx = [target for target in fixed if target.ptx and not target.real]
+    for target in ptx[-1:]:
+        yield Guess(table, "ptx", target.arch.number, (because("fixed-archs", fixed[target]),))
 
 
-def _fixed(project: Project, toolkit: str) -> Iterator[tuple[str, Where]]:
-    """Yield the architectures that the project compiles for whatever it is told, as a manifest writes them."""
+def _fixed(project: Project, toolkit: str) -> dict[Target, Where]:
+    """Return the architectures that the project compiles for whatever gpuforge passes, in their order."""
     known = set(release(toolkit).archs)
     real: dict[Arch, Where] = {}
     virtual: dict[Arch, Where] = {}
@@ -187,11 +191,12 @@ def _fixed(project: Project, toolkit: str) -> Iterator[tuple[str, Where]]:
         if not (each.at_least and Version(each.at_least) > Version(toolkit)):
             real = dict.fromkeys(each.real, each.where) | real
             virtual = dict.fromkeys(each.ptx, each.where) | virtual
-    for target, where in project.cmake.archs if project.cmake else ():
-        if target.real:
+    for target, where, versions in project.cmake.archs.fixed.values() if project.cmake else ():
+        if target.real and versions.contains(toolkit):
             real.setdefault(target.arch, where)
-        if target.ptx:
+        if target.ptx and versions.contains(toolkit):
             virtual.setdefault(target.arch, where)
-    for arch in sorted(known & {*real, *virtual}):
-        ptx = arch in virtual and arch.variant != "a"
-        yield Target(arch, ptx=ptx).written, real.get(arch) or virtual[arch]
+    return {
+        Target(arch, arch in real, arch in virtual and arch.variant != "a"): real.get(arch) or virtual[arch]
+        for arch in sorted(known & {*real, *virtual})
+    }

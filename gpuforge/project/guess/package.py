@@ -51,9 +51,9 @@ def _abi(project: Project, origin: Origin) -> Guess | None:
     if not project.compiles:
         return Guess(_PACKAGE, "abi", "none", (because("pure"),))
     published = origin.tags
-    if published and all(python == "py3" and abi == "none" for python, abi, _ in published):
+    if published and all((tag.interpreter, tag.abi) == ("py3", "none") for tag in published):
         return Guess(_PACKAGE, "abi", "none", (because("published", tags="py3-none"),))
-    if published and all(abi == "abi3" for _, abi, _ in published):
+    if published and all(tag.abi == "abi3" for tag in published):
         return Guess(_PACKAGE, "abi", "abi3", (because("published", tags="abi3"),))
     return None
 

@@ -35,7 +35,7 @@ _SENTENCES = {
     "cibuildwheel": "as cibuildwheel passes it",
     "variable": "setup.py compares {name} with this value, which seems to ask for CUDA",
     "toolkit-variable": "setup.py reads {name}, which seems to name a CUDA toolkit",
-    "own-archs": "setup.py takes its GPU architectures from {name}: write those of `archs` into "
+    "own-archs": "the project takes its GPU architectures from {name}: write those of `archs` into "
     "[build.env], in its form",
     "native": "this compiles for the CPU of the machine that builds (-march=native), and crashes on older ones: look "
     "for the option that turns it off",
@@ -64,7 +64,7 @@ _SENTENCES = {
     "no-toolkit": "the table is required; a build without CUDA fetches no toolkit",
     "archs-gone": "the project compiles for {what}, which later toolkits refuse",
     "no-kernels": "no GPU code of its own: no kernel is defined in the sources that are compiled",
-    "fixed-archs": "the project's files set them; a build cannot change it",
+    "fixed-archs": "the project's files set them, whatever CMAKE_CUDA_ARCHITECTURES or TORCH_CUDA_ARCH_LIST say",
     "common": "the least code that every GPU of this toolkit runs; write out those that you want to be fastest",
     "gpu-object": "the audit proves that these files are there, with code for `archs`",
     "gpu-files": "CUDA extensions",

@@ -219,7 +219,7 @@ static const char *const gpuf_sentences[][2] = {
     {"no-module", "kernel set {set} has no module '{name}'; it has: {known}"},
     {"several-modules", "kernel set {set} has several modules: name one of {known}"},
     {"not-kernels", "{variable} names {file}, which is neither a folder with an index.json nor a .fatbin, .cubin, .ptx or .so file"},
-    {"made-here", "made by {compiler}{arch}"},
+    {"made-here", "made by {compiler} for {arch}"},
     {"made-there", "{name}, made by {compiler}"},
     {"made-for-level", "compiled for {level}, which this CPU has"},
     {"cpu-lacks", "is for {level}; this CPU lacks {lacking}"},
@@ -263,6 +263,11 @@ static const char *const gpuf_sentences[][2] = {
     {"library-too-old", "{library} is for {what} {found}; this runtime needs {needed} or newer"},
     {"no-answer", "the {what} did not answer within {seconds} seconds: {advice}"},
     {"forked", "this process was forked after its parent used the GPU; start workers with 'spawn'"},
+};
+
+static const char *const gpuf_without[][2] = {
+    {"made-here", "made by {compiler}"},
+    {"compiled-before", "your build was made for an earlier release, and other sources are installed now: {command}"},
 };
 
 static const char *const gpuf_merits[] = {
@@ -1297,7 +1302,17 @@ static const char *gpuf_fact_text(gpuf_arena *arena, const gpuforge_fact *fact)
     return fact->text ? fact->text : gpuf_number(arena, fact->number);
 }
 
-/* Return the sentence of a reason. */
+/* Return whether a fact of a reason is "". */
+static int gpuf_has_empty_fact(const gpuforge_reason *reason)
+{
+    size_t n;
+    for (n = 0; n < GPUFORGE_FACTS && reason->facts[n].name; ++n)
+        if (reason->facts[n].text && !*reason->facts[n].text)
+            return 1;
+    return 0;
+}
+
+/* Return the sentence of a reason; where a fact is "", the one in `gpuf_without`. */
 static const char *gpuf_sentence(gpuf_arena *arena, const gpuforge_reason *reason)
 {
     gpuf_text text = gpuf_text_in(arena);
@@ -1306,6 +1321,10 @@ static const char *gpuf_sentence(gpuf_arena *arena, const gpuforge_reason *reaso
     for (n = 0; n < sizeof gpuf_sentences / sizeof *gpuf_sentences; ++n)
         if (gpuf_same(gpuf_sentences[n][0], reason->kind))
             at = gpuf_sentences[n][1];
+    if (gpuf_has_empty_fact(reason))
+        for (n = 0; n < sizeof gpuf_without / sizeof *gpuf_without; ++n)
+            if (gpuf_same(gpuf_without[n][0], reason->kind))
+                at = gpuf_without[n][1];
     while (*at) {
         size_t plain = strcspn(at, "{"), length;
         gpuf_add(&text, at, plain);
@@ -2246,6 +2265,13 @@ static void gpuf_version(gpuf_arena *arena, const char *text, int version[2], co
         *problem = gpuf_join(arena, "'", text, "' is not a version like 13.0", NULL);
 }
 
+/* Return an architecture as nvcc writes it, however the index does: "sm_90a", for PTX "compute_90a". */
+static const char *gpuf_arch_of(gpuf_arena *arena, const gpuf_arch *arch, int is_ptx)
+{
+    const char *number = gpuf_join(arena, gpuf_number(arena, arch->major), gpuf_number(arena, arch->minor), NULL, NULL);
+    return gpuf_join(arena, is_ptx ? "compute_" : "sm_", number, gpuf_copy(arena, &arch->variant, 1), NULL);
+}
+
 static void gpuf_read_image(gpuf_arena *arena, const gpuf_json *entry, const char *toolkit, gpuf_image *image,
                             const char **problem)
 {
@@ -2257,7 +2283,11 @@ static void gpuf_read_image(gpuf_arena *arena, const gpuf_json *entry, const cha
         gpuf_version(arena, gpuf_word(arena, entry, "isa", NULL, problem), image->isa, problem);
     if (!gpuf_same(image->kind, "library") && strncmp(image->kind, "iree-", 5) != 0 && !(is_ptx && !*toolkit))
         gpuf_version(arena, toolkit, image->toolkit, problem);
-    if (!*problem && (is_ptx || gpuf_same(image->kind, "cubin")) && !gpuf_parse_arch(image->arch, &image->parsed))
+    if (*problem || !(is_ptx || gpuf_same(image->kind, "cubin")))
+        return;
+    if (gpuf_parse_arch(image->arch, &image->parsed))
+        image->arch = gpuf_arch_of(arena, &image->parsed, is_ptx);
+    else
         *problem = gpuf_join(arena, "'", image->arch, "' is not a GPU architecture", NULL);
 }
 
@@ -2599,7 +2629,7 @@ static const char *gpuf_former(gpuf_arena *arena, const char *folder, const char
                       (seen.st_mtim.tv_sec == last.tv_sec && seen.st_mtim.tv_nsec <= last.tv_nsec)))
             continue;
         last = seen.st_mtim;
-        found = *build.release ? build.release : "an earlier release";
+        found = build.release;
     }
     return found;
 }
@@ -2656,9 +2686,8 @@ static gpuf_library gpuf_built_library(const gpuf_setting *setting, const char *
         if (!refusal.kind)
             gpuf_touch(arena, folder);
         return gpuf_library_at(GPUF_USER_BUILD, active.file, refusal,
-                               gpuf_because("made-here", "compiler", active.compiler, "arch",
-                                            *active.arch ? gpuf_join(arena, " for ", active.arch, NULL, NULL) : "", NULL,
-                                            NULL));
+                               gpuf_because("made-here", "compiler", active.compiler, "arch", active.arch,
+                                            NULL, NULL));
     }
 }
 
@@ -3038,7 +3067,7 @@ static gpuf_candidates gpuf_libraries(const gpuf_setting *setting, const char *n
     return all;
 }
 
-/* ---- sources that are compiled on the user's machine: sources.py ---- */
+/* ---- sources that are compiled on the user's machine: recipe.py ---- */
 
 typedef struct gpuf_recipe {
     const char *abi, *fallback, *cpu, *folder;

@@ -13,11 +13,11 @@ from ..library import Attempt, patience
 from ..reason import Reason
 from ..switches import gpu_disabled, switched_off
 from ..tables import IREE
-from .judge import DRIVERS
+from .suitable import DRIVERS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ..look import Place
+    from ..look import BuildPlace
 
 
 VARIABLE = "GPUFORGE_IREE"  # the drivers that may be used, such as "local-task,cuda"; "0" for none
@@ -32,7 +32,7 @@ _devices: dict[str, tuple[Any, list[dict[str, Any]]]] = {}  # by IREE's driver: 
 _opened_by = [0]  # the process that opened a driver: its threads are of no use in a fork
 
 
-def devices_for(places: Iterable[Place], env: Mapping[str, str]) -> dict[str, tuple[str, ...] | Reason]:
+def devices_for(places: Iterable[BuildPlace], env: Mapping[str, str]) -> dict[str, tuple[str, ...] | Reason]:
     """Return the names of the devices for each kind of IREE's images in some places, or why there are none.
 
     Never raises, and never hangs. A failure is not remembered. The release of IREE's runtime is compared with that of

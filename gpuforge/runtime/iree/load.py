@@ -9,9 +9,9 @@ from ..errors import DriverError
 from ..index import Module, Refused
 from ..reason import Reason
 from .devices import opened, status_of
-from .judge import DRIVERS
 from .kernel import IreeKernel
 from .memory import IreeDevice
+from .suitable import DRIVERS
 
 _lock = threading.Lock()
 _homes: dict[tuple[str, int], IreeDevice] = {}

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from ..builds import ACTIVE, SCHEMA, Build, BuildsFolder, BuildUnusable, guard, object_of
+from ..builds import ACTIVE, SCHEMA, BuildsFolder, BuildUnusable, UserBuild, guard, object_of
 
 _LOCK, _OWNER, _WORK, _HIDDEN = "lock", "owner", "work-", ".compile-"
 
@@ -67,7 +67,7 @@ def _locked_folder(folder: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def activate(place: BuildsFolder, library: Path, made: Build) -> Build:
+def activate(place: BuildsFolder, library: Path, made: UserBuild) -> UserBuild:
     """Put what was checked in the `work` folder in use and remove the build before it; raises OSError.
 
     It is a library, or a folder of images.

@@ -8,10 +8,11 @@ from pathlib import Path
 
 from .. import elf
 from ..candidates import wrong_abi
+from ..recipe import Toolchain
 from .execute import execute
 from .installed import LibraryGroup
 from .outcome import Stopped
-from .recipe import Recipe, Toolchain
+from .recipe import Recipe
 from .runtimes import Conflict, conflicts, kinds_of
 
 _LOAD = "import ctypes, os, sys; ctypes.CDLL(sys.argv[1], mode=os.RTLD_NOW | os.RTLD_LOCAL)"

@@ -10,14 +10,16 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from .. import layout
 from ..arch import Arch
-from ..builds import ACTIVE, Build, BuildsFolder, BuildUnusable, former, recorded
+from ..builds import ACTIVE, BuildsFolder, BuildUnusable, UserBuild, former, recorded
 from ..candidates import Lookup, candidates, place_of
 from ..errors import KernelUnavailable
 from ..kernelset import KernelSet
 from ..loading import named
 from ..look import HOME, variable
 from ..machine import Probe, probe
+from ..recipe import Toolchain
 from ..resolve import Candidate, Origin
 from ..switches import gpu_disabled
 from . import activation, installed, modules
@@ -27,7 +29,7 @@ from .distribution import how_to_install
 from .invoke import invoke
 from .leftovers import remove_leftovers
 from .outcome import FAILED, INTERRUPTED, USAGE, Interrupted, Stopped, interruptible, uninterrupted
-from .recipe import Recipe, Toolchain, recipes
+from .recipe import Recipe, recipes
 from .select import Find, select
 
 LIMIT_S = 1800.0
@@ -253,7 +255,7 @@ def _prepare(
     return f"{recipe.name}: compiled for {device}, kept in the kernel cache; {_in_use(recipe, package)}"
 
 
-def _by(build: Build) -> str:
+def _by(build: UserBuild) -> str:
     added = (
         f" with {len(build.sources)} source{'s' * (len(build.sources) > 1)} of yours" if build.sources else ""
     )
@@ -271,9 +273,9 @@ def _made(
     library: Path,
     arch: Arch | None,
     extra: Sequence[Path],
-) -> Build:
+) -> UserBuild:
     for_arch = any("{arch}" in word for word in toolchain.argv)
-    return Build(
+    return UserBuild(
         file=Path(recipe.name if library.is_dir() else f"lib{recipe.name}.so"),
         size=0 if library.is_dir() else library.stat().st_size,
         toolchain=toolchain.name,
@@ -327,18 +329,19 @@ def _kept(printed: bytes, log: Path) -> str:
 def _in_use(recipe: Recipe, package: Package) -> str:
     """Return what is used now, which a failure has not changed."""
     if recipe.kind == "module":
-        kernels = KernelSet(package.home / "kernels" / recipe.name, package=package.name, env=package.env)
+        kernels = KernelSet(
+            layout.kernels(str(package.home), recipe.name), package=package.name, env=package.env
+        )
         name = Path(recipe.sources[0]).stem
         first = kernels.candidates(name)[0]
         return f"in use: {named(first)}, {first.reason}"
     used = _used(recipe, package)
     if used is None:
         return "no library is in use"
-    what = (
-        f"{used.origin.label} ({used.build.place})"
-        if used.origin is not Origin.SHIPPED
-        else f"the shipped library {used.label}".removesuffix(f" {used.origin.label}")
-    )
+    if used.origin is not Origin.SHIPPED:
+        return f"in use: {used.origin.label} ({used.build.place}), {used.reason}"
+    wheel = f"of {used.build.wheel}" if used.build.wheel else ""
+    what = " ".join(filter(None, ("the shipped library", used.shipped_image, wheel)))
     return f"in use: {what}, {used.reason}"
 
 

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..recipe import Toolchain
 from .execute import execute
-from .recipe import Toolchain
 
 ANSWER_S = 20  # seconds that a compiler may take to print its version
 

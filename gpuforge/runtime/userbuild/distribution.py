@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from .recipe import Toolchain
+from ..recipe import Toolchain
 
 _RELEASE = (Path("/etc/os-release"), Path("/usr/lib/os-release"))
 _LIKE = {"rhel": "fedora", "centos": "fedora", "sles": "suse", "opensuse": "suse", "ubuntu": "debian"}

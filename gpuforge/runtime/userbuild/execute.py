@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import select
 import signal
@@ -74,11 +75,12 @@ def execute(
         stack.enter_context(process)
         stack.callback(_end, process)
         result, output = _follow(process, status_end, time.monotonic() + limit)
-    if result is not None and result.startswith("errno "):
-        code = int(result.partition(" ")[2])
-        raise OSError(code, os.strerror(code), argv[0])
-    # No result: something else has ended the group.
-    return Ended(None if result is None else int(result or -signal.SIGKILL), output.text())
+    if result is None:
+        return Ended(None, output.text())
+    if "errno" in result:
+        raise OSError(result["errno"], os.strerror(result["errno"]), argv[0])
+    # No status: something else has ended the group.
+    return Ended(result.get("status", -signal.SIGKILL), output.text())
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
@@ -88,8 +90,10 @@ def _end(process: subprocess.Popen[bytes]) -> None:
             os.killpg(process.pid, signal.SIGKILL)
 
 
-def _follow(process: subprocess.Popen[bytes], status: int, end: float) -> tuple[str | None, Output]:
-    """Return the result that the group's leader writes, None when it took too long, and what was printed."""
+def _follow(
+    process: subprocess.Popen[bytes], status: int, end: float
+) -> tuple[dict[str, int] | None, Output]:
+    """Return what the group's leader writes and what was printed; {} if it wrote nothing, None if it took too long."""
     assert process.stdout  # noqa: S101  it is a pipe
     printed, output = process.stdout.fileno(), Output()
     watched = [printed, status]
@@ -102,6 +106,6 @@ def _follow(process: subprocess.Popen[bytes], status: int, end: float) -> tuple[
             if not data:
                 watched.remove(printed)
         elif status in ready:
-            return os.read(status, _CHUNK).decode(), output
+            return json.loads(os.read(status, _CHUNK) or b"{}"), output
         elif left <= 0:
             return None, output

@@ -3,11 +3,13 @@
 A program of its own, since no process can act on its own SIGKILL: `python -I -S group.py STATUS COMMAND...`, as the
 leader of a session.
 Its standard input is a pipe that nobody writes to: its end means that whoever holds the other side is gone, however
-that came. STATUS is the descriptor to which the command's exit status is written, or "errno N" where it cannot be run.
+that came. STATUS is the descriptor to which JSON is written: {"status": N}, the exit status of the command, or
+{"errno": N} where it cannot be run.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -28,10 +30,10 @@ def main(status: int, argv: list[str]) -> None:
     """Run the command to its end; this process never returns from here."""
     threading.Thread(target=_end_with_the_caller, daemon=True).start()
     try:
-        result = str(subprocess.call(argv, stdin=subprocess.DEVNULL))
+        result = {"status": subprocess.call(argv, stdin=subprocess.DEVNULL)}
     except OSError as error:
-        result = f"errno {error.errno}"
-    os.write(status, result.encode())
+        result = {"errno": error.errno or 0}
+    os.write(status, json.dumps(result).encode())
     _end()
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from importlib.metadata import Distribution, PathDistribution, distributions
 from pathlib import Path
 
-from .. import wheels
+from .. import layout, wheels
 
 _LIBRARY = re.compile(r".*\.so(\.[0-9.]+)?")
 # https://packaging.python.org/en/latest/specifications/dependency-specifiers/
@@ -45,7 +45,7 @@ def parts(home: Path, package: str, *, without: Sequence[str]) -> list[LibraryGr
     site, wheel = home.parents[package.count(".") + 1], _wheel(home, package)
     own = list(_beside(site, package)) if wheel is None else _recorded(wheel)
     kernels = [home, *(Path(apart.home) for apart in wheels.installed(str(home), package))]
-    unused = {place / "kernels" / name for place in kernels for name in without}
+    unused = {Path(layout.kernels(str(place), name)) for place in kernels for name in without}
     required = _required(wheel, site) if wheel else ()
     found = [
         LibraryGroup("", _libraries(own, unused)),

@@ -11,10 +11,11 @@ from pathlib import Path
 
 from ..arch import Arch
 from ..placeholders import fill
+from ..recipe import Toolchain
 from .compilers import Compiler
 from .execute import execute
 from .outcome import Stopped
-from .recipe import Recipe, Toolchain, verify
+from .recipe import Recipe, verify
 
 _TELLING = re.compile(r"error|fatal|cannot|no space|not found|killed", re.IGNORECASE)
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from .. import layout
 from ..builds import BuildsFolder, BuildUnusable, object_of, place_in, places
 
 UNUSED_DAYS = 30
@@ -41,7 +41,7 @@ def _left_over(place: BuildsFolder) -> bool:
         return False
     name = object_of(place)
     try:
-        recipe = os.path.join(build.home if build else "", "sources", name, "recipe.json")
+        recipe = layout.recipe(layout.sources(build.home if build else "", name))
         return build is None or place_in(str(place.folder.with_name(name)), recipe).folder != place.folder
     except OSError:
         return True

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from .. import nvrtc, sources
+from .. import layout, nvrtc
 from ..arch import Arch
 from ..cache import KernelCache
 from ..context import primary_context
@@ -18,12 +18,14 @@ from ..errors import DriverError
 from ..index import Module, Refused
 from ..machine import Nvrtc, Probe
 from ..reason import Reason
+from ..recipe import Toolchain, read
+from ..sources import Sources
 from ..tables import DRIVER
 from . import compilers
 from .compilers import Absent, Compiler
 from .invoke import invoke
 from .outcome import Stopped
-from .recipe import Recipe, Toolchain
+from .recipe import Recipe
 
 FOLDER = "modules"  # what is made of sources for a GPU: an index.json and the images
 
@@ -95,7 +97,7 @@ def make(recipe: Recipe, toolchain: Toolchain, compiler: Compiler, work: Path, h
         "toolkit": ".".join(map(str, compilers.numbers(compiler.version)[:2])),
         "modules": modules,
     }
-    (made / "index.json").write_text(json.dumps(index, indent=2) + "\n", encoding="utf-8")
+    (made / layout.INDEX).write_text(json.dumps(index, indent=2) + "\n", encoding="utf-8")
     return made
 
 
@@ -186,8 +188,8 @@ def _by_nvrtc(recipe: Recipe, compiler: Compiler, here: CompileInputs, stem: str
         ) from refused
 
 
-def _sources_of(recipe: Recipe, family: str) -> sources.Sources:
-    found = sources.read(str(recipe.folder))
+def _sources_of(recipe: Recipe, family: str) -> Sources:
+    found = read(str(recipe.folder))
     assert found is not None  # noqa: S101  the recipe was read as one of modules
     return found.sources[family]
 
@@ -223,6 +225,6 @@ def _entry(stem: str, name: str, file: Path, code: bytes, folder: Path) -> dict[
 
 def put(made: Path, target: Path) -> None:
     """Move a folder of images to where `--output` wants it, in place of an earlier one; raises OSError."""
-    if (target / "index.json").is_file():
+    if (target / layout.INDEX).is_file():
         shutil.rmtree(target)
     made.rename(target)

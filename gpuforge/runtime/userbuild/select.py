@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Union
 
+from ..recipe import Toolchain
 from .compilers import Absent, Compiler
 from .outcome import MISSING, USAGE, Stopped
-from .recipe import Recipe, Toolchain
+from .recipe import Recipe
 
 Find = Callable[..., Union[Compiler, Absent]]  # of a toolchain and, with `path`, the file that the user names
 

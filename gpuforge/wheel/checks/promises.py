@@ -14,6 +14,7 @@ from gpuforge.wheel.archive import Archive, Member
 from gpuforge.wheel.checks import destinations
 from gpuforge.wheel.checks.refusal import Refusal
 from gpuforge.wheel.dist_info import DistInfo
+from gpuforge.wheel.filename import WheelName
 
 _SCHEMES = {"purelib", "platlib", "headers", "scripts", "data"}
 _VERSION = re.compile(r"[01]\.\d+")
@@ -44,16 +45,16 @@ def _commands(archive: Archive, points: Member) -> Iterator[Refusal]:
     from gpuforge.wheel.checks import scripts  # noqa: PLC0415  few wheels have commands; its readers take 10 ms
 
     if points.size > _LARGEST:
-        raise TooLargeError.of(f"{scripts.FILE} has more than {_LARGEST:,} bytes")
+        raise TooLargeError.of(f"entry_points.txt has more than {_LARGEST:,} bytes")
     for refusal in scripts.check(_read(archive, points)):
         yield refusal._replace(member=points.name)
 
 
 def _names(info: DistInfo, file_name: str) -> Iterator[Refusal]:
-    parts = file_name.removesuffix(".whl").split("-")
-    if len(parts) not in {5, 6}:
+    name = WheelName.unchecked(file_name)
+    if name is None:
         return  # reported as GF704
-    project, version = parts[:2]
+    project, version = name.distribution, name.version
     normal = canonicalize_name(project).replace("-", "_")
     if project != normal:
         yield Refusal("file name", detail=f"{project}, and {normal} on PyPI")
@@ -64,7 +65,7 @@ def _names(info: DistInfo, file_name: str) -> Iterator[Refusal]:
     if "+" in version:
         yield Refusal("local version", detail=version)
     accepted = re.compile("|".join(load(__file__, "platforms.toml")["accepted"]))
-    for tag in sorted(set(parts[-1].split("."))):
+    for tag in sorted(set(name.platform.split("."))):
         if not accepted.fullmatch(tag):
             yield Refusal("platform tag", detail=tag)
 

@@ -16,13 +16,12 @@ class Refusal(NamedTuple):
 class Kind(NamedTuple):
     """A row of `refusals.toml`."""
 
-    by: tuple[
-        str, ...
-    ]  # "PyPI", "pip", "uv", "uv (index)", "uv (file)"; nobody for what only surprises users
+    by: tuple[Literal["PyPI", "pip", "uv"], ...]  # nobody for what only surprises users
     what: str
     fix: str
     why: str = ""  # what happens where nobody refuses
     severity: Literal["", "error", "warning", "info"] = ""  # "" where it follows from who refuses
+    uv: Literal["", "index", "file"] = ""  # where uv takes it from, if it refuses it from there alone
     unpack: str = ""  # why gpuforge does not unpack such an archive
 
 
@@ -35,5 +34,6 @@ def kind(name: str) -> Kind:
         row["fix"],
         row.get("why", ""),
         row.get("severity", ""),
+        row.get("uv", ""),
         row.get("unpack", ""),
     )

@@ -295,7 +295,7 @@ def recipes_of_odd_types(folder: Path) -> list[Path]:
             recipe = {
                 "schema": 1,
                 "sources": [{"file": "a.cu", "sha256": "x"}],
-                "toolchains": ["x"],
+                "toolchains": [{"name": "x"}],
                 key: value,
             }
             files[f"demo/_gpuforge/sources/s{n}{key}/recipe.json"] = json.dumps(recipe).encode()

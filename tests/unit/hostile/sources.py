@@ -167,6 +167,13 @@ def sources_of_blank_lines(folder: Path) -> list[Path]:
 
 
 @attack
+def many_entry_points(folder: Path) -> list[Path]:
+    text = b"[console_scripts]\n" + b"a=b\n" * 60_000
+    texts = {f"demo{number}-1.0.dist-info/entry_points.txt": text for number in range(100)}
+    return [wheel(folder, {"demo/a.so": elf(), **texts})]
+
+
+@attack
 def scripts_and_entry_points(folder: Path) -> list[Path]:
     start = b"import os\nos.execv(x) # LD_LIBRARY_PATH\n"
     return [

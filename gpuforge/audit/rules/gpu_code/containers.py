@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from gpuforge.audit.link import package_tables
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.nvidia import is_nvidia_wheel
-from gpuforge.binary.facts import Container, DeviceCode
+from gpuforge.binary.facts import DeviceCode, FatbinContainer
 from gpuforge.binary.runnable import complete_ptx, runnable
 from gpuforge.cuda import libraries, sonames
 
@@ -77,11 +77,11 @@ def has_kernels(code: DeviceCode) -> bool:
     return bool(judged) or any(e.kind == "lto-ir" for c in code.containers for e in c.entries)
 
 
-def is_relocatable(container: Container) -> bool:
+def is_relocatable(container: FatbinContainer) -> bool:
     """Say whether a container is the input of a device link, which is kept beside its result."""
     return container.section == "__nv_relfatbin"
 
 
-def is_specific(container: Container) -> bool:
+def is_specific(container: FatbinContainer) -> bool:
     """Say whether a container has images for `a` and `f` targets only."""
     return bool(container.entries) and all(e.arch.variant for e in container.entries)

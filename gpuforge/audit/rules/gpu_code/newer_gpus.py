@@ -27,7 +27,10 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             continue  # GF401 and GF402 compare with the manifest instead
         processor = wheel.machine
         supported = {
-            _family(r) for code in own_code(wheel) for r in reach(code, processor) if r.native or r.jit
+            r.generation.family
+            for code in own_code(wheel)
+            for r in reach(code, processor)
+            if r.native or r.jit
         }
         for code in own_code(wheel):
             if code.file.endswith(".cubin"):
@@ -48,11 +51,6 @@ RULE = Rule(
 )
 
 
-def _family(row: Reach) -> str:
-    """Return what GPUs of one generation are called together: "Blackwell" for 10.0 to 12.0."""
-    return row.generation.name.partition(",")[0]
-
-
 def _judge(
     wheel: WheelFacts, code: DeviceCode, processor: str, supported: Collection[str]
 ) -> Iterator[Finding]:
@@ -61,7 +59,7 @@ def _judge(
     lost = [r for r in table[first:] if r.way == "none"]
     if lost:
         whole = wheel.form not in ("file", "folder")  # other files may have the rest
-        missing = dict.fromkeys(f for r in lost if whole and (f := _family(r)) not in supported)
+        missing = dict.fromkeys(f for r in lost if whole and (f := r.generation.family) not in supported)
         yield _finding(
             wheel,
             code,

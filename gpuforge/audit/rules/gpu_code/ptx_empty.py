@@ -8,7 +8,7 @@ from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.rules.gpu_code.containers import own_code
 from gpuforge.audit.rules.rule import Rule
-from gpuforge.binary.facts import Container
+from gpuforge.binary.facts import FatbinContainer
 from gpuforge.binary.runnable import EMPTY_PTX, runnable
 
 
@@ -41,7 +41,7 @@ RULE = Rule(
 )
 
 
-def _empty(container: Container) -> bool:
+def _empty(container: FatbinContainer) -> bool:
     if container.empty is None:  # the machine code may be as empty
         return False
     ptx = [e for e in container.entries if e.kind == "ptx"]

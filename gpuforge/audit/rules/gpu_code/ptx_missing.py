@@ -8,7 +8,7 @@ from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.rules.gpu_code.containers import is_relocatable, own_code
 from gpuforge.audit.rules.rule import Rule
-from gpuforge.binary.facts import Container
+from gpuforge.binary.facts import FatbinContainer
 from gpuforge.binary.runnable import complete_ptx, has_only_empty_cubins
 from gpuforge.cuda.arch import Arch
 
@@ -52,10 +52,10 @@ RULE = Rule(
 )
 
 
-def _has(container: Container, arch: Arch) -> bool:
+def _has(container: FatbinContainer, arch: Arch) -> bool:
     return any(e.arch == arch for e in complete_ptx(container))
 
 
-def _count(judged: Sequence[Container], lacking: int) -> str:
+def _count(judged: Sequence[FatbinContainer], lacking: int) -> str:
     total = len(judged)
     return "no container" if lacking == total else f"only {total - lacking} of {total} containers"

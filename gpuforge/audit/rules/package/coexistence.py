@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+from packaging.tags import Tag
+
 from gpuforge.audit.model import WheelFacts
 
 _PLATFORM = r"(?:many|musl)?(linux|macosx|win)[\d_]*(?<=[\d_])([a-z]\w+|$)"
@@ -21,20 +23,20 @@ def can_coexist(one: WheelFacts, other: WheelFacts) -> bool:
 @lru_cache(
     maxsize=4096
 )  # of thousands of wheels, which have the same few tags, each is compared with all others
-def _fit(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
+def _fit(one: tuple[Tag, ...], other: tuple[Tag, ...]) -> bool:
     for parts in ((_machines(one), _machines(other)), (_pythons(one), _pythons(other))):
         if all(parts) and not parts[0] & parts[1]:
             return False
     return True
 
 
-def _machines(tags: tuple[str, ...]) -> set[str]:
+def _machines(tags: tuple[Tag, ...]) -> set[str]:
     """Return the systems and processors that a wheel is for, "linux x86_64"; nothing for one that is for any."""
-    found = (re.fullmatch(_PLATFORM, tag.rpartition("-")[2]) for tag in tags)
+    found = (re.fullmatch(_PLATFORM, tag.platform) for tag in tags)
     return {f"{match[1]} {match[2]}" for match in found if match}
 
 
-def _pythons(tags: tuple[str, ...]) -> set[str]:
+def _pythons(tags: tuple[Tag, ...]) -> set[str]:
     """Return the Pythons that a wheel is for; nothing for one that is for many."""
-    abis = {tag.split("-")[1] for tag in tags}
+    abis = {tag.abi for tag in tags}
     return abis if all(re.fullmatch(_PYTHON, abi) for abi in abis) else set()

@@ -13,7 +13,7 @@ from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.link.requirement import parse
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.rule import PACKAGES, Rule
-from gpuforge.wheel.dist_info import Problem
+from gpuforge.wheel.dist_info import MetadataProblem
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
@@ -45,38 +45,40 @@ RULE = Rule(
 )
 
 
-def _problems(wheel: WheelFacts) -> Iterator[Problem]:
+def _problems(wheel: WheelFacts) -> Iterator[MetadataProblem]:
     yield from wheel.metadata_problems
     if not wheel.file_tags:
         text = f"{wheel.name} is not the file name of a wheel (name-version-python-abi-platform.whl)"
-        yield Problem("file name", text)
+        yield MetadataProblem("file name", text)
     else:
         yield from _contradictions(wheel)
     if wheel.requires:
         yield from _unparsable(wheel.requires)
 
 
-def _unparsable(requires: Iterable[str]) -> Iterator[Problem]:
+def _unparsable(requires: Iterable[str]) -> Iterator[MetadataProblem]:
     for line in requires:
         try:
             parse(line)
         except InvalidRequirement as error:
-            yield Problem("Requires-Dist", f"Requires-Dist: {line}: {str(error).splitlines()[0]}", (line,))
+            yield MetadataProblem(
+                "Requires-Dist", f"Requires-Dist: {line}: {str(error).splitlines()[0]}", (line,)
+            )
 
 
-def _contradictions(wheel: WheelFacts) -> Iterator[Problem]:
+def _contradictions(wheel: WheelFacts) -> Iterator[MetadataProblem]:
     for identity in wheel.identities:
         place = identity.place
         if not identity.name:
-            yield Problem("no name", f"{place} gives no name", (place,))
+            yield MetadataProblem("no name", f"{place} gives no name", (place,))
         elif canonicalize_name(identity.name) != wheel.project:
             text = f"{place} is of {identity.name!r}, the file name of {wheel.project!r}"
-            yield Problem("name", text, (place, identity.name))
+            yield MetadataProblem("name", text, (place, identity.name))
         if not identity.version:
-            yield Problem("no version", f"{place} gives no version", (place,))
+            yield MetadataProblem("no version", f"{place} gives no version", (place,))
         elif not _same(identity.version, wheel.version):
             text = f"{place} is of version {identity.version}, the file name of {wheel.version}"
-            yield Problem("version", text, (place,))
+            yield MetadataProblem("version", text, (place,))
 
 
 def _same(one: str, other: str) -> bool:

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from gpuforge.audit.findings import Finding, Subject
+from gpuforge.audit.kernels import KernelsWheels, Unusable
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
+from gpuforge.audit.rules.package.documents import problem
 from gpuforge.audit.rules.rule import Rule
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
     """Hold each kernels wheel against the list in its package's wheel, as the runtime does."""
-    packages = [wheel for wheel in graph.wheels if wheel.kernels_wheels]
+    packages = [(w, w.kernels_wheels) for w in graph.wheels if isinstance(w.kernels_wheels, KernelsWheels)]
     for wheel in graph.wheels:
         about = wheel.kernels_wheel
-        given = [package for package in packages if wheel.project in _names(package.kernels_wheels)]
-        if not about or not given:
+        given = [(package, known) for package, known in packages if wheel.project in known.distributions]
+        if about is None or not given:
             continue
-        reasons = [list(_reasons(about, package)) for package in given]
+        reasons = [list(_reasons(about, package, known)) for package, known in given]
         if all(reasons):  # of several releases of the package one may be its own
             yield RULE.finding(
                 wheel.name,
@@ -38,32 +40,22 @@ RULE = Rule(
 )
 
 
-def _names(listing: Mapping[str, object]) -> set[object]:
-    return {each.get("distribution") for each in _tables(listing.get("wheels"))}
-
-
-def _reasons(about: Mapping[str, object], package: WheelFacts) -> Iterator[Subject]:
-    known = package.kernels_wheels
-    if about.get("version") != known.get("version"):
-        text = f"its version is {about.get('version')}, and {package.name} has {known.get('version')}"
+def _reasons(about: KernelsWheels | Unusable, package: WheelFacts, known: KernelsWheels) -> Iterator[Subject]:
+    if isinstance(about, Unusable):
+        kind, text = problem(about, "it lacks the version or the kernel sets")
+        text = f"its wheel.json cannot be used: {text}"
+        yield Subject(provider=package.name, detail=text, kind=kind, about=(package.project,))
+        return
+    if about.version != known.version:
+        text = f"its version is {about.version}, and {package.name} has {known.version}"
         yield Subject(provider=package.name, detail=text, kind="version", about=(package.project,))
         return
-    there = {each.get("name"): each.get("abi") for each in _tables(about.get("sets"))}
-    for each in _tables(known.get("sets")):
-        name = each.get("name")
-        if name not in there:
+    for name, interface in known.sets.items():
+        if name not in about.sets:
             text = f"it lacks the kernel set {name}, which {package.name} needs"
-            yield Subject(
-                provider=package.name, detail=text, kind="missing", about=(f"{name}", package.project)
-            )
-        elif there[name] != each.get("abi"):
+            yield Subject(provider=package.name, detail=text, kind="missing", about=(name, package.project))
+        elif about.sets[name] != interface:
             text = (
-                f"{name} has the interface {there[name]}, and {package.name} was built for {each.get('abi')}"
+                f"{name} has the interface {about.sets[name]}, and {package.name} was built for {interface}"
             )
-            yield Subject(
-                provider=package.name, detail=text, kind="interface", about=(f"{name}", package.project)
-            )
-
-
-def _tables(value: object) -> list[Mapping[str, object]]:
-    return [each for each in value if isinstance(each, Mapping)] if isinstance(value, list) else []
+            yield Subject(provider=package.name, detail=text, kind="interface", about=(name, package.project))

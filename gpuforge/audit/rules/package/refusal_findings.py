@@ -33,7 +33,7 @@ def finding(rule: Rule, wheel: WheelFacts, row: Kind, refusals: list[Refusal]) -
         files=dict.fromkeys(r.member for r in refusals if r.member),
         subjects=[Subject(file=r.member, item=r.kind, detail=r.detail) for r in refusals],
         what=row.what,
-        why=" ".join(text for text in (_refusers(row.by), row.why) if text),
+        why=" ".join(text for text in (_refusers(row), row.why) if text),
         fix=row.fix,
     )
 
@@ -43,15 +43,12 @@ def _severity(row: Kind) -> Severity:
     return row.severity or ("warning" if row.by == ("PyPI",) else "error")
 
 
-def _refusers(by: tuple[str, ...]) -> str:
+def _refusers(row: Kind) -> str:
     """Return who refuses the wheel, as a sentence."""
-    installers = [name.partition(" ")[0] for name in by if name != "PyPI"]
+    installers = [name for name in row.by if name != "PyPI"]
     installing = (
         f"{' and '.join(installers)} {'refuse' if len(installers) > 1 else 'refuses'} to install the wheel"
     )
-    if "uv (index)" in by:
-        installing += " from an index"
-    elif "uv (file)" in by:
-        installing += " from a file"
-    parts = ["PyPI refuses the upload"] if "PyPI" in by else []
-    return f"{', and '.join([*parts, installing] if installers else parts)}." if by else ""
+    installing += {"": "", "index": " from an index", "file": " from a file"}[row.uv]
+    parts = ["PyPI refuses the upload"] if "PyPI" in row.by else []
+    return f"{', and '.join([*parts, installing] if installers else parts)}." if row.by else ""

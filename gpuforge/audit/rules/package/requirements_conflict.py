@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
-
 from gpuforge.audit import releases
 from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.link.graph import LinkGraph
+from gpuforge.audit.link.requirement import Requirement
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.package.coexistence import can_coexist
 from gpuforge.audit.rules.rule import Rule
@@ -24,7 +22,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
     for wheel in wheels if len(wheels) > 1 else ():
         for project, known in graph.declared[wheel.name].items():
             others = [w for w in wheels if w.project == project and w is not wheel and can_coexist(wheel, w)]
-            if others and not known.extra and not any(_meets(other, known.line) for other in others):
+            if others and not known.extra and not any(_meets(other, known.requirement) for other in others):
                 yield _finding(wheel, known.line, others)
         for framework in dict.fromkeys(p.compares_cuda for p in wheel.preloads if p.compares_cuda):
             others = [
@@ -41,13 +39,12 @@ RULE = Rule(
 )
 
 
-def _meets(other: WheelFacts, line: str) -> bool:
+def _meets(other: WheelFacts, requirement: Requirement) -> bool:
     """Say whether a wheel is what a Requires-Dist line asks for; what another package brings is no line of its own."""
-    requirement = Requirement(line)
     return (
-        canonicalize_name(requirement.name) != other.project
+        requirement.name != other.project
         or not other.version
-        or releases.allows(str(requirement.specifier), other.version)
+        or releases.allows(requirement.versions, other.version)
     )
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from gpuforge.audit.findings import Finding, Subject
+from gpuforge.audit.kernels import SourceSet, Unusable
 from gpuforge.audit.link.graph import LinkGraph
-from gpuforge.audit.model import SourceSet, WheelFacts
+from gpuforge.audit.model import WheelFacts
+from gpuforge.audit.rules.package.documents import problem
 from gpuforge.audit.rules.rule import Rule
 
 
@@ -14,14 +16,14 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
     """Compare each recipe with the files beside it, and the sets with the manifest."""
     for wheel in graph.wheels:
         for sources in wheel.sources:
-            for kind, problem, *about in _problems(sources):
-                yield _finding(wheel, f"{sources.folder}/recipe.json", kind, problem, *about)
-        names = {sources.folder.rpartition("/")[2] for sources in wheel.sources}
+            for kind, text, *about in _problems(sources):
+                yield _finding(wheel, f"{sources.folder}/recipe.json", kind, text, *about)
+        names = {sources.name for sources in wheel.sources}
         expectation = graph.expectation_of(wheel)
         for name in expectation.source_sets if expectation else ():
             if name not in names:
-                problem = f"the user-compiled object {name!r} of the manifest is not in the wheel"
-                yield _finding(wheel, "", "missing", problem, name)
+                text = f"the user-compiled object {name!r} of the manifest is not in the wheel"
+                yield _finding(wheel, "", "missing", text, name)
 
 
 RULE = Rule(
@@ -35,34 +37,24 @@ RULE = Rule(
 
 def _problems(sources: SourceSet) -> Iterator[tuple[str, ...]]:
     """Yield each problem of a recipe: its kind, the same in words, and the file that it is about if there is one."""
-    if sources.problem:
-        yield "unreadable", sources.problem
+    if isinstance(sources.recipe, Unusable):
+        yield problem(sources.recipe, "it is not a recipe of schema 1 with sources and toolchains")
         return
-    if (
-        sources.recipe.get("schema") != 1
-        or not sources.recipe.get("sources")
-        or not sources.recipe.get("toolchains")
-    ):
-        yield "schema", "it is not a recipe of schema 1 with sources and toolchains"
-        return
-    listed: list[object] = []
-    for key in ("sources", "includes"):
-        entries = sources.recipe.get(key)
-        listed += entries if isinstance(entries, list) else []
-    for entry in listed:
-        if not isinstance(entry, Mapping) or not isinstance(entry.get("file"), str):
+    for listed in sources.recipe.files:
+        file = listed.file
+        if not file:
             yield "entry", "an entry names no file"
-        elif entry["file"] not in sources.digests:
-            yield "missing", f"{entry['file']} is not in the wheel", entry["file"]
-        elif sources.digests[entry["file"]] != entry.get("sha256"):
-            yield "differs", f"the sha256 of {entry['file']} is not the one in the recipe", entry["file"]
+        elif file not in sources.digests:
+            yield "missing", f"{file} is not in the wheel", file
+        elif sources.digests[file] != listed.sha256:
+            yield "differs", f"the sha256 of {file} is not the one in the recipe", file
 
 
-def _finding(wheel: WheelFacts, file: str, kind: str, problem: str, *about: str) -> Finding:
+def _finding(wheel: WheelFacts, file: str, kind: str, text: str, *about: str) -> Finding:
     return RULE.finding(
         wheel.name,
         files=(file,) if file else (),
-        subjects=(Subject(file=file, detail=problem, kind=kind, about=about),),
+        subjects=(Subject(file=file, detail=text, kind=kind, about=about),),
         what="User-compiled sources do not match their recipe.",
         why="Users cannot compile them.",
         fix="Build the wheel again, and change no file after the recipe was written.",

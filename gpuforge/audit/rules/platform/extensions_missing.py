@@ -15,12 +15,12 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
         expectation = graph.expectation_of(wheel)
         if expectation is None or not expectation.python:
             continue
-        if wheel.file_tags and all(tag.endswith("-none-any") for tag in wheel.file_tags):
+        if wheel.file_tags and all((tag.abi, tag.platform) == ("none", "any") for tag in wheel.file_tags):
             yield RULE.finding(
                 wheel.name,
                 subjects=(
                     Subject(
-                        detail=f"{', '.join(wheel.file_tags)}, "
+                        detail=f"{', '.join(map(str, wheel.file_tags))}, "
                         f"and [package] python lists {', '.join(expectation.python)}",
                         kind="for any Python",
                     ),

@@ -14,7 +14,7 @@ from gpuforge.binary.facts import ElfObject
 
 _GROUP = "python"  # of symbols that the audit looks for
 _MODULE = r"(?P<name>.+)\.cpython-(?P<version>\d+t?)-[\w-]+\.so"
-_TAG = r"(?P<python>cp3(?P<minor>\d+)|py3|py2)-(?P<abi>\w+)-"
+_PYTHON = r"cp3(\d+)|py3|py2"
 _HELPER = r"\.abi3\.so(\.|$)"
 _Version = tuple[int, int]
 
@@ -22,14 +22,12 @@ _Version = tuple[int, int]
 def check(graph: LinkGraph) -> Iterator[Finding]:
     """Compare modules with the tags: by the version in their file name, and by the symbols that they want."""
     for wheel in graph.wheels:
-        tags = [m for tag in wheel.file_tags if (m := re.match(_TAG, tag))]
-        abi3 = [(3, int(m["minor"])) for m in tags if m["abi"] == "abi3" and m["minor"]]
-        anything = any(m["abi"] == "none" and not m["minor"] for m in tags)
-        versions = {
-            (m["python"] + m["abi"].removeprefix(m["python"]))[2:] for m in tags if m["abi"][:2] == "cp"
-        }
+        tags = [(m, tag.abi) for tag in wheel.file_tags if (m := re.fullmatch(_PYTHON, tag.interpreter))]
+        abi3 = [(3, int(python[1])) for python, abi in tags if abi == "abi3" and python[1]]
+        anything = any(abi == "none" and not python[1] for python, abi in tags)
+        versions = {(python[0] + abi.removeprefix(python[0]))[2:] for python, abi in tags if abi[:2] == "cp"}
         # cp312-none is of CPython 3.12 alone, as cp312-cp312 is: later ones look for older tags with abi3 only
-        versions |= {m["python"][2:] for m in tags if m["abi"] == "none" and m["minor"]}
+        versions |= {python[0][2:] for python, abi in tags if abi == "none" and python[1]}
         yield from _by_name(wheel, {v for v in versions if v}, promises_many=bool(abi3) or anything)
         if abi3 or anything:
             for found in (o for o in wheel.objects if o.links):

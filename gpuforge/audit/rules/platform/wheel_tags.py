@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
+
+from packaging.tags import Tag
 
 from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.link.graph import LinkGraph
@@ -29,8 +30,8 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
         yield RULE.finding(
             wheel.name,
             subjects=(
-                *(Subject(item=tag, detail="in the file name only") for tag in only_name),
-                *(Subject(item=tag, detail="in WHEEL only") for tag in only_inside),
+                *(Subject(item=str(tag), detail="in the file name only") for tag in only_name),
+                *(Subject(item=str(tag), detail="in WHEEL only") for tag in only_inside),
             ),
             what="The tags in WHEEL are not those of the file name.",
             why="pip installs by the file name, and tools that read WHEEL may reject the installed package.",
@@ -47,11 +48,15 @@ RULE = Rule(
 )
 
 
-def _without(tags: Iterable[str], others: Iterable[str]) -> list[str]:
+def _without(tags: Iterable[Tag | str], others: Iterable[Tag | str]) -> list[Tag | str]:
     """Return the tags that are not among the others."""
     known = {_plain(tag) for tag in others}
-    return sorted(tag for tag in set(tags) if _plain(tag) not in known)
+    return [tag for tag in tags if _plain(tag) not in known]
 
 
-def _plain(tag: str) -> str:
-    return re.sub(r"(?<=-)manylinux(1|2010|2014)(?=_)", lambda match: _LEGACY[match[0]], tag)
+def _plain(tag: Tag | str) -> Tag | str:
+    """Return a tag by its newer name."""
+    if isinstance(tag, str):
+        return tag
+    name, line, machine = tag.platform.partition("_")
+    return Tag(tag.interpreter, tag.abi, f"{_LEGACY.get(name, name)}{line}{machine}")

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import posixpath
-import re
 from collections.abc import Collection, Iterable
 from functools import cache
 from typing import Literal, NamedTuple
 
 from packaging.utils import canonicalize_name
 
-from gpuforge.audit import layout
+from gpuforge.audit import layout, releases
 from gpuforge.audit.link import package_tables
 from gpuforge.audit.link.edges import Edge
 from gpuforge.audit.link.graph import LinkGraph
@@ -114,7 +113,6 @@ def _released_with(graph: LinkGraph, edge: Edge) -> tuple[str, ...]:
     wheel = graph.wheel(edge.loader.wheel)
     if edge.loader.program or any(w.project in graph.declared[wheel.name] for w in graph.wheels):
         return ()
-    pin = re.compile(rf"[\w.-]+\s*\(?==\s*{re.escape(wheel.version)}\)?\s*(;.*)?")
     known = graph.declared[wheel.name].values()
-    pinned = (d.package for d in known if wheel.version and pin.fullmatch(d.line))
+    pinned = (d.package for d in known if releases.pins(d.requirement.versions, wheel.version))
     return tuple(package for package in pinned if package not in package_tables.listed())

@@ -14,7 +14,7 @@ from gpuforge.cuda.provided import PackageRelease, Shared
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
-    """Find NEEDED libraries of the releases that were looked at which no package brings that is installed with them."""
+    """Find libraries that a required package NEEDs and that no package installed with it provides."""
     for wheel in graph.wheels if graph.brought else ():
         for release in graph.brought.releases if graph.brought else ():
             for library in release.libraries:

@@ -23,14 +23,14 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
     With `linkage = "system"` in the manifest, CUDA's own libraries belong to the machine.
     """
     machines = graph.expectation is not None and graph.expectation.linkage == "system"
-    lost = [e for e in graph.edges if not (machines and libraries.is_toolkit(e.needed))]
-    found = clues(graph, (e for e in lost if e.reason == "unknown"))
-    for edge in lost:
+    edges = [e for e in graph.edges if not (machines and libraries.is_toolkit(e.needed))]
+    found = clues(graph, (e for e in edges if e.reason == "unknown"))
+    for edge in edges:
         if edge.reason == "not required":
             yield _missing(graph, edge)
         elif edge.reason == "unknown":
             yield _unknown(graph, edge, found[edge.loader.wheel, edge.loader.file, edge.needed])
-    for edge in graph.edges:
+    for edge in edges:
         opened = edge.preload is not None and not edge.preload.pathfinder and not edge.route
         of_package = edge.provider.source == "package"
         if opened and of_package and edge.loader.wheel in without_requirements(graph):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpuforge.audit.findings import Finding, Subject
+from gpuforge.audit.findings import Finding, PatternOf, Subject
 from gpuforge.audit.host_files import files_of
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.rules.gpu_code.containers import has_kernels, own_code
@@ -27,7 +27,8 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                         files=tuple(lacking),
                         subjects=(
                             Subject(
-                                item=f"{pattern!r} of the object {promised.name!r}",
+                                item=PatternOf(pattern, promised.name),
+                                about=(pattern, promised.name),
                                 detail="without GPU code:" if files else "no file",
                                 names=tuple(lacking),
                             ),

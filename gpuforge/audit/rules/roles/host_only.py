@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Self
 
-from gpuforge.audit.evidence import PLACES, Evidence, Place
+from gpuforge.audit.evidence import PLACES, Evidence, GpuCode, Place
 from gpuforge.audit.findings import Finding, Subject
-from gpuforge.audit.host.closure import Loaded, closure
+from gpuforge.audit.host import traces as gpu_traces
+from gpuforge.audit.host.closure import Dependency, closure
 from gpuforge.audit.host_files import files_of
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
@@ -54,19 +55,25 @@ RULE = Rule(
 
 
 class _Trace(NamedTuple):
-    """What contradicts the promise: a constant word, the same in words, the name it is about, the library it is in."""
+    """What contradicts the promise: a constant word, the same in words, the name it is about, the library it is in.
+
+    Of fatbin containers there are the architectures.
+    """
 
     kind: str
     text: str
     name: str = ""
     library: str = ""
+    archs: tuple[str, ...] = ()
 
     @property
     def about(self) -> tuple[str, ...]:
-        """The name and the library, for a `Subject`."""
-        return (self.name, self.library) if self.library else (self.name,) if self.name else ()
+        """The name, the library and the architectures, for a `Subject`, as far as there are any."""
+        if self.library or self.archs:
+            return (self.name, self.library, *self.archs)
+        return (self.name,) if self.name else ()
 
-    def of(self, loaded: Loaded) -> Self:
+    def of(self, loaded: Dependency) -> Self:
         """Return the trace as one in a library that the file loads."""
         return self._replace(text=f"{self.text}{_through(loaded.chain)}", library=loaded.object.file)
 
@@ -90,7 +97,7 @@ class _File:
         for loaded in self._loaded:
             yield from (trace.of(loaded) for trace in self._of_library(loaded))
 
-    def _of_library(self, loaded: Loaded) -> Iterator[_Trace]:
+    def _of_library(self, loaded: Dependency) -> Iterator[_Trace]:
         """Yield the traces in a library of the wheel that the file loads."""
         name = stack.member(loaded.object.name)
         if name is not None and name.casefold() in self._allowed:
@@ -136,19 +143,19 @@ def _static_cudart(found: ElfObject | None) -> Iterator[_Trace]:
 
 def _of_evidence(evidence: Evidence) -> Iterator[_Trace]:
     """Yield the GPU code and the marks of compilers in one file, those of an archive's members together."""
-    code: dict[str, list[str]] = {}
+    code: dict[GpuCode, list[str]] = {}
     compilers: dict[str, list[str]] = {}
     marks: dict[str, dict[Place, str]] = {}
     for part in evidence.parts:
-        for kind in part.code:
-            code.setdefault(kind, []).append(part.name)
+        for each in part.code:
+            code.setdefault(each, []).append(part.name)
         for compiler in dict.fromkeys(mark.compiler for mark in part.marks):
             compilers.setdefault(compiler, []).append(part.name)
         for mark in part.marks:
             marks.setdefault(mark.compiler, {}).setdefault(mark.place, mark.text)
-    yield from (
-        _Trace("GPU code", f"{kind}{_members(evidence, members)}", kind) for kind, members in code.items()
-    )
+    for found, members in code.items():
+        named = f"{gpu_traces.name_of(found)}{_members(evidence, members)}"
+        yield _Trace("GPU code", named, found.kind, archs=found.archs)
     for compiler, members in compilers.items():
         shown = [f"{place} {_quoted(text)}" for place in PLACES if (text := marks[compiler].get(place))]
         text = f"made by {compiler} ({', '.join(shown)}){_members(evidence, members)}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpuforge.audit.findings import Finding, Subject
+from gpuforge.audit.findings import Finding, PatternOf, Subject
 from gpuforge.audit.host_files import files_of
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
@@ -24,7 +24,9 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                         wheel.name,
                         subjects=(
                             Subject(
-                                item=f"{pattern!r} of the object {promised.name!r}", detail=_matched(files)
+                                item=PatternOf(pattern, promised.name),
+                                about=(pattern, promised.name),
+                                detail=_matched(files),
                             ),
                         ),
                         what="Patterns of host-only objects match no binary in the wheel.",

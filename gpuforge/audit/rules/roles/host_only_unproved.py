@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from gpuforge.audit.evidence import Evidence
+from gpuforge.audit.evidence import Evidence, Gap, GapKind
 from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.host.closure import closure
 from gpuforge.audit.host_files import files_of
@@ -46,6 +46,23 @@ RULE = Rule(
 )
 
 
+REASONS: Mapping[GapKind, str] = {
+    "not read": "{}",
+    "damaged": "damaged: {}",
+    "members": "it has more than {:,} members",
+    "depth": "it is the {}th archive in another",
+    "LLVM bitcode": "it is LLVM bitcode, which is compiled later",
+    "GCC bytecode": "it has only bytecode of GCC (-flto), which is compiled later",
+    "macOS": "it is a binary of macOS, which is not read",
+    "AIX": "it is an archive of AIX, which is not read",
+    "Windows": "it is a binary of Windows, which is not read",
+    "machine": "its code is for machine {}, and wheels are not made for that CPU",
+    "type": "it is neither an object nor a program nor a library, but an ELF file of type {}",
+    "sections": "it is a relocatable object without sections",
+    "compiler": "neither .comment nor debug info names its compiler, which may be one for GPUs",
+}
+
+
 def _subjects(graph: LinkGraph, wheel: WheelFacts, promised: HostOnly, file: str) -> Iterator[Subject]:
     evidence = graph.evidence.get((wheel.name, file))
     if evidence is None:
@@ -65,11 +82,12 @@ def _subjects(graph: LinkGraph, wheel: WheelFacts, promised: HostOnly, file: str
 
 def _of_evidence(evidence: Evidence, loaded_by: tuple[str, ...]) -> Iterator[Subject]:
     """Yield each reason once, with the members of an archive that it is true of."""
-    members: dict[str, list[str]] = {}
+    members: dict[Gap, list[str]] = {}
     for part in evidence.parts:
         if part.unproved:
             members.setdefault(part.unproved, []).append(part.name)
-    for reason, names in members.items():
+    for gap, names in members.items():
+        reason = REASONS[gap.kind].format(gap.fact)
         named = [name for name in names if name]
         where = f"{len(named):,} of {len(evidence.parts):,} members ({shorten(named)}): " if named else ""
         yield Subject(file=evidence.file, detail=f"{where}{reason}", loaded_by=loaded_by)

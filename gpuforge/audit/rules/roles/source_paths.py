@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from gpuforge.audit.findings import Finding, Subject
+from gpuforge.audit.kernels import Recipe, SourceSet
 from gpuforge.audit.link.graph import LinkGraph
-from gpuforge.audit.model import SourceSet
 from gpuforge.audit.rules.rule import Rule
 
 _ABSOLUTE = r"(?:^|=|-[ILF])(/(?!usr/|opt/nvidia/|dev/null)[\w.+-]+/[^\s\"']*)"
@@ -40,21 +40,6 @@ def _paths(sources: SourceSet) -> Iterator[tuple[str, str]]:
     yield from (
         (f"{sources.folder}/{file}", path) for file, paths in sources.absolute.items() for path in paths
     )
-    for text in _texts(sources.recipe):
+    for text in sources.recipe.texts if isinstance(sources.recipe, Recipe) else ():
         for path in re.findall(_ABSOLUTE, text):
             yield f"{sources.folder}/recipe.json", path
-
-
-# What of a recipe says where a compiler may be found on a user's machine, and how it is installed.
-_ELSEWHERE = {"places", "install", "path"}
-
-
-def _texts(value: object) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping):
-        for key, item in value.items():
-            yield from _texts(item) if key not in _ELSEWHERE else ()
-    elif isinstance(value, list):
-        for item in value:
-            yield from _texts(item)

@@ -10,7 +10,7 @@ from gpuforge.audit.link import package_tables
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.audit.rules.runtimes.cuda_tools import is_tool
-from gpuforge.audit.rules.runtimes.loaded import LoadedLibrary, Origin, loaded_libraries, one_of_them
+from gpuforge.audit.rules.runtimes.loaded import LibraryOrigin, LoadedLibrary, loaded_libraries, one_of_them
 from gpuforge.audit.rules.runtimes.processes import Process, processes
 from gpuforge.audit.rules.variants import variant_family
 from gpuforge.cuda.libraries import is_cudart
@@ -21,7 +21,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
 
     Copies of libcudart are reported as GF102, a wheel's own library beside a grafted copy as GF108.
     """
-    reported: list[set[Origin]] = []
+    reported: list[set[LibraryOrigin]] = []
     members = {wheel.name: wheel.members for wheel in graph.wheels}
     for process in processes(graph):
         by_name: dict[str, list[LoadedLibrary]] = {}
@@ -72,7 +72,7 @@ def _imported(
             continue
         for known in graph.declared[found_object.wheel].values():
             if known.package in packages and known.loaded_by in imported:
-                origin = Origin("package", known.package)
+                origin = LibraryOrigin("package", known.package)
                 yield LoadedLibrary(origin, soname, found_object.wheel, "", soname, imported=known.loaded_by)
                 return
 

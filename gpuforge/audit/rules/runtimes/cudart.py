@@ -7,7 +7,7 @@ from functools import cache
 
 from gpuforge.audit.link.edges import Edge
 from gpuforge.audit.link.graph import LinkGraph
-from gpuforge.audit.rules.runtimes.loaded import LoadedLibrary, Origin, loaded_libraries
+from gpuforge.audit.rules.runtimes.loaded import LibraryOrigin, LoadedLibrary, loaded_libraries
 from gpuforge.audit.rules.variants import variant_family
 from gpuforge.binary.facts import ElfObject
 from gpuforge.cuda import libraries, sonames
@@ -21,7 +21,7 @@ def loaded_cudarts(graph: LinkGraph, objects: Iterable[ElfObject]) -> list[Loade
     found += [
         i for o in objects_once for edge in imported.get((o.wheel, o.file), ()) for i in _carried(graph, edge)
     ]
-    unique: dict[Origin, LoadedLibrary] = {}
+    unique: dict[LibraryOrigin, LoadedLibrary] = {}
     for image in found:
         unique.setdefault(image.origin, image._replace(soname=sonames.cut_to_major(image.soname)))
     return list(unique.values())
@@ -49,7 +49,7 @@ def _carried(graph: LinkGraph, edge: Edge) -> Iterator[LoadedLibrary]:
         if known.loaded_by == edge.imported and package in _packages():
             soname = _packages()[package]
             given = next((o for w in graph.wheels if w.project == package for o in w.objects), None)
-            origin = Origin("wheel", given.file) if given else Origin("package", package)
+            origin = LibraryOrigin("wheel", given.file) if given else LibraryOrigin("package", package)
             yield LoadedLibrary(origin, soname, edge.loader.wheel, "", soname, imported=edge.imported)
 
 

@@ -12,8 +12,8 @@ from gpuforge.audit.rules.runtimes.cudart import loaded_cudarts
 from gpuforge.audit.rules.runtimes.loaded import (
     FIRST_WINS,
     SEVERAL_PLACES,
+    LibraryOrigin,
     LoadedLibrary,
-    Origin,
     one_of_them,
 )
 from gpuforge.audit.rules.runtimes.processes import Process, processes
@@ -21,7 +21,7 @@ from gpuforge.audit.rules.runtimes.processes import Process, processes
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
     """Count the copies of each major of libcudart in every process; two majors are reported as GF104."""
-    reported: list[set[Origin]] = []
+    reported: list[set[LibraryOrigin]] = []
     for process in processes(graph):
         found = loaded_cudarts(graph, process.objects)
         for major in sorted({i.soname for i in found}):

@@ -11,7 +11,7 @@ from gpuforge.audit.rules.rule import Rule
 from gpuforge.audit.rules.runtimes.loaded import (
     FIRST_WINS,
     SEVERAL_PLACES,
-    Origin,
+    LibraryOrigin,
     loaded_libraries,
     one_of_them,
 )
@@ -67,7 +67,7 @@ def _of_c(graph: LinkGraph) -> Iterator[Finding]:
 
 def _of_cxx(graph: LinkGraph) -> Iterator[Finding]:
     """Count the images of libstdc++ that one import loads; libc++ beside it shares no symbol with it."""
-    reported: list[set[Origin]] = []
+    reported: list[set[LibraryOrigin]] = []
     for process in processes(graph):
         found = loaded_libraries(graph, process.objects, _is_cxx)
         origins = {i.origin for i in found}

@@ -11,7 +11,7 @@ from gpuforge.binary.facts import ElfObject
 from gpuforge.cuda import sonames
 
 
-class Origin(NamedTuple):
+class LibraryOrigin(NamedTuple):
     """Where a loaded library comes from."""
 
     source: Literal["wheel", "package", "system"]
@@ -21,7 +21,7 @@ class Origin(NamedTuple):
 class LoadedLibrary(NamedTuple):
     """A library as it would be mapped into a process."""
 
-    origin: Origin
+    origin: LibraryOrigin
     soname: str  # the plain one, not mangled
     wheel: str  # of the object that needs it
     loader: str  # the file that needs it; "" if an import has loaded it
@@ -68,7 +68,7 @@ def loaded_libraries(
 
     Those of one plain name in several places may be one image in the end: `one_of_them` says so.
     """
-    found: dict[str | Origin, LoadedLibrary] = {}
+    found: dict[str | LibraryOrigin, LoadedLibrary] = {}
     edges = graph.edges_where(_needs(selects))
     for loader in objects if edges else ():
         for edge in edges.get((loader.wheel, loader.file), ()):
@@ -109,15 +109,15 @@ def _loaded(graph: LinkGraph, edge: Edge, soname: str) -> LoadedLibrary | None:
     return LoadedLibrary(origin, soname, edge.loader.wheel, edge.loader.file, edge.needed, opened)
 
 
-def _origin(edge: Edge, soname: str) -> Origin | None:
+def _origin(edge: Edge, soname: str) -> LibraryOrigin | None:
     """Return where the library comes from; None where nothing loads it."""
     target = edge.provider.object
     if target is not None:
-        return Origin("wheel", target.file) if edge.route or edge.preload else None
+        return LibraryOrigin("wheel", target.file) if edge.route or edge.preload else None
     if edge.provider.source == "package":
         known = edge.provider.declared is not None or edge.preload is not None
-        return Origin("package", edge.provider.package) if known else None
-    return Origin("system", soname)
+        return LibraryOrigin("package", edge.provider.package) if known else None
+    return LibraryOrigin("system", soname)
 
 
 def _opens(graph: LinkGraph, edge: Edge) -> bool:

@@ -10,8 +10,8 @@ from gpuforge.audit.rules.rule import Rule
 from gpuforge.audit.rules.runtimes.loaded import (
     FIRST_WINS,
     SEVERAL_PLACES,
+    LibraryOrigin,
     LoadedLibrary,
-    Origin,
     loaded_libraries,
     one_of_them,
 )
@@ -23,7 +23,7 @@ _RUNTIMES = ("libgomp.so", "libomp.so", "libiomp5.so", "libnvomp.so")
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
     """Count the copies of OpenMP runtimes in every process."""
-    reported: list[set[Origin]] = []
+    reported: list[set[LibraryOrigin]] = []
     for process in processes(graph):
         found = loaded_libraries(graph, process.objects, is_openmp)
         names = {i.origin for i in found}

@@ -7,7 +7,7 @@ from functools import cache
 
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.rules.nvidia import is_nvidia_library
-from gpuforge.audit.rules.runtimes.loaded import LoadedLibrary, Origin
+from gpuforge.audit.rules.runtimes.loaded import LibraryOrigin, LoadedLibrary
 from gpuforge.audit.rules.variants import variant_family
 from gpuforge.binary.facts import ElfObject
 from gpuforge.cuda import libraries, releases, sonames
@@ -32,7 +32,7 @@ def own_runtimes(graph: LinkGraph, objects: Iterable[ElfObject]) -> Iterator[Loa
         if soname:
             how = "linked statically" if static else "opened at run time"
             yield LoadedLibrary(
-                Origin("wheel", found.file), soname, found.wheel, found.file, f"libcudart, {how}"
+                LibraryOrigin("wheel", found.file), soname, found.wheel, found.file, f"libcudart, {how}"
             )
 
 

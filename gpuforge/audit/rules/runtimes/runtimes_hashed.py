@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterator, Mapping
 
 from gpuforge.audit.findings import Finding, Subject
+from gpuforge.audit.kernels import Recipe
 from gpuforge.audit.link.graph import LinkGraph
-from gpuforge.audit.model import WheelFacts
+from gpuforge.audit.model import Compilers, WheelFacts
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.audit.rules.runtimes.hpc_sdk import sdk_version
 from gpuforge.binary.facts import ElfObject
@@ -35,7 +36,7 @@ _TOOLKIT = r"libcudadevrt\.a|libcudart_static\.a|lib(cu|nv|npp)\w*_static(_nocal
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
-    """Find wheels with hashed runtimes and anything that a user's compiler will link."""
+    """Find wheels that have hashed runtimes and files that users link against."""
     for wheel in graph.wheels:
         yield from _sources(graph, wheel)
         artefacts = link_artefacts(wheel)
@@ -53,8 +54,13 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                     subjects=(
                         *(_subject(graph, o, family) for o, family in chosen),
                         *(
-                            Subject(file=file, item=f"asks for {what}")
-                            for what, file in _pinned(wheel).items()
+                            Subject(
+                                file=file,
+                                item=compiler,
+                                kind=compiler.kind,
+                                about=(compiler.version, *compiler.tools),
+                            )
+                            for compiler, file in _pinned(wheel).items()
                             if any(family in _SDKS for _, family in chosen)
                         ),
                     ),
@@ -103,17 +109,14 @@ def _sources(graph: LinkGraph, wheel: WheelFacts) -> Iterator[Finding]:
 def _brought(wheel: WheelFacts, family: str) -> Iterator[str]:
     """Yield the runtimes of a family that user-compiled libraries need, each with the toolchain that brings it."""
     for sources in wheel.sources:
-        toolchains = sources.recipe.get("toolchains")
-        for toolchain in toolchains if isinstance(toolchains, list) else []:
-            runtimes = toolchain.get("runtimes") if isinstance(toolchain, Mapping) else None
-            for name in runtimes if isinstance(runtimes, list) else []:
-                if _family(str(name)) == family:
-                    owner = sources.folder.rpartition("/")[2]
-                    yield f"{name} comes with the toolchain {toolchain.get('name')} of {owner}"
+        for toolchain in sources.recipe.toolchains if isinstance(sources.recipe, Recipe) else ():
+            for name in toolchain.runtimes:
+                if _family(name) == family:
+                    yield f"{name} comes with the toolchain {toolchain.name} of {sources.name}"
 
 
 def link_artefacts(wheel: WheelFacts) -> str:
-    """Say what of a wheel a user's compiler is meant to link: "5 archives, nrnmech_makefile"; "" for nothing."""
+    """Describe the files that users link against: "5 archives, nrnmech_makefile"; "" where there are none."""
     found = _artefacts(wheel)
     words = {
         "archives": "archive",
@@ -176,13 +179,13 @@ def _subject(graph: LinkGraph, found: ElfObject, family: str) -> Subject:
 
 
 def _linkable(found: ElfObject) -> bool:
-    """Say whether an object is one that a user's linker would be given, or that its result loads by name."""
+    """Say whether users may link against an object: a library whose name has no hash."""
     return not found.program and re.fullmatch(r"lib[^-]+\.so", found.name) is not None
 
 
-def _pinned(wheel: WheelFacts) -> Mapping[str, str]:
+def _pinned(wheel: WheelFacts) -> Mapping[Compilers, str]:
     """Return the compilers that the wheel's build files ask its users for, each with the first file that does."""
-    first_files: dict[str, str] = {}
+    first_files: dict[Compilers, str] = {}
     for pin in wheel.pins:
-        first_files.setdefault(pin.what, pin.file)
+        first_files.setdefault(pin.compilers, pin.file)
     return first_files

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from gpuforge.audit import layout
 from gpuforge.audit.findings import Finding, Severity, Subject
 from gpuforge.audit.link.graph import LinkGraph
+from gpuforge.audit.route import Route
 from gpuforge.audit.rules.loading import may_be_loaded
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.audit.rules.variants import is_for_other_framework
@@ -22,23 +23,20 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
     every user of a machine can make.
     """
     for found in (o for wheel in graph.wheels for o in wheel.objects if o.links):
-        for kind, path in (("RPATH", found.rpath), ("RUNPATH", found.runpath)):
-            for entry in dict.fromkeys(layout.entries(path)):
-                if not entry.startswith("/"):
-                    continue
-                lost = _lost(graph, found)
-                if f"{entry}/".startswith(_ANYBODYS):
-                    yield _finding(found, f"{kind} {entry}", "error", _WRITABLE)
-                elif entry.startswith(layout.SHARED):
-                    is_needed = any(
-                        e.provider.source in ("package", "nobody") for e in graph.from_object(found)
-                    )
-                    yield _finding(found, f"{kind} {entry}", "warning" if is_needed else "info", _SYSTEM)
-                elif lost and not is_for_other_framework(graph, found):
-                    needs = f"it needs {', '.join(lost)}"
-                    yield _finding(found, f"{kind} {entry}", "error", _ONLY_THERE, needs)
-                else:
-                    yield _finding(found, f"{kind} {entry}", "warning", _UNUSED)
+        for way in layout.written(found):
+            if not way.entry.startswith("/"):
+                continue
+            lost = _lost(graph, found)
+            if f"{way.entry}/".startswith(_ANYBODYS):
+                yield _finding(found, way, "error", _WRITABLE)
+            elif way.entry.startswith(layout.SHARED):
+                is_needed = any(e.provider.source in ("package", "nobody") for e in graph.from_object(found))
+                yield _finding(found, way, "warning" if is_needed else "info", _SYSTEM)
+            elif lost and not is_for_other_framework(graph, found):
+                needs = f"it needs {', '.join(lost)}"
+                yield _finding(found, way, "error", _ONLY_THERE, needs)
+            else:
+                yield _finding(found, way, "warning", _UNUSED)
 
 
 RULE = Rule(
@@ -87,13 +85,13 @@ def _lost(graph: LinkGraph, found: ElfObject) -> list[str]:
     ]
 
 
-def _finding(found: ElfObject, item: str, severity: Severity, text: _Text, detail: str = "") -> Finding:
+def _finding(found: ElfObject, way: Route, severity: Severity, text: _Text, detail: str = "") -> Finding:
     what, why = text
     return RULE.finding(
         found.wheel,
         severity=severity,
         files=(found.file,),
-        subjects=(Subject(file=found.file, item=item, detail=detail),),
+        subjects=(Subject(file=found.file, item=way, detail=detail),),
         what=what,
         why=why,
         fix="Replace them with paths relative to $ORIGIN, or remove them: patchelf --set-rpath "

@@ -15,23 +15,21 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
     """Find entries with so many `..` after $ORIGIN that they end above the environment's own folder."""
     for found in (o for wheel in graph.wheels for o in wheel.objects if o.links):
         origin = posixpath.dirname(layout.install_path(found.file))
-        for kind, path in (("RPATH", found.rpath), ("RUNPATH", found.runpath)):
-            for entry in dict.fromkeys(layout.entries(path)):
-                folder = entry.replace("${ORIGIN}", "$ORIGIN")
-                if not folder.startswith("$ORIGIN"):
-                    continue
-                target = posixpath.normpath(folder.replace("$ORIGIN", origin))
-                if not f"{target}/".startswith(f"{layout.ENVIRONMENT}/"):
-                    yield RULE.finding(
-                        found.wheel,
-                        files=(found.file,),
-                        subjects=(Subject(file=found.file, item=f"{kind} {entry}"),),
-                        what="Search paths lead out of the environment that the wheel is installed in.",
-                        why="Libraries there belong to other software, and are loaded if they have the right name.",
-                        fix="Keep the entries that stay within site-packages, and remove the rest: patchelf "
-                        "--set-rpath "
-                        "'$ORIGIN/…' FILE",
-                    )
+        for way in layout.written(found):
+            folder = way.entry.replace("${ORIGIN}", "$ORIGIN")
+            if not folder.startswith("$ORIGIN"):
+                continue
+            target = posixpath.normpath(folder.replace("$ORIGIN", origin))
+            if not f"{target}/".startswith(f"{layout.ENVIRONMENT}/"):
+                yield RULE.finding(
+                    found.wheel,
+                    files=(found.file,),
+                    subjects=(Subject(file=found.file, item=way),),
+                    what="Search paths lead out of the environment that the wheel is installed in.",
+                    why="Libraries there belong to other software, and are loaded if they have the right name.",
+                    fix="Keep the entries that stay within site-packages, and remove the rest: patchelf "
+                    "--set-rpath '$ORIGIN/…' FILE",
+                )
 
 
 RULE = Rule(

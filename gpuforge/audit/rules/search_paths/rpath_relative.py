@@ -16,22 +16,21 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
     An empty entry is the working directory itself (glibc, elf/dl-load.c, fillin_rpath).
     """
     for found in (o for wheel in graph.wheels for o in wheel.objects if o.links):
-        for kind, path in (("RPATH", found.rpath), ("RUNPATH", found.runpath)):
-            for entry in dict.fromkeys(layout.entries(path)):
-                if not entry.startswith(("/", "$ORIGIN", "${ORIGIN}")):
-                    yield RULE.finding(
-                        found.wheel,
-                        files=(found.file,),
-                        subjects=(Subject(file=found.file, kind=kind, about=(entry,)),),
-                        what=f"{kind} has the entry {entry!r}, which "
-                        + (
-                            "is relative to the working directory."
-                            if entry
-                            else "means the working directory."
-                        ),
-                        why="Libraries are loaded from the folder in which the program is started.",
-                        fix="Make the entry relative to $ORIGIN, or remove it: patchelf --set-rpath '$ORIGIN/…' FILE",
-                    )
+        for way in layout.written(found):
+            if not way.entry.startswith(("/", "$ORIGIN", "${ORIGIN}")):
+                yield RULE.finding(
+                    found.wheel,
+                    files=(found.file,),
+                    subjects=(Subject(file=found.file, kind=way.kind, about=(way.entry,)),),
+                    what=f"{way.kind} has the entry {way.entry!r}, which "
+                    + (
+                        "is relative to the working directory."
+                        if way.entry
+                        else "means the working directory."
+                    ),
+                    why="Libraries are loaded from the folder in which the program is started.",
+                    fix="Make the entry relative to $ORIGIN, or remove it: patchelf --set-rpath '$ORIGIN/…' FILE",
+                )
 
 
 RULE = Rule(

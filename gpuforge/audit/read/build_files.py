@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from gpuforge.audit.model import Pin
+from gpuforge.audit.model import BuildPath, CompilerPin, Compilers
 from gpuforge.wheel.archive import Archive
 
 BUILD_FILE = r"(?i:.*makefile(\.\w+)?|.*\.mk)|.*(-config|Config|Targets|-targets)\.cmake|.*\.pc"
@@ -22,15 +22,15 @@ _COMMENT = rb"#[^\n]*"
 _LARGEST = 4 << 20  # bytes; larger ones are no build files
 
 
-def pins(archive: Archive) -> tuple[Pin, ...]:
+def pins(archive: Archive) -> tuple[CompilerPin, ...]:
     """List the toolchains that a wheel's build files name by path or option. Raises MalformedError."""
     return tuple(pin for file, text in _build_files(archive) for pin in _pins(file, text))
 
 
-def build_paths(archive: Archive) -> tuple[Pin, ...]:
+def build_paths(archive: Archive) -> tuple[BuildPath, ...]:
     """List the folders of other machines that a wheel's build files name. Raises MalformedError."""
     return tuple(
-        Pin(file, path.decode())
+        BuildPath(file, path.decode())
         for file, text in _build_files(archive)
         for path in dict.fromkeys(re.findall(_PATH, re.sub(_COMMENT, b"", text)))
     )
@@ -45,13 +45,13 @@ def _build_files(archive: Archive) -> Iterator[tuple[str, bytes]]:
         yield member.name, archive.data(member)
 
 
-def _pins(file: str, text: bytes) -> Iterator[Pin]:
+def _pins(file: str, text: bytes) -> Iterator[CompilerPin]:
     sdks: dict[str, dict[str, None]] = {}
     for version, tool in re.findall(_SDK, text):
         sdks.setdefault(version.decode(), {})[tool.decode()] = None
     for version, tools in sdks.items():
-        yield Pin(file, f"{' and '.join(tools)} of the NVIDIA HPC SDK {version}")
+        yield CompilerPin(file, Compilers("HPC SDK", version, tuple(tools)))
     for option in dict.fromkeys(re.findall(_TARGET, text)):
-        yield Pin(file, option.decode())
+        yield CompilerPin(file, Compilers("option", option.decode()))
     for version in dict.fromkeys(re.findall(_NVCC, text)):
-        yield Pin(file, f"nvcc {version.decode()}")
+        yield CompilerPin(file, Compilers("nvcc", version.decode()))

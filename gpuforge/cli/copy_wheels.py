@@ -11,13 +11,13 @@ from typing import Any
 from gpuforge import digest, disk
 from gpuforge.cli.build_result import BuiltWheel
 from gpuforge.cli.dist import proved
-from gpuforge.cli.trial_result import TrialResult, read
 from gpuforge.execute.outcome import Outcome, Step
 from gpuforge.execute.store import Store
 from gpuforge.plan.lower.cell_actions import Plan
+from gpuforge.plan.trial_result import TrialResult
 
 
-def collect(
+def copy_wheels(
     plan: Plan, steps: Sequence[Step], store: Store, outcome: Outcome, dist: Path
 ) -> list[BuiltWheel]:
     """Copy each proved and tested wheel from the store into `dist`, whole or not at all; return what lies there now."""
@@ -39,7 +39,7 @@ def collect(
                 continue
             (source,) = stored[0].glob("*.whl")
             report = json.loads(stored[1].read_bytes())
-            found.append((source, cell, report, [read(path) for path in stored[2:]]))
+            found.append((source, cell, report, [TrialResult.read(path) for path in stored[2:]]))
     return [put(source, dist, cell, report, tests) for source, cell, report, tests in found]
 
 

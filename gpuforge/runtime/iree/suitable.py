@@ -11,7 +11,7 @@ DRIVERS = {"iree-cuda": "cuda", "iree-vulkan": "vulkan", "iree-cpu": "local-task
 _SOFTWARE = ("llvmpipe", "SwiftShader")  # Vulkan's devices that are the CPU, by the beginning of their names
 
 
-def judge(kind: str, found: Mapping[str, tuple[str, ...] | Reason], device: int) -> Reason:
+def suitable(kind: str, found: Mapping[str, tuple[str, ...] | Reason], device: int) -> Reason:
     """Return why a device of IREE's runs an image of this kind, or why none does.
 
     `found` are the names of the devices for each kind. Code for the CPU runs there whatever the number of the device.

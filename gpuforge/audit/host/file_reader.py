@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from gpuforge.audit.evidence import Evidence, Part
+from gpuforge.audit.evidence import Evidence, Gap, ObjectEvidence
 from gpuforge.audit.host import traces
 from gpuforge.binary import ar
 from gpuforge.binary.elf.header import MAGIC, PROGRAM, RELOCATABLE, SHARED
@@ -15,18 +15,18 @@ from gpuforge.errors import MalformedError
 _DEEPEST = 4  # archives in archives
 _MEMBERS = 100_000  # of an archive, with those of archives in it
 _UNREADABLE = {
-    b"BC\xc0\xde": "it is LLVM bitcode, which is compiled later",
-    b"\xde\xc0\x17\x0b": "it is LLVM bitcode, which is compiled later",
-    b"\xcf\xfa\xed\xfe": "it is a binary of macOS, which is not read",
-    b"\xca\xfe\xba\xbe": "it is a binary of macOS, which is not read",
-    b"!<bi": "it is an archive of AIX, which is not read",
-    b"<big": "it is an archive of AIX, which is not read",
+    b"BC\xc0\xde": Gap("LLVM bitcode"),
+    b"\xde\xc0\x17\x0b": Gap("LLVM bitcode"),
+    b"\xcf\xfa\xed\xfe": Gap("macOS"),
+    b"\xca\xfe\xba\xbe": Gap("macOS"),
+    b"!<bi": Gap("AIX"),
+    b"<big": Gap("AIX"),
 }
 _PE = 0x3C  # where a Windows binary says where its header is
 
 
 @dataclass
-class Looker:
+class FileReader:
     """Reads the files of one wheel; `fetch` returns a file of it by name, and raises MalformedError."""
 
     fetch: Callable[[str], bytes]
@@ -37,34 +37,34 @@ class Looker:
         try:
             data = self.fetch(name)
         except MalformedError as error:
-            return Evidence(name, (Part(unproved=error.diagnostics[0].head),))
+            return Evidence(name, (ObjectEvidence(unproved=Gap("not read", error.diagnostics[0].head)),))
         self._left = _MEMBERS
         if ar.is_archive(data):
             return Evidence(name, tuple(self._members(data, name, "", 1)), archive=True)
         return Evidence(name, (part(data),))
 
-    def _members(self, data: bytes, file: str, above: str, depth: int) -> Iterator[Part]:
+    def _members(self, data: bytes, file: str, above: str, depth: int) -> Iterator[ObjectEvidence]:
         """Yield the parts of an archive's members, and of the archives in it."""
         try:
             for member in ar.members(data):
                 self._left -= 1
                 if self._left < 0:
-                    yield Part(unproved=f"it has more than {_MEMBERS:,} members")
+                    yield ObjectEvidence(unproved=Gap("members", _MEMBERS))
                     return
                 name = f"{above}{member.name}"
                 yield from self._member(name, self._content(member, file), file, depth)
         except MalformedError as error:
-            yield Part(above.removesuffix("/"), unproved=error.diagnostics[0].head)
+            yield ObjectEvidence(above.removesuffix("/"), unproved=Gap("not read", error.diagnostics[0].head))
 
-    def _member(self, name: str, data: bytes, file: str, depth: int) -> Iterator[Part]:
+    def _member(self, name: str, data: bytes, file: str, depth: int) -> Iterator[ObjectEvidence]:
         if not ar.is_archive(data):
             yield part(data, name)
         elif depth == _DEEPEST:
-            yield Part(name, unproved=f"it is the {_DEEPEST}th archive in another")
+            yield ObjectEvidence(name, unproved=Gap("depth", _DEEPEST))
         else:
             yield from self._members(data, file, f"{name}/", depth + 1)
 
-    def _content(self, member: ar.Member, file: str) -> bytes:
+    def _content(self, member: ar.ArMember, file: str) -> bytes:
         """Return a member's bytes: of a thin archive those of a file of the wheel."""
         if member.data is not None:
             return member.data
@@ -74,24 +74,24 @@ class Looker:
         return self.fetch(path)
 
 
-def part(data: bytes, name: str = "") -> Part:
+def part(data: bytes, name: str = "") -> ObjectEvidence:
     """Return what was found in one object, or in a file that is none."""
     if data[:4] != MAGIC:
-        return Part(name, counted=False, code=tuple(traces.code([data])), unproved=_foreign(data))
+        return ObjectEvidence(name, counted=False, code=tuple(traces.code([data])), unproved=_foreign(data))
     try:
         return _object(ObjectFile(data), name)
     except MalformedError as error:
-        reason = f"damaged: {error.diagnostics[0].head}"
-        return Part(name, code=tuple(traces.code([data])), unproved=reason)
+        gap = Gap("damaged", error.diagnostics[0].head)
+        return ObjectEvidence(name, code=tuple(traces.code([data])), unproved=gap)
 
 
-def _object(found: ObjectFile, name: str) -> Part:
+def _object(found: ObjectFile, name: str) -> ObjectEvidence:
     code = tuple(dict.fromkeys(traces.code([found.data, *found.unpacked()])))
     marks = tuple(dict.fromkeys(traces.marks(found)))
     public = list(traces.interface_symbols(found.symbols))
     interface = {s.name: (library, s.defined) for s in public if (library := library_of(s.name))}
     opens = stack.opened(found.data) - set(found.needed)
-    return Part(
+    return ObjectEvidence(
         name,
         code=code,
         marks=marks,
@@ -99,25 +99,25 @@ def _object(found: ObjectFile, name: str) -> Part:
         undefined={symbol: library for symbol, (library, defined) in interface.items() if not defined},
         defined=frozenset(symbol for symbol, (_, defined) in interface.items() if defined),
         opens=opens,
-        unproved="" if code or marks else _unproved(found),
+        unproved=None if code or marks else _unproved(found),
     )
 
 
-def _unproved(found: ObjectFile) -> str:
-    """Return why nothing can be proved of an object without any trace; "" where it can."""
+def _unproved(found: ObjectFile) -> Gap | None:
+    """Return why nothing can be proved of an object without any trace; None where it can."""
     if traces.machine(found.machine) is None:
-        return f"its code is for machine {found.machine}, and wheels are not made for that CPU"
+        return Gap("machine", found.machine)
     if found.type not in (RELOCATABLE, PROGRAM, SHARED):
-        return f"it is neither an object nor a program nor a library, but an ELF file of type {found.type}"
+        return Gap("type", found.type)
     if found.type != RELOCATABLE:
-        return ""
+        return None
     if not found.sections:
-        return "it is a relocatable object without sections"
+        return Gap("sections")
     if _is_gimple(found):
-        return "it has only bytecode of GCC (-flto), which is compiled later"
+        return Gap("GCC bytecode")
     if found.executable and not traces.names_its_compiler(found) and not traces.is_assembly(found):
-        return "neither .comment nor debug info names its compiler, which may be one for GPUs"
-    return ""
+        return Gap("compiler")
+    return None
 
 
 def _is_gimple(found: ObjectFile) -> bool:
@@ -126,12 +126,12 @@ def _is_gimple(found: ObjectFile) -> bool:
     return any(flag == b"\x01" for flag in slim) or any(s.name == "__gnu_lto_slim" for s in found.symbols)
 
 
-def _foreign(data: bytes) -> str:
-    """Return why a file that is not ELF cannot be proved; "" if it is not a binary."""
+def _foreign(data: bytes) -> Gap | None:
+    """Return why a file that is not ELF cannot be proved; None if it is not a binary."""
     if data[:2] == b"MZ":
         at = int.from_bytes(data[_PE : _PE + 4], "little")
-        return "it is a binary of Windows, which is not read" if data[at : at + 4] == b"PE\0\0" else ""
-    return _UNREADABLE.get(data[:4], "")
+        return Gap("Windows") if data[at : at + 4] == b"PE\0\0" else None
+    return _UNREADABLE.get(data[:4])
 
 
 def _beside(file: str, name: str) -> str | None:

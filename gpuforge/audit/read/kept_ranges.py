@@ -15,7 +15,7 @@ _NEEDED = b"\0libc.so.6\0"  # stands among the names of the NEEDED entries
 _BESIDE_IT = 1 << 16
 
 
-class Keeper:
+class KeptRanges:
     """Keeps ranges of a stream, and adds those that the headers and the dynamic section point to."""
 
     def __init__(self, window: Window, ranges: Iterable[tuple[int, int]], front: int = 0) -> None:

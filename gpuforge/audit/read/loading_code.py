@@ -41,7 +41,6 @@ _BESIDE = r"\A[^/]+\.data/(?:purelib|platlib)/"
 _PYTHON = rb"#!\s*(?:python|\S*/(?:env\s+)?python)"
 _IMPORTS = rb"(?m)^[ \t]*(?:from|import)[ \t]+(\w+)"
 _ENTRY_POINTS = r"[^/]+\.dist-info/entry_points\.txt"
-_CONSOLE = rb"(?m)^\[(\S+?)\]|^[ \t]*([\w.-]+)[ \t]*=[ \t]*(\w+)"
 # What torch writes about itself
 _VERSION_FILE = r"[^/]+/version\.py"
 _RELEASE = rb"(?m)^cuda(?:: [^=\n]{1,80})? ?= ?[\"'](\d{1,3}\.\d{1,3})[\"']"
@@ -64,6 +63,7 @@ _WHOLE_FOLDERS = rb"\bi?r?glob\(|listdir\(|iterdir\(|scandir\("
 _CUDAS = (rb"cu\w+", rb"nv\w+", rb"nccl\w*")
 _LARGEST = 4 << 20  # bytes; larger Python files are data
 _LARGEST_SCRIPT = 1 << 18  # bytes
+_PARSED = 32  # characters of the budget for each of the entry points, which become objects
 _LISTS = (".json", ".toml", ".cfg", ".txt")
 _LARGEST_LIST = 1 << 18  # bytes
 
@@ -86,11 +86,12 @@ def _patterns() -> _Patterns:
     return _Patterns(rb"\b(?:%b)\(" % opens, _OPENS % opens, _WORTH % releases)
 
 
-class Code:
+class PythonCode:
     """The Python code of a wheel, and what is beside it: what cannot be read is empty, and `damaged` says why."""
 
     def __init__(self, archive: Archive) -> None:
         self.members = archive.members
+        self.budget = archive.budget
         self.damaged: dict[str, str] = {}
         self.corrupt: set[str] = set()
         self._archive = archive
@@ -106,7 +107,7 @@ class Code:
             return b""
 
 
-def cuda_release(code: Code) -> str:
+def cuda_release(code: PythonCode) -> str:
     """Return the CUDA release that a wheel's `version.py` names, as torch's does: "13.2"; "" for none."""
     for member in code.members:
         named = re.fullmatch(_VERSION_FILE, member.name) and member.size <= _LARGEST_SCRIPT
@@ -115,14 +116,14 @@ def cuda_release(code: Code) -> str:
     return ""
 
 
-def preloads(code: Code) -> tuple[Preload, ...]:
+def preloads(code: PythonCode) -> tuple[Preload, ...]:
     """Return the Python files of a wheel that load libraries, with the names in them."""
     parser = Parser()
     found = tuple(found for found in _loaders(code, parser) if found)
     return _beside(code, _left_to_users(code, found, parser))
 
 
-def _beside(code: Code, found: tuple[Preload, ...]) -> tuple[Preload, ...]:
+def _beside(code: PythonCode, found: tuple[Preload, ...]) -> tuple[Preload, ...]:
     """Add what starts programs, and to each that opens whole lists of libraries what lies beside it."""
     found += tuple(_launchers(code, {_package(p.file) for p in found if p.starts}))
     lists = [p for p in found if (p.everything or p.pathfinder) and not p.fixed and not p.ops]
@@ -134,7 +135,7 @@ def _beside(code: Code, found: tuple[Preload, ...]) -> tuple[Preload, ...]:
     return tuple(p._replace(listed=listed if p.pathfinder else near) for p in found)
 
 
-def _loaders(code: Code, parser: Parser) -> Iterator[Preload | None]:
+def _loaders(code: PythonCode, parser: Parser) -> Iterator[Preload | None]:
     """Yield for each Python file what it loads, or None."""
     for member in _modules(code):
         text = code.text(member)
@@ -197,7 +198,7 @@ def _names(text: bytes) -> frozenset[str]:
     return frozenset(name.decode("ascii", "replace") for name in names)
 
 
-def _left_to_users(code: Code, found: tuple[Preload, ...], parser: Parser) -> tuple[Preload, ...]:
+def _left_to_users(code: PythonCode, found: tuple[Preload, ...], parser: Parser) -> tuple[Preload, ...]:
     """Return what loads libraries; functions that other files of the wheel use are not left to users."""
     left = {p.file: p for p in found if p.uncalled}
     if left:
@@ -227,7 +228,7 @@ def _named(text: bytes, loader: Preload) -> set[str]:
     return {name for name in loader.uncalled if re.search(rb"\b%b\b" % name.encode(), text)}
 
 
-def _modules(code: Code) -> Iterator[Member]:
+def _modules(code: PythonCode) -> Iterator[Member]:
     """Yield the Python files; those of tests only where tests have libraries, as nobody else imports them."""
     read_tests = any(".so" in member.name and _of_tests(member) for member in code.members)
     for member in code.members:
@@ -250,7 +251,7 @@ def _calls(text: bytes) -> bytes:
     return re.sub(_LIBC, b"", b"".join(parts)) if parts else b""
 
 
-def _launchers(code: Code, starting: Collection[str]) -> Iterator[Preload]:
+def _launchers(code: PythonCode, starting: Collection[str]) -> Iterator[Preload]:
     """Yield the scripts and console entry points that may start a program of their name with a path to libraries.
 
     Their code is in one of the wheel's packages that do so (`starting`), or in a package of others, which nobody here
@@ -265,6 +266,7 @@ def _launchers(code: Code, starting: Collection[str]) -> Iterator[Preload]:
             continue
         text = code.text(member)
         if not script:
+            code.budget.spend("names", _PARSED * len(text))
             names = {name for name, top in _console(text) if top not in known}
         elif re.match(_PYTHON, text):
             names = {script[1]} if {top.decode() for top in re.findall(_IMPORTS, text)} - known else set()
@@ -287,14 +289,16 @@ def _package(member: str) -> str:
 
 def _console(text: bytes) -> Iterator[tuple[str, str]]:
     """Yield the names of console entry points, each with the package that its function is in."""
-    group = b""
-    for section, name, top in re.findall(_CONSOLE, text):
-        group = section or group
-        if name and group == b"console_scripts":
-            yield name.decode(), top.decode()
+    from gpuforge.wheel.entry_points import of_pip  # noqa: PLC0415  few wheels have commands; its readers take 10 ms
+
+    try:
+        for name, target in of_pip(text, ("console_scripts",)):
+            yield name, re.split(r"[.:]", target, maxsplit=1)[0].strip()
+    except MalformedError:
+        return  # pip does not install it: reported as GF712
 
 
-def _listed(code: Code, folders: set[str] | None) -> frozenset[str]:
+def _listed(code: PythonCode, folders: set[str] | None) -> frozenset[str]:
     """Return CUDA's words in the Python files and lists in `folders`, or in all Python files."""
     found: set[bytes] = set()
     for member in code.members:

@@ -18,9 +18,9 @@ _SOURCES = {"driver": "the driver", "system": "the system"}
 
 @dataclass(slots=True)
 class Node:
-    """A line of the tree. `found` is False where nothing leads to the library."""
+    """A line of the tree, or at a root a line for each of its names. `found` is False where nothing leads to them."""
 
-    name: str
+    names: list[str]
     provider: str = ""  # "" at a root
     route: str = ""
     found: bool = True
@@ -28,7 +28,7 @@ class Node:
 
 
 def roots(graph: LinkGraph, wheel: WheelFacts) -> list[Node]:
-    """Return a tree for each load root of a wheel; roots with the same below them are one, a line each in its name.
+    """Return a tree for each load root of a wheel; roots with the same below them are one with several names.
 
     Below a root each object is opened once, and libraries of the system are listed at the root alone.
     """
@@ -36,26 +36,26 @@ def roots(graph: LinkGraph, wheel: WheelFacts) -> list[Node]:
     for loaded in graph.load_sets:
         if loaded.root.wheel != wheel.name:
             continue
-        node = Node(shown(loaded.root.file), children=_children(graph, loaded.root, {_key(loaded.root)}))
+        node = Node([shown(loaded.root.file)], children=_children(graph, loaded.root, {_key(loaded.root)}))
         look = _look(node)[1:]
         if known := found.get(look):
-            known.name += f"\n{node.name}"
+            known.names += node.names
             continue
         found[look] = node
     for node in found.values():
-        node.children = node.children or [Node("nothing is NEEDED")]
+        node.children = node.children or [Node(["nothing is NEEDED"])]
     return list(found.values())
 
 
 def _look(node: Node) -> tuple[object, ...]:
-    return (node.name, node.provider, node.route, *map(_look, node.children))
+    return (*node.names, node.provider, node.route, *map(_look, node.children))
 
 
 def lines(graph: LinkGraph, wheel: WheelFacts) -> list[str]:
     """Return the tree as lines of text with box characters."""
     found: list[str] = []
     for node in roots(graph, wheel):
-        found += [*node.name.split("\n"), *_below(node, "")]
+        found += [*node.names, *_below(node, "")]
     return found or ["nothing in it is loaded by the dynamic linker"]
 
 
@@ -69,7 +69,7 @@ def after_name(node: Node) -> str:
 def _below(node: Node, indent: str) -> Iterator[str]:
     for index, child in enumerate(node.children):
         last = index == len(node.children) - 1
-        yield f"{indent}{'└── ' if last else '├── '}{child.name}{after_name(child)}"
+        yield f"{indent}{'└── ' if last else '├── '}{' '.join(child.names)}{after_name(child)}"
         yield from _below(child, indent + ("    " if last else "│   "))
 
 
@@ -95,14 +95,14 @@ def _joined(known: Node | None, node: Node) -> Node:
     """Put a library on the line of others that come from the same place in the same way."""
     if known is None:
         return node
-    known.name += f" {node.name}"
+    known.names += node.names
     return known
 
 
 def _node(graph: LinkGraph, edge: Edge, opened: set[Key], depth: int) -> Node:
     target = edge.provider.object
     node = Node(
-        shown(edge.needed), shown(_provider(edge)), shown(_route(edge)), bool(edge.route or edge.preload)
+        [shown(edge.needed)], shown(_provider(edge)), shown(_route(edge)), bool(edge.route or edge.preload)
     )
     if target is None:
         return node

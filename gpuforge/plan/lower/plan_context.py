@@ -40,7 +40,7 @@ def of_tests(manifest: Manifest) -> object:
 
 
 @dataclass(frozen=True)
-class Context:
+class PlanContext:
     """The manifest at a point of its axes, the chosen cells and the machine.
 
     With `test` the wheels are tested, with `gpu` on its GPUs.
@@ -56,7 +56,7 @@ class Context:
     actions: dict[str, Action] = field(default_factory=dict)  # by id, in the order of the data flow
     _programs: dict[tuple[str, str | None], Input] = field(default_factory=dict)
 
-    def at(self, point: Point) -> Context:
+    def at(self, point: Point) -> PlanContext:
         """Return the same at another point; the actions are shared."""
         return replace(self, file=self.files[point], point=point) if self.files else self
 
@@ -184,7 +184,7 @@ def placeholders(inputs: Iterable[str]) -> tuple[Path, ...]:
     return tuple(Path(f"${{in:{name}}}") for name in inputs)
 
 
-def kernels_name(context: Context, cell: Cell) -> str:
+def kernels_name(context: PlanContext, cell: Cell) -> str:
     """Return the name of the kernels that are made once for a toolkit: "cu13.0/kernels"."""
     of_cuda = f"cu{cell.toolkit}" if cell.toolkit else ""
     return f"{of_cuda}{context.label(of_kernels)}/kernels".lstrip("/")

@@ -1,0 +1,85 @@
+"""What gpuforge itself puts into wheels, as read: kernel sets, sources with a recipe, lists of kernels wheels."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Literal, NamedTuple
+
+from gpuforge.cuda.image import Image
+
+
+class Unusable(NamedTuple):
+    """Why a document cannot be used: it is too large, no JSON, no object, or does not fit its schema."""
+
+    kind: Literal["size", "syntax", "type", "schema"]
+    fact: str = ""  # the size in bytes; what the parser of JSON reports; the list that an index should have
+
+
+class ListedFile(NamedTuple):
+    """An entry of an index or a recipe."""
+
+    file: str  # "" where it names none
+    sha256: str
+    images: tuple[Image, ...] = ()
+
+
+class Index(NamedTuple):
+    """The index of a kernel set."""
+
+    kind: Literal["module", "library"]
+    files: tuple[ListedFile, ...]
+    abi: str = ""  # of a library
+
+
+class KernelSet(NamedTuple):
+    """A set of compiled kernels in the wheel."""
+
+    folder: str
+    listing: Index | Unusable
+    digests: Mapping[str, str]  # sha256 of each file in the folder, by its name there
+
+    @property
+    def name(self) -> str:
+        """The object that it was made of."""
+        return self.folder.rpartition("/")[2]
+
+
+class UserToolchain(NamedTuple):
+    """A toolchain that a recipe offers to users."""
+
+    name: str
+    runtimes: tuple[str, ...]  # SONAMEs of its runtimes that the compiled library needs
+
+
+class Recipe(NamedTuple):
+    """How users compile an object."""
+
+    files: tuple[ListedFile, ...]  # the sources, and what they include
+    toolchains: tuple[UserToolchain, ...]
+    stand_ins: tuple[
+        str, ...
+    ]  # the kernel sets that are used where nothing was compiled; that for CPUs is the last
+    abi: str
+    texts: tuple[str, ...]  # all that is in it, but where users' compilers lie and how they are installed
+
+
+class SourceSet(NamedTuple):
+    """The sources and the recipe of a user-compiled object in the wheel."""
+
+    folder: str
+    recipe: Recipe | Unusable
+    digests: Mapping[str, str]
+    # file -> what it includes by absolute path
+    absolute: Mapping[str, tuple[str, ...]] = MappingProxyType({})
+
+    @property
+    def name(self) -> str:
+        """The object that they are of."""
+        return self.folder.rpartition("/")[2]
+
+
+class KernelsWheels(NamedTuple):
+    """What a package has of its kernels wheels, or a kernels wheel of itself."""
+
+    version: str
+    sets: Mapping[str, str]  # kernel set -> its interface
+    distributions: frozenset[str] = frozenset()  # of the package's kernels wheels

@@ -1,0 +1,32 @@
+"""An image of a kernel set: what kind of code it is, and what it is built for."""
+
+from typing import NamedTuple, Self
+
+from gpuforge.cuda.arch import Arch
+from gpuforge.cuda.cpu_level import CpuLevel
+
+_FOR_GPUS = {"cubin", "ptx", "iree-cuda"}
+_FOR_CPUS = {"library", "iree-cpu"}
+
+
+class Image(NamedTuple):
+    """An image, as the index of a kernel set lists it."""
+
+    kind: str  # "cubin", "ptx", "library", "iree-cuda"
+    built_for: Arch | CpuLevel | None  # None of code for any device: "iree-vulkan"
+
+    @classmethod
+    def parse(cls, kind: str, target: str) -> Self:
+        """Read an image of an index; raises ValueError for a target that its kind cannot have."""
+        if kind in _FOR_CPUS:
+            return cls(kind, CpuLevel(target))
+        if kind in _FOR_GPUS:
+            return cls(kind, Arch.parse(target))
+        if target:
+            raise ValueError(f"{kind} is not built for {target!r}")
+        return cls(kind, None)
+
+    @property
+    def target(self) -> str:
+        """What it is built for, as the index has it: "sm_80", "compute_120", "x86-64-v3"."""
+        return self.built_for.of_image(self.kind) if self.built_for else ""

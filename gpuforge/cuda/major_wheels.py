@@ -1,0 +1,23 @@
+"""The wheels of one CUDA major that extras of another wheel install."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class KernelsWheel:
+    """A kernels wheel: its distribution ("saxpy-kernels-cu13"), its folder, and the extra that installs it."""
+
+    distribution: str
+    folder: str
+    extra: str
+
+
+@dataclass(frozen=True, slots=True)
+class FrontExtra:
+    """An extra of the front package ("cuda12"), the wheel that it installs ("name-cu12"), and that wheel's extra."""
+
+    extra: str
+    distribution: str
+    with_extra: str = ""  # none where the wheel declares CUDA's packages without an extra

@@ -1,0 +1,20 @@
+"""A wheel with the METADATA of another and no code, for any Python and platform: requirements are resolved with it."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from gpuforge.wheel import unpacked, wheel_file, writer
+from gpuforge.wheel.filename import WheelName, of_info
+
+
+def write(tree: Path, scratch: Path, output: Path, *, epoch: int | None) -> None:
+    """Write the wheel of METADATA alone of the unpacked wheel in `tree` into the new folder `output`."""
+    info = unpacked.dist_info(tree)
+    (scratch / info.name).mkdir(parents=True)
+    shutil.copy(info / "METADATA", scratch / info.name)
+    name = WheelName(*of_info(info.name), "", "py3", "none", "any")
+    (scratch / info.name / "WHEEL").write_bytes(wheel_file.new(purelib=True, tags=name.tags))
+    output.mkdir()
+    writer.write(scratch, output / str(name), epoch=epoch)

@@ -1,0 +1,188 @@
+"""Reads a `recipe.json`: the sources of an object that users compile, and the toolchains to try in order."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, NamedTuple
+
+from . import document, layout
+from .index import Demands, Module, Refused, damaged, demands_of, read_named, unreadable
+from .reason import Reason
+from .sources import IMAGES, Sources
+
+SCHEMA = 1
+
+
+class Recipe(NamedTuple):
+    """The sources of a set, by the toolchain's family, and the sets of the wheel that stand in for them."""
+
+    name: str
+    abi: str
+    fallback: str  # a set of device images, "" for none
+    cpu: str  # a library for the CPU, "" for none
+    digest: str  # of the whole recipe: another one has other builds
+    sources: Mapping[str, Sources]
+
+
+class Toolchain(NamedTuple):
+    """How one toolchain is found here, and how it compiles; see `gpuforge.package.source_set.Recipe`."""
+
+    name: str
+    family: str
+    version: str
+    accepts: tuple[tuple[str, tuple[int, ...]], ...]
+    path: str
+    programs: str
+    answers: str
+    places: tuple[str, ...]
+    argv: tuple[str, ...]
+    product: str
+    offload: str
+    runtimes: tuple[str, ...]
+    install: Mapping[str, str]
+    makes: str = "library"
+    sources: tuple[str, ...] = ()  # in a set of modules: those that are its own
+    devices: tuple[str, ...] = ()  # the kinds of OpenCL's devices that it compiles for
+    extensions: tuple[str, ...] = ()  # of OpenCL, that a device must have
+
+
+class Compilation(NamedTuple):
+    """All that `compile` needs of an object, a library or a set of modules (`kind`): files have their sha256."""
+
+    name: str
+    kind: str
+    demands: Demands
+    sources: Mapping[str, str]
+    includes: Mapping[str, str]
+    toolchains: tuple[Toolchain, ...]
+
+
+def read_demands(folder: str) -> Demands | None:
+    """Return what an object demands of its libraries; None where there is no recipe. Raises Refused."""
+    file = layout.recipe(folder)
+    data = read_named(file)
+    try:
+        return None if data is None else demands_of(data)
+    except document.Damaged as error:
+        raise Refused(damaged(file, error)) from error
+
+
+def read_compilation(folder: str) -> Compilation:
+    """Return how an object is compiled; raises Refused."""
+    file = layout.recipe(folder)
+    try:
+        data = document.read(file)
+        _check_schema(file, data)
+        return Compilation(
+            document.text(data, "name"),
+            document.text(data, "kind"),
+            demands_of(data),
+            _digests(data, "sources"),
+            _digests(data, "includes"),
+            tuple(map(_toolchain, document.tables(data, "toolchains"))),
+        )
+    except OSError as error:
+        raise Refused(unreadable(file, error)) from error
+    except document.Damaged as error:
+        raise Refused(damaged(file, error)) from error
+
+
+def read(folder: str) -> Recipe | None:
+    """Return the recipe of a set of modules; None where there is none, or it is a library's. Raises Refused."""
+    file = layout.recipe(folder)
+    try:
+        data = document.read(file)
+        if document.text(data, "kind", "library") != "module":
+            return None
+        _check_schema(file, data)
+        found = [_sources(folder, entry, data) for entry in document.tables(data, "toolchains")]
+        name, abi = document.text(data, "name"), document.text(data, "abi")
+        fallback, cpu = (
+            next(iter(document.file_names(data, "fallbacks")), ""),
+            document.file_name(data, "cpu", ""),
+        )
+        with document.open_file(file) as stream:
+            digest = hashlib.sha256(stream.read()).hexdigest()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise Refused(unreadable(file, error)) from error
+    except document.Damaged as error:
+        raise Refused(damaged(file, error)) from error
+    return Recipe(name, abi, fallback, cpu, digest, {each.family: each for each in reversed(found)})
+
+
+def _check_schema(file: str, data: dict[str, Any]) -> None:
+    schema = document.whole(data, "schema")
+    if schema != SCHEMA:
+        raise Refused(Reason("other-schema", {"file": file, "found": schema, "expected": SCHEMA}))
+
+
+def _sources(folder: str, entry: dict[str, Any], recipe: dict[str, Any]) -> Sources:
+    digests, headers = _digests(recipe, "sources"), _digests(recipe, "includes")
+    family = document.text(entry, "family")
+    image = IMAGES.get(family)
+    modules = {}
+    for source in document.texts(entry, "sources"):
+        name = os.path.splitext(os.path.basename(source))[0]
+        if source not in digests:
+            raise document.Damaged(f"'{source}' is not among its sources")
+        place = os.path.join(folder, source)
+        modules[name] = Module(name, source, place, digests[source], (image,) if image else ())
+    install = document.text(document.table(entry, "install"), "", "")
+    added = _added(entry)
+    argv = document.texts(entry, "argv")
+    return Sources(family, argv, install, folder, modules, headers, *added)
+
+
+def _added(entry: dict[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return a toolchain's `devices` and `extensions`, which the first wheels of this schema do not have."""
+    devices, extensions = (
+        document.texts(entry, key) if key in entry else () for key in ("devices", "extensions")
+    )
+    return devices, extensions
+
+
+def _digests(recipe: dict[str, Any], key: str) -> dict[str, str]:
+    found = {}
+    for entry in document.tables(recipe, key):
+        name = document.text(entry, "file")
+        if os.path.isabs(name) or ".." in name.split("/"):
+            raise document.Damaged(f"'{name}' leads out of its folder")
+        found[name] = document.text(entry, "sha256")
+    return found
+
+
+def _toolchain(entry: dict[str, Any]) -> Toolchain:
+    text, texts = partial(document.text, entry), partial(document.texts, entry)
+    install = document.table(entry, "install")
+    devices, extensions = _added(entry)
+    return Toolchain(
+        name=text("name"),
+        family=text("family"),
+        version=text("version"),
+        accepts=_accepts(entry),
+        path=text("path"),
+        programs=text("programs"),
+        answers=text("answers"),
+        places=texts("places"),
+        argv=texts("argv"),
+        product=text("product"),
+        offload=text("offload"),
+        runtimes=texts("runtimes"),
+        install={key: document.text(install, key) for key in install},
+        makes=text("makes"),
+        sources=texts("sources"),
+        devices=devices,
+        extensions=extensions,
+    )
+
+
+def _accepts(entry: dict[str, Any]) -> tuple[tuple[str, tuple[int, ...]], ...]:
+    try:
+        return tuple((str(operator), tuple(map(int, numbers))) for operator, numbers in entry["accepts"])
+    except (KeyError, TypeError, ValueError):
+        raise document.Damaged("'accepts' is not a list of bounds") from None

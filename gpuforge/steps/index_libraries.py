@@ -1,0 +1,54 @@
+"""Lay a fallback's libraries out as they go into a wheel, with an index of what each runs on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gpuforge.binary import ptx
+from gpuforge.binary.device_code import containers
+from gpuforge.binary.runnable import common_images
+from gpuforge.errors import ActionError
+from gpuforge.package import kernel_set
+from gpuforge.plan.requests.kernels import CompiledLibrary, IndexLibraries
+from gpuforge.steps import entry, lay_kernels
+
+
+def main(spec: IndexLibraries) -> None:
+    """Write `kernels/<object>` below `output`."""
+    lay_kernels.lay(spec.output, lambda: _pack(spec))
+
+
+def _pack(spec: IndexLibraries) -> Path:
+    return kernel_set.pack_libraries(
+        spec.output,
+        name=spec.name,
+        toolchain=lay_kernels.made_by(spec.toolchain),
+        toolkit=spec.toolkit,
+        libraries=[
+            kernel_set.KernelLibrary(made.path, library_images(spec.name, made)) for made in spec.libraries
+        ],
+        abi=spec.abi,
+        packages=spec.packages,
+        stands_in_for=spec.stands_in_for,
+        fallbacks=spec.fallbacks,
+    )
+
+
+def library_images(name: str, made: CompiledLibrary) -> tuple[kernel_set.KernelImage, ...]:
+    """Return what a library runs on; raises ActionError for one that should have GPU code and has none."""
+    if made.cpu is not None:
+        return (kernel_set.KernelImage("library", made.cpu),)
+    found_code = containers(made.path) or ptx.embedded(made.path.read_bytes())
+    found = common_images(found_code)
+    if not found:
+        raise ActionError.of(
+            f"the library of object {name!r} has GPU code that no one GPU could run all of"
+            if found_code
+            else f"the library of object {name!r} has no GPU code",
+            hint="its sources need a __global__ function, and the flags the architectures of the manifest alone",
+        )
+    return tuple(kernel_set.KernelImage(entry.kind, entry.arch, entry.isa) for entry in found)
+
+
+if __name__ == "__main__":
+    entry.run(IndexLibraries, main)

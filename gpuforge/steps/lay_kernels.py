@@ -1,0 +1,34 @@
+"""What the steps share that lay an object's kernels out as they go into a wheel."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+from packaging.utils import canonicalize_name, parse_wheel_filename
+
+from gpuforge import disk
+from gpuforge.package import kernel_set
+from gpuforge.plan.requests.kernels import CompiledBy
+from gpuforge.wheel import unpacked
+
+
+def lay(output: Path, pack: Callable[[], Path]) -> None:
+    """Pack a folder below `output`, and print what is in it."""
+    with disk.errors_at(output):
+        output.mkdir(parents=True, exist_ok=True)
+        made = pack()
+    for file in unpacked.files(made):
+        print(f"{file.relative_to(output)}: {file.stat().st_size} bytes")
+
+
+def made_by(compiler: CompiledBy) -> kernel_set.Toolchain:
+    """Return a compiler with its version; that of a package is in the list of the wheels that brought it."""
+    version = compiler.version
+    if compiler.lock:
+        files = json.loads(compiler.lock.read_bytes())["wheels"]
+        found = (parse_wheel_filename(file) for file in files)
+        project = canonicalize_name(compiler.package)
+        version = next(str(release) for name, release, *_ in found if name == project)
+    return kernel_set.Toolchain(compiler.family, version)

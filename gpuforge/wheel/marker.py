@@ -1,0 +1,45 @@
+"""Markers of requirements: the extras that they name, and whether they hold where a wheel is installed.
+
+https://packaging.python.org/en/latest/specifications/dependency-specifiers/#environment-markers
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from packaging.markers import Marker
+
+_EXTRA = re.compile(r'\bextra ===? "([^"]+)"|"([^"]+)" ===? extra\b')
+
+
+def extras_in(marker: Marker | None) -> list[str]:
+    """Return the extras that a marker compares with: "cuda13" of `extra == "cuda13"` and of `"cuda13" == extra`.
+
+    packaging writes every marker in one form, with double quotes and single spaces; it does not offer its parts.
+    """
+    return [one or other for one, other in _EXTRA.findall(str(marker))]
+
+
+def environment(machine: str, python: str = "") -> dict[str, str]:
+    """Return the environment of markers on a Linux machine; a Python ("3.11") that is not given is the running one."""
+    found = {
+        "sys_platform": "linux",
+        "platform_system": "Linux",
+        "os_name": "posix",
+        "platform_machine": machine,
+    }
+    return found | ({"python_version": python, "python_full_version": f"{python}.0"} if python else {})
+
+
+def holds(marker: Marker | None, environment: Mapping[str, str], extra: str = "") -> bool:
+    """Tell whether what has this marker is installed with an extra, or without any; True if its words mean nothing."""
+    try:
+        return marker is None or marker.evaluate({**environment, "extra": extra})
+    except (ValueError, KeyError):  # packaging's errors for comparisons and names that do not exist
+        return True
+
+
+def extra_of(marker: Marker | None, environment: Mapping[str, str]) -> str | None:
+    """Return the extra that a marker needs, "" if it needs none; None if it does not hold in this environment."""
+    return next((extra for extra in ("", *extras_in(marker)) if holds(marker, environment, extra)), None)

@@ -1,0 +1,89 @@
+"""What tests of the engine share: steps, a listener, an engine in memory and one with real processes."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from gpuforge.execute import engine
+from gpuforge.execute.ledger import FileLedger
+from gpuforge.execute.memory_store import MemoryLedger, MemoryStore
+from gpuforge.execute.outcome import ActionResult, Outcome, Step
+from gpuforge.execute.perform import LocalMachine
+from gpuforge.execute.runners.local.local_runner import LocalRunner
+from gpuforge.execute.runners.memory_runner import MemoryRunner
+from gpuforge.execute.runners.runner import Task
+from gpuforge.execute.store import FolderStore
+from gpuforge.plan.action import Action, ActionInput, Kind
+
+
+class Listener:
+    def __init__(self) -> None:
+        self.events: list[str] = []
+
+    def on_plan(self, steps: Sequence[Step], run: frozenset[str]) -> None:
+        self.events.append(f"plan {len(steps)} run {len(run)}")
+
+    def on_start(self, action: Action, log: Path) -> None:
+        self.events.append(f"start {action.id}")
+
+    def on_wait(self, action: Action, what: str) -> None:
+        self.events.append(f"wait {action.id}: {what}")
+
+    def on_interrupt(self) -> None:
+        self.events.append("interrupt")
+
+    def on_finish(self, action: Action, result: ActionResult) -> None:
+        assert action.id == result.id
+        self.events.append(f"{result.state} {action.id}")
+
+
+def step(name: str, *needs: str, code: str = "", key: str = "", kind: Kind = "build", **more: Any) -> Step:
+    inputs = {need: ActionInput(need, "out") for need in needs}
+    argv = (sys.executable, "-c", code, "${out:out}", *(f"${{in:{need}}}" for need in needs))
+    action = Action(name, kind, name, argv, inputs=inputs, outputs=("out",), **more)
+    return Step(action, key or f"{name}-key".ljust(64, "0"), {})
+
+
+class Rig:
+    def __init__(self, top: Path, act: Callable[[Task], int] | None = None) -> None:
+        self.store = MemoryStore(top)
+        self.ledger = MemoryLedger()
+        self.runner = MemoryRunner(act)
+        self.listener = Listener()
+        self.top = top
+
+    def run(self, *steps: Step, jobs: int = 1, targets: tuple[str, ...] = ()) -> Outcome:
+        return engine.run(
+            steps,
+            store=self.store,
+            ledger=self.ledger,
+            workers=LocalMachine(self.store, self.runner),
+            jobs=jobs,
+            observer=self.listener,
+            logs=self.top / "logs",
+            project="p",
+            targets=targets,
+        )
+
+
+def states(outcome: Outcome) -> dict[str, str]:
+    return {name: result.state for name, result in outcome.results.items()}
+
+
+def real(top: Path, steps: Sequence[Step], jobs: int = 2, store: Path | None = None) -> Outcome:
+    work = top / "work"
+    work.mkdir(exist_ok=True)
+    kept = FolderStore(store or top / "store")
+    return engine.run(
+        steps,
+        store=kept,
+        ledger=FileLedger(top / "ledger.jsonl"),
+        workers=LocalMachine(kept, LocalRunner(root=work, grace=0.5)),
+        jobs=jobs,
+        observer=Listener(),
+        logs=top / "logs",
+        project="p",
+    )

@@ -1,0 +1,32 @@
+"""What tests of the plan share."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from gpuforge.manifest.load import ManifestFile
+from gpuforge.plan.action import Action
+from gpuforge.plan.cell import select
+from gpuforge.plan.keys import keys
+from gpuforge.plan.lower.cell_actions import Plan, lower
+from gpuforge.plan.site import Machine
+
+Recipe = Callable[..., ManifestFile]
+
+
+def plan_of(file: ManifestFile, machine: Machine, **choice: Iterable[str]) -> Plan:
+    return lower(file, select(file, "x86_64", **choice).cells, machine)  # type: ignore[arg-type]
+
+
+def changed(before: Plan, after: Plan) -> set[str]:
+    """The ids of the actions whose keys differ."""
+    old, new = keys(before.actions), keys(after.actions)
+    assert set(old) == set(new)
+    return {name for name in old if old[name].digest != new[name].digest}
+
+
+def request_of(action: Action) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(action.request)
+    return found

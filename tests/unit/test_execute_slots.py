@@ -1,0 +1,150 @@
+"""What runs at once: job slots, priorities, places that are for one action at a time."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+from engine_samples import Rig, step
+
+from gpuforge.execute import engine
+from gpuforge.execute.outcome import Step
+from gpuforge.execute.perform import LocalMachine
+from gpuforge.execute.runners.runner import Task
+from gpuforge.plan.action import Action
+
+
+@pytest.mark.thorough
+def test_no_more_run_at_once_than_there_are_slots(tmp_path: Path) -> None:
+    assert watched(tmp_path, *(step(name) for name in "abcde"), jobs=3).most == 3
+
+
+@pytest.mark.thorough
+def test_actions_with_jobs_of_their_own_share_the_slots(tmp_path: Path) -> None:
+    alone = watched(tmp_path / "1", step("a", parallel=True), jobs=8)
+    assert alone.jobs == {"a": 8}
+    both = watched(tmp_path / "2", *(step(name, parallel=True, image="i") for name in "ab"), jobs=8)
+    assert (both.most, both.jobs) == (2, {"a": 4, "b": 4})
+    many = watched(tmp_path / "3", *(step(name, parallel=True, image="i") for name in "abcdef"), jobs=8)
+    assert many.most == 4
+    assert many.jobs["a"] == 2
+
+
+@pytest.mark.thorough
+def test_downloads_run_beside_the_rest_and_the_highest_priority_comes_first(tmp_path: Path) -> None:
+    steps = (
+        step("compile"),
+        step("for tests", pool="downloads", priority=1),
+        step("for builds", pool="downloads", priority=2),
+        step("build", "for builds"),
+        step("test", "build", "for tests"),
+    )
+    seen = watched(tmp_path, *steps, jobs=1)
+    assert seen.events[1:3] == ["start for builds", "start compile"]
+    assert seen.most == 2
+
+
+@pytest.mark.thorough
+def test_what_has_priority_goes_before_what_was_ready_earlier(tmp_path: Path) -> None:
+    def cell(name: str) -> tuple[Step, Step, Step]:
+        build = step(f"{name} build")
+        wheel = step(f"{name} wheel", build.action.id, priority=1)
+        return build, wheel, step(f"{name} test", wheel.action.id)
+
+    seen = watched(tmp_path, *cell("a"), *cell("b"), jobs=1)
+    starts = [event.removeprefix("start ") for event in seen.events if event.startswith("start ")]
+    assert starts == ["a build", "a wheel", "a test", "b build", "b wheel", "b test"]
+    both = watched(tmp_path / "2", step("x"), *cell("a"), *cell("b"), step("y"), jobs=3)
+    starts = [event.removeprefix("start ") for event in both.events if event.startswith("start ")]
+    assert starts.index("b wheel") < starts.index("a test")
+
+
+@pytest.mark.thorough
+def test_an_action_with_jobs_of_its_own_starts_beside_a_small_one(tmp_path: Path) -> None:
+    seen = watched(tmp_path, step("small"), step("build", parallel=True), step("later"), jobs=2)
+    assert seen.jobs["build"] == 2
+    assert seen.events[1:3] == ["start small", "start build"]
+    assert seen.most == 2
+
+
+@pytest.mark.thorough
+def test_one_working_directory_is_for_one_action_at_a_time(tmp_path: Path) -> None:
+    steps = [step(name, parallel=True, place="build", turns="one at a time") for name in "ab"]
+    here = watched(tmp_path / "1", *steps, jobs=2)
+    assert (here.most, here.jobs) == (1, {"a": 2, "b": 2})
+
+
+@pytest.mark.thorough
+def test_where_the_first_is_alone_the_others_wait_until_it_has_filled_their_cache(tmp_path: Path) -> None:
+    steps = [step(name, parallel=True, place="build", turns="first alone") for name in "abc"]
+    first = watched(tmp_path / "1", *steps, jobs=8)
+    assert first.jobs == {"a": 8, "b": 4, "c": 4}
+    assert first.events[1:3] == ["start a", "done a"]
+    assert first.most == 2
+    rig = Rig(tmp_path / "2")
+    known = [replace(each, key=f"{each.key} before") for each in steps]
+    assert rig.run(*known, jobs=8).ok  # a second run knows that they are short
+    rig.listener.events.clear()
+    assert rig.run(*steps, jobs=8).ok
+    assert rig.listener.events[1:4] == ["start a", "start b", "start c"]
+
+
+@dataclass
+class Seen:
+    """How many actions ran at once, with how many jobs each, and what was told."""
+
+    most: int = 0
+    jobs: dict[str, int] = field(default_factory=dict)
+    events: list[str] = field(default_factory=list)
+
+
+def watched(top: Path, *steps: Step, jobs: int) -> Seen:
+    seen, level, guard = Seen(), 0, threading.Lock()
+
+    def act(task: Task) -> int:
+        nonlocal level
+        with guard:
+            level += 1
+            seen.most = max(seen.most, level)
+            seen.jobs[task.action.id] = task.jobs
+        time.sleep(0.2)  # long enough for the next one to start on a busy machine
+        with guard:
+            level -= 1
+        return 0
+
+    top.mkdir(exist_ok=True)
+    rig = Rig(top, act)
+    assert rig.run(*steps, jobs=jobs).ok
+    seen.events = rig.listener.events
+    return seen
+
+
+def test_workers_that_are_apart_keep_room_themselves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Job slots and shared working directories are of one machine; a worker that joins late is noticed."""
+    monkeypatch.setattr(engine, "_LOOK", 0.02)
+    together = threading.Barrier(3, timeout=30)
+    rig = Rig(tmp_path, lambda _: together.wait() * 0)
+    asked: list[str] = []
+
+    class Apart(LocalMachine):
+        is_remote = True
+
+        def take_room(self, action: Action) -> bool:
+            asked.append(action.id)
+            return len(asked) > 3
+
+    outcome = engine.run(
+        [step(name, place="one", turns="one at a time", parallel=True) for name in "abc"],
+        store=rig.store,
+        ledger=rig.ledger,
+        workers=Apart(rig.store, rig.runner),
+        jobs=1,
+        observer=rig.listener,
+        logs=tmp_path / "logs",
+        project="p",
+    )
+    assert outcome.ok
+    assert asked[:3] == ["a", "b", "c"]

@@ -1,0 +1,231 @@
+"""What a change touches: of sources, headers, links, settings, the machine or gpuforge's own code."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+from plan_samples import Recipe, changed, plan_of
+
+from gpuforge.manifest.load import ManifestFile, load
+from gpuforge.plan import programs, variables
+from gpuforge.plan.keys import keys
+from gpuforge.plan.site import Machine
+
+
+def test_the_compiler_cache_is_in_no_key_and_host_builds_share_a_path(
+    recipe: Recipe, machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = plan_of(recipe(), machine)
+    for name in ("SCCACHE_BUCKET", "AWS_SECRET_ACCESS_KEY", "GPUFORGE_NO_SCCACHE", "SCCACHE_SERVER_PORT"):
+        monkeypatch.setenv(name, "secret")
+    after = plan_of(recipe(), machine)
+    assert changed(before, after) == set()
+    builds = [action for action in after.actions if action.kind == "build"]
+    assert {action.place for action in builds} == {"host-build"}
+    assert {action.place for action in after.actions if action.kind != "build"} == {""}
+    assert {"SCCACHE_DIR", "SCCACHE_BUCKET", "AWS_SECRET_ACCESS_KEY"} < set(builds[0].passes)
+    assert "SCCACHE_SERVER_PORT" not in builds[0].passes
+    assert variables.build_passes(contained=True) == ("GPUFORGE_NO_SCCACHE", "SCCACHE_CACHE_SIZE")
+
+
+def test_a_kernel_source_touches_only_its_toolkits_kernels_and_wheels(
+    recipe: Recipe, machine: Machine
+) -> None:
+    file = recipe()
+    before = plan_of(file, machine, cuda=["13"], python=["3.11"])
+    (file.folder / "kernels/one.cu").write_text("// changed\n")
+    assert changed(before, plan_of(file, machine, cuda=["13"], python=["3.11"])) == {
+        "cu13.0/kernels/default-kernels/kernels/one.cu",
+        "cu13.0/kernels/default-kernels",
+        *(f"cp311-cu13.0-x86_64/{name}" for name in ("wheel", "audit", "test-requirements", "test")),
+    }
+
+
+def test_a_host_source_leaves_kernels_alone(recipe: Recipe, machine: Machine) -> None:
+    file = recipe()
+    before = plan_of(file, machine, cuda=["13"], python=["3.11"])
+    (file.folder / "src/core.cpp").write_text("int main() { return 1; }\n")
+    assert changed(before, plan_of(file, machine, cuda=["13"], python=["3.11"])) == {
+        *(
+            f"py3.11-cu13.0/{name}" for name in ("hook", "backend-requirements", "environment", "carried")
+        ),  # the hook may read it
+        *(
+            f"cp311-cu13.0-x86_64/{name}"
+            for name in ("host-build", "links", "provided", "wheel", "audit", "test-requirements", "test")
+        ),
+    }
+
+
+def rewritten(file: ManifestFile, old: str, new: str) -> ManifestFile:
+    """The manifest with some of its text changed."""
+    assert old in file.text
+    file.path.write_text(file.text.replace(old, new))
+    return load(file.folder)
+
+
+def test_a_comment_in_the_manifest_changes_no_key(recipe: Recipe, machine: Machine) -> None:
+    file = recipe(add='\n[test]\ncommand = ["python", "-V"]\n')
+    before = plan_of(file, machine)
+    commented = rewritten(file, "[test]", "# how the wheel is tested\n\n[test]")
+    assert changed(before, plan_of(commented, machine)) == set()
+
+
+def test_the_test_command_changes_the_test_alone(recipe: Recipe, machine: Machine) -> None:
+    file = recipe(add='\n[test]\ncommand = ["python", "-V"]\n')
+    before = plan_of(file, machine, cuda=["13"], python=["3.11"])
+    other = rewritten(file, '"-V"', '"-VV"')
+    after = plan_of(other, machine, cuda=["13"], python=["3.11"])
+    assert changed(before, after) == {"cp311-cu13.0-x86_64/test"}
+
+
+def test_what_the_audit_accepts_changes_the_audit_alone(recipe: Recipe, machine: Machine) -> None:
+    file = recipe(add='\n[audit]\nignore = [{ rule = "GF101", reason = "one" }]\n')
+    before = plan_of(file, machine, cuda=["13"], python=["3.11"])
+    other = rewritten(file, '"one"', '"two"')
+    after = plan_of(other, machine, cuda=["13"], python=["3.11"])
+    assert changed(before, after) == {"cp311-cu13.0-x86_64/audit"}
+
+
+def test_build_products_are_no_source(recipe: Recipe, machine: Machine) -> None:
+    file = recipe()
+    before = plan_of(file, machine)
+    (file.folder / "build/junk.o").write_text("other")
+    (file.folder / "src/__pycache__").mkdir()
+    (file.folder / "src/__pycache__/x.cpython-311.pyc").write_text("other")
+    assert changed(before, plan_of(file, machine)) == set()
+
+
+def test_another_folder_has_the_same_keys(
+    recipe: Recipe, machine: Machine, tmp_path: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = recipe()
+    first = plan_of(file, machine)
+    elsewhere = file.folder.with_name("elsewhere")
+    file.folder.rename(elsewhere)
+    assert changed(first, plan_of(load(elsewhere), machine)) == set()
+
+
+def test_a_header_touches_every_kernel_of_its_object(recipe: Recipe, machine: Machine) -> None:
+    file = recipe(
+        ('sources = ["kernels/*.cu"]', 'sources = ["kernels/*.cu"]\nheaders = ["kernels/*.cuh"]'),
+        header="kernels/x.cuh",
+    )
+    before = plan_of(file, machine, cuda=["13"], python=["3.11"])
+    (file.folder / "kernels/x.cuh").write_text("// changed\n")
+    touched = changed(before, plan_of(file, machine, cuda=["13"], python=["3.11"]))
+    assert {name for name in touched if name.endswith(".cu")} == {
+        f"cu13.0/kernels/default-kernels/kernels/{name}.cu" for name in ("one", "two")
+    }
+
+
+def test_a_file_named_like_a_fact_is_in_the_key(recipe: Recipe, machine: Machine) -> None:
+    file = recipe(header="command")
+    before = plan_of(file, machine, cuda=["13"], python=["3.11"])
+    (file.folder / "command").write_text("changed\n")
+    assert "cp311-cu13.0-x86_64/host-build" in changed(
+        before, plan_of(file, machine, cuda=["13"], python=["3.11"])
+    )
+
+
+def test_links_are_sources_and_count_by_what_they_lead_to(recipe: Recipe, machine: Machine) -> None:
+    file = recipe()
+    (file.folder / "linked").symlink_to("src")
+    inside = file.folder / "src/more.h"
+    inside.write_text("one")
+    (file.folder / "also.h").symlink_to("src/more.h")
+    before = plan_of(file, machine, cuda=["13"], python=["3.11"])
+    host = next(action for action in before.actions if action.kind == "build")
+    members = ("also.h", "linked", "pyproject.toml", "src/core.cpp", "src/more.h")
+    assert host.inputs["source"].members == members  # type: ignore[union-attr]
+    inside.write_text("two")
+    assert "cp311-cu13.0-x86_64/host-build" in changed(
+        before, plan_of(file, machine, cuda=["13"], python=["3.11"])
+    )
+
+
+def test_pip_constraints_are_in_the_key_and_passwords_are_not(
+    recipe: Recipe, machine: Machine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    file = recipe()
+    constraints = tmp_path / "constraints.txt"
+    constraints.write_text("cmake<4")
+    monkeypatch.setenv("PIP_CONSTRAINT", str(constraints))
+    monkeypatch.setenv("PIP_EXTRA_INDEX_URL", "https://user:secret@example.org/simple")
+    before = plan_of(file, machine, cuda=["13"], python=["3.11"])
+    constraints.write_text("cmake<5")
+    assert "py3.11/requirements" in changed(before, plan_of(file, machine, cuda=["13"], python=["3.11"]))
+    assert "secret" not in str(keys(before.actions))
+
+
+def test_a_new_auditwheel_repairs_again(
+    recipe: Recipe, machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = recipe()
+    before = plan_of(file, machine, cuda=["13"], python=["3.11"])
+    real = programs._version
+    monkeypatch.setattr(programs, "_version", lambda name: "99" if name == "auditwheel" else real(name))
+    assert changed(before, plan_of(file, machine, cuda=["13"], python=["3.11"])) == {
+        *(f"cp311-cu13.0-x86_64/{name}" for name in ("wheel", "audit", "test-requirements", "test")),
+    }
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("program", programs.CODE)
+def test_the_key_of_a_step_covers_all_the_code_that_it_imports(program: str) -> None:
+    root = Path(programs.__file__).parent.parent
+    seen: set[str] = set()
+    step, _, provider = program.partition(" ")
+    todo = [f"toolkits/providers/{provider}.py" if provider else f"steps/{step}.py"]
+    while todo:
+        name = todo.pop()
+        if name not in seen:
+            seen.add(name)
+            todo += imported(root, name)
+    plumbing = {
+        "__init__.py",
+        "datafile.py",
+        "errors.py",
+        "diagnostics.py",
+        "digest.py",
+        "disk.py",
+        "tree.py",
+        "steps/entry.py",
+    }
+    plumbing |= {"plan/requests/request.py", "plan/requests/__init__.py", "plan/step_result.py"}
+    plumbing |= {
+        f"{folder}/__init__.py"
+        for folder in (
+            "binary",
+            "cuda",
+            "index",
+            "manifest",
+            "plan",
+            "steps",
+            "package",
+            "toolchains",
+            "toolkits",
+        )
+    }
+    covered = programs.CODE[program]
+    missing = {n for n in seen - plumbing if not any(n == c or n.startswith(f"{c}/") for c in covered)}
+    assert missing == set()
+
+
+def imported(root: Path, name: str) -> list[str]:
+    """The files of gpuforge that one of its files imports when it runs."""
+    found = []
+    tree = ast.parse((root / name).read_text())
+    blocks = (n for n in ast.walk(tree) if isinstance(n, ast.If) and ast.unparse(n.test) == "TYPE_CHECKING")
+    for_types = {id(node) for block in blocks for statement in block.body for node in ast.walk(statement)}
+    for node in (node for node in ast.walk(tree) if id(node) not in for_types):
+        modules = []
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("gpuforge"):
+            modules = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+        elif isinstance(node, ast.Import):
+            modules = [alias.name for alias in node.names if alias.name.startswith("gpuforge")]
+        for module in modules:
+            path = "/".join(module.split(".")[1:])
+            found += [p for p in (f"{path}.py", f"{path}/__init__.py") if path and (root / p).is_file()]
+    return found

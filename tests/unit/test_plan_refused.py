@@ -1,0 +1,179 @@
+"""What is refused before anything runs, in all of its places at once."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+
+import pytest
+from plan_samples import Recipe, plan_of
+
+from gpuforge.errors import UsageError
+from gpuforge.plan.keys import keys
+from gpuforge.plan.site import Machine
+from gpuforge.plan.survey import unfit_compilers
+
+
+def test_a_pattern_without_a_file_is_an_error(recipe: Recipe, machine: Machine) -> None:
+    file = recipe(("kernels/*.cu", "kernel/*.cu"))
+    with pytest.raises(UsageError, match=r"object 'default-kernels': 'kernel/\*\.cu' matches no file"):
+        plan_of(file, machine)
+
+
+def test_needs_that_name_no_library_of_a_gpu_stack_are_refused(recipe: Recipe, machine: Machine) -> None:
+    files = 'files = ["**/*.so"]'
+    with pytest.raises(UsageError) as caught:
+        plan_of(recipe((files, f'{files}\nneeds = ["cufft", "cublass", "zlib"]')), machine)
+    assert [(d.message, d.hint) for d in caught.value.diagnostics] == [
+        (
+            "object 'core': `needs` names 'cublass', which is not a known library of a GPU stack",
+            "did you mean 'cublas'?",
+        ),
+        (
+            "object 'core': `needs` names 'zlib', which is not a known library of a GPU stack",
+            "leave it out: libraries of the host need no permission",
+        ),
+    ]
+    assert all(d.place and d.place.line for d in caught.value.diagnostics)
+    plan_of(recipe((files, f'{files}\nneeds = ["cufft", "nvjitlink", "cuda", "OpenCL"]')), machine)
+
+
+def test_what_cannot_be_built_yet_is_refused_all_at_once(recipe: Recipe, machine: Machine) -> None:
+    file = recipe(
+        ('toolchain = "device"', 'toolchain = "other"\nkind = "library"\nstands-in-for = "mechanisms"'),
+        (
+            'toolchains = ["host"]',
+            'toolchains = ["host"]\nabi = { version = "1", headers = ["kernels/*.cu"] }',
+        ),
+        add="""
+[toolchains.other]
+compiler = "clang++"
+[[objects]]
+name = "more-kernels"
+role = "fallback"
+sources = ["kernels/*.cu"]
+toolchain = "host"
+""",
+    )
+    with pytest.raises(UsageError) as caught:
+        plan_of(file, machine)
+    assert [d.message for d in caught.value.diagnostics] == [
+        "object 'default-kernels': libraries are compiled by nvcc, the host toolchain or a command, so far",
+        "object 'more-kernels': modules are compiled by nvcc and iree only, so far",
+    ]
+    assert all(d.place and d.place.line and d.hint for d in caught.value.diagnostics)
+
+
+def test_a_path_that_would_change_nothing_is_refused(recipe: Recipe, machine: Machine) -> None:
+    file = recipe(
+        ('toolchains = ["', 'toolchains = ["theirs", "'),
+        ('compiler = "nvcc"', 'compiler = "nvcc"\npath = "/opt/cuda/bin/nvcc"'),
+        add='[toolchains.theirs]\ncompiler = "g++"\npath = "/usr/bin/g++-12"\n'
+        '[toolchains.idle]\ncompiler = "clang++"\npath = "/usr/bin/clang++"\n',
+    )
+    with pytest.raises(UsageError) as caught:
+        plan_of(file, machine)
+    assert [(d.message, d.hint) for d in caught.value.diagnostics] == [
+        (
+            "[toolchains.device] path: nvcc is always the one of the toolkit",
+            "leave it out; [cuda.*] toolkit and provider choose the toolkit",
+        ),
+        (
+            "[toolchains.theirs] path: the compiler is looked for on the user's machine",
+            "leave it out; `version` says which ones are taken",
+        ),
+        (
+            "[toolchains.idle] path: nothing is compiled with this toolchain here",
+            "leave it out; the host build uses [toolchains.host]",
+        ),
+    ]
+
+
+def test_an_unknown_need_and_a_circle_are_refused(recipe: Recipe, machine: Machine) -> None:
+    plan = plan_of(recipe(), machine, cuda=["13"], python=["3.11"])
+    some = [action for action in plan.actions if action.id != "cu13.0/toolkit"]
+    with pytest.raises(ValueError, match=r"needs cu13\.0/toolkit, which is not in the plan"):
+        keys(some)
+    wheel = next(action for action in plan.actions if action.id.endswith("/wheel"))
+    audit = next(action for action in plan.actions if action.id.endswith("/audit"))
+    loop = [
+        replace(a, inputs={**a.inputs, "x": audit.inputs["wheel"]}) if a is wheel else a for a in plan.actions
+    ]
+    with pytest.raises(ValueError, match="actions need each other"):
+        keys(loop)
+
+
+def test_an_nvcc_outside_the_declared_range_is_refused(recipe: Recipe, machine: Machine) -> None:
+    file = recipe(('compiler = "nvcc"', 'compiler = "nvcc"\nversion = "<13"'))
+    (problem,) = unfit_compilers(file, "13", machine.locations[0].toolkits["13"])
+    assert problem.message == "[cuda.13] has nvcc 13.0.88, which is not <13"
+    assert problem.place
+    assert problem.place.line == 12
+    assert not list(unfit_compilers(recipe(), "13", machine.locations[0].toolkits["13"]))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "message"),
+    [
+        ("kernels/**.cu", r"'kernels/\*\*\.cu' is not a valid pattern"),
+        ("../recipe/kernels/*.cu", "leads out of the manifest's folder"),
+    ],
+)
+def test_patterns_that_are_wrong(recipe: Recipe, machine: Machine, pattern: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message) as caught:
+        plan_of(recipe(("kernels/*.cu", pattern)), machine)
+    assert caught.value.diagnostics[0].place
+
+
+def test_two_sources_of_one_module_name_are_refused(recipe: Recipe, machine: Machine) -> None:
+    file = recipe(('sources = ["kernels/*.cu"]', 'sources = ["kernels/*.cu", "one.cu"]'), header="one.cu")
+    with pytest.raises(UsageError, match=r"kernels/one\.cu and one\.cu would both give the module 'one'"):
+        plan_of(file, machine)
+
+
+@pytest.mark.parametrize("naming", ["plain", "suffix", "local"])
+def test_wheels_that_would_overwrite_each_other_are_refused(
+    recipe: Recipe, machine: Machine, naming: str
+) -> None:
+    second = "12" if naming == "plain" else "13.1"
+    file = recipe(
+        ("[cuda.12]\n", f'[cuda."{second}"]\n'),
+        ('toolkit = "12.4"', f'toolkit = "{second}"' if "." in second else 'toolkit = "12.4"'),
+        add=f'\n[wheel]\nnaming = ["{naming}"]\n',
+    )
+    (here,) = machine.locations
+    toolkits = {**here.toolkits, second: here.toolkits["13"]}
+    machine = Machine((replace(here, toolkits=toolkits, hosts={**here.hosts, second: here.hosts["13"]}),))
+    with pytest.raises(UsageError, match="would have the same file name"):
+        plan_of(file, machine)
+    assert plan_of(file, machine, cuda=["13.0"]).cells
+
+
+@pytest.mark.parametrize(
+    ("link", "target"),
+    [
+        ("src/passwd.h", "/etc/passwd"),
+        ("src/out.h", "../../outside.h"),
+        ("src/gone.h", "../../nowhere.h"),
+        ("src/self.h", "{folder}/src/core.cpp"),
+        ("folder", ".."),
+        ("src/chain.h", "../passwd"),
+        ("kernels/more.cu", "../../outside.h"),
+    ],
+)
+def test_no_link_leads_out_of_the_project(recipe: Recipe, machine: Machine, link: str, target: str) -> None:
+    """What lies outside would be built, shipped, or printed by a test."""
+    file = recipe()
+    file.folder.with_name("outside.h").write_text("secret")
+    if "passwd" in target:
+        (file.folder / "passwd").symlink_to("/etc/passwd")
+    (file.folder / link).symlink_to(target.format(folder=file.folder))
+    with pytest.raises(UsageError, match="leads out of its folder, to "):
+        plan_of(file, machine, cuda=["13"], python=["3.11"])
+
+
+def test_a_pipe_is_no_source(recipe: Recipe, machine: Machine) -> None:
+    file = recipe()
+    os.mkfifo(file.folder / "src/wait")
+    with pytest.raises(UsageError, match=r"src/wait is a pipe, and sources are files and folders"):
+        plan_of(file, machine, cuda=["13"], python=["3.11"])

@@ -1,0 +1,157 @@
+"""What `compile` and the package refuse to trust: damaged recipes and records, and folders of others."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+
+import pytest
+from compile_samples import GXX, compiler
+from library_samples import answer, install, run, toolchain
+
+from gpuforge.runtime.userbuild import compilers
+from gpuforge.runtime.userbuild.invoke import invoke
+from gpuforge.runtime.userbuild.outcome import Stopped
+from gpuforge.runtime.userbuild.recipe import recipes
+
+pytestmark = pytest.mark.thorough
+
+RECORD = '{"schema": 1, "build": "b", "file": "FILE", "size": SIZE, "toolchain": "", '
+RECORD += '"compiler": "", "arch": "", "sources": []}'
+NUL = RECORD.replace("FILE", "a\\u0000b").replace("SIZE", "1")
+INFINITE = RECORD.replace("SIZE", "Infinity")
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    install(tmp_path / "site", toolchain("host", "g++", version=">=9"))
+    return tmp_path / "site"
+
+
+def test_changed_sources_are_not_compiled(site: Path) -> None:
+    source = site / "demo/_gpuforge/sources/answers/mod/answer.cpp"
+    source.write_text(source.read_text() + "// mine\n")
+    done = run(site, "compile")
+    assert done.returncode == 1
+    assert done.stderr == (
+        f"error: {source} was changed after it was installed: install the wheel again, and "
+        "give sources of your own as arguments\n"
+    )
+
+
+def test_sources_that_change_after_the_recipe_was_read_are_not_compiled(site: Path, tmp_path: Path) -> None:
+    (recipe,) = recipes(site / "demo/_gpuforge")
+    source = recipe.folder / recipe.sources[0]
+    source.write_text(source.read_text() + "// mine\n")
+    made = compilers.Compiler("g++", Path(GXX), "12.2.0")
+    with pytest.raises(Stopped, match=re.escape(f"{source} was changed after it was installed")):
+        invoke(recipe, recipe.toolchains[0], made, tmp_path, extra=(), arch=None, env={}, limit=9)
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (b"[" * 100_000, "it is not valid JSON"),
+        (b" " * (5 << 20), "it has more than 4 MiB"),
+        (None, "it is not a regular file"),
+    ],
+)
+def test_a_damaged_recipe_is_one_line(site: Path, content: bytes | None, problem: str) -> None:
+    recipe = site / "demo/_gpuforge/sources/answers/recipe.json"
+    recipe.unlink()
+    recipe.write_bytes(content) if content else os.mkfifo(recipe)
+    done = run(site, "compile")
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert problem in done.stderr
+
+
+def test_a_table_of_a_recipe_that_is_a_list_is_one_line(site: Path) -> None:
+    recipe = site / "demo/_gpuforge/sources/answers/recipe.json"
+    content = json.loads(recipe.read_text())
+    content["toolchains"][0]["install"] = [1]
+    recipe.write_text(json.dumps(content))
+    done = run(site, "compile")
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert done.stderr.endswith(": install the wheel again\n")
+
+
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [("METADATA", b"caf\xe9"), ("RECORD", b"caf\xe9.so,,\n"), ("RECORD", b"a.so,x,1,4,5\n")],
+)
+def test_a_damaged_package_that_is_required_does_not_stop_a_compilation(
+    site: Path, file: str, content: bytes
+) -> None:
+    own, other = site / "demo-1.0.dist-info", site / "other-1.0.dist-info"
+    for folder, name in ((own, "demo"), (other, "other")):
+        folder.mkdir(exist_ok=True)
+        needs = "Requires-Dist: other\n" * (name == "demo")
+        (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n{needs}")
+    (own / "RECORD").write_text("demo/_gpuforge/__init__.py,,\n")
+    (other / file).write_bytes(content)
+    done = run(site, "compile")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_folder_that_cannot_be_written(site: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    done = run(site, "compile", GPUFORGE_KERNEL_HOME=str(tmp_path / "file"))
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+    assert "Not a directory; nothing was changed. GPUFORGE_KERNEL_HOME names another folder" in done.stderr
+
+
+@pytest.mark.parametrize("damage", ["", "{}", '{"schema": 2}', "[1]", NUL, INFINITE])
+def test_a_damaged_record_is_a_reason(site: Path, damage: str) -> None:
+    run(site, "compile")
+    (record,) = (site.parent / "builds").glob("user/demo/*/active.json")
+    record.write_text(damage)
+    assert answer(site) == 7
+    assert run(site, "compile").returncode == 0
+    assert answer(site) == 42
+
+
+def test_a_link_to_the_library_is_followed(site: Path, tmp_path: Path) -> None:
+    """Builds with a version leave libx.so as a link to libx.so.1."""
+    script = f'{GXX} "$@"; for last; do :; done; mv $last $last.1; ln -s $last.1 $last'
+    assert run(site, "compile", compiler(tmp_path, script)).returncode == 0
+    assert answer(site) == 42
+
+
+@pytest.mark.parametrize("part", ["", "*/", "*/libanswers.so", "active.json"])
+def test_where_others_could_put_code_nothing_is_loaded(site: Path, part: str) -> None:
+    run(site, "compile")
+    (place,) = (site.parent / "builds/user/demo").iterdir()
+    (path,) = place.glob(part) if part else [place]
+    mode = path.stat().st_mode
+    path.chmod(0o777)
+    assert answer(site) == 7
+    assert f"{path} can be written by other users (chmod o-w {path})" in run(site, "explain").stdout
+    done = run(site, "compile")
+    assert (done.returncode, done.stderr.count("\n")) == ((1, 1) if not part else (0, 0))
+    path.chmod(mode) if not part else None
+    assert answer(site) == 42
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives a folder away")
+def test_a_build_of_another_user_is_not_loaded(site: Path) -> None:
+    run(site, "compile")
+    (place,) = (site.parent / "builds/user/demo").iterdir()
+    os.chown(place, 12345, 12345)
+    assert answer(site) == 7
+    done = run(site, "compile")
+    assert done.stderr == (
+        f"error: {place} belongs to another user, who could put code into it; nothing was changed. "
+        "GPUFORGE_KERNEL_HOME names another folder\n"
+    )
+
+
+def test_a_build_is_used_whatever_the_umask(site: Path) -> None:
+    before = os.umask(0)
+    try:
+        assert run(site, "compile").returncode == 0
+    finally:
+        os.umask(before)
+    assert answer(site) == 42
