@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import math
 import resource
 import time
 from collections.abc import Callable, Collection
@@ -16,11 +17,13 @@ from gpuforge.cli.bounded import Watched
 from gpuforge.errors import TooLargeError
 
 FEW = 1.0  # seconds
+EACH = 0.05  # seconds for each input
 
 
 @pytest.fixture(autouse=True)
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounded, "_SECONDS", FEW)
+    monkeypatch.setattr(bounded, "_EACH", EACH)
     monkeypatch.setattr(bounded, "_LEAST", 0.1)
 
 
@@ -60,6 +63,14 @@ def reads(
     return work
 
 
+def twice(inputs: int) -> float:
+    """The seconds that a call of so many inputs may take: twice its own, in the whole seconds that the kernel counts.
+
+    The last process may have less than one left, and gets one.
+    """
+    return 2 * math.ceil(FEW + inputs * EACH) + 1
+
+
 def spent() -> float:
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
@@ -74,7 +85,7 @@ def test_several_endless_inputs_hide_no_other(bad: set[int], tmp_path: Path) -> 
     one = before - begin  # a process without endless inputs: its fork takes time for all memory in use here
     assert bounded.run(reads(10, bad, tmp_path)) == 1
     assert (tmp_path / "report").read_text() == f"{sorted({*range(10)} - bad)}\n{sorted(bad)}\n"
-    assert spent() - before < 2 * (FEW + 10 * 0.05) + 0.5 + one * (len(bad) + 1)
+    assert spent() - before < twice(10) + one * (len(bad) + 1)
 
 
 @pytest.mark.thorough  # as several that are endless
@@ -89,7 +100,7 @@ def test_many_that_take_a_little_too_much_hide_no_other(tmp_path: Path) -> None:
     before = spent()
     assert bounded.run(reads(31, range(30), tmp_path, a_little)) == 1
     assert 30 in ast.literal_eval((tmp_path / "report").read_text().splitlines()[0])
-    assert spent() - before < 2 * (FEW + 31 * 0.05) + 1
+    assert spent() - before < twice(31)
 
 
 @pytest.mark.thorough
@@ -106,7 +117,7 @@ def test_many_that_no_signal_reaches_end_the_call(tmp_path: Path, capfd: pytest.
         "error: too large to judge: it takes more time or memory than files of its size may take\n"
         "  hint: audit fewer inputs at once\n"
     )
-    assert spent() - before < 2 * (FEW + 30 * 0.05) + 2
+    assert spent() - before < twice(30)
 
 
 @pytest.mark.thorough
