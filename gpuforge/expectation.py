@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from gpuforge.cuda.arch import Arch
-from gpuforge.cuda.image import Image
+from gpuforge.cuda.kernel_image import KernelImage
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Expectation:
     kernel_sets: tuple[str, ...] = ()  # the fallback objects of kind "module", by name
     source_sets: tuple[str, ...] = ()  # the user-compiled objects, by name
     library_sets: tuple[str, ...] = ()  # the fallback objects of kind "library", by name
-    targets: Mapping[str, tuple[Image, ...]] = field(default_factory=dict)
+    targets: Mapping[str, tuple[KernelImage, ...]] = field(default_factory=dict)
     """Of fallback objects whose compiler has targets of its own, by name: the images in their kernel sets."""
     linkage: str = "pip"
     no_code: bool = False  # the package has no GPU code of its own

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Literal, NamedTuple
 
-from gpuforge.cuda.image import Image
+from gpuforge.cuda.kernel_image import KernelImage
 
 
 class Unusable(NamedTuple):
@@ -19,7 +19,7 @@ class ListedFile(NamedTuple):
 
     file: str  # "" where it names none
     sha256: str
-    images: tuple[Image, ...] = ()
+    images: tuple[KernelImage, ...] = ()
 
 
 class Index(NamedTuple):

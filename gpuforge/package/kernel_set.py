@@ -11,8 +11,7 @@ from types import MappingProxyType
 from typing import Any
 
 from gpuforge import digest
-from gpuforge.cuda.arch import Arch
-from gpuforge.cuda.cpu_level import CpuLevel
+from gpuforge.cuda.kernel_image import KernelImage
 from gpuforge.errors import ActionError
 from gpuforge.package import import_package
 from gpuforge.package.embed import HOME
@@ -22,28 +21,11 @@ INDEX = "index.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Toolchain:
+class CompiledBy:
     """A compiler and its version: "nvcc", "13.0.88"."""
 
     family: str
     version: str
-
-
-@dataclass(frozen=True, slots=True)
-class KernelImage:
-    """One image in a fatbin, as read from it; `isa` is the PTX ISA version, "" for machine code.
-
-    The code for CPUs of a library is one image of the kind "library", built for a level of CPUs.
-    """
-
-    kind: str  # "cubin", "ptx", "lto-ir", "library", or one of IREE's
-    built_for: Arch | CpuLevel | None  # None of code for any device: "iree-vulkan"
-    isa: str = ""
-
-    @property
-    def target(self) -> str:
-        """What it is built for, as the index has it: "sm_80", "compute_120", "x86-64-v3"."""
-        return self.built_for.of_image(self.kind) if self.built_for else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +56,7 @@ def pack_modules(
     folder: Path,
     *,
     name: str,
-    toolchain: Toolchain,
+    toolchain: CompiledBy,
     toolkit: str,
     modules: Iterable[KernelModule],
     stands_in_for: str = "",
@@ -121,7 +103,7 @@ def pack_libraries(
     folder: Path,
     *,
     name: str,
-    toolchain: Toolchain,
+    toolchain: CompiledBy,
     toolkit: str,
     libraries: Sequence[KernelLibrary],
     abi: str,

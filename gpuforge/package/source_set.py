@@ -21,7 +21,7 @@ _WITHOUT_PLACEHOLDERS = {"command", "nvrtc", "opencl"}
 
 
 @dataclass(frozen=True, slots=True)
-class Recipe:
+class UserToolchain:
     """How one toolchain is found on the user's machine, and how it compiles the sources there.
 
     `argv` holds `{compiler}`, `{sources}` and `{output}` where those go; the runtime fills in more, see LibraryCall.
@@ -52,7 +52,7 @@ def pack_sources(
     name: str,
     sources: Mapping[str, Path],
     includes: Mapping[str, Path],
-    toolchains: Sequence[Recipe],
+    toolchains: Sequence[UserToolchain],
     toolkit: str,
     archs: Sequence[str],
     abi: str = "",
@@ -71,8 +71,8 @@ def pack_sources(
     """
     target = new_folder(folder / "sources", name)
     copied = {file: _copy(path, file, target) for file, path in {**includes, **sources}.items()}
-    for recipe in toolchains:
-        _check_argv(name, recipe)
+    for toolchain in toolchains:
+        _check_argv(name, toolchain)
     content = {
         "schema": SCHEMA,
         "name": name,
@@ -83,7 +83,7 @@ def pack_sources(
         "cpu": cpu,
         "sources": [{"file": file, "sha256": copied[file]} for file in sorted(sources)],
         "includes": [{"file": file, "sha256": copied[file]} for file in sorted(includes)],
-        "toolchains": [asdict(recipe) for recipe in toolchains],
+        "toolchains": [asdict(toolchain) for toolchain in toolchains],
         "toolkit": toolkit,
         "archs": list(archs),
     }
@@ -101,17 +101,17 @@ def _copy(source: Path, file: str, target: Path) -> str:
     return digest.of_file(place)
 
 
-def _check_argv(name: str, recipe: Recipe) -> None:
-    places = () if recipe.family in _WITHOUT_PLACEHOLDERS else _PLACEHOLDERS
-    missing = [place for place in places if not any(place in word for word in recipe.argv)]
+def _check_argv(name: str, toolchain: UserToolchain) -> None:
+    places = () if toolchain.family in _WITHOUT_PLACEHOLDERS else _PLACEHOLDERS
+    missing = [place for place in places if not any(place in word for word in toolchain.argv)]
     if missing:
         raise ActionError.of(
-            f"the recipe of object {name!r} for {recipe.name} has no {' and no '.join(missing)}",
+            f"the recipe of object {name!r} for {toolchain.name} has no {' and no '.join(missing)}",
             hint="this is a fault of gpuforge's toolchain; please report it",
         )
-    for word in recipe.argv:
+    for word in toolchain.argv:
         if _BUILD_PATH.search(word):
             raise ActionError.of(
-                f"the recipe of object {name!r} for {recipe.name} names a path of the build machine: {word}",
+                f"the recipe of object {name!r} for {toolchain.name} names a path of the build machine: {word}",
                 hint="the user's machine has no such path: use flags without absolute paths",
             )

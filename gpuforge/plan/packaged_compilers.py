@@ -6,7 +6,7 @@ import platform
 from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 
-from gpuforge.cuda.image import Image
+from gpuforge.cuda.kernel_image import KernelImage
 from gpuforge.diagnostics import Diagnostic
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.manifest.model.manifest import Manifest
@@ -35,7 +35,7 @@ def runs_with(toolchain: Toolchain) -> str:
     return f"{package.runs_with}{toolchain.version or ''}" if package and package.runs_with else ""
 
 
-def images(manifest: Manifest, item: Object) -> tuple[Image, ...]:
+def images(manifest: Manifest, item: Object) -> tuple[KernelImage, ...]:
     """Return the images that a fallback's targets give, on any machine."""
     toolchain = manifest.toolchains[item.toolchain or ""]
     package = registry.toolchain(toolchain.compiler).packaged

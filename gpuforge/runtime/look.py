@@ -19,7 +19,7 @@ from .wheels import installed, listing, none_installed
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .machine import Probe
-    from .recipe import Recipe
+    from .recipe import ModuleRecipe
     from .sources import Sources
 
 HOME = "GPUFORGE_KERNEL_HOME"
@@ -164,7 +164,7 @@ def _shipped(lookup: Lookup, folder: str, problem: Reason | None) -> tuple[Build
     return tuple(places) or (BuildPlace(Origin.SHIPPED, folder, problem=none_installed(known)),)
 
 
-def _recipe(folder: str) -> tuple[Recipe | None, Reason | None]:
+def _recipe(folder: str) -> tuple[ModuleRecipe | None, Reason | None]:
     from .recipe import read
 
     try:
@@ -173,7 +173,7 @@ def _recipe(folder: str) -> tuple[Recipe | None, Reason | None]:
         return None, refused.reason
 
 
-def _here(recipe: Recipe, family: str, origin: Origin) -> Iterator[BuildPlace]:
+def _here(recipe: ModuleRecipe, family: str, origin: Origin) -> Iterator[BuildPlace]:
     """Yield the place of the sources that a toolchain compiles when they are first used."""
     sources = recipe.sources.get(family)
     if sources is not None:
@@ -197,7 +197,7 @@ def _cpu(lookup: Lookup, name: str, abi: str) -> Iterator[BuildPlace]:
         )
 
 
-def _built(lookup: Lookup, recipe: Recipe) -> BuildPlace:
+def _built(lookup: Lookup, recipe: ModuleRecipe) -> BuildPlace:
     """Return the place of what `compile` made of a set's sources: images, or a library for the CPU."""
     from .candidates import built_library
 

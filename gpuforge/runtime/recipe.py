@@ -16,7 +16,7 @@ from .sources import IMAGES, Sources
 SCHEMA = 1
 
 
-class Recipe(NamedTuple):
+class ModuleRecipe(NamedTuple):
     """The sources of a set, by the toolchain's family, and the sets of the wheel that stand in for them."""
 
     name: str
@@ -27,8 +27,8 @@ class Recipe(NamedTuple):
     sources: Mapping[str, Sources]
 
 
-class Toolchain(NamedTuple):
-    """How one toolchain is found here, and how it compiles; see `gpuforge.package.source_set.Recipe`."""
+class UserToolchain(NamedTuple):
+    """How one toolchain is found here, and how it compiles; see `gpuforge.package.source_set.UserToolchain`."""
 
     name: str
     family: str
@@ -57,7 +57,7 @@ class Compilation(NamedTuple):
     demands: Demands
     sources: Mapping[str, str]
     includes: Mapping[str, str]
-    toolchains: tuple[Toolchain, ...]
+    toolchains: tuple[UserToolchain, ...]
 
 
 def read_demands(folder: str) -> Demands | None:
@@ -90,7 +90,7 @@ def read_compilation(folder: str) -> Compilation:
         raise Refused(damaged(file, error)) from error
 
 
-def read(folder: str) -> Recipe | None:
+def read(folder: str) -> ModuleRecipe | None:
     """Return the recipe of a set of modules; None where there is none, or it is a library's. Raises Refused."""
     file = layout.recipe(folder)
     try:
@@ -112,7 +112,7 @@ def read(folder: str) -> Recipe | None:
         raise Refused(unreadable(file, error)) from error
     except document.Damaged as error:
         raise Refused(damaged(file, error)) from error
-    return Recipe(name, abi, fallback, cpu, digest, {each.family: each for each in reversed(found)})
+    return ModuleRecipe(name, abi, fallback, cpu, digest, {each.family: each for each in reversed(found)})
 
 
 def _check_schema(file: str, data: dict[str, Any]) -> None:
@@ -156,11 +156,11 @@ def _digests(recipe: dict[str, Any], key: str) -> dict[str, str]:
     return found
 
 
-def _toolchain(entry: dict[str, Any]) -> Toolchain:
+def _toolchain(entry: dict[str, Any]) -> UserToolchain:
     text, texts = partial(document.text, entry), partial(document.texts, entry)
     install = document.table(entry, "install")
     devices, extensions = _added(entry)
-    return Toolchain(
+    return UserToolchain(
         name=text("name"),
         family=text("family"),
         version=text("version"),

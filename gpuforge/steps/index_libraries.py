@@ -7,6 +7,7 @@ from pathlib import Path
 from gpuforge.binary import ptx
 from gpuforge.binary.device_code import containers
 from gpuforge.binary.runnable import common_images
+from gpuforge.cuda.kernel_image import KernelImage
 from gpuforge.errors import ActionError
 from gpuforge.package import kernel_set
 from gpuforge.plan.requests.kernels import CompiledLibrary, IndexLibraries
@@ -34,10 +35,10 @@ def _pack(spec: IndexLibraries) -> Path:
     )
 
 
-def library_images(name: str, made: CompiledLibrary) -> tuple[kernel_set.KernelImage, ...]:
+def library_images(name: str, made: CompiledLibrary) -> tuple[KernelImage, ...]:
     """Return what a library runs on; raises ActionError for one that should have GPU code and has none."""
     if made.cpu is not None:
-        return (kernel_set.KernelImage("library", made.cpu),)
+        return (KernelImage("library", made.cpu),)
     found_code = containers(made.path) or ptx.embedded(made.path.read_bytes())
     found = common_images(found_code)
     if not found:
@@ -47,7 +48,7 @@ def library_images(name: str, made: CompiledLibrary) -> tuple[kernel_set.KernelI
             else f"the library of object {name!r} has no GPU code",
             hint="its sources need a __global__ function, and the flags the architectures of the manifest alone",
         )
-    return tuple(kernel_set.KernelImage(entry.kind, entry.arch, entry.isa) for entry in found)
+    return tuple(KernelImage(entry.kind, entry.arch, entry.isa) for entry in found)
 
 
 if __name__ == "__main__":

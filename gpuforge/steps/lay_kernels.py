@@ -23,7 +23,7 @@ def lay(output: Path, pack: Callable[[], Path]) -> None:
         print(f"{file.relative_to(output)}: {file.stat().st_size} bytes")
 
 
-def made_by(compiler: CompiledBy) -> kernel_set.Toolchain:
+def made_by(compiler: CompiledBy) -> kernel_set.CompiledBy:
     """Return a compiler with its version; that of a package is in the list of the wheels that brought it."""
     version = compiler.version
     if compiler.lock:
@@ -31,4 +31,4 @@ def made_by(compiler: CompiledBy) -> kernel_set.Toolchain:
         found = (parse_wheel_filename(file) for file in files)
         project = canonicalize_name(compiler.package)
         version = next(str(release) for name, release, *_ in found if name == project)
-    return kernel_set.Toolchain(compiler.family, version)
+    return kernel_set.CompiledBy(compiler.family, version)

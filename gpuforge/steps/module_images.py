@@ -7,9 +7,9 @@ from pathlib import Path
 
 from gpuforge.binary import fatbin, ptx
 from gpuforge.binary.facts import FatbinEntry
+from gpuforge.cuda.kernel_image import KernelImage
 from gpuforge.cuda.version import numbers_of
 from gpuforge.errors import ActionError
-from gpuforge.package.kernel_set import KernelImage
 from gpuforge.plan.requests.kernels import CompiledModule
 
 _LOADABLE = ("cubin", "ptx")  # what the driver takes as it is; LTO-IR wants a linker first

@@ -9,7 +9,7 @@ from typing import Literal
 
 from gpuforge.cuda.arch import Arch
 from gpuforge.cuda.cpu_level import CpuLevel
-from gpuforge.cuda.image import Image
+from gpuforge.cuda.kernel_image import KernelImage
 from gpuforge.toolchains.family import Family, LibraryCall
 
 Use = Literal["host build", "fallback", "user-compiled"]
@@ -29,9 +29,9 @@ class Target:
     built_for: Arch | CpuLevel | None
 
     @property
-    def image(self) -> Image:
+    def image(self) -> KernelImage:
         """The image that it gives."""
-        return Image(self.kind, self.built_for)
+        return KernelImage(self.kind, self.built_for)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -126,7 +126,7 @@ def compiling(neuron_wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> U
     (item,) = [each for each in file.manifest.objects if each.role == "user-compiled"]
     sources = sorted(path.relative_to(RECIPE).as_posix() for path in RECIPE.glob("mod/*.mod"))
     lowered = [
-        source_set.Recipe(**{**vars(data), "version": data.version or ""})
+        source_set.UserToolchain(**{**vars(data), "version": data.version or ""})
         for data in recipe.toolchains(file, item, sources, "13.0")
     ]
     packed = source_set.pack_sources(

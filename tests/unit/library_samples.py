@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from gpuforge.cuda.cpu_level import CpuLevel
+from gpuforge.cuda.kernel_image import KernelImage
 from gpuforge.package import embed, kernel_set, source_set
 from gpuforge.toolchains import registry
 from gpuforge.toolchains.version_ranges import bounds
@@ -26,7 +27,9 @@ extern "C" int answer(void) { return ANSWER; }
 """
 
 
-def toolchain(name: str, family: str, *flags: str, version: str = "", **changed: object) -> source_set.Recipe:
+def toolchain(
+    name: str, family: str, *flags: str, version: str = "", **changed: object
+) -> source_set.UserToolchain:
     """A toolchain as a recipe has it."""
     plug_in = registry.toolchain(family)
     assert plug_in.library
@@ -44,7 +47,7 @@ def toolchain(name: str, family: str, *flags: str, version: str = "", **changed:
         "runtimes": call.runtimes,
         "install": {"": f"install {family}"},
     }
-    return source_set.Recipe(**{**known, **changed})  # type: ignore[arg-type]
+    return source_set.UserToolchain(**{**known, **changed})  # type: ignore[arg-type]
 
 
 def compile_library(target: Path, source: Path, *flags: str, abi: str = ABI) -> Path:
@@ -56,7 +59,7 @@ def compile_library(target: Path, source: Path, *flags: str, abi: str = ABI) -> 
 
 def install(
     site: Path,
-    *toolchains: source_set.Recipe,
+    *toolchains: source_set.UserToolchain,
     abi: str = ABI,
     packages: Mapping[str, str] | None = None,
     versions: str = "",
@@ -86,12 +89,12 @@ def install(
     kernel_set.pack_libraries(
         work / "packed",
         name="default-answers",
-        toolchain=kernel_set.Toolchain("g++", "12.2.0"),
+        toolchain=kernel_set.CompiledBy("g++", "12.2.0"),
         toolkit="13.0",
         libraries=[
             kernel_set.KernelLibrary(
                 compile_library(work / "fallback.so", work / "answer.cpp", "-DANSWER=7", abi=abi + versions),
-                (kernel_set.KernelImage("library", CpuLevel()),),
+                (KernelImage("library", CpuLevel()),),
             )
         ],
         abi=abi,

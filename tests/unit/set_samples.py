@@ -12,6 +12,7 @@ import pytest
 from library_samples import RUNTIME, compile_library
 
 from gpuforge.cuda.cpu_level import CpuLevel
+from gpuforge.cuda.kernel_image import KernelImage
 from gpuforge.package import embed, kernel_set, source_set
 
 CUDA = """\
@@ -69,8 +70,10 @@ def _compiled_for_the_cpu(source: str, header: str) -> bytes:
         return compile_library(folder / "cpu.so", folder / "scale.cpp", abi="").read_bytes()
 
 
-def recipe(name: str, family: str, argv: tuple[str, ...], source: str, install: str) -> source_set.Recipe:
-    return source_set.Recipe(
+def recipe(
+    name: str, family: str, argv: tuple[str, ...], source: str, install: str
+) -> source_set.UserToolchain:
+    return source_set.UserToolchain(
         name=name,
         family=family,
         version="",
@@ -87,7 +90,9 @@ NVRTC = recipe(
 OPENCL_C = recipe("cl", "opencl", ("-I{folders}",), "mod/scale.cl", "pip install demo[opencl]")
 
 
-def install_set(site: Path, *toolchains: source_set.Recipe, cpu: bool = True, cuda: str = CUDA) -> Path:
+def install_set(
+    site: Path, *toolchains: source_set.UserToolchain, cpu: bool = True, cuda: str = CUDA
+) -> Path:
     """Lay a package `demo` with the set `ops` into a folder; return the runtime's home, which holds the sources."""
     work = site.parent / "set-work"
     work.mkdir(parents=True)
@@ -113,12 +118,12 @@ def install_set(site: Path, *toolchains: source_set.Recipe, cpu: bool = True, cu
         kernel_set.pack_libraries(
             work / "packed",
             name="ops-cpu",
-            toolchain=kernel_set.Toolchain("g++", "12.2.0"),
+            toolchain=kernel_set.CompiledBy("g++", "12.2.0"),
             toolkit="12.4",
             libraries=[
                 kernel_set.KernelLibrary(
                     library,
-                    (kernel_set.KernelImage("library", CpuLevel()),),
+                    (KernelImage("library", CpuLevel()),),
                 )
             ],
             abi="",

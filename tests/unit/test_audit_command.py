@@ -13,7 +13,7 @@ from audit_samples import elf, fatbin, wheel
 from gpuforge.cli.main import run
 from gpuforge.cuda.arch import Arch
 from gpuforge.cuda.cpu_level import CpuLevel
-from gpuforge.cuda.image import Image
+from gpuforge.cuda.kernel_image import KernelImage
 from gpuforge.expectation import Expectation
 from gpuforge.manifest.load import load
 from gpuforge.plan.expectation import expectation
@@ -200,7 +200,11 @@ def step(folder: Path, path: Path) -> subprocess.CompletedProcess[str]:
 
 def test_the_step_reads_the_architectures_that_were_planned(tmp_path: Path) -> None:
     kernels = Expectation(cubins=(Arch(9, 0, "a"),), ptx=(Arch(12, 0),))
-    images = Image("ptx", Arch(5, 0)), Image("library", CpuLevel("x86-64-v3")), Image("iree-vulkan", None)
+    images = (
+        KernelImage("ptx", Arch(5, 0)),
+        KernelImage("library", CpuLevel("x86-64-v3")),
+        KernelImage("iree-vulkan", None),
+    )
     expected = Expectation(
         cubins=(Arch(8, 0),), targets={"blur": images}, kernels_wheels={"demo-kernels-cu13": kernels}
     )

@@ -15,7 +15,7 @@ from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.report.sentences import lines
 from gpuforge.cuda.arch import Arch
 from gpuforge.cuda.cpu_level import CpuLevel
-from gpuforge.cuda.image import Image
+from gpuforge.cuda.kernel_image import KernelImage
 from gpuforge.expectation import Expectation
 
 HOME = "demo/_gpuforge"
@@ -55,7 +55,7 @@ def recipe(folder: Path, document: object) -> Recipe | Unusable:
 
 
 def test_an_index(tmp_path: Path) -> None:
-    file = ListedFile("k.fatbin", "aa", (Image("cubin", Arch(8, 0)),))
+    file = ListedFile("k.fatbin", "aa", (KernelImage("cubin", Arch(8, 0)),))
     assert index(tmp_path, INDEX) == Index("module", (file,))
     library = {
         "schema": 1,
@@ -151,7 +151,7 @@ def test_the_images_are_those_of_the_manifests_targets(tmp_path: Path) -> None:
     images = [{"kind": "iree-cuda", "arch": "compute_60"}, {"kind": "iree-vulkan", "arch": ""}]
     document = {"schema": 1, "modules": [{"file": "k.vmfb", "sha256": "aa", "images": images}]}
     path = wheel(tmp_path, {f"{HOME}/kernels/k/index.json": json.dumps(document).encode()})
-    targets = Image("iree-cuda", Arch(6, 0)), Image("iree-cpu", CpuLevel())
+    targets = KernelImage("iree-cuda", Arch(6, 0)), KernelImage("iree-cpu", CpuLevel())
     (found,) = (
         f
         for f in audit([path], expectation=Expectation(targets={"k": targets})).findings

@@ -26,6 +26,7 @@ from runtime_samples import compile_stub, counter
 
 from gpuforge import digest
 from gpuforge.binary import ptx
+from gpuforge.cuda.kernel_image import KernelImage
 from gpuforge.package import kernel_set
 from gpuforge.runtime import KernelSet, KernelUnavailable, jit
 from gpuforge.runtime.cache import KernelCache
@@ -58,11 +59,11 @@ def kernels_folder(compiled: Path, tmp_path_factory: pytest.TempPathFactory) -> 
         data = file.read_bytes()
         found = ptx.standalone(data, len(data))
         assert found
-        images = tuple(kernel_set.KernelImage(e.kind, e.arch, e.isa) for e in found.entries)
+        images = tuple(KernelImage(e.kind, e.arch, e.isa) for e in found.entries)
         source = f"pipelines/{file.stem}.py"
         modules.append(kernel_set.KernelModule(file.stem, source, digest.of_file(file), file, images))
     assert len(modules) >= COUNT
-    made_by = kernel_set.Toolchain("halide", "21.0.0")
+    made_by = kernel_set.CompiledBy("halide", "21.0.0")
     target = tmp_path_factory.mktemp("sets")
     return kernel_set.pack_modules(target, name="ramps", toolchain=made_by, toolkit="12.4", modules=modules)
 

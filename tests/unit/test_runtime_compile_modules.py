@@ -37,9 +37,9 @@ print(json.dumps({"backend": kernel.backend, "used": first.label, "place": first
 """
 
 
-def recipe_of_nvcc() -> source_set.Recipe:
+def recipe_of_nvcc() -> source_set.UserToolchain:
     call, family = nvcc.module((), ""), nvcc.NVCC
-    return source_set.Recipe(
+    return source_set.UserToolchain(
         name="device",
         family="nvcc",
         version="",

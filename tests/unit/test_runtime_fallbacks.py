@@ -13,6 +13,7 @@ from runtime_samples import built_stub, stub  # noqa: F401  fixtures
 
 from gpuforge.cuda.arch import Arch
 from gpuforge.cuda.cpu_level import LEVELS, CpuLevel
+from gpuforge.cuda.kernel_image import KernelImage
 from gpuforge.manifest.model.object import CpuLevelName
 from gpuforge.package import kernel_set
 from gpuforge.runtime import KernelUnavailable, candidates, cpu
@@ -21,9 +22,9 @@ from gpuforge.runtime.machine import Probe, probe
 
 pytestmark = pytest.mark.xdist_group("fallbacks")  # compiled once
 GPU = (
-    kernel_set.KernelImage("cubin", Arch(7, 5)),
-    kernel_set.KernelImage("cubin", Arch(8, 0)),
-    kernel_set.KernelImage("ptx", Arch(7, 5), "9.0"),
+    KernelImage("cubin", Arch(7, 5)),
+    KernelImage("cubin", Arch(8, 0)),
+    KernelImage("ptx", Arch(7, 5), "9.0"),
 )
 OLD = "fpu sse sse2 syscall"
 V2 = f"{OLD} pni ssse3 cx16 sse4_1 sse4_2 popcnt lahf_lm"
@@ -39,9 +40,7 @@ def cpuinfo(folder: Path, flags: str) -> str:
     return str(file)
 
 
-def library(
-    home: Path, name: str, *images: kernel_set.KernelImage, abi: str = ABI
-) -> kernel_set.KernelLibrary:
+def library(home: Path, name: str, *images: KernelImage, abi: str = ABI) -> kernel_set.KernelLibrary:
     """A library whose `answer()` tells which one it is: of GPUs 100, of CPUs the place of their level."""
     level = images[0].built_for
     number = level.rank if isinstance(level, CpuLevel) else 100
@@ -52,9 +51,9 @@ def library(
 
 def pack(home: Path, name: str, libraries: Sequence[kernel_set.KernelLibrary], **stands: object) -> None:
     made = (
-        kernel_set.Toolchain("nvcc", "13.0.88")
+        kernel_set.CompiledBy("nvcc", "13.0.88")
         if name == "gpu-ops"
-        else kernel_set.Toolchain("g++", "12.2.0")
+        else kernel_set.CompiledBy("g++", "12.2.0")
     )
     wanted = {"stands_in_for": "", "fallbacks": (), **stands}
     kernel_set.pack_libraries(
@@ -66,10 +65,7 @@ def pack(home: Path, name: str, libraries: Sequence[kernel_set.KernelLibrary], *
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("home")
     pack(home, "gpu-ops", [library(home, "gpu-ops", *GPU)], fallbacks=["cpu-ops"])
-    levels = [
-        library(home, "cpu-ops", kernel_set.KernelImage("library", CpuLevel(name)))
-        for name in LEVELS["x86_64"]
-    ]
+    levels = [library(home, "cpu-ops", KernelImage("library", CpuLevel(name))) for name in LEVELS["x86_64"]]
     pack(home, "cpu-ops", levels, stands_in_for="gpu-ops")
     return home
 
@@ -177,7 +173,7 @@ def test_a_library_of_another_abi_is_not_among_them(tmp_path: Path) -> None:
     home = tmp_path / "home"
     home.mkdir()
     pack(home, "gpu-ops", [library(home, "gpu-ops", *GPU)], fallbacks=["cpu-ops"])
-    levels = [library(home, "cpu-ops", kernel_set.KernelImage("library", CpuLevel("x86-64")), abi="2-def")]
+    levels = [library(home, "cpu-ops", KernelImage("library", CpuLevel("x86-64")), abi="2-def")]
     pack(home, "cpu-ops", levels, stands_in_for="gpu-ops")
     with pytest.raises(KernelUnavailable) as caught:
         ops(home, tmp_path, V3).load()

@@ -9,8 +9,8 @@ import pytest
 
 from gpuforge.cuda.arch import Arch
 from gpuforge.cuda.cpu_level import CpuLevel
+from gpuforge.cuda.kernel_image import KernelImage
 from gpuforge.errors import ActionError
-from gpuforge.package.kernel_set import KernelImage
 from gpuforge.plan.requests.kernels import CompiledModule
 from gpuforge.steps.module_images import images_of
 from gpuforge.toolchains.iree import TOOLCHAIN

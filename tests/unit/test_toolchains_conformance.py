@@ -12,6 +12,7 @@ from header_samples import compile_program
 from plug_in_samples import install_plug_in
 
 from gpuforge.cuda.arch import Arch
+from gpuforge.cuda.kernel_image import KernelImage
 from gpuforge.package import embed, kernel_set, source_set
 from gpuforge.runtime.cpu import Cpu
 from gpuforge.runtime.machine import Device, Probe
@@ -99,7 +100,7 @@ def _recipe(toolchain: Toolchain, work: Path) -> Path:
         call = toolchain.library([source.name], ["-flag"])
     assert call
     found = toolchain.program
-    recipe = source_set.Recipe(
+    recipe = source_set.UserToolchain(
         name="theirs",
         family=toolchain.name,
         version=">=1",
@@ -131,7 +132,7 @@ def _modules(toolchain: Toolchain, work: Path) -> Path:
     for target in toolchain.packaged.targets([], "x86_64"):
         file = work / target.name
         file.write_text(f"for {target.name}")
-        image = kernel_set.KernelImage(
+        image = KernelImage(
             target.kind, target.built_for, "7.6" if isinstance(target.built_for, Arch) else ""
         )
         made.append(
@@ -142,7 +143,7 @@ def _modules(toolchain: Toolchain, work: Path) -> Path:
     packed = kernel_set.pack_modules(
         work / "packed",
         name="ops",
-        toolchain=kernel_set.Toolchain(toolchain.name, "1.0"),
+        toolchain=kernel_set.CompiledBy(toolchain.name, "1.0"),
         toolkit="13.0",
         modules=made,
         install=toolchain.packaged.runs_with,
@@ -160,7 +161,7 @@ def _libraries(toolchain: Toolchain, work: Path) -> Path:
     packed = kernel_set.pack_libraries(
         work / "packed",
         name="default-ops",
-        toolchain=kernel_set.Toolchain(toolchain.name, "1.0"),
+        toolchain=kernel_set.CompiledBy(toolchain.name, "1.0"),
         toolkit="",
         libraries=made,
         abi=ABI,
@@ -169,5 +170,5 @@ def _libraries(toolchain: Toolchain, work: Path) -> Path:
     return packed.parents[1]
 
 
-def _image(target: Target) -> kernel_set.KernelImage:
-    return kernel_set.KernelImage(target.kind, target.built_for, "4.0" if target.kind == "ptx" else "")
+def _image(target: Target) -> KernelImage:
+    return KernelImage(target.kind, target.built_for, "4.0" if target.kind == "ptx" else "")

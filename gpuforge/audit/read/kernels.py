@@ -17,7 +17,7 @@ from gpuforge.audit.kernels import (
     UserToolchain,
 )
 from gpuforge.audit.read.documents import Document, Unfit, listed, read, tables, text, texts
-from gpuforge.cuda.image import Image
+from gpuforge.cuda.kernel_image import KernelImage
 from gpuforge.wheel.archive import Archive, Member
 
 _INDEX = r"(.*_gpuforge/kernels/[^/]+)/index\.json"
@@ -93,10 +93,10 @@ def _file(entry: object) -> ListedFile:
     return ListedFile(file if isinstance(file, str) else "", sha256 if isinstance(sha256, str) else "")
 
 
-def _images(entry: object) -> tuple[Image, ...]:
+def _images(entry: object) -> tuple[KernelImage, ...]:
     images = tables(entry, "images") if isinstance(entry, dict) else ()
     try:
-        return tuple(Image.parse(text(each, "kind"), text(each, "arch")) for each in images)
+        return tuple(KernelImage.parse(text(each, "kind"), text(each, "arch")) for each in images)
     except ValueError:
         raise Unfit from None
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from .. import elf
 from ..candidates import wrong_abi
-from ..recipe import Toolchain
+from ..recipe import UserToolchain
 from .execute import execute
 from .installed import LibraryGroup
 from .outcome import Stopped
@@ -20,7 +20,11 @@ _LOADING_S = 120  # seconds; a runtime may look for devices
 
 
 def check(
-    library: Path, recipe: Recipe, toolchain: Toolchain, parts: Sequence[LibraryGroup], env: Mapping[str, str]
+    library: Path,
+    recipe: Recipe,
+    toolchain: UserToolchain,
+    parts: Sequence[LibraryGroup],
+    env: Mapping[str, str],
 ) -> None:
     """Raise Stopped unless the library can be used in one process with the wheel and what it requires."""
     refusal = wrong_abi(str(library), recipe.abi)

@@ -19,7 +19,7 @@ from ..kernelset import KernelSet
 from ..loading import named
 from ..look import HOME, variable
 from ..machine import Probe, probe
-from ..recipe import Toolchain
+from ..recipe import UserToolchain
 from ..resolve import Candidate, Origin
 from ..switches import gpu_disabled
 from . import activation, installed, modules
@@ -210,7 +210,7 @@ def _finder(recipe: Recipe, here: modules.CompileInputs) -> Find:
 
 def _product(
     recipe: Recipe,
-    toolchain: Toolchain,
+    toolchain: UserToolchain,
     compiler: Compiler,
     work: Path,
     here: modules.CompileInputs,
@@ -268,7 +268,7 @@ def _by(build: UserBuild) -> str:
 
 def _made(
     recipe: Recipe,
-    toolchain: Toolchain,
+    toolchain: UserToolchain,
     compiler: Compiler,
     library: Path,
     arch: Arch | None,

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..recipe import Toolchain
+from ..recipe import UserToolchain
 from .execute import execute
 
 ANSWER_S = 20  # seconds that a compiler may take to print its version
@@ -35,11 +35,11 @@ class Compiler:
 class Absent:
     """No compiler fits a toolchain; `refused` says of each that was found why it does not."""
 
-    toolchain: Toolchain
+    toolchain: UserToolchain
     refused: tuple[str, ...]
 
 
-def find(toolchain: Toolchain, env: Mapping[str, str], *, path: str = "") -> Compiler | Absent:
+def find(toolchain: UserToolchain, env: Mapping[str, str], *, path: str = "") -> Compiler | Absent:
     """Return the first compiler that fits: the plain name, then versioned names, the newest first.
 
     `path` (a file, or a name on PATH) names the only one to consider; so does the manifest's, by its name. A command is
@@ -57,7 +57,7 @@ def find(toolchain: Toolchain, env: Mapping[str, str], *, path: str = "") -> Com
     return Absent(toolchain, tuple(refused))
 
 
-def _candidates(toolchain: Toolchain, env: Mapping[str, str], path: str) -> Iterator[Path]:
+def _candidates(toolchain: UserToolchain, env: Mapping[str, str], path: str) -> Iterator[Path]:
     if path or toolchain.path:
         name = path or Path(toolchain.path).name
         program = shutil.which(os.path.expanduser(name), path=env.get("PATH"))
@@ -74,7 +74,7 @@ def _candidates(toolchain: Toolchain, env: Mapping[str, str], path: str) -> Iter
                 yield found
 
 
-def _places(toolchain: Toolchain, env: Mapping[str, str]) -> list[str]:
+def _places(toolchain: UserToolchain, env: Mapping[str, str]) -> list[str]:
     homes = [env[name] for name in ("CUDA_HOME", "CUDA_PATH", "NVHPC_ROOT") if env.get(name)]
     return [
         *(f"{glob.escape(home)}/{sub}" for home in homes for sub in ("bin", "compilers/bin")),
@@ -98,7 +98,7 @@ def _programs(names: re.Pattern[str], folders: Sequence[str]) -> Iterator[Path]:
     yield from (program for _, program in sorted(versioned, key=lambda pair: pair[0], reverse=True))
 
 
-def _version(program: Path, toolchain: Toolchain, env: Mapping[str, str], refused: list[str]) -> str:
+def _version(program: Path, toolchain: UserToolchain, env: Mapping[str, str], refused: list[str]) -> str:
     """Return the version of a program if it is of the toolchain's family and range, else say why not."""
     output, reason = _ask(program, ["--version"], env)
     match = re.search(toolchain.answers, output) if not reason else None
@@ -112,7 +112,7 @@ def _version(program: Path, toolchain: Toolchain, env: Mapping[str, str], refuse
     return version
 
 
-def _offloads(program: Path, toolchain: Toolchain, env: Mapping[str, str], refused: list[str]) -> bool:
+def _offloads(program: Path, toolchain: UserToolchain, env: Mapping[str, str], refused: list[str]) -> bool:
     """Return whether GCC's offload compiler is there; without it, GPU code is left out in silence."""
     if not toolchain.offload:
         return True

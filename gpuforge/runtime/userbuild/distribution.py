@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..recipe import Toolchain
+from ..recipe import UserToolchain
 
 _RELEASE = (Path("/etc/os-release"), Path("/usr/lib/os-release"))
 _LIKE = {"rhel": "fedora", "centos": "fedora", "sles": "suse", "opensuse": "suse", "ubuntu": "debian"}
 
 
-def how_to_install(toolchain: Toolchain) -> str:
+def how_to_install(toolchain: UserToolchain) -> str:
     """Return the command for this distribution's family, or where the compiler is to be had."""
     for name in families():
         if name in toolchain.install:

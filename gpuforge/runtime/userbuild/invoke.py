@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ..arch import Arch
 from ..placeholders import fill
-from ..recipe import Toolchain
+from ..recipe import UserToolchain
 from .compilers import Compiler
 from .execute import execute
 from .outcome import Stopped
@@ -22,7 +22,7 @@ _TELLING = re.compile(r"error|fatal|cannot|no space|not found|killed", re.IGNORE
 
 def invoke(
     recipe: Recipe,
-    toolchain: Toolchain,
+    toolchain: UserToolchain,
     compiler: Compiler,
     work: Path,
     *,
@@ -132,7 +132,7 @@ def _signal(number: int) -> str:
         return f"signal {number}"
 
 
-def _product(toolchain: Toolchain, compiler: Compiler, work: Path, log: bytes) -> Path:
+def _product(toolchain: UserToolchain, compiler: Compiler, work: Path, log: bytes) -> Path:
     if toolchain.product:
         found = sorted(path for path in (work / "run").glob(toolchain.product) if path.is_file())
     else:

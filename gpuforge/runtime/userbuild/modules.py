@@ -18,7 +18,7 @@ from ..errors import DriverError
 from ..index import Module, Refused
 from ..machine import Nvrtc, Probe
 from ..reason import Reason
-from ..recipe import Toolchain, read
+from ..recipe import UserToolchain, read
 from ..sources import Sources
 from ..tables import DRIVER
 from . import compilers
@@ -41,7 +41,7 @@ class CompileInputs:
     limit: float
 
 
-def find(toolchain: Toolchain, here: CompileInputs, *, path: str = "") -> Compiler | Absent:
+def find(toolchain: UserToolchain, here: CompileInputs, *, path: str = "") -> Compiler | Absent:
     """Return what compiles a toolchain's part of a set on this machine, or why nothing does."""
     if toolchain.family == "opencl" and here.extra:
         return Absent(toolchain, ("`compile` takes no sources of yours for it",))
@@ -66,7 +66,9 @@ def find(toolchain: Toolchain, here: CompileInputs, *, path: str = "") -> Compil
     return Compiler("nvrtc", Path(found.file), found.release)
 
 
-def make(recipe: Recipe, toolchain: Toolchain, compiler: Compiler, work: Path, here: CompileInputs) -> Path:
+def make(
+    recipe: Recipe, toolchain: UserToolchain, compiler: Compiler, work: Path, here: CompileInputs
+) -> Path:
     """Compile a toolchain's part of a set; return the folder of images, or the library for the CPU.
 
     A source of the user's that has the name of one of the package's takes its place. Raises Stopped, OSError.
@@ -125,7 +127,7 @@ def prepare_opencl(recipe: Recipe, here: CompileInputs) -> str:
         raise Stopped(str(error)) from error
 
 
-def _opencl(toolchain: Toolchain, here: CompileInputs) -> Compiler | Absent:
+def _opencl(toolchain: UserToolchain, here: CompileInputs) -> Compiler | Absent:
     from ..opencl.devices import Needs, devices
 
     needs = Needs(toolchain.install.get("", ""), toolchain.devices, toolchain.extensions)
@@ -135,7 +137,7 @@ def _opencl(toolchain: Toolchain, here: CompileInputs) -> Compiler | Absent:
     return Compiler("opencl", Path(found[0].name), found[0].driver)
 
 
-def _suffixes(toolchain: Toolchain) -> set[str]:
+def _suffixes(toolchain: UserToolchain) -> set[str]:
     return {Path(source).suffix for source in toolchain.sources}
 
 
@@ -146,7 +148,7 @@ def _included(recipe: Recipe, compiled: Sequence[str]) -> tuple[str, ...]:
 
 def _image(
     recipe: Recipe,
-    toolchain: Toolchain,
+    toolchain: UserToolchain,
     compiler: Compiler,
     work: Path,
     here: CompileInputs,

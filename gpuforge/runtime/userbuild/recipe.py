@@ -11,7 +11,7 @@ from .. import document, layout
 from ..candidates import identity_of
 from ..index import Demands, Refused
 from ..reason import Reason
-from ..recipe import Compilation, Toolchain, read_compilation
+from ..recipe import Compilation, UserToolchain, read_compilation
 from .outcome import MISSING, Stopped
 
 
@@ -25,7 +25,7 @@ class Recipe:
     fallbacks: tuple[str, ...]
     sources: tuple[str, ...]
     includes: tuple[str, ...]
-    toolchains: tuple[Toolchain, ...]
+    toolchains: tuple[UserToolchain, ...]
     kind: str = "library"  # or "module"
     digests: Mapping[str, str] = field(default_factory=dict)  # sha256 of each source and header
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Union
 
-from ..recipe import Toolchain
+from ..recipe import UserToolchain
 from .compilers import Absent, Compiler
 from .outcome import MISSING, USAGE, Stopped
 from .recipe import Recipe
@@ -16,9 +16,9 @@ Find = Callable[..., Union[Compiler, Absent]]  # of a toolchain and, with `path`
 def select(
     recipe: Recipe,
     requested: str,
-    how_to_install: Callable[[Toolchain], str],
+    how_to_install: Callable[[UserToolchain], str],
     find: Find,
-) -> tuple[Toolchain, Compiler]:
+) -> tuple[UserToolchain, Compiler]:
     """Return a toolchain and its compiler. `requested` is "", a toolchain's name, or "NAME=PATH"; raises Stopped."""
     name, equals, path = requested.partition("=")
     toolchains = [toolchain for toolchain in recipe.toolchains if not name or toolchain.name == name]
@@ -34,7 +34,7 @@ def select(
     raise Stopped(_nothing(recipe, absent, how_to_install), MISSING)
 
 
-def _nothing(recipe: Recipe, absent: list[Absent], how_to_install: Callable[[Toolchain], str]) -> str:
+def _nothing(recipe: Recipe, absent: list[Absent], how_to_install: Callable[[UserToolchain], str]) -> str:
     """Return one line: what was looked for, what was found instead, and what to install."""
     tried = "; ".join(
         f"{_described(each.toolchain)}" + (f" ({', '.join(each.refused)})" if each.refused else "")
@@ -46,7 +46,7 @@ def _nothing(recipe: Recipe, absent: list[Absent], how_to_install: Callable[[Too
     )
 
 
-def _described(toolchain: Toolchain) -> str:
+def _described(toolchain: UserToolchain) -> str:
     what = toolchain.argv[0] if toolchain.family == "command" else toolchain.family
     offload = f" with offloading to {toolchain.offload}" if toolchain.offload else ""
     return f"{what} {toolchain.version}".strip() + offload

@@ -12,7 +12,7 @@ from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.package.documents import problem
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.binary.runnable import common_images
-from gpuforge.cuda.image import Image
+from gpuforge.cuda.kernel_image import KernelImage
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
@@ -74,7 +74,7 @@ def _problems(wheel: WheelFacts, kernels: KernelSet) -> Iterator[tuple[str, _Pro
         yield file, _Problem("not listed", "it is in the folder and not in the index")
 
 
-def _targets(kernels: KernelSet, declared: Sequence[Image] | None) -> Iterator[_Problem]:
+def _targets(kernels: KernelSet, declared: Sequence[KernelImage] | None) -> Iterator[_Problem]:
     """Yield the targets of the manifest that a set's index has no image for, and images for others."""
     if declared is None or isinstance(kernels.listing, Unusable):
         return
@@ -85,7 +85,7 @@ def _targets(kernels: KernelSet, declared: Sequence[Image] | None) -> Iterator[_
         yield _Problem("not declared", f"it has {name}, which is not a target of the manifest", (name,))
 
 
-def _name(image: Image) -> str:
+def _name(image: KernelImage) -> str:
     return f"{image.kind} {image.target}".rstrip()
 
 
@@ -103,25 +103,27 @@ def _stand_ins(wheel: WheelFacts, recipe: Recipe) -> Iterator[_Problem]:
 
 
 def _library_images(
-    wheel: WheelFacts, member: str, file: str, images: Set[Image]
+    wheel: WheelFacts, member: str, file: str, images: Set[KernelImage]
 ) -> Iterator[tuple[str, _Problem]]:
     """Compare the GPU code of each container of a library with the index; a library for CPUs has none."""
     if any(image.kind == "library" for image in images):
         return
     containers = next((code.containers for code in wheel.device if code.file == member), ())
-    real = {Image(e.kind, e.arch) for e in common_images(containers)}
+    real = {KernelImage(e.kind, e.arch) for e in common_images(containers)}
     yield from _compare(file, images, real)
 
 
-def _images(wheel: WheelFacts, member: str, file: str, images: Set[Image]) -> Iterator[tuple[str, _Problem]]:
+def _images(
+    wheel: WheelFacts, member: str, file: str, images: Set[KernelImage]
+) -> Iterator[tuple[str, _Problem]]:
     containers = next((code.containers for code in wheel.device if code.file == member), ())
-    real = {Image(e.kind, e.arch) for c in containers for e in c.entries if e.kind in ("cubin", "ptx")}
+    real = {KernelImage(e.kind, e.arch) for c in containers for e in c.entries if e.kind in ("cubin", "ptx")}
     if any(image.kind.startswith("iree-") for image in images):  # one for CUDA has PTX, any other has none
-        images = {Image("ptx", image.built_for) for image in images if image.kind == "iree-cuda"}
+        images = {KernelImage("ptx", image.built_for) for image in images if image.kind == "iree-cuda"}
     yield from _compare(file, images, real)
 
 
-def _compare(file: str, images: Set[Image], real: Set[Image]) -> Iterator[tuple[str, _Problem]]:
+def _compare(file: str, images: Set[KernelImage], real: Set[KernelImage]) -> Iterator[tuple[str, _Problem]]:
     for kind, target in sorted((image.kind, image.target) for image in images - real):
         text = f"the index lists {kind} {target}, which is not in it"
         yield file, _Problem("missing", text, (kind, target))

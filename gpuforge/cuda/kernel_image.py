@@ -9,11 +9,14 @@ _FOR_GPUS = {"cubin", "ptx", "iree-cuda"}
 _FOR_CPUS = {"library", "iree-cpu"}
 
 
-class Image(NamedTuple):
-    """An image, as the index of a kernel set lists it."""
+class KernelImage(NamedTuple):
+    """One image. The code for CPUs of a library is one image of the kind "library"."""
 
-    kind: str  # "cubin", "ptx", "library", "iree-cuda"
+    kind: str  # "cubin", "ptx", "lto-ir", "library", "iree-cuda"
     built_for: Arch | CpuLevel | None  # None of code for any device: "iree-vulkan"
+    isa: str = (
+        ""  # of PTX: the ISA version that was read from it; "" for other kinds, and where nothing was read
+    )
 
     @classmethod
     def parse(cls, kind: str, target: str) -> Self:
