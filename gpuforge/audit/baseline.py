@@ -45,7 +45,7 @@ _FIELDS = (*_PLACE, "kind", "about", "name")
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Known:
+class AcceptedSubject:
     """One accepted subject of a finding."""
 
     code: str
@@ -79,7 +79,7 @@ class Known:
             one = replace(one, kind=phrases.of_schema_3(one.code, one.kind, one.about), about=())
         return one
 
-    def accepts(self, other: Known) -> bool:
+    def accepts(self, other: AcceptedSubject) -> bool:
         """Say whether this row of a file accepts a subject of the same rule and project."""
         if SEVERITIES.index(other.severity) < SEVERITIES.index(self.severity):
             return False
@@ -97,13 +97,13 @@ class Known:
 class Baseline:
     """The findings of a file; `reason` is what a report gives for those that it accepts."""
 
-    known: frozenset[Known]
+    accepted: frozenset[AcceptedSubject]
     reason: str = REASON
 
     @classmethod
     def of(cls, findings: Iterable[Finding]) -> Self:
         """Return a baseline that accepts these findings and nothing else."""
-        return cls(frozenset(known for finding in findings for known in of_finding(finding)))
+        return cls(frozenset(subject for finding in findings for subject in of_finding(finding)))
 
     def covers(self, finding: Finding) -> bool:
         """Say whether each subject of a finding is known, at this severity or a worse one."""
@@ -113,9 +113,9 @@ class Baseline:
         )
 
     @cached_property
-    def _rows(self) -> Mapping[tuple[str, str], list[Known]]:
-        rows: dict[tuple[str, str], list[Known]] = {}
-        for row in self.known:
+    def _rows(self) -> Mapping[tuple[str, str], list[AcceptedSubject]]:
+        rows: dict[tuple[str, str], list[AcceptedSubject]] = {}
+        for row in self.accepted:
             rows.setdefault((row.code, row.project), []).append(row)
         return rows
 
@@ -153,7 +153,7 @@ def read(path: Path) -> Baseline:
         ) from error
 
 
-def _row(row: dict[str, Any], schema: int) -> Known:
+def _row(row: dict[str, Any], schema: int) -> AcceptedSubject:
     texts = {key: row[key] for key in ("code", "severity", "project")}
     if schema == 1:
         texts["sentence"] = row["subject"]
@@ -166,40 +166,40 @@ def _row(row: dict[str, Any], schema: int) -> Known:
         or row["severity"] not in SEVERITIES
     ):
         raise ValueError(f"a finding of it cannot be understood: {row}")
-    return Known(**texts, about=tuple(about), schema=schema)
+    return AcceptedSubject(**texts, about=tuple(about), schema=schema)
 
 
 def dumps(findings: Iterable[Finding]) -> str:
     """Return the text of a baseline that accepts these findings and nothing else."""
-    known = sorted(Baseline.of(findings).known)
+    accepted = sorted(Baseline.of(findings).accepted)
     rows = [
         {"code": k.code, "severity": k.severity, "project": k.project}
         | {name: value for name in _FIELDS if (value := getattr(k, name))}
-        for k in known
+        for k in accepted
     ]
     return json.dumps({"schema": SCHEMA, "findings": rows}, indent=1) + "\n"
 
 
-def unused(baseline: Baseline, ignored: Iterable[Ignored]) -> list[Known]:
+def unused(baseline: Baseline, ignored: Iterable[Ignored]) -> list[AcceptedSubject]:
     """Return the rows of a baseline that accepted no subject: what they are about has been mended."""
     met = {one for i in ignored if i.reason == baseline.reason for one in of_finding(i.finding)}
-    of_rule: dict[tuple[str, str], list[Known]] = {}
+    of_rule: dict[tuple[str, str], list[AcceptedSubject]] = {}
     for one in met:
         of_rule.setdefault((one.code, one.project), []).append(one)
     return sorted(
         row
-        for row in baseline.known
+        for row in baseline.accepted
         if not any(row.accepts(one) for one in of_rule.get((row.code, row.project), ()))
     )
 
 
-def of_finding(finding: Finding) -> Iterator[Known]:
+def of_finding(finding: Finding) -> Iterator[AcceptedSubject]:
     """Yield a finding's subjects as a baseline has them."""
     project = project_of(finding.wheel)
     for subject in finding.subjects or (Subject(),):
         entries = tuple(route.entry for route in subject.routes)
         for place, name in product(subject.needed_by or (subject.file,), subject.names or entries or ("",)):
-            yield Known(
+            yield AcceptedSubject(
                 finding.code,
                 finding.severity,
                 project,

@@ -47,7 +47,7 @@ class Compilers(NamedTuple):
     tools: tuple[str, ...] = ()  # of the HPC SDK: "nvc++", "nvfortran"
 
 
-class CompilerPin(NamedTuple):
+class BuildFileCompilers(NamedTuple):
     """Compilers that a build file of the wheel asks its users for."""
 
     file: str
@@ -75,7 +75,7 @@ class WheelFacts(NamedTuple):
     members: Mapping[str, int] = MappingProxyType({})  # name -> size in bytes
     checksums: Mapping[str, int] = MappingProxyType({})  # name -> CRC-32, as the archive's directory has it
     purelib: bool = False  # Root-Is-Purelib in WHEEL
-    pins: tuple[CompilerPin, ...] = ()
+    build_compilers: tuple[BuildFileCompilers, ...] = ()
     build_paths: tuple[BuildPath, ...] = ()
     cuda_release: str = ""  # as its version.py has it: "13.2" for torch
     record: Record | None = None  # None without a RECORD

@@ -1,4 +1,4 @@
-"""What the wheels of an audit bring into one process if all of them are imported: each shared library as one image.
+"""What the wheels of an audit bring into one process if all of them are imported: each shared library from each place.
 
 A reading of files, not of a process: what is opened by a name that is put together at run time is not known.
 """
@@ -15,7 +15,7 @@ from gpuforge.audit.link.edges import Edge
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.nvidia import is_nvidia_library
-from gpuforge.audit.rules.runtimes.openmp_images import is_openmp
+from gpuforge.audit.rules.runtimes.openmp_copies import is_openmp
 from gpuforge.audit.rules.runtimes.own_runtimes import own_runtimes
 from gpuforge.audit.rules.runtimes.processes import processes
 from gpuforge.binary.facts import ElfObject
@@ -34,8 +34,8 @@ class LibraryUse(NamedTuple):
     how: How
 
 
-class LibraryImage(NamedTuple):
-    """One image of a shared library. The same name from another place is another image."""
+class ProcessLibrary(NamedTuple):
+    """A shared library in the process. The same name from another place is another library."""
 
     kind: Kind
     name: str  # as it is asked for: "libcudart.so.12"
@@ -48,10 +48,10 @@ class LibraryImage(NamedTuple):
 class Together(NamedTuple):
     """What comes into one process."""
 
-    libraries: tuple[LibraryImage, ...]
+    libraries: tuple[ProcessLibrary, ...]
 
-    def of(self, kind: Kind) -> tuple[LibraryImage, ...]:
-        """Return the images of one kind."""
+    def of(self, kind: Kind) -> tuple[ProcessLibrary, ...]:
+        """Return the libraries of one kind."""
         return tuple(each for each in self.libraries if each.kind == kind)
 
     @property
@@ -79,8 +79,8 @@ def together(graph: LinkGraph) -> Together:
             kind == "CUDA runtime" and origin == "wheel"
         ):  # which opens the driver, also where none of it was read
             found.setdefault(environment.place(_DRIVER), {})[LibraryUse(wheel, file, "opened")] = None
-    images = [LibraryImage(*place, tuple(uses)) for place, uses in found.items()]
-    return Together(tuple(sorted(images, key=lambda i: (_KINDS.index(i.kind), i.name, i.provider, i.file))))
+    present = [ProcessLibrary(*place, tuple(uses)) for place, uses in found.items()]
+    return Together(tuple(sorted(present, key=lambda i: (_KINDS.index(i.kind), i.name, i.provider, i.file))))
 
 
 class _Environment:

@@ -19,7 +19,7 @@ from gpuforge.toolkits.plain import read
 
 
 @dataclass(frozen=True, slots=True)
-class Pin:
+class PinnedWheel:
     """One wheel of PyPI, exactly."""
 
     package: str
@@ -31,7 +31,7 @@ class Pin:
 
 def choose(
     release: Mapping[str, Any], compiler: Iterable[str], libraries: Sequence[str], machine: str
-) -> tuple[Pin, ...]:
+) -> tuple[PinnedWheel, ...]:
     """Return the wheels of a release that are the `compiler`'s or those of `libraries`, with what these need.
 
     `release` is a row of a data file, with `wheels` and `extras`. Raises UsageError for a library that it does not
@@ -46,7 +46,7 @@ def choose(
         *(r for r in release["wheels"] if r["package"] in packages or without_suffix(r["package"]) in needed),
         *(row for other in others for row in other["wheels"]),
     ]
-    return tuple(read(Pin, row) for row in rows if row["machine"] == machine)
+    return tuple(read(PinnedWheel, row) for row in rows if row["machine"] == machine)
 
 
 def beside_toolkits() -> tuple[str, ...]:

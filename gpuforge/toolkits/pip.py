@@ -11,7 +11,7 @@ from pathlib import Path
 from gpuforge.errors import ActionError, MissingError
 from gpuforge.toolkits import pip_output
 from gpuforge.toolkits import toolkit_tree as trees
-from gpuforge.toolkits.pins import Pin
+from gpuforge.toolkits.pins import PinnedWheel
 from gpuforge.toolkits.progress import Say
 
 PIP = (
@@ -41,7 +41,7 @@ def merge_beside(site: Path, tree: Path) -> None:
                 trees.merge(folder / part, tree / part)
 
 
-def fetch_wheels(pins: Sequence[Pin], partial: Path, say: Say) -> None:
+def fetch_wheels(pins: Sequence[PinnedWheel], partial: Path, say: Say) -> None:
     """Let pip download, check and unpack the wheels to `partial/site`; pip's temporary files stay in `partial`."""
     megabytes = sum(pin.size for pin in pins) / 1e6
     say(

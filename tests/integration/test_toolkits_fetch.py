@@ -21,7 +21,7 @@ from gpuforge.plan.requests.request import dump
 from gpuforge.plan.requests.toolkit import FetchToolkit
 from gpuforge.toolchains.detect import detect
 from gpuforge.toolchains.nvcc import module_argv
-from gpuforge.toolkits.pins import Pin
+from gpuforge.toolkits.pins import PinnedWheel
 from gpuforge.toolkits.providers.pypi import provision
 from gpuforge.toolkits.providers.system import installed
 from gpuforge.toolkits.select import select
@@ -111,7 +111,7 @@ def test_cmake_accepts_the_tree_and_the_library_names_the_sonames(toolkit: Path,
     assert "libcudart.so.13" in needed
 
 
-def small_pin() -> list[Pin]:
+def small_pin() -> list[PinnedWheel]:
     chosen = select("13.0", provider="pypi", libraries=[], machine=MACHINE)
     return [pin for pin in chosen.source.pins if pin.package == "nvidia-cuda-crt"]
 

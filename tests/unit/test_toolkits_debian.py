@@ -13,7 +13,7 @@ from gpuforge.errors import ActionError, MissingError, UsageError
 from gpuforge.toolkits import pip, progress, unpack
 from gpuforge.toolkits.compiler_tree import provision_compiler
 from gpuforge.toolkits.debian_parts import BlockFile, DebianPart
-from gpuforge.toolkits.pins import Pin
+from gpuforge.toolkits.pins import PinnedWheel
 from gpuforge.toolkits.plain import read
 from gpuforge.toolkits.providers.debian import place, provision_debian
 
@@ -43,7 +43,7 @@ def part(data: bytes, *members: BlockFile, start: int = 0, size: int = 0) -> Deb
 def _wheels(monkeypatch: pytest.MonkeyPatch, server: Server) -> None:
     """Lay out two wheels in pip's place; the mirror is the server of the test."""
 
-    def fetch(pins: Sequence[Pin], partial: Path, say: object) -> None:
+    def fetch(pins: Sequence[PinnedWheel], partial: Path, say: object) -> None:
         for name in ("cuda_nvcc/bin/ptxas", "cuda_nvcc/include/crt/host_config.h", "cuda_nvcc/__init__.py",
                      "cuda_runtime/include/cuda.h", "cuda_runtime/lib/libcudart.so.12",
                      "cuda_runtime/lib/__init__.py", "__init__.py"):  # fmt: skip

@@ -17,10 +17,10 @@ from gpuforge.plan.requests.toolkit import FetchToolkit
 from gpuforge.plan.step_result import StepResult
 from gpuforge.steps import entry
 from gpuforge.toolkits import pip as module
-from gpuforge.toolkits.pins import Pin
+from gpuforge.toolkits.pins import PinnedWheel
 from gpuforge.toolkits.providers.pypi import assemble, provision
 
-PIN = Pin("nvidia-cuda-crt", "13.0.88", "nvidia_cuda_crt-13.0.88-py3-none-any.whl", "0" * 64, 1)
+PIN = PinnedWheel("nvidia-cuda-crt", "13.0.88", "nvidia_cuda_crt-13.0.88-py3-none-any.whl", "0" * 64, 1)
 
 
 def unpacked(site: Path) -> Path:
@@ -154,7 +154,7 @@ def test_the_step_refuses_bad_pins_without_a_traceback(tmp_path: Path) -> None:
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (
         2,
-        "error: Wheels: pins.0: Input should be a dictionary or an instance of Pin\n",
+        "error: Wheels: pins.0: Input should be a dictionary or an instance of PinnedWheel\n",
     )
 
 

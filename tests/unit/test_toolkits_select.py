@@ -10,7 +10,7 @@ import pytest
 
 from gpuforge.errors import MissingError, UsageError
 from gpuforge.toolkits.debian_parts import DebianPart
-from gpuforge.toolkits.pins import Pin
+from gpuforge.toolkits.pins import PinnedWheel
 from gpuforge.toolkits.plain import read
 from gpuforge.toolkits.providers import debian, pypi, redist
 from gpuforge.toolkits.redist_archives import Archives
@@ -67,9 +67,9 @@ def test_the_identity_follows_the_wheels() -> None:
 
 def test_pins_survive_json() -> None:
     pin = choose("13.0").source.pins[0]
-    assert read(Pin, asdict(pin)) == pin
-    with pytest.raises(UsageError, match="Pin: version: Field required"):
-        read(Pin, {"package": "x"})
+    assert read(PinnedWheel, asdict(pin)) == pin
+    with pytest.raises(UsageError, match="PinnedWheel: version: Field required"):
+        read(PinnedWheel, {"package": "x"})
 
 
 def test_an_installation_of_exactly_that_minor(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from packaging.requirements import Requirement as Parsed
 from packaging.utils import canonicalize_name
 
-from gpuforge.audit import releases
+from gpuforge.audit import version_clauses
 from gpuforge.audit.link import package_tables
 from gpuforge.audit.link.requirement import USUAL_MACHINE, Requirement, environment, evaluated, requirement
 from gpuforge.audit.model import WheelFacts
@@ -102,7 +102,11 @@ def _brought(
 def _of_release(required: Requirement, own: WheelFacts) -> Requirement | None:
     """Return a requirement of the very release that was given; None if its clauses do not allow that release."""
     version = own.version.partition("+")[0]
-    return required._replace(versions=f"=={version}") if releases.allows(required.versions, version) else None
+    return (
+        required._replace(versions=f"=={version}")
+        if version_clauses.allows(required.versions, version)
+        else None
+    )
 
 
 def _required(own: WheelFacts, extras: Iterable[str]) -> Iterator[Requirement]:
@@ -138,9 +142,10 @@ def _chosen(rows: Iterable[dict[str, Any]], clauses: str) -> dict[str, Any] | No
     """Return the row that pip would end at: that of the newest release which these clauses allow."""
     listed = list(rows)
     known = {version for row in listed for version in row["known"]}
-    for version in (*releases.newest_first(known | releases.named(clauses)), *releases.below(clauses)):
-        if releases.allows(clauses, version):
+    newest_first = version_clauses.newest_first(known | version_clauses.named(clauses))
+    for version in (*newest_first, *version_clauses.below(clauses)):
+        if version_clauses.allows(clauses, version):
             for row in listed:
-                if releases.allows(row["versions"], version):
+                if version_clauses.allows(row["versions"], version):
                     return row
     return None

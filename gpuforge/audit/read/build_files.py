@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from gpuforge.audit.model import BuildPath, CompilerPin, Compilers
+from gpuforge.audit.model import BuildFileCompilers, BuildPath, Compilers
 from gpuforge.wheel.archive import Archive
 
 BUILD_FILE = r"(?i:.*makefile(\.\w+)?|.*\.mk)|.*(-config|Config|Targets|-targets)\.cmake|.*\.pc"
@@ -22,9 +22,9 @@ _COMMENT = rb"#[^\n]*"
 _LARGEST = 4 << 20  # bytes; larger ones are no build files
 
 
-def pins(archive: Archive) -> tuple[CompilerPin, ...]:
+def compilers(archive: Archive) -> tuple[BuildFileCompilers, ...]:
     """List the toolchains that a wheel's build files name by path or option. Raises MalformedError."""
-    return tuple(pin for file, text in _build_files(archive) for pin in _pins(file, text))
+    return tuple(each for file, text in _build_files(archive) for each in _compilers(file, text))
 
 
 def build_paths(archive: Archive) -> tuple[BuildPath, ...]:
@@ -45,13 +45,13 @@ def _build_files(archive: Archive) -> Iterator[tuple[str, bytes]]:
         yield member.name, archive.data(member)
 
 
-def _pins(file: str, text: bytes) -> Iterator[CompilerPin]:
+def _compilers(file: str, text: bytes) -> Iterator[BuildFileCompilers]:
     sdks: dict[str, dict[str, None]] = {}
     for version, tool in re.findall(_SDK, text):
         sdks.setdefault(version.decode(), {})[tool.decode()] = None
     for version, tools in sdks.items():
-        yield CompilerPin(file, Compilers("HPC SDK", version, tuple(tools)))
+        yield BuildFileCompilers(file, Compilers("HPC SDK", version, tuple(tools)))
     for option in dict.fromkeys(re.findall(_TARGET, text)):
-        yield CompilerPin(file, Compilers("option", option.decode()))
+        yield BuildFileCompilers(file, Compilers("option", option.decode()))
     for version in dict.fromkeys(re.findall(_NVCC, text)):
-        yield CompilerPin(file, Compilers("nvcc", version.decode()))
+        yield BuildFileCompilers(file, Compilers("nvcc", version.decode()))

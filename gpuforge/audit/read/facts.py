@@ -32,7 +32,7 @@ def facts(wheel: OpenWheel) -> WheelFacts:
         tags = tuple(tag for tag in info.tags if isinstance(tag, Tag))
     code = loading_code.PythonCode(archive)
     preloads = loading_code.preloads(code) if wheel.binaries else ()
-    named, paths = build_files.pins(archive), build_files.build_paths(archive)
+    compilers, paths = build_files.compilers(archive), build_files.build_paths(archive)
     refusals = _refusals(wheel, info)
     scanned = wheel.scanned()
     objects = tuple(s.object for s in scanned if s.object)
@@ -49,7 +49,7 @@ def facts(wheel: OpenWheel) -> WheelFacts:
         members={m.name: m.size for m in archive.members},
         checksums={m.name: m.crc for m in archive.members},
         purelib=info.purelib,
-        pins=named,
+        build_compilers=compilers,
         build_paths=paths,
         cuda_release=loading_code.cuda_release(code),
         record=info.record,

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from gpuforge.audit.judge import Report, called
-from gpuforge.audit.together import How, LibraryImage, LibraryUse, Together
+from gpuforge.audit.together import How, LibraryUse, ProcessLibrary, Together
 
 _VERBS: dict[How, str] = {"linked": "linked by", "static": "linked statically into", "opened": "opened by"}
 _MOST = 3  # wheels or files that are named; of more, their number
@@ -35,8 +35,8 @@ def parts(report: Report, found: Together, *, every: bool) -> Iterator[ProcessSe
     """Yield the CUDA and OpenMP runtimes, the drivers and the other libraries; with `every`, those one by one."""
     names = called([wheel.facts for wheel in report.wheels])
     for kind in ("CUDA runtime", "OpenMP runtime", "driver"):
-        images = found.of(kind)
-        yield ProcessSection(f"{kind}s", _summary(found, images), tuple(_lines(images, names)))
+        libraries = found.of(kind)
+        yield ProcessSection(f"{kind}s", _summary(found, libraries), tuple(_lines(libraries, names)))
     others = found.of("library")
     own = [library for library in others if library.origin != "machine"]
     summary = f"{len(own):,} of packages, {len(others) - len(own):,} of the machine"
@@ -48,31 +48,31 @@ def parts(report: Report, found: Together, *, every: bool) -> Iterator[ProcessSe
     )
 
 
-def _summary(found: Together, images: Sequence[LibraryImage]) -> str:
-    if not images:
+def _summary(found: Together, libraries: Sequence[ProcessLibrary]) -> str:
+    if not libraries:
         return "none"
     needs = f"; together they need NVIDIA driver {found.driver} or newer" if found.driver else ""
-    return f"{len(images)}{needs if images[0].kind == 'CUDA runtime' else ''}"
+    return f"{len(libraries)}{needs if libraries[0].kind == 'CUDA runtime' else ''}"
 
 
-def _lines(images: Iterable[LibraryImage], names: Mapping[str, str]) -> Iterator[str]:
-    """Yield a line for each image; those that are linked into files of one wheel are on one."""
+def _lines(libraries: Iterable[ProcessLibrary], names: Mapping[str, str]) -> Iterator[str]:
+    """Yield a line for each library; those that are linked into files of one wheel are on one."""
     inside: dict[tuple[str, str], list[LibraryUse]] = {}
-    for image in images:
-        if any(use.how == "static" for use in image.uses):
-            inside.setdefault((image.name, image.provider), []).extend(image.uses)
+    for library in libraries:
+        if any(use.how == "static" for use in library.uses):
+            inside.setdefault((library.name, library.provider), []).extend(library.uses)
         else:
-            yield f"{image.name} {_source(image, names)}, {_uses(image.uses, names)}"
+            yield f"{library.name} {_source(library, names)}, {_uses(library.uses, names)}"
     for (name, _), uses in inside.items():
         yield f"{name}, {_uses(dict.fromkeys(uses), names)}"
 
 
-def _source(image: LibraryImage, names: Mapping[str, str]) -> str:
-    match image.origin:
+def _source(library: ProcessLibrary, names: Mapping[str, str]) -> str:
+    match library.origin:
         case "wheel":
-            return f"of {names[image.provider]}"
+            return f"of {names[library.provider]}"
         case "package":
-            return f"of {image.provider}, which is not among them"
+            return f"of {library.provider}, which is not among them"
         case _:
             return "of the machine"
 

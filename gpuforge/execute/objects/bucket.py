@@ -14,7 +14,7 @@ import fsspec
 
 from gpuforge.diagnostics import shown
 from gpuforge.errors import GpuforgeError
-from gpuforge.execute.objects.port import MOST, VARIABLE, Found, ObjectsError, within
+from gpuforge.execute.objects.port import MOST, VARIABLE, ListedObject, ObjectsError, within
 from gpuforge.execute.objects.secrets import hidden
 
 _BLOCK = 1 << 24  # bytes of one request
@@ -69,7 +69,7 @@ class RemoteObjects:
                 raise
             return True
 
-    def find(self, folder: str) -> list[Found]:
+    def find(self, folder: str) -> list[ListedObject]:
         """Return all objects below a folder, in the order of their names."""
         with self._errors(f"list {folder}"):
             try:
@@ -78,7 +78,7 @@ class RemoteObjects:
                 return []
             start, below = len(self._root.lstrip("/")) + 1, f"{folder}/" if folder else ""
             made = (
-                Found(path.lstrip("/")[start:], facts["size"] or 0, _modified(facts))
+                ListedObject(path.lstrip("/")[start:], facts["size"] or 0, _modified(facts))
                 for path, facts in found.items()
             )
             # Some servers list a folder that is empty now, and s3fs then takes it for an object.

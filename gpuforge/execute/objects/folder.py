@@ -13,7 +13,7 @@ from uuid import uuid4
 
 from gpuforge import tree
 from gpuforge.diagnostics import shown
-from gpuforge.execute.objects.port import MOST, VARIABLE, Found, ObjectsError, within
+from gpuforge.execute.objects.port import MOST, VARIABLE, ListedObject, ObjectsError, within
 
 _PARTS = ".parts"  # incomplete objects
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -67,11 +67,11 @@ class FolderObjects:
                 return part.stat().st_nlink > 1  # the server did it, and its answer was lost: link(2), BUGS
             return True
 
-    def find(self, folder: str) -> list[Found]:
+    def find(self, folder: str) -> list[ListedObject]:
         """Return all objects below a folder, in the order of their names."""
         top = self.root / folder
         with self._errors("listed", folder):
-            found: list[Found] = []
+            found: list[ListedObject] = []
             for place, folders, files in os.walk(top):
                 with suppress(ValueError):
                     folders.remove(_PARTS)
@@ -80,7 +80,7 @@ class FolderObjects:
                         path = Path(place, each)
                         stat = path.lstat()
                         found.append(
-                            Found(path.relative_to(self.root).as_posix(), stat.st_size, stat.st_mtime)
+                            ListedObject(path.relative_to(self.root).as_posix(), stat.st_size, stat.st_mtime)
                         )
             return sorted(found, key=lambda each: each.name)
 

@@ -18,7 +18,7 @@ class ObjectsError(MissingError):
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ListedObject:
     """An object of a listing: its name, its bytes, and when it was written, by the place's own clock."""
 
     name: str
@@ -52,7 +52,7 @@ class Objects(Protocol):
         Where an answer was lost on its way, even that one may get False: whoever must know reads the object.
         """
 
-    def find(self, folder: str) -> list[Found]:
+    def find(self, folder: str) -> list[ListedObject]:
         """Return all objects below a folder, in the order of their names."""
 
     def names(self, folder: str) -> list[str]:

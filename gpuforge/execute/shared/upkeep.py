@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpuforge.execute.objects.port import Found, Objects
+from gpuforge.execute.objects.port import ListedObject, Objects
 from gpuforge.execute.shared import contents, names, presence
 from gpuforge.execute.shared.entry_record import Alias, SharedEntry, from_bytes, is_key
 from gpuforge.execute.shared.store import USED, fetch_content
@@ -32,7 +32,7 @@ class EntryObjects:
 
 def entries(objects: Objects) -> list[EntryObjects]:
     """Return all entries, the least recently used first; what a killed build left long ago is removed."""
-    by_key: dict[str, dict[str, Found]] = {}
+    by_key: dict[str, dict[str, ListedObject]] = {}
     for each in objects.find(names.ENTRIES):
         parts = each.name.split("/")
         if len(parts) == 4 and is_key(parts[2]):
@@ -80,7 +80,7 @@ def _parsed(key: str, data: bytes) -> SharedEntry | Alias | None:
         return None
 
 
-def _forget(objects: Objects, found: Iterable[Found]) -> None:
+def _forget(objects: Objects, found: Iterable[ListedObject]) -> None:
     time = presence.now(objects)
     for each in found:
         if time - each.modified > _FORGOTTEN:

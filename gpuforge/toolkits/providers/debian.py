@@ -21,7 +21,7 @@ from gpuforge.errors import ActionError, UsageError
 from gpuforge.toolkits import pins as wheels
 from gpuforge.toolkits import pip, toolkit_tree, unpack
 from gpuforge.toolkits.debian_parts import DebianPart, fetch_part, mirror
-from gpuforge.toolkits.pins import Pin
+from gpuforge.toolkits.pins import PinnedWheel
 from gpuforge.toolkits.plain import read
 from gpuforge.toolkits.progress import Say, quiet
 from gpuforge.toolkits.toolkit import Toolkit, ToolkitRequest
@@ -51,7 +51,7 @@ class PartsAndWheels:
     """The parts of Debian's packages with the compiler, and the wheels with the rest."""
 
     parts: tuple[DebianPart, ...]
-    pins: tuple[Pin, ...]
+    pins: tuple[PinnedWheel, ...]
     packages_file: str = ""
 
     @property
@@ -120,7 +120,7 @@ def fetch(
 
 def provision_debian(
     parts: Sequence[DebianPart],
-    pins: Sequence[Pin],
+    pins: Sequence[PinnedWheel],
     destination: Path,
     *,
     say: Say = quiet,

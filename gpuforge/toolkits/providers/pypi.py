@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -13,7 +13,7 @@ from gpuforge import digest
 from gpuforge.datafile import load
 from gpuforge.errors import ActionError, UsageError
 from gpuforge.toolkits import pins, pip, toolkit_tree
-from gpuforge.toolkits.pins import Pin
+from gpuforge.toolkits.pins import PinnedWheel
 from gpuforge.toolkits.plain import read
 from gpuforge.toolkits.progress import Say, quiet
 from gpuforge.toolkits.toolkit import Toolkit, ToolkitRequest
@@ -25,7 +25,7 @@ COMPILER = ("nvidia-cuda-nvcc", "nvidia-cuda-crt", "nvidia-nvvm", "nvidia-cuda-r
 class Wheels:
     """The wheels of one toolkit."""
 
-    pins: tuple[Pin, ...]
+    pins: tuple[PinnedWheel, ...]
     packages_file: str = ""
 
     @property
@@ -76,7 +76,7 @@ def fetch(
 
 
 def provision(
-    wheels: tuple[Pin, ...] | list[Pin], destination: Path, *, say: Say = quiet, machine: str | None = None
+    wheels: Sequence[PinnedWheel], destination: Path, *, say: Say = quiet, machine: str | None = None
 ) -> None:
     """Download wheels with pip and make the toolkit tree at `destination`, which must not exist or be an empty folder.
 

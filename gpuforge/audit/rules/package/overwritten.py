@@ -7,7 +7,7 @@ from itertools import combinations
 
 from gpuforge.audit import layout
 from gpuforge.audit.findings import Finding, Severity, Subject
-from gpuforge.audit.known import sha256
+from gpuforge.audit.grafted_origin import sha256
 from gpuforge.audit.link import package_tables
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpuforge.audit import releases
+from gpuforge.audit import version_clauses
 from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.link.requirement import Requirement
@@ -44,7 +44,7 @@ def _meets(other: WheelFacts, requirement: Requirement) -> bool:
     return (
         requirement.name != other.project
         or not other.version
-        or releases.allows(requirement.versions, other.version)
+        or version_clauses.allows(requirement.versions, other.version)
     )
 
 

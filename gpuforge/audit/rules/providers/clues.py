@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 
 from packaging.utils import canonicalize_name
 
-from gpuforge.audit import layout, releases
+from gpuforge.audit import layout, version_clauses
 from gpuforge.audit.link import package_tables
 from gpuforge.audit.link.edges import Edge
 from gpuforge.audit.link.graph import LinkGraph
@@ -114,5 +114,5 @@ def _released_with(graph: LinkGraph, edge: Edge) -> tuple[str, ...]:
     if edge.loader.program or any(w.project in graph.declared[wheel.name] for w in graph.wheels):
         return ()
     known = graph.declared[wheel.name].values()
-    pinned = (d.package for d in known if releases.pins(d.requirement.versions, wheel.version))
+    pinned = (d.package for d in known if version_clauses.pins(d.requirement.versions, wheel.version))
     return tuple(package for package in pinned if package not in package_tables.listed())

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from packaging.version import Version
 
-from gpuforge.audit import releases
+from gpuforge.audit import version_clauses
 from gpuforge.audit.elf_patterns import unstable
 from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.link.graph import LinkGraph
@@ -75,8 +75,10 @@ def _several_minors(wheel: WheelFacts, package: str) -> str:
         found = evaluated(line, wheel)
         if found is None or found.name != package:
             continue
-        some = known | releases.named(found.versions) | {*releases.below(found.versions), _LATER}
-        minors = {Version(each).release[:2] for each in some if releases.allows(found.versions, each)}
+        some = (
+            known | version_clauses.named(found.versions) | {*version_clauses.below(found.versions), _LATER}
+        )
+        minors = {Version(each).release[:2] for each in some if version_clauses.allows(found.versions, each)}
         if len(minors) > 1:
             return f"{package}{found.versions}"
     return ""

@@ -4,12 +4,12 @@ from gpuforge.audit.rules.rule import Rule
 from gpuforge.audit.rules.runtimes import (
     cuda_libraries,
     cuda_majors,
-    cudart_images,
+    cudart_copies,
     cudart_static,
     cxx_libraries,
     halide_runtimes,
     library_twice,
-    openmp_images,
+    openmp_copies,
     runtimes_hashed,
     sdk_versions,
     user_build_copies,
@@ -17,10 +17,10 @@ from gpuforge.audit.rules.runtimes import (
 
 RULES: tuple[Rule, ...] = (
     runtimes_hashed.RULE,
-    cudart_images.RULE,
+    cudart_copies.RULE,
     cudart_static.RULE,
     cuda_majors.RULE,
-    openmp_images.RULE,
+    openmp_copies.RULE,
     sdk_versions.RULE,
     cxx_libraries.RULE,
     library_twice.RULE,

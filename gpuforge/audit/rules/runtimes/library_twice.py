@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from gpuforge.audit import layout
 from gpuforge.audit.findings import Finding, Subject
-from gpuforge.audit.known import sha256
+from gpuforge.audit.grafted_origin import sha256
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.nvidia import is_nvidia_library

@@ -60,7 +60,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                                 kind=compiler.kind,
                                 about=(compiler.version, *compiler.tools),
                             )
-                            for compiler, file in _pinned(wheel).items()
+                            for compiler, file in _asked_of_users(wheel).items()
                             if any(family in _SDKS for _, family in chosen)
                         ),
                     ),
@@ -183,9 +183,9 @@ def _linkable(found: ElfObject) -> bool:
     return not found.program and re.fullmatch(r"lib[^-]+\.so", found.name) is not None
 
 
-def _pinned(wheel: WheelFacts) -> Mapping[Compilers, str]:
+def _asked_of_users(wheel: WheelFacts) -> Mapping[Compilers, str]:
     """Return the compilers that the wheel's build files ask its users for, each with the first file that does."""
     first_files: dict[Compilers, str] = {}
-    for pin in wheel.pins:
-        first_files.setdefault(pin.compilers, pin.file)
+    for each in wheel.build_compilers:
+        first_files.setdefault(each.compilers, each.file)
     return first_files

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuforge.audit.findings import Finding
-from gpuforge.audit.known import named
+from gpuforge.audit.grafted_origin import origin
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.audit.rules.runtimes.cudart import loaded_cudarts
@@ -52,7 +52,7 @@ def _finding(graph: LinkGraph, process: Process, found: list[LoadedLibrary]) -> 
         across=process.across,
         severity="warning" if wide or one else "error",
         files=(process.root,) if process.root else files,
-        subjects=tuple(i.subject(detail=named(graph, i.file)) for i in found),
+        subjects=tuple(i.subject(detail=origin(graph, i.file)) for i in found),
         what=SEVERAL_PLACES
         if one
         else "Several copies of libcudart come into one process"

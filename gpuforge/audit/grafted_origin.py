@@ -12,8 +12,8 @@ from gpuforge.audit.tables import load
 _HASHED = r"[-.]([0-9a-f]{8})\.so"
 
 
-def named(graph: LinkGraph, file: str) -> str:
-    """Return "libcudart.so.13 of nvidia-cuda-runtime 13.2.86" for a file that is known, else "".
+def origin(graph: LinkGraph, file: str) -> str:
+    """Return "libcudart.so.13 of nvidia-cuda-runtime 13.2.86" for a file that is recognised, else "".
 
     A grafted file that was changed afterwards is recognised by its name: auditwheel puts the first 8 digits of
     the sha256 of what it copied there.
@@ -29,8 +29,8 @@ def named(graph: LinkGraph, file: str) -> str:
                     if its == digest:
                         return f"byte for byte {name} of {other.name}"
     match = re.search(_HASHED, file)
-    for known, text in _known().items():
-        if digest == known or (match and known.startswith(match[1])):
+    for original, text in _by_sha256().items():
+        if digest == original or (match and original.startswith(match[1])):
             return text
     return ""
 
@@ -41,6 +41,6 @@ def sha256(wheel: WheelFacts, file: str) -> str:
 
 
 @cache
-def _known() -> dict[str, str]:
-    rows = load("known.toml")["library"]
+def _by_sha256() -> dict[str, str]:
+    rows = load("nvidia_files.toml")["library"]
     return {row["sha256"]: f"{row['soname']} of {row['package']} {row['version']}" for row in rows}
