@@ -45,7 +45,7 @@ def audit(
     """
     with (
         inputs.expand(paths, hashes=hashes, beside=beside) as given,
-        wheel.reading(given.found, jobs, watch) as outcomes,
+        wheel.reading(given.readable, jobs, watch) as outcomes,
     ):
         # All that judges is loaded while the threads read. First packaging: deeper in the chain of imports, its regular
         # expressions cost 1,800 system calls. Python 3.11 takes memory from the kernel for each call beyond a block of

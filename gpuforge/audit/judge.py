@@ -117,7 +117,7 @@ def _judged(
     expectation = question.expectation
     accepted = [*question.ignore, *accepted_by(expectation)]
     linked = _graph(facts, question)
-    graph = replace(linked, evidence=collect(given.found, linked))
+    graph = replace(linked, evidence=collect(given.readable, linked))
     findings = _findings(graph)
     wheels = tuple(
         _report(graph, each, findings.get(each.name, ()), accepted)
@@ -147,7 +147,7 @@ def _without_faults(
     given: inputs.Inputs, facts: Sequence[WheelFacts], problems: list[Diagnostic], question: Question
 ) -> Iterator[WheelFacts]:
     """Yield the wheels that can be judged by themselves, and add a problem for each that cannot: it hides no other."""
-    places = {one.label: Place(str(one.place)) for one in given.found}
+    places = {one.label: Place(str(one.place)) for one in given.readable}
     for each in facts:
         try:
             _judged(given, [each], (), question)
@@ -175,7 +175,7 @@ def _sorted_out(
     """Return the facts of each input, and a problem for each that cannot be read."""
     facts: list[WheelFacts] = []
     problems = list(given.problems)
-    for one, outcome in zip(given.found, outcomes, strict=True):
+    for one, outcome in zip(given.readable, outcomes, strict=True):
         place = Place(str(one.place))
         match outcome:
             case MalformedError():

@@ -92,7 +92,7 @@ _IGNORE = r"(?s)(GF\d{3})(?::([^=]+))?=(.+)"
 )
 @click.option(
     "--baseline",
-    "known",
+    "baseline",
     type=PATH,
     metavar="FILE",
     help="Accept the findings that this file lists, and no new ones.",
@@ -138,7 +138,7 @@ def command(
     against: str | None,
     fail_on: Literal["error", "warning"],
     ignore: tuple[str, ...],
-    known: Path | None,
+    baseline: Path | None,
     write: Path | None,
     verbose: bool,
     hashes: bool,
@@ -166,7 +166,7 @@ def command(
             expect,
             fail_on,
             tuple(_ignored(option) for option in ignore),
-            known,
+            baseline,
             write,
             jobs,
             against,

@@ -42,7 +42,7 @@ class Options(NamedTuple):
     expect: str | None = None
     fail_on: Failing = "error"
     accepted: "tuple[Ignore, ...]" = ()
-    known: Path | None = None
+    baseline: Path | None = None
     write: Path | None = None
     jobs: int | None = None  # None is one for each processor of this machine
     against: str | None = None
@@ -64,7 +64,7 @@ def run(options: Options, watched: "Watched | None" = None) -> int:
             size = sum(one.remote.size for one in beside.wheels if one.remote)
             watched.wait_at_most(_SECONDS + size / _BYTES_A_SECOND)
     downloads = _DOWNLOADS if beside.wheels else 1
-    base = _base(options.known) if options.known else None
+    base = _base(options.baseline) if options.baseline else None
     report = audit(
         options.wheels,
         expectation=_expectation(options),
@@ -155,10 +155,10 @@ def _width() -> int:
     return 80
 
 
-def _base(known: Path) -> "Baseline":
+def _base(file: Path) -> "Baseline":
     from gpuforge.audit import baseline
 
-    return baseline.read(known)
+    return baseline.read(file)
 
 
 def _against(text: str) -> "Against":
@@ -221,5 +221,5 @@ def _write(path: Path, report: "Report", base: "Baseline | None") -> None:
     still = [i.finding for wheel in report.wheels for i in wheel.ignored if base and i.reason == base.reason]
     findings = [*report.findings, *still]
     path.write_text(baseline.dumps(findings), encoding="utf-8")
-    count = len({known for finding in findings for known in baseline.of_finding(finding)})
+    count = len({subject for finding in findings for subject in baseline.of_finding(finding)})
     say(f"{path}: lists {count} finding{'s' * (count != 1)}, which --baseline {path} accepts from now on")

@@ -52,7 +52,7 @@ class _Locator:
     def __init__(self, data: bytes) -> None:
         self.data = data
         self.lines = data.split(b"\n")
-        self.found = Positions()
+        self.positions = Positions()
         self.array_tables: dict[KeyPath, int] = {}  # how many elements each [[array of tables]] has so far
 
     def locate(self) -> Positions:
@@ -63,7 +63,7 @@ class _Locator:
             elif node.type in {"table", "table_array_element"}:
                 path = self._header(node)
                 self._pairs([(child, path) for child in node.children if child.type == "pair"])
-        return self.found
+        return self.positions
 
     def _header(self, node: Node) -> KeyPath:
         """Record a `[table]` or `[[element]]` header and return the path of the table that it opens."""
@@ -73,11 +73,11 @@ class _Locator:
             path = (*path, name)
             self._record_key(path, key)
             if index == len(names) and node.type == "table_array_element":
-                self.found.values.setdefault(path, self._position(node))
+                self.positions.values.setdefault(path, self._position(node))
                 self.array_tables[path] = self.array_tables.get(path, -1) + 1
             if path in self.array_tables:
                 path = (*path, self.array_tables[path])
-        self.found.values[path] = self._position(node)
+        self.positions.values[path] = self._position(node)
         return path
 
     def _pairs(self, pending: list[tuple[Node, KeyPath]]) -> None:
@@ -92,7 +92,7 @@ class _Locator:
                 if not written:
                     continue
                 node = written[0]
-            self.found.values[path] = self._position(node)
+            self.positions.values[path] = self._position(node)
             if node.type == "array":
                 items = [child for child in node.children if child.type not in _PUNCTUATION]
                 pending.extend((item, (*path, index)) for index, item in enumerate(items))
@@ -101,8 +101,8 @@ class _Locator:
 
     def _record_key(self, path: KeyPath, key: Node) -> None:
         position = self._position(key)
-        self.found.keys.setdefault(path, position)
-        self.found.values.setdefault(
+        self.positions.keys.setdefault(path, position)
+        self.positions.values.setdefault(
             path, position
         )  # a table that is only implied stands where it is first named
 

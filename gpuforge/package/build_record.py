@@ -22,7 +22,7 @@ def write(tree: Path, content: Mapping[str, Any]) -> None:
     (unpacked.dist_info(tree) / NAME).write_text(text, encoding="utf-8")
 
 
-def found(locked: Mapping[str, str], floors: Iterable[Floor]) -> dict[str, Any]:
+def packages(locked: Mapping[str, str], floors: Iterable[Floor]) -> dict[str, Any]:
     """Return what the record has of the packages: build requirements (wheels with their sha256), oldest releases."""
     wheels = sorted((*parse_wheel_filename(name)[:2], sha256) for name, sha256 in locked.items())
     return {

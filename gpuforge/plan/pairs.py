@@ -49,20 +49,20 @@ def _problem(
     axis = next((name for name, _ in point.values if name in written), None)
     found = " or ".join(map(str, sorted(majors)))
     message = f"the wheels of {text} on PyPI are for CUDA {found}, and [cuda.{cell.cuda}] is {cell.toolkit}"
-    major, known = _major(cell), _known(text, cell)
+    major, newest_release = _major(cell), _newest_release(text, cell)
     remove = f"or remove [cuda.{cell.cuda}]"
     if axis is None:
-        hint = f"require a release for CUDA {major}{known}, {remove}"
+        hint = f"require a release for CUDA {major}{newest_release}, {remove}"
         return Diagnostic(message, file.place(*at), hint)
     if fitting := ", ".join(f'"{value}"' for value in _fitting(file, cell, axis, at)):
         hint = f"write axes = {{ {axis} = [{fitting}] }} below [cuda.{cell.cuda}]"
     else:
-        hint = f"no value of [axes] {axis} has wheels for CUDA {major}: add one{known}, {remove}"
+        hint = f"no value of [axes] {axis} has wheels for CUDA {major}: add one{newest_release}, {remove}"
     own = file.manifest.cuda.versions[cell.cuda].axes
     return Diagnostic(message, file.place("cuda", cell.cuda, *(("axes", axis) if axis in own else ())), hint)
 
 
-def _known(text: str, cell: Cell) -> str:
+def _newest_release(text: str, cell: Cell) -> str:
     name = Requirement(text).name
     version = newest(name, _major(cell))
     return f" ({name} {version} is the newest known)" if version else ""

@@ -92,13 +92,13 @@ def read(files: Files, folder: str = "") -> CMake | None:
         return None
     reader = _Reader(files, posixpath.dirname(top))
     reader.file(top, _Conditions())
-    return reader.found
+    return reader.facts
 
 
 class _Reader:
     def __init__(self, files: Files, top: str) -> None:
         self.files, self.top = files, top
-        self.found = CMake()
+        self.facts = CMake()
         self.seen: set[str] = set()
         self.depth = 0
         self.modules: dict[str, str] = {}  # files by their last name
@@ -140,50 +140,50 @@ class _Reader:
             if match := re.fullmatch(_STATIC, word):
                 chosen = inner.otherwise and word.replace("_static", "") in inner.words
                 shared = chosen and re.fullmatch(_SHARED, inner.variable)
-                self.found.static.append(Static(match[1], where, inner.variable if shared else ""))
+                self.facts.static.append(Static(match[1], where, inner.variable if shared else ""))
 
     def command(self, file: str, command: Command, under: _Conditions) -> None:
         """Note what one command shows."""
         where = Where(file, command.line)
         options = under.options
         words = command.arguments
-        found = self.found
+        facts = self.facts
         if command.name in {"option", "cmake_dependent_option"} and words:
             default = words[2].upper() if len(words) > 2 else "OFF"
-            found.options.setdefault(words[0], Seen(default, where))
+            facts.options.setdefault(words[0], Seen(default, where))
         elif command.name == "set" and words:
             self._set(words, where)
         elif command.name == "cmake_minimum_required":
             self._minimum(words, where)
         elif _is_cuda(command):
-            found.uses.append(Use(where, options))
-        if found.native is None and any("-march=native" in word for word in words):
-            found.native = where
+            facts.uses.append(Use(where, options))
+        if facts.native is None and any("-march=native" in word for word in words):
+            facts.native = where
         if command.name == "find_package" and words and "!" not in options:
-            found.packages.append(Seen(words[0], where))
+            facts.packages.append(Seen(words[0], where))
         if "!" not in options:
             for word in words:
-                found.targets += [Seen(name, where) for name in _targets(word)]
-        found.archs.note(command, where, under.versions)
+                facts.targets += [Seen(name, where) for name in _targets(word)]
+        facts.archs.note(command, where, under.versions)
         if what := _download(command):
-            found.downloads.append(Download(what, where, options))
+            facts.downloads.append(Download(what, where, options))
         for name in self._leads_to(file, command):
             self.file(name, under)
 
     def _set(self, words: tuple[str, ...], where: Where) -> None:
         name, values = words[0], words[1:]
         if "CACHE" not in values:
-            self.found.set.add(name)
+            self.facts.set.add(name)
         elif (default := values[0].upper()) in {"ON", "OFF", "TRUE", "FALSE", "0", "1"}:
-            self.found.options.setdefault(name, Seen(default, where))
+            self.facts.options.setdefault(name, Seen(default, where))
 
     def _minimum(self, words: tuple[str, ...], where: Where) -> None:
         version = words[1] if len(words) > 1 and words[0] == "VERSION" else ""
         newest = version.rpartition("...")[2]  # of a range, whose policies it takes
         if not re.fullmatch(r"\d{1,9}(\.\d{1,9}){0,3}", newest):
             return
-        if self.found.minimum is None or _numbers(newest) < _numbers(self.found.minimum.text):
-            self.found.minimum = Seen(newest, where)
+        if self.facts.minimum is None or _numbers(newest) < _numbers(self.facts.minimum.text):
+            self.facts.minimum = Seen(newest, where)
 
     def _leads_to(self, file: str, command: Command) -> Iterator[str]:
         """Yield the files that a command reads: a folder's, a module's, or one by its path."""

@@ -83,9 +83,9 @@ class KernelCache:
 
     def _look_up_or_compile(self, key: CacheKey, compile: Compile) -> bytes:  # noqa: A002
         self._prepare()
-        known = self._known(key.digest)
-        if known is not None:
-            return known
+        stored = self._stored(key.digest)
+        if stored is not None:
+            return stored
         if self.folder is None:
             return self._remember(key.digest, self._compile(key, compile))
         with locked(self.folder.lock_file, key.digest, patience=_PATIENCE):
@@ -96,7 +96,7 @@ class KernelCache:
             self._store(key, payload)
         return payload
 
-    def _known(self, digest: str) -> bytes | None:
+    def _stored(self, digest: str) -> bytes | None:
         with self._lock:
             payload = self._memory.get(digest)
             if payload is not None:

@@ -68,7 +68,9 @@ def multiarch(machine: str) -> str:
 
 def offered(family: str, specifier: str, machine: str, root: Path = Path("/")) -> Offer | None:
     """Return the newest compiler of `family` that is known for a machine type and in a version range."""
-    fitting = [c for c in _known(machine) if c.family == family and c.version in SpecifierSet(specifier)]
+    fitting = [
+        c for c in _listed_compilers(machine) if c.family == family and c.version in SpecifierSet(specifier)
+    ]
     found = max(fitting, key=lambda compiler: compiler.version, default=None)
     return Offer(found, tuple(_lacking(found, machine, root))) if found else None
 
@@ -91,7 +93,7 @@ def _glibc() -> str | None:
 
 
 @cache
-def _known(machine: str) -> tuple[FetchedCompiler, ...]:
+def _listed_compilers(machine: str) -> tuple[FetchedCompiler, ...]:
     return tuple(_compiler(row, machine) for row in load(__file__, "compilers.toml")["compiler"])
 
 

@@ -41,7 +41,7 @@ def stub(folder: Path, soname: str, source: str) -> Path:
     return compiled(folder / soname, f'extern "C" {{ {source} }}', f"-Wl,-soname,{soname}")
 
 
-def found(root: Path, *requires: str) -> list[Finding]:
+def findings_of(root: Path, *requires: str) -> list[Finding]:
     """Pack what lies in `root/tree` into a wheel and audit that."""
     lines = "".join(f"Requires-Dist: {line}\n" for line in requires)
     path = root / "demo-1.0-cp311-cp311-linux_x86_64.whl"
@@ -58,7 +58,7 @@ def found(root: Path, *requires: str) -> list[Finding]:
 
 def test_functions_that_nothing_defines_are_an_error(tmp_path: Path) -> None:
     compiled(tmp_path / "tree/demo/ext.so", MODULE % (CALL, BODY))
-    (finding,) = found(tmp_path)
+    (finding,) = findings_of(tmp_path)
     assert (finding.severity, finding.files) == ("error", ("demo/ext.so",))
     assert lines(finding) == (
         "demo/ext.so: calls cublasCreate_v2, and does not NEED libcublas.so",
@@ -69,7 +69,7 @@ def test_functions_that_nothing_defines_are_an_error(tmp_path: Path) -> None:
 def test_a_stub_that_lacks_them_is_dropped_by_the_linker_and_found(tmp_path: Path) -> None:
     empty = stub(tmp_path / "stubs", "libcuda.so.1", "int nothing() { return 0; }")
     compiled(tmp_path / "tree/demo/ext.so", MODULE % (CALL, "cuInit(0);"), "-Wl,--as-needed", empty)
-    (finding,) = found(tmp_path)
+    (finding,) = findings_of(tmp_path)
     assert lines(finding) == ("demo/ext.so: calls cuInit, and does not NEED libcuda.so",)
 
 
@@ -77,36 +77,36 @@ def test_what_nothing_in_the_wheel_loads_first_is_a_warning(tmp_path: Path) -> N
     compiled(
         tmp_path / "tree/demo/libplugin.so", f'extern "C" {{ {CALL} int run() {{ return cuInit(0); }} }}'
     )
-    (finding,) = found(tmp_path)
+    (finding,) = findings_of(tmp_path)
     assert finding.severity == "warning"
 
 
 def test_weak_ones_and_its_own_are_no_finding(tmp_path: Path) -> None:
     weak = "int __attribute__((weak)) cuInit(unsigned); int cudaMalloc(void **, unsigned long) { return 0; }"
     compiled(tmp_path / "tree/demo/ext.so", MODULE % (weak, "if (cuInit) cuInit(0); cudaMalloc(0, 1);"))
-    assert found(tmp_path) == []
+    assert findings_of(tmp_path) == []
 
 
 def test_trampolines_of_another_library_of_the_wheel_are_no_finding(tmp_path: Path) -> None:
     own = stub(tmp_path / "tree/demo", "libtramp.so", "int cuInit(unsigned) { return 0; }")
     compiled(tmp_path / "tree/demo/ext.so", MODULE % (CALL, "cuInit(0);"), *STRICT, own, "-Wl,-rpath,$ORIGIN")
-    assert found(tmp_path) == []
+    assert findings_of(tmp_path) == []
 
 
 def test_a_needed_library_of_that_name_is_no_finding(tmp_path: Path) -> None:
     cuda = stub(tmp_path / "stubs", "libcuda.so.1", "int cuInit(unsigned) { return 0; }")
     cublas = stub(tmp_path / "stubs", "libcublas.so.12", "int cublasCreate_v2(void **) { return 0; }")
     compiled(tmp_path / "tree/demo/ext.so", MODULE % (CALL, BODY), cuda, cublas)
-    assert found(tmp_path) == []
+    assert findings_of(tmp_path) == []
 
 
 def test_an_extension_of_torch_finds_them_in_the_process(tmp_path: Path) -> None:
     compiled(tmp_path / "tree/demo/ext.so", MODULE % (CALL, BODY))
-    assert found(tmp_path, "torch>=2.8") == []
-    assert len(found(tmp_path, "numpy")) == 1
+    assert findings_of(tmp_path, "torch>=2.8") == []
+    assert len(findings_of(tmp_path, "numpy")) == 1
 
 
 def test_what_an_unknown_library_may_define_is_no_finding(tmp_path: Path) -> None:
     host = stub(tmp_path / "stubs", "libhost.so", "int cuInit(unsigned) { return 0; }")
     compiled(tmp_path / "tree/demo/ext.so", MODULE % (CALL, "cuInit(0);"), host)
-    assert found(tmp_path) == []
+    assert findings_of(tmp_path) == []

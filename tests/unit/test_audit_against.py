@@ -25,13 +25,15 @@ FILES = {
 }
 
 
-def found(tmp_path: Path, files: dict[str, bytes], what: against.Against, **keys: object) -> list[Finding]:
+def findings_of(
+    tmp_path: Path, files: dict[str, bytes], what: against.Against, **keys: object
+) -> list[Finding]:
     path = wheel(tmp_path, files, **keys)  # type: ignore[arg-type]
     return [f for f in audit([path], against=what).findings if f.code == "GF110"]
 
 
 def test_a_hashed_runtime_and_the_compilers_own_are_two_images(tmp_path: Path) -> None:
-    (finding,) = found(tmp_path, FILES, against.of("nvhpc@24.9"))
+    (finding,) = findings_of(tmp_path, FILES, against.of("nvhpc@24.9"))
     assert finding == Finding(
         "GF110",
         "error",
@@ -92,11 +94,11 @@ def test_a_runtime_linked_in_meets_the_toolkits_own(tmp_path: Path) -> None:
     (tmp_path / "cuda" / "lib64").mkdir(parents=True)
     (tmp_path / "cuda" / "lib64" / "libcudart.so.13").touch()
     what = against.of(f"toolkit:{tmp_path / 'cuda'}")
-    (finding,) = found(tmp_path, {"demo/a.so": elf(sections={".rodata": STATIC_CUDART})}, what)
+    (finding,) = findings_of(tmp_path, {"demo/a.so": elf(sections={".rodata": STATIC_CUDART})}, what)
     assert lines(finding) == (
         f"demo/a.so: a CUDA runtime is linked in; the toolkit {tmp_path}/cuda brings libcudart.so.13",
     )
-    assert not found(tmp_path, {"demo/a.so": elf(sections={".rodata": b"/cudart.shm"})}, what)
+    assert not findings_of(tmp_path, {"demo/a.so": elf(sections={".rodata": b"/cudart.shm"})}, what)
 
 
 def test_a_toolkit_of_another_major_than_the_required_packages(tmp_path: Path) -> None:
@@ -104,13 +106,13 @@ def test_a_toolkit_of_another_major_than_the_required_packages(tmp_path: Path) -
     (tmp_path / "lib" / "libcudart.so.12").touch()
     extension = elf(needed=["libcudart.so.13"], runpath="$ORIGIN/../nvidia/cu13/lib")
     keys = {"requires": ["nvidia-cuda-runtime"]}
-    (finding,) = found(tmp_path, {"demo/a.so": extension}, against.of(str(tmp_path / "lib")), **keys)
+    (finding,) = findings_of(tmp_path, {"demo/a.so": extension}, against.of(str(tmp_path / "lib")), **keys)
     assert lines(finding) == (
         "libcudart.so.13 (nvidia-cuda-runtime), NEEDED by demo/a.so; "
         f"the folder {tmp_path}/lib brings libcudart.so.12",
     )
     (tmp_path / "lib" / "libcudart.so.12").rename(tmp_path / "lib" / "libcudart.so.13")
-    assert not found(tmp_path, {"demo/a.so": extension}, against.of(str(tmp_path / "lib")), **keys)
+    assert not findings_of(tmp_path, {"demo/a.so": extension}, against.of(str(tmp_path / "lib")), **keys)
 
 
 def test_a_compiler_is_known_by_what_lies_beside_it(tmp_path: Path) -> None:

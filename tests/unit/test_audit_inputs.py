@@ -261,7 +261,7 @@ def test_what_cannot_be_opened(tmp_path: Path) -> None:
     with inputs.expand([path]) as given:
         path.unlink()
         with pytest.raises(FileNotFoundError):
-            given.found[0].open()
+            given.readable[0].open()
 
 
 def test_a_wheel_that_is_named_otherwise(tmp_path: Path) -> None:
@@ -277,7 +277,7 @@ def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
     (tmp_path / "demo-1.dist-info").mkdir()
     (tmp_path / "demo-1.dist-info" / "RECORD").write_text("pipe.so,,\n")
     with inputs.expand([tmp_path]) as given:
-        assert [m.name for m in given.found[0].open().members] == ["demo-1.dist-info/RECORD"]
+        assert [m.name for m in given.readable[0].open().members] == ["demo-1.dist-info/RECORD"]
     assert said(audit([tmp_path / "pipe.so"])) == [
         (str(tmp_path / "pipe.so"), "it is neither a file nor a folder")
     ]
@@ -316,7 +316,7 @@ def test_what_is_no_wheel_in_an_sdist_is_not_unpacked_to_its_end(tmp_path: Path)
         archive.addfile(member, io.BytesIO(bytes(1 << 24)))
         archive.add(good, f"demo-1.0/{'long' * 50}.whl")  # longer than the kernel takes as a name
     with inputs.expand([path]) as given:
-        assert [i.size for i in given.found] == [64, good.stat().st_size]
+        assert [i.size for i in given.readable] == [64, good.stat().st_size]
 
 
 def test_a_record_that_is_no_table_is_a_problem_of_that_distribution_alone(tmp_path: Path) -> None:

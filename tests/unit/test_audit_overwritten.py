@@ -15,7 +15,7 @@ TAGS = "cp311-cp311-manylinux_2_17_x86_64"
 ONE, OTHER = elf(soname="one.so"), elf(soname="other.so")
 
 
-def found(
+def findings_of(
     folder: Path, one: tuple[str, dict[str, bytes]], other: tuple[str, dict[str, bytes]]
 ) -> list[Finding]:
     paths = [wheel(folder, files, name=f"{name}.whl") for name, files in (one, other)]
@@ -33,7 +33,7 @@ def found(
 )
 def test_the_last_one_wins(tmp_path: Path, name: str, files: dict[str, bytes], severity: str) -> None:
     base = {"demo/ext.so": ONE, "demo/__init__.py": b"x\n", "demo/LICENSE": b"x\n"}
-    (finding,) = found(tmp_path, (f"demo-1.0-{TAGS}", base), (name, files))
+    (finding,) = findings_of(tmp_path, (f"demo-1.0-{TAGS}", base), (name, files))
     path = next(iter(p for p in files if files[p] not in base.values())).removeprefix(
         "demo_gpu-1.0.data/platlib/"
     )
@@ -53,7 +53,7 @@ def test_the_last_one_wins(tmp_path: Path, name: str, files: dict[str, bytes], s
 def test_what_is_the_same_or_never_meets_is_no_finding(
     tmp_path: Path, name: str, files: dict[str, bytes]
 ) -> None:
-    assert found(tmp_path, (f"demo-1.0-{TAGS}", {"demo/ext.so": ONE}), (name, files)) == []
+    assert findings_of(tmp_path, (f"demo-1.0-{TAGS}", {"demo/ext.so": ONE}), (name, files)) == []
 
 
 def test_a_wrong_hash_in_record_makes_no_other_file_of_it(tmp_path: Path) -> None:
@@ -69,13 +69,15 @@ def test_a_wrong_hash_in_record_makes_no_other_file_of_it(tmp_path: Path) -> Non
 
 def test_other_tags_that_meet_do_not_hide_it(tmp_path: Path) -> None:
     name = "other-1.0-cp38-abi3-manylinux_2_28_x86_64.manylinux2014_x86_64"
-    (finding,) = found(tmp_path, (f"demo-1.0-{TAGS}", {"demo/ext.so": ONE}), (name, {"demo/ext.so": OTHER}))
+    (finding,) = findings_of(
+        tmp_path, (f"demo-1.0-{TAGS}", {"demo/ext.so": ONE}), (name, {"demo/ext.so": OTHER})
+    )
     assert finding.severity == "error"
 
 
 def test_builds_of_one_release_are_alternatives(tmp_path: Path) -> None:
     one, other = (f"demo_cu{cuda}-1.0-{TAGS}" for cuda in (12, 13))
-    (finding,) = found(tmp_path, (one, {"demo/ext.so": ONE}), (other, {"demo/ext.so": OTHER}))
+    (finding,) = findings_of(tmp_path, (one, {"demo/ext.so": ONE}), (other, {"demo/ext.so": OTHER}))
     assert finding.severity == "warning"
     assert "They are builds of one release, and an environment has one of them." in finding.message
 
@@ -83,13 +85,15 @@ def test_builds_of_one_release_are_alternatives(tmp_path: Path) -> None:
 def test_a_guard_in_each_of_them_is_enough(tmp_path: Path) -> None:
     guard = {"demo/_gpuforge_guard/__init__.py": b"refuse\n"}
     one, other = (f"demo_cu{cuda}-1.0-{TAGS}" for cuda in (12, 13))
-    (finding,) = found(
+    (finding,) = findings_of(
         tmp_path, (one, {"demo/ext.so": ONE, **guard}), (other, {"demo/ext.so": OTHER, **guard})
     )
     assert finding.severity == "info"
     assert finding.message.endswith("Each refuses to be imported when another was installed over it.")
     (tmp_path / "half").mkdir()
-    (half,) = found(tmp_path / "half", (one, {"demo/ext.so": ONE, **guard}), (other, {"demo/ext.so": OTHER}))
+    (half,) = findings_of(
+        tmp_path / "half", (one, {"demo/ext.so": ONE, **guard}), (other, {"demo/ext.so": OTHER})
+    )
     assert half.severity == "warning"
 
 

@@ -16,7 +16,7 @@ LOAD = "def load(name):\n    return ctypes.CDLL(os.path.join(ROOT, name))\n"
 EXTRA = ["nvidia-cublas-cu12; extra == 'ctk'"]
 
 
-def found(folder: Path, *, requires: list[str] | None = None, **files: str | bytes) -> list[Finding]:
+def findings_of(folder: Path, *, requires: list[str] | None = None, **files: str | bytes) -> list[Finding]:
     """The findings of a wheel with these Python files of the package `demo`, and an extension that needs cuBLAS."""
     texts = {name: text.encode() if isinstance(text, str) else text for name, text in files.items()}
     held = {f"demo/{name}.py": text for name, text in texts.items() if name != "entry_points"}
@@ -41,7 +41,7 @@ def found(folder: Path, *, requires: list[str] | None = None, **files: str | byt
     ],
 )
 def test_a_library_is_loaded_by_code_and_not_by_prose(tmp_path: Path, prose: str, code: str) -> None:
-    assert [f.code for f in found(tmp_path, a=prose + LOAD + "load(x)\n")] == [code]
+    assert [f.code for f in findings_of(tmp_path, a=prose + LOAD + "load(x)\n")] == [code]
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_a_function_that_nobody_calls_is_left_to_users(
     tmp_path: Path, files: dict[str, str], *, left: bool
 ) -> None:
     text = f"def names():\n    return ['libcublas.so.12']\n{LOAD}\ndef preload():\n    list(map(load, names()))\n"
-    (one,) = found(tmp_path, requires=EXTRA, a=text, **files)
+    (one,) = findings_of(tmp_path, requires=EXTRA, a=text, **files)
     assert (one.code, one.severity) == ("GF205", "warning" if left else "info")
     assert ("preload() in demo/a.py loads them, and nothing in the wheel calls it" in one.message) is left
 
@@ -78,7 +78,7 @@ def test_a_function_that_is_called_or_loads_the_object_too_is_not_left_to_users(
     tmp_path: Path, more: str
 ) -> None:
     text = f"{LOAD}\ndef preload():\n    load('libcublas.so.12')\n\n{more}"
-    (one,) = found(tmp_path, requires=EXTRA, a=text)
+    (one,) = findings_of(tmp_path, requires=EXTRA, a=text)
     assert (one.code, one.severity) == ("GF205", "info")
 
 
@@ -104,7 +104,7 @@ CALL = b"import ctypes\nctypes.CDLL(find('cublas'))\n"
     ids=range(12),
 )
 def test_code_that_cannot_be_parsed_ends_nothing(tmp_path: Path, text: bytes, code: str) -> None:
-    assert [f.code for f in found(tmp_path, a=text)] == [code]
+    assert [f.code for f in findings_of(tmp_path, a=text)] == [code]
 
 
 @pytest.mark.thorough

@@ -22,7 +22,7 @@ RULES = {"GF712", "GF713"}
 TABLE = load(refusal.__file__, "refusals.toml")
 
 
-def found(folder: Path, sample: Sample) -> list[Finding]:
+def findings_of(folder: Path, sample: Sample) -> list[Finding]:
     report = audit([wheel_file(folder, sample.data, sample.name)])
     assert not report.problems
     return [f for f in report.findings if f.code in RULES]
@@ -36,14 +36,14 @@ def each(samples: Mapping[str, Sample]) -> list[object]:
 
 @pytest.mark.parametrize("sample", each(SAMPLES))
 def test_each_kind_is_one_finding(tmp_path: Path, sample: Sample) -> None:
-    (finding,) = found(tmp_path, sample)
+    (finding,) = findings_of(tmp_path, sample)
     assert {subject.item for subject in finding.subjects} == {sample.kind}
     assert finding.code == ("GF712" if TABLE[sample.kind]["by"] else "GF713")
 
 
 @pytest.mark.parametrize("sample", each(TWINS))
 def test_the_nearest_archive_that_nobody_refuses_is_clean(tmp_path: Path, sample: Sample) -> None:
-    assert found(tmp_path, sample) == []
+    assert findings_of(tmp_path, sample) == []
 
 
 def test_every_kind_has_a_sample() -> None:
@@ -52,19 +52,19 @@ def test_every_kind_has_a_sample() -> None:
 
 @pytest.mark.thorough
 def test_what_is_said(tmp_path: Path) -> None:
-    findings = [(name, found(tmp_path, sample)[0]) for name, sample in SAMPLES.items()]
+    findings = [(name, findings_of(tmp_path, sample)[0]) for name, sample in SAMPLES.items()]
     for code in sorted(RULES):
         hold_findings(code, [(name, finding) for name, finding in findings if finding.code == code])
 
 
 def test_a_build_for_linux_alone_may_have_names_that_differ_in_case(tmp_path: Path) -> None:
     sample = SAMPLES["names that differ in case"]._replace(name="demo-1.0-py3-none-manylinux_2_17_x86_64.whl")
-    assert found(tmp_path, sample) == []
+    assert findings_of(tmp_path, sample) == []
 
 
 def test_the_first_members_of_many_are_named(tmp_path: Path) -> None:
     many = [EVIL._replace(name=f"demo/{n}\n.py".encode()) for n in range(300)]
-    (finding,) = found(tmp_path, Sample("", zip_file([*SOUND, *many])))
+    (finding,) = findings_of(tmp_path, Sample("", zip_file([*SOUND, *many])))
     assert len(finding.subjects) == 201
     assert lines(finding)[-1] == "control characters: and 100 more"
 

@@ -21,7 +21,7 @@ STABLE = [
 ]
 
 
-def found(
+def findings_of(
     folder: Path,
     undefined: list[str],
     requires: list[str],
@@ -48,7 +48,7 @@ def found(
     ],
 )
 def test_a_requirement_of_several_releases_is_a_warning(tmp_path: Path, requirement: str) -> None:
-    (finding,) = found(tmp_path, ATEN, [requirement])
+    (finding,) = findings_of(tmp_path, ATEN, [requirement])
     assert finding.severity == "warning"
     assert "the requirement torch" in finding.message
     assert "and 1 more" not in finding.message
@@ -58,24 +58,24 @@ def test_a_requirement_of_several_releases_is_a_warning(tmp_path: Path, requirem
     "requirement", ["torch==2.11.*", "torch==2.15.0", "torch>=2.11,<2.12", "torch~=2.11.0", "numpy>=2"]
 )
 def test_one_release_is_none(tmp_path: Path, requirement: str) -> None:
-    assert found(tmp_path, ATEN, [requirement]) == []
+    assert findings_of(tmp_path, ATEN, [requirement]) == []
 
 
 def test_the_stable_interface_is_none(tmp_path: Path) -> None:
-    assert found(tmp_path, STABLE, ["torch>=2.10"]) == []
-    assert found(tmp_path, STABLE, ["torch>=2.10"], spans=("torch",)) == []
+    assert findings_of(tmp_path, STABLE, ["torch>=2.10"]) == []
+    assert findings_of(tmp_path, STABLE, ["torch>=2.10"], spans=("torch",)) == []
 
 
 def test_a_manifest_that_promises_several_releases_makes_it_an_error(tmp_path: Path) -> None:
     for requirement in ("torch==2.11.*", "torch>=2.10"):
-        (finding,) = found(tmp_path, ATEN, [requirement], spans=("torch",))
+        (finding,) = findings_of(tmp_path, ATEN, [requirement], spans=("torch",))
         assert finding.severity == "error"
         assert 'spans = ["torch"] of the manifest promises several' in finding.message
 
 
 def test_torch_itself_is_not_searched(tmp_path: Path) -> None:
     name = "torch-2.15.0-cp311-cp311-manylinux_2_28_x86_64.whl"
-    assert found(tmp_path, ATEN, ["torch>=2.10"], name=name) == []
+    assert findings_of(tmp_path, ATEN, ["torch>=2.10"], name=name) == []
 
 
 def test_the_proof_is_there_only_where_nothing_contradicts_it(tmp_path: Path) -> None:

@@ -88,7 +88,7 @@ def test_what_a_rule_says_of_a_broken_promise(code: str, tmp_path: Path) -> None
 
 
 def _against(folder: Path) -> list[Finding]:
-    return test_audit_against.found(folder, test_audit_against.FILES, against.of("nvhpc@24.9"))
+    return test_audit_against.findings_of(folder, test_audit_against.FILES, against.of("nvhpc@24.9"))
 
 
 def _forgotten(folder: Path) -> list[Finding]:
@@ -115,7 +115,7 @@ def _large(folder: Path) -> list[Finding]:
 def _overwritten(folder: Path) -> list[Finding]:
     tags = test_audit_overwritten.TAGS
     one, other = ((f"{n}-1.0-{tags}", {EXT: elf(soname=n)}) for n in ("demo", "demo_gpu"))
-    return test_audit_overwritten.found(folder, one, other)
+    return test_audit_overwritten.findings_of(folder, one, other)
 
 
 def _unmet(folder: Path) -> list[Finding]:

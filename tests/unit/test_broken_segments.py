@@ -69,13 +69,13 @@ BROKEN = {
 }
 
 
-def found(folder: Path, data: bytes, name: str = "demo/libx.so") -> list[Finding]:
+def findings_of(folder: Path, data: bytes, name: str = "demo/libx.so") -> list[Finding]:
     return [f for f in audit([wheel(folder, {name: data})]).findings if f.code in {"GF510", "GF705"}]
 
 
 @pytest.mark.parametrize(("severity", "data"), BROKEN.values(), ids=BROKEN)
 def test_what_does_not_fit_is_one_finding(tmp_path: Path, severity: str, data: bytes) -> None:
-    (finding,) = found(tmp_path, data)
+    (finding,) = findings_of(tmp_path, data)
     assert (finding.code, finding.severity, finding.files) == ("GF510", severity, ("demo/libx.so",))
 
 
@@ -84,15 +84,15 @@ def test_what_does_not_fit_is_one_finding(tmp_path: Path, severity: str, data: b
     ids=["sound", "zeros behind", "two segments", "read-only to the end of a page"],
 )  # fmt: skip
 def test_what_fits_is_clean(tmp_path: Path, data: bytes) -> None:
-    assert found(tmp_path, data) == []
+    assert findings_of(tmp_path, data) == []
 
 
 def test_debug_information_describes_what_was_removed(tmp_path: Path) -> None:
-    assert found(tmp_path, changed(LOAD, SIZE, 1), "demo/libx.so.debug") == []
+    assert findings_of(tmp_path, changed(LOAD, SIZE, 1), "demo/libx.so.debug") == []
 
 
 def test_what_is_said(tmp_path: Path) -> None:
-    hold_findings("GF510", [(name, found(tmp_path, data)[0]) for name, (_, data) in BROKEN.items()])
+    hold_findings("GF510", [(name, findings_of(tmp_path, data)[0]) for name, (_, data) in BROKEN.items()])
 
 
 def test_repair_refuses_what_it_broke_and_not_what_came_so(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ class Inputs:
     """Everything to read, and a diagnostic for each path that has nothing to read."""
 
     def __init__(self) -> None:
-        self.found: list[Input] = []
+        self.readable: list[Input] = []
         self.problems: list[Diagnostic] = []
         self.unpacked: list[int] = []  # open files that hold unpacked wheels
 
@@ -50,8 +50,8 @@ def expand(paths: Iterable[Path], *, hashes: bool = False, beside: Beside = ALON
             except OSError as error:
                 inputs.problems.append(_problem(path, error.strerror or str(error), "check the path"))
         others = _others(beside, inputs) if beside else []
-        judged = [one._replace(hashes=hashes) for one in inputs.found]
-        inputs.found = labelled(unique([*others, *judged]))
+        judged = [one._replace(hashes=hashes) for one in inputs.readable]
+        inputs.readable = labelled(unique([*others, *judged]))
         yield inputs
     finally:
         for descriptor in inputs.unpacked:
@@ -63,7 +63,7 @@ def _others(beside: Beside, inputs: Inputs) -> list[Input]:
 
     if beside.environment:
         inputs.problems += environment.problems(beside.environment)
-    return [one._replace(beside=True) for one in environment.inputs(beside, inputs.found)]
+    return [one._replace(beside=True) for one in environment.inputs(beside, inputs.readable)]
 
 
 _AGAIN = "download or build it again"
@@ -76,9 +76,9 @@ def _add(path: Path, inputs: Inputs) -> None:
     elif path.exists() and not path.is_file():
         inputs.problems.append(_problem(path, *_NO_FILE))
     elif path.suffix == ".whl" or not path.exists():
-        inputs.found.append(Input.of(path))
+        inputs.readable.append(Input.of(path))
     elif _is_binary(path):
-        inputs.found.append(Input(path.name, path, PurePosixPath(path), "file", member=path.name))
+        inputs.readable.append(Input(path.name, path, PurePosixPath(path), "file", member=path.name))
     else:
         _add_archive(path, inputs)
 
@@ -97,11 +97,11 @@ def _add_folder(path: Path, inputs: Inputs) -> None:
         for site in found:
             _add_site(site, inputs)
     elif len([entry for entry in path.iterdir() if entry.name.endswith(INFO)]) == 1:
-        inputs.found.append(Input(whole.name, path, PurePosixPath(whole), "unpacked"))
+        inputs.readable.append(Input(whole.name, path, PurePosixPath(whole), "unpacked"))
     elif wheels := [file for name, file in files.items() if name.endswith(".whl")]:
         _add_wheels(wheels, inputs)
     elif any(file.is_file() and _is_binary(file) for file in files.values()):
-        inputs.found.append(Input(whole.name, path, PurePosixPath(whole), "folder"))
+        inputs.readable.append(Input(whole.name, path, PurePosixPath(whole), "folder"))
     else:
         problem = _problem(
             path,
@@ -114,7 +114,7 @@ def _add_folder(path: Path, inputs: Inputs) -> None:
 def _add_site(site: Path, inputs: Inputs) -> None:
     for info in sorted(entry.name for entry in site.iterdir() if entry.name.endswith(INFO)):
         if (site / info / "RECORD").is_file():
-            inputs.found.append(Input(info, site, PurePosixPath(site / info), "installed", info=info))
+            inputs.readable.append(Input(info, site, PurePosixPath(site / info), "installed", info=info))
         else:
             message = "it has no RECORD, so its files are not known"
             inputs.problems.append(_problem(site / info, message, "install it with pip"))
@@ -125,21 +125,21 @@ def _add_wheels(files: Iterable[Path], inputs: Inputs) -> None:
         if file.exists() and not file.is_file():  # reading a pipe or a device may never end
             inputs.problems.append(_problem(file, *_NO_FILE))
         else:
-            inputs.found.append(Input.of(file))
+            inputs.readable.append(Input.of(file))
 
 
 def _add_archive(path: Path, inputs: Inputs) -> None:
     if not nested.is_archive(path) or nested.is_wheel(path):
-        inputs.found.append(Input.of(path))
+        inputs.readable.append(Input.of(path))
         return
-    before = len(inputs.found)
+    before = len(inputs.readable)
     budget = Budget(path.stat().st_size)
     for name, descriptor in nested.wheels(path, budget):
         inputs.unpacked.append(descriptor)
         readable = Path(f"/proc/{os.getpid()}/fd/{descriptor}")
         place = PurePosixPath(path) / name
-        inputs.found.append(Input(f"{path.name}/{name}", readable, place, "nested", within=budget))
-    if len(inputs.found) == before:
+        inputs.readable.append(Input(f"{path.name}/{name}", readable, place, "nested", within=budget))
+    if len(inputs.readable) == before:
         problem = "there is no wheel in it", "build a wheel of it (`python -m build`), and audit that"
         inputs.problems.append(_problem(path, *problem))
 

@@ -31,13 +31,13 @@ _LARGEST_SOURCE = 16 << 20  # bytes; larger files are data
 
 def kernel_sets(archive: Archive) -> Iterator[KernelSet]:
     """Yield every kernel set, with the sha256 of each of its files. Raises MalformedError for a broken archive."""
-    for member, folder in _found(archive, _INDEX):
+    for member, folder in _documents(archive, _INDEX):
         yield KernelSet(folder, read(archive, member, _index), _digests(archive, folder, member))
 
 
 def source_sets(archive: Archive) -> Iterator[SourceSet]:
     """Yield every set of user-compiled sources. Raises MalformedError for a broken archive."""
-    for member, folder in _found(archive, _RECIPE):
+    for member, folder in _documents(archive, _RECIPE):
         recipe = read(archive, member, _recipe)
         yield SourceSet(folder, recipe, _digests(archive, folder, member), _absolute(archive, folder))
 
@@ -126,7 +126,7 @@ def _absolute(archive: Archive, folder: str) -> dict[str, tuple[str, ...]]:
     return found
 
 
-def _found(archive: Archive, pattern: str) -> Iterator[tuple[Member, str]]:
+def _documents(archive: Archive, pattern: str) -> Iterator[tuple[Member, str]]:
     for member in archive.members:
         if "_gpuforge/" in member.name and (match := re.fullmatch(pattern, member.name)):
             yield member, match[1]

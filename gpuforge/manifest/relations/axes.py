@@ -112,7 +112,7 @@ def _unknown(data: Raw) -> Iterator[Problem]:
                 f"{{{name}}} in {quote(text)} is not an axis",
                 f"did you mean {{{near[0]}}}?"
                 if near
-                else f"{_known(_declared(data))}; an axis is declared as [axes] {name} = [values]",
+                else f"{_list_axes(_declared(data))}; an axis is declared as [axes] {name} = [values]",
             )
 
 
@@ -130,11 +130,11 @@ def _unused(data: Raw) -> Iterator[Problem]:
 
 def _no_axis(declared: Mapping[str, Sequence[str]], name: str, *, key: bool = False) -> tuple[str, str]:
     near = get_close_matches(name, declared, n=1)
-    meant = f"did you mean {f'`{near[0]}`' if key else quote(near[0])}?" if near else _known(declared)
+    meant = f"did you mean {f'`{near[0]}`' if key else quote(near[0])}?" if near else _list_axes(declared)
     return f"[axes] has no axis {quote(name)}", meant
 
 
-def _known(declared: Mapping[str, Sequence[str]]) -> str:
+def _list_axes(declared: Mapping[str, Sequence[str]]) -> str:
     return f"[axes] has {', '.join(declared)}" if declared else "the manifest has no [axes]"
 
 

@@ -40,7 +40,7 @@ def guesses(project: Project) -> Iterator[Guess | Note]:
     yield Guess(_CUDA, "linkage", "pip", (because("linkage"),))
     if project.cuda is not None:
         libraries = dict(_libraries(project))
-        known = {name: reason for name, reason in libraries.items() if name in _known()}
+        known = {name: reason for name, reason in libraries.items() if name in _library_names()}
         if known:
             yield Guess(_CUDA, "libraries", tuple(known), tuple(known.values()))
         for name in libraries.keys() - known.keys():
@@ -52,7 +52,7 @@ def guesses(project: Project) -> Iterator[Guess | Note]:
         yield from _archs(project, toolkit, table)
 
 
-def _known() -> frozenset[str]:
+def _library_names() -> frozenset[str]:
     """Return the libraries that a manifest can name."""
     return frozenset((*pypi.libraries(pypi.minors()[0]), *pins.beside_toolkits()))
 
@@ -76,7 +76,7 @@ def _libraries(project: Project) -> Iterator[tuple[str, Reason]]:
         if seen.text.lower() in pins.beside_toolkits():
             found.setdefault(seen.text.lower(), because("linked", seen.where, name=seen.text))
     for seen in project.script.libraries:
-        if _library(seen.text) in _known():
+        if _library(seen.text) in _library_names():
             found.setdefault(_library(seen.text), because("linked", seen.where, name=seen.text))
     yield from sorted((name, reason) for name, reason in found.items() if name not in _TOOLKITS_OWN)
 
@@ -90,7 +90,7 @@ def _static(project: Project) -> Iterator[Note]:
 def lacking(project: Project) -> Iterator[Static]:
     """Yield the static libraries that CMake files name and NVIDIA's packages on PyPI do not have."""
     for each in project.cmake.static if project.cmake else ():
-        if _library(each.name) in _known() - _TOOLKITS_OWN:
+        if _library(each.name) in _library_names() - _TOOLKITS_OWN:
             yield each
 
 
