@@ -19,6 +19,8 @@ import requests
 from packaging.utils import parse_wheel_filename
 from packaging.version import Version
 
+from gpuforge.wheel.tags import serves
+
 
 class RemoteFile(io.RawIOBase):
     """A seekable file over HTTP range requests; remembers the tail, where a zip keeps its directory."""
@@ -77,8 +79,7 @@ class Wheel:
 
     def serves(self, machine: str) -> bool:
         """Say whether this Linux machine can install it."""
-        platforms = {tag.platform for tag in parse_wheel_filename(self.filename)[3]}
-        return any(p == "any" or (p.startswith("manylinux") and p.endswith(machine)) for p in platforms)
+        return any(serves(tag.platform, machine) for tag in parse_wheel_filename(self.filename)[3])
 
     def archive(self) -> zipfile.ZipFile:
         """Open it without downloading it."""

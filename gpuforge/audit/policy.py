@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import auditwheel
 
 from gpuforge.binary.facts import ElfObject
+from gpuforge.wheel.tags import LinuxTag
 
-_TAG = re.compile(r"(manylinux(?:1|2010|2014|_\d+_\d+)|linux|musllinux_\d+_\d+)_(\w+)")
 _VERSION = re.compile(r"([A-Z]+)_(.+)")
 _ANDROIDS = {"libm.so", "libdl.so"}
 # what musl takes for itself, whatever follows (ldso/dynlink.c, load_library)
@@ -29,16 +29,14 @@ _LOADER = re.compile(
 class Policy(NamedTuple):
     """One manylinux policy: what every machine that accepts its tag has."""
 
-    name: str  # "manylinux_2_17"
-    aliases: tuple[str, ...]
+    glibc: tuple[int, int]  # the version that gives it its name
     versions: Mapping[str, Mapping[str, frozenset[str]]]  # machine -> "GLIBC" -> {"2.2.5", ...}
     libraries: frozenset[str]
 
     @property
-    def glibc(self) -> tuple[int, int]:
-        """The glibc version that gives it its name."""
-        _, major, minor = self.name.split("_")
-        return int(major), int(minor)
+    def name(self) -> str:
+        """Its name: "manylinux_2_17"."""
+        return "manylinux_{}_{}".format(*self.glibc)
 
     def missing(self, found: ElfObject, machine: str) -> tuple[str, ...]:
         """List the symbol versions that an object requires and this policy does not promise, as `GLIBC_2.34`.
@@ -65,8 +63,7 @@ def policies() -> tuple[Policy, ...]:
     """Return all manylinux policies, the most widely accepted (the oldest) first."""
     found = [
         Policy(
-            name=p["name"],
-            aliases=tuple(p["aliases"]),
+            glibc=tag.floor,
             versions={
                 machine: {name: frozenset(versions) for name, versions in table.items()}
                 for machine, table in p["symbol_versions"].items()
@@ -74,6 +71,7 @@ def policies() -> tuple[Policy, ...]:
             libraries=frozenset(p["lib_whitelist"]),
         )
         for p in _shipped("manylinux")
+        if (tag := LinuxTag.parse(p["name"]))
     ]
     return tuple(sorted(found, key=lambda policy: policy.glibc))
 
@@ -85,23 +83,19 @@ def _shipped(family: str) -> list[dict[str, Any]]:
 
 def of_tag(tag: str) -> tuple[Policy | None, str]:
     """Return the policy and the machine of a platform tag; no policy for one that promises nothing known."""
-    parts = _TAG.fullmatch(tag)
-    if parts is None:
-        return None, ""
-    known = next((p for p in policies() if parts[1] == p.name or parts[1] in p.aliases), None)
-    return known or _between(parts[1]), parts[2]
+    found = LinuxTag.parse(tag)
+    if found is None or found.libc != "glibc" or not found.machine:
+        return None, found.machine if found else ""
+    known = next((p for p in policies() if p.glibc == found.floor), None)
+    return known or _between(found.floor), found.machine
 
 
 @cache
-def _between(name: str) -> Policy | None:
+def _between(glibc: tuple[int, int]) -> Policy:
     """Return what a tag promises whose glibc no policy is about: manylinux_2_25 is the next one, with its own glibc.
 
     PEP 600 lets any version be named. Beyond the newest policy nothing is known of other libraries than glibc.
     """
-    numbers = re.fullmatch(r"manylinux_(\d{1,2})_(\d{1,3})", name)  # no glibc version is longer
-    if numbers is None:
-        return None
-    glibc = int(numbers[1]), int(numbers[2])
     above = next((p for p in policies() if p.glibc > glibc), None)
     like = above or policies()[-1]
     versions = {}
@@ -109,7 +103,7 @@ def _between(name: str) -> Policy | None:
         upto = frozenset(v for v in table.get("GLIBC", ()) if _numbers(v) <= glibc)
         later = {".".join(map(str, (glibc[0], minor))) for minor in range(like.glibc[1], glibc[1] + 1)}
         versions[machine] = {**table, "GLIBC": upto} if above else {"GLIBC": upto | later}
-    return Policy(name, (), versions, like.libraries)
+    return Policy(glibc, versions, like.libraries)
 
 
 def _numbers(version: str) -> tuple[int, ...]:

@@ -128,7 +128,7 @@ def _platform(_: LinkGraph, wheel: WheelFacts) -> Iterator[TagsHold | NoPromise]
     if promises := tuple(tag for tag in wheel.platforms if policy.of_tag(tag)[0]):
         yield TagsHold(promises, highest)
     elif bare := next((tag for tag in wheel.platforms if tag.startswith("linux_")), ""):
-        fitting = policy.fitting(objects, bare.removeprefix("linux_"))
+        fitting = policy.fitting(objects, policy.of_tag(bare)[1])
         yield NoPromise(bare, fitting.name if fitting else "", highest)
 
 

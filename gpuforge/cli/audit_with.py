@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import re
+import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path, PurePosixPath
@@ -15,6 +16,7 @@ from gpuforge.audit.link import package_tables
 from gpuforge.audit.read import environment
 from gpuforge.audit.read.input import Beside, Input, Remote
 from gpuforge.cli.terminal import say
+from gpuforge.cpython import CPython
 from gpuforge.errors import UsageError
 from gpuforge.index import byte_ranges, choice
 from gpuforge.index.settings import public, session
@@ -22,10 +24,10 @@ from gpuforge.manifest import constraints
 from gpuforge.wheel import filename, metadata
 from gpuforge.wheel.archive import Archive
 from gpuforge.wheel.dist_info import DistInfo
+from gpuforge.wheel.tags import LinuxTag
 
 _PROJECT = r"[a-z0-9]+(?:-[a-z0-9]+)*"
-_PYTHON = r"cp3(\d{1,2})t?"
-_MACHINE = r".*_(x86_64|aarch64)"
+_MACHINES = ("x86_64", "aarch64")
 
 
 def installed_with(
@@ -82,21 +84,19 @@ def _python(folder: Path | None, wheels: Sequence[Path]) -> str:
     """Return the Python to install for: as the environment or the wheels say; else gpuforge's own."""
     if folder and (known := environment.python_of(folder)):
         return known
-    own = platform.python_version_tuple()[1]
+    own = CPython(*sys.version_info[:2])
     for wheel in wheels:
         tags = filename.claims(wheel.name).tags
-        minors = {match[1] for tag in tags if (match := re.fullmatch(_PYTHON, tag.abi))}
-        oldest = {match[1] for tag in tags if (match := re.fullmatch(_PYTHON, tag.interpreter))}
-        if minors:
-            return f"3.{min(minors, key=int)}"
-        if oldest and int(min(oldest, key=int)) > int(own):  # of the stable ABI
-            return f"3.{min(oldest, key=int)}"
-    return f"3.{own}"
+        only = {python for tag in tags if (python := CPython.of_tag(tag.abi))}
+        stable = {python for tag in tags if (python := CPython.of_tag(tag.interpreter)) and python > own}
+        if found := only or stable:
+            return str(min(found)._replace(threads=""))
+    return str(own)
 
 
 def _machine(wheels: Sequence[Path]) -> str:
-    tags = [tag for wheel in wheels for tag in filename.claims(wheel.name).tags]
-    machines = (match[1] for tag in tags if (match := re.fullmatch(_MACHINE, tag.platform)))
+    tags = (LinuxTag.parse(tag.platform) for wheel in wheels for tag in filename.claims(wheel.name).tags)
+    machines = (tag.machine for tag in tags if tag and tag.machine in _MACHINES)
     return next(machines, platform.machine())
 
 

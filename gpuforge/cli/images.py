@@ -16,6 +16,7 @@ from gpuforge.containers.catalog import CatalogImage
 from gpuforge.containers.image_reference import refuse_pull
 from gpuforge.containers.port import EngineImage, Images
 from gpuforge.errors import MissingError, UsageError
+from gpuforge.wheel.tags import LinuxTag
 
 
 @click.group("images", cls=Group)
@@ -94,7 +95,7 @@ def check(context: click.Context, outside: Outside, name: str) -> None:
     found = probe.contents(engine, here, name, cache_dir() / "images")
     click.echo(reference)
     if found.glibc:
-        policy = f"manylinux_{found.glibc.replace('.', '_')}_{found.machine}"
+        policy = LinuxTag.of_glibc(found.glibc, found.machine).names[0]
         click.echo(f"  glibc {found.glibc}: wheels built in it need at most {policy}")
     for python in found.interpreters:
         abilities = {"venv": python.venv, "pip": python.pip, "headers": python.headers}

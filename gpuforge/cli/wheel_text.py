@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from rich.console import Console
@@ -14,6 +13,7 @@ from gpuforge.cli.tested import gaps_of_test, words_of_test
 from gpuforge.diagnostics import shown
 from gpuforge.manifest.sizes import size_in_words
 from gpuforge.wheel.filename import claims
+from gpuforge.wheel.tags import LinuxTag
 
 
 def show_wheel(console: Console, wheels: Sequence[BuiltWheel], images: Sequence[str]) -> None:
@@ -47,11 +47,11 @@ def show_wheel(console: Console, wheels: Sequence[BuiltWheel], images: Sequence[
 
 def newer_platform(wheel: str, images: Sequence[str]) -> str:
     """Return a warning for a wheel that needs a newer glibc than the manylinux policy among `images`; else ""."""
-    image = next((name for name in images if name.startswith("manylinux")), "")
-    promised = re.fullmatch(r"manylinux_(\d+)_(\d+)(_\w+)?", image)
-    policies = (re.match(r"manylinux_(\d+)_(\d+)_", tag.platform) for tag in claims(wheel).tags)
-    found = [(int(match[1]), int(match[2])) for match in policies if match]
-    if not promised or not found or min(found) <= (int(promised[1]), int(promised[2])):
+    promised = ((found.floor, image) for image in images if (found := LinuxTag.parse(image)) and found.libc)
+    floor, image = next(promised, (None, ""))
+    tags = map(LinuxTag.parse, (tag.platform for tag in claims(wheel).tags))
+    needs = min((tag.floor for tag in tags if tag and tag.libc), default=None)
+    if not floor or not needs or needs <= floor:
         return ""
-    needs = ".".join(map(str, min(found)))
-    return f"needs glibc {needs}, newer than {image} of [wheel] image: it was built against this machine's libraries"
+    glibc = ".".join(map(str, needs))
+    return f"needs glibc {glibc}, newer than {image} of [wheel] image: it was built against this machine's libraries"

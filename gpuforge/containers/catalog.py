@@ -9,6 +9,7 @@ from functools import cache
 from typing import Any, Literal
 
 from gpuforge.containers import stages
+from gpuforge.wheel.tags import LinuxTag
 
 Kind = Literal["debian", "registry"]
 Purpose = Literal["build", "test"]
@@ -40,7 +41,7 @@ class CatalogImage:
     @property
     def policy(self) -> str:
         """The newest platform tag that a wheel built in it can need: "manylinux_2_36_x86_64"."""
-        return f"manylinux_{self.glibc.replace('.', '_')}_{self.machine}"
+        return LinuxTag.of_glibc(self.glibc, self.machine).names[0]
 
 
 def images(machine: str | None = None) -> tuple[CatalogImage, ...]:

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from packaging.version import InvalidVersion, Version
-
 from gpuforge.containers.catalog import CatalogImage, Purpose
 from gpuforge.cuda.version import minor_of
 from gpuforge.toolchains.cpython import Interpreter
 from gpuforge.toolchains.detect import FAMILIES
 from gpuforge.toolchains.family import Compiler
-from gpuforge.toolchains.inventory import Inventory
-
-OLDEST_PYTHON = Version("3.11")  # gpuforge's own steps run on the image's Python
+from gpuforge.toolchains.inventory import OLDEST, Inventory
 
 
 def missing(found: Inventory, image: CatalogImage | None, purpose: Purpose) -> list[str]:
@@ -20,9 +16,7 @@ def missing(found: Inventory, image: CatalogImage | None, purpose: Purpose) -> l
     if not found.glibc:
         lacks.append("the GNU C library: wheels for manylinux need it")
     if not any(_is_usable(python) for python in found.interpreters):
-        lacks.append(
-            f"a CPython {OLDEST_PYTHON} or newer with venv and pip, in /opt/python/cpXY-cpXY or on PATH"
-        )
+        lacks.append(f"a CPython {OLDEST} or newer with venv and pip, in /opt/python/cpXY-cpXY or on PATH")
     if (
         purpose == "build" and found.interpreters and not compilers(found, "g++")
     ):  # Python is what looks for it
@@ -40,11 +34,7 @@ def compilers(found: Inventory, family: str) -> list[Compiler]:
 
 
 def _is_usable(python: Interpreter) -> bool:
-    try:
-        new_enough = Version(python.version) >= OLDEST_PYTHON
-    except InvalidVersion:
-        return False
-    return new_enough and python.venv and python.pip
+    return python.cpython >= OLDEST and python.venv and python.pip
 
 
 def _unlike(found: Inventory, image: CatalogImage) -> list[str]:

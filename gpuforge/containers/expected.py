@@ -10,6 +10,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from gpuforge.containers import catalog, stages
+from gpuforge.cpython import CPython
 from gpuforge.errors import MissingError
 from gpuforge.plan.site import ContainerImage
 from gpuforge.toolchains.cpython import Interpreter
@@ -81,6 +82,6 @@ def _inventory(
 
 
 def _interpreter(minor: str) -> Interpreter:
-    tag = f"cp{minor.replace('.', '')}"
+    tag = CPython.parse(minor).tag
     version = stages.data()["cpython"].get(minor, {}).get("version", f"{minor}.x")
     return Interpreter(Path(f"/opt/python/{tag}-{tag}/bin/python3"), version, tag, headers=True)

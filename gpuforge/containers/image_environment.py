@@ -11,20 +11,21 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from importlib.metadata import distribution, requires, version
 from importlib.util import cache_from_source
 from pathlib import Path
 
 from packaging.requirements import Requirement
-from packaging.tags import Tag, compatible_tags, cpython_tags
+from packaging.tags import Tag
 from packaging.utils import canonicalize_name
 
 from gpuforge import digest
+from gpuforge.cpython import CPython
 from gpuforge.errors import ActionError, MissingError
 from gpuforge.plan.programs import IN_IMAGE
 from gpuforge.toolchains.inventory import Inventory
-from gpuforge.wheel import wheel_file
+from gpuforge.wheel import tags, wheel_file
+from gpuforge.wheel.tags import LinuxTag
 
 CODE = Path(__file__).resolve().parents[1]  # the package gpuforge
 
@@ -39,7 +40,7 @@ def name(inventory: Inventory) -> str:
     python = inventory.steps_python()
     pins = [f"{each}=={version(each)}" for each in _packages(python.minor)]
     parts = [pins, str(python.path), inventory.machine, inventory.glibc, compiling(inventory)]
-    return f"cp{python.minor.replace('.', '')}-{inventory.machine}-{digest.of_data(parts)[:16]}"
+    return f"{python.cpython.tag}-{inventory.machine}-{digest.of_data(parts)[:16]}"
 
 
 def write(folder: Path, inventory: Inventory) -> None:
@@ -75,9 +76,9 @@ def _write(folder: Path, minor: str, python: Path, names: list[str], platforms: 
     (folder / "bin").mkdir()
     (folder / "bin" / "python").symlink_to(python)
     (folder / "pyvenv.cfg").write_text(f"home = {python.parent}\ninclude-system-site-packages = false\n")
-    tags = frozenset(_tags(minor, platforms))
-    same = minor == ".".join(map(str, sys.version_info[:2]))  # what is compiled for one fits the other
-    others = [name for name in names if not _take_along(name, packages, folder / "bin", tags, same=same)]
+    usable = frozenset(tags.usable(CPython.parse(minor), platforms))
+    same = minor == str(CPython(*sys.version_info[:2]))  # what is compiled for one fits the other
+    others = [name for name in names if not _take_along(name, packages, folder / "bin", usable, same=same)]
     if others:
         _fetch(others, packages, minor, platforms)
         for source in sorted(packages.glob("bin/*")):
@@ -86,16 +87,10 @@ def _write(folder: Path, minor: str, python: Path, names: list[str], platforms: 
     (packages / "gpuforge").mkdir()  # where the code is mounted
 
 
-def _tags(minor: str, platforms: list[str]) -> Iterator[Tag]:
-    version = tuple(int(n) for n in minor.split("."))
-    yield from cpython_tags(version, platforms=platforms)
-    yield from compatible_tags(version, f"cp{minor.replace('.', '')}", platforms)
-
-
-def _take_along(name: str, packages: Path, programs: Path, tags: frozenset[Tag], *, same: bool) -> bool:
+def _take_along(name: str, packages: Path, programs: Path, usable: frozenset[Tag], *, same: bool) -> bool:
     """Copy a package that is installed here, if the wheel that it came from fits; return whether it did."""
     found = distribution(name)
-    if tags.isdisjoint(wheel_file.tags((found.read_text("WHEEL") or "").encode())):
+    if usable.isdisjoint(wheel_file.tags((found.read_text("WHEEL") or "").encode())):
         return False
     for file in found.files or ():
         source = Path(str(found.locate_file(file)))
@@ -143,9 +138,9 @@ def _fetch(names: list[str], packages: Path, minor: str, platforms: list[str]) -
 
 def platforms(inventory: Inventory) -> list[str]:
     """Return the platform tags that the image's libc takes, the newest first (PEP 600)."""
-    minor = int(inventory.glibc.split(".")[1])
-    tags = [f"manylinux_2_{number}" for number in range(minor, 4, -1)]
-    return [f"{tag}_{inventory.machine}" for tag in [*tags, "manylinux2014", "manylinux2010", "manylinux1"]]
+    newest = LinuxTag.of_glibc(inventory.glibc, inventory.machine)
+    older = (newest._replace(floor=(2, minor)) for minor in range(newest.floor[1], 4, -1))
+    return [name for tag in older for name in tag.names]
 
 
 def _packages(minor: str) -> list[str]:

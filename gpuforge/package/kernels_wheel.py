@@ -15,13 +15,14 @@ from gpuforge.package.embed import HOME
 from gpuforge.package.kernel_set import write_json
 from gpuforge.wheel import metadata, metadata_edit, unpacked, wheel_file
 from gpuforge.wheel.filename import WheelName
+from gpuforge.wheel.tags import LinuxTag
 
 SCHEMA = 1
 LISTING = "wheels.json"  # beside the runtime in the main wheel
 FILE = "wheel.json"  # in a kernels wheel
 # A wheel without code for the host needs no C library: the policy of the oldest Linux that pip installs on.
 # https://peps.python.org/pep-0599/, https://peps.python.org/pep-0600/
-_OLDEST = "manylinux2014_{machine}.manylinux_2_17_{machine}"
+_OLDEST = (2, 17)  # glibc
 _SHARED = (
     "License-Expression",
     "License",
@@ -82,7 +83,8 @@ def lay_out(
     }
     write_json(home / FILE, about)
     linked = any(path.suffix == ".so" for path in unpacked.files(tree))
-    platform = f"linux_{machine}" if linked else _OLDEST.format(machine=machine)
+    oldest = LinuxTag("glibc", _OLDEST, machine)
+    platform = f"linux_{machine}" if linked else ".".join(sorted(oldest.names))
     distribution = wheel.folder
     name = WheelName(distribution, version, "", "py3", "none", platform)
     info = tree / f"{distribution}-{version}.dist-info"

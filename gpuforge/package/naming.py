@@ -7,14 +7,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from packaging.tags import compatible_tags, cpython_tags
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
+from gpuforge.cpython import CPython
 from gpuforge.cuda.suffix import named_for
 from gpuforge.cuda.version import major_of
 from gpuforge.errors import ActionError, UsageError
-from gpuforge.wheel import metadata, metadata_edit, unpacked, wheel_file
+from gpuforge.wheel import metadata, metadata_edit, tags, unpacked, wheel_file
 from gpuforge.wheel.filename import WheelName
 
 STRATEGIES = ("suffix", "local", "plain")
@@ -34,9 +34,10 @@ def check_tags(name: WheelName, *, python: str | None, abi: str | None) -> None:
 
     A wheel for more Pythons (`py3`, an older `abi3`, ABI `none`) is accepted.
     """
-    if python and not _supported(python).intersection((tag.interpreter, tag.abi) for tag in name.tags):
+    wanted = CPython.of_tag(python or "")
+    if wanted and not _supported(wanted).intersection((tag.interpreter, tag.abi) for tag in name.tags):
         raise ActionError.of(
-            f"the build made {name}, which {python} cannot use",
+            f"the build made {name}, which {wanted.tag} cannot use",
             hint="the build ran with another Python than the cell's: check its log",
         )
     if abi and not {abi, "none"}.intersection(name.abi.split(".")):
@@ -97,12 +98,9 @@ def write_tags(tree: Path, name: WheelName) -> None:
     file.write_bytes(wheel_file.with_tags(metadata.of_file(file), name.tags))
 
 
-def _supported(python: str) -> set[tuple[str, str]]:
-    """Return the (interpreter, ABI) pairs that a CPython ("cp311") can import."""
-    version = (int(python[2]), int(python[3:]))
-    ours = cpython_tags(version, abis=[python], platforms=["any"])
-    general = compatible_tags(version, interpreter=python, platforms=["any"])
-    return {(tag.interpreter, tag.abi) for tag in (*ours, *general)}
+def _supported(python: CPython) -> set[tuple[str, str]]:
+    """Return the (interpreter, ABI) pairs that a CPython can import."""
+    return {(tag.interpreter, tag.abi) for tag in tags.usable(python, ["any"])}
 
 
 def _as_local(value: str) -> str:

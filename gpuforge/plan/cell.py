@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from itertools import product
 from typing import Literal
 
+from gpuforge.cpython import CPython
 from gpuforge.cuda.version import is_of
 from gpuforge.diagnostics import Diagnostic
 from gpuforge.errors import UsageError
@@ -178,7 +179,7 @@ def _with_archs(
 def _tag(python: str, abi: str | None) -> str:
     if abi == "none":
         return "py3"
-    tag = "cp" + python.replace(".", "")
+    tag = CPython.parse(python).tag
     return f"{tag}-abi3" if abi == "abi3" else tag
 
 
@@ -198,9 +199,9 @@ def _check_python(file: ManifestFile, python: Sequence[str]) -> None:
     if package.abi == "none":
         return  # one wheel serves every Python: any choice is that wheel
     if package.abi == "abi3":
-        floor = _number(package.python[0])
+        floor = CPython.parse(package.python[0])
         for requested in python:
-            if _number(requested) < floor:
+            if _parsed(requested) < floor:
                 raise UsageError.of(
                     f"--python {requested}: the wheel's stable ABI starts at {package.python[0]}",
                     hint=f"choose {package.python[0]} or newer",
@@ -216,11 +217,11 @@ def _check_python(file: ManifestFile, python: Sequence[str]) -> None:
             )
 
 
-def _number(version: str) -> tuple[int, ...]:
-    parts = version.split(".")
-    if not all(part.isdigit() for part in parts):
-        raise UsageError.of(f"--python {version}: not a version", hint="write it like 3.12")
-    return tuple(int(part) for part in parts)
+def _parsed(python: str) -> CPython:
+    try:
+        return CPython.parse(python)
+    except ValueError:
+        raise UsageError.of(f"--python {python}: not a version", hint="write it like 3.12") from None
 
 
 def _chosen_values(file: ManifestFile, axis: Sequence[str]) -> dict[str, list[str]]:

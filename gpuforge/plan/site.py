@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from gpuforge.cuda.version import numbers_of
 from gpuforge.plan.cell import Cell
 from gpuforge.toolchains import cpython
 from gpuforge.toolchains.cpython import Interpreter
@@ -102,7 +103,7 @@ class Location:
     @property
     def glibc(self) -> tuple[int, ...]:
         """The version of its C library, the newest that a wheel linked there can want; () for this machine."""
-        return tuple(map(int, self.image.inventory.glibc.split("."))) if self.image else ()
+        return numbers_of(self.image.inventory.glibc) if self.image else ()
 
     @property
     def image_id(self) -> str | None:

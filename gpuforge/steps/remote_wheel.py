@@ -23,6 +23,7 @@ from gpuforge.index.settings import index_url, public, session
 from gpuforge.wheel import metadata
 from gpuforge.wheel.archive import shared_libraries
 from gpuforge.wheel.remote_archive import RemoteArchive
+from gpuforge.wheel.tags import serves
 
 _TIMEOUT = 60  # seconds without an answer
 
@@ -117,12 +118,7 @@ class PackageIndex:
             _, version, _, tags = parse_wheel_filename(file.filename)
         except InvalidWheelFilename:
             return None
-        fits = any(
-            tag.platform == "any"
-            or (tag.platform.startswith("manylinux") and tag.platform.endswith(self._machine))
-            for tag in tags
-        )
-        if version.is_prerelease or not fits:
+        if version.is_prerelease or not any(serves(tag.platform, self._machine) for tag in tags):
             return None
         return IndexWheel(
             package, str(version), file.filename, file.url, (file.digests or {}).get("sha256", "")

@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from gpuforge.cuda.version import minor_of
+from gpuforge.cpython import CPython
 from gpuforge.errors import MissingError
 
 # The program that an interpreter answers with its facts, as JSON.
@@ -45,9 +45,14 @@ class Interpreter:
     pip: bool = True
 
     @property
+    def cpython(self) -> CPython:
+        """The version that it builds wheels for."""
+        return CPython.parse(self.version)
+
+    @property
     def minor(self) -> str:
-        """The version that it builds wheels for: "3.11"."""
-        return minor_of(self.version)
+        """That version as text: "3.11"."""
+        return str(self.cpython)
 
     @property
     def identity(self) -> str:
@@ -66,7 +71,7 @@ def find(minor: str, *, or_newer: bool = False, search: Sequence[Path] | None = 
     for version in minors:
         for path in _candidates(version, search):
             found = ask(path)
-            if found is None or not found.version.startswith(f"{version}."):
+            if found is None or found.minor != version:
                 continue
             if found.headers:
                 return found
@@ -114,17 +119,17 @@ def read(facts: Mapping[str, Any]) -> Interpreter | None:
 
 def newer(minor: str) -> list[str]:
     """Return the later minors that may stand in for one: "3.12" and on for "3.11"."""
-    first = int(minor.split(".")[1])
-    return [f"3.{n}" for n in range(first + 1, first + 8)]
+    first = CPython.parse(minor)
+    return [str(first._replace(minor=first.minor + more)) for more in range(1, 8)]
 
 
 def _candidates(minor: str, search: Sequence[Path] | None) -> Iterator[Path]:
     if search is None:
-        if minor == f"{sys.version_info.major}.{sys.version_info.minor}":
+        if minor == str(CPython(*sys.version_info[:2])):
             yield Path(sys.executable)
         search = [Path(folder) for folder in os.environ.get("PATH", "").split(os.pathsep) if folder]
     yield from (path for folder in search if os.access(path := folder / f"python{minor}", os.X_OK))
-    tag = "cp" + minor.replace(".", "")
+    tag = CPython.parse(minor).tag
     yield from sorted(Path("/opt/python").glob(f"{tag}-{tag}/bin/python3"))
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
     yield from sorted(pyenv.glob(f"versions/{minor}.*/bin/python{minor}"), reverse=True)

@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gpuforge.cpython import CPython
 from gpuforge.errors import MissingError
 from gpuforge.toolchains import detect as detection
 from gpuforge.toolchains import nvcc
 from gpuforge.toolchains.cpython import ASK, Interpreter, newer, read
 from gpuforge.toolchains.family import Compiler
 
-OLDEST = (3, 11)  # the Python that gpuforge itself needs
+OLDEST = CPython(3, 11)  # the Python that gpuforge itself needs
 # Runs in the image by any Python 3 (3.6 or newer) with nothing but the standard library.
 SCRIPT = r"""
 import glob, json, os, platform, re, subprocess, sys
@@ -114,7 +115,7 @@ class Inventory:
         """
         for version in [minor, *(newer(minor) if or_newer else [])]:
             for found in self.interpreters:
-                if found.headers >= headers and found.version.startswith(f"{version}."):
+                if found.headers >= headers and found.minor == version:
                     return found
         having = ", ".join(i.version for i in self.interpreters) or "none"
         raise MissingError.of(
@@ -127,14 +128,14 @@ class Inventory:
 
         Raises MissingError when there is none.
         """
-        fitting = [i for i in self.interpreters if _numbers(i.version) >= OLDEST]
+        fitting = [i for i in self.interpreters if i.cpython >= OLDEST]
         if not fitting:
             having = ", ".join(i.version for i in self.interpreters) or "none"
             raise MissingError.of(
-                f"image {self.name} has no CPython 3.11 or newer, which gpuforge's own steps need; it has {having}",
-                hint="put one into /opt/python/cp311-cp311, as manylinux images do",
+                f"image {self.name} has no CPython {OLDEST} or newer, which gpuforge's own steps need; it has {having}",
+                hint=f"put one into /opt/python/{OLDEST.tag}-{OLDEST.tag}, as manylinux images do",
             )
-        return min(fitting, key=lambda i: _numbers(i.version))
+        return min(fitting, key=lambda i: i.cpython)
 
 
 def question() -> str:
@@ -150,7 +151,3 @@ def _cuda_version(described: Any, compilers: Mapping[Path, str], root: str) -> s
     text = next((t for path, t in compilers.items() if path.name == "nvcc" and "release" in t), "")
     compiler = nvcc.parse(compilers.get(Path(root, "bin/nvcc"), text))
     return nvcc.toolkit_version(described, compiler[0] if compiler else None)
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(n) for n in re.findall(r"\d+", version)[:2])

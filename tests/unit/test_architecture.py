@@ -18,6 +18,7 @@ ROOT = Path(gpuforge.__file__).parent
 FOUNDATION = {
     "expectation",
     "datafile",
+    "cpython",
     "errors",
     "release",
     "diagnostics",

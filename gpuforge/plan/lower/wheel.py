@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypedDict
 
+from gpuforge.cpython import CPython
 from gpuforge.manifest.model.manifest import Manifest
 from gpuforge.plan import build_record, recipe, variant
 from gpuforge.plan.action import ActionInput
@@ -142,4 +143,4 @@ def numbered(kernels: Sequence[ActionInput]) -> dict[str, ActionInput]:
 
 def python_tag(cell: Cell) -> str | None:
     """Return the Python tag that a cell's wheel must have: "cp311"; None where it serves every Python."""
-    return None if cell.python == "3" else "cp" + cell.python.replace(".", "")
+    return None if cell.python == "3" else CPython.parse(cell.python).tag

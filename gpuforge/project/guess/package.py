@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from packaging.specifiers import SpecifierSet
 
+from gpuforge.cpython import CPython
 from gpuforge.manifest.relations.package import OLDEST_PYTHON
 from gpuforge.project.facts import Project
 from gpuforge.project.files import Where
@@ -44,7 +45,7 @@ def _abi(project: Project, origin: Origin) -> Guess | None:
     api = project.backend.py_api
     if api and re.fullmatch(r"py[23](\.py3)?", api.text):
         return Guess(_PACKAGE, "abi", "none", (because("py-api", api.where, value=api.text),))
-    if api and re.fullmatch(r"cp3\d+", api.text):
+    if api and (python := CPython.of_tag(api.text)) and not python.threads:
         return Guess(_PACKAGE, "abi", "abi3", (because("py-api", api.where, value=api.text),))
     if project.script.limited_api:
         return Guess(_PACKAGE, "abi", "abi3", (because("limited-api", project.script.limited_api),))
@@ -64,9 +65,12 @@ def _pythons(project: Project, limited: Guess | None) -> Guess:
     allowed, reason = _allowed(project)
     if limited:
         api = project.backend.py_api
-        lowest = f"3.{api.text[3:]}" if api and api.text.startswith("cp3") else allowed[0]
+        lowest = CPython.of_tag(api.text) if api else None
         return Guess(
-            _PACKAGE, "python", (lowest,), (because("abi3-lowest", *(w for w in [_at(project)] if w)),)
+            _PACKAGE,
+            "python",
+            (str(lowest or allowed[0]),),
+            (because("abi3-lowest", *(w for w in [_at(project)] if w)),),
         )
     listed = {
         match[1]: seen.where

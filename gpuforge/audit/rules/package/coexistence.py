@@ -8,11 +8,9 @@ from functools import lru_cache
 from packaging.tags import Tag
 
 from gpuforge.audit.model import WheelFacts
+from gpuforge.cpython import CPython
 
 _PLATFORM = r"(?:many|musl)?(linux|macosx|win)[\d_]*(?<=[\d_])([a-z]\w+|$)"
-
-
-_PYTHON = r"cp3\d+t?"
 
 
 def can_coexist(one: WheelFacts, other: WheelFacts) -> bool:
@@ -39,4 +37,4 @@ def _machines(tags: tuple[Tag, ...]) -> set[str]:
 def _pythons(tags: tuple[Tag, ...]) -> set[str]:
     """Return the Pythons that a wheel is for; nothing for one that is for many."""
     abis = {tag.abi for tag in tags}
-    return abis if all(re.fullmatch(_PYTHON, abi) for abi in abis) else set()
+    return abis if all(map(CPython.of_tag, abis)) else set()

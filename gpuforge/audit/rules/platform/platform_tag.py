@@ -13,6 +13,7 @@ from gpuforge.audit.rules.rule import Rule
 from gpuforge.binary.elf.header import MACHINES
 from gpuforge.binary.facts import ElfObject
 from gpuforge.cuda import sonames
+from gpuforge.wheel.tags import LinuxTag
 
 _ARM = r"armv[5-8]\w*"  # ELF has one number for all of them
 
@@ -20,7 +21,6 @@ _ARM = r"armv[5-8]\w*"  # ELF has one number for all of them
 _FOREIGN_ENDINGS = (".dll", ".pyd", ".dylib", ".exe", ".jnilib")
 _FOREIGN_FOLDER = r"(?i)(darwin|mac(os)?x?|osx|win(dows|32|64)?|android|arm64-v8a|armeabi)[-_.\w]*"
 _LIBC_WORDS = r"[-_.]?(?<![a-z])(?:manylinux|musllinux|musl|glibc|gnu)(?:[-_.]?\d[\d._]*\d)?(?=eabi|[^a-z]|$)"
-_LIBCS = {"manyl": "glibc", "musll": "musl"}  # by how the tags begin
 _DATA = r"(^|/)(tests?|testing|test_?data|examples?|samples?|fixtures)/"
 
 
@@ -131,10 +131,10 @@ def _c_library(graph: LinkGraph, wheel: WheelFacts, machines: set[str]) -> Itera
 
     Objects for another machine are reported as such.
     """
-    promised = {c for tag in wheel.platforms for start, c in _LIBCS.items() if tag.startswith(start)}
+    tags = [(tag.libc, text) for text in wheel.platforms if (tag := LinuxTag.parse(text))]
     objects = [o for o in wheel.objects if o.links and MACHINES.get(o.machine) in machines]
     libraries_of = [(o, policy.c_libraries(o)) for o in objects]
-    for name in sorted(promised):
+    for name in sorted({libc for libc, _ in tags if libc}):
         wrong = [(o, min(linked)) for o, linked in libraries_of if linked and name not in linked]
         if not wrong:
             continue
@@ -148,7 +148,7 @@ def _c_library(graph: LinkGraph, wheel: WheelFacts, machines: set[str]) -> Itera
                 severity="warning" if chosen else "error",
                 files=(found.file,),
                 subjects=(Subject(file=found.file, detail=f"is linked with {other}"),),
-                what=f"The wheel is tagged {', '.join(t for t in wheel.platforms if _LIBCS.get(t[:5]) == name)}, "
+                what=f"The wheel is tagged {', '.join(text for libc, text in tags if libc == name)}, "
                 f"for systems with {name}, and objects are linked with {other}.",
                 why="These objects do not load there. The wheel has others for these systems, and code may "
                 "choose between them."

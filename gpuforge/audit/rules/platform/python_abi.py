@@ -11,24 +11,22 @@ from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.rule import PACKAGES, Rule
 from gpuforge.binary.facts import ElfObject
+from gpuforge.cpython import CPython
 
 _GROUP = "python"  # of symbols that the audit looks for
 _MODULE = r"(?P<name>.+)\.cpython-(?P<version>\d+t?)-[\w-]+\.so"
-_PYTHON = r"cp3(\d+)|py3|py2"
 _HELPER = r"\.abi3\.so(\.|$)"
-_Version = tuple[int, int]
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
     """Compare modules with the tags: by the version in their file name, and by the symbols that they want."""
     for wheel in graph.wheels:
-        tags = [(m, tag.abi) for tag in wheel.file_tags if (m := re.fullmatch(_PYTHON, tag.interpreter))]
-        abi3 = [(3, int(python[1])) for python, abi in tags if abi == "abi3" and python[1]]
-        anything = any(abi == "none" and not python[1] for python, abi in tags)
-        versions = {(python[0] + abi.removeprefix(python[0]))[2:] for python, abi in tags if abi[:2] == "cp"}
+        tags = [(CPython.of_tag(tag.interpreter), tag) for tag in wheel.file_tags]
+        abi3 = [python for python, tag in tags if tag.abi == "abi3" and python]
+        anything = any(tag.abi == "none" and tag.interpreter in {"py2", "py3"} for _, tag in tags)
         # cp312-none is of CPython 3.12 alone, as cp312-cp312 is: later ones look for older tags with abi3 only
-        versions |= {python[0][2:] for python, abi in tags if abi == "none" and python[1]}
-        yield from _by_name(wheel, {v for v in versions if v}, promises_many=bool(abi3) or anything)
+        alone = (python if tag.abi == "none" else CPython.of_tag(tag.abi) for python, tag in tags)
+        yield from _by_name(wheel, {each for each in alone if each}, promises_many=bool(abi3) or anything)
         if abi3 or anything:
             for found in (o for o in wheel.objects if o.links):
                 helped = any(re.search(_HELPER, e.needed) for e in graph.from_object(found))
@@ -44,13 +42,17 @@ RULE = Rule(
 )
 
 
-def _by_name(wheel: WheelFacts, versions: set[str], *, promises_many: bool) -> Iterator[Finding]:
+def _by_name(wheel: WheelFacts, versions: set[CPython], *, promises_many: bool) -> Iterator[Finding]:
     """Judge modules by the CPython version in their names; several versions of one module are chosen from."""
-    named: dict[str, set[str]] = {}
+    named: dict[str, set[CPython]] = {}
     files_of: dict[str, str] = {}
     for member in wheel.members:
-        if ".cpython-" in member and (match := re.fullmatch(_MODULE, member)):
-            named.setdefault(match["name"], set()).add(match["version"])
+        if (
+            ".cpython-" in member
+            and (match := re.fullmatch(_MODULE, member))
+            and (python := CPython.of_tag(f"cp{match['version']}"))
+        ):
+            named.setdefault(match["name"], set()).add(python)
             files_of[match["name"]] = member
     objects = {o.file: o for o in wheel.objects}
     for name, found in named.items():
@@ -59,7 +61,7 @@ def _by_name(wheel: WheelFacts, versions: set[str], *, promises_many: bool) -> I
             continue
         (version,) = found
         bad = sorted(module.undefined(_GROUP) - _stable().keys())
-        alone = f"for CPython {version[0]}.{version[1:]} alone"
+        alone = f"for CPython {version} alone"
         yield _finding(
             wheel,
             Subject(file=module.file, item=alone, detail="wants" if bad else "", names=tuple(bad)),
@@ -70,7 +72,7 @@ def _by_name(wheel: WheelFacts, versions: set[str], *, promises_many: bool) -> I
 
 
 def _by_symbols(
-    wheel: WheelFacts, found: ElfObject, floor: _Version | None, *, helped: bool
+    wheel: WheelFacts, found: ElfObject, floor: CPython | None, *, helped: bool
 ) -> Iterator[Finding]:
     """Check the symbols that modules for the stable ABI use (PEP 384).
 
@@ -99,15 +101,14 @@ def _by_symbols(
             wheel,
             Subject(file=found.file, detail="wants", kind="newer", names=tuple(later)),
             "warning" if kept else "error",
-            f"The tags promise CPython {floor[0]}.{floor[1]}, and modules use symbols that joined the stable ABI in "
-            f"{version[0]}.{version[1]}.",
+            f"The tags promise CPython {floor}, and modules use symbols that joined the stable ABI in {version}.",
             f"Nothing breaks: Requires-Python: {wheel.python} excludes older versions."
             if kept
-            else f"The import fails on CPython older than {version[0]}.{version[1]}.",
+            else f"The import fails on CPython older than {version}.",
         )
 
 
-def _oldest(wheel: WheelFacts, floor: _Version) -> _Version:
+def _oldest(wheel: WheelFacts, floor: CPython) -> CPython:
     """Return the oldest CPython from the tag's on that the wheel is installed for, as Requires-Python has it."""
     from packaging.specifiers import InvalidSpecifier, SpecifierSet  # noqa: PLC0415  rarely needed, slow to load
 
@@ -115,13 +116,9 @@ def _oldest(wheel: WheelFacts, floor: _Version) -> _Version:
         allowed = SpecifierSet(wheel.python)
     except InvalidSpecifier:
         return floor
-    newest = max(_stable().values())[1]
-    fitting = (
-        m
-        for m in range(floor[1], newest + 1)
-        if allowed.contains(f"3.{m}.99") or allowed.contains(f"3.{m}.0")
-    )
-    return 3, next(fitting, floor[1])
+    newest = max(_stable().values())
+    later = (floor._replace(minor=minor) for minor in range(floor.minor, newest.minor + 1))
+    return next((p for p in later if allowed.contains(f"{p}.99") or allowed.contains(f"{p}.0")), floor)
 
 
 def _finding(wheel: WheelFacts, subject: Subject, severity: Severity, what: str, why: str) -> Finding:
@@ -138,9 +135,9 @@ def _finding(wheel: WheelFacts, subject: Subject, severity: Severity, what: str,
 
 
 @cache
-def _stable() -> Mapping[str, _Version]:
+def _stable() -> Mapping[str, CPython]:
     """Return the functions and data of CPython's stable ABI, each with the version that added it."""
     from abi3info import DATAS, FUNCTIONS  # noqa: PLC0415  a tenth of a second to load, and few wheels need it
 
     added = {symbol.name: entry.added for symbol, entry in (*FUNCTIONS.items(), *DATAS.items())}
-    return {name: (version.major, version.minor) for name, version in added.items()}
+    return {name: CPython(version.major, version.minor) for name, version in added.items()}

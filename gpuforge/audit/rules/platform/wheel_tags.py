@@ -9,13 +9,7 @@ from packaging.tags import Tag
 from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.rules.rule import AS_BUILT, Rule
-
-# PEP 600, "Legacy manylinux tags": two names of one tag
-_LEGACY = {
-    "manylinux1": "manylinux_2_5",
-    "manylinux2010": "manylinux_2_12",
-    "manylinux2014": "manylinux_2_17",
-}
+from gpuforge.wheel.tags import LinuxTag
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
@@ -50,13 +44,13 @@ RULE = Rule(
 
 def _without(tags: Iterable[Tag | str], others: Iterable[Tag | str]) -> list[Tag | str]:
     """Return the tags that are not among the others."""
-    known = {_plain(tag) for tag in others}
-    return [tag for tag in tags if _plain(tag) not in known]
+    known = {_by_promise(tag) for tag in others}
+    return [tag for tag in tags if _by_promise(tag) not in known]
 
 
-def _plain(tag: Tag | str) -> Tag | str:
-    """Return a tag by its newer name."""
+def _by_promise(tag: Tag | str) -> object:
+    """Return what is the same for two names of one tag."""
     if isinstance(tag, str):
         return tag
-    name, line, machine = tag.platform.partition("_")
-    return Tag(tag.interpreter, tag.abi, f"{_LEGACY.get(name, name)}{line}{machine}")
+    linux = LinuxTag.parse(tag.platform)
+    return tag.interpreter, tag.abi, linux if linux and linux.libc else tag.platform
