@@ -65,7 +65,7 @@ def main() -> None:
         "",
         "## Reading a wheel",
         "",
-        "Floor: inflating every ELF member once with isal and dropping it, by one thread.",
+        "Floor: inflating every ELF file and archive (`.a`) once with isal and dropping it, by one thread.",
         "",
         "| wheel | MB | floor s | audit s | ratio | audit --jobs 1 s | ratio | MiB | auditwheel show s "
         "| pydistcheck s |",
