@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from gpuforge.project.cmake_archs import Archs
-from gpuforge.project.cmake_branches import ALWAYS, Branches, Versions, both
+from gpuforge.project.cmake_branches import ALWAYS, Branches, Versions, both, is_elsewhere
 from gpuforge.project.cmake_syntax import Command, commands
 from gpuforge.project.files import Files, Seen, Where
 
@@ -27,7 +27,7 @@ _SHARED = r"(?i)(?!CMAKE_)\w*(SHARED|DYNAMIC)\w*"  # variables by which a projec
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """A command that needs CUDA, with the options that must be on for it to run, the outermost first."""
+    """A command, with the options that must be on for it to run, the outermost first."""
 
     where: Where
     options: tuple[str, ...]
@@ -49,6 +49,7 @@ class Static:
     name: str
     where: Where
     unless: str  # the variable that takes the shared library instead where it is true; "" for none
+    options: tuple[str, ...] = ()  # that must be on
 
 
 @dataclass(slots=True)
@@ -60,6 +61,7 @@ class _If:
     variable: str = ""  # the only word of the first condition
     words: set[str] = field(default_factory=set)  # of the first branch
     otherwise: bool = False
+    elsewhere: bool = False  # its branch is for other systems
 
 
 class _Conditions(NamedTuple):
@@ -75,13 +77,13 @@ class CMake:
 
     options: dict[str, Seen] = field(default_factory=dict)  # the default ("ON", "OFF") of each
     set: set[str] = field(default_factory=set)  # variables that some file sets
-    uses: list[Use] = field(default_factory=list)
+    uses: list[Use] = field(default_factory=list)  # of CUDA
     packages: list[Seen] = field(default_factory=list)  # of find_package
     targets: list[Seen] = field(default_factory=list)  # "cufft" of CUDA::cufft, "nccl" of NCCL::NCCL
     static: list[Static] = field(default_factory=list)
     archs: Archs = field(default_factory=Archs)
     downloads: list[Download] = field(default_factory=list)
-    native: Where | None = None  # the first -march=native
+    native: list[Use] = field(default_factory=list)  # of -march=native
     minimum: Seen | None = None  # the oldest cmake_minimum_required
 
 
@@ -116,23 +118,27 @@ class _Reader:
             words = command.arguments
             if command.name == "if":
                 variable = words[0] if len(words) == 1 else ""
-                around.append(_If(_needed(words), Branches.of(words), variable))
+                around.append(
+                    _If(_needed(words), Branches.of(words), variable, elsewhere=is_elsewhere(words))
+                )
             elif command.name in {"function", "macro"}:  # called somewhere, under other conditions
                 around.append(_If(("!",), Branches.of(())))
             elif command.name == "elseif" and around:
-                around[-1] = _If(_needed(words), around[-1].branches.next(words))
+                branches = around[-1].branches.next(words)
+                around[-1] = _If(_needed(words), branches, elsewhere=is_elsewhere(words))
             elif command.name == "else" and around:
-                around[-1].needed, around[-1].otherwise = ("!",), True
+                around[-1].needed, around[-1].otherwise, around[-1].elsewhere = ("!",), True, False
                 around[-1].branches = around[-1].branches.next()
             elif command.name in {"endif", "endfunction", "endmacro"} and around:
                 around.pop()
-            else:
-                self.command(name, command, _conditions(above, around))
+            elif not any(each.elsewhere for each in around):
+                under = _conditions(above, around)
+                self.command(name, command, under)
                 inner = around[-1] if around else _If((), Branches.of(()))
-                self._static(words, Where(name, command.line), inner)
+                self._static(words, Use(Where(name, command.line), under.options), inner)
         self.depth -= 1
 
-    def _static(self, words: tuple[str, ...], where: Where, inner: _If) -> None:
+    def _static(self, words: tuple[str, ...], use: Use, inner: _If) -> None:
         """Note the static libraries among the words of a command, and what would take the shared ones."""
         if not inner.otherwise:
             inner.words.update(words)
@@ -140,7 +146,8 @@ class _Reader:
             if match := re.fullmatch(_STATIC, word):
                 chosen = inner.otherwise and word.replace("_static", "") in inner.words
                 shared = chosen and re.fullmatch(_SHARED, inner.variable)
-                self.facts.static.append(Static(match[1], where, inner.variable if shared else ""))
+                variable = inner.variable if shared else ""
+                self.facts.static.append(Static(match[1], use.where, variable, use.options))
 
     def command(self, file: str, command: Command, under: _Conditions) -> None:
         """Note what one command shows."""
@@ -157,8 +164,12 @@ class _Reader:
             self._minimum(words, where)
         elif _is_cuda(command):
             facts.uses.append(Use(where, options))
-        if facts.native is None and any("-march=native" in word for word in words):
-            facts.native = where
+        if (
+            command.name != "option"
+            and "BOOL" not in words
+            and any("-march=native" in word for word in words)
+        ):
+            facts.native.append(Use(where, options))
         if command.name == "find_package" and words and "!" not in options:
             facts.packages.append(Seen(words[0], where))
         if "!" not in options:
@@ -169,6 +180,8 @@ class _Reader:
             facts.downloads.append(Download(what, where, options))
         for name in self._leads_to(file, command):
             self.file(name, under)
+        for name, option in self._folders_of_options(file, command):
+            self.file(name, _Conditions((option,), under.versions))
 
     def _set(self, words: tuple[str, ...], where: Where) -> None:
         name, values = words[0], words[1:]
@@ -200,6 +213,16 @@ class _Reader:
             names = [posixpath.join(folder, each) for folder in folders for each in (path, module)]
             names += [self.modules[module]] if module in self.modules else []
         yield from [name for name in map(posixpath.normpath, names) if name in self.files.names][:1]
+
+    def _folders_of_options(self, file: str, command: Command) -> Iterator[tuple[str, str]]:
+        """Yield the folders that an option is named as, for a command that takes its folder from a variable."""
+        if command.name != "add_subdirectory" or not re.fullmatch(r"\$\{\w+\}", "".join(command.arguments)):
+            return
+        parent = posixpath.dirname(file)
+        for option in tuple(self.facts.options):
+            name = posixpath.join(parent, option.lower().replace("_", "-"), TOP)
+            if name in self.files.names:
+                yield name, option
 
 
 def _conditions(above: _Conditions, around: list[_If]) -> _Conditions:

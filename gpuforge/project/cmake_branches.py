@@ -17,7 +17,7 @@ _OPPOSITES = {
 }
 _BY_GPUFORGE = frozenset({"CMAKE_CUDA_ARCHITECTURES", "ENV{CUDAARCHS}"})  # what it defines in each build
 _OPERATORS = frozenset({"OR", "NOT", "EQUAL", "STREQUAL", "MATCHES", "LESS", "GREATER", "IN_LIST", "EXISTS"})
-_ELSEWHERE = frozenset({"WIN32", "MSVC", "MINGW", "CYGWIN", "APPLE"})
+_ELSEWHERE = frozenset({"WIN32", "MSVC", "MINGW", "CYGWIN", "APPLE", "EMSCRIPTEN", "ANDROID", "IOS"})
 _LONGEST = 3  # words after NOT
 _MOST = 20  # conditions of the version that hold for one command
 ALWAYS = SpecifierSet(prereleases=True)
@@ -42,6 +42,11 @@ class Branches:
         """Go on to `elseif` with its condition, or to `else`."""
         taken, left = _decided(words) if words else (ALWAYS, None)
         return Branches(both(self.rest, taken), both(self.rest, left))
+
+
+def is_elsewhere(words: tuple[str, ...]) -> bool:
+    """Tell whether a condition holds on other systems than Linux only."""
+    return len(words) == 1 and words[0] in _ELSEWHERE
 
 
 def both(one: Versions, other: Versions) -> Versions:

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from gpuforge.cuda.frameworks import Framework, linked
 from gpuforge.project import backend, cmake, metadata, setup_script, sources
 from gpuforge.project.backend import Backend, Wheelbuilder
-from gpuforge.project.cmake import CMake
+from gpuforge.project.cmake import CMake, Use
 from gpuforge.project.files import Files, Where
 from gpuforge.project.metadata import Metadata
 from gpuforge.project.setup_script import Script
 from gpuforge.project.sources import Sources
 
+OFF = frozenset({"OFF", "FALSE", "0", "NO", ""})
+_ASIDE = r"TEST|EXAMPLE|BENCH|DOC"  # in the names of options
 _CUDA_TEXT = ("nvcc", "cuda", "cudart", "cudadevrt")
 
 
@@ -27,7 +32,7 @@ class FrameworkUse(NamedTuple):
     where: Where
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Project:
     """A project as its files show it."""
 
@@ -61,6 +66,27 @@ class Project:
         )
         return declares or self.cmake is not None or self.cuda is not None
 
+    def is_off(self, option: str) -> bool:
+        """Tell whether an option of CMake's is off unless somebody sets it."""
+        if self.cmake is None or option not in self.cmake.options:
+            return False
+        decided = option in self.backend.defined or option in self.cmake.set
+        return self.cmake.options[option].text in OFF and not decided
+
+    @cached_property
+    def switched(self) -> dict[str, Use]:
+        """Return the options of CMake's that are off and without which CUDA is not used, with its first such use."""
+        found: dict[str, Use] = {}
+        for use in self.cmake.uses if self.cmake else ():
+            for option in use.options if "!" not in use.options else ():
+                if self.is_off(option) and not re.search(_ASIDE, option):
+                    found.setdefault(option, use)
+        return found
+
+    def runs(self, options: Iterable[str]) -> bool:
+        """Tell whether a command may run that needs these options of CMake's, when CUDA is used."""
+        return not any(self.is_off(option) and option not in self.switched for option in options)
+
     @property
     def framework(self) -> FrameworkUse | None:
         """The framework (torch) that the build links with; None if it links with none."""
@@ -85,6 +111,14 @@ def look(root: Path) -> Project:
         backend=built,
         wheelbuilder=backend.wheelbuilder(table),
         script=script,
-        cmake=cmake.read(files, built.cmake) if built.cmake is not None else None,
+        cmake=cmake.read(files, _cmake_folder(files, built)) if built.cmake is not None else None,
         sources=sources.read(files),
     )
+
+
+def _cmake_folder(files: Files, built: Backend) -> str:
+    """Return the folder whose CMakeLists.txt is built: for a setup.py that calls CMake the topmost that has one."""
+    if built.cmake or built.name.startswith("scikit-build") or cmake.TOP in files.names:
+        return built.cmake or ""
+    found = [name for name in files.ending(cmake.TOP.lower()) if PurePosixPath(name).name == cmake.TOP]
+    return posixpath.dirname(min(found, key=lambda name: name.count("/"), default=""))

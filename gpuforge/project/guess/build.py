@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Iterator
 
@@ -10,16 +11,16 @@ from packaging.utils import canonicalize_name
 from gpuforge.cuda.frameworks import linked
 from gpuforge.datafile import load
 from gpuforge.project.build_variables import Switch
-from gpuforge.project.facts import Project
+from gpuforge.project.cmake import TOP
+from gpuforge.project.facts import OFF, Project
 from gpuforge.project.files import Seen, Where
 from gpuforge.project.guess import cuda
 from gpuforge.project.guess.guess import Guess, Note, Reason, because
 
 _BUILD, _SETTINGS, _ENV = ("build",), ("build", "config-settings"), ("build", "env")
-_OFF = frozenset({"OFF", "FALSE", "0", "NO", ""})
 _ASKS = r"CUDA|GPU"
 _VERBS = r"FORCE|USE|WITH|BUILD|ENABLE|INSTALL"
-_ASIDE = r"TEST|EXAMPLE|BENCH|DOC"
+_THIS_CPU = r"NATIVE|MARCH"
 # Variables that name a place, or that ask for less.
 _OTHER = r"ONLY|NO_|SKIP|DISABLE|WITHOUT|HOME|PATH|ROOT|DIR|ARCH|VERSION|FLAGS|VISIBLE|INCLUDE|LIB|CONDA|HOST|INDEX"
 # Variables that name a toolkit; gpuforge sets the second group.
@@ -51,7 +52,8 @@ def _requires(project: Project) -> Iterator[tuple[str, Reason]]:
         if minimum and old:
             yield "cmake<4", because("cmake-old", minimum.where, version=minimum.text)
         elif "cmake" not in declared:
-            yield "cmake", because("cmake-needed", backend.where)
+            kind = "cmake-needed" if backend.name == "scikit-build-core" else "cmake-called"
+            yield "cmake", because(kind, backend.where)
         if "ninja" not in declared:
             yield "ninja", because("ninja-needed", backend.where)
     names = load(__file__, "imports.toml")["distributions"]
@@ -87,9 +89,10 @@ def _settings(project: Project) -> Iterator[Guess | Note]:
     switched, shared = dict(_options(project)), dict(_shared(project))
     both = {**switched, **shared}
     backend = project.backend.name
+    turned_off = dict(_for_this_cpu(project))
     if backend == "scikit-build-core":
-        for name, reason in both.items():
-            yield Guess(_SETTINGS, f"cmake.define.{name}", "ON", (reason,))
+        for name, reason in (both | turned_off).items():
+            yield Guess(_SETTINGS, f"cmake.define.{name}", "OFF" if name in turned_off else "ON", (reason,))
     elif both and backend == "scikit-build":
         options = " ".join(f"-D{name}=ON" for name in both)
         yield Guess(_ENV, "SKBUILD_CONFIGURE_OPTIONS", options, tuple(both.values()))
@@ -99,7 +102,7 @@ def _settings(project: Project) -> Iterator[Guess | Note]:
         yield from (Note(_BUILD, reason) for reason in shared.values())
     for key, value, where in project.wheelbuilder.settings:
         name = key.rpartition(".")[2]
-        if name in {"CMAKE_CUDA_ARCHITECTURES", "CIBUILDWHEEL"} or name in both:
+        if name in {"CMAKE_CUDA_ARCHITECTURES", "CIBUILDWHEEL"} or name in both | turned_off:
             continue
         if key.isprintable() and value.isprintable() and "{" not in value:
             yield Guess(_SETTINGS, key, value, (because("cibuildwheel", where),))
@@ -112,15 +115,9 @@ def _where(reasons: object) -> Iterator[Where]:
 
 def _options(project: Project) -> Iterator[tuple[str, Reason]]:
     """Yield the options of CMake that are off and without which CUDA is not used."""
-    cmake = project.cmake
-    seen: set[str] = set()
-    for use in cmake.uses if cmake else ():
-        if "!" in use.options:
-            continue
-        for name in use.options:
-            if cmake and name not in seen and _is_off(project, name) and not re.search(_ASIDE, name):
-                seen.add(name)
-                yield name, because("cmake-option", cmake.options[name].where, use.where, name=name)
+    for name, use in project.switched.items():
+        declared = project.cmake.options[name].where if project.cmake else None
+        yield name, because("cmake-option", declared, use.where, name=name)
 
 
 def _shared(project: Project) -> Iterator[tuple[str, Reason]]:
@@ -128,16 +125,8 @@ def _shared(project: Project) -> Iterator[tuple[str, Reason]]:
     for each in cuda.lacking(project):
         name = each.unless
         declared = project.cmake and name in project.cmake.options
-        if name and (_is_off(project, name) if declared else name not in project.backend.defined):
+        if name and (project.is_off(name) if declared else name not in project.backend.defined):
             yield name, because("static-unless", each.where, name=each.name, option=name)
-
-
-def _is_off(project: Project, name: str) -> bool:
-    """Return whether an option is off unless somebody sets it."""
-    if project.cmake is None or name not in project.cmake.options:
-        return False
-    decided = name in project.backend.defined or name in project.cmake.set
-    return project.cmake.options[name].text in _OFF and not decided
 
 
 def _variables(project: Project) -> Iterator[Guess]:
@@ -157,6 +146,26 @@ def _variables(project: Project) -> Iterator[Guess]:
                 yield Guess(_ENV, name, "{toolkit}", (because("toolkit-variable", where, name=name),))
 
 
+def _native(project: Project) -> Iterator[Where]:
+    """Yield where code is compiled for the CPU of the machine that builds, and no guess turns it off."""
+    off = (
+        {name for name, _ in _for_this_cpu(project)} if project.backend.name == "scikit-build-core" else set()
+    )
+    for use in project.cmake.native if project.cmake else ():
+        if project.runs(use.options) and off.isdisjoint(use.options):
+            yield use.where
+    yield from (seen.where for seen in project.script.texts if "-march=native" in seen.text)
+
+
+def _for_this_cpu(project: Project) -> Iterator[tuple[str, Reason]]:
+    """Yield the options of CMake that are on and compile for the CPU of the machine that builds."""
+    cmake = project.cmake
+    for use in cmake.native if cmake else ():
+        for name in use.options:
+            if cmake and name in cmake.options and re.search(_THIS_CPU, name) and not project.is_off(name):
+                yield name, because("native-option", cmake.options[name].where, use.where, name=name)
+
+
 def _value(switch: Switch) -> str:
     """Return the value that asks for CUDA; "" if the variable is for something else, or already asks for it."""
     if switch.default and switch.default == switch.value:
@@ -168,18 +177,13 @@ def _value(switch: Switch) -> str:
     asks = re.search(_ASKS, switch.variable) and re.search(_VERBS, switch.variable)
     if not asks or re.search(_OTHER, switch.variable):
         return ""
-    return "" if switch.value and switch.value.upper() in _OFF else switch.value or "1"
+    return "" if switch.value and switch.value.upper() in OFF else switch.value or "1"
 
 
 def _notes(project: Project) -> Iterator[Note]:
     """Yield what the build needs and no manifest can be guessed to give."""
-    on = {name for name, _ in _options(project)}
-    fetched = [
-        each
-        for each in (project.cmake.downloads if project.cmake else ())
-        if not any(_is_off(project, name) and name not in on for name in each.options)
-    ]
-    if fetched:
+    downloads = project.cmake.downloads if project.cmake else ()
+    if fetched := [each for each in downloads if project.runs(each.options)]:
         what = ", ".join(dict.fromkeys(each.what for each in fetched))
         yield Note(_BUILD, because("downloads", *(each.where for each in fetched[:4]), what=what))
     for seen in project.script.downloads[:1]:
@@ -190,11 +194,9 @@ def _notes(project: Project) -> Iterator[Note]:
             break
     if project.cmake and (chosen := project.cmake.archs.variable):
         yield Note(_BUILD, because("own-archs", chosen.where, name=chosen.text))
-    native = project.cmake.native if project.cmake else None
-    native = native or next(
-        (seen.where for seen in project.script.texts if "-march=native" in seen.text), None
-    )
-    if native:
+    if project.backend.cmake is not None and project.cmake is None:
+        yield Note(_BUILD, because("no-cmake-files", file=posixpath.join(project.backend.cmake, TOP)))
+    if native := next(_native(project), None):
         yield Note(_BUILD, because("native", native))
     before = project.wheelbuilder.before
     if before:

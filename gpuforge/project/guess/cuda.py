@@ -90,7 +90,7 @@ def _static(project: Project) -> Iterator[Note]:
 def lacking(project: Project) -> Iterator[Static]:
     """Yield the static libraries that CMake files name and NVIDIA's packages on PyPI do not have."""
     for each in project.cmake.static if project.cmake else ():
-        if _library(each.name) in _library_names() - _TOOLKITS_OWN:
+        if project.runs(each.options) and _library(each.name) in _library_names() - _TOOLKITS_OWN:
             yield each
 
 

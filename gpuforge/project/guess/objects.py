@@ -16,7 +16,7 @@ def guesses(project: Project) -> Iterator[Guess]:
     modules = [seen for seen in project.script.gpu_extensions if re.fullmatch(r"[A-Za-z_][\w.]*", seen.text)]
     if not modules or project.sources.kernel is None:
         return
-    files = tuple(f"{seen.text.replace('.', '/')}*.so" for seen in modules)
+    files = tuple(dict.fromkeys(f"{seen.text.replace('.', '/')}*.so" for seen in modules))
     yield Guess(_OBJECT, "name", "gpu-code", (because("gpu-object"),))
     yield Guess(_OBJECT, "role", "gpu", ())
     yield Guess(_OBJECT, "files", files, (because("gpu-files", *(seen.where for seen in modules)),))

@@ -25,6 +25,9 @@ _SENTENCES = {
     "no-cuda": "the build uses no CUDA: no CMake file, setup.py or extension asks for it",
     "cmake-old": "{version} is the oldest policy that is asked for, and CMake 4 has none before 3.5",
     "cmake-needed": "scikit-build-core takes the machine's CMake otherwise, which a clean build has not",
+    "cmake-called": "the build calls CMake, and a clean build has none",
+    "no-cmake-files": "the build calls CMake, and {file} is not there: is this the project's whole source? "
+    "Often only its repository has it",
     "ninja-needed": "the generator that CMake uses if it is there",
     "imported": "setup.py imports {module}, and pyproject.toml does not require it",
     "numpy-headers": "{header} is included, and pyproject.toml does not require NumPy",
@@ -39,6 +42,8 @@ _SENTENCES = {
     "[build.env], in its form",
     "native": "this compiles for the CPU of the machine that builds (-march=native), and crashes on older ones: look "
     "for the option that turns it off",
+    "native-option": "{name} is on by default, and compiles for the CPU of the machine that builds: the wheel would "
+    "crash on older ones",
     "force-build": "otherwise setup.py may download a finished wheel; builds have no network",
     "downloads": "CMake may download {what}. Builds have no network: lay what is needed into a folder of `overlay`, or "
     "turn the feature off by `config-settings`",

@@ -1,0 +1,146 @@
+"""Which options of CMake `gpuforge init` turns on and off, and which folders they lead to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gpuforge.project import draft
+from gpuforge.project.facts import look
+from gpuforge.project.guess.guess import Guess, Note
+from gpuforge.project.origin import Origin
+
+BACKEND = """
+[build-system]
+requires = []
+build-backend = "scikit_build_core.build"
+[project]
+name = "demo"
+version = "1"
+"""
+BY_NAME = """
+function(add_backend name)
+  string(TOLOWER "demo-${name}" folder)
+  add_subdirectory(${folder})
+endfunction()
+add_backend(CUDA)
+"""
+OPTION = "option(DEMO_CUDA cuda OFF)\nadd_subdirectory(src)\n"
+NATIVE = "add_compile_options(-march=native)\n"
+
+
+def guesses(folder: Path, files: dict[str, str]) -> list[Guess | Note]:
+    for name, text in {"pyproject.toml": BACKEND, **files}.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    return list(draft.guesses(look(folder), Origin("demo", "from-folder", {"path": "."})))
+
+
+def settings(found: list[Guess | Note]) -> dict[str, object]:
+    return {
+        each.key.removeprefix("cmake.define."): each.value
+        for each in found
+        if isinstance(each, Guess) and each.table == ("build", "config-settings")
+    }
+
+
+def notes(found: list[Guess | Note]) -> set[str]:
+    return {each.reason.kind for each in found if isinstance(each, Note)}
+
+
+def no_cuda(found: list[Guess | Note]) -> bool:
+    return any(
+        reason.kind == "no-cuda" for each in found if isinstance(each, Guess) for reason in each.reasons
+    )
+
+
+def test_a_folder_named_as_an_option_is_read_under_it(tmp_path: Path) -> None:
+    files = {
+        "CMakeLists.txt": OPTION,
+        "src/CMakeLists.txt": BY_NAME,
+        "src/demo-cuda/CMakeLists.txt": "enable_language(CUDA)\n",
+    }
+    assert settings(guesses(tmp_path, files)) == {"DEMO_CUDA": "ON"}
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"CMakeLists.txt": "add_subdirectory(src)\n", "src/CMakeLists.txt": BY_NAME},  # no such option
+        {"CMakeLists.txt": OPTION, "src/CMakeLists.txt": "# no folder is added\n"},
+        {"CMakeLists.txt": OPTION, "src/CMakeLists.txt": "if(EMSCRIPTEN)\n" + BY_NAME + "endif()\n"},
+    ],
+    ids=["no-option", "not-added", "elsewhere"],
+)
+def test_a_folder_that_no_option_leads_to_is_not(tmp_path: Path, files: dict[str, str]) -> None:
+    found = guesses(tmp_path, {**files, "src/demo-cuda/CMakeLists.txt": "enable_language(CUDA)\n"})
+    assert settings(found) == {}
+    assert no_cuda(found)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected", "noted"),
+    [
+        (f"option(DEMO_NATIVE this ON)\nif(DEMO_NATIVE)\n{NATIVE}endif()\n", {"DEMO_NATIVE": "OFF"}, False),
+        (
+            f"option(DEMO_NATIVE this ${{X}})\nif(DEMO_NATIVE)\n{NATIVE}endif()\n",
+            {"DEMO_NATIVE": "OFF"},
+            False,
+        ),
+        (f"option(DEMO_NATIVE this OFF)\nif(DEMO_NATIVE)\n{NATIVE}endif()\n", {}, False),
+        (f"option(DEMO_CPU cpu ON)\nif(DEMO_CPU)\n{NATIVE}endif()\n", {}, True),
+        (
+            f"option(DEMO_NATIVE this ON)\nif(DEMO_NATIVE)\n{NATIVE}endif()\n{NATIVE}",
+            {"DEMO_NATIVE": "OFF"},
+            True,
+        ),
+        (f"if(APPLE)\n{NATIVE}endif()\n", {}, False),
+        ('option(DEMO_FAST "compile with -march=native" OFF)\n', {}, False),
+    ],
+)
+def test_code_for_the_cpu_that_builds_is_turned_off(
+    tmp_path: Path, text: str, expected: dict[str, object], *, noted: bool
+) -> None:
+    found = guesses(tmp_path, {"CMakeLists.txt": text})
+    assert settings(found) == expected
+    assert ("native" in notes(found)) == noted
+
+
+def test_a_setting_of_cibuildwheel_for_the_cpu_is_written_once(tmp_path: Path) -> None:
+    cibuildwheel = '[tool.cibuildwheel]\nconfig-settings = { "cmake.define.DEMO_NATIVE" = "OFF" }\n'
+    files = {
+        "pyproject.toml": BACKEND + cibuildwheel,
+        "CMakeLists.txt": f"option(DEMO_NATIVE this ON)\nif(DEMO_NATIVE)\n{NATIVE}endif()\n",
+    }
+    found = guesses(tmp_path, files)
+    assert [each.key for each in found if isinstance(each, Guess) and "NATIVE" in each.key] == [
+        "cmake.define.DEMO_NATIVE"
+    ]
+
+
+@pytest.mark.parametrize("option", ["ON", "OFF"])
+def test_a_static_library_is_noted_where_it_may_be_linked(tmp_path: Path, option: str) -> None:
+    text = (
+        f"enable_language(CUDA)\noption(DEMO_STATIC all {option})\n"
+        "if(DEMO_STATIC)\n  target_link_libraries(demo PRIVATE CUDA::cublas_static)\nendif()\n"
+    )
+    assert ("static" in notes(guesses(tmp_path, {"CMakeLists.txt": text}))) == (option == "ON")
+
+
+def test_a_setup_script_that_calls_cmake_below_is_followed(tmp_path: Path) -> None:
+    files = {
+        "pyproject.toml": '[project]\nname = "demo"\nversion = "1"\n',
+        "setup.py": 'spawn(["cmake", "-Sdemo/lib"])\nsetup()\n',
+        "demo/lib/sub/CMakeLists.txt": "# below\n",
+        "demo/lib/CMakeLists.txt": "enable_language(CUDA)\n",
+    }
+    found = guesses(tmp_path, files)
+    assert not no_cuda(found)
+    assert "no-cmake-files" not in notes(found)
+
+
+def test_a_source_without_the_files_of_cmake_is_noted(tmp_path: Path) -> None:
+    files = {"setup.py": 'spawn(["cmake", "-Sdemo/lib"])\nsetup(name="demo")\n'}
+    assert "no-cmake-files" in notes(guesses(tmp_path, files))
