@@ -21,6 +21,7 @@ _SOURCE = (
     r"(?:\$\{(?:CMAKE_CURRENT_LIST_DIR|CMAKE_CURRENT_SOURCE_DIR|PROJECT_SOURCE_DIR|CMAKE_SOURCE_DIR)\}/)?"
 )
 _FETCHES = frozenset({"fetchcontent_declare", "externalproject_add", "cpmaddpackage", "cpmfindpackage"})
+_VERSION = r"\d{1,9}(\.\d{1,9}){0,3}"
 _STATIC = r"(?:CUDA::|lib)?(\w+_static)(?:\.a)?"
 _SHARED = r"(?i)(?!CMAKE_)\w*(SHARED|DYNAMIC)\w*"  # variables by which a project asks for shared libraries
 
@@ -85,6 +86,7 @@ class CMake:
     downloads: list[Download] = field(default_factory=list)
     native: list[Use] = field(default_factory=list)  # of -march=native
     minimum: Seen | None = None  # the oldest cmake_minimum_required
+    toolkit: Seen | None = None  # the newest version of CUDA that a find_package asks for
 
 
 def read(files: Files, folder: str = "") -> CMake | None:
@@ -103,6 +105,7 @@ class _Reader:
         self.facts = CMake()
         self.seen: set[str] = set()
         self.depth = 0
+        self.folders: dict[str, list[str]] = {}  # what variables are set to
         self.modules: dict[str, str] = {}  # files by their last name
         for name in sorted(files.names):
             self.modules.setdefault(posixpath.basename(name), name)
@@ -164,6 +167,7 @@ class _Reader:
             self._minimum(words, where)
         elif _is_cuda(command):
             facts.uses.append(Use(where, options))
+            self._toolkit(words, where)
         if (
             command.name != "option"
             and "BOOL" not in words
@@ -187,13 +191,22 @@ class _Reader:
         name, values = words[0], words[1:]
         if "CACHE" not in values:
             self.facts.set.add(name)
+            if len(values) == 1 and len(folders := self.folders.setdefault(name, [])) < _DEEPEST:
+                folders.append(values[0])
         elif (default := values[0].upper()) in {"ON", "OFF", "TRUE", "FALSE", "0", "1"}:
             self.facts.options.setdefault(name, Seen(default, where))
+
+    def _toolkit(self, words: tuple[str, ...], where: Where) -> None:
+        """Note the version that find_package(CUDAToolkit 12.9) asks for."""
+        version = words[1] if len(words) > 1 else ""
+        newest = self.facts.toolkit
+        if re.fullmatch(_VERSION, version) and (not newest or _numbers(version) > _numbers(newest.text)):
+            self.facts.toolkit = Seen(version, where)
 
     def _minimum(self, words: tuple[str, ...], where: Where) -> None:
         version = words[1] if len(words) > 1 and words[0] == "VERSION" else ""
         newest = version.rpartition("...")[2]  # of a range, whose policies it takes
-        if not re.fullmatch(r"\d{1,9}(\.\d{1,9}){0,3}", newest):
+        if not re.fullmatch(_VERSION, newest):
             return
         if self.facts.minimum is None or _numbers(newest) < _numbers(self.facts.minimum.text):
             self.facts.minimum = Seen(newest, where)
@@ -204,15 +217,24 @@ class _Reader:
             yield from filter(None, [self.modules.get(f"Find{command.arguments[0]}.cmake")])
         if command.name not in {"add_subdirectory", "include"} or not command.arguments:
             return
-        path = re.sub(_SOURCE, "", command.arguments[0], count=1)
         folders = dict.fromkeys((posixpath.dirname(file), self.top))
-        if command.name == "add_subdirectory":
-            names = [posixpath.join(folder, path, TOP) for folder in folders]
-        else:
-            module = path if path.endswith(".cmake") else f"{path}.cmake"
-            names = [posixpath.join(folder, each) for folder in folders for each in (path, module)]
-            names += [self.modules[module]] if module in self.modules else []
+        names: list[str] = []
+        for path in self._paths(command.arguments[0]):
+            if command.name == "add_subdirectory":
+                names += [posixpath.join(folder, path, TOP) for folder in folders]
+            else:
+                module = path if path.endswith(".cmake") else f"{path}.cmake"
+                names += [posixpath.join(folder, each) for folder in folders for each in (path, module)]
+                names += [self.modules[module]] if module in self.modules else []
         yield from [name for name in map(posixpath.normpath, names) if name in self.files.names][:1]
+
+    def _paths(self, word: str) -> list[str]:
+        """Return the paths that a word may stand for: its own, or what the variable that it begins with was set to."""
+        path = re.sub(_SOURCE, "", word, count=1)
+        if match := re.match(r"\$\{(\w+)\}", path):
+            values = self.folders.get(match[1], [])
+            return [re.sub(_SOURCE, "", value, count=1) + path[match.end() :] for value in values]
+        return [path]
 
     def _folders_of_options(self, file: str, command: Command) -> Iterator[tuple[str, str]]:
         """Yield the folders that an option is named as, for a command that takes its folder from a variable."""

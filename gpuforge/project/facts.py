@@ -21,7 +21,8 @@ from gpuforge.project.setup_script import Script
 from gpuforge.project.sources import Sources
 
 OFF = frozenset({"OFF", "FALSE", "0", "NO", ""})
-_ASIDE = r"TEST|EXAMPLE|BENCH|DOC"  # in the names of options
+_ASKS = r"CUDA|GPU"  # in the names of options
+_ASIDE = r"TEST|EXAMPLE|BENCH|DOC"
 _CUDA_TEXT = ("nvcc", "cuda", "cudart", "cudadevrt")
 
 
@@ -78,8 +79,9 @@ class Project:
         """Return the options of CMake's that are off and without which CUDA is not used, with its first such use."""
         found: dict[str, Use] = {}
         for use in self.cmake.uses if self.cmake else ():
-            for option in use.options if "!" not in use.options else ():
-                if self.is_off(option) and not re.search(_ASIDE, option):
+            for option in use.options:
+                certain = "!" not in use.options or re.search(_ASKS, option)
+                if certain and self.is_off(option) and not re.search(_ASIDE, option):
                     found.setdefault(option, use)
         return found
 

@@ -86,6 +86,16 @@ class Files:
             name for name in found if not any(map(_ASIDE.fullmatch, PurePosixPath(name.lower()).parts[:-1]))
         )
 
+    def with_module(self, name: str) -> set[str]:
+        """Return the folders ("" is the root) that have a Python module or package of this name."""
+        ends = (f"{name}.py", f"{name}/__init__.py")
+        return {
+            file.removesuffix(end).rstrip("/")
+            for file in self.names
+            for end in ends
+            if f"/{file}".endswith(f"/{end}")
+        }
+
     def folders(self, parent: str = "") -> list[str]:
         """Return the names of the folders directly below a folder ("" is the root), sorted."""
         prefix = f"{parent}/" if parent else ""

@@ -37,21 +37,34 @@ def choose(
     `release` is a row of a data file, with `wheels` and `extras`. Raises UsageError for a library that it does not
     have, with the nearest names.
     """
-    own, beside = release["extras"], _beside(major_of(release["toolkit"]))
-    check_libraries(libraries, [*own, *beside], release["toolkit"])
+    own, major = release["extras"], major_of(release["toolkit"])
+    check_libraries(libraries, [*own, *_beside(major)], release["toolkit"])
     packages = {*compiler, *(package for name in libraries if name in own for package in own[name])}
-    others = [beside[name] for name in libraries if name in beside]
-    needed = {without_suffix(package) for other in others for package in other["needs"]}
-    rows = [
-        *(r for r in release["wheels"] if r["package"] in packages or without_suffix(r["package"]) in needed),
-        *(row for other in others for row in other["wheels"]),
-    ]
-    return tuple(read(PinnedWheel, row) for row in rows if row["machine"] == machine)
+    others, needed = beside(libraries, major, machine)
+    rows = (
+        r for r in release["wheels"] if r["package"] in packages or without_suffix(r["package"]) in needed
+    )
+    return (*(read(PinnedWheel, row) for row in rows if row["machine"] == machine), *others)
 
 
-def beside_toolkits() -> tuple[str, ...]:
-    """Return the names of NVIDIA's libraries that come in packages of their own: "nccl"."""
-    return tuple(dict.fromkeys(row["name"] for row in load(__file__, "beside.toml")["library"]))
+def beside(
+    libraries: Sequence[str], major: int, machine: str
+) -> tuple[tuple[PinnedWheel, ...], frozenset[str]]:
+    """Return the wheels of those `libraries` that are outside the toolkits, and the projects of a toolkit they need.
+
+    The projects' names are without a suffix: "nvidia-cublas".
+    """
+    rows = [row for name, row in _beside(major).items() if name in libraries]
+    wheels = (
+        read(PinnedWheel, wheel) for row in rows for wheel in row["wheels"] if wheel["machine"] == machine
+    )
+    return tuple(wheels), frozenset(without_suffix(package) for row in rows for package in row["needs"])
+
+
+def beside_toolkits(major: int | None = None) -> tuple[str, ...]:
+    """Return the names of NVIDIA's libraries that come in packages of their own: "nccl"; of any CUDA, or a major."""
+    rows = load(__file__, "beside.toml")["library"]
+    return tuple(dict.fromkeys(row["name"] for row in rows if major in {None, row["cuda"]}))
 
 
 @cache

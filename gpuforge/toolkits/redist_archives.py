@@ -11,6 +11,7 @@ from typing import Any
 
 from gpuforge.errors import ActionError, MissingError
 from gpuforge.toolkits.download import GoneError, download
+from gpuforge.toolkits.pins import PinnedWheel
 
 VERSIONS = "packages.json"  # in the tree: the wheels of PyPI that its libraries are of, with versions
 
@@ -26,10 +27,11 @@ class Archives:
     optional: tuple[str, ...]  # taken where the release has them
     url: str  # the folder of redistrib_<label>.json
     projects: Mapping[str, str] = field(default_factory=dict)  # archive -> project on PyPI with its libraries
+    pins: tuple[PinnedWheel, ...] = ()  # of libraries that come in packages of their own
 
     @property
     def size(self) -> int:
-        """Bytes to download: the release's list has them, so they are unknown here, as 0."""
+        """Bytes to download: the release's list has those of the archives, so they are unknown here, as 0."""
         return 0
 
     @property

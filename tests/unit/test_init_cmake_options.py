@@ -144,3 +144,54 @@ def test_a_setup_script_that_calls_cmake_below_is_followed(tmp_path: Path) -> No
 def test_a_source_without_the_files_of_cmake_is_noted(tmp_path: Path) -> None:
     files = {"setup.py": 'spawn(["cmake", "-Sdemo/lib"])\nsetup(name="demo")\n'}
     assert "no-cmake-files" in notes(guesses(tmp_path, files))
+
+
+def test_a_folder_that_a_variable_names_is_followed(tmp_path: Path) -> None:
+    top = (
+        'if(EXISTS "${CMAKE_CURRENT_SOURCE_DIR}/cpp/CMakeLists.txt")\n'
+        '  set(SOURCE "${CMAKE_CURRENT_SOURCE_DIR}/cpp")\nelse()\n  set(SOURCE "..")\nendif()\n'
+        'if(PREBUILT)\nelse()\n  add_subdirectory("${SOURCE}/core" built)\nendif()\n'
+    )
+    core = "option(USE_CUDA gpu OFF)\nif(USE_CUDA)\n  enable_language(CUDA)\nendif()\n"
+    found = guesses(tmp_path, {"CMakeLists.txt": top, "cpp/core/CMakeLists.txt": core})
+    assert settings(found) == {"USE_CUDA": "ON"}
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        ("CUDAToolkit 12.9 REQUIRED", {"12": "12.9", "13": "13.0"}),
+        ("CUDAToolkit 11.0", {"12": "12.4", "13": "13.0"}),
+        ("CUDAToolkit 13.1", {"13": "13.1"}),
+        ("CUDAToolkit REQUIRED", {"12": "12.4", "13": "13.0"}),
+        ("CUDAToolkit ${OLDEST}", {"12": "12.4", "13": "13.0"}),
+    ],
+)
+def test_the_toolkit_is_as_new_as_cmake_asks_for(
+    tmp_path: Path, asked: str, expected: dict[str, str]
+) -> None:
+    found = guesses(tmp_path, {"CMakeLists.txt": f"enable_language(CUDA)\nfind_package({asked})\n"})
+    toolkits = {
+        each.table[1]: each.value for each in found if isinstance(each, Guess) and each.key == "toolkit"
+    }
+    assert toolkits == expected
+
+
+@pytest.mark.parametrize(
+    ("file", "required"),
+    [
+        ("own.py", False),
+        ("deep/tools/own.py", False),
+        ("deep/tools/own/__init__.py", False),
+        ("demo/own.py", True),  # setup.py does not name its folder
+        ("owned.py", True),
+        ("own.txt", True),
+    ],
+)
+def test_a_module_of_the_project_is_no_requirement(tmp_path: Path, file: str, *, required: bool) -> None:
+    """A package of the index that happens to have its name is somebody else's."""
+    found = guesses(
+        tmp_path, {"setup.py": 'sys.path.insert(0, "deep/tools")\nimport own\nsetup()\n', file: ""}
+    )
+    requires = [each.value for each in found if isinstance(each, Guess) and each.key == "requires"]
+    assert any("own" in value for value in requires if isinstance(value, tuple)) == required

@@ -5,19 +5,22 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import zipfile
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 import toolkit_samples as samples
 from toolkit_samples import Server, publish, relist, wanted
 
-from gpuforge.errors import ActionError, GpuforgeError, MissingError
+from gpuforge.errors import ActionError, GpuforgeError, MissingError, UsageError
 from gpuforge.plan.requests.request import dump
 from gpuforge.plan.requests.toolkit import FetchToolkit
 from gpuforge.toolkits import download as downloads
 from gpuforge.toolkits import progress
+from gpuforge.toolkits.pins import PinnedWheel
+from gpuforge.toolkits.providers import redist
 from gpuforge.toolkits.providers.redist import provision_redist
 
 Change = Callable[[dict[str, dict[str, object]]], None]
@@ -159,3 +162,55 @@ def test_the_step_fetches_archives(tmp_path: Path, nvidia: Server) -> None:
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert "Archives: label: Field required" in done.stderr
+
+
+@pytest.mark.thorough
+def test_libraries_outside_the_toolkit_come_from_wheels(
+    tmp_path: Path, nvidia: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name, content = "nvidia_nccl_cu12-2.9.9-py3-none-any.whl", tmp_path / "wheels"
+    info = "nvidia_nccl_cu12-2.9.9.dist-info"
+    content.mkdir()
+    with zipfile.ZipFile(content / name, "w") as wheel:
+        for file, text in {
+            "nvidia/nccl/include/nccl.h": "//",
+            "nvidia/nccl/lib/libnccl.so.2": "ELF",
+            f"{info}/METADATA": "Metadata-Version: 2.1\nName: nvidia-nccl-cu12\nVersion: 2.9.9\n",
+            f"{info}/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+            f"{info}/RECORD": "",
+        }.items():
+            wheel.writestr(file, text)
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(content))
+    pin = PinnedWheel("nvidia-nccl-cu12", "2.9.9", name, samples.sha256((content / name).read_bytes()), 1)
+
+    provision_redist(replace(wanted(nvidia.url), pins=(pin,)), tmp_path / "cuda")
+
+    assert (tmp_path / "cuda" / "include" / "nccl.h").is_file()
+    assert (tmp_path / "cuda" / "lib" / "libnccl.so.2").is_file()
+    assert json.loads((tmp_path / "cuda" / "packages.json").read_text()) == {
+        "nvidia-cuda-runtime-cu12": "12.4.127",
+        "nvidia-cufft-cu12": "11.2.1.3",
+        "nvidia-nccl-cu12": "2.9.9",
+    }
+
+
+@pytest.mark.parametrize(
+    ("toolkit", "library", "project", "archive"),
+    [
+        ("12.9", "nccl", "nvidia-nccl-cu12", None),
+        ("12.8", "cudnn", "nvidia-cudnn-cu12", "libcublas"),  # which it needs
+        ("13.0", "cudnn", "nvidia-cudnn-cu13", "libcublas"),
+    ],
+)
+def test_a_library_outside_the_toolkit_is_pinned_with_what_it_needs(
+    toolkit: str, library: str, project: str, archive: str | None
+) -> None:
+    plain, found = redist.source(toolkit, [], "x86_64"), redist.source(toolkit, [library], "x86_64")
+    assert [pin.package for pin in found.pins] == [project]
+    assert {*found.needed} - {*plain.needed} == ({archive} if archive else set())
+
+
+def test_a_library_of_another_cuda_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"CUDA 11\.5 has no library 'cudss'"):
+        redist.source("11.5", ["cudss"], "x86_64")

@@ -60,7 +60,7 @@ def _requires(project: Project) -> Iterator[tuple[str, Reason]]:
     frameworks = {each.package for each in linked()}
     for each in project.script.imports:
         name = canonicalize_name(names.get(each.module, each.module))
-        known = name in declared or name in _SETUPTOOLS
+        known = name in declared or name in _SETUPTOOLS or _is_own(project, each.module)
         if not known and (not each.optional or each.module in frameworks):
             declared = {**declared, name: Seen(name, each.where)}
             yield name, because("imported", each.where, module=each.module)
@@ -77,6 +77,12 @@ def _requires(project: Project) -> Iterator[tuple[str, Reason]]:
         and backend.cmake is None
     ):
         yield "ninja", because("framework-ninja", used.where, framework=used.framework.package)
+
+
+def _is_own(project: Project, module: str) -> bool:
+    """Tell whether setup.py imports a module of the project: one beside it, or in a folder that it names."""
+    named = {seen.text.rpartition("/")[2] for seen in project.script.texts} | {""}
+    return any(folder.rpartition("/")[2] in named for folder in project.files.with_module(module))
 
 
 def _words(project: Project) -> set[str]:

@@ -67,6 +67,7 @@ _SENTENCES = {
     "cuda-classifiers": "the CUDA versions of the classifiers",
     "requires-cuda": "the project requires {name}",
     "no-toolkit": "the table is required; a build without CUDA fetches no toolkit",
+    "toolkit-at-least": "CMake's find_package asks for CUDA {version} or newer",
     "archs-gone": "the project compiles for {what}, which later toolkits refuse",
     "no-kernels": "no GPU code of its own: no kernel is defined in the sources that are compiled",
     "fixed-archs": "the project's files set them, whatever CMAKE_CUDA_ARCHITECTURES or TORCH_CUDA_ARCH_LIST say",

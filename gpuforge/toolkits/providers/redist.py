@@ -1,4 +1,7 @@
-"""CUDA toolkits of NVIDIA's redistributable archives, from CUDA 11.4 on; data/redist.toml."""
+"""CUDA toolkits of NVIDIA's redistributable archives, from CUDA 11.4 on; data/redist.toml.
+
+Libraries outside the toolkits, such as NCCL, come from PyPI.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +18,9 @@ from gpuforge.cuda.suffix import of_nvidia
 from gpuforge.cuda.version import major_of
 from gpuforge.datafile import load
 from gpuforge.errors import UsageError
-from gpuforge.toolkits import redist_archives, toolkit_tree
+from gpuforge.toolkits import pip, redist_archives, toolkit_tree
 from gpuforge.toolkits.download import download
-from gpuforge.toolkits.pins import check_libraries
+from gpuforge.toolkits.pins import beside, beside_toolkits, check_libraries
 from gpuforge.toolkits.plain import read
 from gpuforge.toolkits.progress import Say, quiet
 from gpuforge.toolkits.redist_archives import VERSIONS, Archives
@@ -56,10 +59,15 @@ def source(toolkit: str, libraries: Sequence[str], machine: str) -> Archives:
     Raises UsageError for a library that is not known, with the nearest names.
     """
     data = load(__file__, "redist.toml")
-    check_libraries(libraries, data["libraries"], toolkit)
-    groups = [*data["compiler"].values(), *(data["libraries"][name] for name in libraries)]
-    needed, archives = {group[0] for group in groups}, {name for group in groups for name in group}
     major = major_of(toolkit)
+    check_libraries(libraries, [*data["libraries"], *beside_toolkits(major)], toolkit)
+    wheels, others = beside(libraries, major, machine)
+    groups = [
+        *data["compiler"].values(),
+        *(group for name, group in data["libraries"].items() if name in libraries),
+    ]
+    groups += [[name] for name, package in data["packages"].items() if package in others]
+    needed, archives = {group[0] for group in groups}, {name for group in groups for name in group}
     row = _releases()[toolkit]
     return Archives(
         label=row["label"],
@@ -71,6 +79,7 @@ def source(toolkit: str, libraries: Sequence[str], machine: str) -> Archives:
             name: of_nvidia(data["packages"][name], major)
             for name in sorted(archives & data["packages"].keys())
         },
+        pins=wheels,
         url=(os.environ.get("GPUFORGE_REDIST_URL") or data["source"]).rstrip("/"),
     )
 
@@ -97,7 +106,7 @@ def provision_redist(source: Archives, destination: Path, *, say: Say = quiet) -
         found = list(
             redist_archives.archives(source, redist_archives.release_list(source, partial / "list.json"))
         )
-        versions = {}
+        versions = {pin.package: pin.version for pin in source.pins}
         for archive in found:
             say(f"fetching {archive.name} {archive.version} ({archive.size / 1e6:.0f} MB)")
             file = partial / "archive"
@@ -106,6 +115,10 @@ def provision_redist(source: Archives, destination: Path, *, say: Say = quiet) -
             file.unlink()
             if archive.name in source.projects:
                 versions[source.projects[archive.name]] = archive.version
+        if source.pins:
+            pip.fetch_wheels(source.pins, partial, say)
+            pip.merge_beside(partial / "site", made)
+            pip.keep_dist_info(partial / "site", made)
         (made / VERSIONS).write_text(json.dumps(versions, indent=1, sort_keys=True) + "\n")
         toolkit_tree.complete(made, _MACHINES[source.platform])
     say(f"CUDA toolkit ready in {destination}")
