@@ -13,20 +13,24 @@ class Own(NamedTuple):
 
     `compiles_for` is the key that says which GPUs: `[cuda.*] archs`, or `[toolchains.*] targets`; "devices" are those
     that it meets on users' machines. `makes` are the kinds of user-compiled objects that it can make. What one that
-    `needs_cuda` compiles is for one CUDA version. `about` is what the manifest's reference has of it.
+    `needs_cuda` compiles is for one CUDA version. `keys` are those of `[toolchains.*]` that no other compiler takes.
+    `refuses_cpu` is why its objects take no `cpu`; "" where they do, or where its `targets` list the levels. `about` is
+    what the manifest's reference has of it.
     """
 
     module: str
     compiles_for: Literal["archs", "targets", "devices"] = "archs"
     makes: Collection[str] = ("library", "module")
     needs_cuda: bool = False
+    keys: Collection[str] = ()
+    refuses_cpu: str = ""
     about: str = ""
 
 
 OWN: Mapping[str, Own] = {
     "g++": Own("gxx"),
     "clang++": Own("clangxx"),
-    "nvcc": Own("nvcc", needs_cuda=True),
+    "nvcc": Own("nvcc", needs_cuda=True, refuses_cpu="nvcc compiles it for GPUs"),
     "nvc++": Own("nvcxx", makes=("library",)),
     "nvrtc": Own(
         "nvrtc",
@@ -38,6 +42,7 @@ OWN: Mapping[str, Own] = {
         "opencl",
         "devices",
         makes=("module",),
+        keys=("devices", "extensions"),
         about="through pyopencl: user-compiled objects of kind `module`",
     ),
     "halide": Own("halide", "targets", about="from PyPI: fallbacks of kind `library`"),
@@ -45,6 +50,8 @@ OWN: Mapping[str, Own] = {
     "command": Own(
         "command",
         makes=("library",),
+        keys=("command", "product"),
+        refuses_cpu="a command sets its own flags",
         about="any program, called as `command` describes: on the user's machine, or for a fallback in the build "
         "environment",
     ),

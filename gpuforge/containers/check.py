@@ -5,7 +5,7 @@ from __future__ import annotations
 from gpuforge.containers.catalog import CatalogImage, Purpose
 from gpuforge.cuda.version import minor_of
 from gpuforge.toolchains.cpython import Interpreter
-from gpuforge.toolchains.detect import FAMILIES
+from gpuforge.toolchains.detect import family_of
 from gpuforge.toolchains.family import Compiler
 from gpuforge.toolchains.inventory import OLDEST, Inventory
 
@@ -28,7 +28,7 @@ def missing(found: Inventory, image: CatalogImage | None, purpose: Purpose) -> l
 
 def compilers(found: Inventory, family: str) -> list[Compiler]:
     """Return the compilers of a family ("g++", "nvcc") that an image holds, in the order of its PATH."""
-    kind = FAMILIES[family]
+    kind = family_of(family)
     answers = [(path, text) for path, text in found.compilers.items() if kind.programs.fullmatch(path.name)]
     return [Compiler(family, path, *parsed) for path, text in answers if (parsed := kind.parse(text))]
 

@@ -16,8 +16,6 @@ from gpuforge.package.kernel_set import SCHEMA, new_folder, relative, write_json
 RECIPE = "recipe.json"
 _BUILD_PATH = re.compile(r"(?:^|[=,:]|^-[A-Za-z]+)(?:/|~/)")  # "/x", "-I/x", "--opt=/x"
 _PLACEHOLDERS = ("{compiler}", "{sources}", "{output}")
-# families whose argv needs no placeholder: a command of the maintainer, and compilers without a command line
-_WITHOUT_PLACEHOLDERS = {"command", "nvrtc", "opencl"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +100,8 @@ def _copy(source: Path, file: str, target: Path) -> str:
 
 
 def _check_argv(name: str, toolchain: UserToolchain) -> None:
-    places = () if toolchain.family in _WITHOUT_PLACEHOLDERS else _PLACEHOLDERS
+    # others have the maintainer's command, or no command line
+    places = _PLACEHOLDERS if toolchain.programs else ()
     missing = [place for place in places if not any(place in word for word in toolchain.argv)]
     if missing:
         raise ActionError.of(

@@ -13,6 +13,7 @@ from gpuforge.manifest.model.cuda import CudaVersion
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.site import Location
 from gpuforge.toolchains.family import Compiler
+from gpuforge.toolchains.nvcc import NVCC
 
 
 def of(file: ManifestFile, at: Location, cell: Cell, host: Compiler, of_nvcc: Compiler) -> dict[str, Any]:
@@ -71,7 +72,7 @@ def _of_cuda(file: ManifestFile, at: Location, cell: Cell) -> dict[str, Any]:
 
 
 def _nvcc(at: Location, cell: Cell, host: Compiler) -> dict[str, Any]:
-    return {"family": "nvcc", "version": at.toolkits[cell.cuda].nvcc, "host": _compiler(host)}
+    return {"family": NVCC.name, "version": at.toolkits[cell.cuda].nvcc, "host": _compiler(host)}
 
 
 def _served(cell: Cell) -> list[dict[str, str]]:

@@ -21,12 +21,7 @@ from gpuforge.toolchains.toolchain import PackagedCompiler
 
 def of_modules() -> list[str]:
     """Return the names of gpuforge's own toolchains that compile modules for a wheel."""
-    found = map(registry.toolchain, OWN)
-    return [
-        each.name
-        for each in found
-        if "fallback" in each.uses and (each.packaged is None or each.packaged.makes == "module")
-    ]
+    return [name for name in OWN if "fallback module" in registry.toolchain(name).uses]
 
 
 def runs_with(toolchain: Toolchain) -> str:

@@ -11,6 +11,7 @@ from gpuforge.manifest.model.object import Object
 from gpuforge.manifest.model.toolchain import Toolchain
 from gpuforge.plan import packaged_compilers
 from gpuforge.plan.requests.kernels import UserToolchain
+from gpuforge.toolchain_names import makes
 from gpuforge.toolchains import registry
 from gpuforge.toolchains.family import LibraryCall
 from gpuforge.toolchains.version_ranges import bounds
@@ -30,8 +31,7 @@ def toolchains(
     if item.kind == "module" and left:
         raise UsageError.of(
             f"object {item.name!r}: none of its toolchains compiles {left[0]}",
-            hint="nvcc and nvrtc compile .cu, opencl .cl, g++ and clang++ .cpp and .c; a file that is only included "
-            "is one of `headers`",
+            hint=f"what compiles which: {_suffixes()}; a file that is only included is one of `headers`",
             place=file.place("objects", file.manifest.objects.index(item), "sources"),
         )
     return found
@@ -91,10 +91,10 @@ def _lowered(
     else:
         made = call(toolchain, item, sources)
     if made is None:
-        able = [each.name for each in registry.toolchains() if each.library]
+        able = [each.name for each in registry.toolchains() if each.library or each.by_command]
         raise UsageError.of(
             f"object {item.name!r}: {toolchain.compiler} sources cannot be shipped yet",
-            hint=f"choose among {', '.join([*able, 'command'])}",
+            hint=f"choose among {', '.join(able)}",
             place=place,
         )
     family = registry.toolchain(toolchain.compiler).program
@@ -117,6 +117,14 @@ def _lowered(
         devices=toolchain.devices,
         extensions=toolchain.extensions,
     )
+
+
+def _suffixes() -> str:
+    """Return the suffixes of what the toolchains compile in a set of modules: "nvcc .cu, opencl .cl"."""
+    able = [
+        each for each in registry.toolchains() if each.module or (each.library and makes(each.name, "module"))
+    ]
+    return ", ".join(f"{each.name} {' '.join(each.compiles)}" for each in able)
 
 
 def _accepts(file: ManifestFile, name: str, toolchain: Toolchain) -> tuple[tuple[str, tuple[int, ...]], ...]:

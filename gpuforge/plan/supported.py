@@ -22,6 +22,7 @@ from gpuforge.plan import abi, packaged_compilers, pairs
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.host_compilers import host_toolchain
 from gpuforge.toolchains import registry
+from gpuforge.toolchains.toolchain import Toolchain
 
 TAKES_PATH = frozenset({"host build"})
 """The uses in which `[toolchains.*] path` decides on the compiler; anywhere else it is refused."""
@@ -55,12 +56,10 @@ def _unsupported(file: ManifestFile, cells: Sequence[Cell]) -> Iterator[Diagnost
         if tool.packaged:
             yield from packaged_compilers.wrong_objects(file, number, item, tool.packaged)
             continue
-        if item.kind == "library" and tool.by_command:
-            continue
-        if item.kind == "library":
+        if item.kind == "library" and not tool.by_command:
             yield from _versions_unknown(file, number, item)
-            yield from _not_the_host(file, number, item)
-        elif item.role not in tool.uses:
+            yield from _not_the_host(file, number, item, tool)
+        elif f"fallback {item.kind}" not in tool.uses:
             able = " and ".join(packaged_compilers.of_modules())
             message = f"object {item.name!r}: modules are compiled by {able} only, so far"
             place = file.place("objects", number, "toolchain")
@@ -75,13 +74,14 @@ def _uses(file: ManifestFile, name: str) -> set[str]:
 
 def _unused_path(file: ManifestFile, name: str) -> tuple[str, Place, str]:
     """Return message, place and hint for a `path` that would change nothing."""
-    if file.manifest.toolchains[name].compiler == "nvcc":
-        message = f"[toolchains.{name}] path: nvcc is always the one of the toolkit"
+    tool = registry.toolchain(file.manifest.toolchains[name].compiler)
+    if tool.of_toolkit:
+        message = f"[toolchains.{name}] path: {tool.name} is always the one of the toolkit"
         hint = "leave it out; [cuda.*] toolkit and provider choose the toolkit"
     elif "user-compiled" in _uses(file, name):
         message = f"[toolchains.{name}] path: the compiler is looked for on the user's machine"
         hint = "leave it out; `version` says which ones are taken"
-    elif registry.toolchain(file.manifest.toolchains[name].compiler).packaged:
+    elif tool.packaged:
         message = f"[toolchains.{name}] path: the compiler comes from its package"
         hint = "leave it out; `version` chooses the release"
     else:
@@ -118,11 +118,11 @@ def _narrowed_variants(file: ManifestFile, cells: Sequence[Cell]) -> Iterator[Di
         )
 
 
-def _not_the_host(file: ManifestFile, number: int, item: Object) -> Iterator[Diagnostic]:
-    if file.manifest.toolchains[item.toolchain or ""].compiler == "nvcc":
+def _not_the_host(file: ManifestFile, number: int, item: Object, tool: Toolchain) -> Iterator[Diagnostic]:
+    if tool.of_toolkit:
         return
     name, toolchain = host_toolchain(file)
-    able = registry.toolchain(toolchain.compiler).library is not None and toolchain.compiler != "nvc++"
+    able = "fallback library" in registry.toolchain(toolchain.compiler).uses
     if item.toolchain != name or not able:
         yield Diagnostic(
             f"object {item.name!r}: libraries are compiled by nvcc, the host toolchain or a command, so far",

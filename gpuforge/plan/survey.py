@@ -24,6 +24,7 @@ from gpuforge.plan.host_compilers import (
     to_install,
 )
 from gpuforge.plan.site import Location, Machine, Site, ThisMachine
+from gpuforge.toolchains import registry
 from gpuforge.toolchains.cpython import Interpreter
 from gpuforge.toolchains.family import Compiler
 from gpuforge.toolkits import unsupported
@@ -193,10 +194,11 @@ def impossible(file: ManifestFile, cuda: str, host: Compiler | None, site: Site)
 
 
 def unfit_compilers(file: ManifestFile, cuda: str, toolkit: Toolkit) -> Iterator[Diagnostic]:
-    """Yield the nvcc toolchains of fallback objects whose `version` the toolkit's nvcc is not in."""
+    """Yield the toolchains of fallback objects whose compiler is the toolkit's, and whose `version` it is not in."""
     used = {item.toolchain for item in file.manifest.objects if item.role == "fallback"}
     for name, toolchain in file.manifest.toolchains.items():
-        if name in used and toolchain.compiler == "nvcc" and toolkit.nvcc not in toolchain.versions:
+        of_toolkit = registry.toolchain(toolchain.compiler).of_toolkit
+        if name in used and of_toolkit and toolkit.nvcc not in toolchain.versions:
             yield Diagnostic(
                 f"[cuda.{cuda}] has nvcc {toolkit.nvcc}, which is not {toolchain.version}",
                 file.place("toolchains", name, "version"),

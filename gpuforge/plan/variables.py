@@ -11,7 +11,7 @@ from gpuforge.cuda.arch import Target
 from gpuforge.manifest.braces import fill
 from gpuforge.plan.action import CacheFolder
 from gpuforge.toolchains import sccache
-from gpuforge.toolchains.detect import FAMILIES
+from gpuforge.toolchains.detect import family_of
 from gpuforge.toolchains.family import Compiler
 
 TOOLKIT_SEEN = "${work}/cuda"  # where a host build sees its toolkit: with the nvcc of `steps/stable_nvcc.py`
@@ -196,7 +196,7 @@ def test(linkage: str, system_path: str, *, gpu: bool) -> dict[str, str]:
 
 def compilers(host: Compiler) -> dict[str, str]:
     """Return the names without a version that a host build calls a compiler by: `g++` for cxx, `gcc` for cc."""
-    both = FAMILIES[host.family].c_program
+    both = family_of(host.family).c_program
     return {"cxx": host.family} | ({"cc": both[1]} if both and host.c_path else {})
 
 

@@ -64,5 +64,5 @@ TOOLCHAIN = Toolchain(
     compiles=(".cpp", ".cc", ".cxx", ".c++", ".C", ".c"),
     program=CLANGXX,
     library=library,
-    builtin=("host build",),
+    builtin=("host build", "fallback library"),
 )

@@ -4,4 +4,6 @@ from __future__ import annotations
 
 from gpuforge.toolchains.toolchain import Toolchain
 
-TOOLCHAIN = Toolchain(name="command", compiles=(), by_command=True, builtin=("user-compiled",))
+TOOLCHAIN = Toolchain(
+    name="command", compiles=(), by_command=True, builtin=("fallback library", "user-compiled")
+)

@@ -14,13 +14,10 @@ from pathlib import Path
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
 from gpuforge.errors import MissingError, UsageError
-from gpuforge.toolchains.clangxx import CLANGXX
+from gpuforge.toolchain_names import OWN
+from gpuforge.toolchains import registry
 from gpuforge.toolchains.family import Compiler, Family
-from gpuforge.toolchains.gxx import GXX
-from gpuforge.toolchains.nvcc import NVCC
-from gpuforge.toolchains.nvcxx import NVCXX
 
-FAMILIES = {family.name: family for family in (GXX, CLANGXX, NVCC, NVCXX)}
 ANSWER_S = 20  # seconds that a compiler may take to say its version
 
 
@@ -37,7 +34,7 @@ def detect(
     folders instead of PATH and the usual places. Raises UsageError for an unknown family or a bad specifier, and
     MissingError, saying where it looked and what it found, when nothing fits.
     """
-    kind = _family(family)
+    kind = family_of(family)
     looked = Looked(kind, _specifier(specifier))
     for candidate in _explicit(path, looked) if path else _candidates(kind, search):
         found = looked.at(candidate, _ask)
@@ -53,7 +50,7 @@ def pick(
 
     `where` names the machine in the MissingError; `path` is a file of it, or a name to look up in its folders.
     """
-    kind = _family(family)
+    kind = family_of(family)
     looked = Looked(kind, _specifier(specifier))
     folders = list(dict.fromkeys(file.parent for file in answers))
     candidates = _candidates_in(
@@ -71,14 +68,25 @@ def pick(
 def identities(path: Path) -> frozenset[str]:
     """Return what a program is to the families that know it; nothing where it does not answer to `--version`."""
     answer = _ask(path)
-    parsed = (family.parse(answer.text) for family in FAMILIES.values())
+    parsed = (each.parse(answer.text) for each in families())
     return frozenset(found[1] for found in parsed if found)
 
 
-def _family(name: str) -> Family:
-    if name not in FAMILIES:
-        raise UsageError.of(f"unknown compiler {name!r}", hint=f"known: {', '.join(FAMILIES)}")
-    return FAMILIES[name]
+def families() -> list[Family]:
+    """Return what gpuforge's own toolchains say of the programs that are looked for on a machine."""
+    found = (registry.toolchain(name).program for name in OWN)
+    return [program for program in found if program]
+
+
+def family_of(name: str) -> Family:
+    """Return how a toolchain's program is found; raises UsageError for one that is unknown or has none."""
+    program = registry.toolchain(name).program
+    if program is None:
+        known = ", ".join(each.name for each in families())
+        raise UsageError.of(
+            f"{name!r} is not a compiler that is looked for on a machine", hint=f"known: {known}"
+        )
+    return program
 
 
 def _specifier(text: str | None) -> SpecifierSet:

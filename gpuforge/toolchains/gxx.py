@@ -73,5 +73,5 @@ TOOLCHAIN = Toolchain(
     compiles=(".cpp", ".cc", ".cxx", ".c++", ".C", ".c"),
     program=GXX,
     library=library,
-    builtin=("host build",),
+    builtin=("host build", "fallback library"),
 )

@@ -140,7 +140,7 @@ class Inventory:
 
 def question() -> str:
     """Return the argument of `SCRIPT`: programs to ask for their version, where they are, what to ask Pythons."""
-    families = detection.FAMILIES.values()
+    families = detection.families()
     programs = [re.sub(r"\?P<\w+>", "", family.programs.pattern) for family in families]
     c_programs = [f"{family.c_program[1]}(-[0-9.]+)?" for family in families if family.c_program]
     places = [place for family in families for place in family.places]

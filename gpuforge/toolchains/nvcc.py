@@ -83,7 +83,8 @@ TOOLCHAIN = Toolchain(
     program=NVCC,
     library=library,
     module=module,
-    builtin=("fallback",),
+    of_toolkit=True,
+    builtin=("fallback library", "fallback module"),
 )
 
 

@@ -12,7 +12,7 @@ from gpuforge.cuda.cpu_level import CpuLevel
 from gpuforge.cuda.kernel_image import KernelImage
 from gpuforge.toolchains.family import Family, LibraryCall
 
-Use = Literal["host build", "fallback", "user-compiled"]
+Use = Literal["host build", "fallback library", "fallback module", "user-compiled"]
 Kind = Literal["library", "module"]
 
 
@@ -75,6 +75,7 @@ class Toolchain:
     """Of a toolkit: the requirement that brings the compiler to a user's machine, as the wheel's extra `name`."""
     packaged: PackagedCompiler | None = None  # how it compiles here, where it comes from a package
     by_command: bool = False  # it is a `command` of the manifest, run in the environment of the host build
+    of_toolkit: bool = False  # it is a CUDA toolkit's own, and needs the toolkit's libraries
     builtin: tuple[Use, ...] = ()  # what gpuforge itself calls it for, beside what the parts say
 
     @property
@@ -84,5 +85,5 @@ class Toolchain:
         if self.library or self.module:
             found.add("user-compiled")
         if self.packaged:
-            found.add("fallback")
+            found.add("fallback library" if self.packaged.makes == "library" else "fallback module")
         return frozenset(found)

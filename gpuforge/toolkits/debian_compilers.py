@@ -17,7 +17,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from gpuforge.datafile import load
-from gpuforge.toolchains.detect import FAMILIES
+from gpuforge.toolchains.detect import family_of
 from gpuforge.toolchains.family import Compiler
 from gpuforge.toolkits.debian_parts import DebianPart
 from gpuforge.toolkits.plain import read
@@ -101,7 +101,7 @@ def _compiler(row: dict[str, Any], machine: str) -> FetchedCompiler:
     debian: str = row["package-version"]
     version = debian.rpartition("-")[0]
     path = Path("usr/bin", row["package"])
-    names = FAMILIES[row["family"]].c_program
+    names = family_of(row["family"]).c_program
     return FetchedCompiler(
         row["family"],
         path,

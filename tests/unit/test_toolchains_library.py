@@ -10,8 +10,8 @@ from packaging.version import Version
 
 from gpuforge.runtime.userbuild.compilers import holds, numbers
 from gpuforge.runtime.userbuild.distribution import families
-from gpuforge.toolchains import registry
-from gpuforge.toolchains.detect import FAMILIES
+from gpuforge.toolchains import detect, registry
+from gpuforge.toolchains.family import Family
 from gpuforge.toolchains.placeholders import fill
 from gpuforge.toolchains.version_ranges import bounds
 
@@ -33,11 +33,11 @@ OUTPUTS = {
 }
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_versions_are_read_alike(family: str) -> None:
+@pytest.mark.parametrize("family", detect.families(), ids=lambda family: family.name)
+def test_versions_are_read_alike(family: Family) -> None:
     for output in (text for texts in OUTPUTS.values() for text in texts):
-        parsed = FAMILIES[family].parse(output)
-        found = re.search(FAMILIES[family].answers, output)
+        parsed = family.parse(output)
+        found = re.search(family.answers, output)
         assert bool(parsed) == bool(found), (family, output)
         if parsed and found:
             assert Version(found["version"]).release == parsed[0].release

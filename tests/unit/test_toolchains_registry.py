@@ -38,7 +38,7 @@ def test_no_architectures_are_needed_beside_some_toolchains(compiler: str, refus
 def test_a_plug_in_is_found_beside_gpuforges_own(tmp_path: Path) -> None:
     with install_plug_in(tmp_path):
         assert registry.names() == (*OWN, "plugged")
-        assert registry.toolchain("plugged").uses == {"fallback"}
+        assert registry.toolchain("plugged").uses == {"fallback library"}
         assert compiler_names.CompilerName.validate("plugged") == "plugged"
     assert registry.names() == tuple(OWN)
 

@@ -6,8 +6,10 @@ from collections.abc import Iterator, Mapping
 from typing import TypeGuard
 
 from gpuforge.manifest.problem import Problem, Raw, numbered, object_title, table
+from gpuforge.manifest.quoting import quote
+from gpuforge.toolchain_names import OWN
 
-_OWNERS = {"command": "command", "product": "command", "devices": "opencl", "extensions": "opencl"}
+_OWNERS = {key: name for name, own in OWN.items() for key in own.keys}
 
 
 def commands(data: Raw) -> Iterator[Problem]:
@@ -16,17 +18,17 @@ def commands(data: Raw) -> Iterator[Problem]:
         if not isinstance(toolchain, Mapping) or not isinstance(toolchain.get("compiler"), str):
             continue
         title = f"[toolchains.{name}]"
-        if toolchain["compiler"] == "command" and not toolchain.get("command"):
+        if toolchain["compiler"] == _OWNERS["command"] and not toolchain.get("command"):
             yield Problem(
                 ("toolchains", name),
-                f'{title} needs `command`, because its compiler is "command"',
+                f"{title} needs `command`, because its compiler is {quote(_OWNERS['command'])}",
                 'write the command line, e.g. command = ["make", "-f", "{include}/Makefile", "OUTPUT={output}"]',
             )
         for key, owner in _OWNERS.items():
             if key in toolchain and toolchain["compiler"] != owner:
                 yield Problem(
                     ("toolchains", name, key),
-                    f'{title} has `{key}`, which only compiler = "{owner}" takes',
+                    f"{title} has `{key}`, which only compiler = {quote(owner)} takes",
                     "remove it, or change the compiler",
                     at_key=True,
                 )

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from gpuforge.manifest.problem import Problem, Raw, compiler_of, numbered, object_title, text_of
 from gpuforge.manifest.quoting import quote
-from gpuforge.toolchain_names import makes
+from gpuforge.toolchain_names import OWN, makes
 
 _ABI_HINT = 'add, for example, abi = { version = "1", headers = ["mod/mechanisms.h"] }'
 
@@ -61,11 +61,11 @@ def libraries(data: Raw) -> Iterator[Problem]:
 def _levels(path: tuple[str, int, str], title: str, thing: Raw, data: Raw) -> Iterator[Problem]:
     """Yield `cpu` with a compiler of GPU code."""
     compiler = compiler_of(data, text_of(thing, "toolchain"))
-    reasons = {"nvcc": "nvcc compiles it for GPUs", "command": "a command sets its own flags"}
-    if "cpu" in thing and compiler in reasons:
+    reason = OWN[compiler].refuses_cpu if compiler in OWN else ""
+    if "cpu" in thing and reason:
         yield Problem(
             path,
-            f"{title} has `cpu`, but {reasons[compiler]}",
+            f"{title} has `cpu`, but {reason}",
             "remove it; a further fallback of the host toolchain, which stands in for this one, can have it",
             at_key=True,
         )

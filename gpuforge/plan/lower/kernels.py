@@ -51,4 +51,6 @@ def _way(file: ManifestFile, item: Object) -> Callable[[PlanContext, Cell, Objec
         return packaged.lower
     if toolchain.by_command:
         return command_library.lower
-    return library.lower if item.kind == "library" else modules.lower
+    if item.kind == "module":
+        return modules.lower
+    return library.by_nvcc if toolchain.of_toolkit else library.by_host

@@ -19,6 +19,7 @@ from gpuforge.plan.lower.plan_context import PlanContext
 from gpuforge.plan.lower.toolkit import toolkit
 from gpuforge.plan.lower.wheel import SEARCH_PATH, add_wheel, numbered, python_tag, shared_fields
 from gpuforge.plan.requests.wheel import PackageKernels, PackageWheel
+from gpuforge.toolchain_names import needs_cuda
 
 
 def first_of(context: PlanContext, cell: Cell) -> Cell:
@@ -49,7 +50,7 @@ def host_wheel(
         record=build_record.of_host(file, cell, compiler),
         requirements=Path("${in:requirements}"),
         # NVRTC is of one CUDA major, and this wheel of all: the runtime names the package that fits the driver.
-        extras={k: v for k, v in recipe.extras(file, newest[0]).items() if k != "nvrtc"},
+        extras={k: v for k, v in recipe.extras(file, newest[0]).items() if not needs_cuda(k)},
         **shared_fields(manifest, kernels),
     )
     return add_wheel(

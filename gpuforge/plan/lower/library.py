@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 from gpuforge.cuda.cpu_level import CpuLevel
@@ -15,39 +15,35 @@ from gpuforge.plan.lower import compiler
 from gpuforge.plan.lower.lowered import Lowered, library_index
 from gpuforge.plan.lower.plan_context import PlanContext, kernels_name, of_kernels
 from gpuforge.plan.lower.toolkit import toolkit
-from gpuforge.plan.requests.kernels import CompiledBy, CompiledLibrary, IndexLibraries
+from gpuforge.plan.requests.kernels import CompiledBy, CompiledLibrary
 from gpuforge.toolchains import nvcc
 from gpuforge.toolchains.placeholders import fill
 
 _ABI_C = Path(__file__).resolve().parents[2] / "runtime" / "abi.c"
 
 
-def lower(context: PlanContext, cell: Cell, item: Object, compiled: Sequence[str]) -> Lowered:
-    """Compile one fallback object into shared libraries that carry its ABI id.
+def by_host(context: PlanContext, cell: Cell, item: Object, compiled: Sequence[str]) -> Lowered:
+    """Compile one fallback object by the host compiler into shared libraries that carry its ABI id.
 
     There is one, or one for each level of CPUs that the object lists.
     """
-    libraries = _compile(context, cell, item, compiled)
-    return Lowered(_index(context, cell, item, libraries), libraries)
-
-
-def _compile(
-    context: PlanContext, cell: Cell, item: Object, compiled: Sequence[str]
-) -> dict[str, ActionInput]:
-    if _by_nvcc(context, item):
-        return {"library": _compile_by_nvcc(context, cell, item, compiled)}
-    return {
-        name: _compile_by_host(context, cell, item, compiled, level)
-        for name, level in zip(_names(item), item.cpu or ("",), strict=True)
+    host = context.machine.kernels_at(cell.cuda).hosts[cell.cuda]
+    names = [f"library{number}" for number in range(len(item.cpu))] or ["library"]
+    levels = dict(zip(names, item.cpu or ("",), strict=True))
+    libraries = {
+        name: _compile_by_host(context, cell, item, compiled, level) for name, level in levels.items()
     }
+    made = [CompiledLibrary(Path(f"${{in:{name}}}"), CpuLevel(level)) for name, level in levels.items()]
+    made_by = CompiledBy(host.family, str(host.version))
+    return Lowered(library_index(context, cell, item, made_by, made), libraries)
 
 
-def _names(item: Object) -> list[str]:
-    return [f"library{number}" for number in range(len(item.cpu))] or ["library"]
-
-
-def _by_nvcc(context: PlanContext, item: Object) -> bool:
-    return context.file.manifest.toolchains[item.toolchain or ""].compiler == "nvcc"
+def by_nvcc(context: PlanContext, cell: Cell, item: Object, compiled: Sequence[str]) -> Lowered:
+    """Compile one fallback object by a toolkit's nvcc into a shared library that carries its ABI id."""
+    library = _compile_by_nvcc(context, cell, item, compiled)
+    made_by = CompiledBy(nvcc.NVCC.name, context.machine.kernels_at(cell.cuda).toolkits[cell.cuda].nvcc)
+    made = [CompiledLibrary(Path("${in:library}"))]
+    return Lowered(library_index(context, cell, item, made_by, made), {"library": library})
 
 
 def _compile_by_nvcc(context: PlanContext, cell: Cell, item: Object, compiled: Sequence[str]) -> ActionInput:
@@ -138,18 +134,3 @@ def _paths(file: ManifestFile, item: Object, compiled: Sequence[str]) -> dict[st
         "output": ["${out:library}"],
         **{name: [] for name in ("arch", "cuda")},  # unknown in a build
     }
-
-
-def _index(context: PlanContext, cell: Cell, item: Object, libraries: Iterable[str]) -> IndexLibraries:
-    """Return the index of a fallback's libraries, which are inputs by these names."""
-    at = context.machine.kernels_at(cell.cuda)
-    host = at.hosts[cell.cuda]
-    made_by, levels = CompiledBy(host.family, str(host.version)), item.cpu or ("",)
-    made = [
-        CompiledLibrary(Path(f"${{in:{name}}}"), CpuLevel(level))
-        for name, level in zip(libraries, levels, strict=True)
-    ]
-    if _by_nvcc(context, item):
-        made_by = CompiledBy("nvcc", at.toolkits[cell.cuda].nvcc)
-        made = [CompiledLibrary(Path(f"${{in:{name}}}")) for name in libraries]
-    return library_index(context, cell, item, made_by, made)

@@ -20,7 +20,7 @@ from gpuforge.toolchains import nvcc
 def lower(context: PlanContext, cell: Cell, item: Object, compiled: Sequence[str]) -> Lowered:
     """Compile each source by itself."""
     made = {f"module{n}": _compile(context, cell, item, source) for n, source in enumerate(compiled)}
-    made_by = CompiledBy("nvcc", context.machine.kernels_at(cell.cuda).toolkits[cell.cuda].nvcc)
+    made_by = CompiledBy(nvcc.NVCC.name, context.machine.kernels_at(cell.cuda).toolkits[cell.cuda].nvcc)
     modules = [
         CompiledModule(
             PurePosixPath(source).stem, source, Path("${in:sources}", source), Path(f"${{in:{name}}}")

@@ -17,6 +17,7 @@ from gpuforge.plan.action import Action, ActionInput, FileInput, Input
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.requests.request import Request, dump
 from gpuforge.plan.site import Location, Machine
+from gpuforge.toolchains import registry
 from gpuforge.toolchains.family import Compiler
 
 Part = Callable[[Manifest], object]
@@ -30,7 +31,7 @@ def of_build(manifest: Manifest) -> object:
 
 def of_kernels(manifest: Manifest) -> object:
     """Return what decides on the kernels; commands run in the environment of the host build."""
-    commands = any(toolchain.compiler == "command" for toolchain in manifest.toolchains.values())
+    commands = any(registry.toolchain(each.compiler).by_command for each in manifest.toolchains.values())
     return manifest.toolchains, manifest.objects, manifest.build if commands else None
 
 
