@@ -31,12 +31,16 @@ def families() -> str:
     lines = [
         f'    "{soname}": "{row["name"]}",\n' for row in runtimes["compiler"] for soname in row["sonames"]
     ]
+    openmp = [f'"{name}"' for row in runtimes["compiler"] for name in row.get("openmp", ())]
+    alone = [f'"{row["name"]}"' for row in runtimes["compiler"] if row.get("one-release")]
     own = {soname for row in runtimes["driver"] for soname in row["sonames"]}
     own |= {f"{soname.partition('.so')[0]}.so" for row in libraries["package"] for soname in row["sonames"]}
     names = [f'        "{soname}",\n' for soname in sorted(own - {"libcudart.so"})]
     return (
         '"""Whose a SONAME is: from gpuforge/cuda/data, by scripts/copy_to_runtime.py."""\n'
         f"\n# Runtimes of toolchains, and their families.\nFAMILIES = {{\n{''.join(lines)}}}\n"
+        "\n# The families whose runtimes fit their own release only, and the runtimes of OpenMP, of any family.\n"
+        f"ONE_RELEASE = frozenset({{{', '.join(alone)}}})\nOPENMP = frozenset({{{', '.join(openmp)}}})\n"
         "\n# NVIDIA's own libraries, which have a CUDA runtime inside by design, and those of the driver.\n"
         f"NVIDIAS = frozenset(\n    {{\n{''.join(names)}    }}\n)\n"
         f'\n# The beginning of the names of NVIDIA\'s projects.\nPROJECTS = "{NVIDIAS}"\n'

@@ -15,7 +15,6 @@ from gpuforge.audit.link.edges import Edge
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.nvidia import is_nvidia_library
-from gpuforge.audit.rules.runtimes.openmp_copies import is_openmp
 from gpuforge.audit.rules.runtimes.own_runtimes import own_runtimes
 from gpuforge.audit.rules.runtimes.processes import processes
 from gpuforge.binary.facts import ElfObject
@@ -192,11 +191,6 @@ def _kind(name: str) -> Kind:
     plain = sonames.plain_name(name)
     if libraries.is_cudart(plain):
         return "CUDA runtime"
-    if is_openmp(plain):
+    if libraries.is_openmp(plain):
         return "OpenMP runtime"
-    return "driver" if libraries.is_driver(plain) or _is_loader(plain) else "library"
-
-
-def _is_loader(name: str) -> bool:
-    """Say whether a library is what the driver of another GPU stack is reached by."""
-    return stack.member(name) in {"OpenCL", "ze_loader", "amdhip64", "hsa-runtime64"}
+    return "driver" if libraries.is_driver(plain) or stack.is_loader(plain) else "library"

@@ -22,6 +22,16 @@ class CudaLibrary(NamedTuple):
     requires: tuple[str, ...] = ()  # packages that it needs beside its own
 
 
+class CompilerRuntimes(NamedTuple):
+    """Runtimes of a compiler: a row of data/runtimes.toml, which explains each field."""
+
+    name: str  # "nvhpc", "gcc-openmp"
+    title: str = ""
+    gpu: bool = False
+    one_release: bool = False
+    openmp: tuple[str, ...] = ()
+
+
 class Opener(NamedTuple):
     """Libraries that another opens by name: `always`, or for some of its features only."""
 
@@ -72,9 +82,20 @@ def is_driver(name: str) -> bool:
     return sonames.unversioned(sonames.plain_name(name)) in drivers()
 
 
-def compiler_runtime(name: str) -> str | None:
-    """Return the compiler of a runtime, by a file name or SONAME (mangled or not): "nvhpc", "gcc-openmp"; else None."""
+def compiler_runtime(name: str) -> CompilerRuntimes | None:
+    """Return the compiler's runtimes that a file name or SONAME (mangled or not) is one of; else None."""
     return _compilers().get(sonames.unversioned(sonames.plain_name(name)))
+
+
+def is_of_one_release(name: str) -> bool:
+    """Return whether a name (mangled or not) is a runtime that fits its own release alone, such as the HPC SDK's."""
+    runtimes = compiler_runtime(name)
+    return runtimes is not None and runtimes.one_release
+
+
+def is_openmp(soname: str) -> bool:
+    """Return whether a SONAME (not mangled) is an OpenMP runtime's own, not a plugin's or a stub's."""
+    return sonames.unversioned(soname) in _openmp()
 
 
 def compiler_names() -> tuple[str, ...]:
@@ -151,7 +172,20 @@ def tool_packages() -> frozenset[str]:
 
 
 @cache
-def _compilers() -> Mapping[str, str]:
+def _compilers() -> Mapping[str, CompilerRuntimes]:
     return {
-        name: row["name"] for row in load(__file__, "runtimes.toml")["compiler"] for name in row["sonames"]
+        name: CompilerRuntimes(
+            row["name"],
+            row.get("title", ""),
+            row.get("gpu", False),
+            row.get("one-release", False),
+            tuple(row.get("openmp", ())),
+        )
+        for row in load(__file__, "runtimes.toml")["compiler"]
+        for name in row["sonames"]
     }
+
+
+@cache
+def _openmp() -> frozenset[str]:
+    return frozenset(name for runtimes in _compilers().values() for name in runtimes.openmp)

@@ -6,7 +6,6 @@ from functools import cache
 from gpuforge.cuda import libraries, sonames
 from gpuforge.datafile import load
 
-_GPU_COMPILERS = frozenset({"nvhpc", "pgi", "gcc-offload"})
 _ANYBODYS = frozenset({"checkpoint"})  # CUPTI's library, a name that others choose too
 _NAME = r"(?:lib)?(.+?)\.so(?:\..*)?"
 _OPENED = rb"lib[A-Za-z][\w.+-]{0,60}?\.so(?:\.\d{1,4}){0,4}(?![\w.%])"
@@ -23,10 +22,11 @@ def member(filename: str) -> str | None:
     if match is None:
         return None
     name = match[1]
+    runtimes = libraries.compiler_runtime(plain)
     known = (
         name in _names()
         or libraries.is_driver(plain)
-        or libraries.compiler_runtime(plain) in _GPU_COMPILERS
+        or (runtimes is not None and runtimes.gpu)
         or _patterns().fullmatch(name) is not None
     )
     return name if known else None
@@ -50,12 +50,24 @@ def names() -> tuple[str, ...]:
     return tuple(sorted(_names()))
 
 
+def is_loader(filename: str) -> bool:
+    """Return whether a library is what the driver of another stack than CUDA is reached by: "libOpenCL.so.1"."""
+    return member(filename) in _loaders()
+
+
+@cache
+def _loaders() -> frozenset[str]:
+    return frozenset(
+        name for row in load(__file__, "gpu_stack.toml")["stack"] for name in row.get("loaders", ())
+    )
+
+
 @cache
 def _names() -> frozenset[str]:
     sonames = {soname for row in load(__file__, "libraries.toml")["package"] for soname in row["sonames"]}
     sonames |= {soname for row in load(__file__, "runtimes.toml")["driver"] for soname in row["sonames"]}
     for row in load(__file__, "runtimes.toml")["compiler"]:
-        if row["name"] in _GPU_COMPILERS:
+        if row.get("gpu"):
             sonames |= set(row["sonames"])
     matches = (re.fullmatch(_NAME, soname) for soname in sonames)
     return frozenset(match[1] for match in matches if match) - _ANYBODYS

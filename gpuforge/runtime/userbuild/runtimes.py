@@ -9,23 +9,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .. import elf
-from .families import FAMILIES, NVIDIAS, PROJECTS
+from .families import FAMILIES, NVIDIAS, ONE_RELEASE, OPENMP, PROJECTS
 from .installed import LibraryGroup
 from .loader import Loaded, graph
 
 # auditwheel's libx-0a1b2c3d.so.1 and delocate's libx.0a1b2c3d.so.1
 _HASHED = re.compile(r"(?P<stem>lib[^/]+?)[-.][0-9a-f]{8}(?P<rest>(\.[^/]*)?\.so.*)")
-CUDART, OPENMP = "CUDA runtime", "OpenMP runtime"
+_CUDART, _OPENMP = "CUDA runtime", "OpenMP runtime"
 # Runtimes of several names that do one thing: two of them in a process are as bad as two of one name.
-_KINDS = {
-    "libcudart.so": CUDART,
-    **dict.fromkeys(("libgomp.so", "libomp.so", "libiomp5.so", "libnvomp.so"), OPENMP),
-}
+_KINDS = {"libcudart.so": _CUDART, **dict.fromkeys(OPENMP, _OPENMP)}
 # What every OpenMP runtime exports to compiled code, whatever it is called: GCC's, and LLVM's, Intel's and NVIDIA's.
 _OPENMP_ENTRIES = ("GOMP_parallel", "__kmpc_fork_call")
 # Texts that only libcudart holds, and what it is linked into.
 _STATIC_CUDART = (b"cudaErrorCudartUnloading", b"/cudart.shm.%")
-_ONE_VERSION = {"nvhpc", "pgi"}  # runtimes that fit their own release only, whatever their names
 
 
 @dataclass(frozen=True)
@@ -51,7 +47,7 @@ class Conflict:
 
 def conflicts(parts: Sequence[LibraryGroup], library: Path, env: Mapping[str, str]) -> list[Conflict]:
     """Return the runtimes of which a new library would bring another copy into a process with these parts."""
-    brought = list(_runtimes(LibraryGroup("", (library,)), {CUDART, OPENMP}, env))
+    brought = list(_runtimes(LibraryGroup("", (library,)), {_CUDART, _OPENMP}, env))
     kinds = {runtime.kind for runtime in brought}
     there = [runtime for part in parts for runtime in _runtimes(part, kinds, env)] if kinds else []
     own = {runtime.image for runtime in there if not runtime.owner and runtime.image}
@@ -75,10 +71,10 @@ def _runtimes(part: LibraryGroup, searched: set[str], env: Mapping[str, str]) ->
         if kind:
             yield Runtime(kind, library.soname, library.path, part.owner)
             continue
-        if OPENMP in searched and _exports(library.path, _OPENMP_ENTRIES):
-            yield Runtime(OPENMP, library.soname, library.path, part.owner)
-        if CUDART in searched and not _of_nvidia(library, part) and _holds_cudart(library.path):
-            yield Runtime(CUDART, "", library.path, part.owner)
+        if _OPENMP in searched and _exports(library.path, _OPENMP_ENTRIES):
+            yield Runtime(_OPENMP, library.soname, library.path, part.owner)
+        if _CUDART in searched and not _of_nvidia(library, part) and _holds_cudart(library.path):
+            yield Runtime(_CUDART, "", library.path, part.owner)
 
 
 def _kind(name: str) -> str:
@@ -104,7 +100,7 @@ def _two_copies(old: Runtime, new: Runtime) -> bool:
         return bool(old.image or new.image)
     if old.image != new.image:
         return True
-    return FAMILIES.get(_stem(new.image)) in _ONE_VERSION and old.path.read_bytes() != new.path.read_bytes()
+    return FAMILIES.get(_stem(new.image)) in ONE_RELEASE and old.path.read_bytes() != new.path.read_bytes()
 
 
 def _of_nvidia(library: Loaded, part: LibraryGroup) -> bool:

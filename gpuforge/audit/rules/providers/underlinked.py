@@ -44,7 +44,7 @@ def _loaded(graph: LinkGraph, found: ElfObject) -> list[ElfObject] | None:
     for holder in order:
         for edge in graph.from_object(holder):
             target = edge.provider.object
-            if target is None and libraries.compiler_runtime(edge.needed) in {"nvhpc", "pgi"}:
+            if target is None and libraries.is_of_one_release(edge.needed):
                 return None
             if target is not None and target not in order:
                 order.append(target)

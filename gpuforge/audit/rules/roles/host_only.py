@@ -178,8 +178,8 @@ def _stack_part(name: str) -> str:
     """Return which part of a GPU stack a library is, where its name does not tell everybody."""
     if libraries.is_driver(name):
         return ", of the driver"
-    family = libraries.compiler_runtime(name)
-    return f", a runtime of {family}" if family else ""
+    runtimes = libraries.compiler_runtime(name)
+    return f", a runtime of {runtimes.name}" if runtimes else ""
 
 
 def _through(chain: tuple[str, ...]) -> str:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from gpuforge.binary.facts import ElfObject
-from gpuforge.cuda import libraries, sonames
+from gpuforge.cuda import libraries
 from gpuforge.cuda.version import numbers_of
 
 
 def sdk_version(found: ElfObject) -> str:
     """Return the newest HPC SDK that left its traces in an object, "22.1"; "" for none, and for its own runtimes."""
-    if not found.producers or libraries.compiler_runtime(sonames.plain_name(found.name)) in {
-        "nvhpc",
-        "pgi",
-    }:
+    if not found.producers or libraries.is_of_one_release(found.name):
         return ""
     return max(found.producers, key=numbers_of, default="")

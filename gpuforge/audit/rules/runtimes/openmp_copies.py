@@ -18,14 +18,12 @@ from gpuforge.audit.rules.runtimes.loaded import (
 from gpuforge.audit.rules.runtimes.processes import Process, processes
 from gpuforge.cuda import libraries
 
-_RUNTIMES = ("libgomp.so", "libomp.so", "libiomp5.so", "libnvomp.so")
-
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
     """Count the copies of OpenMP runtimes in every process."""
     reported: list[set[LibraryOrigin]] = []
     for process in processes(graph):
-        found = loaded_libraries(graph, process.objects, is_openmp)
+        found = loaded_libraries(graph, process.objects, libraries.is_openmp)
         names = {i.origin for i in found}
         if len(names) > 1 and not any(names <= known for known in reported):
             reported.append(names)
@@ -39,11 +37,6 @@ RULE = Rule(
     check=check,
     of_process=True,
 )
-
-
-def is_openmp(soname: str) -> bool:
-    """Say whether a SONAME is an OpenMP runtime's own, not a plugin's or a stub's."""
-    return soname.startswith(_RUNTIMES)
 
 
 def _finding(process: Process, found: list[LoadedLibrary]) -> Finding:

@@ -13,18 +13,9 @@ from gpuforge.audit.rules.rule import Rule
 from gpuforge.audit.rules.runtimes.hpc_sdk import sdk_version
 from gpuforge.binary.facts import ElfObject
 from gpuforge.cuda import libraries, sonames
+from gpuforge.cuda.libraries import CompilerRuntimes
 
-_TOOLCHAINS = {
-    "nvhpc": "NVIDIA HPC SDK",
-    "pgi": "PGI compilers",
-    "cudart": "CUDA runtime",
-    "gcc-openmp": "OpenMP of GCC",
-    "gcc-offload": "offloading of GCC",
-    "llvm-openmp": "OpenMP of LLVM",
-    "intel-openmp": "OpenMP of Intel",
-}
-_SDKS = {"nvhpc", "pgi"}
-_OPENMP = {"gcc-openmp", "llvm-openmp", "intel-openmp"}
+_CUDART = CompilerRuntimes("cudart", "CUDA runtime")
 _ARTEFACTS = (
     r"(?P<archives>.*\.a)|(?P<objects>.*\.o)|(?P<makefiles>(?i:.*makefile(\.\w+)?|.*\.mk))"
     r"|(?P<configs>.*(-config|Config|Targets|-targets)\.cmake|.*\.pc)"
@@ -45,7 +36,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
         grafted = [(o, family) for o in wheel.objects if (family := _grafted(o))]
         # the runtimes of OpenMP do less harm, and an archive alone may be left over from the build
         for openmp in (False, True):
-            chosen = [(o, family) for o, family in grafted if (family in _OPENMP) == openmp]
+            chosen = [(o, family) for o, family in grafted if _is_openmp_alone(family) == openmp]
             if chosen:
                 yield RULE.finding(
                     wheel.name,
@@ -61,7 +52,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                                 about=(compiler.version, *compiler.tools),
                             )
                             for compiler, file in _asked_of_users(wheel).items()
-                            if any(family in _SDKS for _, family in chosen)
+                            if any(family.one_release for _, family in chosen)
                         ),
                     ),
                     what="Toolchain runtimes are in the wheel under hashed names, and users link with this wheel "
@@ -92,7 +83,7 @@ def _sources(graph: LinkGraph, wheel: WheelFacts) -> Iterator[Finding]:
             subjects=tuple(
                 Subject(
                     library=o.file,
-                    provider=_TOOLCHAINS[family],
+                    provider=family.title,
                     detail=", ".join(brought),
                     loaded_by=tuple(dict.fromkeys(e.loader.name for e in graph.users(o))),
                 )
@@ -106,7 +97,7 @@ def _sources(graph: LinkGraph, wheel: WheelFacts) -> Iterator[Finding]:
         )
 
 
-def _brought(wheel: WheelFacts, family: str) -> Iterator[str]:
+def _brought(wheel: WheelFacts, family: CompilerRuntimes) -> Iterator[str]:
     """Yield the runtimes of a family that user-compiled libraries need, each with the toolchain that brings it."""
     for sources in wheel.sources:
         for toolchain in sources.recipe.toolchains if isinstance(sources.recipe, Recipe) else ():
@@ -151,27 +142,31 @@ def _artefacts(wheel: WheelFacts) -> dict[str, list[str]]:
     return found
 
 
-def _grafted(found: ElfObject) -> str:
-    """Return whose runtime a file with a hashed name is; "" for one that is none, or has its own name."""
+def _is_openmp_alone(family: CompilerRuntimes) -> bool:
+    return bool(family.openmp) and not family.one_release
+
+
+def _grafted(found: ElfObject) -> CompilerRuntimes | None:
+    """Return whose runtime a file with a hashed name is; None for any other, and for one with its own name."""
     plain = sonames.plain_name(found.name)
-    return "" if plain == found.name else _family(plain)
+    return None if plain == found.name else _family(plain)
 
 
-def _family(plain: str) -> str:
-    """Return whose runtime a plain name is; "" for none."""
+def _family(plain: str) -> CompilerRuntimes | None:
+    """Return whose runtime a plain name is; None for any other."""
     if libraries.is_cudart(plain):
-        return "cudart"
-    family = libraries.compiler_runtime(plain) or ""
-    return family if family in _TOOLCHAINS else ""
+        return _CUDART
+    family = libraries.compiler_runtime(plain)
+    return family if family and family.title else None
 
 
-def _subject(graph: LinkGraph, found: ElfObject, family: str) -> Subject:
+def _subject(graph: LinkGraph, found: ElfObject, family: CompilerRuntimes) -> Subject:
     users = [edge.loader for edge in graph.users(found)]
-    versions = sorted({v for o in users if (v := sdk_version(o))}) if family in _SDKS else []
+    versions = sorted({v for o in users if (v := sdk_version(o))}) if family.one_release else []
     linkable = tuple(dict.fromkeys(o.name for o in users if _linkable(o)))
     return Subject(
         library=found.name,
-        provider=" ".join([_TOOLCHAINS[family], *versions]),
+        provider=" ".join([family.title, *versions]),
         detail=f"{sonames.plain_name(found.name)} comes beside it in a link with" if linkable else "",
         names=linkable,
         loaded_by=tuple(dict.fromkeys(o.name for o in users)) or ("nothing in the wheel",),
