@@ -40,13 +40,14 @@ class KernelLibrary:
 class KernelModule:
     """A compiled kernel source: `source` is its name in the project, `digest` the sha256 of its bytes.
 
-    `target` tells the files of one source apart, where it was compiled for several.
+    `compiled` is the file that was made of it, a fatbin unless `suffix` says otherwise. `target` tells the files of one
+    source apart, where it was compiled for several.
     """
 
     name: str
     source: str
     digest: str
-    fatbin: Path
+    compiled: Path
     images: tuple[KernelImage, ...]
     target: str = ""
     suffix: str = ".fatbin"
@@ -80,7 +81,7 @@ def pack_modules(
             )
         if not module.images:
             raise ActionError.of(
-                f"{module.fatbin.name}, compiled from {module.source}, holds no GPU image",
+                f"{module.compiled.name}, compiled from {module.source}, holds no GPU image",
                 hint="check the architectures of the manifest and the compiler's log",
             )
         listed.append(_module(module, target))
@@ -159,7 +160,7 @@ def _module(module: KernelModule, target: Path) -> dict[str, Any]:
     file = f"{module.name}{f'-{module.target}' if module.target else ''}{module.suffix}"
     if relative(file).name != file:
         raise ActionError.of(f"a module cannot be named {module.name!r}", hint="rename its source")
-    shutil.copyfile(module.fatbin, target / file)
+    shutil.copyfile(module.compiled, target / file)
     return {
         "name": module.name,
         "source": relative(module.source).as_posix(),

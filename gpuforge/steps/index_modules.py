@@ -12,7 +12,7 @@ from gpuforge.steps.module_images import images_of
 
 
 def main(spec: IndexModules) -> None:
-    """Write `kernels/<object>` below `output`; raises ActionError for a file that is no fatbin."""
+    """Write `kernels/<object>` below `output`; raises ActionError for a file without the images that it should have."""
     lay_kernels.lay(spec.output, lambda: _pack(spec))
 
 
@@ -22,7 +22,7 @@ def _pack(spec: IndexModules) -> Path:
             name=module.name,
             source=module.source,
             digest=digest.of_file(module.path),
-            fatbin=module.fatbin,
+            compiled=module.compiled,
             images=images_of(module),
             target=module.target,
             suffix=module.suffix,

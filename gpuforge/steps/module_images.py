@@ -27,7 +27,7 @@ def images_of(module: CompiledModule) -> tuple[KernelImage, ...]:
     if not module.kind:
         return _of_fatbin(module)
     if module.kind == "ptx":
-        data = module.fatbin.read_bytes()
+        data = module.compiled.read_bytes()
         found = ptx.standalone(data, len(data))
         entries = found.entries if found else ()
     elif module.kind in _FORMATS:
@@ -47,7 +47,7 @@ def images_of(module: CompiledModule) -> tuple[KernelImage, ...]:
 
 
 def _of_fatbin(module: CompiledModule) -> tuple[KernelImage, ...]:
-    containers = list(fatbin.scan(module.fatbin.read_bytes()))
+    containers = list(fatbin.scan(module.compiled.read_bytes()))
     if not containers or any(container.damaged for container in containers):
         raise ActionError.of(
             f"what was compiled from {module.source} is not an intact fatbin",
@@ -63,7 +63,7 @@ def _of_fatbin(module: CompiledModule) -> tuple[KernelImage, ...]:
 
 def _of_iree(module: CompiledModule) -> tuple[FatbinEntry, ...]:
     """Return the PTX in an IREE module for CUDA; nothing for other back ends."""
-    code = [name for name in _members(module.fatbin) if name != "module.fb"]
+    code = [name for name in _members(module.compiled) if name != "module.fb"]
     wrong = [name for name in code if not name.endswith(_FORMATS[module.kind])]
     if wrong or not code:
         raise _other(
@@ -71,7 +71,7 @@ def _of_iree(module: CompiledModule) -> tuple[FatbinEntry, ...]:
         )
     if module.kind != "iree-cuda":
         return ()
-    return tuple(entry for each in ptx.embedded(module.fatbin.read_bytes()) for entry in each.entries)
+    return tuple(entry for each in ptx.embedded(module.compiled.read_bytes()) for entry in each.entries)
 
 
 def _members(file: Path) -> list[str]:

@@ -47,7 +47,12 @@ def run(step: Callable[[R], None], of: type[R], project: Path, **spec: object) -
 def run_fallback(project: Path, content: bytes, sources: tuple[str, ...] = ("kernels/saxpy.cu",)) -> Path:
     (project / "saxpy.fatbin").write_bytes(content)
     modules = [
-        {"name": Path(s).stem, "source": s, "path": str(project / s), "fatbin": str(project / "saxpy.fatbin")}
+        {
+            "name": Path(s).stem,
+            "source": s,
+            "path": str(project / s),
+            "compiled": str(project / "saxpy.fatbin"),
+        }
         for s in sources
     ]
     made_by = {"family": "nvcc", "version": "13.0.88"}

@@ -87,7 +87,7 @@ def _module_index(this: _Compilation, made_by: CompiledBy, compiled: Sequence[st
             name=PurePosixPath(source).stem,
             source=source,
             path=Path("${in:sources}", source),
-            fatbin=Path(f"${{in:{name}}}"),
+            compiled=Path(f"${{in:{name}}}"),
             target=target.name,
             suffix=this.package.suffix,
             kind=target.kind,

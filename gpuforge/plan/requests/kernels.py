@@ -12,16 +12,16 @@ from gpuforge.plan.requests.request import Request
 
 @dataclass(frozen=True)
 class CompiledModule:
-    """One compiled source: the module's name, the source's in the project, and its file and fatbin.
+    """One compiled source: the module's name, the source's in the project, its file, and what was compiled of it.
 
-    Of a source that is compiled for several targets one after the other, `fatbin` is the file for `target`, and `kind`
-    and `built_for` are what the only image in it must be.
+    That is a fatbin or, of a source that is compiled for several targets one after the other, the file for `target`:
+    `kind` and `built_for` are what the only image in it must be.
     """
 
     name: str
     source: str
     path: Path
-    fatbin: Path
+    compiled: Path
     target: str = ""
     suffix: str = ".fatbin"
     kind: str = ""
