@@ -14,7 +14,7 @@ from gpuforge.cuda.suffix import NVIDIAS, PATTERN
 
 ROOT = Path(__file__).parents[1] / "gpuforge"
 SHARED = {  # file -> folder
-    **dict.fromkeys(("arch.py", "cpu_level.py", "runs_on.py"), "cuda"),
+    **dict.fromkeys(("arch.py", "cpu_level.py", "image_kind.py", "runs_on.py"), "cuda"),
     "placeholders.py": "toolchains",
 }
 

@@ -18,9 +18,9 @@ from gpuforge.runtime import (
     cpu_level,
     document,
     elf,
+    image_kind,
     index,
     reason,
-    resolve,
     runs_on,
     tables,
 )
@@ -70,7 +70,10 @@ def _tables() -> str:
             *_array("const char *const gpuf_sentences[][2]", _pairs(reason.SENTENCES)),
             *_array("const char *const gpuf_without[][2]", _pairs(reason.WITHOUT)),
             *_array("const char *const gpuf_merits[]", map(_text, sorted(reason.MERITS))),
-            *_array("const char *const gpuf_named[][2]", _pairs(resolve.NAMED)),
+            *_array(
+                "const char *const gpuf_named[][2]",
+                _pairs({name: kind.label for name, kind in image_kind.KINDS.items() if not kind.of_module}),
+            ),
             *_array(
                 "const char *const gpuf_levels[][3]",
                 (

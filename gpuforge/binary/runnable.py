@@ -6,9 +6,9 @@ Containers that are linked: nvcc manual, "Using Separate Compilation in CUDA".
 from collections.abc import Iterable, Sequence
 
 from gpuforge.binary.facts import FatbinContainer, FatbinEntry
+from gpuforge.cuda.image_kind import kind_of
 
 EMPTY_PTX = 120  # bytes; a PTX text of .version, .target and .address_size alone is shorter
-_LOADABLE = ("cubin", "ptx")  # the driver loads these; LTO-IR needs a linker first
 
 
 def runnable(containers: Iterable[FatbinContainer]) -> tuple[list[FatbinContainer], list[FatbinContainer]]:
@@ -29,7 +29,7 @@ def common_images(containers: Iterable[FatbinContainer]) -> list[FatbinEntry]:
     The PTX of relocatable code is in the inputs of its device link.
     """
     judged, inputs = runnable(containers)
-    groups = [[e for e in c.entries if e.kind in _LOADABLE] for c in judged]
+    groups = [[e for e in c.entries if kind_of(e.kind).loader == "CUDA"] for c in judged]
     linked = _shared([portable_ptx(c) for c in inputs]) if inputs else []
     images = _shared([[*group, *linked] for group in groups])
     return sorted(images, key=lambda e: (e.kind, len(e.target), e.target))

@@ -4,9 +4,7 @@ from typing import NamedTuple, Self
 
 from gpuforge.cuda.arch import Arch
 from gpuforge.cuda.cpu_level import CpuLevel
-
-_FOR_GPUS = {"cubin", "ptx", "iree-cuda"}
-_FOR_CPUS = {"library", "iree-cpu"}
+from gpuforge.cuda.image_kind import kind_of
 
 
 class KernelImage(NamedTuple):
@@ -21,9 +19,10 @@ class KernelImage(NamedTuple):
     @classmethod
     def parse(cls, kind: str, target: str) -> Self:
         """Read an image of an index; raises ValueError for a target that its kind cannot have."""
-        if kind in _FOR_CPUS:
+        built_for = kind_of(kind).built_for
+        if built_for == "CPU":
             return cls(kind, CpuLevel(target))
-        if kind in _FOR_GPUS:
+        if built_for == "GPU":
             return cls(kind, Arch.parse(target))
         if target:
             raise ValueError(f"{kind} is not built for {target!r}")

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Any
 
 from gpuforge import digest
+from gpuforge.cuda.image_kind import kind_of
 from gpuforge.cuda.kernel_image import KernelImage
 from gpuforge.errors import ActionError
 from gpuforge.package import import_package
@@ -121,7 +122,7 @@ def pack_libraries(
     listed = []
     for library in libraries:
         image = library.images[0]
-        level = image.target if image.kind == "library" or len(libraries) > 1 else ""
+        level = image.target if kind_of(image.kind).built_for == "CPU" or len(libraries) > 1 else ""
         file = f"lib{name}-{level}.so" if level else f"lib{name}.so"
         shutil.copyfile(library.path, target / file)
         listed.append({"file": file, **_measure(target / file), "images": [*map(_image, library.images)]})

@@ -161,7 +161,7 @@ def _machine(lookup: Lookup, found: Sequence[Build]) -> Probe:
     if lookup.machine is not None:
         return lookup.machine
     images = [image for build in found for image in build.images]
-    gpu = any(image.kind != "library" for image in images) and not gpu_disabled(lookup.env)
+    gpu = any(image.about.built_for != "CPU" for image in images) and not gpu_disabled(lookup.env)
     machine = probe() if gpu else Probe(None)
     leveled = any(isinstance(image.built_for, CpuLevel) and image.built_for.name for image in images)
     return machine._replace(cpu=cpu.look()) if leveled else machine

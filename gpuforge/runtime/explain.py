@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Union
 
 from .errors import KernelUnavailable
-from .iree.suitable import DRIVERS
+from .image_kind import KINDS
 from .kernellibrary import KernelLibrary
 from .kernelset import KernelSet
 from .loading import named
@@ -192,7 +192,7 @@ def machine_data(machine: Probe) -> dict[str, Any]:
             for d in machine.devices
         ],
         **(
-            {"iree": {DRIVERS[kind]: _devices(found) for kind, found in machine.iree.items()}}
+            {"iree": {KINDS[kind].iree_driver: _devices(found) for kind, found in machine.iree.items()}}
             if machine.iree
             else {}
         ),
@@ -212,7 +212,7 @@ def _machine(machine: Probe) -> Iterator[str]:
         major, minor = device.capability
         yield f"GPU {device.ordinal}: {device.name}, compute capability {major}.{minor}"
     for kind, found in machine.iree.items():
-        yield f"IREE {DRIVERS[kind]}: {found if isinstance(found, Reason) else ', '.join(found)}"
+        yield f"IREE {KINDS[kind].iree_driver}: {found if isinstance(found, Reason) else ', '.join(found)}"
 
 
 def _word(rank: int, candidate: Candidate) -> str:

@@ -11,8 +11,9 @@ from typing import Any, NamedTuple, TypeVar, Union
 from . import document
 from .arch import Arch
 from .cpu_level import CpuLevel
+from .image_kind import kind_of
 from .reason import Reason
-from .resolve import IREE, NAMED, PTX, Image
+from .resolve import Image
 
 SCHEMA = 1
 LONGEST_ARCH = 16  # characters
@@ -221,7 +222,9 @@ def _module(folder: str, entry: dict[str, Any], toolkit: str) -> Module:
     file = document.file_name(entry, "file")
     images = tuple(_image(each, toolkit) for each in document.tables(entry, "images"))
     for each in images:
-        if each.kind in NAMED:  # no image of a fatbin: what the runtime itself calls files that have no index
+        if (
+            not each.about.of_module
+        ):  # no image of a fatbin: what the runtime itself calls files that have no index
             raise document.Damaged(f"'{each.kind}' is not the kind of an image")
     name, source = document.text(entry, "name"), document.text(entry, "source")
     sha256 = document.text(entry, "sha256")
@@ -232,16 +235,17 @@ def _module(folder: str, entry: dict[str, Any], toolkit: str) -> Module:
 
 def _image(entry: dict[str, Any], toolkit: str) -> Image:
     kind, arch = document.text(entry, "kind"), document.text(entry, "arch")
-    isa = _version(document.text(entry, "isa")) if kind in PTX else None
-    own = kind == "library" or kind in IREE or (kind == "ptx" and not toolkit)  # made without a CUDA toolkit
+    about = kind_of(kind)
+    isa = _version(document.text(entry, "isa")) if about.has_ptx else None
+    own = about.loader in {"system", "IREE"} or (about.has_ptx and not toolkit)  # made without a CUDA toolkit
     version = (0, 0) if own else _version(toolkit)
-    return Image(kind, _built_for(kind, arch), version, isa)
+    return Image(kind, _built_for(about.built_for, arch), version, isa)
 
 
-def _built_for(kind: str, text: str) -> Arch | CpuLevel | str:
-    if kind in {"library", "iree-cpu"}:
+def _built_for(what: str, text: str) -> Arch | CpuLevel | str:
+    if what == "CPU":
         return CpuLevel(text)
-    if kind not in {"cubin", *PTX}:
+    if what != "GPU":
         return text
     try:
         arch = Arch.parse(text)

@@ -163,7 +163,7 @@ class KernelSet:
         """
         from .cpu_level import CpuLevel
         from .machine import Probe, probe
-        from .resolve import IREE, Origin
+        from .resolve import Origin
         from .switches import gpu_disabled, switched_off
 
         machine = (
@@ -174,7 +174,9 @@ class KernelSet:
             from . import cpu
 
             machine = machine._replace(cpu=cpu.look())
-        for_iree = [place for place in self.places() if any(image.kind in IREE for image in place.images)]
+        for_iree = [
+            place for place in self.places() if any(image.about.loader == "IREE" for image in place.images)
+        ]
         if for_iree:
             from . import cpu
             from .iree.devices import devices_for

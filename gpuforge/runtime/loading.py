@@ -9,12 +9,13 @@ from typing import Any, NamedTuple
 from .context import Context, Function, given_context, primary_context
 from .driver import NoDriver, open_driver
 from .errors import DriverError
+from .image_kind import kind_of
 from .index import Module, Refused
 from .kernel import Kernel
 from .look import BuildPlace
 from .machine import Nvrtc, Probe
 from .reason import Reason
-from .resolve import CPU, IREE, Candidate, Origin
+from .resolve import CPU, Candidate, Origin
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -97,24 +98,25 @@ def _load(
 ) -> AnyKernel | None:
     """Return the kernel of one candidate; None for one that needs a context where there is none."""
     kind = candidate.image.kind if candidate.image else ""
+    loader = kind_of(kind).loader
     name, home, env = request.name, request.home, request.env
-    if kind == "library":
+    if loader == "system":
         from . import hostkernel
 
         return hostkernel.load(module.file, name)
-    if kind == "opencl" and place.sources:
+    if loader == "OpenCL" and place.sources:
         from .opencl import load as opencl
 
         compilation = opencl.Compilation.of(module, place.sources, env, use_cache=request.use_cache)
         own = request.context if is_foreign(request.context) else None
         return opencl.load(name, compilation, env, request.device, own)
-    if kind in IREE:
+    if loader == "IREE":
         from .iree import load as iree
 
         return iree.load(name, module, kind, request.device, request.context)
     if home is None:
         return None
-    if kind == "cuda" and place.sources and isinstance(machine.nvrtc, Nvrtc):
+    if loader == "NVRTC" and place.sources and isinstance(machine.nvrtc, Nvrtc):
         from . import compiled
         from .cache import KernelCache
 
@@ -127,7 +129,7 @@ def _load(
 def _function(
     name: str, candidate: Candidate, module: Module, home: Context, env: Mapping[str, str], *, use_cache: bool
 ) -> Function:
-    if candidate.image and candidate.image.kind == "ptx":
+    if candidate.image and candidate.image.about.has_ptx:
         from . import jit
         from .cache import KernelCache
 

@@ -10,10 +10,9 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from . import layout
-from .cpu_level import CpuLevel
 from .index import Index, Module, Refused, read_index
 from .reason import Reason
-from .resolve import Build, Image, Origin
+from .resolve import HOST_LIBRARY, Build, Image, Origin
 from .wheels import installed, listing, none_installed
 
 TYPE_CHECKING = False
@@ -187,7 +186,7 @@ def _cpu(lookup: Lookup, name: str, abi: str) -> Iterator[BuildPlace]:
     from .candidates import cpu_library
 
     for build in cpu_library(lookup, name, abi):
-        image = build.images[0] if build.images else Image("library", CpuLevel())
+        image = build.images[0] if build.images else HOST_LIBRARY
         yield BuildPlace(
             *(Origin.CPU, build.place),
             file=build.place,
@@ -205,7 +204,7 @@ def _built(lookup: Lookup, recipe: ModuleRecipe) -> BuildPlace:
     file, problem = candidate.build.place, candidate.build.problem
     if problem is None and os.path.isdir(file):
         return _folder(Origin.USER_BUILD, file)
-    return BuildPlace(Origin.USER_BUILD, file, file=file, image=Image("library", CpuLevel()), problem=problem)
+    return BuildPlace(Origin.USER_BUILD, file, file=file, image=HOST_LIBRARY, problem=problem)
 
 
 def _explicit(lookup: Lookup, abi: str) -> Iterator[BuildPlace]:
@@ -226,7 +225,7 @@ def _explicit(lookup: Lookup, abi: str) -> Iterator[BuildPlace]:
             Origin.EXPLICIT,
             path,
             file=build.place,
-            image=Image("library", CpuLevel()),
+            image=HOST_LIBRARY,
             problem=build.problem,
         )
     else:

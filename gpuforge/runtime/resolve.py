@@ -11,6 +11,7 @@ from typing import NamedTuple, Optional, Union
 from . import cpu, runs_on
 from .arch import Arch
 from .cpu_level import CpuLevel
+from .image_kind import ImageKind, kind_of
 from .iree.suitable import suitable
 from .machine import Nvrtc, Probe
 from .reason import MERITS, Reason, dotted
@@ -38,19 +39,12 @@ class Origin(IntEnum):
 _LABELS = ("environment", "user build", "cached build", "shipped", "OpenCL", "CPU")
 
 
-NAMED = {"unread": "file", "cuda": "CUDA source", "opencl": "source", "library": "library"}
-# Modules of IREE's, by the driver of its runtime that they are for: that for CUDA has PTX, that for CPUs has a level.
-IREE = {"iree-cuda": "IREE cuda", "iree-vulkan": "IREE vulkan", "iree-cpu": "IREE CPU"}
-PTX = frozenset({"ptx", "iree-cuda"})
-
-
 class Image(NamedTuple):
-    """One image in a fatbin: a "cubin", "ptx", or another kind, which the driver does not load by itself.
+    """One image of a file; `about` says what its kind is.
 
     `built_for` is the architecture of GPU code and the level of code for CPUs; of other kinds it is what the index has,
-    "" where nothing was read. `toolkit` is the CUDA version of the compiler that wrote it; `isa` is the PTX ISA, None
-    but for PTX. Other kinds have none of these: "cuda" (a source for NVRTC), "opencl" (a source for OpenCL), "library"
-    (a shared object for the CPU), and those of `IREE`. `variable` of the environment names a file of the kind "unread".
+    "" where nothing was read. `toolkit` is the CUDA version of the compiler that wrote code for NVIDIA's driver; `isa`
+    is the PTX ISA, None but for PTX. `variable` of the environment names a file of the kind "unread".
     """
 
     kind: str
@@ -60,17 +54,15 @@ class Image(NamedTuple):
     variable: str = ""
 
     @property
-    def loadable(self) -> bool:
-        """Whether the driver can run it as it is; it cannot for "lto-ir", which a linker has to finish."""
-        return self.kind in {"cubin", "ptx", "unread"}
+    def about(self) -> ImageKind:
+        """Its kind."""
+        return kind_of(self.kind)
 
     @property
     def label(self) -> str:
         """Its name for people: "cubin sm_80", "PTX compute_120"."""
         built_for = self.built_for if isinstance(self.built_for, str) else self.built_for.of_image(self.kind)
-        if self.kind in IREE or self.kind == "library":
-            return f"{IREE.get(self.kind, self.kind)} {built_for}".rstrip()
-        return NAMED.get(self.kind) or f"{'PTX' if self.kind == 'ptx' else self.kind} {built_for}"
+        return f"{self.about.label} {built_for}".rstrip()
 
 
 class Build(NamedTuple):
@@ -91,6 +83,7 @@ class Build(NamedTuple):
 
 
 CPU = Build(Origin.CPU, "")
+HOST_LIBRARY = Image("library", CpuLevel())
 
 
 class Candidate(NamedTuple):
@@ -185,27 +178,27 @@ def _judge(
     device: int,
 ) -> Reason:
     """Return why an image can run here, or why it cannot."""
-    built_for = image.built_for
-    if image.kind == "library" and isinstance(built_for, CpuLevel):
+    loader, built_for = image.about.loader, image.built_for
+    if loader == "system" and isinstance(built_for, CpuLevel):
         return cpu.refusal(built_for, machine.cpu) or build.failure or _merit_on_cpu(build, built_for)
-    if image.kind == "opencl":
+    if loader == "OpenCL":
         return off or _opencl(machine, device, build.failure)
-    if obstacle is not None and image.kind not in {"iree-vulkan", "iree-cpu"}:
-        return obstacle
-    if image.kind in IREE:
-        refusal = off if image.kind == "iree-vulkan" else None
+    if loader == "IREE":
+        refusal = off
         if isinstance(built_for, Arch):
-            refusal = _gpu_refusal(image, built_for, gpu, machine)
+            refusal = obstacle or _gpu_refusal(image, built_for, gpu, machine)
         elif isinstance(built_for, CpuLevel):
             refusal = cpu.refusal(built_for, machine.cpu)
         judged = suitable(image.kind, machine.iree, device)
         return refusal or (judged if judged.kind not in MERITS else build.failure) or judged
-    if image.kind == "cuda":
+    if obstacle is not None:
+        return obstacle
+    if loader == "NVRTC":
         return _nvrtc(machine, gpu, build.failure)
-    if image.kind == "unread":
-        return build.failure or Reason("unread", {"variable": image.variable})
-    if not image.loadable or not isinstance(built_for, Arch):
+    if loader != "CUDA":
         return Reason("not-loadable")
+    if not isinstance(built_for, Arch):
+        return build.failure or Reason("unread", {"variable": image.variable})
     return _gpu_refusal(image, built_for, gpu, machine) or build.failure or _merit(image, built_for, gpu)
 
 
@@ -239,7 +232,7 @@ _MISMATCHES = {
 
 
 def _gpu_refusal(image: Image, arch: Arch, gpu: Version, machine: Probe) -> Optional[Reason]:
-    mismatch = (runs_on.ptx_mismatch if image.kind in PTX else runs_on.binary_mismatch)(arch, gpu)
+    mismatch = (runs_on.ptx_mismatch if image.about.has_ptx else runs_on.binary_mismatch)(arch, gpu)
     if mismatch is None:
         return _driver_refusal(image, machine.driver or (0, 0))
     built = dotted(mismatch.built.capability)
@@ -249,7 +242,7 @@ def _gpu_refusal(image: Image, arch: Arch, gpu: Version, machine: Probe) -> Opti
 
 def _driver_refusal(image: Image, driver: Version) -> Optional[Reason]:
     found = dotted(driver)
-    if image.kind in PTX:
+    if image.about.has_ptx:
         isa = image.isa or (0, 0)
         needed = runs_on.driver_for_ptx(isa)
         facts = {"isa": dotted(isa), "needed": dotted(needed), "found": found}
@@ -261,7 +254,7 @@ def _driver_refusal(image: Image, driver: Version) -> Optional[Reason]:
 
 
 def _merit(image: Image, arch: Arch, gpu: Version) -> Reason:
-    if image.kind == "ptx":
+    if image.about.has_ptx:
         return Reason("jit", {"here": dotted(gpu)})
     if runs_on.is_exact(arch, gpu):
         return Reason("exact")
@@ -279,9 +272,9 @@ def _preference(candidate: Candidate) -> "tuple[int, int, int, int, int]":
     image, arch = candidate.image, candidate.image.built_for if candidate.image else ""
     if isinstance(arch, CpuLevel):
         return candidate.origin, 2, -arch.rank, 0, 0
-    if image is not None and image.kind == "iree-vulkan":
+    if image is not None and image.about.loader == "IREE" and not isinstance(arch, Arch):
         return candidate.origin, 3 if candidate.reason.kind == "iree-software" else 1, 0, 0, 0
     if image is None or not isinstance(arch, Arch):
         return candidate.origin, 0, 0, 0, 0
     variant = ("a", "f", "").index(arch.variant)
-    return candidate.origin, int(image.kind in PTX), -arch.major, -arch.minor, variant
+    return candidate.origin, int(image.about.has_ptx), -arch.major, -arch.minor, variant

@@ -7,12 +7,12 @@ from pathlib import Path
 
 from gpuforge.binary import fatbin, ptx
 from gpuforge.binary.facts import FatbinEntry
+from gpuforge.cuda.image_kind import kind_of
 from gpuforge.cuda.kernel_image import KernelImage
 from gpuforge.cuda.version import numbers_of
 from gpuforge.errors import ActionError
 from gpuforge.plan.requests.kernels import CompiledModule
 
-_LOADABLE = ("cubin", "ptx")  # what the driver takes as it is; LTO-IR wants a linker first
 # IREE's modules are ZIP archives, too, where the names of the members say for which back end they are
 # (`--iree-vm-emit-polyglot-zip`, the compiler's default).
 _FORMATS = {
@@ -26,14 +26,15 @@ def images_of(module: CompiledModule) -> tuple[KernelImage, ...]:
     """Return the images of a module as they are in its file; raises ActionError where it is not what was wanted."""
     if not module.kind:
         return _of_fatbin(module)
-    if module.kind == "ptx":
+    about = kind_of(module.kind)
+    if about.loader == "IREE":
+        entries = _of_iree(module)
+        if not about.has_ptx:
+            return (KernelImage(module.kind, module.built_for),)
+    elif about.has_ptx:
         data = module.compiled.read_bytes()
         found = ptx.standalone(data, len(data))
         entries = found.entries if found else ()
-    elif module.kind in _FORMATS:
-        entries = _of_iree(module)
-        if module.kind != "iree-cuda":
-            return (KernelImage(module.kind, module.built_for),)
     else:
         raise ActionError.of(
             f"{module.source}: a toolchain makes a module of the unknown kind {module.kind!r}",
@@ -57,7 +58,7 @@ def _of_fatbin(module: CompiledModule) -> tuple[KernelImage, ...]:
         KernelImage(image.kind, image.arch, image.isa)
         for container in containers
         for image in container.entries
-        if image.kind in _LOADABLE
+        if kind_of(image.kind).loader == "CUDA"
     )
 
 
@@ -69,7 +70,7 @@ def _of_iree(module: CompiledModule) -> tuple[FatbinEntry, ...]:
         raise _other(
             module, ", ".join(wrong) or "no code at all: a function that computes nothing on a device"
         )
-    if module.kind != "iree-cuda":
+    if not kind_of(module.kind).has_ptx:
         return ()
     return tuple(entry for each in ptx.embedded(module.compiled.read_bytes()) for entry in each.entries)
 

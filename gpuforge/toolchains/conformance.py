@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from gpuforge.cuda.arch import Arch
 from gpuforge.cuda.cpu_level import CpuLevel
+from gpuforge.cuda.image_kind import kind_of
 from gpuforge.toolchains import registry
 from gpuforge.toolchains.family import LibraryCall
 from gpuforge.toolchains.placeholders import PLACEHOLDER
@@ -97,11 +98,12 @@ def _target(package: PackagedCompiler, target: Target, machine: str) -> Iterator
 
 def _is_known(target: Target) -> bool:
     """Return whether the runtime judges an image in a library."""
+    loader = kind_of(target.kind).loader
     match target.built_for:
         case Arch():
-            return target.kind in {"cubin", "ptx"}
+            return loader == "CUDA"
         case CpuLevel(name) as level:
-            return target.kind == "library" and (not name or level.machine != "")
+            return loader == "system" and (not name or level.machine != "")
     return False
 
 

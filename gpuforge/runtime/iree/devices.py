@@ -9,11 +9,11 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
 
+from ..image_kind import KINDS
 from ..library import Attempt, patience
 from ..reason import Reason
 from ..switches import gpu_disabled, switched_off
 from ..tables import IREE
-from .suitable import DRIVERS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,9 +42,9 @@ def devices_for(places: Iterable[BuildPlace], env: Mapping[str, str]) -> dict[st
     for place in places:
         contents = place.contents
         needed, install = (contents.compiler.version or "", contents.install) if contents else ("", "")
-        for kind in dict.fromkeys(image.kind for image in place.images if image.kind in DRIVERS):
+        for kind in dict.fromkeys(image.kind for image in place.images if image.about.loader == "IREE"):
             problem = _off(kind, env) or _other_release(needed, install)
-            found[kind] = problem or _names(DRIVERS[kind], env, install)
+            found[kind] = problem or _names(KINDS[kind].iree_driver, env, install)
     return found
 
 
@@ -72,10 +72,10 @@ def _release(version: str) -> list[str]:
 
 def _off(kind: str, env: Mapping[str, str]) -> Reason | None:
     """Return why the environment does not allow a driver, None where it does; then it is not opened."""
-    if kind != "iree-cpu" and gpu_disabled(env):
+    if KINDS[kind].built_for != "CPU" and gpu_disabled(env):
         return switched_off(env)
     allowed = env.get(VARIABLE, "")
-    if not allowed or DRIVERS[kind] in allowed.split(","):
+    if not allowed or KINDS[kind].iree_driver in allowed.split(","):
         return None
     return Reason("switched-off", {"variable": VARIABLE, "value": allowed})
 

@@ -6,12 +6,12 @@ import threading
 from typing import Any
 
 from ..errors import DriverError
+from ..image_kind import KINDS
 from ..index import Module, Refused
 from ..reason import Reason
 from .devices import opened, status_of
 from .kernel import IreeKernel
 from .memory import IreeDevice
-from .suitable import DRIVERS
 
 _lock = threading.Lock()
 _homes: dict[tuple[str, int], IreeDevice] = {}
@@ -23,9 +23,10 @@ def load(name: str, module: Module, kind: str, device: int, context: Any) -> Ire
     Raises Refused for a function that cannot be launched as kernels are, and for a caller's own `context`, as IREE uses
     the primary one; DriverError for what IREE's runtime refuses.
     """
-    if context is not None and kind != "iree-cpu":
+    on_cpu = KINDS[kind].built_for == "CPU"
+    if context is not None and not on_cpu:
         raise Refused(Reason("own-context"))
-    home = _home(DRIVERS[kind], 0 if kind == "iree-cpu" else device)
+    home = _home(KINDS[kind].iree_driver, 0 if on_cpu else device)
     loaded, running = home.module(module.sha256 or module.file, module.read())
     return IreeKernel(name, home, loaded, running)
 

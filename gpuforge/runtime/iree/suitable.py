@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ..image_kind import KINDS
 from ..reason import Reason
 
-# What an image is made for -> the driver of IREE's runtime that runs it.
-DRIVERS = {"iree-cuda": "cuda", "iree-vulkan": "vulkan", "iree-cpu": "local-task"}
 _SOFTWARE = ("llvmpipe", "SwiftShader")  # Vulkan's devices that are the CPU, by the beginning of their names
 
 
@@ -19,10 +18,11 @@ def suitable(kind: str, found: Mapping[str, tuple[str, ...] | Reason], device: i
     names = found.get(kind, Reason("not-looked-for", {"what": "IREE"}))
     if isinstance(names, Reason):
         return names
-    number = 0 if kind == "iree-cpu" else device
+    driver = KINDS[kind].iree_driver
+    number = 0 if KINDS[kind].built_for == "CPU" else device
     if not 0 <= number < len(names):
-        facts = {"driver": DRIVERS[kind], "device": device, "count": len(names)}
+        facts = {"driver": driver, "device": device, "count": len(names)}
         return Reason("no-such-iree-device", facts)
     name = names[number]
-    merit = "iree-software" if kind == "iree-vulkan" and name.startswith(_SOFTWARE) else "iree"
-    return Reason(merit, {"driver": DRIVERS[kind], "device": name})
+    merit = "iree-software" if name.startswith(_SOFTWARE) else "iree"
+    return Reason(merit, {"driver": driver, "device": name})

@@ -12,6 +12,7 @@ from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.package.documents import problem
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.binary.runnable import common_images
+from gpuforge.cuda.image_kind import kind_of
 from gpuforge.cuda.kernel_image import KernelImage
 
 
@@ -106,7 +107,7 @@ def _library_images(
     wheel: WheelFacts, member: str, file: str, images: Set[KernelImage]
 ) -> Iterator[tuple[str, _Problem]]:
     """Compare the GPU code of each container of a library with the index; a library for CPUs has none."""
-    if any(image.kind == "library" for image in images):
+    if any(kind_of(image.kind).built_for == "CPU" for image in images):
         return
     containers = next((code.containers for code in wheel.device if code.file == member), ())
     real = {KernelImage(e.kind, e.arch) for e in common_images(containers)}
@@ -118,8 +119,8 @@ def _images(
 ) -> Iterator[tuple[str, _Problem]]:
     containers = next((code.containers for code in wheel.device if code.file == member), ())
     real = {KernelImage(e.kind, e.arch) for c in containers for e in c.entries if e.kind in ("cubin", "ptx")}
-    if any(image.kind.startswith("iree-") for image in images):  # one for CUDA has PTX, any other has none
-        images = {KernelImage("ptx", image.built_for) for image in images if image.kind == "iree-cuda"}
+    if any(kind_of(image.kind).loader == "IREE" for image in images):
+        images = {KernelImage("ptx", image.built_for) for image in images if kind_of(image.kind).has_ptx}
     yield from _compare(file, images, real)
 
 

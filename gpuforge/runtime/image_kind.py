@@ -1,0 +1,40 @@
+# A copy of gpuforge/cuda/image_kind.py, made by scripts/copy_to_runtime.py: change it there.
+"""The kinds of images in kernel sets: what each is built for, and what loads it."""
+
+from typing import NamedTuple
+
+
+class ImageKind(NamedTuple):
+    """A kind of image.
+
+    `loader` is what makes kernels of it: "CUDA" (the driver), "NVRTC", "OpenCL", "IREE" with one of its drivers
+    (`iree_driver`), or "system" (the linker); "" where a further step would have to come first. `built_for` is what
+    its code is for: "GPU" (an architecture), "CPU" (a level), or "" (any device of its loader). Without `of_module` it
+    is not in the index of a set of modules.
+    """
+
+    label: str  # its name for people
+    loader: str = ""
+    built_for: str = ""
+    has_ptx: bool = False
+    iree_driver: str = ""
+    of_module: bool = True
+
+
+KINDS = {
+    "cubin": ImageKind("cubin", "CUDA", "GPU"),
+    "ptx": ImageKind("PTX", "CUDA", "GPU", has_ptx=True),
+    "iree-cuda": ImageKind("IREE cuda", "IREE", "GPU", has_ptx=True, iree_driver="cuda"),
+    "iree-vulkan": ImageKind("IREE vulkan", "IREE", iree_driver="vulkan"),
+    "iree-cpu": ImageKind("IREE CPU", "IREE", "CPU", iree_driver="local-task"),
+    # a file that a variable of the environment names, and sources
+    "unread": ImageKind("file", "CUDA", of_module=False),
+    "cuda": ImageKind("CUDA source", "NVRTC", of_module=False),
+    "opencl": ImageKind("source", "OpenCL", of_module=False),
+    "library": ImageKind("library", "system", "CPU", of_module=False),
+}
+
+
+def kind_of(name: str) -> ImageKind:
+    """Return the kind of a name in an index; one that is not known, such as "lto-ir", is loaded by nothing."""
+    return KINDS.get(name) or ImageKind(name)
