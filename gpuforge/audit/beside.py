@@ -24,18 +24,27 @@ def judged(
 ) -> Report:
     """Return the report of a wheel with what is found, besides, of it together with each neighbour.
 
+    A wheel of a neighbour that cannot be read is a problem of the report.
+
     `own` are its path and those of its kernels wheels, which follow it in the report.
     """
     wheel, *kernels = report.wheels
     for neighbour in neighbours:
-        wheel = _with(wheel, own, neighbour, accepted)
+        together = audit(
+            [*neighbour.wheels, *own]
+        )  # the last of them is the one that findings of both are of
+        wheel = _with(wheel, own, neighbour, together, accepted)
+        report = report._replace(problems=(*report.problems, *together.problems))
     return report._replace(wheels=(wheel, *kernels))
 
 
 def _with(
-    wheel: WheelReport, own: Sequence[Path], neighbour: Neighbour, accepted: Sequence[Ignore]
+    wheel: WheelReport,
+    own: Sequence[Path],
+    neighbour: Neighbour,
+    together: Report,
+    accepted: Sequence[Ignore],
 ) -> WheelReport:
-    together = audit([*neighbour.wheels, *own])  # the last of them is the one that findings of both are of
     apart = Baseline.of(f for each in (list(own), list(neighbour.wheels)) for f in audit(each).findings)
     new = [finding for finding in together.findings if not apart.covers(finding)]
     found, ignored = [], []
@@ -53,6 +62,7 @@ def _with(
             ignored.append(Ignored(rewritten, reason))
     worst_first = sorted((*wheel.findings, *found), key=lambda f: (SEVERITIES.index(f.severity), f.code))
     proofs = wheel.proofs
-    if not [f for f in found if f.severity != "info"]:
+    complete = not together.problems and all(each.facts.complete for each in together.wheels)
+    if complete and not [f for f in found if f.severity != "info"]:
         proofs += (Proof("beside", FitsBeside(len(neighbour.packages), neighbour.requirement)),)
     return wheel._replace(findings=tuple(worst_first), ignored=(*wheel.ignored, *ignored), proofs=proofs)

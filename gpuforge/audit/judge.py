@@ -131,12 +131,14 @@ def _judged(
 def _with_proof(wheels: Sequence[WheelReport]) -> Iterator[WheelReport]:
     """Yield the reports of wheels, and add the proof that the packages beside them fit.
 
-    They fit if no finding, accepted or not, is about several wheels together or about one of these packages.
+    They fit if all of them were read completely, and no finding, accepted or not, is about several wheels together or
+    about one of these packages.
     """
     others = [each for each in wheels if each.facts.beside]
     found = [f for each in wheels for f in (*each.findings, *(i.finding for i in each.ignored))]
     names = {each.facts.name for each in others}
-    fits = not any(f.severity != "info" and (f.across or f.wheel in names) for f in found)
+    complete = all(each.facts.complete for each in wheels)
+    fits = complete and not any(f.severity != "info" and (f.across or f.wheel in names) for f in found)
     proof = Proof("beside", FitsBeside(len(others)))
     for each in wheels:
         proved = fits and others and not each.facts.beside

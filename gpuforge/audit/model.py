@@ -114,6 +114,28 @@ class WheelFacts(NamedTuple):
         )
 
     @property
+    def unread(self) -> Mapping[str, str]:
+        """Its files that cannot be read, each with the problem.
+
+        Debug information that was cut from an object is none: its headers still speak of the rest (objcopy).
+        """
+        damaged = dict(self.damaged)
+        for code in self.device:
+            if broken := sum(container.damaged for container in code.containers):
+                damaged.setdefault(code.file, f"{broken} fatbin containers that do not add up")
+        return {
+            file: problem
+            for file, problem in damaged.items()
+            if file in self.corrupt or not file.endswith(".debug")
+        }
+
+    @property
+    def complete(self) -> bool:
+        """Whether all of its binaries were read, and are such that the dynamic linker loads them."""
+        refused = any(not all(each.loads for each in o.broken) for o in self.objects if not o.is_debug)
+        return not (self.too_large or self.unread or refused)
+
+    @property
     def called(self) -> str:
         """What a line of text calls it: "cupy-cuda12x 14.2.0"."""
         return f"{self.project} {self.version}" if self.project else self.name

@@ -38,18 +38,21 @@ class Policy(NamedTuple):
         """Its name: "manylinux_2_17"."""
         return "manylinux_{}_{}".format(*self.glibc)
 
+    def lacking(self, needed: Iterable[str]) -> frozenset[str]:
+        """Return the libraries among these that newer systems have, and that this policy does not promise."""
+        return system_libraries().intersection(needed) - self.libraries
+
     def missing(self, found: ElfObject, machine: str) -> tuple[str, ...]:
         """List the symbol versions that an object requires and this policy does not promise, as `GLIBC_2.34`.
 
-        `GLIBC_PRIVATE` is in no policy, and no newer one has it: it is not what tells policies apart.
+        `GLIBC_PRIVATE` is in no policy, and no newer one has it: it is not what tells policies apart. Raises KeyError
+        for a machine that the policy is not about.
         """
-        promised = self.versions.get(machine)
-        if promised is None:
-            return ()
+        promised = self.versions[machine]
         return tuple(
             version
             for need in found.version_needs
-            if need.library in self.libraries or _LOADER.fullmatch(need.library)
+            if is_system(need.library)
             for version in need.versions
             if (parts := _VERSION.fullmatch(version))
             and parts[1] in promised
@@ -82,12 +85,16 @@ def _shipped(family: str) -> list[dict[str, Any]]:
 
 
 def of_tag(tag: str) -> tuple[Policy | None, str]:
-    """Return the policy and the machine of a platform tag; no policy for one that promises nothing known."""
-    found = LinuxTag.parse(tag)
-    if found is None or found.libc != "glibc" or not found.machine:
-        return None, found.machine if found else ""
-    known = next((p for p in policies() if p.glibc == found.floor), None)
-    return known or _between(found.floor), found.machine
+    """Return the policy and the machine of a platform tag; no policy for one that promises nothing known.
+
+    Nothing is known of the promise for a machine that is newer than the policy: manylinux_2_28_riscv64.
+    """
+    parsed = LinuxTag.parse(tag)
+    if parsed is None or parsed.libc != "glibc" or not parsed.machine:
+        return None, parsed.machine if parsed else ""
+    glibc, machine = parsed.floor, parsed.machine
+    found = next((p for p in policies() if p.glibc == glibc), None) or _between(glibc)
+    return found if machine in found.versions else None, machine
 
 
 @cache

@@ -53,7 +53,7 @@ class Forgotten(NamedTuple):
 
 
 class Complete(NamedTuple):
-    """The releases of required packages whose libraries need nothing that is not declared."""
+    """The releases of required packages whose libraries need no CUDA library that is not declared."""
 
     releases: tuple[Release, ...]
 

@@ -10,6 +10,7 @@ from gpuforge.audit.elf_patterns import unstable
 from gpuforge.audit.findings import SEVERITIES, Finding
 from gpuforge.audit.host_files import files_of
 from gpuforge.audit.kernels import KernelSet, SourceSet
+from gpuforge.audit.link.edges import Edge
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.proof import (
@@ -35,21 +36,32 @@ from gpuforge.audit.proof import (
 from gpuforge.audit.route import Route
 from gpuforge.audit.rules import RULES
 from gpuforge.audit.rules.gpu_code.containers import as_declared, own_code
+from gpuforge.binary.elf.header import MACHINES
 from gpuforge.binary.facts import FatbinContainer
 from gpuforge.binary.runnable import has_only_empty_cubins
+from gpuforge.cuda import libraries
 from gpuforge.cuda.provided import Floor
 from gpuforge.release import Release
 
 
 def proofs(graph: LinkGraph, wheel: WheelFacts, findings: Iterable[Finding]) -> tuple[Proof, ...]:
-    """List the proofs about a wheel that no finding contradicts; accepted findings count, too."""
+    """List the proofs about a wheel that no finding contradicts; accepted findings count, too.
+
+    Beside binaries that cannot be read or loaded, nothing is proved that is true of all of them.
+    """
     contradicted = _contradicted(wheel, {f.code: f for f in sorted(findings, key=_severity, reverse=True)})
+    if not wheel.complete:
+        contradicted |= _OF_BINARIES
     return tuple(
         Proof(topic, facts)
         for topic, prove in _PROOFS
         if topic not in contradicted
         for facts in prove(graph, wheel)
     )
+
+
+# "host-only" has a rule of its own for what cannot be read, and sets are compared file by file.
+_OF_BINARIES: frozenset[Topic] = frozenset({"providers", "GPU code", "platform", "stable ABI", "against"})
 
 
 def _contradicted(wheel: WheelFacts, worst: Mapping[str, Finding]) -> set[Topic | None]:
@@ -67,22 +79,28 @@ def _severity(finding: Finding) -> int:
 
 
 def _providers(graph: LinkGraph, wheel: WheelFacts) -> Iterator[LibrariesFound | OfPackage]:
-    if not any(o.links for o in wheel.objects):
+    if not any(o.links for o in wheel.objects) or not all(_is_found(graph, e) for e in graph.of(wheel)):
         return
     found: dict[FoundIn, set[str]] = {}
     packages: dict[tuple[str, str, Route], dict[str, None]] = {}
     for edge in graph.of(wheel):
         source, known = edge.provider.source, edge.provider.declared
-        if source == "nobody":
-            continue
-        there = edge.route or edge.preload or source != "package"
-        found.setdefault(source if there else "machine", set()).add(edge.needed)
+        found.setdefault("machine" if source == "nobody" or edge.reason else source, set()).add(edge.needed)
         if source == "package" and edge.route:
             place = edge.provider.package, known.extra if known else "", edge.route
             packages.setdefault(place, {})[edge.needed] = None
     yield LibrariesFound({source: len(names) for source, names in found.items()})
     for place, names in packages.items():
         yield OfPackage(tuple(names), *place)
+
+
+def _is_found(graph: LinkGraph, edge: Edge) -> bool:
+    """Say whether the linker finds a library in each load set; with `linkage = "system"`, the machine has CUDA's own.
+
+    A finding that is an information alone, or none, may be about an edge that is not found.
+    """
+    machines = graph.expectation is not None and graph.expectation.linkage == "system"
+    return not edge.sometimes and (edge.reason is None or (machines and libraries.is_toolkit(edge.needed)))
 
 
 def _requirements(graph: LinkGraph, wheel: WheelFacts) -> Iterator[Floor | Forgotten | Complete]:
@@ -120,13 +138,17 @@ def _images(container: FatbinContainer) -> Images:
     )
 
 
-def _platform(_: LinkGraph, wheel: WheelFacts) -> Iterator[TagsHold | NoPromise]:
+def _platform(graph: LinkGraph, wheel: WheelFacts) -> Iterator[TagsHold | NoPromise]:
     objects = [o for o in wheel.objects if o.links]
     highest = policy.floors(objects)
     if not highest:
         return
-    if promises := tuple(tag for tag in wheel.platforms if policy.of_tag(tag)[0]):
-        yield TagsHold(promises, highest)
+    machines = {MACHINES.get(o.machine) for o in objects}
+    tags = [(tag, *policy.of_tag(tag)) for tag in wheel.platforms]
+    promises = [(tag, promised) for tag, promised, machine in tags if promised and machine in machines]
+    needed = {edge.needed for edge in graph.of(wheel) if edge.provider.source == "system"}
+    if promises and not any(promised.lacking(needed) for _, promised in promises):
+        yield TagsHold(tuple(tag for tag, _ in promises), highest)
     elif bare := next((tag for tag in wheel.platforms if tag.startswith("linux_")), ""):
         fitting = policy.fitting(objects, policy.of_tag(bare)[1])
         yield NoPromise(bare, fitting.name if fitting else "", highest)

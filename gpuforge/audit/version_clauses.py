@@ -37,6 +37,12 @@ def newest_first(releases: Iterable[str]) -> Iterator[str]:
     yield from sorted(sorted(releases), key=Version, reverse=True)
 
 
+def newest_allowed(known: Iterable[str], clauses: str) -> str | None:
+    """Return the newest release that clauses allow, of those that are known or that they name; None without any."""
+    listed = (*newest_first({*known, *named(clauses)}), *below(clauses))
+    return next((release for release in listed if allows(clauses, release)), None)
+
+
 def _bound(text: str) -> tuple[int, ...]:
     """Return the numbers of a final release without the zeros at its end; nothing for 0 and for a pre-release."""
     numbers = list(Version(text).release) if text.replace(".", "").isdecimal() else []

@@ -131,6 +131,11 @@ class ElfObject(NamedTuple):
         return self.file.rpartition("/")[2]
 
     @property
+    def is_debug(self) -> bool:
+        """Whether it is debug information cut from an object: it has its headers, and no content."""
+        return self.file.endswith((".debug", ".dbg"))
+
+    @property
     def links(self) -> bool:
         """Whether the dynamic linker loads it: shared objects and dynamic programs."""
         return bool(self.dynamic) and self.type in (2, 3)

@@ -64,7 +64,7 @@ CUFFT = Floor(
         ),
         (
             Complete((Release("nvidia-cufft", "12.0.0.15"), Release("nvidia-cufft", "12.1"))),
-            "all that their libraries need is declared, in nvidia-cufft 12.0.0.15, nvidia-cufft 12.1",
+            "all CUDA libraries that theirs need are declared, in nvidia-cufft 12.0.0.15, nvidia-cufft 12.1",
         ),
         (
             GpuCode(

@@ -54,6 +54,11 @@ def packages(facts: WheelFacts, given: Mapping[str, WheelFacts]) -> Mapping[str,
             known = found.get(declared.package)
             if known is None or (known.extra and not declared.extra):
                 found[declared.package] = declared
+            elif bool(known.extra) == bool(
+                declared.extra
+            ):  # pip installs a release that all of the lines allow
+                lacks = tuple(soname for soname in known.lacks if soname in declared.lacks)
+                found[declared.package] = known._replace(lacks=lacks)
     return found
 
 
@@ -88,6 +93,8 @@ def _brought(
     cuda = next((row.get("cuda") for row in rows), None)
     carries = tuple(soname for row in rows for soname in row.get("carries", ()))
     lacks = tuple(soname for row in rows for soname in row.get("lacks", ()))
+    if required is of_line or required.versions:  # of what tables bring, the version is not known
+        lacks += package_tables.of_other_releases(required.name, (exact or required).versions)
     yield Declared(required.name, line, of_line, loader, cuda, carries, lacks)
     if not depth:
         return

@@ -35,6 +35,7 @@ class Edge(NamedTuple):
     provider: Provider
     route: Route | None = None
     preload: Preload | None = None  # the Python file that loads it beforehand
+    sometimes: bool = False  # there is a route in some load sets of the loader, and none in others
 
     @property
     def reason(self) -> Reason | None:

@@ -49,10 +49,18 @@ class Installed:
         if found := self.at.get(layout.install_path(target)):
             self.at.setdefault(layout.install_path(link), found)
 
-    def owned(self, wheel: str, there: dict[str, ElfObject]) -> ElfObject:
-        """Return which of the files that wheels put in one place is a wheel's: its own, or one that it requires."""
-        required = (o for w, o in there.items() if self.projects[w] in self.declared[wheel])
-        return there.get(wheel) or next(required, None) or next(reversed(there.values()))
+    def there(self, place: str, loader: ElfObject) -> ElfObject | None:
+        """Return what the linker finds for a loader in a place: of several wheels, in its own or one that it requires.
+
+        It passes over files for other machines (glibc's elf/dl-load.c, open_verify).
+        """
+        there = {w: o for w, o in self.at.get(place, {}).items() if is_for_machine(o, loader)}
+        required = (o for w, o in there.items() if self.projects[w] in self.declared[loader.wheel])
+        return there.get(loader.wheel) or next(required, None) or next(reversed(there.values()), None)
+
+    def called(self, name: str, loader: ElfObject) -> list[ElfObject]:
+        """Return the libraries of a name, by SONAME or file, that a loader could load if a path led to them."""
+        return [o for o in self.named.get(name, ()) if is_for_machine(o, loader)]
 
     def imports(self, wheel: str, project: str) -> bool:
         """Say whether a wheel links with a package that it requires and that has loaded itself once imported."""
@@ -62,6 +70,11 @@ class Installed:
     def linked(self, wheel: str) -> set[str]:
         """Return the packages that are known to have what objects of a wheel need."""
         return {library.package for name in self.needed[wheel] for library in package_tables.candidates(name)}
+
+
+def is_for_machine(found: ElfObject, loader: ElfObject) -> bool:
+    """Say whether two objects can be in one process: they are for the same processor, and of the same bits."""
+    return (found.machine, found.bits) == (loader.machine, loader.bits)
 
 
 def cuda_major(needed: Iterable[str]) -> int | None:

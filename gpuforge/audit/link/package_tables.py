@@ -4,7 +4,9 @@ from collections.abc import Mapping
 from functools import cache
 from typing import NamedTuple
 
-from gpuforge.audit import policy
+from packaging.version import Version
+
+from gpuforge.audit import policy, releases
 from gpuforge.cuda import libraries, sonames
 from gpuforge.cuda.carriers import tables
 from gpuforge.cuda.provided import METAPACKAGE
@@ -84,21 +86,39 @@ def is_in_environment(package: str) -> bool:
 @cache
 def major(package: str) -> int | None:
     """Return the one CUDA major that a toolkit package is for; None for another package."""
-    majors = {entry.cuda for entry in libraries.toolkit_libraries() if entry.package == package}
+    majors = {entry.cuda for entry in _of_package(package)}
     return majors.pop() if len(majors) == 1 else None
 
 
 @cache
 def stems(package: str) -> frozenset[str]:
     """Return the names of a toolkit package's libraries without "lib" and what follows: "cudnn", "cudnn_ops"."""
-    return frozenset(
-        sonames.bare(each.soname) for each in libraries.toolkit_libraries() if each.package == package
-    )
+    return frozenset(sonames.bare(each.soname) for each in _of_package(package))
 
 
+@cache
 def files(package: str) -> frozenset[str]:
     """Return the libraries of a toolkit package, each with its folder below site-packages."""
-    return _files().get(package, frozenset())
+    return frozenset(f"{each.folder}/{each.soname}" for each in _of_package(package))
+
+
+@cache
+def of_other_releases(package: str, clauses: str) -> tuple[str, ...]:
+    """Return the SONAMEs that a toolkit package has in other releases than the one that pip would install.
+
+    That is the newest release which the clauses allow. It lacks a library if a release between it and those seen to
+    have the library, or it itself, was seen without.
+    """
+    seen = {version for each in _of_package(package) for version in (each.first, each.last)}
+    newest = releases.newest_allowed(seen, clauses)
+    if newest is None:
+        return ()
+    chosen, known = Version(newest), [Version(version) for version in seen]
+    return tuple(
+        each.soname
+        for each in _of_package(package)
+        if any(chosen <= v < Version(each.first) or Version(each.last) < v <= chosen for v in known)
+    )
 
 
 @cache
@@ -119,12 +139,16 @@ def with_requirements() -> frozenset[str]:
     return frozenset((METAPACKAGE, *(row["package"] for row in tables()["carrier"])))
 
 
+def _of_package(package: str) -> tuple[libraries.CudaLibrary, ...]:
+    return _by_package().get(package, ())
+
+
 @cache
-def _files() -> Mapping[str, frozenset[str]]:
-    found: dict[str, set[str]] = {}
+def _by_package() -> Mapping[str, tuple[libraries.CudaLibrary, ...]]:
+    found: dict[str, tuple[libraries.CudaLibrary, ...]] = {}
     for entry in libraries.toolkit_libraries():
-        found.setdefault(entry.package, set()).add(f"{entry.folder}/{entry.soname}")
-    return {package: frozenset(names) for package, names in found.items()}
+        found[entry.package] = (*found.get(entry.package, ()), entry)
+    return found
 
 
 @cache

@@ -33,22 +33,24 @@ class Providers:
     ) -> Edge:
         """Return the edge of an entry that no search path and no library of the system answers."""
         preload = None if loader.program else self.preload_of(loader.wheel, name)
-        for found in self.installed.named.get(name, ()):
+        for found in self.installed.called(name, loader):
             if found.wheel == loader.wheel and found.name == name:
                 return Edge(loader, name, Provider("wheel", found), preload=preload)
         if carrier := self._carrier(loader, name):
             provider = Provider("package", package=carrier.package, declared=carrier)
-            if given := self._library_given(provider, name):
+            if given := self._library_given(loader, provider, name):
                 provider = provider._replace(source="sibling", object=given)
             return Edge(loader, name, provider, imported(carrier.loaded_by), preload)
         if packages:
             provider = self.of_package(loader, name, packages, None)
             route = None if loader.program else imported(self._imported_with(loader.wheel, provider.declared))
-            if given := self._library_given(provider, name):
+            if given := self._library_given(loader, provider, name):
                 provider = provider._replace(source="sibling", object=given)
             return Edge(loader, name, provider, route, preload)
         same_named = self._same_named(loader.wheel, name)
-        if others := [o for o in self.installed.named.get(name, ()) if self._provides(o, loader.wheel, name)]:
+        if others := [
+            o for o in self.installed.called(name, loader) if self._provides(o, loader.wheel, name)
+        ]:
             others.sort(key=lambda o: o.name != name)  # rather than a copy of it for linkers
             package, found = self._brought_by(loader.wheel, others, same_named)
             return Edge(loader, name, self.of_object(loader, found), imported(package), preload)
@@ -143,24 +145,25 @@ class Providers:
             found = known.get(library.package)
             if found and library.soname not in found.lacks:
                 return Provider("package", package=library.package, declared=found)
+        lacking = next((known[p.package] for p in order if p.package in known), None)
         major = cuda_major(loader.needed) or self.installed.majors[loader.wheel]
         likely = [p for p in order if p.cuda == major] or order
-        package = likely[-1].package
+        package = lacking.package if lacking else likely[-1].package
         others = sorted(package_tables.other_majors(name) & known.keys())
         return Provider(
             "package",
             package=package,
             other_major=known[others[0]] if others else None,
-            lacking=known.get(package),
+            lacking=lacking,
         )
 
-    def _library_given(self, provider: Provider, name: str) -> ElfObject | None:
+    def _library_given(self, loader: ElfObject, provider: Provider, name: str) -> ElfObject | None:
         """Return a declared package's own library when its wheel was given, too."""
         if provider.declared is None:
             return None
         of_package = (
             o
-            for o in self.installed.named.get(name, ())
+            for o in self.installed.called(name, loader)
             if self.installed.projects[o.wheel] == provider.package
         )
         return next(of_package, None)

@@ -41,6 +41,12 @@ class _Loader(NamedTuple):
         return own.count(":") + (0 if self.object.runpath else self.inherited)
 
 
+def _better(known: Edge, edge: Edge) -> Edge:
+    """Return the better of the answers for an entry in two load sets: the first that has a route, else the first."""
+    better, worse = (edge, known) if edge.route and not known.route else (known, edge)
+    return better._replace(sometimes=better.sometimes or bool(better.route and not worse.route))
+
+
 class Resolver:
     """Walks load sets in the linker's order and keeps the best answer for each NEEDED entry."""
 
@@ -80,8 +86,7 @@ class Resolver:
                 if not self._has_budget(loader.wheel, self._costs[loader.wheel] + led.folders):
                     break
                 edge = self._edge(led, name, loaded)
-                if known is None or (edge.route and not known.route):
-                    self.edges[entry] = edge
+                self.edges[entry] = edge if known is None else _better(known, edge)
                 found = edge.provider.object
                 if found is None or (not edge.route and not edge.preload):
                     continue
@@ -119,11 +124,12 @@ class Resolver:
         # of a package that pip does not install with it: found if it is there anyway
         uninstalled: Edge | None = None
         for entry in searched:
-            if there := self.installed.at.get(f"{entry.folder}/{name}"):
-                installed = self.installed.owned(loader.wheel, there)
+            if installed := self.installed.there(f"{entry.folder}/{name}", loader):
                 return Edge(loader, name, self._providers.of_object(loader, installed), entry.route)
             if reached := next((p for p in packages if entry.folder == f"{layout.SITE}/{p.folder}"), None):
                 provider = self._providers.of_package(loader, name, packages, reached)
+                if provider.lacking:
+                    continue
                 edge = Edge(
                     loader, name, provider, entry.route, self._providers.preload_of(loader.wheel, name)
                 )

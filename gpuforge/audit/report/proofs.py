@@ -84,7 +84,7 @@ def _requirements(found: Floor | Forgotten | Complete) -> str:
         case Forgotten(package, by):
             return f"{package} is for {by}, which needs it and does not declare it"
         case Complete(releases):
-            return f"all that their libraries need is declared, in {', '.join(map(str, releases))}"
+            return f"all CUDA libraries that theirs need are declared, in {', '.join(map(str, releases))}"
 
 
 def floor(found: Floor) -> str:

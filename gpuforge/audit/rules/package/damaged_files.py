@@ -18,14 +18,9 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
     """
     for wheel in graph.wheels:
         explained = {r.member for r in wheel.refusals if r.kind in _EXPLAINED}
-        problems = {file: problem for file, problem in wheel.damaged.items() if file not in explained}
-        for code in wheel.device:
-            if broken := sum(container.damaged for container in code.containers):
-                problems.setdefault(code.file, f"{broken} fatbin containers that do not add up")
+        problems = {file: problem for file, problem in wheel.unread.items() if file not in explained}
         for file, problem in problems.items():
             corrupt = file in wheel.corrupt
-            if file.endswith(".debug") and not corrupt:
-                continue  # debug information cut from an object, whose headers still speak of the rest (objcopy)
             yield RULE.finding(
                 wheel.name,
                 severity="error" if corrupt else "warning",

@@ -25,13 +25,16 @@ _DATA = r"(^|/)(tests?|testing|test_?data|examples?|samples?|fixtures)/"
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
-    """Compare the symbol versions that each object wants with the strictest tag of the file name."""
+    """Compare the symbol versions that each object wants with the strictest tag of the file name for its machine."""
     for wheel in graph.wheels:
         tags = [(tag, *policy.of_tag(tag)) for tag in wheel.platforms]
-        promises = [(promised, tag, machine) for tag, promised, machine in tags if promised]
-        if promises:
-            promised, tag, machine = min(promises, key=lambda p: p[0].glibc)
+        strictest: dict[str, tuple[policy.Policy, str]] = {}
+        for tag, promised, machine in tags:
+            if promised and (machine not in strictest or promised.glibc < strictest[machine][0].glibc):
+                strictest[machine] = promised, tag
+        for machine, (promised, tag) in strictest.items():
             yield from _floor(wheel, promised, tag, machine)
+        if strictest:
             yield from _private(wheel)
         machines = {re.sub(_ARM, "armv7l", machine) for _, _, machine in tags if machine}
         yield from _machine(wheel, machines)

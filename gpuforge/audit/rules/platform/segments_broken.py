@@ -13,7 +13,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
     """Report each object with what is wrong; debug information cut from an object has its headers, and no content."""
     for wheel in graph.wheels:
         for found in wheel.objects:
-            if not found.broken or found.file.endswith((".debug", ".dbg")):
+            if not found.broken or found.is_debug:
                 continue
             loads = all(problem.loads for problem in found.broken)
             yield RULE.finding(

@@ -74,7 +74,7 @@ def _missing(graph: LinkGraph, edge: Edge) -> Finding:
         ),
         what=(_NOTHING_REQUIRED if bare else _NOTHING_PROVIDES)
         + (f" {', '.join(others)} may bring them: its requirements are unknown." if others else "")
-        + (f" {lacking.line!r} does not have them for this machine." if lacking else "")
+        + (f" What pip installs for {lacking.line!r} does not have them." if lacking else "")
         + (" By their names, these objects are only for users who have that framework." if optional else ""),
         why=_FAILS,
         fix="Add the packages to Requires-Dist, and give the objects a RUNPATH to their folders. "

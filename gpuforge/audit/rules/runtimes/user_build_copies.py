@@ -26,7 +26,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
         return
     for wheel in graph.wheels:
         copies = tuple(_own_copies(graph, wheel, graph.against))
-        needed = tuple(_of_packages(graph, wheel, graph.against))
+        needed = tuple(_of_others(graph, wheel, graph.against))
         if copies or needed:
             yield RULE.finding(
                 wheel.name,
@@ -81,12 +81,13 @@ def _own_copies(graph: LinkGraph, wheel: WheelFacts, against: Against) -> Iterat
             yield Subject(file=found.file, detail=detail, kind="static", names=others)
 
 
-def _of_packages(graph: LinkGraph, wheel: WheelFacts, against: Against) -> Iterator[Subject]:
+def _of_others(graph: LinkGraph, wheel: WheelFacts, against: Against) -> Iterator[Subject]:
     for edge in graph.of(wheel):
-        if edge.provider.source == "package" and (others := second_copies(edge.needed, against)):
+        if edge.provider.source != "wheel" and (others := second_copies(edge.needed, against)):
+            target = edge.provider.object
             yield Subject(
                 library=edge.needed,
-                provider=edge.provider.package,
+                provider=edge.provider.package or (graph.wheel(target.wheel).project if target else ""),
                 detail=f"{against.label} brings",
                 names=others,
                 needed_by=(edge.loader.file,),

@@ -1,0 +1,193 @@
+"""What must not be proved: of each proof a wheel that has it, and the nearest wheels that do not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+from audit_samples import elf, wheel
+from test_audit_environment import environment
+
+from gpuforge.audit import against, audit
+from gpuforge.audit.beside import Neighbour, judged
+from gpuforge.audit.proof import Topic
+from gpuforge.audit.read.input import Beside
+from gpuforge.audit.report import proofs
+from gpuforge.expectation import Expectation
+
+MODULE = "demo/ext.cpython-311-x86_64-linux-gnu.so"
+X86, AARCH64, RISCV64 = 62, 183, 243
+CU13, CUDNN = "$ORIGIN/../nvidia/cu13/lib", "$ORIGIN/../nvidia/cudnn/lib"
+BY_PATH = {MODULE: elf(needed=["libx.so.1", "libc.so.6"], runpath="$ORIGIN")}
+LIBRARY = {"demo/libx.so.1": elf(soname="libx.so.1")}
+Files = Mapping[str, bytes]
+
+
+def proved(topic: Topic, *paths: Path, **question: object) -> list[str]:
+    """Return what is proved of the first of the wheels about a topic."""
+    report = audit(paths, **question)  # type: ignore[arg-type]
+    first = next(each for each in report.wheels if each.facts.name == paths[0].name)
+    return [proofs.text(proof) for proof in first.proofs if proof.topic == topic]
+
+
+def wants(glibc: str, machine: int = X86) -> bytes:
+    return elf(versions={"libc.so.6": [f"GLIBC_{glibc}"]}, machine=machine)
+
+
+def tagged(*platforms: str) -> str:
+    return f"demo-1.0-cp311-cp311-{'.'.join(platforms)}.whl"
+
+
+def in_process(*first: str) -> Files:
+    """Two modules and a library of theirs that has no path to what it needs; the one module loads that before."""
+    return {
+        "demo/one.cpython-311-x86_64-linux-gnu.so": elf(needed=["libx.so.1", "liby.so"], runpath="$ORIGIN"),
+        "demo/two.cpython-311-x86_64-linux-gnu.so": elf(needed=[*first, "liby.so"], runpath="$ORIGIN"),
+        "demo/liby.so": elf(soname="liby.so", needed=["libx.so.1"]),
+        **LIBRARY,
+    }
+
+
+@pytest.mark.parametrize(
+    ("files", "nearest", "requires"),
+    [
+        pytest.param({**BY_PATH, **LIBRARY}, BY_PATH, (), id="the library is not there"),
+        pytest.param(
+            {**BY_PATH, **LIBRARY},
+            {**BY_PATH, "demo/libx.so.1": elf(soname="libx.so.1", machine=AARCH64)},
+            (),
+            id="it is for another processor",
+        ),
+        pytest.param(
+            {**BY_PATH, **LIBRARY},
+            {**BY_PATH, **LIBRARY, "demo/liby.so": elf(needed=["libnone.so.1"])[:300]},
+            (),
+            id="another library cannot be read, so that nobody knows what it needs",
+        ),
+        pytest.param(
+            {MODULE: elf(needed=["libx.so.1"], runpath="$ORIGIN"), **LIBRARY},
+            {MODULE: elf(needed=["libx.so.1", "libfoo.so.3"], runpath="$ORIGIN:$ORIGIN/../other"), **LIBRARY},
+            ("other",),
+            id="a search path leads to a package that may have it, or not",
+        ),
+        pytest.param(
+            in_process("libx.so.1"), in_process(), (), id="it is loaded before by one of the modules alone"
+        ),
+        pytest.param(
+            {MODULE: elf(needed=["libcudnn.so.8"], runpath=CUDNN)},
+            {MODULE: elf(needed=["libcudnn.so.9"], runpath=CUDNN)},
+            ("nvidia-cudnn-cu12==8.9.*",),
+            id="the release that is required has an older one",
+        ),
+        pytest.param(
+            {MODULE: elf(needed=["libcudnn.so.9"], runpath=CUDNN)},
+            {MODULE: elf(needed=["libcudnn.so.8"], runpath=CUDNN)},
+            ("nvidia-cudnn-cu12",),
+            id="pip installs a release that has a newer one",
+        ),
+    ],
+)
+def test_a_needed_library_that_is_not_found(
+    tmp_path: Path, files: Files, nearest: Files, requires: Sequence[str]
+) -> None:
+    (tmp_path / "nearest").mkdir()
+    assert proved("providers", wheel(tmp_path, files, requires=requires))
+    assert proved("providers", wheel(tmp_path / "nearest", nearest, requires=requires)) == []
+
+
+@pytest.mark.parametrize("extra", ['; extra == "old"', ""])
+def test_lines_that_bring_several_releases_together_lack_what_none_has(tmp_path: Path, extra: str) -> None:
+    files = {MODULE: elf(needed=["libcudnn.so.9"], runpath=CUDNN)}
+    lines = [f"nvidia-cudnn-cu12<9{extra}", 'nvidia-cudnn-cu12>=9; extra == "new"']
+    assert bool(proved("providers", wheel(tmp_path, files, requires=lines))) == bool(extra)
+
+
+@pytest.mark.parametrize(
+    ("platforms", "objects", "expected"),
+    [
+        (["manylinux_2_34_x86_64"], [wants("2.34")], "manylinux_2_34_x86_64"),
+        (["manylinux_2_28_x86_64"], [wants("2.34")], ""),
+        (["manylinux_2_31_riscv64"], [wants("2.31", RISCV64)], "manylinux_2_31_riscv64"),
+        (["manylinux_2_28_riscv64"], [wants("2.39", RISCV64)], ""),  # no policy tells what it promises
+        (["manylinux1_aarch64"], [wants("2.38", AARCH64)], ""),
+        (
+            ["manylinux_2_17_aarch64", "manylinux_2_34_x86_64"],
+            [wants("2.17", AARCH64), wants("2.34")],
+            "manylinux_2_17_aarch64, manylinux_2_34_x86_64",
+        ),
+        (  # each machine has its own strictest tag
+            ["manylinux_2_17_aarch64", "manylinux_2_28_x86_64"],
+            [wants("2.17", AARCH64), wants("2.34")],
+            "",
+        ),
+        (  # no object says anything of the other machine
+            ["manylinux_2_17_aarch64", "manylinux_2_34_x86_64"],
+            [wants("2.34")],
+            "manylinux_2_34_x86_64",
+        ),
+        (  # glibc 2.17 has no libmvec
+            ["manylinux_2_17_x86_64"],
+            [elf(needed=["libmvec.so.1"], versions={"libc.so.6": ["GLIBC_2.17"]})],
+            "",
+        ),
+        (["manylinux_2_28_x86_64"], [wants("2.28"), wants("2.34")[:300]], ""),
+    ],
+)
+def test_a_tag_that_nobody_can_vouch_for(
+    tmp_path: Path, platforms: Sequence[str], objects: Sequence[bytes], expected: str
+) -> None:
+    files = {f"demo/o{number}.so": data for number, data in enumerate(objects)}
+    found = proved("platform", wheel(tmp_path, files, name=tagged(*platforms)))
+    assert [text.partition(" holds; ")[0] for text in found] == ([expected] if expected else [])
+
+
+def test_a_functions_stable_form_is_not_proved_beside_a_file_that_cannot_be_read(tmp_path: Path) -> None:
+    expectation = Expectation(spans=("torch",))
+    files = {MODULE: elf()}
+    (tmp_path / "nearest").mkdir()
+    assert proved("stable ABI", wheel(tmp_path, files), expectation=expectation)
+    nearest = wheel(tmp_path / "nearest", {**files, "demo/y.so": elf()[:300]})
+    assert proved("stable ABI", nearest, expectation=expectation) == []
+
+
+def test_a_library_of_a_wheel_beside_it_is_a_second_copy_too(tmp_path: Path) -> None:
+    own = wheel(
+        tmp_path, {MODULE: elf(needed=["libcudart.so.13"], runpath=CU13)}, requires=["nvidia-cuda-runtime"]
+    )
+    files = {"nvidia/cu13/lib/libcudart.so.13": elf(soname="libcudart.so.13")}
+    runtime = wheel(tmp_path, files, name="nvidia_cuda_runtime-13.0.96-py3-none-manylinux_2_17_x86_64.whl")
+    (tmp_path / "toolkit" / "lib64").mkdir(parents=True)
+    place = tmp_path / "toolkit" / "lib64"
+    for soname, fits in (("libcudart.so.13", True), ("libcudart.so.12", False)):
+        (place / soname).touch()
+        brought = against.of(f"toolkit:{tmp_path / 'toolkit'}")
+        for paths in ([own], [own, runtime]):
+            assert bool(proved("against", *paths, against=brought)) == fits, soname
+
+
+@pytest.mark.parametrize("data", [b"not a wheel", None])
+def test_packages_that_cannot_be_read_do_not_fit(tmp_path: Path, data: bytes | None) -> None:
+    own = wheel(tmp_path, {MODULE: elf()})
+    name = "other-1.0-cp311-cp311-manylinux_2_17_x86_64.whl"
+    other = wheel(tmp_path, {"other/ext.so": elf()}, name=name)
+    assert _fits(own, other)
+    if data is None:
+        wheel(tmp_path, {"other/ext.so": elf()[:300]}, name=name)
+    else:
+        other.write_bytes(data)
+    assert not _fits(own, other)
+
+
+def test_packages_of_an_environment_are_not_said_to_fit_a_wheel_that_cannot_be_read(tmp_path: Path) -> None:
+    other = wheel(tmp_path, {"other/ext.so": elf()}, name="other-1.0-cp311-cp311-manylinux_2_17_x86_64.whl")
+    place = environment(tmp_path / "env", other)
+    for library, fits in ((elf(), True), (elf()[:300], False)):
+        own = wheel(tmp_path, {MODULE: elf(), "demo/y.so": library})
+        assert bool(proved("beside", own, beside=Beside(place))) == fits
+
+
+def _fits(own: Path, other: Path) -> bool:
+    report = judged(audit([own]), [own], [Neighbour("other", ("other ==1.0",), (other,))], [])
+    assert bool(report.problems) == (other.read_bytes()[:2] != b"PK")
+    return "beside" in {proof.topic for proof in report.wheels[0].proofs}
