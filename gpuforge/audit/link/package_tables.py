@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from packaging.version import Version
 
-from gpuforge.audit import policy, releases
+from gpuforge.audit import policy, version_clauses
 from gpuforge.cuda import libraries, sonames
 from gpuforge.cuda.carriers import tables
 from gpuforge.cuda.provided import METAPACKAGE
@@ -110,7 +110,7 @@ def of_other_releases(package: str, clauses: str) -> tuple[str, ...]:
     have the library, or it itself, was seen without.
     """
     seen = {version for each in _of_package(package) for version in (each.first, each.last)}
-    newest = releases.newest_allowed(seen, clauses)
+    newest = version_clauses.newest_allowed(seen, clauses)
     if newest is None:
         return ()
     chosen, known = Version(newest), [Version(version) for version in seen]
