@@ -1,6 +1,13 @@
 """One release of a project."""
 
-from typing import NamedTuple
+from __future__ import annotations
+
+import re
+from typing import NamedTuple, Self
+
+from packaging.requirements import Requirement
+
+_PIN = re.compile(r"([A-Za-z0-9._-]+)==([^*,;=\s]+)")
 
 
 class Release(NamedTuple):
@@ -8,6 +15,15 @@ class Release(NamedTuple):
 
     project: str
     version: str
+
+    @classmethod
+    def of_pin(cls, text: str) -> Self:
+        """Return the release that "name==version" requires; raises ValueError for any other requirement."""
+        parts = _PIN.fullmatch(text)
+        if parts is None:
+            raise ValueError(text)
+        Requirement(text)
+        return cls(parts[1], parts[2])
 
     def __str__(self) -> str:
         return f"{self.project} {self.version}"

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from typing import Annotated
 from urllib.parse import urlsplit
 
-from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from pydantic import AfterValidator, Field
 
 from gpuforge.manifest.constraints import plain
 from gpuforge.manifest.sizes import size_in_bytes
 from gpuforge.manifest.validators import Distinct, Form, wrong
+from gpuforge.release import Release
 
 VERSION_KEY = r"^[0-9]+(\.[0-9]+)?$"
 """What the key of a `[cuda.<version>]` table looks like: a major, or major.minor."""
@@ -31,12 +30,6 @@ def _without_secret(url: str) -> str:
             "leave it out: git asks its credential helper (git config credential.helper), or use ssh",
         )
     return url
-
-
-def _pinned(text: str) -> None:
-    if not re.fullmatch(r"[A-Za-z0-9._-]+==[^*,;=\s]+", text):
-        raise ValueError(text)
-    Requirement(text)
 
 
 def _distribution(text: str) -> None:
@@ -94,7 +87,7 @@ PinnedRequirement = Annotated[
         "one exact release",
         'write the name and version of one release, e.g. "cufinufft==2.5.1"',
         r"==",
-        _pinned,
+        Release.of_pin,
     ),
 ]
 Sha256 = Annotated[

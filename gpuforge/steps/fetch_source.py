@@ -7,7 +7,6 @@ import subprocess
 from pathlib import Path
 
 import requests
-from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from pypi_simple import DistributionPackage, NoDigestsError, NoSuchProjectError, PyPISimple
 from pypi_simple.errors import DigestMismatchError
@@ -17,6 +16,7 @@ from gpuforge.errors import ActionError, MissingError
 from gpuforge.index.settings import index_url, public, session
 from gpuforge.plan import git_version
 from gpuforge.plan.requests.source import FetchSource, LocalSdist, Revision, Sdist
+from gpuforge.release import Release
 from gpuforge.steps import entry
 from gpuforge.steps.sdist import unpack
 
@@ -41,13 +41,12 @@ def download_sdist(requirement: str, sha256: str | None, folder: Path) -> Path:
     The index is pip's own setting (default: PyPI); proxies and CA bundles are those of the environment.
     Raises MissingError without network, ActionError when the file is not there or has another sha256.
     """
-    release = Requirement(requirement)
-    (pin,) = release.specifier
+    release = Release.of_pin(requirement)
     index = public(index_url())
     try:
         with PyPISimple(endpoint=index_url(), session=session()) as client:
-            page = client.get_project_page(canonicalize_name(release.name))
-            package = _sdist(page.packages, release.name, pin.version, index)
+            page = client.get_project_page(canonicalize_name(release.project))
+            package = _sdist(page.packages, release, index)
             target = folder / Path(package.filename).name
             print(f"downloading {package.filename}", flush=True)
             client.download_package(
@@ -55,7 +54,7 @@ def download_sdist(requirement: str, sha256: str | None, folder: Path) -> Path:
             )
     except NoSuchProjectError as error:
         raise ActionError.of(
-            f"{index} has no project {release.name}", hint="check [package] source"
+            f"{index} has no project {release.project}", hint="check [package] source"
         ) from error
     except (DigestMismatchError, NoDigestsError) as error:
         raise ActionError.of(
@@ -111,13 +110,13 @@ def clone(repository: str, rev: str, output: Path) -> None:
     shutil.rmtree(output / ".git")
 
 
-def _sdist(packages: list[DistributionPackage], name: str, version: str, index: str) -> DistributionPackage:
+def _sdist(packages: list[DistributionPackage], release: Release, index: str) -> DistributionPackage:
     versions = sorted({p.version or "" for p in packages if p.package_type == "sdist"})
     for package in packages:
-        if package.package_type == "sdist" and package.version == version:
+        if package.package_type == "sdist" and package.version == release.version:
             return package
     raise ActionError.of(
-        f"{index} has no source distribution of {name} {version}",
+        f"{index} has no source distribution of {release}",
         hint=f"it has {', '.join(versions[-8:])}"
         if versions
         else "that project publishes wheels only: use git",

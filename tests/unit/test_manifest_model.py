@@ -80,7 +80,7 @@ def test_the_smallest_manifest(tmp_path: Path) -> None:
 def test_the_example(tmp_path: Path) -> None:
     manifest = loaded(EXAMPLE.read_text(), tmp_path).manifest
     assert isinstance(manifest.package.source, PypiSource)
-    assert (manifest.package.source.name, manifest.package.source.version) == ("cufinufft", "2.5.1")
+    assert manifest.package.source.release == ("cufinufft", "2.5.1")
     assert "12.2" in manifest.toolchains["host"].versions
     assert "15.1" not in manifest.toolchains["host"].versions
     assert "13.0" in manifest.toolchains["device"].versions

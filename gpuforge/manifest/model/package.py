@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from pydantic import Discriminator, Field, Tag
 
 from gpuforge.manifest import forms
 from gpuforge.manifest.model.table import Table
 from gpuforge.manifest.validators import Distinct
+from gpuforge.release import Release
 
 
 class PathSource(Table):
@@ -34,19 +34,14 @@ class PypiSource(Table):
     """The sdist's sha256, as PyPI shows it. A file with another digest is refused."""
 
     @property
-    def name(self) -> str:
-        """The distribution's name."""
-        return Requirement(self.pypi).name
+    def release(self) -> Release:
+        """The release, named as in the manifest."""
+        return Release.of_pin(self.pypi)
 
     @property
     def folder(self) -> str:
         """The name of its folder in `{overlay}`."""
-        return canonicalize_name(self.name)
-
-    @property
-    def version(self) -> str:
-        """The release's version."""
-        return self.pypi.partition("==")[2]
+        return canonicalize_name(self.release.project)
 
 
 class GitSource(Table):

@@ -13,6 +13,7 @@ from gpuforge.manifest import constraints
 from gpuforge.manifest.positions import KeyPath
 from gpuforge.manifest.problem import Problem, Raw, table
 from gpuforge.manifest.quoting import quote
+from gpuforge.release import Release
 
 _MOST = 10  # wrong lines of one file
 
@@ -67,9 +68,11 @@ def _same_sdists(overlays: object) -> Iterator[Problem]:
     """Yield sdists of `[build] overlay` that would be unpacked into the same folder."""
     seen = set()
     for index, item in enumerate(overlays if isinstance(overlays, list) else []):
-        release = item.get("pypi") if isinstance(item, Mapping) else None
-        name = canonicalize_name(release.partition("==")[0]) if isinstance(release, str) else ""
-        if name and name in seen:
+        try:
+            name = canonicalize_name(Release.of_pin(str(item["pypi"])).project)
+        except (TypeError, LookupError, ValueError):
+            continue  # a folder, or a value that is reported as wrong
+        if name in seen:
             yield Problem(
                 ("build", "overlay", index, "pypi"),
                 f"[build] overlay: {quote(name)} is listed twice, and both would be unpacked into {{overlay}}/{name}",

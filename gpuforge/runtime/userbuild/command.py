@@ -194,10 +194,10 @@ def _toolchain_and_sources(
                 "which is gone; name your sources, or drop that build with --remove",
                 USAGE,
             )
-    name = build.requested.partition("=")[0]
+    name, _, path = build.requested.partition("=")
     known = next((toolchain for toolchain in recipe.toolchains if toolchain.name == name), None)
     look = _finder(recipe, here)
-    there = known and isinstance(look(known, path=build.requested.partition("=")[2]), Compiler)
+    there = known and isinstance(look(known, path=path), Compiler)
     return build.requested if there else "", [Path(source) for source in build.sources]
 
 
