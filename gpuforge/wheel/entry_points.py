@@ -53,8 +53,8 @@ def of_pypi(text: bytes, groups: Collection[str]) -> list[EntryPoint]:
     return [EntryPoint(*pair) for group in present for pair in parser[group].items()]
 
 
-def of_pip(text: bytes, groups: Collection[str]) -> list[EntryPoint]:
-    """Return the entries of these groups as pip reads them, which takes more for sections and for ends of lines.
+def of_pip(text: bytes, groups: Collection[str] | None = None) -> list[EntryPoint]:
+    """Return the entries of these groups, or of all, as pip reads them: it takes more for sections and ends of lines.
 
     Raises MalformedError for a text that it refuses.
     """
@@ -62,4 +62,4 @@ def of_pip(text: bytes, groups: Collection[str]) -> list[EntryPoint]:
         found = _Installed(text.decode()).entry_points
     except (UnicodeDecodeError, TypeError) as error:  # the second for an entry without "="
         raise MalformedError.of("pip cannot read its lines") from error
-    return [EntryPoint(p.name, p.value) for p in found if p.group in groups]
+    return [EntryPoint(p.name, p.value) for p in found if groups is None or p.group in groups]

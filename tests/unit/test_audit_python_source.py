@@ -53,6 +53,9 @@ def test_a_library_is_loaded_by_code_and_not_by_prose(tmp_path: Path, prose: str
         ({"b": "import demo.a\ndemo.a.preload()\n"}, False),
         ({"b": "import atexit, demo.a\natexit.register(demo.a.preload)\n"}, False),
         ({"entry_points": "[demo.init]\nload = demo.a:preload\n"}, False),
+        ({"entry_points": "[demo.init]\nload = demo.a : preload [fast]\n"}, False),
+        ({"entry_points": "[demo.init]\npreload = demo.b:load\na = demo.c:preload\n"}, True),
+        ({"entry_points": "[demo.init]\n# load = demo.a:preload\n"}, True),
     ],
 )
 def test_a_function_that_nobody_calls_is_left_to_users(

@@ -11,7 +11,8 @@ import re
 import sys
 from collections.abc import Collection, Iterator, Mapping
 from functools import cache
-from typing import NamedTuple
+from itertools import chain
+from typing import TYPE_CHECKING, NamedTuple
 
 from gpuforge.audit.model import Preload
 from gpuforge.audit.read.python_source import Parser, Source
@@ -21,6 +22,9 @@ from gpuforge.binary.search import find_all
 from gpuforge.cuda.frameworks import frameworks
 from gpuforge.errors import CorruptError, MalformedError
 from gpuforge.wheel.archive import Archive, Member
+
+if TYPE_CHECKING:
+    from gpuforge.wheel.entry_points import EntryPoint
 
 # quicker to look for than the pattern, and what is read of the text around them, in bytes
 _CALLS = (b"CDLL(", b"ibrary(", b"ibraries(", b"loadPlugins", b"dynamic_lib(")
@@ -202,8 +206,10 @@ def _left_to_users(code: PythonCode, found: tuple[Preload, ...], parser: Parser)
     """Return what loads libraries; functions that other files of the wheel use are not left to users."""
     left = {p.file: p for p in found if p.uncalled}
     if left:
-        for member in (*_modules(code), *(m for m in code.members if re.fullmatch(_ENTRY_POINTS, m.name))):
-            for file in _used(member, code.text(member), left, parser):
+        points = (point for member in code.members for point in _entry_points(code, member))
+        used = (_used(member, code.text(member), left, parser) for member in _modules(code))
+        for files in chain(used, (_entered(point, left) for point in points)):
+            for file in files:
                 del left[file]
             if not left:
                 break
@@ -220,10 +226,20 @@ def _used(member: Member, text: bytes, left: Mapping[str, Preload], parser: Pars
     return [p.file for p in near]
 
 
+def _entered(point: EntryPoint, left: Mapping[str, Preload]) -> list[str]:
+    """Return the files of which an entry point calls a function."""
+    module, _, function = point.target.partition(":")
+    names = set(re.findall(r"\w+", function))
+    return [
+        p.file
+        for p in left.values()
+        if _module(p.file) == module.strip() and not names.isdisjoint(p.uncalled)
+    ]
+
+
 def _named(text: bytes, loader: Preload) -> set[str]:
     """Return the uncalled functions that a text names, if it names their module, too."""
-    module = loader.file.removesuffix("/__init__.py").rpartition("/")[2].removesuffix(".py")
-    if module.encode() not in text:
+    if _module(loader.file).rpartition(".")[2].encode() not in text:
         return set()
     return {name for name in loader.uncalled if re.search(rb"\b%b\b" % name.encode(), text)}
 
@@ -262,13 +278,10 @@ def _launchers(code: PythonCode, starting: Collection[str]) -> Iterator[Preload]
     known = (own | sys.stdlib_module_names) - set(starting)
     for member in found:
         script = re.fullmatch(_SCRIPT, member.name)
-        if not (script or re.fullmatch(_ENTRY_POINTS, member.name)) or member.size > _LARGEST_SCRIPT:
-            continue
-        text = code.text(member)
         if not script:
-            code.budget.spend("names", _PARSED * len(text))
-            names = {name for name, top in _console(text) if top not in known}
-        elif re.match(_PYTHON, text):
+            points = _entry_points(code, member, ("console_scripts",))
+            names = {each.name for each in points if re.split(r"[.:]", each.target)[0].strip() not in known}
+        elif member.size <= _LARGEST_SCRIPT and re.match(_PYTHON, text := code.text(member)):
             names = {script[1]} if {top.decode() for top in re.findall(_IMPORTS, text)} - known else set()
         else:
             continue
@@ -283,19 +296,32 @@ def _starter(file: str, names: frozenset[str]) -> Preload:
 
 def _package(member: str) -> str:
     """Return the name by which what a member is in is imported: "demo" for demo/run.py and for demo.py."""
-    installed = re.sub(_BESIDE, "", member) if ".data/p" in member else member
-    return installed.partition("/")[0].removesuffix(".py")
+    return _installed(member).partition("/")[0].removesuffix(".py")
 
 
-def _console(text: bytes) -> Iterator[tuple[str, str]]:
-    """Yield the names of console entry points, each with the package that its function is in."""
+def _module(file: str) -> str:
+    """Return the name by which a Python file is imported: "demo.run" for demo/run.py and for demo/run/__init__.py."""
+    return _installed(file).removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+
+def _installed(member: str) -> str:
+    return re.sub(_BESIDE, "", member) if ".data/p" in member else member
+
+
+def _entry_points(
+    code: PythonCode, member: Member, groups: Collection[str] | None = None
+) -> list[EntryPoint]:
+    """Return the entry points in a file, of these groups or of all; none of a file that pip refuses."""
     from gpuforge.wheel.entry_points import of_pip  # noqa: PLC0415  few wheels have commands; its readers take 10 ms
 
+    if not re.fullmatch(_ENTRY_POINTS, member.name) or member.size > _LARGEST_SCRIPT:
+        return []
+    text = code.text(member)
+    code.budget.spend("names", _PARSED * len(text))
     try:
-        for name, target in of_pip(text, ("console_scripts",)):
-            yield name, re.split(r"[.:]", target, maxsplit=1)[0].strip()
+        return of_pip(text, groups)
     except MalformedError:
-        return  # pip does not install it: reported as GF712
+        return []  # reported as GF712
 
 
 def _listed(code: PythonCode, folders: set[str] | None) -> frozenset[str]:
