@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import platform
 import shutil
 
 from gpuforge.package import links
 from gpuforge.plan.requests.links import WheelLinks
 from gpuforge.steps import entry, wheelhouse
-from gpuforge.wheel import metadata, unpacked
+from gpuforge.wheel import marker, metadata, unpacked
 
 
 def main(request: WheelLinks) -> None:
-    """Write `output` as JSON: `wanted`, distribution → SONAME → symbols, and `requires`, the project's own lines."""
+    """Write `output` as JSON: `wanted`, distribution → SONAME → symbols, and `requires`, the project's own lines.
+
+    Lines for other systems, for some Pythons and for extras are left out.
+    """
     tree = request.scratch / "tree"
     unpacked.unpack(wheelhouse.one_wheel(request.wheel), tree)
     own = metadata.requirements(metadata.of_file(unpacked.dist_info(tree) / "METADATA"))
@@ -26,7 +30,7 @@ def main(request: WheelLinks) -> None:
             distribution: {soname: sorted(names) for soname, names in symbols.items()}
             for distribution, symbols in needed.items()
         },
-        "requires": [str(requirement) for requirement in own if requirement.marker is None],
+        "requires": [str(line) for line in own if marker.always_holds(line.marker, platform.machine())],
     }
     request.output.write_text(json.dumps(data, indent=1, sort_keys=True) + "\n")
     print(f"CUDA libraries are needed from: {', '.join(sorted(needed)) or 'none'}")

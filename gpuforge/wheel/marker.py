@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from packaging.markers import Marker
 
+_PYTHONS = tuple(f"3.{minor}" for minor in range(40))
 _EXTRA = re.compile(r'\bextra ===? "([^"]+)"|"([^"]+)" ===? extra\b')
 
 
@@ -38,6 +39,11 @@ def holds(marker: Marker | None, environment: Mapping[str, str], extra: str = ""
         return marker is None or marker.evaluate({**environment, "extra": extra})
     except (ValueError, KeyError):  # packaging's errors for comparisons and names that do not exist
         return True
+
+
+def always_holds(marker: Marker | None, machine: str, extra: str = "") -> bool:
+    """Tell whether what has this marker is installed with every Python on a Linux machine, as in `holds`."""
+    return all(holds(marker, environment(machine, python), extra) for python in _PYTHONS)
 
 
 def extra_of(marker: Marker | None, environment: Mapping[str, str]) -> str | None:

@@ -1,0 +1,39 @@
+"""What a wheel needs of CUDA's packages, and which of the project's own bounds count for it."""
+
+from __future__ import annotations
+
+import json
+import platform
+from pathlib import Path
+
+from audit_samples import elf, wheel
+
+from gpuforge.plan.requests.links import WheelLinks
+from gpuforge.steps import wheel_links
+
+OTHER = "aarch64" if platform.machine() == "x86_64" else "x86_64"
+
+
+def test_bounds_count_where_they_always_hold(tmp_path: Path) -> None:
+    counting = [
+        "nvidia-cufft>=12.1",
+        'nvidia-cufft<13; sys_platform == "linux"',
+        f'nvidia-cufft!=12.2; platform_machine == "{platform.machine()}" or python_version < "3"',
+    ]
+    others = [
+        'nvidia-cufft<12; sys_platform == "win32"',
+        f'nvidia-cufft<12; platform_machine == "{OTHER}"',
+        'nvidia-cufft<12; extra == "old"',
+        'nvidia-cufft<12; python_version < "3.12"',
+    ]
+    files = {"demo/ext.so": elf(needed=["libcufft.so.12"])}
+    request = WheelLinks(
+        wheel=wheel(tmp_path, files, requires=[*others, *counting]),
+        cuda="13.0",
+        scratch=tmp_path / "scratch",
+        output=tmp_path / "links.json",
+    )
+    wheel_links.main(request)
+    links = json.loads(request.output.read_text())
+    assert links["requires"] == counting
+    assert links["wanted"] == {"nvidia-cufft": {"libcufft.so.12": []}}
