@@ -22,6 +22,8 @@ from packaging.version import Version
 from pypi_wheels import Wheel, metadata_of, wheels_of
 from refresh_toolkits import quoted
 
+from gpuforge.wheel import marker
+
 CARRIERS = Path(__file__).parents[1] / "gpuforge" / "cuda" / "data" / "carriers.toml"
 LIBRARIES = Path(__file__).parents[1] / "gpuforge" / "cuda" / "data" / "libraries.toml"
 PINNED_TO_A_MAJOR = "cuda-toolkit"
@@ -83,32 +85,19 @@ def brings(row: Mapping[str, Any], counted: frozenset[str]) -> tuple[str, ...]:
 
 def _required(row: Mapping[str, Any], release: str, counted: frozenset[str]) -> tuple[str, ...]:
     machine = row.get("machines", ["x86_64"])[0]
-    environment = {
-        "platform_system": "Linux",
-        "sys_platform": "linux",
-        "platform_machine": machine,
-        "python_version": "3.12",
-        "python_full_version": "3.12.0",
-        "extra": row.get("extra", ""),
-    }
+    extra, environment = row.get("extra", ""), marker.environment(machine, "3.12")
     wheel = _wheel(row["package"], release, machine)
     found = []
     for line in metadata_of(wheel).get_all("Requires-Dist", ()):
         requirement = Requirement(line)
         name = canonicalize_name(requirement.name)
-        always = requirement.marker is None or requirement.marker.evaluate(environment)
-        if (
-            always
-            and (name in counted or NVIDIA.match(name))
-            and not _only_of_an_extra(requirement, row.get("extra"))
-        ):
+        # what is required without the row's extra, too, belongs to the row without one
+        of_row = marker.holds(requirement.marker, environment, extra) and not (
+            extra and marker.holds(requirement.marker, environment)
+        )
+        if of_row and (name in counted or NVIDIA.match(name)):
             found.append(_written(requirement, name))
     return tuple(dict.fromkeys(found))
-
-
-def _only_of_an_extra(requirement: Requirement, extra: str | None) -> bool:
-    """Say whether a requirement is there without the row's extra, and so belongs to the row without one."""
-    return extra is not None and "extra" not in str(requirement.marker)
 
 
 def _written(requirement: Requirement, name: str) -> str:
