@@ -11,7 +11,7 @@ from gpuforge.cli import main
 from gpuforge.manifest.load import load
 from gpuforge.project import draft
 from gpuforge.project.facts import look
-from gpuforge.project.guess.guess import Note
+from gpuforge.project.guess.guess import Guess, Note
 from gpuforge.project.origin import Origin
 
 TORCH = {
@@ -151,6 +151,25 @@ def test_each_guess_has_its_reason(case: str, files: dict[str, str], tmp_path: P
     golden.hold(f"init/{case}.toml", text)
     (root / "gpuforge.toml").write_text(text)
     load(root)
+
+
+@pytest.mark.parametrize(
+    ("command", "requires"),
+    [
+        ("BuildExtension", ["torch", "ninja"]),
+        ("BuildExtension.with_options(no_python_abi_suffix=True)", ["torch", "ninja"]),
+        ("BuildExtension.with_options(use_ninja=False)", ["torch"]),
+        ("partial(BuildExtension, use_ninja=False)", ["torch"]),
+    ],
+)
+def test_ninja_is_required_unless_setup_py_turns_it_off(
+    command: str, requires: list[str], tmp_path: Path
+) -> None:
+    script = TORCH["setup.py"].replace('"build_ext": BuildExtension', f'"build_ext": {command}')
+    root = lay(tmp_path, {**TORCH, "setup.py": script})
+    guesses = draft.guesses(look(root), Origin("demo", "from-folder", {"path": "."}))
+    (found,) = (each for each in guesses if isinstance(each, Guess) and each.key == "requires")
+    assert found.value == tuple(requires)
 
 
 def test_it_reports_what_it_guessed_and_runs_nothing(
