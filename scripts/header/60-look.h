@@ -878,8 +878,9 @@ static const gpuf_index *gpuf_read_sources(gpuf_arena *arena, const char *folder
 {
     gpuf_index *index = (gpuf_index *)gpuf_new(arena, sizeof *index);
     gpuf_image *image = (gpuf_image *)gpuf_new(arena, sizeof *image);
+    static const char *const added[] = {"devices", "extensions"}; /* not in the first wheels of this schema */
     const gpuf_json *item;
-    size_t count, ignored;
+    size_t count, ignored, n;
     gpuf_digest_of(arena, recipe, "sources", "", problem);
     gpuf_digest_of(arena, recipe, "includes", "", problem);
     *family = gpuf_word(arena, entry, "family", NULL, problem);
@@ -901,6 +902,9 @@ static const gpuf_index *gpuf_read_sources(gpuf_arena *arena, const char *folder
             gpuf_keep(index, &module);
     }
     gpuf_word(arena, gpuf_table(arena, entry, "install", problem), "", "", problem);
+    for (n = 0; n < sizeof added / sizeof *added; ++n)
+        if (gpuf_find(entry, added[n]))
+            gpuf_items(arena, entry, added[n], GPUF_TEXT, "a list of texts", &ignored, problem);
     gpuf_items(arena, entry, "argv", GPUF_TEXT, "a list of texts", &ignored, problem);
     return index;
 }
