@@ -15,14 +15,8 @@ from gpuforge.toolchains.cpython import Interpreter
 from gpuforge.toolkits.providers import fetchers
 
 _ROOT = Path(__file__).resolve().parent.parent
-_JUDGING = (
-    "expectation.py",
-    "release.py",
-    "audit",
-    "binary",
-    "cuda",
-    "wheel",
-)  # what reads GPU code and judges wheels
+_WHEEL = ("cpython.py", "release.py", "wheel")
+_JUDGING = ("expectation.py", "audit", "binary", "cuda", *_WHEEL)  # what reads GPU code and judges wheels
 _WHEELHOUSE = ("steps/wheelhouse.py", "steps/pip_alone.py", "toolkits/pip_output.py", "toolkits/progress.py")
 _SHARED_ENVIRONMENT = ("steps/shared_environment.py", "steps/private_mounts.py", "steps/venv.py")
 _PACKING = (
@@ -33,7 +27,7 @@ _PACKING = (
     "package",
     *_JUDGING,
 )
-_KERNELS = ("steps/lay_kernels.py", "plan/requests/kernels.py", "package", "cuda", "wheel")
+_KERNELS = ("steps/lay_kernels.py", "plan/requests/kernels.py", "package", "cuda", *_WHEEL)
 _TOOLKIT = (
     "binary/ar.py",
     *(f"cuda/{name}.py" for name in ("sonames", "suffix", "version")),
@@ -49,7 +43,7 @@ _TOOLKIT = (
 CODE = {
     "fetch_source": (
         *("steps/fetch_source.py", "steps/sdist.py", "steps/within.py", "index/settings.py"),
-        *("plan/requests/source.py", "plan/git_version.py"),
+        *("plan/requests/source.py", "plan/git_version.py", "release.py"),
     ),
     **{
         f"fetch_toolkit {name}": (
@@ -105,8 +99,7 @@ CODE = {
         "plan/requests/links.py",
         *_WHEELHOUSE,
         "package/links.py",
-        "release.py",
-        "wheel",
+        *_WHEEL,
         "binary",
     ),
     "package_wheel": ("steps/package_wheel.py", *_PACKING, "runtime"),
@@ -123,8 +116,7 @@ CODE = {
         "cuda",
         *(f"steps/{name}.py" for name in ("fetch_provided", "remote_wheel")),
         *(f"index/{name}.py" for name in ("byte_ranges", "settings")),
-        "release.py",
-        "wheel",
+        *_WHEEL,
         "plan/requests/links.py",
         "binary",
     ),
@@ -137,19 +129,19 @@ CODE = {
     "fetch_test_requirements": (
         "steps/fetch_test_requirements.py",
         "plan/requests/trial.py",
-        *("steps/declared_sets.py", "cuda/version.py", "release.py"),
+        *("steps/declared_sets.py", "cuda/version.py"),
         *_WHEELHOUSE,
-        "wheel",
+        *_WHEEL,
         "binary/budget.py",
     ),
     "try_wheel": (
         *(f"steps/{name}.py" for name in ("try_wheel", "declared_sets", "venv")),
         *_WHEELHOUSE,
         *(f"steps/{name}.py" for name in ("child", "importing", "manifest_tests")),
-        "wheel",
+        *_WHEEL,
         *(f"steps/{name}.py" for name in ("machine_cuda", "loaded_cuda", "private_mounts")),
         "cuda",
-        *("plan/requests/trial.py", "plan/trial_result.py", "release.py"),
+        *("plan/requests/trial.py", "plan/trial_result.py"),
         *("manifest/__init__.py", "manifest/braces.py", "binary"),
         *("steps/absent_driver.py", "toolkits/driver_stub.py", "toolkits/stub_library.py"),
     ),
