@@ -53,7 +53,7 @@ def releases() -> tuple[ToolkitRelease, ...]:
             ptx=row["ptx"],
             driver=row.get("driver"),
             driver_floor=floors[parsed(row["version"]).major],
-            hosts={"g++": tuple(row["gxx"]), "clang++": tuple(row["clangxx"])},
+            hosts={family: tuple(majors) for family, majors in row["hosts"].items()},
             archs=tuple(map(parse, row["archs"])),
             source=row["source"],
         )
