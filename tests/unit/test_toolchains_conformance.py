@@ -31,6 +31,9 @@ MACHINES = {
     "a new GPU": Probe((13, 0), (Device(0, "H200", (9, 0)),), cpu=Cpu("x86_64", frozenset(V3.split()))),
 }
 NAMES = [*OWN, "plugged"]
+# those that make kernels by commands of their own
+MAKING = [n for n in OWN if (each := registry.toolchain(n)).library or each.module or each.packaged]
+MAKING.append("plugged")
 
 
 @pytest.fixture
@@ -45,7 +48,7 @@ def test_a_toolchain_is_sound(toolchain: Toolchain) -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("toolchain", [name for name in NAMES if name != "command"], indirect=True)
+@pytest.mark.parametrize("toolchain", MAKING, indirect=True)
 def test_what_it_makes_is_explained_on_every_machine(toolchain: Toolchain, tmp_path: Path) -> None:
     for name, machine in MACHINES.items():
         case = lay_out(toolchain, tmp_path / name, machine)
@@ -60,7 +63,7 @@ def test_the_header_decides_alike(language: str, tmp_path: Path) -> None:
     source = Path(__file__).with_name("explain_kernels.c")
     program = compile_program(tmp_path, source, f"-I{source.parent}", language=language)
     with install_plug_in(tmp_path / "plug-ins"):
-        found = [registry.toolchain(name) for name in NAMES if name != "command"]
+        found = [registry.toolchain(name) for name in MAKING]
     for toolchain in found:
         if toolchain.packaged and toolchain.packaged.runs_with:  # a package of Python's that C does not have
             continue

@@ -96,7 +96,8 @@ def test_a_host_compiler_too_new() -> None:
 
 def test_a_host_compiler_that_nothing_takes() -> None:
     (newest,) = problems(toolkit="13.0", host=Host("g++", Version("99.1")), archs=[], ptx=None)
-    assert newest.hint == "use g++ 6 to 15 or clang++ 7 to 20"
+    hosts = [f"{family} {low} to {high}" for family, (low, high) in release("13.0").hosts.items()]
+    assert newest.hint == f"use {' or '.join(hosts)}"
     (other,) = problems(toolkit="13.0", host=Host("nvc++", Version("24.7")), archs=[], ptx=None)
     assert other.message == "nvc++ is not known to work as host compiler of CUDA 13.0"
 
