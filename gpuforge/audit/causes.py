@@ -8,10 +8,10 @@ from gpuforge.audit.findings import SEVERITIES, Finding, Subject
 
 
 def by_cause(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Join findings that differ in files and subjects alone; the worst come first."""
+    """Join findings of one rule, severity and cause, which differ in files and subjects; the worst come first."""
     groups: dict[tuple[object, ...], list[Finding]] = {}
     for finding in findings:
-        key = (finding.code, finding.severity, finding.what, finding.why, finding.fix, finding.across)
+        key = (finding.code, finding.severity, finding.cause, finding.across)
         groups.setdefault(key, []).append(finding)
     joined = [
         group[0]._replace(

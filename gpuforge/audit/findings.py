@@ -57,6 +57,8 @@ class Finding(NamedTuple):
     what: str
     why: str
     fix: str
+    # with the code and the severity, all that its sentences depend on: findings of one cause are joined
+    cause: tuple[object, ...] = ()
     across: bool = False  # it is true of several of the wheels together, and of none alone
     beside: str = ""  # the requirement that it is true beside of, if it is not true without it
 

@@ -10,7 +10,9 @@ from audit_samples import wheel
 
 from gpuforge.audit import audit
 from gpuforge.audit.findings import Finding
+from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.report.sentences import lines
+from gpuforge.audit.rules import RULES
 
 Content = bytes | Callable[[], bytes]  # what is large is made when it is needed
 
@@ -45,7 +47,23 @@ def findings(
         record={} if whole else case.record,
         purelib=case.purelib and not whole,
     )
-    return [f for f in audit([path]).findings if f.code == case.code]
+    report = audit([path])
+    _hold_causes(report.graph)
+    return [f for f in report.findings if f.code == case.code]
+
+
+def _hold_causes(graph: LinkGraph) -> None:
+    """Fail unless the findings of one cause have the same sentences, and those with the same sentences one cause."""
+    pairs = {
+        ((f.wheel, f.code, f.severity, f.across), f.cause, (f.what, f.why, f.fix))
+        for rule in RULES
+        for f in rule.check(graph)
+    }
+    assert (
+        len({(of, cause) for of, cause, _ in pairs})
+        == len(pairs)
+        == len({(of, text) for of, _, text in pairs})
+    )
 
 
 def hold(case: Case, folder: Path) -> None:

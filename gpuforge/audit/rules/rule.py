@@ -44,12 +44,14 @@ class Rule:
         what: str,
         why: str,
         fix: str,
+        cause: tuple[object, ...] = (),
         severity: Severity | None = None,
         across: bool = False,
     ) -> Finding:
         """Return a finding of this rule, of the rule's severity if no other is given.
 
-        `across` says that several of the wheels together make it true.
+        `cause` are the words and facts that `what`, `why` and `fix` depend on, where these are not constant. `across`
+        says that several of the wheels together make it true.
         """
         return Finding(
             self.code,
@@ -60,5 +62,6 @@ class Rule:
             what,
             why,
             fix,
+            cause,
             across,
         )

@@ -59,6 +59,7 @@ def _nothing(wheel: WheelFacts) -> Finding:
     return RULE.finding(
         wheel.name,
         subjects=(Subject(detail="the whole wheel"),),
+        cause=("nothing",),
         what="The manifest declares GPU architectures, and the wheel contains no GPU code of its own.",
         why="Users get a package without kernels: some builds skip them without an error when they find "
         "no compiler.",

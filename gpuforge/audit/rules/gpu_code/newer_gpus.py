@@ -64,6 +64,7 @@ def _judge(
             wheel,
             code,
             "error" if missing else "warning",
+            tuple(missing),
             f"{_archs(code)}; nothing for {_list(lost)}",
             f"The wheel has neither machine code nor PTX for any GPU of {' and '.join(missing)}."
             if missing
@@ -77,6 +78,7 @@ def _judge(
             wheel,
             code,
             "info",
+            ("some containers",),
             f"not on each of {_list(partly)}; at worst {worst.none} of "
             f"{worst.none + worst.native + worst.jit} containers do not run ({worst.generation.capability})",
             "Some kernels have no code for GPUs that other kernels in the same file support.",
@@ -87,6 +89,7 @@ def _judge(
             wheel,
             code,
             "info",
+            ("future GPUs",),
             _archs(code),
             "Kernels run on all current GPUs from their oldest architecture on, and some have no PTX.",
             "Future GPUs cannot run the kernels without PTX.",
@@ -104,13 +107,20 @@ def _list(table: Sequence[Reach]) -> str:
 
 
 def _finding(
-    wheel: WheelFacts, code: DeviceCode, severity: Severity, detail: str, what: str, why: str
+    wheel: WheelFacts,
+    code: DeviceCode,
+    severity: Severity,
+    cause: tuple[str, ...],
+    detail: str,
+    what: str,
+    why: str,
 ) -> Finding:
     return RULE.finding(
         wheel.name,
         severity=severity,
         files=(code.file,),
         subjects=(Subject(file=code.file, detail=detail),),
+        cause=cause,
         what=what,
         why=why,
         fix="Add PTX of the newest architecture (-gencode arch=compute_X,code=compute_X), or machine "

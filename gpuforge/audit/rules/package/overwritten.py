@@ -82,6 +82,7 @@ def _finding(one: WheelFacts, other: WheelFacts, names: list[str]) -> Finding:
         severity="error" if objects and not builds else least,
         files=tuple(names),
         subjects=(Subject(item=other.name, detail=shorten(list(dict.fromkeys(shown)))),),
+        cause=(builds, guarded),
         what="Two of these wheels install different files in the same place."
         + (" They are builds of one release, and an environment has one of them." if builds else ""),
         why="The wheel that pip installs last wins, and uninstalling either removes files of the other."

@@ -32,6 +32,7 @@ def finding(rule: Rule, wheel: WheelFacts, row: Kind, refusals: list[Refusal]) -
         severity=_severity(row),
         files=dict.fromkeys(r.member for r in refusals if r.member),
         subjects=[Subject(file=r.member, item=r.kind, detail=r.detail) for r in refusals],
+        cause=(row,),
         what=row.what,
         why=" ".join(text for text in (_refusers(row), row.why) if text),
         fix=row.fix,

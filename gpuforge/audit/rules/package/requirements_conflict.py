@@ -68,6 +68,7 @@ def _refused(wheel: WheelFacts, framework: str, others: list[WheelFacts]) -> Ite
                     about=(own, other.cuda_release, other.project),
                 ),
             ),
+            cause=("CUDA release", framework, checking[0]),
             what=f"The wheel was built with another CUDA release than {framework}, and {checking[0]} raises an error "
             "then.",
             why="The import of the package fails.",

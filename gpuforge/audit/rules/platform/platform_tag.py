@@ -69,6 +69,7 @@ def _floor(wheel: WheelFacts, promised: policy.Policy, tag: str, machine: str) -
                         file=found.file, detail="wants", names=tuple(sorted(set(missing), key=_by_number))
                     ),
                 ),
+                cause=("symbol versions", tag),
                 what=f"The wheel is tagged {tag}, and objects require symbol versions that this platform does not "
                 "promise.",
                 why="pip installs the wheel on systems where the import fails.",
@@ -85,6 +86,7 @@ def _private(wheel: WheelFacts) -> Iterator[Finding]:
                 severity="warning",
                 files=(found.file,),
                 subjects=(Subject(file=found.file),),
+                cause=("GLIBC_PRIVATE",),
                 what="Objects use symbols that glibc keeps for itself (GLIBC_PRIVATE).",
                 why="No tag promises them: with another glibc the import fails, unless the symbols are weak.",
                 fix="Find what uses them with readelf --dyn-syms FILE: often a sanitizer, or a part of glibc "
@@ -102,6 +104,7 @@ def _machine(wheel: WheelFacts, machines: set[str]) -> Iterator[Finding]:
             subjects=tuple(
                 Subject(file=o.file, detail=f"is for {MACHINES.get(o.machine, 'one machine')}") for o in bound
             ),
+            cause=("any",),
             what="The wheel is tagged for any platform, and it contains shared objects.",
             why=meant or "pip installs it on every system and processor, and they do not load there.",
             fix="Tag the wheel for its platform: auditwheel repair FILE, or wheel tags --platform-tag TAG "
@@ -117,6 +120,7 @@ def _machine(wheel: WheelFacts, machines: set[str]) -> Iterator[Finding]:
                 severity="error" if none else "warning",
                 files=(found.file,),
                 subjects=(Subject(file=found.file, detail=f"is for {actual}"),),
+                cause=("machine",),
                 what=f"The wheel is tagged for {', '.join(sorted(machines))}, and "
                 + ("all objects" if none else "some objects")
                 + " are for another machine.",
@@ -151,6 +155,7 @@ def _c_library(graph: LinkGraph, wheel: WheelFacts, machines: set[str]) -> Itera
                 severity="warning" if chosen else "error",
                 files=(found.file,),
                 subjects=(Subject(file=found.file, detail=f"is linked with {other}"),),
+                cause=("C library", name, other),
                 what=f"The wheel is tagged {', '.join(text for libc, text in tags if libc == name)}, "
                 f"for systems with {name}, and objects are linked with {other}.",
                 why="These objects do not load there. The wheel has others for these systems, and code may "

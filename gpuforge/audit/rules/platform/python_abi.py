@@ -66,6 +66,7 @@ def _by_name(wheel: WheelFacts, versions: set[CPython], *, promises_many: bool) 
             wheel,
             Subject(file=module.file, item=alone, detail="wants" if bad else "", names=tuple(bad)),
             "error" if bad or not promises_many else "warning",
+            (),
             "Modules are named for one Python version, and the tags promise more versions.",
             "On the other versions the import fails with ModuleNotFoundError.",
         )
@@ -89,6 +90,7 @@ def _by_symbols(
             wheel,
             Subject(file=found.file, detail="wants", kind="not stable", names=tuple(unknown)),
             "warning" if helped else "error",
+            ("not stable",),
             "Modules for the stable ABI use Python symbols that are not in it.",
             "The import works only if a NEEDED library for the stable ABI (libNAME.abi3.so) defines them."
             if helped
@@ -101,6 +103,7 @@ def _by_symbols(
             wheel,
             Subject(file=found.file, detail="wants", kind="newer", names=tuple(later)),
             "warning" if kept else "error",
+            (floor, version),
             f"The tags promise CPython {floor}, and modules use symbols that joined the stable ABI in {version}.",
             f"Nothing breaks: Requires-Python: {wheel.python} excludes older versions."
             if kept
@@ -121,12 +124,15 @@ def _oldest(wheel: WheelFacts, floor: CPython) -> CPython:
     return next((p for p in later if allowed.contains(f"{p}.99") or allowed.contains(f"{p}.0")), floor)
 
 
-def _finding(wheel: WheelFacts, subject: Subject, severity: Severity, what: str, why: str) -> Finding:
+def _finding(
+    wheel: WheelFacts, subject: Subject, severity: Severity, cause: tuple[object, ...], what: str, why: str
+) -> Finding:
     return RULE.finding(
         wheel.name,
         severity=severity,
         files=(subject.file,),
         subjects=(subject,),
+        cause=cause,
         what=what,
         why=why,
         fix="Build every module with Py_LIMITED_API of the version in the tag (abi3audit checks it), or "

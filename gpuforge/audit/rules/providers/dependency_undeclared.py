@@ -56,6 +56,7 @@ def _finding(
                 detail=f"for {library.soname} of {release.package} {release.version}, {release.role}",
             ),
         ),
+        cause=tuple(packages),
         what="A library of a required package needs a library that no declared package brings.",
         why="The import fails with some of the releases that pip may install.",
         fix=f"Add one of these packages to Requires-Dist: {', '.join(packages)}. gpuforge build with "

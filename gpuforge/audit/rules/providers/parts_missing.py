@@ -81,6 +81,7 @@ def _finding(found: ElfObject, wheel: WheelFacts, parts: list[str], packages: li
         wheel.name,
         files=(found.file,),
         subjects=(Subject(file=found.file, detail="opens", names=tuple(parts)),),
+        cause=tuple(packages),
         what="NVIDIA libraries in the wheel open other libraries by name, and the wheel contains none "
         "of these.",
         why="The first call that needs one fails, and cuDNN ends the process, unless the machine has the "

@@ -36,6 +36,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                     needed_by=(edge.loader.file,),
                 ),
             ),
+            cause=(other is edge.provider.other_major,),
             what="The requirements bring libraries of another CUDA major than the one that is NEEDED."
             if other is edge.provider.other_major
             else "Objects NEED libraries of a package that the wheel does not require, and that package brings "

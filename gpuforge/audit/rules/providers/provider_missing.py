@@ -72,6 +72,7 @@ def _missing(graph: LinkGraph, edge: Edge) -> Finding:
                 needed_by=(edge.loader.file,),
             ),
         ),
+        cause=(bare, *others, lacking.line if lacking else "", optional),
         what=(_NOTHING_REQUIRED if bare else _NOTHING_PROVIDES)
         + (f" {', '.join(others)} may bring them: its requirements are unknown." if others else "")
         + (f" What pip installs for {lacking.line!r} does not have them." if lacking else "")
@@ -106,6 +107,7 @@ def _unknown_carriers(graph: LinkGraph, edge: Edge) -> list[str]:
 def _unknown(graph: LinkGraph, edge: Edge, clue: Clue) -> Finding:
     """Return the finding of a library that nothing is known to provide."""
     severity: Severity = "warning"
+    family = ""
     match clue.kind:
         case "import":
             what = f"{_NOT_IN_WHEEL}, and no requirement brings them; {' or '.join(clue.packages)} would."
@@ -132,6 +134,7 @@ def _unknown(graph: LinkGraph, edge: Edge, clue: Clue) -> Finding:
         severity=severity,
         files=(edge.loader.file,),
         subjects=(Subject(library=edge.needed, detail=note, needed_by=(edge.loader.file,)),),
+        cause=(clue.kind, clue.packages, clue.parent, family),
         what=what,
         why=why,
         fix=fix,

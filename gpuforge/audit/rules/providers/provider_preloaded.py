@@ -43,6 +43,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             subjects=(
                 Subject(library=edge.needed, provider=provider, detail=where, needed_by=(edge.loader.file,)),
             ),
+            cause=(lacking, edge.preload.file, function),
             what=text.what.format(file=edge.preload.file, function=function),
             why=text.why,
             fix=text.fix.format(function=function),

@@ -32,23 +32,26 @@ RULE = Rule(
 
 def _declared(graph: LinkGraph, edge: Edge) -> Finding:
     only_after = "The import works only after"
-    found_late = True
+    before = ""
     if brought_by_module(graph, edge):
+        before = "module"
         why = f"{only_after} a Python module of the wheel that has a path to them was imported."
     elif brought_by_need(graph, edge):
+        before = "library"
         why = f"{only_after} another library of the wheel that has a path to them was loaded."
     elif brought_by_package(graph, edge):
+        before = "package"
         why = f"{only_after} a library of another package that needs them was loaded."
     else:
-        found_late = False
         why = "The import fails: the linker does not search the folder where pip installs them."
     return RULE.finding(
         edge.loader.wheel,
-        severity="warning" if found_late else "error",
+        severity="warning" if before else "error",
         files=(edge.loader.file,),
         subjects=(
             Subject(library=edge.needed, provider=edge.provider.package, needed_by=(edge.loader.file,)),
         ),
+        cause=("declared", before),
         what="No search path leads to these libraries of declared packages.",
         why=why,
         fix="Give the objects a RUNPATH to the package's folder: patchelf --set-rpath "
@@ -70,6 +73,7 @@ def _in_wheel_given(graph: LinkGraph, edge: Edge) -> Finding:
                 library=edge.needed, provider=target.file if target else "", needed_by=(edge.loader.file,)
             ),
         ),
+        cause=("given", whose, edge.loader.program),
         what=f"No search path leads to these libraries of {whose}.",
         why=_when_loaded(edge, form)
         if loaded

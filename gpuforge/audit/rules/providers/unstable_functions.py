@@ -61,6 +61,7 @@ def _finding(
         severity="warning" if requirement else "error",
         files=(found.file,),
         subjects=(Subject(file=found.file, item=package, detail=f"{', '.join(names[:_SHOWN])}{more}"),),
+        cause=(package, requirement),
         what=f"Files use C++ functions of {package} that change with each release, and {promise} several releases.",
         why="With another release than that of the build, the import fails with “undefined symbol”, or a function "
         "reads the wrong memory.",

@@ -37,6 +37,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                             Subject(file=file, detail=trace.text, kind=trace.kind, about=trace.about)
                             for trace in traces
                         ),
+                        cause=(promised.name,),
                         what=f"The object {promised.name!r} is declared host-only, and these files are not.",
                         why="They may not load, or not link, on a machine without a GPU stack.",
                         fix="Compile and link these files with the host compiler alone. Move GPU code into a "

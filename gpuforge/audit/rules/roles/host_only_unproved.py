@@ -29,6 +29,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                         wheel.name,
                         files=(file,),
                         subjects=subjects,
+                        cause=(promised.name,),
                         what=f"Files of the host-only object {promised.name!r} cannot be proved to be host-only.",
                         why="They may contain GPU code that the audit does not see.",
                         fix="Build them as machine code for a CPU: without -flto or with -ffat-lto-objects, and "

@@ -112,6 +112,7 @@ def _required(graph: LinkGraph, reported_wheels: set[str]) -> Iterator[Finding]:
                     for cuda, brought_by in sorted(majors.items())
                     for lines, names in brought_by.items()
                 ),
+                cause=("requirements",),
                 what="The requirements bring libraries of two CUDA majors."
                 if all(lines for by in majors.values() for lines in by)
                 else "The requirements bring libraries of another CUDA major than the libraries in the wheel.",

@@ -53,6 +53,7 @@ def _finding(graph: LinkGraph, process: Process, found: list[LoadedLibrary]) -> 
         severity="warning" if wide or one else "error",
         files=(process.root,) if process.root else files,
         subjects=tuple(i.subject(detail=origin(graph, i.file)) for i in found),
+        cause=(one,),
         what=SEVERAL_PLACES
         if one
         else "Several copies of libcudart come into one process"

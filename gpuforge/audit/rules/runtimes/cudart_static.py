@@ -68,6 +68,7 @@ def _finding(
             *(Subject(file=o.file, detail="static", wheel=o.wheel) for o in static),
             *(library.subject() for library in shared),
         ),
+        cause=(mixed,),
         what="A kernel library and the rest of the wheel have different CUDA runtimes, one of them linked "
         "statically."
         if serious and mixed

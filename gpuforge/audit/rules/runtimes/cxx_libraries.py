@@ -58,6 +58,7 @@ def _of_c(graph: LinkGraph) -> Iterator[Finding]:
                     process.wheel,
                     files=(image.origin.name,),
                     subjects=(image.subject(),),
+                    cause=("C library",),
                     what="The wheel contains a part of the C library.",
                     why="Every process has loaded the C library of the system, and parts of another version can "
                     "crash it.",

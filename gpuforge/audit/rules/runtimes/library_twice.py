@@ -108,6 +108,7 @@ def _copied(
         severity="warning" if runtime else "info",
         files=(copy.file,),
         subjects=(Subject(file=copy.file, detail=f"{original.file} of {owner.name}"),),
+        cause=("another package",),
         what="These libraries are byte for byte those of another package.",
         why="A process that uses both packages loads both copies.",
         fix="Leave them out of the wheel (auditwheel repair --exclude NAME), and require the package.",

@@ -49,6 +49,7 @@ def _finding(process: Process, found: list[LoadedLibrary]) -> Finding:
         severity="info" if one or (process.scope == "environment" and not mixed) else "warning",
         files=(process.root,) if process.root else (),
         subjects=tuple(i.subject() for i in found),
+        cause=(one, process.scope == "import", mixed),
         what=SEVERAL_PLACES
         if one
         else "One import loads several OpenMP runtimes."

@@ -89,6 +89,7 @@ def _sources(graph: LinkGraph, wheel: WheelFacts) -> Iterator[Finding]:
                 )
                 for o, family, brought in met
             ),
+            cause=("sources",),
             what="Toolchain runtimes are in the wheel under hashed names, and the libraries that users "
             "compile from its sources bring the plain ones.",
             why="Both copies would run in one process, so `compile` refuses these toolchains.",

@@ -48,20 +48,24 @@ RULE = Rule(
 )
 
 
-_Text = tuple[str, str]  # what, why
+_Text = tuple[str, str, str]  # the cause in a word, what, why
 _SYSTEM: _Text = (
+    "system",
     "Search paths name folders of the system.",
     "Libraries there are loaded instead of those that pip installed.",
 )
 _UNUSED: _Text = (
+    "unused",
     "Search paths name folders of the machine that built the wheel.",
     "On other machines they do not exist, or contain other files.",
 )
 _WRITABLE: _Text = (
+    "writable",
     "Search paths name folders that every user of a machine can create.",
     "Whoever creates one chooses the libraries that other users load.",
 )
 _ONLY_THERE: _Text = (
+    "only there",
     "Search paths name folders of the machine that built the wheel, and no other path leads to the NEEDED libraries.",
     "On other machines the import fails.",
 )
@@ -86,12 +90,13 @@ def _lost(graph: LinkGraph, found: ElfObject) -> list[str]:
 
 
 def _finding(found: ElfObject, way: Route, severity: Severity, text: _Text, detail: str = "") -> Finding:
-    what, why = text
+    cause, what, why = text
     return RULE.finding(
         found.wheel,
         severity=severity,
         files=(found.file,),
         subjects=(Subject(file=found.file, item=way, detail=detail),),
+        cause=(cause,),
         what=what,
         why=why,
         fix="Replace them with paths relative to $ORIGIN, or remove them: patchelf --set-rpath "

@@ -26,6 +26,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             yield _finding(
                 edge,
                 (entry, route),
+                "before",
                 "Folders of the system or of other packages come first in the search paths.",
                 "If such a folder has a copy of the library, of any version, that copy is loaded.",
             )
@@ -33,6 +34,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             yield _finding(
                 edge,
                 (route, entry),
+                "behind",
                 "Search paths lead to another package before the wheel's own library of that name.",
                 "Where that package is installed, its library is loaded instead.",
             )
@@ -46,7 +48,7 @@ RULE = Rule(
 )
 
 
-def _finding(edge: Edge, routes: tuple[Route, Route], what: str, why: str) -> Finding:
+def _finding(edge: Edge, routes: tuple[Route, Route], cause: str, what: str, why: str) -> Finding:
     return RULE.finding(
         edge.loader.wheel,
         files=(edge.loader.file,),
@@ -55,6 +57,7 @@ def _finding(edge: Edge, routes: tuple[Route, Route], what: str, why: str) -> Fi
                 file=edge.loader.file, library=edge.needed, provider=edge.provider.package, routes=routes
             ),
         ),
+        cause=(cause,),
         what=what,
         why=why,
         fix="Put the entry that leads to the right library first, and remove the others: patchelf "

@@ -22,6 +22,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                     found.wheel,
                     files=(found.file,),
                     subjects=(Subject(file=found.file, kind=way.kind, about=(way.entry,)),),
+                    cause=(way.kind, way.entry),
                     what=f"{way.kind} has the entry {way.entry!r}, which "
                     + (
                         "is relative to the working directory."
