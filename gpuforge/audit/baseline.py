@@ -8,8 +8,8 @@ A finding that became more severe is a new one.
 Older files are still read. In schema 1 a row has the sentence of a subject instead of its fields. In schema 2 a row has
 neither kind nor name: one that names a file, a library or an item accepts every kind and name of it. One without any of
 these accepts only a subject without any: it does not tell which finding of the wheel was seen. In schema 3 the kind is
-a phrase with what it is about, and in schema 4 the architectures of GPU code, the patterns of the manifest and the
-compilers that build files ask for are phrases (`audit.phrases`).
+a phrase with what it is about, and in schema 4 the architectures of GPU code, GPU compilers, the patterns of the
+manifest and the compilers that build files ask for are phrases (`audit.phrases`).
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ PLACES: tuple[Place, ...] = ("debug info", ".comment", "section", "symbol", "sou
 class Mark(NamedTuple):
     """Something in an object that GPU compilers leave."""
 
-    compiler: str
+    compiler: str  # its kind in `data/gpu_traces.toml`
     place: Place
     text: str  # the name of the section or symbol, the line, "NVC++ 22.1-0"
 

@@ -41,6 +41,17 @@ _GPU_CODE: Mapping[str, str] = {  # until schema 4; what is not here had its kin
     "LLVM offload binary": "an LLVM offload binary",
 }
 
+_COMPILERS: Mapping[str, str] = {  # until schema 4
+    "CUDA": "a CUDA compiler",
+    "clang CUDA": "clang for CUDA",
+    "HPC SDK": "the NVIDIA HPC compilers",
+    "GCC offloading": "GCC's offloading (OpenACC, OpenMP target)",
+    "OpenACC": "an OpenACC compiler",
+    "clang offloading": "clang's offloading (OpenMP target)",
+    "HIP": "a HIP compiler",
+    "SYCL": "a SYCL compiler",
+}
+
 
 def of_schema_4(code: str, item: str, kind: str, about: tuple[str, ...]) -> tuple[str, str, tuple[str, ...]]:
     """Return the item, the kind and what it is about as a baseline of schema 4 has them."""
@@ -55,6 +66,8 @@ def of_schema_4(code: str, item: str, kind: str, about: tuple[str, ...]) -> tupl
             library, archs = "".join(others[:1]), others[1:]
             text = f"GPU code for {', '.join(archs)}" if archs else _GPU_CODE.get(found, found)
             return item, kind, (text, library) if library else (text,)
+        case "GF601", "made by", (compiler, *others):
+            return item, kind, (_COMPILERS.get(compiler, compiler), *others)
         case (("GF602" | "GF605"), _, (pattern, name)):
             return f"{pattern!r} of the object {name!r}", kind, ()
     return item, kind, about

@@ -72,7 +72,7 @@ SENTENCES = {
     "compile-failed": "{file}: {compiler} refuses it: {problem}",
     "not-installed": "no {what}: {install}",
     "not-looked-for": "{what} was not looked for",
-    "no-iree-driver": "IREE's driver {driver} does not start ({problem}){advice}",
+    "no-iree-driver": "IREE's driver {driver} does not start ({problem}); {advice}",
     "other-iree-release": (
         "iree-base-runtime {found} is installed, and IREE {needed} compiled the module, which needs the runtime of the "
         "same release: {install}"
@@ -103,6 +103,7 @@ SENTENCES = {
 # The sentences of reasons of which a fact is "".
 WITHOUT = {
     "made-here": "made by {compiler}",
+    "no-iree-driver": "IREE's driver {driver} does not start ({problem})",
     "compiled-before": "your build was made for an earlier release, and other sources are installed now: {command}",
 }
 

@@ -53,6 +53,11 @@ def name_of(found: GpuCode) -> str:
     return next(str(row["name"]) for row in _loaded()["code"] if row["kind"] == found.kind)
 
 
+def name_of_compiler(kind: str) -> str:
+    """Name a GPU compiler as reports do: "a CUDA compiler"."""
+    return next(str(row["name"]) for row in _loaded()["compiler"] if row["kind"] == kind)
+
+
 def marks(found: ObjectFile) -> Iterator[Mark]:
     """Yield everything that shows that GPU compilers took part in an object."""
     for section in found.sections:
@@ -115,9 +120,9 @@ def _loaded() -> dict[str, Any]:
 
 @cache
 def _names(kind: str) -> _Names:
-    rows = [(row["name"], row[kind]) for row in _loaded()["compiler"] if row.get(kind)]
+    rows = [(row["kind"], row[kind]) for row in _loaded()["compiler"] if row.get(kind)]
     joined = "|".join(f"(?P<i{index}>{'|'.join(patterns)})" for index, (_, patterns) in enumerate(rows))
-    return _Names(re.compile(joined), tuple(name for name, _ in rows))
+    return _Names(re.compile(joined), tuple(compiler for compiler, _ in rows))
 
 
 @cache

@@ -241,7 +241,7 @@ static const char *const gpuf_sentences[][2] = {
     {"compile-failed", "{file}: {compiler} refuses it: {problem}"},
     {"not-installed", "no {what}: {install}"},
     {"not-looked-for", "{what} was not looked for"},
-    {"no-iree-driver", "IREE's driver {driver} does not start ({problem}){advice}"},
+    {"no-iree-driver", "IREE's driver {driver} does not start ({problem}); {advice}"},
     {"other-iree-release", "iree-base-runtime {found} is installed, and IREE {needed} compiled the module, which needs the runtime of the same release: {install}"},
     {"no-iree-device", "IREE's driver {driver} has no device"},
     {"no-such-iree-device", "IREE's driver {driver} has no device {device}: there are {count}"},
@@ -267,6 +267,7 @@ static const char *const gpuf_sentences[][2] = {
 
 static const char *const gpuf_without[][2] = {
     {"made-here", "made by {compiler}"},
+    {"no-iree-driver", "IREE's driver {driver} does not start ({problem})"},
     {"compiled-before", "your build was made for an earlier release, and other sources are installed now: {command}"},
 };
 

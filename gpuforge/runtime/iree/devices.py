@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 VARIABLE = "GPUFORGE_IREE"  # the drivers that may be used, such as "local-task,cuda"; "0" for none
 ADVICE = {
-    "cuda": "; IREE opens libcuda.so: where there is libcuda.so.1 alone, make a link of that name",
-    "vulkan": "; install a Vulkan loader and a driver, such as libvulkan1 and mesa-vulkan-drivers",
+    "cuda": "IREE opens libcuda.so: where there is libcuda.so.1 alone, make a link of that name",
+    "vulkan": "install a Vulkan loader and a driver, such as libvulkan1 and mesa-vulkan-drivers",
 }
 _STATUS = re.compile(r"(?:^|\s)\S+:\d+: (?P<status>[A-Z_]+); (?P<text>.*)", re.DOTALL)
 

@@ -159,7 +159,7 @@ def _of_evidence(evidence: Evidence) -> Iterator[_Trace]:
         yield _Trace("GPU code", named, found.kind, archs=found.archs)
     for compiler, members in compilers.items():
         shown = [f"{place} {_quoted(text)}" for place in PLACES if (text := marks[compiler].get(place))]
-        text = f"made by {compiler} ({', '.join(shown)}){_members(evidence, members)}"
+        text = f"made by {gpu_traces.name_of_compiler(compiler)} ({', '.join(shown)}){_members(evidence, members)}"
         yield _Trace("made by", text, compiler)
 
 
