@@ -29,6 +29,10 @@ def problems(name: str) -> Iterator[str]:
         yield "its code has no constant identity"
     if not found.uses:
         yield "it can be used for nothing: it has none of library, module and packaged"
+    if "host build" in found.builtin and found.program is None:
+        yield "builtin: it compiles the host build, and `program` does not say how it is found"
+    if "fallback library" in found.builtin and not (found.library or found.by_command):
+        yield "builtin: it compiles libraries of fallbacks, and has no `library`"
     yield from _of_users(found)
     if found.packaged:
         yield from _packaged(found.packaged)
@@ -48,7 +52,7 @@ def _of_users(found: Toolchain) -> Iterator[str]:
             yield f"{kind}: the manifest's flags are not in its command"
         if not call.install.get("") and kind == "library":
             yield f"{kind}: `install` has no text for other distributions"
-        if call.makes != kind and not (kind == "library" and call.makes == "library"):
+        if call.makes != kind:
             yield f"{kind}: its call makes a {call.makes}"
         if "{compiler}" in call.argv and found.program is None:
             yield f"{kind}: its command names a compiler, and `program` does not say how it is found"

@@ -70,7 +70,7 @@ class Toolchain:
     library: Callable[[Sequence[str], Sequence[str]], LibraryCall] | None = None
     """Of names of sources, and flags: how a user's machine makes one shared library."""
     module: Callable[[Sequence[str], str], LibraryCall] | None = None
-    """Of flags and a toolkit ("12.4"): how a user's machine compiles one source by itself."""
+    """Of flags and a toolkit ("12.4"): how a user's machine compiles one source by itself; a program writes a cubin."""
     extra: Callable[[str], str] | None = None
     """Of a toolkit: the requirement that brings the compiler to a user's machine, as the wheel's extra `name`."""
     packaged: PackagedCompiler | None = None  # how it compiles here, where it comes from a package

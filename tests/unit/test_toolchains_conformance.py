@@ -47,6 +47,18 @@ def test_a_toolchain_is_sound(toolchain: Toolchain) -> None:
     assert list(conformance.problems(toolchain.name)) == []
 
 
+def test_uses_without_the_parts_that_they_need_are_found(tmp_path: Path) -> None:
+    code = """
+from gpuforge.toolchains.toolchain import Toolchain
+TOOLCHAIN = Toolchain(name="plugged", compiles=(".cpp",), builtin=("host build", "fallback library"))
+"""
+    with install_plug_in(tmp_path, code=code):
+        assert list(conformance.problems("plugged")) == [
+            "builtin: it compiles the host build, and `program` does not say how it is found",
+            "builtin: it compiles libraries of fallbacks, and has no `library`",
+        ]
+
+
 @pytest.mark.thorough
 @pytest.mark.parametrize("toolchain", MAKING, indirect=True)
 def test_what_it_makes_is_explained_on_every_machine(toolchain: Toolchain, tmp_path: Path) -> None:
