@@ -6,7 +6,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from auditwheel.architecture import Architecture
@@ -23,11 +23,18 @@ Log = Callable[[str], None]
 
 
 def graft(
-    tree: Path, name: WheelName, scratch: Path, excludes: list[str], search_path: Sequence[str], log: Log
+    tree: Path,
+    name: WheelName,
+    scratch: Path,
+    excludes: list[str],
+    search_path: Sequence[str],
+    others: Mapping[str, str],
+    log: Log,
 ) -> Path:
     """Make a grafted wheel of the unpacked one in `tree`, in `scratch`; return its path, whose name has the tags.
 
-    `excludes` are the SONAMEs, or patterns of them, that are not grafted. Raises ActionError that names the library or
+    `excludes` are the SONAMEs, or patterns of them, that are not grafted; `others` are libraries by the
+    package that has them in the build environment, to name in an error. Raises ActionError that names the library or
     the symbols at fault.
     """
     source = scratch / "unrepaired" / str(name)
@@ -52,7 +59,7 @@ def graft(
     made = sorted(target.glob("*.whl"))
     if done.returncode or len(made) != 1:
         log(done.stdout)
-        raise _explain(done.stdout, tree)
+        raise _explain(done.stdout, tree, others)
     for line in done.stdout.splitlines():
         message = re.sub(r"^[A-Z]+:auditwheel\.\w+:", "auditwheel: ", line)
         if message != line and "Excluding" not in line:
@@ -82,15 +89,18 @@ def _environment(scratch: Path, search_path: Sequence[str]) -> dict[str, str]:
     }
 
 
-def _explain(output: str, tree: Path) -> ActionError:
+def _explain(output: str, tree: Path, others: Mapping[str, str]) -> ActionError:
     """Return an error that names the library or the symbols at fault, from the output of auditwheel."""
     missing = re.search(r'required library "([^"]+)" could not be located', output)
     if missing:
         needing = [str(m) for m, elf in links.read_tree(tree).items() if missing[1] in elf.needed]
+        package = None if links.of_toolkit(missing[1]) else others.get(missing[1])
         return ActionError.of(
             f"{missing[1]}, which {', '.join(sorted(needing)) or 'a grafted library'} needs, was not found "
             "on the build machine",
-            hint="install it; if another package has it, name that package in [wheel] provided-by",
+            hint=f'{package} has it in the build environment: add "{package}" to [wheel] provided-by'
+            if package
+            else "install it; if another package has it, name that package in [wheel] provided-by",
         )
     if "too-recent versioned symbols" in output:
         return ActionError.of(

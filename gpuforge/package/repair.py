@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
@@ -40,6 +40,7 @@ class Linking:
     search_path: Sequence[str]  # folders with libraries to graft, besides the system's
     exclude: Sequence[str] = ()  # further libraries that are not grafted: "gomp" of libgomp.so.1
     carried: Sequence[Carried] = ()  # packages whose libraries it uses at run time: torch
+    others: Mapping[str, str] = field(default_factory=dict)  # library -> the package of the build that has it
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,8 @@ def repair(tree: Path, name: WheelName, scratch: Path, linking: Linking, log: Lo
     linked = _linked(before, linking)
     _check_before(before, linked, linking.linkage, log)
     brought = {soname for found in _brought(before, linking.carried).values() for soname in found}
-    made = graft(tree, name, scratch, _excludes(linked, linking, brought), linking.search_path, log)
+    excludes = _excludes(linked, linking, brought)
+    made = graft(tree, name, scratch, excludes, linking.search_path, linking.others, log)
     shutil.rmtree(tree)
     unpacked.unpack(made, tree)
     made.unlink()

@@ -18,7 +18,10 @@ from gpuforge.steps import entry
 
 
 def main(request: CarriedLibraries) -> None:
-    """Write `output` as JSON; raises ActionError for a package that the environment lacks, or that has no library."""
+    """Write `output` as JSON: `carried`, and `others`, file name → package, of libraries that no `carried` package has.
+
+    Raises ActionError for a package that the environment lacks, or that has no library.
+    """
     (site,) = request.environment.glob("lib/python3*/site-packages")
     installed = {canonicalize_name(each.name): each for each in distributions(path=[str(site)])}
     named = [canonicalize_name(name) for name in request.packages]
@@ -30,7 +33,8 @@ def main(request: CarriedLibraries) -> None:
             )
     found = []
     linked = {canonicalize_name(each.package) for each in frameworks.linked()}
-    for name in sorted({*named, *(linked & installed.keys())}):
+    chosen = {*named, *(linked & installed.keys())}
+    for name in sorted(chosen):
         package = _carried(name, installed[name], site)
         if name in named and not package.libraries:
             raise ActionError.of(
@@ -39,7 +43,11 @@ def main(request: CarriedLibraries) -> None:
             )
         found.append(package)
         print(f"{name} {package.version} has {len(package.libraries)} libraries")
-    request.output.write_text(json.dumps([each._asdict() for each in found], indent=1, sort_keys=True) + "\n")
+    apart = {
+        place.name: name for name in sorted(installed.keys() - chosen) for place in _places(installed[name])
+    }
+    data = {"carried": [each._asdict() for each in found], "others": apart}
+    request.output.write_text(json.dumps(data, indent=1, sort_keys=True) + "\n")
 
 
 def _carried(name: str, distribution: Distribution, site: Path) -> Carried:
@@ -52,16 +60,19 @@ def _carried(name: str, distribution: Distribution, site: Path) -> Carried:
 
 def _libraries(distribution: Distribution, site: Path) -> Iterator[tuple[str, str]]:
     """Yield SONAME and folder of each library of a package."""
-    for file in distribution.files or ():
-        place = PurePosixPath(file)
-        if not (place.name.startswith("lib") and ".so" in place.name) or ".." in place.parts:
-            continue
+    for place in _places(distribution):
         try:
             found = linked_file.read(site / place)
         except (MalformedError, OSError):
             continue
         if found:
             yield found.soname or place.name, str(place.parent)
+
+
+def _places(distribution: Distribution) -> list[PurePosixPath]:
+    """Return the files of a package that are called like libraries."""
+    places = map(PurePosixPath, distribution.files or ())
+    return [p for p in places if p.name.startswith("lib") and ".so" in p.name and ".." not in p.parts]
 
 
 if __name__ == "__main__":

@@ -57,13 +57,14 @@ def main(spec: PackageWheel) -> None:
 def package(spec: PackageWheel, scratch: Path, output: Path) -> Path:
     """Make the wheel in `output` and return its path; raises ActionError and leaves nothing there on failure."""
     pins = {**spec.pins, **(json.loads(spec.pins_file.read_text()) if spec.pins_file else {})}
-    carried = json.loads(spec.carried.read_text()) if spec.carried else []
+    environment = json.loads(spec.carried.read_text()) if spec.carried else {"carried": [], "others": {}}
     provided = Provided.from_data(json.loads(spec.provided.read_text())) if spec.provided else Provided()
     tree = scratch / "tree"
     name = _host_wheel(spec, tree)
     _embed(spec, tree, name)
+    carried = [*map(Carried.from_data, environment["carried"])]
     linking = Linking(
-        spec.cuda, spec.linkage, pins, spec.search_path, spec.exclude, [*map(Carried.from_data, carried)]
+        spec.cuda, spec.linkage, pins, spec.search_path, spec.exclude, carried, environment["others"]
     )
     repaired = repair.repair(tree, name, scratch, linking, print)
     kernel_set.measure_again(tree, spec.package)

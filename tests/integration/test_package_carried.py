@@ -28,7 +28,8 @@ TORCH = {"package": "torch", "version": "2.15.0+cu130", "module": "torch"}
 def carried(project: Project, libraries: dict[str, str]) -> str:
     """Write what the step before found in the build environment."""
     file = project.root / "carried.json"
-    file.write_text(json.dumps([{**TORCH, "libraries": libraries}]))
+    data = {"carried": [{**TORCH, "libraries": libraries}], "others": {"librmm.so": "librmm-cu13"}}
+    file.write_text(json.dumps(data))
     return str(file)
 
 
@@ -55,6 +56,16 @@ def test_a_library_that_the_other_package_lacks_is_not_taken_for_its_own(project
     ) as caught:
         project.package(carried=carried(project, {"libc10.so": "torch/lib"}))
     assert "[wheel] provided-by" in caught.value.diagnostics[0].hint
+
+
+def test_a_library_that_a_package_of_the_build_has_names_the_package(project: Project) -> None:
+    project.extension("demo", ["librmm.so"])
+    (project.libraries / "librmm.so").unlink()
+    with pytest.raises(ActionError, match=r"librmm\.so, which demo/core.* needs, was not found") as caught:
+        project.package(carried=carried(project, {}))
+    assert caught.value.diagnostics[0].hint == (
+        'librmm-cu13 has it in the build environment: add "librmm-cu13" to [wheel] provided-by'
+    )
 
 
 def test_the_manifests_range_replaces_the_series(project: Project) -> None:

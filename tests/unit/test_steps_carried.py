@@ -48,7 +48,7 @@ def environment(tmp_path: Path) -> Path:
 def found(environment: Path, *packages: str) -> list[dict[str, Any]]:
     output = environment / "carried.json"
     carried_libraries.main(CarriedLibraries(environment=environment, packages=packages, output=output))
-    answer: list[dict[str, Any]] = json.loads(output.read_text())
+    answer: list[dict[str, Any]] = json.loads(output.read_text())["carried"]
     return answer
 
 
@@ -63,6 +63,13 @@ def test_torch_is_known_and_others_are_named(environment: Path) -> None:
     solver, other = found(environment, "fast.solver")
     assert other == torch
     assert (solver["module"], solver["libraries"]) == ("", {"libfast.so": "solver/libs"})
+
+
+def test_libraries_of_the_other_packages_are_listed_by_name(environment: Path) -> None:
+    installed(environment, "librmm-cu13", "26.10.0", librmm__lib64__librmm_so=b"not read")
+    found(environment)
+    data = json.loads((environment / "carried.json").read_text())
+    assert data["others"] == {"libfast.so": "fast-solver", "librmm.so": "librmm-cu13"}
 
 
 def test_a_package_that_the_environment_lacks(environment: Path) -> None:
