@@ -21,6 +21,7 @@ _SOURCE = (
     r"(?:\$\{(?:CMAKE_CURRENT_LIST_DIR|CMAKE_CURRENT_SOURCE_DIR|PROJECT_SOURCE_DIR|CMAKE_SOURCE_DIR)\}/)?"
 )
 _FETCHES = frozenset({"fetchcontent_declare", "externalproject_add", "cpmaddpackage", "cpmfindpackage"})
+_NAME = r"[A-Za-z_]\w{0,199}"
 _VERSION = r"\d{1,9}(\.\d{1,9}){0,3}"
 _STATIC = r"(?:CUDA::|lib)?(\w+_static)(?:\.a)?"
 _SHARED = r"(?i)(?!CMAKE_)\w*(SHARED|DYNAMIC)\w*"  # variables by which a project asks for shared libraries
@@ -104,6 +105,7 @@ class _Reader:
         self.files, self.top = files, top
         self.facts = CMake()
         self.seen: set[str] = set()
+        self.computed: set[str] = set()  # files that add a folder from a variable
         self.depth = 0
         self.folders: dict[str, list[str]] = {}  # what variables are set to
         self.modules: dict[str, str] = {}  # files by their last name
@@ -238,8 +240,10 @@ class _Reader:
 
     def _folders_of_options(self, file: str, command: Command) -> Iterator[tuple[str, str]]:
         """Yield the folders that an option is named as, for a command that takes its folder from a variable."""
-        if command.name != "add_subdirectory" or not re.fullmatch(r"\$\{\w+\}", "".join(command.arguments)):
+        is_computed = re.fullmatch(r"\$\{\w+\}", "".join(command.arguments))
+        if command.name != "add_subdirectory" or not is_computed or file in self.computed:
             return
+        self.computed.add(file)
         parent = posixpath.dirname(file)
         for option in tuple(self.facts.options):
             name = posixpath.join(parent, option.lower().replace("_", "-"), TOP)
@@ -263,7 +267,7 @@ def _needed(words: tuple[str, ...]) -> tuple[str, ...]:
     if "OR" in words or "NOT" in words:
         alone = [word for word in words if re.search(r"CUDA|GPU", word) and re.fullmatch(r"\w+", word)]
         return () if alone and "NOT" not in words else ("!",)
-    return tuple(word for word in words if re.fullmatch(r"[A-Za-z_]\w*", word) and word not in {"AND", "ON"})
+    return tuple(word for word in words if re.fullmatch(_NAME, word) and word not in {"AND", "ON"})
 
 
 def _is_cuda(command: Command) -> bool:

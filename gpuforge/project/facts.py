@@ -80,8 +80,9 @@ class Project:
         found: dict[str, Use] = {}
         for use in self.cmake.uses if self.cmake else ():
             for option in use.options:
-                certain = "!" not in use.options or re.search(_ASKS, option)
-                if certain and self.is_off(option) and not re.search(_ASIDE, option):
+                if not self.is_off(option) or re.search(_ASIDE, option):
+                    continue
+                if "!" not in use.options or re.search(_ASKS, option):
                     found.setdefault(option, use)
         return found
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Iterator
+from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
@@ -88,13 +89,17 @@ class Files:
 
     def with_module(self, name: str) -> set[str]:
         """Return the folders ("" is the root) that have a Python module or package of this name."""
-        ends = (f"{name}.py", f"{name}/__init__.py")
-        return {
-            file.removesuffix(end).rstrip("/")
-            for file in self.names
-            for end in ends
-            if f"/{file}".endswith(f"/{end}")
-        }
+        return self._modules.get(name, set())
+
+    @cached_property
+    def _modules(self) -> dict[str, set[str]]:
+        folders: dict[str, set[str]] = {}
+        for file in self.names:
+            path, dot, end = file.rpartition(".")
+            folder, _, name = path.removesuffix("/__init__").rpartition("/")
+            if dot and end == "py":
+                folders.setdefault(name, set()).add(folder)
+        return folders
 
     def folders(self, parent: str = "") -> list[str]:
         """Return the names of the folders directly below a folder ("" is the root), sorted."""

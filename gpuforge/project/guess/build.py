@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from packaging.utils import canonicalize_name
 
@@ -58,9 +58,10 @@ def _requires(project: Project) -> Iterator[tuple[str, Reason]]:
             yield "ninja", because("ninja-needed", backend.where)
     names = load(__file__, "imports.toml")["distributions"]
     frameworks = {each.package for each in linked()}
+    is_own = _own(project)
     for each in project.script.imports:
         name = canonicalize_name(names.get(each.module, each.module))
-        known = name in declared or name in _SETUPTOOLS or _is_own(project, each.module)
+        known = name in declared or name in _SETUPTOOLS or is_own(each.module)
         if not known and (not each.optional or each.module in frameworks):
             declared = {**declared, name: Seen(name, each.where)}
             yield name, because("imported", each.where, module=each.module)
@@ -79,10 +80,12 @@ def _requires(project: Project) -> Iterator[tuple[str, Reason]]:
         yield "ninja", because("framework-ninja", used.where, framework=used.framework.package)
 
 
-def _is_own(project: Project, module: str) -> bool:
-    """Tell whether setup.py imports a module of the project: one beside it, or in a folder that it names."""
+def _own(project: Project) -> Callable[[str], bool]:
+    """Return what tells whether a module is the project's: it lies beside setup.py, or in a folder that this names."""
     named = {seen.text.rpartition("/")[2] for seen in project.script.texts} | {""}
-    return any(folder.rpartition("/")[2] in named for folder in project.files.with_module(module))
+    return lambda module: any(
+        folder.rpartition("/")[2] in named for folder in project.files.with_module(module)
+    )
 
 
 def _words(project: Project) -> set[str]:
