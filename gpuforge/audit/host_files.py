@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 
 from gpuforge.audit.model import WheelFacts
+from gpuforge.embedded.layout import HOME
 
 
 def matches(pattern: str, file: str) -> bool:
@@ -31,5 +32,5 @@ def files_of(patterns: Sequence[str], wheel: WheelFacts) -> set[str]:
     return {
         member
         for member in wheel.members
-        if "/_gpuforge/" not in f"/{member}" and any(matches(p, member) for p in patterns)
+        if f"/{HOME}/" not in f"/{member}" and any(matches(p, member) for p in patterns)
     }

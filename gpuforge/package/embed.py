@@ -6,11 +6,11 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
+from gpuforge.embedded.layout import HOME
 from gpuforge.errors import ActionError
 from gpuforge.package import import_package
 from gpuforge.wheel import unpacked
 
-HOME = "_gpuforge"  # the folder in the import package that holds the runtime and the kernel sets
 GUARD = "guard.py"  # the one file of the runtime that has another place in a wheel, see `guard.py` here
 
 

@@ -6,10 +6,10 @@ import ast
 import shutil
 from pathlib import Path
 
+from gpuforge.embedded.layout import GUARD
 from gpuforge.package import import_package
 
-FOLDER = "_gpuforge_guard"
-STATEMENT = b"from . import _gpuforge_guard  # refuses two builds of this package in one place"
+STATEMENT = f"from . import {GUARD}  # refuses two builds of this package in one place".encode()
 
 _MARK = b"\xef\xbb\xbf"  # the byte order mark of UTF-8
 
@@ -31,12 +31,12 @@ def embed(tree: Path, name: str, distribution: str, source: Path) -> str:
         guarded = insert(text)
     except (SyntaxError, ValueError) as error:
         return f"{name}/__init__.py cannot be read: {error}"
-    if (home / FOLDER).exists():
-        return f"{name} has a folder {FOLDER} already"
+    if (home / GUARD).exists():
+        return f"{name} has a folder {GUARD} already"
     init.write_bytes(guarded)
-    (home / FOLDER).mkdir()
-    shutil.copyfile(source, home / FOLDER / "__init__.py")
-    (home / FOLDER / f"{distribution}.build").write_text("", encoding="utf-8")
+    (home / GUARD).mkdir()
+    shutil.copyfile(source, home / GUARD / "__init__.py")
+    (home / GUARD / f"{distribution}.build").write_text("", encoding="utf-8")
     return ""
 
 

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
+from gpuforge.embedded.layout import GUARD
 from gpuforge.package import guard, import_package
 
 
@@ -44,7 +45,5 @@ def _imported(statement: ast.stmt) -> Iterator[str]:
         yield from (alias.name.partition(".")[0] for alias in statement.names)
     elif isinstance(statement, ast.ImportFrom) and not statement.level:
         yield (statement.module or "").partition(".")[0]
-    elif isinstance(statement, ast.ImportFrom) and [alias.name for alias in statement.names] != [
-        guard.FOLDER
-    ]:
+    elif isinstance(statement, ast.ImportFrom) and [alias.name for alias in statement.names] != [GUARD]:
         yield ""

@@ -13,12 +13,11 @@ from typing import Any
 from gpuforge import digest
 from gpuforge.cuda.image_kind import kind_of
 from gpuforge.cuda.kernel_image import KernelImage
+from gpuforge.embedded.layout import HOME, INDEX, KERNELS
 from gpuforge.errors import ActionError
 from gpuforge.package import import_package
-from gpuforge.package.embed import HOME
 
 SCHEMA = 1
-INDEX = "index.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +70,7 @@ def pack_modules(
     `cpu` names the library that does the same work on the CPU; `install` says how a user gets what runs the modules.
     Raises ActionError for two sources that give modules of one name, and for a module without images.
     """
-    target = new_folder(folder / "kernels", name)
+    target = new_folder(folder / KERNELS, name)
     listed = []
     taken: dict[str, str] = {}
     for module in sorted(modules, key=lambda m: m.name):
@@ -118,7 +117,7 @@ def pack_libraries(
     Several libraries are for several levels of CPUs. The versions of `packages` are part of the ABI, beside the id
     `abi`: {"neuron": "major.minor"}. `fallbacks` are the objects whose libraries are used where none of these runs.
     """
-    target = new_folder(folder / "kernels", name)
+    target = new_folder(folder / KERNELS, name)
     listed = []
     for library in libraries:
         image = library.images[0]
@@ -145,7 +144,7 @@ def pack_libraries(
 def measure_again(tree: Path, name: str) -> None:
     """Correct the digests of the libraries in kernel sets of the import package `name`: repair changes libraries."""
     home = import_package.find(tree, name)
-    for path in sorted((home / HOME / "kernels").glob(f"*/{INDEX}")) if home else []:
+    for path in sorted((home / HOME / KERNELS).glob(f"*/{INDEX}")) if home else []:
         index = json.loads(path.read_text(encoding="utf-8"))
         for library in index.get("libraries", ()):
             library |= _measure(path.with_name(library["file"]))  # noqa: PLW2901  in place

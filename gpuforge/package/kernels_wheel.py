@@ -9,17 +9,15 @@ from pathlib import Path
 
 from gpuforge.cuda.major_wheels import KernelsWheel
 from gpuforge.cuda.version import major_of
+from gpuforge.embedded.layout import HOME, LISTING, WHEEL
 from gpuforge.errors import ActionError
 from gpuforge.package import import_package
-from gpuforge.package.embed import HOME
 from gpuforge.package.kernel_set import write_json
 from gpuforge.wheel import metadata, metadata_edit, unpacked, wheel_file
 from gpuforge.wheel.filename import WheelName
 from gpuforge.wheel.tags import LinuxTag
 
 SCHEMA = 1
-LISTING = "wheels.json"  # beside the runtime in the main wheel
-FILE = "wheel.json"  # in a kernels wheel
 # A wheel without code for the host needs no C library: the policy of the oldest Linux that pip installs on.
 # https://peps.python.org/pep-0599/, https://peps.python.org/pep-0600/
 _OLDEST = (2, 17)  # glibc
@@ -81,7 +79,7 @@ def lay_out(
         "toolkit": toolkit,
         "sets": [dict(each) for each in sets],
     }
-    write_json(home / FILE, about)
+    write_json(home / WHEEL, about)
     linked = any(path.suffix == ".so" for path in unpacked.files(tree))
     oldest = LinuxTag("glibc", _OLDEST, machine)
     platform = f"linux_{machine}" if linked else ".".join(sorted(oldest.names))

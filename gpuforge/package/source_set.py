@@ -10,10 +10,10 @@ from pathlib import Path
 from types import MappingProxyType
 
 from gpuforge import digest
+from gpuforge.embedded.layout import RECIPE, SOURCES
 from gpuforge.errors import ActionError
 from gpuforge.package.kernel_set import SCHEMA, new_folder, relative, write_json
 
-RECIPE = "recipe.json"
 _BUILD_PATH = re.compile(r"(?:^|[=,:]|^-[A-Za-z]+)(?:/|~/)")  # "/x", "-I/x", "--opt=/x"
 _PLACEHOLDERS = ("{compiler}", "{sources}", "{output}")
 
@@ -67,7 +67,7 @@ def pack_sources(
     that are used where nothing was compiled. A set of modules (`kind`) may have a library for the CPU (`cpu`).
     Raises ActionError when a recipe names a path of the build machine, or lacks a placeholder.
     """
-    target = new_folder(folder / "sources", name)
+    target = new_folder(folder / SOURCES, name)
     copied = {file: _copy(path, file, target) for file, path in {**includes, **sources}.items()}
     for toolchain in toolchains:
         _check_argv(name, toolchain)

@@ -1,21 +1,27 @@
+# A copy of gpuforge/embedded/layout.py, made by scripts/copy_to_runtime.py: change it there.
 """Where kernels and sources lie in the folder of a runtime, and the names of the files that list them."""
 
 from __future__ import annotations
 
 import os
 
-INDEX = "index.json"  # of a folder with kernels, see `index.py`
-RECIPE = "recipe.json"  # of a folder with sources, see `recipe.py`
+HOME = "_gpuforge"  # the folder in an import package that has the runtime, or in a kernels wheel the kernels alone
+GUARD = "_gpuforge_guard"  # the module beside it that refuses two builds of a package in one place
+KERNELS, SOURCES = "kernels", "sources"  # folders in it, with a folder for each set
+INDEX = "index.json"  # of a folder with kernels
+RECIPE = "recipe.json"  # of a folder with sources
+LISTING = "wheels.json"  # beside a runtime: the kernels wheels of its package
+WHEEL = "wheel.json"  # in a kernels wheel: what it has
 
 
 def kernels(home: str, *name: str) -> str:
     """Return the folder with the kernels of a set or a library; without a name, the folder of all."""
-    return os.path.join(home, "kernels", *name)
+    return os.path.join(home, KERNELS, *name)
 
 
 def sources(home: str, *name: str) -> str:
     """Return the folder with the sources of an object; without a name, the folder of all."""
-    return os.path.join(home, "sources", *name)
+    return os.path.join(home, SOURCES, *name)
 
 
 def home_of(kernels: str) -> str:

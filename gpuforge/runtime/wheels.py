@@ -11,13 +11,10 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from . import document
+from . import document, layout
 from .reason import Reason
 
 SCHEMA = 1
-LISTING = "wheels.json"  # beside the runtime
-FILE = "wheel.json"  # in a kernels wheel
-HOME = "_gpuforge"
 
 
 class ExpectedKernels(NamedTuple):
@@ -65,7 +62,7 @@ class KernelsWheel(NamedTuple):
 def listing(home: str) -> Listing | None:
     """Return what the package whose runtime lies in `home` says of its kernels wheels; None when it has none."""
     try:
-        data = _read(os.path.join(home, LISTING))
+        data = _read(os.path.join(home, layout.LISTING))
         wheels = tuple(
             PossibleWheel(
                 document.text(wheel, "distribution"),
@@ -96,9 +93,13 @@ def installed(home: str, package: str, path: Sequence[str] | None = None) -> tup
     folders = [site, *filter(lambda each: isinstance(each, str), sys.path if path is None else path)]
     found = []
     for wheel in known.wheels:
-        places = dict.fromkeys(os.path.join(folder, wheel.folder, HOME) for folder in folders if folder)
+        places = dict.fromkeys(
+            os.path.join(folder, wheel.folder, layout.HOME) for folder in folders if folder
+        )
         copies = [
-            _judged(known, wheel, place) for place in places if os.path.isfile(os.path.join(place, FILE))
+            _judged(known, wheel, place)
+            for place in places
+            if os.path.isfile(os.path.join(place, layout.WHEEL))
         ]
         if copies:
             found.append(next((copy for copy in copies if copy.problem is None), copies[0]))
@@ -112,7 +113,7 @@ def none_installed(known: Listing) -> Reason:
 
 
 def _judged(known: Listing, wheel: PossibleWheel, home: str) -> KernelsWheel:
-    file = os.path.join(home, FILE)
+    file = os.path.join(home, layout.WHEEL)
     try:
         data = _read(file)
         version, sets = document.text(data, "version"), _sets(data)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from gpuforge.embedded.layout import GUARD
 from gpuforge.package import guard
 from gpuforge.runtime import guard as travelling
 
@@ -118,14 +119,14 @@ def test_a_guarded_package_is_imported_from_a_zip_archive(tmp_path: Path) -> Non
 
 def test_a_package_in_a_package_is_guarded_too(tmp_path: Path) -> None:
     package = tmp_path / "site" / "a" / "b"
-    (package / guard.FOLDER).mkdir(parents=True)
-    (package / guard.FOLDER / "b_cu12.build").touch()
+    (package / GUARD).mkdir(parents=True)
+    (package / GUARD / "b_cu12.build").touch()
     for folder in (package, package.parent):
         (folder / "__init__.py").touch()
     info = tmp_path / "site" / "b-1.0.dist-info"
     info.mkdir()
     (info / "RECORD").write_text("a/b/__init__.py,,\n")
-    assert travelling.builds(str(package / guard.FOLDER)) == ["b", "b_cu12"]
+    assert travelling.builds(str(package / GUARD)) == ["b", "b_cu12"]
 
 
 def test_a_package_that_cannot_be_guarded_gives_the_reason(tmp_path: Path) -> None:

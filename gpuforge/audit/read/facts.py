@@ -9,6 +9,7 @@ from gpuforge.audit.model import WheelFacts, machine_of
 from gpuforge.audit.read import build_files, kernels, loading_code
 from gpuforge.audit.read.wheel import OpenWheel
 from gpuforge.binary.facts import DeviceCode
+from gpuforge.embedded import layout
 from gpuforge.errors import MalformedError
 from gpuforge.wheel import filename
 from gpuforge.wheel.checks import hashes, promises, whole
@@ -57,8 +58,8 @@ def facts(wheel: OpenWheel) -> WheelFacts:
         device=tuple(DeviceCode(s.file, s.containers) for s in scanned if s.containers),
         kernels=tuple(kernels.kernel_sets(archive)),
         sources=tuple(kernels.source_sets(archive)),
-        kernels_wheels=kernels.kernels_wheels(archive, "wheels.json"),
-        kernels_wheel=kernels.kernels_wheels(archive, "wheel.json"),
+        kernels_wheels=kernels.kernels_wheels(archive, layout.LISTING),
+        kernels_wheel=kernels.kernels_wheels(archive, layout.WHEEL),
         preloads=preloads if linked else (),
         metadata_problems=info.problems,
         identities=info.identities,

@@ -18,10 +18,11 @@ from gpuforge.audit.kernels import (
 )
 from gpuforge.audit.read.documents import Document, Unfit, listed, read, tables, text, texts
 from gpuforge.cuda.kernel_image import KernelImage
+from gpuforge.embedded import layout
 from gpuforge.wheel.archive import Archive, Member
 
-_INDEX = r"(.*_gpuforge/kernels/[^/]+)/index\.json"
-_RECIPE = r"(.*_gpuforge/sources/[^/]+)/recipe\.json"
+_INDEX = rf"(.*{layout.kernels(layout.HOME)}/[^/]+)/{re.escape(layout.INDEX)}"
+_RECIPE = rf"(.*{layout.sources(layout.HOME)}/[^/]+)/{re.escape(layout.RECIPE)}"
 _SCHEMA = 1
 # What of a recipe says where a compiler may be found on a user's machine, and how it is installed.
 _ELSEWHERE = {"places", "install", "path"}
@@ -45,7 +46,7 @@ def source_sets(archive: Archive) -> Iterator[SourceSet]:
 def kernels_wheels(archive: Archive, name: str) -> KernelsWheels | Unusable | None:
     """Return what the runtime reads of kernels wheels, `wheels.json` or `wheel.json`; None where there is none."""
     for member in archive.members:
-        if member.name.endswith(f"/_gpuforge/{name}"):
+        if member.name.endswith(f"/{layout.HOME}/{name}"):
             return read(archive, member, _wheels)
     return None
 
@@ -128,7 +129,7 @@ def _absolute(archive: Archive, folder: str) -> dict[str, tuple[str, ...]]:
 
 def _documents(archive: Archive, pattern: str) -> Iterator[tuple[Member, str]]:
     for member in archive.members:
-        if "_gpuforge/" in member.name and (match := re.fullmatch(pattern, member.name)):
+        if f"{layout.HOME}/" in member.name and (match := re.fullmatch(pattern, member.name)):
             yield member, match[1]
 
 

@@ -15,6 +15,7 @@ from gpuforge.binary.elf.outline import outline
 from gpuforge.binary.elf.reader import read
 from gpuforge.binary.facts import ElfObject, FatbinContainer
 from gpuforge.binary.window import MissedError, Window
+from gpuforge.embedded import layout
 from gpuforge.errors import CorruptError, MalformedError, TooLargeError
 from gpuforge.wheel import filename
 from gpuforge.wheel.archive import Archive, Member
@@ -22,6 +23,7 @@ from gpuforge.wheel.archive import Archive, Member
 _HEAD = 24 << 20  # bytes kept of a file's beginning: where linkers put names, versions and strings
 # bytes of a file that is read in one piece: quicker than choosing the ranges to keep
 _WHOLE = 2 << 20
+_KERNELS = f"{layout.kernels(layout.HOME)}/"
 _START = 1 << 16  # bytes kept of any file: the headers of an ELF file, the directives of a PTX text
 _PASSES = 6
 _ENDLESS = "its parts refer to one another without end"
@@ -90,7 +92,7 @@ def _scan(archive: Archive, member: Member, wheel: str) -> Scanned:
     else:
         return Scanned(member.name, problem=_ENDLESS)
     scanned = _with_device_code(found_object, scanner)
-    if not scanned.containers and "_gpuforge/kernels/" in member.name and member.size <= _WHOLE:
+    if not scanned.containers and _KERNELS in member.name and member.size <= _WHOLE:
         scanned = scanned._replace(containers=ptx.embedded(archive.data(member), archive.budget))
     return scanned
 

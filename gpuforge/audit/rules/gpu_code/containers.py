@@ -13,6 +13,7 @@ from gpuforge.audit.rules.nvidia import is_nvidia_wheel
 from gpuforge.binary.facts import DeviceCode, FatbinContainer
 from gpuforge.binary.runnable import complete_ptx, runnable
 from gpuforge.cuda import libraries, sonames
+from gpuforge.embedded import layout
 
 if TYPE_CHECKING:
     from gpuforge.expectation import Expectation
@@ -30,7 +31,7 @@ def own_code(wheel: WheelFacts) -> Iterator[DeviceCode]:
 
 def of_archs(expectation: Expectation, wheel: WheelFacts) -> Iterator[DeviceCode]:
     """Yield the project's own GPU code that `[cuda.*] archs` decides on; GF701 compares the rest with its targets."""
-    apart = tuple(f"_gpuforge/kernels/{name}/" for name in expectation.targets)
+    apart = tuple(f"{layout.kernels(layout.HOME, name)}/" for name in expectation.targets)
     yield from (code for code in own_code(wheel) if not any(folder in code.file for folder in apart))
 
 

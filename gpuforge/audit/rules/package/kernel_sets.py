@@ -14,6 +14,7 @@ from gpuforge.audit.rules.rule import Rule
 from gpuforge.binary.runnable import common_images
 from gpuforge.cuda.image_kind import kind_of
 from gpuforge.cuda.kernel_image import KernelImage
+from gpuforge.embedded import layout
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
@@ -24,13 +25,13 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                 yield _finding(wheel, f"{kernels.folder}/{file}", each)
         for sources in wheel.sources:
             for each in _stand_ins(wheel, sources.recipe) if isinstance(sources.recipe, Recipe) else ():
-                yield _finding(wheel, f"{sources.folder}/recipe.json", each)
+                yield _finding(wheel, layout.recipe(sources.folder), each)
         names = {kernels.name for kernels in wheel.kernels}
         expectation = graph.expectation_of(wheel)
         targets = expectation.targets if expectation else {}
         for kernels in wheel.kernels:
             for each in _targets(kernels, targets.get(kernels.name)):
-                yield _finding(wheel, f"{kernels.folder}/index.json", each)
+                yield _finding(wheel, layout.index(kernels.folder), each)
         for name in (*expectation.kernel_sets, *expectation.library_sets) if expectation else ():
             if name not in names:
                 text = f"the fallback object {name!r} of the manifest is not in the wheel"
@@ -58,13 +59,13 @@ def _problems(wheel: WheelFacts, kernels: KernelSet) -> Iterator[tuple[str, _Pro
     """Yield each file that does not match the index, with the problem."""
     if isinstance(kernels.listing, Unusable):
         schema = f"it is not an index of schema 1 with {kernels.listing.fact}"
-        yield "index.json", _Problem(*problem(kernels.listing, schema))
+        yield layout.INDEX, _Problem(*problem(kernels.listing, schema))
         return
     compare = _library_images if kernels.listing.kind == "library" else _images
     for listed in kernels.listing.files:
         file = listed.file
         if not file:
-            yield "index.json", _Problem("entry", f"a {kernels.listing.kind} has no file")
+            yield layout.INDEX, _Problem("entry", f"a {kernels.listing.kind} has no file")
         elif file not in kernels.digests:
             yield file, _Problem("missing", "it is in the index and not in the wheel")
         elif kernels.digests[file] != listed.sha256:

@@ -10,6 +10,7 @@ from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.package.documents import problem
 from gpuforge.audit.rules.rule import Rule
+from gpuforge.embedded import layout
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
@@ -43,7 +44,7 @@ RULE = Rule(
 def _reasons(about: KernelsWheels | Unusable, package: WheelFacts, known: KernelsWheels) -> Iterator[Subject]:
     if isinstance(about, Unusable):
         kind, text = problem(about, "it lacks the version or the kernel sets")
-        text = f"its wheel.json cannot be used: {text}"
+        text = f"its {layout.WHEEL} cannot be used: {text}"
         yield Subject(provider=package.name, detail=text, kind=kind, about=(package.project,))
         return
     if about.version != known.version:

@@ -15,6 +15,7 @@ from gpuforge.audit.rules.package.coexistence import can_coexist
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.audit.rules.wording import requirement, shorten
 from gpuforge.cuda.suffix import without_suffix
+from gpuforge.embedded.layout import GUARD
 
 _MOST_IN_ONE_PLACE = 8  # wheels that the others are compared with: a thousand would be a million pairs
 
@@ -94,7 +95,7 @@ def _finding(one: WheelFacts, other: WheelFacts, names: list[str]) -> Finding:
 
 def _guarded(wheel: WheelFacts) -> bool:
     """Say whether `gpuforge build` put its guard into a wheel (package/guard.py)."""
-    return any("/_gpuforge_guard/" in name for name in wheel.members)
+    return any(f"/{GUARD}/" in name for name in wheel.members)
 
 
 def _required(graph: LinkGraph, wheel: WheelFacts) -> Iterator[Finding]:

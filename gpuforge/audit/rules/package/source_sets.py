@@ -10,6 +10,7 @@ from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.package.documents import problem
 from gpuforge.audit.rules.rule import Rule
+from gpuforge.embedded import layout
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
@@ -17,7 +18,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
     for wheel in graph.wheels:
         for sources in wheel.sources:
             for kind, text, *about in _problems(sources):
-                yield _finding(wheel, f"{sources.folder}/recipe.json", kind, text, *about)
+                yield _finding(wheel, layout.recipe(sources.folder), kind, text, *about)
         names = {sources.name for sources in wheel.sources}
         expectation = graph.expectation_of(wheel)
         for name in expectation.source_sets if expectation else ():

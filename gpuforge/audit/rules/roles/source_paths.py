@@ -9,6 +9,7 @@ from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.kernels import Recipe, SourceSet
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.rules.rule import Rule
+from gpuforge.embedded import layout
 
 _ABSOLUTE = r"(?:^|=|-[ILF])(/(?!usr/|opt/nvidia/|dev/null)[\w.+-]+/[^\s\"']*)"
 
@@ -42,4 +43,4 @@ def _paths(sources: SourceSet) -> Iterator[tuple[str, str]]:
     )
     for text in sources.recipe.texts if isinstance(sources.recipe, Recipe) else ():
         for path in re.findall(_ABSOLUTE, text):
-            yield f"{sources.folder}/recipe.json", path
+            yield layout.recipe(sources.folder), path

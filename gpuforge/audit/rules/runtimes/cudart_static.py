@@ -13,8 +13,9 @@ from gpuforge.audit.rules.runtimes.loaded import LoadedLibrary
 from gpuforge.audit.rules.runtimes.processes import Process, processes
 from gpuforge.binary.facts import ElfObject
 from gpuforge.cuda.libraries import is_cudart
+from gpuforge.embedded import layout
 
-_KERNELS = "/_gpuforge/kernels/"
+_KERNELS = f"/{layout.kernels(layout.HOME)}/"
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
