@@ -136,14 +136,14 @@ def look(package: str, name: str, shipped: str, env: Mapping[str, str]) -> tuple
         cpu = apart.cpu if apart else next((place.contents.cpu for place in there if place.contents), "")
         return (*explicit, *own, *there, *_cpu(lookup, cpu, ""))
     fallback = layout.kernels(home, recipe.fallback)
-    return (
+    places = (
         *explicit,
         _built(lookup, recipe),
-        *_here(recipe, "nvrtc", Origin.CACHED_BUILD),
+        *_here(recipe),
         *(_shipped(lookup, fallback, None) if recipe.fallback else ()),
-        *_here(recipe, "opencl", Origin.OPENCL),
         *_cpu(lookup, recipe.cpu, recipe.abi),
     )
+    return tuple(sorted(places, key=lambda place: place.origin))
 
 
 def _shipped(lookup: Lookup, folder: str, problem: Reason | None) -> tuple[BuildPlace, ...]:
@@ -172,11 +172,14 @@ def _recipe(folder: str) -> tuple[ModuleRecipe | None, Reason | None]:
         return None, refused.reason
 
 
-def _here(recipe: ModuleRecipe, family: str, origin: Origin) -> Iterator[BuildPlace]:
-    """Yield the place of the sources that a toolchain compiles when they are first used."""
-    sources = recipe.sources.get(family)
-    if sources is not None:
-        yield BuildPlace(origin, sources.folder, contents=sources.contents(recipe.name), sources=sources)
+def _here(recipe: ModuleRecipe) -> Iterator[BuildPlace]:
+    """Yield the places of the sources that toolchains compile when they are first used."""
+    from .sources import FIRST_USE
+
+    for family, sources in recipe.sources.items():
+        if family in FIRST_USE:
+            origin, contents = FIRST_USE[family].origin, sources.contents(recipe.name)
+            yield BuildPlace(origin, sources.folder, contents=contents, sources=sources)
 
 
 def _cpu(lookup: Lookup, name: str, abi: str) -> Iterator[BuildPlace]:

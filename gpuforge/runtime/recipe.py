@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from . import document, layout
 from .index import Demands, Module, Refused, damaged, demands_of, read_named, unreadable
 from .reason import Reason
-from .sources import IMAGES, Sources
+from .sources import FIRST_USE, OPENCL, Sources
 
 SCHEMA = 1
 
@@ -47,6 +47,26 @@ class UserToolchain(NamedTuple):
     sources: tuple[str, ...] = ()  # in a set of modules: those that are its own
     devices: tuple[str, ...] = ()  # the kinds of OpenCL's devices that it compiles for
     extensions: tuple[str, ...] = ()  # of OpenCL, that a device must have
+
+    @property
+    def is_command(self) -> bool:
+        """Whether it is the maintainer's own command line, which begins with the program."""
+        return self.family == "command"
+
+    @property
+    def of_toolkit(self) -> bool:
+        """Whether its compiler is a CUDA toolkit's own."""
+        return self.family == "nvcc"
+
+    @property
+    def into_cache(self) -> bool:
+        """Whether what it makes stays in the kernel cache, and is no build of the user's."""
+        return self.family == OPENCL
+
+    @property
+    def program(self) -> str:
+        """The compiler's name for people: "g++"; of a command, its program."""
+        return self.argv[0] if self.is_command else self.family
 
 
 class Compilation(NamedTuple):
@@ -124,14 +144,14 @@ def _check_schema(file: str, data: dict[str, Any]) -> None:
 def _sources(folder: str, entry: dict[str, Any], recipe: dict[str, Any]) -> Sources:
     digests, headers = _digests(recipe, "sources"), _digests(recipe, "includes")
     family = document.text(entry, "family")
-    image = IMAGES.get(family)
+    images = (FIRST_USE[family].image,) if family in FIRST_USE else ()
     modules = {}
     for source in document.texts(entry, "sources"):
         name = os.path.splitext(os.path.basename(source))[0]
         if source not in digests:
             raise document.Damaged(f"'{source}' is not among its sources")
         place = os.path.join(folder, source)
-        modules[name] = Module(name, source, place, digests[source], (image,) if image else ())
+        modules[name] = Module(name, source, place, digests[source], images)
     install = document.text(document.table(entry, "install"), "", "")
     added = _added(entry)
     argv = document.texts(entry, "argv")

@@ -7,12 +7,22 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from .index import CompiledBy, Index, Module
-from .resolve import Image
+from .resolve import Image, Origin
 
-IMAGES = {
-    "nvrtc": Image("cuda"),
-    "opencl": Image("opencl"),
-}  # what is compiled when it is first used, and as what
+NVRTC, OPENCL = "nvrtc", "opencl"  # families of toolchains
+
+
+class FirstUse(NamedTuple):
+    """What sources are that are compiled when they are first used, and when they are tried."""
+
+    image: Image
+    origin: Origin
+
+
+FIRST_USE = {
+    NVRTC: FirstUse(Image("cuda"), Origin.CACHED_BUILD),
+    OPENCL: FirstUse(Image("opencl"), Origin.OPENCL),
+}
 
 
 class Sources(NamedTuple):

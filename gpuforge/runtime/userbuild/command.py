@@ -26,6 +26,7 @@ from . import activation, installed, modules
 from .check import check
 from .compilers import Compiler, find
 from .distribution import how_to_install
+from .inputs import CompileInputs
 from .invoke import invoke
 from .leftovers import remove_leftovers
 from .outcome import FAILED, INTERRUPTED, USAGE, Interrupted, Stopped, interruptible, uninterrupted
@@ -146,11 +147,11 @@ def _remove(recipe: Recipe, package: Package) -> str:
 def _compile(recipe: Recipe, package: Package, options: argparse.Namespace) -> str:
     machine = Probe(None) if gpu_disabled(package.env) else probe()
     arch = Arch(*machine.devices[0].capability) if machine.devices else None
-    here = modules.CompileInputs(machine, arch, (), package.env, options.timeout)
+    here = CompileInputs(machine, arch, (), package.env, options.timeout)
     requested, sources = _toolchain_and_sources(recipe, package, options, here)
     here = replace(here, extra=sources)
     toolchain, compiler = select(recipe, requested, how_to_install, _finder(recipe, here))
-    if toolchain.family == "opencl":
+    if toolchain.into_cache:
         return _prepare(recipe, package, here, options)
     with _work(recipe, package, options.output) as (work, place):
         log = activation.log_of(place) if place else options.output / f"{recipe.name}.log"
@@ -178,7 +179,7 @@ def _compile(recipe: Recipe, package: Package, options: argparse.Namespace) -> s
 
 
 def _toolchain_and_sources(
-    recipe: Recipe, package: Package, options: argparse.Namespace, here: modules.CompileInputs
+    recipe: Recipe, package: Package, options: argparse.Namespace, here: CompileInputs
 ) -> tuple[str, list[Path]]:
     """Return the toolchain and the sources that the user asks for, or did for the release before this one."""
     own = [source.absolute() for source in options.sources]
@@ -201,7 +202,7 @@ def _toolchain_and_sources(
     return build.requested if there else "", [Path(source) for source in build.sources]
 
 
-def _finder(recipe: Recipe, here: modules.CompileInputs) -> Find:
+def _finder(recipe: Recipe, here: CompileInputs) -> Find:
     """Return what finds a toolchain's compiler: for a set of modules also one that is no program."""
     if recipe.kind == "module":
         return partial(modules.find, here=here)
@@ -213,7 +214,7 @@ def _product(
     toolchain: UserToolchain,
     compiler: Compiler,
     work: Path,
-    here: modules.CompileInputs,
+    here: CompileInputs,
     package: Package,
 ) -> Path:
     """Compile, and check what was made: a library, or a folder of images; raises Stopped."""
@@ -237,19 +238,19 @@ def _product(
     return product
 
 
-def _prepare(
-    recipe: Recipe, package: Package, here: modules.CompileInputs, options: argparse.Namespace
-) -> str:
+def _prepare(recipe: Recipe, package: Package, here: CompileInputs, options: argparse.Namespace) -> str:
     """Compile for OpenCL: what is kept is the kernel cache's, and is used where nothing before it in the order fits."""
+    from . import by_opencl
+
     if options.output:
-        others = ", ".join(each.name for each in recipe.toolchains if each.family != "opencl")
+        others = ", ".join(each.name for each in recipe.toolchains if not each.into_cache)
         raise Stopped(
             f"{recipe.name}: what OpenCL compiles goes into the kernel cache and not to --output; name another "
             f"toolchain with --toolchain: {others or 'the package has none'}",
             USAGE,
         )
     try:
-        device = modules.prepare_opencl(recipe, here)
+        device = by_opencl.prepare(recipe, here)
     except Stopped as stopped:
         raise Stopped(f"{recipe.name}: {stopped}; {_in_use(recipe, package)}") from None
     return f"{recipe.name}: compiled for {device}, kept in the kernel cache; {_in_use(recipe, package)}"

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..arch import Arch
 from ..recipe import UserToolchain
 from .execute import execute
 
@@ -24,6 +25,10 @@ class Compiler:
     family: str
     path: Path
     version: str
+
+    def target(self, gpu: Arch) -> Arch:
+        """Return the architecture of what it makes for a GPU."""
+        return gpu
 
     @property
     def label(self) -> str:
@@ -45,7 +50,7 @@ def find(toolchain: UserToolchain, env: Mapping[str, str], *, path: str = "") ->
     `path` (a file, or a name on PATH) names the only one to consider; so does the manifest's, by its name. A command is
     looked for beside this Python first: what pip has put there belongs to the packages that are installed here.
     """
-    if toolchain.family == "command":
+    if toolchain.is_command:
         folders = os.pathsep.join([sysconfig.get_path("scripts"), env.get("PATH", os.defpath)])
         program = shutil.which(path or toolchain.argv[0], path=folders)
         return Compiler(toolchain.argv[0], Path(program), "") if program else Absent(toolchain, ())

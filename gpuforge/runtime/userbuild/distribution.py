@@ -15,9 +15,7 @@ def how_to_install(toolchain: UserToolchain) -> str:
     for name in families():
         if name in toolchain.install:
             return toolchain.install[name]
-    return toolchain.install.get(
-        "", f"install {toolchain.argv[0] if toolchain.family == 'command' else toolchain.family}"
-    )
+    return toolchain.install.get("", f"install {toolchain.program}")
 
 
 def families(release: str | None = None) -> list[str]:

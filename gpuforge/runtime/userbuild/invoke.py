@@ -35,11 +35,11 @@ def invoke(
 
     `arch` is the GPU's, None without one. Raises Stopped, whose message names the compiler's log, and OSError.
     """
-    values = _values(recipe, compiler, work, extra, arch, env)
+    values = _values(recipe, toolchain, compiler, work, extra, arch, env)
     if not any("{sources}" in word for word in toolchain.argv):
         _lay_beside(recipe, work / "sources", extra)
     argv = fill(toolchain.argv, values)
-    if toolchain.family == "command":
+    if toolchain.is_command:
         argv[0] = str(compiler.path)
     try:
         ended = execute(
@@ -61,6 +61,7 @@ def invoke(
 
 def _values(
     recipe: Recipe,
+    toolchain: UserToolchain,
     compiler: Compiler,
     work: Path,
     extra: Sequence[Path],
@@ -80,7 +81,7 @@ def _values(
     template = Path(__file__).parent.parent.joinpath("abi.c").read_text(encoding="utf-8")
     abi.write_text(f'#define GPUFORGE_ABI_ID "{recipe.abi}"\n{template}', encoding="utf-8")
     folders = {laid, *((laid / name).parent for name in (*recipe.sources, *recipe.includes))}
-    toolkit = _toolkit(compiler, env)
+    toolkit = _toolkit(toolchain, compiler, env)
     return {
         "compiler": [str(compiler.path)],
         "include": [str(laid)],
@@ -105,9 +106,9 @@ def _lay_beside(recipe: Recipe, laid: Path, extra: Sequence[Path]) -> None:
         shutil.copyfile(source, folder / source.name)
 
 
-def _toolkit(compiler: Compiler, env: Mapping[str, str]) -> Path | None:
+def _toolkit(toolchain: UserToolchain, compiler: Compiler, env: Mapping[str, str]) -> Path | None:
     """Return the CUDA toolkit that a compiler belongs to, or else the machine's."""
-    own = [compiler.path.resolve().parent.parent] if compiler.family == "nvcc" else []
+    own = [compiler.path.resolve().parent.parent] if toolchain.of_toolkit else []
     named = [Path(env[name]) for name in ("CUDA_HOME", "CUDA_PATH") if env.get(name)]
     for folder in (*own, *named, Path("/usr/local/cuda")):
         if (folder / "include" / "cuda.h").is_file() or list(folder.glob("lib*/libcudart.so*")):

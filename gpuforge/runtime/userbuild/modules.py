@@ -5,24 +5,20 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from .. import layout, nvrtc
-from ..arch import Arch
-from ..cache import KernelCache
+from .. import layout
 from ..context import primary_context
 from ..driver import NoDriver, open_driver
 from ..errors import DriverError
-from ..index import Module, Refused
-from ..machine import Nvrtc, Probe
-from ..reason import Reason
-from ..recipe import UserToolchain, read
-from ..sources import Sources
+from ..recipe import UserToolchain
+from ..sources import NVRTC
 from ..tables import DRIVER
-from . import compilers
+from . import by_nvrtc, compilers
 from .compilers import Absent, Compiler
+from .inputs import CompileInputs
 from .invoke import invoke
 from .outcome import Stopped
 from .recipe import Recipe
@@ -30,40 +26,20 @@ from .recipe import Recipe
 FOLDER = "modules"  # what is made of sources for a GPU: an index.json and the images
 
 
-@dataclass(frozen=True)
-class CompileInputs:
-    """What modules are compiled for and with: this machine, the user's own sources, environment and time limit."""
-
-    machine: Probe
-    arch: Arch | None  # of the first GPU
-    extra: Sequence[Path]
-    env: Mapping[str, str]
-    limit: float
-
-
 def find(toolchain: UserToolchain, here: CompileInputs, *, path: str = "") -> Compiler | Absent:
     """Return what compiles a toolchain's part of a set on this machine, or why nothing does."""
-    if toolchain.family == "opencl" and here.extra:
-        return Absent(toolchain, ("`compile` takes no sources of yours for it",))
+    if toolchain.into_cache:
+        from . import by_opencl
+
+        return by_opencl.find(toolchain, here)
     strangers = [source for source in here.extra if source.suffix not in _suffixes(toolchain)]
     if strangers:
         return Absent(toolchain, (f"it does not compile {strangers[0].suffix or strangers[0].name}",))
-    if toolchain.family == "opencl":
-        return _opencl(toolchain, here)
     if toolchain.makes == "module" and not here.arch:
         return Absent(toolchain, ("there is no GPU here to compile for",))
-    if toolchain.family != "nvrtc":
-        return compilers.find(toolchain, here.env, path=path)
-    env = {**here.env, nvrtc.SWITCH: path} if path else here.env
-    found = nvrtc.find(env, here.machine.driver or (0, 0), toolchain.install.get("", ""))
-    if not isinstance(found, Nvrtc):
-        return Absent(toolchain, (str(found),))
-    numbers = compilers.numbers(found.release)
-    if not all(compilers.holds(operator, bound, numbers) for operator, bound in toolchain.accepts):
-        return Absent(toolchain, (f"{found.file}: version {found.release} is not {toolchain.version}",))
-    if here.arch and found.target(here.arch.capability) is None:
-        return Absent(toolchain, (f"{found.label} compiles for no architecture that {here.arch.sm} runs",))
-    return Compiler("nvrtc", Path(found.file), found.release)
+    if toolchain.family == NVRTC:
+        return by_nvrtc.find(toolchain, here, path)
+    return compilers.find(toolchain, here.env, path=path)
 
 
 def make(
@@ -88,9 +64,9 @@ def make(
         _entry(stem, name, file, _image(recipe, toolchain, compiler, work, here, stem, file), made)
         for stem, name, file in sorted(listed)
     ]
-    arch = _target(compiler, here)
+    assert here.arch is not None  # noqa: S101  `find` has refused others
     for module in modules:
-        module["images"] = [{"kind": "cubin", "arch": arch}]
+        module["images"] = [{"kind": "cubin", "arch": compiler.target(here.arch).sm}]
     index = {
         "schema": 1,
         "name": recipe.name,
@@ -117,26 +93,6 @@ def check(made: Path) -> None:
             raise Stopped(f"what was compiled does not load: {str(error).splitlines()[0]}") from error
 
 
-def prepare_opencl(recipe: Recipe, here: CompileInputs) -> str:
-    """Compile the OpenCL sources into the kernel cache, and return for which device; raises Stopped."""
-    from ..opencl import load
-
-    try:
-        return load.prepare(_sources_of(recipe, "opencl"), here.env)
-    except (DriverError, Refused) as error:
-        raise Stopped(str(error)) from error
-
-
-def _opencl(toolchain: UserToolchain, here: CompileInputs) -> Compiler | Absent:
-    from ..opencl.devices import Needs, devices
-
-    needs = Needs(toolchain.install.get("", ""), toolchain.devices, toolchain.extensions)
-    found = devices(here.env, needs)
-    if isinstance(found, Reason):
-        return Absent(toolchain, (str(found),))
-    return Compiler("opencl", Path(found[0].name), found[0].driver)
-
-
 def _suffixes(toolchain: UserToolchain) -> set[str]:
     return {Path(source).suffix for source in toolchain.sources}
 
@@ -156,8 +112,8 @@ def _image(
     file: Path,
 ) -> bytes:
     """Return the machine code of one source."""
-    if compiler.family == "nvrtc":
-        return _by_nvrtc(recipe, compiler, here, stem, file)
+    if isinstance(compiler, by_nvrtc.NvrtcCompiler):
+        return compiler.image(recipe, here, stem, file)
     folder = work / f"of-{stem}"
     folder.mkdir()
     names = [name for name in toolchain.sources if recipe.folder / name == file]
@@ -167,49 +123,6 @@ def _image(
         part, toolchain, compiler, folder, extra=extra, arch=here.arch, env=here.env, limit=here.limit
     )
     return product.read_bytes()
-
-
-def _by_nvrtc(recipe: Recipe, compiler: Compiler, here: CompileInputs, stem: str, file: Path) -> bytes:
-    from .. import compiled
-
-    part = _sources_of(recipe, "nvrtc")
-    assert here.arch is not None  # noqa: S101  `find` has refused others
-    found = _nvrtc(compiler, here)
-    packaged = next((module for module in part.modules.values() if module.file == str(file)), None)
-    module = packaged or Module(stem, file.name, str(file), "", ())
-    try:
-        key = compiled.key_of(module, part, found, here.arch.capability)
-        return KernelCache.of_user(here.env).obtain(
-            key, lambda: compiled.compile_module(module, part, found, key)
-        )
-    except Refused as refused:
-        facts = refused.reason.facts
-        first = next(iter(str(facts.get("problem", refused)).splitlines()), "")
-        raise Stopped(
-            f"nvrtc {compiler.version} refuses {file.name}: {first}", log=str(refused).encode()
-        ) from refused
-
-
-def _sources_of(recipe: Recipe, family: str) -> Sources:
-    found = read(str(recipe.folder))
-    assert found is not None  # noqa: S101  the recipe was read as one of modules
-    return found.sources[family]
-
-
-def _target(compiler: Compiler, here: CompileInputs) -> str:
-    """Return the architecture of what was made: NVRTC may know only an older one than the GPU's."""
-    found = here.arch
-    if found and compiler.family == "nvrtc":
-        found = _nvrtc(compiler, here).target(found.capability)
-    assert found is not None  # noqa: S101  `find` has refused others
-    return found.sm
-
-
-def _nvrtc(compiler: Compiler, here: CompileInputs) -> Nvrtc:
-    """Return the library that `find` has found."""
-    found = nvrtc.find({nvrtc.SWITCH: str(compiler.path)}, here.machine.driver or (0, 0), "")
-    assert isinstance(found, Nvrtc)  # noqa: S101  it is open
-    return found
 
 
 def _entry(stem: str, name: str, file: Path, code: bytes, folder: Path) -> dict[str, object]:

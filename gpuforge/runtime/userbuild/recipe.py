@@ -11,7 +11,8 @@ from .. import document, layout
 from ..candidates import identity_of
 from ..index import Demands, Refused
 from ..reason import Reason
-from ..recipe import Compilation, UserToolchain, read_compilation
+from ..recipe import Compilation, UserToolchain, read, read_compilation
+from ..sources import Sources
 from .outcome import MISSING, Stopped
 
 
@@ -74,6 +75,13 @@ def _abi(name: str, demands: Demands) -> str:
     if isinstance(found, Reason):
         raise Stopped(f"{name}: {found}: install it first", MISSING)
     return found
+
+
+def sources_of(recipe: Recipe, family: str) -> Sources:
+    """Return what a toolchain of a family compiles of a set of modules."""
+    found = read(str(recipe.folder))
+    assert found is not None  # noqa: S101  the recipe was read as one of modules
+    return found.sources[family]
 
 
 def verify(file: Path, original: Path, sha256: str) -> None:

@@ -47,6 +47,5 @@ def _nothing(recipe: Recipe, absent: list[Absent], how_to_install: Callable[[Use
 
 
 def _described(toolchain: UserToolchain) -> str:
-    what = toolchain.argv[0] if toolchain.family == "command" else toolchain.family
     offload = f" with offloading to {toolchain.offload}" if toolchain.offload else ""
-    return f"{what} {toolchain.version}".strip() + offload
+    return f"{toolchain.program} {toolchain.version}".strip() + offload

@@ -1,0 +1,64 @@
+"""Compiles a module by NVRTC, through the kernel cache, for a build that stays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from .. import compiled, nvrtc
+from ..arch import Arch
+from ..cache import KernelCache
+from ..index import Module, Refused
+from ..machine import Nvrtc
+from ..recipe import UserToolchain
+from ..sources import NVRTC
+from . import compilers
+from .compilers import Absent, Compiler
+from .inputs import CompileInputs
+from .outcome import Stopped
+from .recipe import Recipe, sources_of
+
+
+@dataclass(frozen=True)
+class NvrtcCompiler(Compiler):
+    """NVRTC on this machine."""
+
+    library: Nvrtc
+
+    def target(self, gpu: Arch) -> Arch:
+        """Return the architecture of what it makes for a GPU: it may know only an older one than the GPU's."""
+        target = self.library.target(gpu.capability)
+        assert target is not None  # noqa: S101  `find` has refused others
+        return target
+
+    def image(self, recipe: Recipe, here: CompileInputs, stem: str, file: Path) -> bytes:
+        """Return the machine code of one source; raises Stopped."""
+        part = sources_of(recipe, NVRTC)
+        assert here.arch is not None  # noqa: S101  `find` has refused others
+        packaged = next((module for module in part.modules.values() if module.file == str(file)), None)
+        module = packaged or Module(stem, file.name, str(file), "", ())
+        try:
+            key = compiled.key_of(module, part, self.library, here.arch.capability)
+            return KernelCache.of_user(here.env).obtain(
+                key, lambda: compiled.compile_module(module, part, self.library, key)
+            )
+        except Refused as refused:
+            facts = refused.reason.facts
+            first = next(iter(str(facts.get("problem", refused)).splitlines()), "")
+            raise Stopped(
+                f"{self.label} refuses {file.name}: {first}", log=str(refused).encode()
+            ) from refused
+
+
+def find(toolchain: UserToolchain, here: CompileInputs, path: str) -> NvrtcCompiler | Absent:
+    """Return NVRTC, the file at `path` if one is given, or why it does not serve here."""
+    env = {**here.env, nvrtc.SWITCH: path} if path else here.env
+    found = nvrtc.find(env, here.machine.driver or (0, 0), toolchain.install.get("", ""))
+    if not isinstance(found, Nvrtc):
+        return Absent(toolchain, (str(found),))
+    numbers = compilers.numbers(found.release)
+    if not all(compilers.holds(operator, bound, numbers) for operator, bound in toolchain.accepts):
+        return Absent(toolchain, (f"{found.file}: version {found.release} is not {toolchain.version}",))
+    if here.arch and found.target(here.arch.capability) is None:
+        return Absent(toolchain, (f"{found.label} compiles for no architecture that {here.arch.sm} runs",))
+    return NvrtcCompiler(NVRTC, Path(found.file), found.release, found)
