@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import queue
-from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence, Set
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import partial
 from graphlib import TopologicalSorter
@@ -14,17 +13,13 @@ from gpuforge.execute.ledger import Ledger
 from gpuforge.execute.observer import Observer
 from gpuforge.execute.outcome import ActionReason, ActionResult, Outcome, Step
 from gpuforge.execute.perform import RunContext, Workers, perform
+from gpuforge.execute.slots import slots_of
 from gpuforge.execute.store import Store
 from gpuforge.execute.verdict import Verdict, verdicts
-from gpuforge.plan.action import Pool
 
 _Report = str | Future[ActionResult]  # a worker waits for something (text), or has ended
 _Events = queue.SimpleQueue[tuple[str, _Report]]
-_SIDE_BY_SIDE = 4  # most actions with parallel jobs of their own at once
 _SHORT = 10.0  # seconds: doing one before the others saves nothing where each takes no longer
-_LOOK = 2.0  # seconds between two looks at who has room
-_MOST_AT_ONCE = 1000  # actions with workers that are apart
-_DOWNLOADS = 4  # at once, beside what the job slots are for
 
 
 def run(
@@ -57,6 +52,12 @@ def _report(events: _Events, name: str, report: _Report) -> None:
     events.put((name, report))
 
 
+def _is_short(context: RunContext, name: str) -> bool:
+    """Return whether an action took little time when it last ran."""
+    last = context.ledger.last(context.project, name)
+    return last is not None and last.result == "ok" and last.seconds < _SHORT
+
+
 class _Engine:
     """One run. Only the calling thread touches its fields, but for `_events`, where workers report."""
 
@@ -71,14 +72,9 @@ class _Engine:
         self._steps = {step.action.id: step for step in steps}
         self._verdicts = found
         self._to_run = frozenset(name for name, verdict in found.items() if verdict.run)
-        self._parallel = [name for name in self._to_run if self._steps[name].action.parallel]
-        self._places: dict[tuple[str | None, str], set[str]] = defaultdict(set)
-        for name in self._to_run:
-            self._places[self._steps[name].action.image, self._steps[name].action.place].add(name)
         self._context = context
-        self._jobs = jobs
-        self._free: dict[Pool, int] = {"jobs": jobs, "downloads": min(jobs, _DOWNLOADS)}
-        self._taken: dict[str, int] = {}  # the slots of the actions that run
+        actions = {name: self._steps[name].action for name in self._to_run}
+        self._slots = slots_of(context.workers, actions, jobs, partial(_is_short, context))
         self._observer = observer
         self._results: dict[str, ActionResult] = {}
         self._blame: dict[str, str] = {}  # for what ended badly: the id of the action that is the cause
@@ -97,8 +93,7 @@ class _Engine:
 
     def _run_all(self) -> bool:
         """Run what is to run; return whether the user interrupted it."""
-        most = _MOST_AT_ONCE if self._context.workers.is_remote else sum(self._free.values())
-        with ThreadPoolExecutor(most, thread_name_prefix="action") as pool:
+        with ThreadPoolExecutor(self._slots.most, thread_name_prefix="action") as pool:
             try:
                 self._drive(pool)
             except KeyboardInterrupt:
@@ -134,42 +129,6 @@ class _Engine:
     def _needs(self, name: str) -> tuple[str, ...]:
         return self._steps[name].action.needs
 
-    def _share(self, name: str) -> int:
-        """Return the slots that a step gets: one, or a fair part for an action that runs jobs of its own.
-
-        Four of them side by side keep a machine busy: while one configures, the others compile.
-        """
-        if self._context.workers.is_remote or not self._steps[name].action.parallel:
-            return 1
-        if not self._joins(name):
-            return self._jobs
-        rivals = sum(each not in self._results for each in self._parallel)
-        return max(1, self._jobs // min(rivals, _SIDE_BY_SIDE))
-
-    def _is_free(self, name: str) -> bool:
-        if self._context.workers.is_remote:
-            return self._context.workers.take_room(self._steps[name].action)
-        if self._free[self._steps[name].action.pool] < 1:
-            return False
-        return self._joins(name) or not self._siblings(name) & self._taken.keys()
-
-    def _siblings(self, name: str) -> Set[str]:
-        """Return the steps to run that have the same working directory and do not all run together."""
-        action = self._steps[name].action
-        return frozenset() if action.turns == "together" else self._places[action.image, action.place]
-
-    def _joins(self, name: str) -> bool:
-        """Return whether a step may run beside its siblings: where the first is alone, once one of them has ended."""
-        siblings = self._siblings(name)
-        if not siblings:
-            return True
-        first_is_alone = self._steps[name].action.turns == "first alone"
-        return first_is_alone and (not siblings.isdisjoint(self._results) or self._is_short(name))
-
-    def _is_short(self, name: str) -> bool:
-        last = self._context.ledger.last(self._context.project, name)
-        return last is not None and last.result == "ok" and last.seconds < _SHORT
-
     def _drop(self, name: str) -> bool:
         """Settle a step that cannot run because something it needs is not there."""
         for need in self._needs(name):
@@ -182,14 +141,11 @@ class _Engine:
         return False
 
     def _start(self, name: str, pool: ThreadPoolExecutor) -> bool:
-        """Give a step its slots if one is free, and nobody has the working directory that it needs."""
-        if not self._is_free(name):
+        """Start a step if there is room for it."""
+        slots = self._slots.take(name)
+        if not slots:
             return False
         step, reason = self._steps[name], self._verdicts[name].reason
-        slots = self._taken[name] = self._share(name)
-        self._free[step.action.pool] -= (
-            slots  # perhaps below none: nothing else starts, until enough has ended
-        )
         self._observer.on_start(step.action, self._context.log(step))
         report = partial(_report, self._events, name)
         future = pool.submit(perform, step, self._context, reason, slots, report)
@@ -200,14 +156,13 @@ class _Engine:
     def _next_ended(self) -> tuple[str, ...]:
         """Wait for the next report of a worker; return the steps that ended by it."""
         try:
-            name, report = self._events.get(timeout=_LOOK if self._context.workers.is_remote else None)
+            name, report = self._events.get(timeout=self._slots.look)
         except queue.Empty:  # a worker may have joined
             return ()
         if isinstance(report, str):
             self._observer.on_wait(self._steps[name].action, report)
             return ()
         result = report.result()
-        self._free[self._steps[name].action.pool] += self._taken.pop(name)
         if result.state not in {"done", "reused"}:
             self._blame[name] = name
         self._settle(result)
@@ -215,6 +170,7 @@ class _Engine:
 
     def _settle(self, result: ActionResult) -> None:
         self._results[result.id] = result
+        self._slots.ended(result.id)
         self._observer.on_finish(self._steps[result.id].action, result)
 
     def _halt(self) -> None:

@@ -31,7 +31,7 @@ _ROOM = (
 _ERROR = re.compile(
     r"(?:^|[\s:])(?:fatal |catastrophic |internal compiler )?error(?: \w+)?: |^FAILED: |^CMake Error"
     r"|undefined reference to|cannot find -l|\*\*\* .*Error"
-    r"|(?:ptxas|nvcc|nvlink) (?:fatal|error) |^\w+(?:Error|Exception): "
+    r"|\b(?:fatal|error) {2,}: |^\w+(?:Error|Exception): "
 )
 _FURTHER = 4  # lines shown of what follows an error: the source that a compiler points at
 

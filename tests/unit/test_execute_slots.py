@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from engine_samples import Rig, step
 
-from gpuforge.execute import engine
+from gpuforge.execute import engine, slots
 from gpuforge.execute.outcome import Step
 from gpuforge.execute.perform import LocalMachine
 from gpuforge.execute.runners.runner import Task
@@ -124,7 +124,7 @@ def watched(top: Path, *steps: Step, jobs: int) -> Seen:
 
 def test_workers_that_are_apart_keep_room_themselves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Job slots and shared working directories are of one machine; a worker that joins late is noticed."""
-    monkeypatch.setattr(engine, "_LOOK", 0.02)
+    monkeypatch.setattr(slots, "_LOOK", 0.02)
     together = threading.Barrier(3, timeout=30)
     rig = Rig(tmp_path, lambda _: together.wait() * 0)
     asked: list[str] = []

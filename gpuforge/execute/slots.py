@@ -1,0 +1,102 @@
+"""Which actions run at once: those that get job slots of this machine, or that workers elsewhere have room for."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Set
+
+from gpuforge.execute.perform import Workers
+from gpuforge.plan.action import Action, Pool
+
+_SIDE_BY_SIDE = 4  # most actions with parallel jobs of their own at once
+_LOOK = 2.0  # seconds between two looks at who has room
+_MOST_AT_ONCE = 1000  # actions with workers that are apart
+_DOWNLOADS = 4  # at once, beside what the job slots are for
+
+
+class WorkersRoom:
+    """The room that workers on other machines have, of which they keep account themselves.
+
+    `look` are the seconds after which there may be room although nothing has ended; `most` is how many run at once.
+    """
+
+    def __init__(self, workers: Workers, actions: Mapping[str, Action]) -> None:
+        self.most = _MOST_AT_ONCE
+        self.look = _LOOK
+        self._workers = workers
+        self._actions = actions
+
+    def take(self, name: str) -> int:
+        """Return 1 where a worker has room for an action."""
+        return int(self._workers.take_room(self._actions[name]))
+
+    def ended(self, name: str) -> None:
+        """Leave it to the workers."""
+
+
+class JobSlots:
+    """The job slots of one machine, where some actions have one working directory."""
+
+    look = None
+
+    def __init__(self, actions: Mapping[str, Action], jobs: int, is_short: Callable[[str], bool]) -> None:
+        self._actions = actions
+        self._jobs = jobs
+        self._is_short = is_short
+        self._free: dict[Pool, int] = {"jobs": jobs, "downloads": min(jobs, _DOWNLOADS)}
+        self.most = sum(self._free.values())
+        self._taken: dict[str, int] = {}  # the slots of the actions that run
+        self._ended: set[str] = set()
+        self._places: dict[tuple[str | None, str], set[str]] = defaultdict(set)
+        for name, action in actions.items():
+            self._places[action.image, action.place].add(name)
+
+    def take(self, name: str) -> int:
+        """Return the slots of an action: none where nothing is free, or another has the working directory."""
+        pool = self._actions[name].pool
+        if self._free[pool] < 1:
+            return 0
+        alone = not self._joins(name)
+        if alone and self._siblings(name) & self._taken.keys():
+            return 0
+        slots = self._taken[name] = self._share(name, alone=alone)
+        self._free[pool] -= slots  # perhaps below none: nothing else starts, until enough has ended
+        return slots
+
+    def ended(self, name: str) -> None:
+        """Free the slots of an action."""
+        self._ended.add(name)
+        if slots := self._taken.pop(name, 0):
+            self._free[self._actions[name].pool] += slots
+
+    def _share(self, name: str, *, alone: bool) -> int:
+        """Return the slots for an action: one, or a fair part for one that runs jobs of its own.
+
+        Four of them side by side keep a machine busy: while one configures, the others compile.
+        """
+        if not self._actions[name].parallel:
+            return 1
+        if alone:
+            return self._jobs
+        rivals = sum(action.parallel and each not in self._ended for each, action in self._actions.items())
+        return max(1, self._jobs // min(rivals, _SIDE_BY_SIDE))
+
+    def _siblings(self, name: str) -> Set[str]:
+        """Return the actions that have the same working directory and do not all run together."""
+        action = self._actions[name]
+        return frozenset() if action.turns == "together" else self._places[action.image, action.place]
+
+    def _joins(self, name: str) -> bool:
+        """Return whether an action may run beside its siblings: after the first of them, where that is alone."""
+        siblings = self._siblings(name)
+        if not siblings:
+            return True
+        first_is_alone = self._actions[name].turns == "first alone"
+        return first_is_alone and (not siblings.isdisjoint(self._ended) or self._is_short(name))
+
+
+def slots_of(
+    workers: Workers, actions: Mapping[str, Action], jobs: int, is_short: Callable[[str], bool]
+) -> JobSlots | WorkersRoom:
+    """Return what the actions of a run share; `is_short` says which took no time when they last ran."""
+    return WorkersRoom(workers, actions) if workers.is_remote else JobSlots(actions, jobs, is_short)
