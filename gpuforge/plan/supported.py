@@ -21,9 +21,11 @@ from gpuforge.manifest.model.object import Object
 from gpuforge.plan import abi, packaged_compilers, pairs
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.host_compilers import host_toolchain
+from gpuforge.toolchain_names import OWN
 from gpuforge.toolchains import registry
 from gpuforge.toolchains.toolchain import Toolchain
 
+_HOST_LIBRARY = frozenset({"host build", "fallback library"})
 TAKES_PATH = frozenset({"host build"})
 """The uses in which `[toolchains.*] path` decides on the compiler; anywhere else it is refused."""
 
@@ -122,14 +124,15 @@ def _not_the_host(file: ManifestFile, number: int, item: Object, tool: Toolchain
     if tool.of_toolkit:
         return
     name, toolchain = host_toolchain(file)
-    able = "fallback library" in registry.toolchain(toolchain.compiler).uses
+    able = registry.toolchain(toolchain.compiler).uses >= _HOST_LIBRARY
     if item.toolchain != name or not able:
+        others = [each for each in OWN if registry.toolchain(each).uses >= _HOST_LIBRARY]
         yield Diagnostic(
             f"object {item.name!r}: libraries are compiled by nvcc, the host toolchain or a command, so far",
             file.place("objects", number, "toolchain"),
             f'write toolchain = "{name}", or name one whose compiler is nvcc'
             if able
-            else "build the host code with g++ or clang++",
+            else f"build the host code with {' or '.join(others)}",
         )
 
 

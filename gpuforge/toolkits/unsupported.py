@@ -89,7 +89,7 @@ def _host_problems(known: ToolkitRelease, host: Host) -> Iterator[Unsupported]:
     fitting = [
         r.version
         for r in releases()
-        if r.hosts[host.family][0] <= host.version.major <= r.hosts[host.family][1]
+        if host.family in r.hosts and r.hosts[host.family][0] <= host.version.major <= r.hosts[host.family][1]
     ]
     newer = [v for v in fitting if parsed(v) > parsed(known.version)]
     toolkit = newer[0] if newer else fitting[-1] if fitting else None
