@@ -27,20 +27,21 @@ _NVCC = "Cuda compilation tools, release {minor}, V{version}"  # as nvcc --versi
 
 @dataclass(frozen=True, slots=True)
 class ExpectedImage(ContainerImage):
-    """An image as it is described: `majors` are those of its g++, the default first; None where they are unknown."""
+    """An image as it is described: `compilers` are those that the catalog lists, the default first ("g++-13")."""
 
-    majors: tuple[int, ...] | None = None
+    compilers: tuple[str, ...] = ()
 
     def detect(self, family: str, *, path: str | None = None, specifier: str | None = None) -> Compiler:
-        """Return the first compiler that the image is known or may be thought to have in a version range."""
+        """Return the first compiler in a version range: of those listed or, where none of its family is, of any major."""
         allowed = SpecifierSet(specifier or "")
-        known = self.majors if family == "g++" and not path else None
-        for major in ANY_MAJOR if known is None else known:
+        listed = [name.rpartition("-") for name in self.compilers if not path]
+        known = [int(major) for listed_family, _, major in listed if listed_family == family]
+        for major in known or ANY_MAJOR:
             version = next((v for v in _versions(major) if v in allowed), None)
             if version is not None:
                 place = Path(path or f"/usr/bin/{family}-{major}")
                 return Compiler(family, place, version, f"{family} {version.major}", place)
-        having = ", ".join(f"{family} {major}" for major in known or ()) or "none"
+        having = ", ".join(f"{family} {major}" for major in known) or "none"
         what = f"{family} {specifier or ''}".strip()
         raise MissingError.of(f"no usable {what} in image {self.name}; it has {having}")
 
@@ -57,7 +58,7 @@ def image(name: str, machine: str, *, test: str | bool, toolkits: Sequence[str] 
         name=name,
         inventory=_inventory(known, name, machine, toolkits),
         test=image(clean, machine, test=False) if clean else None,
-        majors=tuple(int(c.rpartition("-")[2]) for c in known.compilers) or None if known else None,
+        compilers=known.compilers if known else (),
     )
 
 

@@ -148,6 +148,6 @@ def question() -> str:
 
 
 def _cuda_version(described: Any, compilers: Mapping[Path, str], root: str) -> str:
-    text = next((t for path, t in compilers.items() if path.name == "nvcc" and "release" in t), "")
+    text = next((t for path, t in compilers.items() if path.name == nvcc.NVCC.name and "release" in t), "")
     compiler = nvcc.parse(compilers.get(Path(root, "bin/nvcc"), text))
     return nvcc.toolkit_version(described, compiler[0] if compiler else None)

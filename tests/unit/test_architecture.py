@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 import gpuforge
+from gpuforge.cuda.image_kind import KINDS
+from gpuforge.toolchain_names import OWN
 
 pytestmark = pytest.mark.xdist_group("architecture")  # parses the package once
 ROOT = Path(gpuforge.__file__).parent
@@ -169,6 +171,32 @@ def test_each_format_has_one_reader(text: str) -> None:
     assert {p.relative_to(ROOT).as_posix() for p in ROOT.rglob("*.py") if text in p.read_text()} == READERS[
         text
     ]
+
+
+def compared(text: str) -> set[object]:
+    """Return the constants that a module compares something with, alone or as one of several."""
+    sides = [
+        side
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Compare)
+        for side in (node.left, *node.comparators)
+    ]
+    several = [
+        each for side in sides if isinstance(side, (ast.Set, ast.Tuple, ast.List)) for each in side.elts
+    ]
+    return {each.value for each in (*sides, *several) if isinstance(each, ast.Constant)}
+
+
+def test_what_differs_between_compilers_and_kinds_of_images_stands_in_their_tables() -> None:
+    names = {*OWN, *KINDS} - {"library", "cuda"}  # which are also a kind of object, and a key
+    folders = ("cli", "containers", "package", "plan", "runtime", "steps", "toolkits")
+    modules = [path for folder in folders for path in (ROOT / folder).rglob("*.py")]
+    assert {path.relative_to(ROOT).as_posix() for path in modules if compared(path.read_text()) & names} == {
+        "runtime/arch.py",  # how an architecture is spelled
+        "runtime/iree/devices.py",  # the package `iree`
+        "runtime/recipe.py",  # the runtime's table of compilers
+        "steps/wheel_sizes.py",  # what a fatbin has
+    }
 
 
 # Where a prefix of an architecture's name stands by itself: "sm_", f"compute_{number}", r"sm_\d+". A whole name,
