@@ -32,7 +32,7 @@ class ExpectedImage(ContainerImage):
     compilers: tuple[str, ...] = ()
 
     def detect(self, family: str, *, path: str | None = None, specifier: str | None = None) -> Compiler:
-        """Return the first compiler in a version range: of those listed or, where none of its family is, of any major."""
+        """Return the first compiler in a version range: a listed one or, of a family without any, one of any major."""
         allowed = SpecifierSet(specifier or "")
         listed = [name.rpartition("-") for name in self.compilers if not path]
         known = [int(major) for listed_family, _, major in listed if listed_family == family]
