@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import auditwheel
 
 from gpuforge.binary.facts import ElfObject
+from gpuforge.cuda.version import numbers_of
 from gpuforge.wheel.tags import LinuxTag
 
 _VERSION = re.compile(r"([A-Z]+)_(.+)")
@@ -107,14 +108,10 @@ def _between(glibc: tuple[int, int]) -> Policy:
     like = above or policies()[-1]
     versions = {}
     for machine, table in like.versions.items():
-        upto = frozenset(v for v in table.get("GLIBC", ()) if _numbers(v) <= glibc)
+        upto = frozenset(v for v in table.get("GLIBC", ()) if numbers_of(v) <= glibc)
         later = {".".join(map(str, (glibc[0], minor))) for minor in range(like.glibc[1], glibc[1] + 1)}
         versions[machine] = {**table, "GLIBC": upto} if above else {"GLIBC": upto | later}
     return Policy(glibc, versions, like.libraries)
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(n) for n in version.split(".") if n.isdecimal())
 
 
 def fitting(objects: Iterable[ElfObject], machine: str) -> Policy | None:
@@ -171,7 +168,7 @@ def _version_needs(objects: Iterable[ElfObject]) -> Iterator[tuple[str, tuple[in
             for version in need.versions:
                 parts = re.fullmatch(r"(GLIBC|GLIBCXX|CXXABI)_(\d+(?:\.\d+)*)", version)
                 if parts and (is_system(need.library)):
-                    yield parts[1], tuple(map(int, parts[2].split("."))), found.file
+                    yield parts[1], numbers_of(parts[2]), found.file
 
 
 def c_libraries(found: ElfObject) -> frozenset[str]:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from gpuforge.cuda.version import numbers_of
 from gpuforge.project.cmake_archs import Archs
 from gpuforge.project.cmake_branches import ALWAYS, Branches, Versions, both, is_elsewhere
 from gpuforge.project.cmake_syntax import Command, commands
@@ -202,7 +203,7 @@ class _Reader:
         """Note the version that find_package(CUDAToolkit 12.9) asks for."""
         version = words[1] if len(words) > 1 else ""
         newest = self.facts.toolkit
-        if re.fullmatch(_VERSION, version) and (not newest or _numbers(version) > _numbers(newest.text)):
+        if re.fullmatch(_VERSION, version) and (not newest or numbers_of(version) > numbers_of(newest.text)):
             self.facts.toolkit = Seen(version, where)
 
     def _minimum(self, words: tuple[str, ...], where: Where) -> None:
@@ -210,7 +211,7 @@ class _Reader:
         newest = version.rpartition("...")[2]  # of a range, whose policies it takes
         if not re.fullmatch(_VERSION, newest):
             return
-        if self.facts.minimum is None or _numbers(newest) < _numbers(self.facts.minimum.text):
+        if self.facts.minimum is None or numbers_of(newest) < numbers_of(self.facts.minimum.text):
             self.facts.minimum = Seen(newest, where)
 
     def _leads_to(self, file: str, command: Command) -> Iterator[str]:
@@ -294,7 +295,3 @@ def _download(command: Command) -> str:
         repository = words.index("GITHUB_REPOSITORY") + 1 if "GITHUB_REPOSITORY" in words else len(words)
         return next(iter((*places, *words[repository : repository + 1])), "")
     return ""
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split("."))

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from packaging.utils import canonicalize_name
 
 from gpuforge.cuda.frameworks import linked
+from gpuforge.cuda.version import numbers_of
 from gpuforge.datafile import load
 from gpuforge.project.build_variables import Switch
 from gpuforge.project.cmake import TOP
@@ -48,7 +49,7 @@ def _requires(project: Project) -> Iterator[tuple[str, Reason]]:
     cmake = project.cmake
     if backend.cmake is not None:
         minimum = cmake.minimum if cmake else None
-        old = minimum and tuple(map(int, minimum.text.split(".")[:2])) < (3, 5)
+        old = minimum and numbers_of(minimum.text) < (3, 5)
         if minimum and old:
             yield "cmake<4", because("cmake-old", minimum.where, version=minimum.text)
         elif "cmake" not in declared:
