@@ -24,7 +24,7 @@ from gpuforge.cpython import CPython
 from gpuforge.errors import ActionError, MissingError
 from gpuforge.plan.programs import IN_IMAGE
 from gpuforge.toolchains.inventory import Inventory
-from gpuforge.wheel import tags, wheel_file
+from gpuforge.wheel import marker, tags, wheel_file
 from gpuforge.wheel.tags import LinuxTag
 
 CODE = Path(__file__).resolve().parents[1]  # the package gpuforge
@@ -38,7 +38,7 @@ def site_packages(folder: Path, minor: str) -> Path:
 def name(inventory: Inventory) -> str:
     """Return a name for the environment of an image's Python, the same for the same content."""
     python = inventory.steps_python()
-    pins = [f"{each}=={version(each)}" for each in _packages(python.minor)]
+    pins = [f"{each}=={version(each)}" for each in _packages(inventory)]
     parts = [pins, str(python.path), inventory.machine, inventory.glibc, compiling(inventory)]
     return f"{python.cpython.tag}-{inventory.machine}-{digest.of_data(parts)[:16]}"
 
@@ -50,7 +50,7 @@ def write(folder: Path, inventory: Inventory) -> None:
     Python.
     """
     python = inventory.steps_python()
-    _write(folder, python.minor, python.path, _packages(python.minor), platforms(inventory))
+    _write(folder, python.minor, python.path, _packages(inventory), platforms(inventory))
 
 
 def compiling(inventory: Inventory) -> str:
@@ -143,15 +143,15 @@ def platforms(inventory: Inventory) -> list[str]:
     return [name for tag in older for name in tag.names]
 
 
-def _packages(minor: str) -> list[str]:
-    """Return the names of the packages that gpuforge needs on a Python, itself not among them."""
+def _packages(inventory: Inventory) -> list[str]:
+    """Return the names of the packages that gpuforge needs in an image, itself not among them."""
+    environment = marker.environment(inventory.machine, inventory.steps_python().minor)
     names, seen = ["gpuforge"], {"gpuforge"}
     while names:
         for text in requires(names.pop()) or ():
             requirement = Requirement(text)
             name = canonicalize_name(requirement.name)
-            environment = {"python_version": minor, "python_full_version": f"{minor}.0", "extra": ""}
-            if name not in seen and (not requirement.marker or requirement.marker.evaluate(environment)):
+            if name not in seen and marker.holds(requirement.marker, environment):
                 seen.add(name)
                 names.append(name)
     return sorted(seen - {"gpuforge"})

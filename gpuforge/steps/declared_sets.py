@@ -69,5 +69,5 @@ def _active(requirements: Sequence[Requirement], extras: Sequence[str]) -> froze
     return frozenset(
         f"{each.name}{each.extras}{each.specifier}{each.url}"
         for each in requirements
-        if each.marker is None or any(each.marker.evaluate({"extra": extra}) for extra in ("", *extras))
+        if any(marker.holds(each.marker, {}, extra) for extra in ("", *extras))
     )
