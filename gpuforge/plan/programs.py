@@ -16,7 +16,14 @@ from gpuforge.toolkits.providers import fetchers
 
 _ROOT = Path(__file__).resolve().parent.parent
 _WHEEL = ("cpython.py", "release.py", "wheel")
-_JUDGING = ("expectation.py", "audit", "binary", "cuda", *_WHEEL)  # what reads GPU code and judges wheels
+_JUDGING = (
+    "expectation.py",
+    "audit",
+    "binary",
+    "cuda",
+    "embedded",
+    *_WHEEL,
+)  # what reads GPU code and judges wheels
 _WHEELHOUSE = ("steps/wheelhouse.py", "steps/pip_alone.py", "toolkits/pip_output.py", "toolkits/progress.py")
 _SHARED_ENVIRONMENT = ("steps/shared_environment.py", "steps/private_mounts.py", "steps/venv.py")
 _PACKING = (
@@ -27,7 +34,7 @@ _PACKING = (
     "package",
     *_JUDGING,
 )
-_KERNELS = ("steps/lay_kernels.py", "plan/requests/kernels.py", "package", "cuda", *_WHEEL)
+_KERNELS = ("steps/lay_kernels.py", "plan/requests/kernels.py", "package", "cuda", "embedded", *_WHEEL)
 _TOOLKIT = (
     "binary/ar.py",
     *(f"cuda/{name}.py" for name in ("sonames", "suffix", "version")),

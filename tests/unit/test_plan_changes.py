@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -171,7 +172,6 @@ def test_a_new_auditwheel_repairs_again(
     }
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize("program", programs.CODE)
 def test_the_key_of_a_step_covers_all_the_code_that_it_imports(program: str) -> None:
     root = Path(programs.__file__).parent.parent
@@ -213,6 +213,7 @@ def test_the_key_of_a_step_covers_all_the_code_that_it_imports(program: str) -> 
     assert missing == set()
 
 
+@cache
 def imported(root: Path, name: str) -> list[str]:
     """The files of gpuforge that one of its files imports when it runs."""
     found = []
