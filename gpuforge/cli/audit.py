@@ -33,12 +33,12 @@ _IGNORE = r"(?s)(GF\d{3})(?::([^=]+))?=(.+)"
     "requirements",
     multiple=True,
     metavar="REQUIREMENT",
-    help="The same with what pip would install for this requirement (jax[cuda12]), chosen together with the wheels.",
+    help="The same with the packages that pip would install for this requirement (jax[cuda12]) and the wheels.",
 )
 @click.option(
     "--python",
     metavar="3.12",
-    help="Which Python --with installs for, if not the environment's or that of the wheels.",
+    help="The Python that --with chooses packages for. Default: the environment's, else that of the wheels.",
 )
 @click.option(
     "--format",
@@ -59,30 +59,30 @@ _IGNORE = r"(?s)(GF\d{3})(?::([^=]+))?=(.+)"
     "--manifest",
     type=PATH,
     metavar="FILE",
-    help="Judge what this gpuforge.toml promises too: roles, architectures, kernel sets.",
+    help="Also check what this gpuforge.toml declares: roles, architectures, kernel sets.",
 )
 @click.option(
     "--cuda",
     metavar="KEY",
-    help="Which [cuda.KEY] of the manifest the wheels were built with, if their names do not say it.",
+    help="The [cuda.KEY] of the manifest that the wheels were built with, if their names do not show it.",
 )
 @click.option(
     "--expect",
     metavar="80,90a,120+ptx",
-    help="Which GPU architectures should be in the wheels, where no manifest says it.",
+    help="GPU architectures that the wheels should have, if there is no manifest.",
 )
 @click.option(
     "--against",
     metavar="WHAT",
-    help="Which libraries a user's own build would load a second time: a compiler (nvhpc@24.9), toolkit:FOLDER, a "
-    "folder of libraries, or a compiler's path.",
+    help="Report libraries that a user's own build with WHAT would load a second time: a compiler (nvhpc@24.9, or its "
+    "path), toolkit:FOLDER, or a folder of libraries.",
 )
 @click.option(
     "--fail-on",
     type=click.Choice(["error", "warning"]),
     default="error",
     show_default=True,
-    help="The least severity that makes the exit status 1.",
+    help="The lowest severity that gives exit status 1.",
 )
 @click.option(
     "--ignore",
@@ -107,12 +107,12 @@ _IGNORE = r"(?s)(GF\d{3})(?::([^=]+))?=(.+)"
 @click.option(
     "--verbose",
     is_flag=True,
-    help="Show findings for information, too, and every file of each finding; text only.",
+    help="Also show findings for information, and every file of each finding; text only.",
 )
 @click.option(
     "--hashes",
     is_flag=True,
-    help="Compare the hashes in RECORD with the files, too; it takes about as long again.",
+    help="Also compare the files with the hashes in RECORD; this about doubles the time.",
 )
 @click.option(
     "--jobs",
@@ -144,8 +144,8 @@ def command(
     hashes: bool,
     jobs: int | None,
 ) -> int:
-    """Judge wheels: runtimes that would meet in one process, libraries that nobody provides, search paths, GPU
-    architectures, platform tags. Wheels given together may provide for each other.
+    """Check wheels: runtimes that would clash in one process, libraries that nothing provides, search paths, GPU
+    architectures, platform tags. Wheels given together may provide libraries for each other.
 
     WHEEL is a wheel, a folder with wheels somewhere below it, an unpacked wheel, an environment or its site-packages
     folder, an sdist that has wheels in it, or one binary (.so, .fatbin, .cubin, .ptx, a program).

@@ -70,7 +70,7 @@ class Options:
 )
 @images
 @click.option(
-    "--memory", type=SIZE, default=None, metavar="SIZE", help='Most memory of one container: "8 GB".'
+    "--memory", type=SIZE, default=None, metavar="SIZE", help='Memory limit of each container: "8 GB".'
 )
 @click.option(
     "--timeout",
@@ -78,18 +78,18 @@ class Options:
     default=6.0,
     metavar="HOURS",
     show_default=True,
-    help="Longest time that one action may run.",
+    help="Time limit of each action.",
 )
 @click.option(
     "--jobs", "-j", type=click.IntRange(min=1), default=None, metavar="N", help="Default: one per CPU."
 )
-@click.option("--gpu", is_flag=True, help="Test the wheels where this machine's GPUs are seen.")
+@click.option("--gpu", is_flag=True, help="Let the wheels' tests see this machine's GPUs.")
 @click.option("--no-test", is_flag=True, help="Do not install, import and test the wheels.")
 @click.option(
     "--keep-failed", is_flag=True, help="Move the working directories of failed actions to DIST/.failed."
 )
 @click.option("--dry-run", is_flag=True, help="Show cells and actions; run nothing.")
-@click.option("--explain", is_flag=True, help="Say for each action why it runs or is reused.")
+@click.option("--explain", is_flag=True, help="Show for each action why it runs or is reused.")
 @click.option("--json", "as_json", is_flag=True, help="Print the plan or the result as JSON.")
 @click.option(
     "--output",
@@ -104,7 +104,7 @@ class Options:
 @click.pass_context
 @errors_as_json
 def command(ctx: click.Context, /, choice: Choice, **rest: Any) -> None:
-    """Build the wheels of the manifest in PATH (default: here), prove and test each; what is done already is reused."""
+    """Build, prove and test the wheels of the manifest in PATH (default: here). Finished work is reused."""
     began = time.monotonic()
     options = Options(**rest)
     _refuse_runner(ctx, options.runner)

@@ -23,7 +23,7 @@ from gpuforge.manifest.quoting import printable
 from gpuforge.manifest.sizes import size_in_words
 from gpuforge.tree import remove
 
-shared = click.option("--shared", is_flag=True, help="Of the store that GPUFORGE_STORE names.")
+shared = click.option("--shared", is_flag=True, help="Act on the store that GPUFORGE_STORE names.")
 as_json = click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
 
 
@@ -98,20 +98,22 @@ def _damage(each: DamagedEntry) -> str:
 
 
 @command.command("prune")
-@click.option("--older", type=DURATION, metavar="DURATION", help="Remove what was not used for 12h, 30d, 2w.")
 @click.option(
-    "--size", type=SIZE, metavar="SIZE", help='Keep at most this much of finished actions: "20 GB".'
+    "--older", type=DURATION, metavar="DURATION", help="Remove entries unused for this long: 12h, 30d, 2w."
 )
-@click.option("--dry-run", is_flag=True, help="Say what would be removed; remove nothing.")
+@click.option(
+    "--size", type=SIZE, metavar="SIZE", help='Remove entries until at most this much remains: "20 GB".'
+)
+@click.option("--dry-run", is_flag=True, help="Show what would be removed; remove nothing.")
 @shared
 @as_json
 @errors_as_json
 def prune(*, older: float | None, size: int | None, dry_run: bool, shared: bool, as_json: bool) -> None:
-    """Remove what was not used for longest.
+    """Remove the least recently used entries.
 
-    This is for the outputs of finished actions, and for damaged ones that were set aside. What a running build uses
-    stays; with --shared, also what any machine used within the last two hours. With --older, old logs go, too. The
-    compiler caches have a limit of their own.
+    Entries are the outputs of finished actions, and damaged ones that were set aside. Those that a running build uses
+    stay; with --shared, so do those that any machine used in the last two hours. --older also removes old logs. The
+    compiler caches have limits of their own.
     """
     if older is None and size is None:
         raise UsageError.of("nothing says what to remove", hint='add --older 30d or --size "20 GB", or both')

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from gpuforge.cli.bounded import Within
 
 COMMANDS = {  # with what each does, so that listing them imports none
-    "audit": "Judge wheels: what will break on users' machines, and why.",
-    "build": "Build the wheels of a manifest, prove and test each.",
+    "audit": "Report what in a wheel will break on users' machines, and why.",
+    "build": "Build, prove and test the wheels of a manifest.",
     "cache": "List, check and prune what is kept between builds.",
     "images": "Make, list and check the container images to build and test in.",
     "init": "Write a first gpuforge.toml for a project: its folder, its sdist or its name on PyPI.",
@@ -49,7 +49,7 @@ class _Commands(Group):
 )
 @click.version_option(__version__, prog_name="gpuforge")
 def cli() -> None:
-    """One TOML manifest in, GPU Python wheels out that install anywhere and cannot mix runtimes."""
+    """Build GPU wheels for Python from one TOML manifest, and report what in a wheel would break on users' machines."""
 
 
 def call(arguments: Sequence[str], within: Within | None = None) -> int:

@@ -28,9 +28,9 @@ def command() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
 @pass_outside
 def list_images(outside: Outside, as_json: bool) -> None:
-    """Print the known images and which are here.
+    """List the images, and which of them are on this machine.
 
-    A manifest's `[wheel] image` may name them, or be any other reference.
+    `[wheel] image` in a manifest takes one of these names, or any other image's reference.
     """
     engine: Images | None = None
     try:
@@ -50,9 +50,9 @@ def list_images(outside: Outside, as_json: bool) -> None:
 @click.option("--network", metavar="NAME", help="The engine's network for the build, such as host.")
 @pass_outside
 def build(outside: Outside, names: tuple[str, ...], network: str | None) -> None:
-    """Make the images NAME... that are not here.
+    """Make or pull the images NAME... that are not on this machine.
 
-    Debian's are made on this machine (which needs root), those of a registry are pulled.
+    Debian images are made on this machine, which needs root. Others are pulled from their registry.
     """
     from gpuforge.containers.image_build import ImageBuilder
 
@@ -78,7 +78,7 @@ def build(outside: Outside, names: tuple[str, ...], network: str | None) -> None
 def check(context: click.Context, outside: Outside, name: str) -> None:
     """Show what an image holds, and what it lacks for a build.
 
-    NAME is one of the list or any reference. The image is run, without a network.
+    NAME is one of the list, or any other image's reference. The image runs without a network.
     """
     from gpuforge.containers import probe
     from gpuforge.containers.check import compilers, missing

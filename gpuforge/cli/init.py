@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 def command(project: str, output: Path | None) -> int:
     """Write a first gpuforge.toml for a project: its folder (default: here), its sdist, or its name on the index.
 
-    It reads the project's files and runs none of its code. Each guess has its reason above it.
+    It reads the project's files and runs none of its code. The reason of each guess is a comment above it.
     """
     from gpuforge.manifest.load import FILE_NAME
     from gpuforge.project import draft, facts

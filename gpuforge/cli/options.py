@@ -80,7 +80,7 @@ def selection(function: Callable[..., None]) -> Callable[..., None]:
             multiple=True,
             callback=listed,
             metavar="90,90a",
-            help="For a quick try: of the manifest's GPU architectures only these.",
+            help="Only these of the manifest's GPU architectures, for a quick try.",
         ),
         click.option(
             "--axis",
