@@ -25,9 +25,9 @@ _OPENING = """\
 One TOML file beside the project declares what is built, with which compilers and CUDA toolkits, and which files may
 hold code of a GPU toolchain. [`gpuforge.toml.example`](../gpuforge.toml.example) is a complete one, with comments.
 
-- Unknown keys are errors, and the hint names the nearest known key, its table, or all of them.
-- All errors in the keys are reported at once, each as `file:line:column: message`, with a hint where there is one. An
-  error in the TOML itself comes alone, and what planning finds comes later.
+- Unknown keys are errors. The hint names the nearest known key, its table, or all of them.
+- All errors in the keys are reported at once, each as `file:line:column: message`, most with a hint. A TOML syntax error
+  is reported alone; errors that only planning finds are reported after all others are corrected.
 - Relative paths start from the manifest's folder.
 - Editors that know TOML schemas (Even Better TOML, Taplo) complete and check the file while you type: run
   `gpuforge schema > gpuforge.schema.json` and begin the manifest with `#:schema ./gpuforge.schema.json`.
@@ -59,7 +59,7 @@ def _table(model: type[Table]) -> Iterator[str]:
 def _key(key: str, field: FieldInfo) -> str:
     inside = list(fields.tables_in(field.annotation))
     description = field.description or (
-        inspect.cleandoc(inside[0].__doc__ or "").split("\n")[0] if inside else ""
+        inspect.cleandoc(inside[0].__doc__ or "").split("\n\n")[0] if inside else ""
     )
     lines = [f"**`{key}`** · {_type(field)} · {_default(field)}", "", *description.split("\n")]
     if field.examples and not (key == "schema" or inside):
@@ -73,7 +73,7 @@ def _default(field: FieldInfo) -> str:
     default = field.default
     if default in (None, PydanticUndefined) or isinstance(default, Mapping):
         return "optional"
-    if isinstance(default, Table) and not default.model_fields_set:
+    if isinstance(default, Table) and not any(getattr(default, name) for name in default.model_fields_set):
         return "optional"
     return f"default `{fields.toml(default)}`"
 

@@ -25,10 +25,10 @@ Overlay = Annotated[
 class CompilerCache(Table):
     """A compiler cache for several projects: what one has compiled, the others need not compile again.
 
-    A build can write into the cache, and other builds link what it wrote. So manifests must name each other: a project
-    whose manifest does not name this one is left out, and a note says so. Builds of projects with the same `name` run
-    in the same folders, one after another, because compilers write paths into what they make. They have hits for
-    sources that lie at the same place in their trees.
+    One project's build writes into the cache what another's build links. So the manifests must name each other: a
+    project whose manifest does not name this one is left out, and a note reports it. A source is found in the cache if
+    it lies at the same place in both projects. Compilers write paths into what they make, so builds of projects with
+    the same `name` run in the same folders, one after another.
     """
 
     name: forms.Name = Field(examples=["finufft"])

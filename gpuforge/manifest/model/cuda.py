@@ -89,8 +89,8 @@ class Cuda(Table):
     `cufft`, `cufile`, `cupti`, `curand`, `cusolver`, `cusparse`, `npp`, `nvfatbin`, `nvjitlink`, `nvjpeg`, `nvml`,
     `nvptxcompiler`, `nvrtc`, `nvtx`, `profiler` and others. NVIDIA's libraries outside the toolkits come from their own
     packages on PyPI: `cudnn`, `cudss`, `cusparselt`, `cutensor`, `nccl`, `nvshmem`. An unknown name is an error that
-    lists the known ones. The content of an installation, an image or NVIDIA's archives is not known before the
-    build."""
+    lists the known ones. Whether an installation, an image or NVIDIA's archives have a library is not known before
+    the build."""
     versions: Mapping[str, CudaVersion] = Field(default={}, alias="<version>")
     """The toolkits, by the key of their table: a major (`13`) or major.minor (`"12.4"`)."""
 
