@@ -26,8 +26,8 @@ One TOML file beside the project declares what is built, with which compilers an
 hold code of a GPU toolchain. [`gpuforge.toml.example`](../gpuforge.toml.example) is a complete one, with comments.
 
 - Unknown keys are errors. The hint names the nearest known key, its table, or all of them.
-- All errors in the keys are reported at once, each as `file:line:column: message`, most with a hint. A TOML syntax error
-  is reported alone; errors that only planning finds are reported after all others are corrected.
+- All errors in the keys are reported at once, each as `file:line:column: message`, most with a hint. A TOML syntax
+  error is reported alone; errors that only planning finds are reported after all others are corrected.
 - Relative paths start from the manifest's folder.
 - Editors that know TOML schemas (Even Better TOML, Taplo) complete and check the file while you type: run
   `gpuforge schema > gpuforge.schema.json` and begin the manifest with `#:schema ./gpuforge.schema.json`.
