@@ -15,7 +15,7 @@ from gpuforge.cuda.suffix import NVIDIAS, PATTERN
 ROOT = Path(__file__).parents[1] / "gpuforge"
 SHARED = {  # file -> folder
     **dict.fromkeys(("arch.py", "cpu_level.py", "image_kind.py", "runs_on.py"), "cuda"),
-    "layout.py": "embedded",
+    **dict.fromkeys(("document.py", "layout.py"), "embedded"),
     "placeholders.py": "toolchains",
 }
 

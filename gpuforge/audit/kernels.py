@@ -8,16 +8,16 @@ from gpuforge.cuda.kernel_image import KernelImage
 
 
 class Unusable(NamedTuple):
-    """Why a document cannot be used: it is too large, no JSON, no object, or does not fit its schema."""
+    """Why a document cannot be used: it is not a JSON object of a usual size, or does not fit its schema."""
 
-    kind: Literal["size", "syntax", "type", "schema"]
-    fact: str = ""  # the size in bytes; what the parser of JSON reports; the list that an index should have
+    kind: Literal["unreadable", "schema"]
+    problem: str  # in the words of the reader that the runtime has, too
 
 
 class ListedFile(NamedTuple):
     """An entry of an index or a recipe."""
 
-    file: str  # "" where it names none
+    file: str
     sha256: str
     images: tuple[KernelImage, ...] = ()
 

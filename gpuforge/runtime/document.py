@@ -1,7 +1,8 @@
-"""Reads the files of a kernel set: bounded, strict, and refused in the same words as `gpuforge_kernels.h` has.
+# A copy of gpuforge/embedded/document.py, made by scripts/copy_to_runtime.py: change it there.
+"""Reads the JSON files of kernel sets: bounded, strict, and refused in the same words as `gpuforge_kernels.h` has.
 
-They may lie in a folder that others have written to. A file that is no file is not waited for, and what is not exactly
-as expected is damage, with a sentence that both readers give.
+They may lie in a folder that others have written to, or in a wheel that anybody made. A file that is no file is not
+waited for, and what is not exactly as expected is damage, with a sentence that all readers give.
 """
 
 from __future__ import annotations
@@ -33,7 +34,11 @@ def open_file(path: str | os.PathLike[str]) -> BinaryIO:
 def read(path: str) -> dict[str, Any]:
     """Return the object in a JSON file; raises OSError and Damaged."""
     with open_file(path) as stream:
-        data = stream.read(LARGEST + 1)
+        return parse(stream.read(LARGEST + 1))
+
+
+def parse(data: bytes) -> dict[str, Any]:
+    """Return the object in a JSON text; raises Damaged."""
     if len(data) > LARGEST:
         raise Damaged(f"it has more than {LARGEST >> 20} MiB")
     try:

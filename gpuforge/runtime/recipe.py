@@ -204,5 +204,5 @@ def _toolchain(entry: dict[str, Any]) -> UserToolchain:
 def _accepts(entry: dict[str, Any]) -> tuple[tuple[str, tuple[int, ...]], ...]:
     try:
         return tuple((str(operator), tuple(map(int, numbers))) for operator, numbers in entry["accepts"])
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, OverflowError, TypeError, ValueError):
         raise document.Damaged("'accepts' is not a list of bounds") from None

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from audit_samples import elf, fatbin, image, wheel
+from document_samples import INDEX
 
 from gpuforge.audit import audit
 from gpuforge.audit.elf_patterns import patterns
@@ -172,13 +173,7 @@ def _wheel() -> bytes:
         return wheel(Path(folder), objects, requires=requires).read_bytes()
 
 
-_LISTING = json.dumps(
-    {
-        "schema": 1,
-        "name": "k",
-        "modules": [{"file": "k.fatbin", "sha256": "0", "images": [{"kind": "cubin", "arch": "sm_80"}]}],
-    }
-).encode()
+_LISTING = json.dumps(INDEX).encode()
 _WHEEL = _wheel()
 _METADATA = (
     b"Metadata-Version: 2.1\nName: demo\nVersion: 1.0\nRequires-Dist: numpy (>=1); extra == 'x'\nTag: a-b-c\n"

@@ -6,6 +6,7 @@ import json
 from hashlib import sha256
 
 from audit_samples import elf, fatbin
+from document_samples import INDEX, MODULE
 
 NVOMP = "demo.libs/libnvomp-fb1a2b9f.so"
 CUDART = "demo.libs/libcudart-4554289f.so.13.0.96"
@@ -25,10 +26,10 @@ KERNEL = fatbin("sm_80", "compute_90:8.7")
 
 def index(**change: object) -> bytes:
     module = {
-        "name": "k", "source": "k.cu", "file": "k.fatbin", "sha256": sha256(KERNEL).hexdigest(),
+        **MODULE, "sha256": sha256(KERNEL).hexdigest(),
         "images": [{"kind": "cubin", "arch": "sm_80"}, {"kind": "ptx", "arch": "compute_90", "isa": "8.7"}],
     }  # fmt: skip
-    return json.dumps({"schema": 1, "name": "k", "modules": [module | change]}).encode()
+    return json.dumps({**INDEX, "modules": [module | change]}).encode()
 
 
 SET = "demo/_gpuforge/kernels/k/"

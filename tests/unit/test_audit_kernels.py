@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from audit_samples import wheel
+from document_samples import INDEX, LIBRARIES, LIBRARY, LISTING, MODULE, RECIPE, TOOLCHAIN
 
 from gpuforge.audit import audit
 from gpuforge.audit.kernels import Index, KernelsWheels, ListedFile, Recipe, Unusable, UserToolchain
@@ -19,24 +19,6 @@ from gpuforge.cuda.kernel_image import KernelImage
 from gpuforge.expectation import Expectation
 
 HOME = "demo/_gpuforge"
-MODULE: dict[str, Any] = {"file": "k.fatbin", "sha256": "aa", "images": [{"kind": "cubin", "arch": "sm_80"}]}
-INDEX: dict[str, Any] = {"schema": 1, "modules": [MODULE]}
-RECIPE: dict[str, Any] = {
-    "schema": 1,
-    "abi": "1-0a",
-    "sources": [{"file": "a.cpp", "sha256": "aa"}],
-    "includes": [{"file": "a.h", "sha256": "bb"}],
-    "toolchains": [
-        {"name": "host", "runtimes": ["libgomp.so.1"], "places": ["/opt/x"], "argv": ["c++", ["-O2"]]}
-    ],
-    "fallbacks": ["k"],
-    "cpu": "c",
-}
-LISTING = {
-    "version": "1.0",
-    "wheels": [{"distribution": "demo-kernels-cu13"}],
-    "sets": [{"name": "default-kernels", "abi": "k1"}],
-}
 
 
 def facts(folder: Path, name: str, document: object) -> WheelFacts:
@@ -57,67 +39,77 @@ def recipe(folder: Path, document: object) -> Recipe | Unusable:
 def test_an_index(tmp_path: Path) -> None:
     file = ListedFile("k.fatbin", "aa", (KernelImage("cubin", Arch(8, 0)),))
     assert index(tmp_path, INDEX) == Index("module", (file,))
-    library = {
-        "schema": 1,
-        "kind": "library",
-        "abi": "1-0a",
-        "libraries": [{**MODULE, "sha256": 7}, {"images": []}],
-    }
-    assert index(tmp_path, library) == Index(
-        "library", (ListedFile("k.fatbin", "", file.images), ListedFile("", "")), "1-0a"
-    )
+    library = ListedFile("libk.so", "aa", (KernelImage("library", CpuLevel()),))
+    assert index(tmp_path, LIBRARIES) == Index("library", (library,), "1-0a")
+
+
+def modules(**change: object) -> dict[str, object]:
+    return {**INDEX, "modules": [{**MODULE, **change}]}
 
 
 @pytest.mark.parametrize(
     ("document", "problem"),
     [
-        (b"[" * 100_000, "syntax"),
-        (b"{", "syntax"),
-        ([], "type"),
-        (b" " * (1 << 20) + b"{}", "size"),
-        ({"schema": 2, "modules": [MODULE]}, "schema"),
-        ({"schema": 1, "modules": []}, "schema"),
-        ({"schema": 1, "modules": {"file": "x"}}, "schema"),
-        ({"schema": 1, "modules": ["x", {}], "abi": 7}, "schema"),
-        ({"schema": 1, "modules": [{**MODULE, "images": ["x"]}]}, "schema"),
-        ({"schema": 1, "modules": [{**MODULE, "images": [{"kind": "cubin"}]}]}, "schema"),
-        ({"schema": 1, "modules": [{**MODULE, "images": [{"kind": "cubin", "arch": "gfx90a"}]}]}, "schema"),
-        ({"schema": 1, "modules": [{**MODULE, "images": [{"kind": "iree-vulkan", "arch": "x"}]}]}, "schema"),
+        (b"[" * 100_000, "it is not valid JSON"),
+        (b"{", "it is not valid JSON"),
+        ([], "it is not an object"),
+        (b" " * (1 << 20) + b"{}", "it is 1048578 bytes long"),
+        ({**INDEX, "schema": 2}, "its schema is not 1"),
+        ({**INDEX, "modules": []}, "'modules' is empty"),
+        ({**INDEX, "modules": {"file": "x"}}, "'modules' is not a list of objects"),
+        ({**INDEX, "modules": ["x", {}]}, "'modules' is not a list of objects"),
+        ({**INDEX, "abi": 7}, "'abi' is not text"),
+        ({**INDEX, "toolkit": "x"}, "'x' is not a version like 13.0"),
+        ({**LIBRARIES, "libraries": [{**LIBRARY, "images": []}]}, "'images' is empty"),
+        (modules(file="a/k.fatbin"), "'a/k.fatbin' is not the name of a file beside it"),
+        (modules(file=""), "'' is not the name of a file beside it"),
+        (modules(sha256=""), "'sha256' is empty"),
+        (modules(images=["x"]), "'images' is not a list of objects"),
+        (modules(images=[{"kind": "cubin"}]), "'arch' is missing in it"),
+        (modules(images=[{"kind": "ptx", "arch": "compute_80"}]), "'isa' is missing in it"),
+        (modules(images=[{"kind": "opencl", "arch": ""}]), "'opencl' is not the kind of an image"),
+        (modules(images=[{"kind": "cubin", "arch": "gfx90a"}]), "'gfx90a' is not a GPU architecture"),
     ],
 )
 def test_an_index_that_cannot_be_used(document: object, problem: str, tmp_path: Path) -> None:
     found = index(tmp_path, document)
     assert isinstance(found, Unusable)
-    assert found.kind == problem
+    assert found.problem == problem
 
 
 def test_a_recipe(tmp_path: Path) -> None:
-    assert recipe(tmp_path, RECIPE) == Recipe(
+    assert recipe(tmp_path, RECIPE | {"kind": "module"}) == Recipe(
         files=(ListedFile("a.cpp", "aa"), ListedFile("a.h", "bb")),
         toolchains=(UserToolchain("host", ("libgomp.so.1",)),),
         stand_ins=("k", "c"),
         abi="1-0a",
-        texts=("1-0a", "a.cpp", "aa", "a.h", "bb", "host", "libgomp.so.1", "c++", "-O2", "k", "c"),
+        texts=(
+            *("m", "module", "1-0a", "k", "c", "a.cpp", "aa", "a.h", "bb"),
+            *("host", "gcc", ">=9", "c++", "-O2", ">=", "", "", "", "", "libgomp.so.1", "library", ""),
+        ),
     )
 
 
 @pytest.mark.parametrize(
-    "change",
+    ("change", "problem"),
     [
-        {"schema": 2},
-        {"sources": []},
-        {"sources": "a.cpp"},
-        {"includes": {}},
-        {"toolchains": []},
-        {"toolchains": ["host"]},
-        {"toolchains": [{"name": "host", "runtimes": [7]}]},
-        {"fallbacks": [None]},
-        {"cpu": []},
-        {"abi": 1},
+        ({"schema": 2}, "its schema is not 1"),
+        ({"sources": []}, "'sources' is empty"),
+        ({"sources": "a.cpp"}, "'sources' is not a list of objects"),
+        ({"sources": [{"file": "../a.cpp", "sha256": "aa"}]}, "'../a.cpp' leads out of its folder"),
+        ({"includes": {}}, "'includes' is not a list of objects"),
+        ({"toolchains": []}, "'toolchains' is empty"),
+        ({"toolchains": ["host"]}, "'toolchains' is not a list of objects"),
+        ({"toolchains": [{**TOOLCHAIN, "runtimes": [7]}]}, "'runtimes' is not a list of texts"),
+        ({"toolchains": [{**TOOLCHAIN, "accepts": [[">=", [1e400]]]}]}, "'accepts' is not a list of bounds"),
+        ({"fallbacks": [None]}, "'fallbacks' is not a list of texts"),
+        ({"kind": "module", "cpu": []}, "'cpu' is not text"),
+        ({"abi": 1}, "'abi' is not text"),
     ],
 )
-def test_a_recipe_that_does_not_fit(change: dict[str, object], tmp_path: Path) -> None:
-    assert recipe(tmp_path, RECIPE | change) == Unusable("schema")
+def test_a_recipe_that_does_not_fit(change: dict[str, object], problem: str, tmp_path: Path) -> None:
+    text = json.dumps(RECIPE | change).replace("Infinity", "1e400")
+    assert recipe(tmp_path, text.encode()) == Unusable("schema", problem)
 
 
 def test_a_list_of_kernels_wheels(tmp_path: Path) -> None:
@@ -131,12 +123,9 @@ def test_a_list_of_kernels_wheels(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("document", "problem"),
     [
-        ({"version": 1, "sets": []}, "it lacks the version or the kernel sets"),
-        (
-            {"version": "1.0", "sets": [{"name": "default-kernels"}]},
-            "it lacks the version or the kernel sets",
-        ),
-        ([], "it is not a JSON object"),
+        ({**LISTING, "version": 1}, "'version' is not text"),
+        ({**LISTING, "sets": [{"name": "default-kernels", "kind": "module"}]}, "'abi' is missing in it"),
+        ([], "it is not an object"),
     ],
 )
 def test_a_kernels_wheel_that_the_runtime_cannot_read(document: object, problem: str, tmp_path: Path) -> None:
@@ -148,8 +137,8 @@ def test_a_kernels_wheel_that_the_runtime_cannot_read(document: object, problem:
 
 
 def test_the_images_are_those_of_the_manifests_targets(tmp_path: Path) -> None:
-    images = [{"kind": "iree-cuda", "arch": "compute_60"}, {"kind": "iree-vulkan", "arch": ""}]
-    document = {"schema": 1, "modules": [{"file": "k.vmfb", "sha256": "aa", "images": images}]}
+    images = [{"kind": "iree-cuda", "arch": "compute_60", "isa": "7.6"}, {"kind": "iree-vulkan", "arch": ""}]
+    document = {**INDEX, "modules": [{**MODULE, "file": "k.vmfb", "images": images}]}
     path = wheel(tmp_path, {f"{HOME}/kernels/k/index.json": json.dumps(document).encode()})
     targets = KernelImage("iree-cuda", Arch(6, 0)), KernelImage("iree-cpu", CpuLevel())
     (found,) = (

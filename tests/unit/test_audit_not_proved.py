@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import pytest
 from audit_samples import elf, wheel
+from document_samples import INDEX, LIBRARIES, RECIPE, TOOLCHAIN
+from rule_samples import KERNEL, SET
 from test_audit_environment import environment
 
 from gpuforge.audit import against, audit
@@ -140,6 +146,54 @@ def test_a_tag_that_nobody_can_vouch_for(
     files = {f"demo/o{number}.so": data for number, data in enumerate(objects)}
     found = proved("platform", wheel(tmp_path, files, name=tagged(*platforms)))
     assert [text.partition(" holds; ")[0] for text in found] == ([expected] if expected else [])
+
+
+VULKAN, CUBIN = {"kind": "iree-vulkan", "arch": ""}, {"kind": "cubin", "arch": "sm_80"}
+PTX = {"kind": "ptx", "arch": "compute_90", "isa": "8.7"}
+
+
+def set_of(document: Mapping[str, Any], data: bytes, *images: object, **change: object) -> dict[str, Any]:
+    """Return an index that lists these images of a file."""
+    document = deepcopy({**document, "toolkit": "13.0"})
+    (entry,) = document.get("modules") or document["libraries"]
+    entry |= {"sha256": sha256(data).hexdigest(), "images": images}
+    return document | change
+
+
+@pytest.mark.parametrize(
+    ("index", "data", "matches"),
+    [
+        (set_of(INDEX, KERNEL, CUBIN, PTX), KERNEL, True),
+        (set_of(INDEX, KERNEL, CUBIN), KERNEL, False),
+        # what the runtime refuses
+        (set_of(INDEX, KERNEL, CUBIN, PTX, toolkit=""), KERNEL, False),
+        (set_of(INDEX, KERNEL, CUBIN, PTX, toolchain={}), KERNEL, False),
+        (set_of(INDEX, KERNEL, CUBIN, PTX, name="a\nb"), KERNEL, False),
+        # code of another kind beside it
+        (set_of(INDEX, KERNEL, CUBIN, PTX, VULKAN), KERNEL, True),
+        (set_of(INDEX, KERNEL, CUBIN, VULKAN), KERNEL, False),
+        (set_of(LIBRARIES, elf(), {"kind": "library", "arch": ""}), elf(), True),
+        (set_of(LIBRARIES, elf(), {"kind": "library", "arch": ""}, CUBIN), elf(), False),
+    ],
+)
+def test_a_kernel_set_that_does_not_match(
+    tmp_path: Path, index: dict[str, Any], data: bytes, matches: bool
+) -> None:
+    file = "k.fatbin" if "modules" in index else "libk.so"
+    files = {f"{SET}index.json": json.dumps(index).encode(), f"{SET}{file}": data}
+    assert bool(proved("kernel sets", wheel(tmp_path, files))) == matches
+
+
+@pytest.mark.parametrize(
+    ("change", "matches"),
+    [({}, True), ({"name": None}, False), ({"toolchains": [{**TOOLCHAIN, "argv": "c++"}]}, False)],
+)
+def test_sources_that_nobody_can_compile(tmp_path: Path, change: dict[str, object], matches: bool) -> None:
+    source = {"file": "a.cpp", "sha256": sha256(b"// a\n").hexdigest()}
+    recipe = {**RECIPE, "sources": [source], "includes": [], "fallbacks": [], **change}
+    folder = "demo/_gpuforge/sources/m/"
+    files = {f"{folder}recipe.json": json.dumps(recipe).encode(), f"{folder}a.cpp": b"// a\n"}
+    assert bool(proved("sources", wheel(tmp_path, files))) == matches
 
 
 def test_a_functions_stable_form_is_not_proved_beside_a_file_that_cannot_be_read(tmp_path: Path) -> None:

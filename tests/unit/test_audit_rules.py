@@ -8,9 +8,11 @@ import sys
 from hashlib import sha256
 from pathlib import Path
 
+import document_samples
 import pytest
 from audit_cases import Case, findings
 from audit_samples import EXEC_STACK, elf, fatbin, wheel
+from document_samples import LIBRARIES, RECIPE
 from rule_samples import CUDART, KERNEL, LIBS, NVOMP, SET, grafted, index, user_of
 
 from gpuforge.audit import audit
@@ -35,15 +37,13 @@ LIBRARY = elf()
 
 
 def library_index(abi: str) -> bytes:
-    library = {
-        "file": "libk.so", "sha256": sha256(LIBRARY).hexdigest(), "images": [{"kind": "library", "arch": ""}],
-    }  # fmt: skip
-    return json.dumps({"schema": 1, "kind": "library", "abi": abi, "libraries": [library]}).encode()
+    library = {**document_samples.LIBRARY, "sha256": sha256(LIBRARY).hexdigest()}
+    return json.dumps({**LIBRARIES, "abi": abi, "libraries": [library]}).encode()
 
 
 def recipe(**change: object) -> bytes:
     source = {"file": "a.cpp", "sha256": sha256(b"// a\n").hexdigest()}
-    held = {"schema": 1, "sources": [source], "includes": [], "toolchains": [{"name": "host"}]}
+    held = {**RECIPE, "fallbacks": [], "cpu": "", "sources": [source], "includes": []}
     return json.dumps(held | change).encode()
 
 
@@ -254,7 +254,7 @@ CASES = {
         ),
         {
             f"{SET}index.json": index(
-                images=[{"kind": "cubin", "arch": "sm_90"}, {"kind": "ptx", "arch": "compute_90"}]
+                images=[{"kind": "cubin", "arch": "sm_90"}, {"kind": "ptx", "arch": "compute_90", "isa": "8.7"}]
             ),
             f"{SET}k.fatbin": KERNEL,
         },
@@ -265,7 +265,7 @@ CASES = {
         {f"{SET}index.json": index(), f"{SET}k.fatbin": KERNEL, f"{SET}old.fatbin": KERNEL}, {f"{SET}old.fatbin": None},
     ),
     "an index that is none": Case(
-        "GF701", "error", (f"{SET}index.json: it is not an index of schema 1 with modules",),
+        "GF701", "error", (f"{SET}index.json: its schema is not 1",),
         {f"{SET}index.json": b'{"schema": 9}', f"{SET}k.fatbin": KERNEL}, {f"{SET}index.json": index()},
     ),
     "sources whose fallback is not there": Case(

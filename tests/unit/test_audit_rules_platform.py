@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from audit_cases import Case, hold
 from audit_samples import elf, wheel
+from document_samples import RECIPE
 
 from gpuforge.audit import audit, policy
 from gpuforge.audit.read.wheel import read
@@ -41,7 +42,7 @@ SOURCES = "demo/_gpuforge/sources/m/"
 
 def recipe(**change: object) -> bytes:
     source = {"file": "a.cpp", "sha256": sha256(b"// a\n").hexdigest()}
-    held = {"schema": 1, "sources": [source], "includes": [], "toolchains": [{"name": "host"}]}
+    held = {**RECIPE, "fallbacks": [], "cpu": "", "sources": [source], "includes": []}
     return json.dumps(held | change).encode()
 
 

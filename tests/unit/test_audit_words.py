@@ -18,6 +18,7 @@ import test_audit_rules_providers
 import together_samples
 from audit_cases import Case, findings
 from audit_samples import elf, fatbin, wheel
+from document_samples import LISTING
 from golden import FOLDER, hold_findings
 from hostile import objects
 from object_samples import archive
@@ -128,12 +129,16 @@ def _too_large(folder: Path) -> list[Finding]:
 
 
 def _foreign_kernels(folder: Path) -> list[Finding]:
-    sets = [{"name": "default-kernels", "abi": "k1"}, {"name": "more", "abi": "k1"}]
-    listing = {"version": "1.0", "wheels": [{"distribution": "demo-kernels-cu13"}], "sets": sets}
+    sets = [{"name": name, "kind": "module", "abi": "k1"} for name in ("default-kernels", "more")]
+    listing = {**LISTING, "sets": sets}
     host = wheel(folder, {"demo/_gpuforge/wheels.json": json.dumps(listing).encode()})
     found: list[Finding] = []
     for version in ("1.0", "0.9"):
-        about = {"version": version, "sets": [{"name": "default-kernels", "abi": "k2"}]}
+        about = {
+            "schema": 1,
+            "version": version,
+            "sets": [{"name": "default-kernels", "kind": "module", "abi": "k2"}],
+        }
         files = {"demo_kernels_cu13/_gpuforge/wheel.json": json.dumps(about).encode()}
         name = f"demo_kernels_cu13-{version}-py3-none-manylinux2014_x86_64.whl"
         found += audit([host, wheel(folder, files, name=name)]).findings

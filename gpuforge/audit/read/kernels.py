@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
 from gpuforge.audit.kernels import (
     Index,
@@ -16,14 +16,17 @@ from gpuforge.audit.kernels import (
     Unusable,
     UserToolchain,
 )
-from gpuforge.audit.read.documents import Document, Unfit, listed, read, tables, text, texts
+from gpuforge.audit.read.documents import read
+from gpuforge.cuda.image_kind import kind_of
 from gpuforge.cuda.kernel_image import KernelImage
-from gpuforge.embedded import layout
+from gpuforge.embedded import document, layout
 from gpuforge.wheel.archive import Archive, Member
 
 _INDEX = rf"(.*{layout.kernels(layout.HOME)}/[^/]+)/{re.escape(layout.INDEX)}"
 _RECIPE = rf"(.*{layout.sources(layout.HOME)}/[^/]+)/{re.escape(layout.RECIPE)}"
 _SCHEMA = 1
+_LONGEST_ARCH = 16  # characters
+_RELEASE = r"[0-9]{1,4}\.[0-9]{1,4}(?:\.|\Z)"
 # What of a recipe says where a compiler may be found on a user's machine, and how it is installed.
 _ELSEWHERE = {"places", "install", "path"}
 _INCLUDED = rb"(?m)^[ \t]*#[ \t]*(?:include|line[ \t]+\d+|\d+)[ \t]*[<\"](/[^>\"\n]+)"
@@ -47,63 +50,164 @@ def kernels_wheels(archive: Archive, name: str) -> KernelsWheels | Unusable | No
     """Return what the runtime reads of kernels wheels, `wheels.json` or `wheel.json`; None where there is none."""
     for member in archive.members:
         if member.name.endswith(f"/{layout.HOME}/{name}"):
-            return read(archive, member, _wheels)
+            return read(archive, member, _listing if name == layout.LISTING else _wheel)
     return None
 
 
-def _index(document: Document) -> Index:
-    library = document.get("kind") == "library"
-    key = "libraries" if library else "modules"
+def _index(data: dict[str, Any]) -> Index:
+    """Read an index as strictly as the runtime does, which loads nothing of another; raises Damaged."""
+    _check_schema(data)
+    document.text(data, "name")
+    toolkit, toolchain = document.text(data, "toolkit"), document.table(data, "toolchain")
+    for key in ("family", "version"):
+        document.text(toolchain, key)
+    kind: Literal["module", "library"] = "library" if data.get("kind") == "library" else "module"
+    if kind == "library":
+        _check_demands(data)
+        document.text(data, "stands-in-for", "")
+    else:
+        document.text(data, "kind", kind)
+        document.file_name(data, "cpu", "")
+        document.text(data, "install", "")
+    key = "libraries" if kind == "library" else "modules"
+    files = tuple(_compiled(entry, kind, toolkit) for entry in document.tables(data, key))
+    if not files:
+        raise document.Damaged(f"'{key}' is empty")
+    return Index(kind, files, document.text(data, "abi", ""))
+
+
+def _compiled(entry: dict[str, Any], kind: str, toolkit: str) -> ListedFile:
+    """Read an entry of an index: a module or a library."""
+    images = tuple(_image(each, toolkit) for each in document.tables(entry, "images"))
+    if kind == "library":
+        document.whole(entry, "size")
+        if not images:
+            raise document.Damaged("'images' is empty")
+    else:
+        document.text(entry, "name")
+        document.text(entry, "source")
+        for image in images:
+            if not kind_of(image.kind).of_module:
+                raise document.Damaged(f"'{image.kind}' is not the kind of an image")
+    sha256 = document.text(entry, "sha256")
+    if not sha256:
+        raise document.Damaged("'sha256' is empty")
+    return ListedFile(document.file_name(entry, "file"), sha256, images)
+
+
+def _image(entry: dict[str, Any], toolkit: str) -> KernelImage:
+    name, arch = document.text(entry, "kind"), document.text(entry, "arch")
+    kind = kind_of(name)
+    versions = [document.text(entry, "isa")] if kind.has_ptx else []
+    if not (kind.loader in {"system", "IREE"} or (kind.has_ptx and not toolkit)):  # made with a CUDA toolkit
+        versions.append(toolkit)
+    for version in versions:
+        if not re.match(_RELEASE, version):
+            raise document.Damaged(f"'{version}' is not a version like 13.0")
+    if kind.built_for == "GPU" and len(arch) > _LONGEST_ARCH:
+        raise document.Damaged(f"'{arch}' is not a GPU architecture")
     try:
-        files = tuple(_file(entry)._replace(images=_images(entry)) for entry in listed(document, key))
-        abi = text(document, "abi", "")
-    except Unfit:
-        raise Unfit(key) from None
-    if document.get("schema") != _SCHEMA or not files:
-        raise Unfit(key)
-    return Index("library" if library else "module", files, abi)
-
-
-def _recipe(document: Document) -> Recipe:
-    offered = tables(document, "toolchains")
-    if document.get("schema") != _SCHEMA or not document.get("sources") or not offered:
-        raise Unfit
-    files = [*map(_file, listed(document, "sources")), *map(_file, listed(document, "includes"))]
-    cpu = text(document, "cpu", "")
-    return Recipe(
-        files=tuple(files),
-        toolchains=tuple(UserToolchain(text(each, "name"), texts(each, "runtimes")) for each in offered),
-        stand_ins=(*texts(document, "fallbacks"), *([cpu] if cpu else [])),
-        abi=text(document, "abi", ""),
-        texts=tuple(_all_texts(document)),
-    )
-
-
-def _wheels(document: Document) -> KernelsWheels:
-    return KernelsWheels(
-        version=text(document, "version"),
-        sets={text(each, "name"): text(each, "abi") for each in tables(document, "sets")},
-        distributions=frozenset(text(each, "distribution") for each in tables(document, "wheels")),
-    )
-
-
-def _file(entry: object) -> ListedFile:
-    """Return an entry of an index or a recipe; one that is not an object names no file."""
-    values = entry if isinstance(entry, dict) else {}
-    file, sha256 = values.get("file"), values.get("sha256")
-    return ListedFile(file if isinstance(file, str) else "", sha256 if isinstance(sha256, str) else "")
-
-
-def _images(entry: object) -> tuple[KernelImage, ...]:
-    images = tables(entry, "images") if isinstance(entry, dict) else ()
-    try:
-        return tuple(KernelImage.parse(text(each, "kind"), text(each, "arch")) for each in images)
+        return KernelImage.parse(name, arch if kind.built_for else "")
     except ValueError:
-        raise Unfit from None
+        raise document.Damaged(f"'{arch}' is not a GPU architecture") from None
 
 
-def _all_texts(document: Document) -> Iterator[str]:
-    left: list[Any] = [document]
+def _recipe(data: dict[str, Any]) -> Recipe:
+    """Read a recipe; raises Damaged."""
+    _check_schema(data)
+    document.text(data, "name")
+    _check_demands(data)
+    sources, includes = (
+        [_source(entry) for entry in document.tables(data, key)] for key in ("sources", "includes")
+    )
+    offered = document.tables(data, "toolchains")
+    for key, listed in (("sources", sources), ("toolchains", offered)):
+        if not listed:
+            raise document.Damaged(f"'{key}' is empty")
+    cpu = ""
+    if document.text(data, "kind") == "module":
+        document.text(data, "abi")
+        cpu = document.file_name(data, "cpu", "")
+        names = {source.file for source in sources}
+        for name in (name for each in offered for name in document.texts(each, "sources")):
+            if name not in names:
+                raise document.Damaged(f"'{name}' is not among its sources")
+    return Recipe(
+        files=(*sources, *includes),
+        toolchains=tuple(map(_toolchain, offered)),
+        stand_ins=(*document.file_names(data, "fallbacks"), *([cpu] if cpu else [])),
+        abi=document.text(data, "abi", ""),
+        texts=tuple(_all_texts(data)),
+    )
+
+
+def _toolchain(entry: dict[str, Any]) -> UserToolchain:
+    for key in ("family", "version", "path", "programs", "answers", "product", "offload", "makes"):
+        document.text(entry, key)
+    for key in ("places", "argv", "sources"):
+        document.texts(entry, key)
+    for key in ("devices", "extensions"):  # which the first wheels of this schema do not have
+        if key in entry:
+            document.texts(entry, key)
+    install = document.table(entry, "install")
+    for key in install:
+        document.text(install, key)
+    try:
+        for operator, numbers in entry["accepts"]:
+            str(operator), tuple(map(int, numbers))
+    except (KeyError, OverflowError, TypeError, ValueError):
+        raise document.Damaged("'accepts' is not a list of bounds") from None
+    return UserToolchain(document.text(entry, "name"), document.texts(entry, "runtimes"))
+
+
+def _source(entry: dict[str, Any]) -> ListedFile:
+    name = document.text(entry, "file")
+    if name.startswith("/") or ".." in name.split("/"):
+        raise document.Damaged(f"'{name}' leads out of its folder")
+    return ListedFile(name, document.text(entry, "sha256"))
+
+
+def _listing(data: dict[str, Any]) -> KernelsWheels:
+    """Read what a package has of its kernels wheels; raises Damaged."""
+    document.text(data, "distribution")
+    wheels = document.tables(data, "wheels")
+    for each in wheels:
+        document.file_name(each, "folder")
+        document.text(each, "extra")
+    return _wheel(data)._replace(
+        distributions=frozenset(document.text(each, "distribution") for each in wheels)
+    )
+
+
+def _wheel(data: dict[str, Any]) -> KernelsWheels:
+    """Read what a kernels wheel has of itself; raises Damaged."""
+    _check_schema(data)
+    sets = document.tables(data, "sets")
+    for each in sets:
+        document.text(each, "kind")
+        document.text(each, "stands-in-for", "")
+        document.file_name(each, "cpu", "")
+    return KernelsWheels(
+        document.text(data, "version"),
+        {document.file_name(each, "name"): document.text(each, "abi") for each in sets},
+    )
+
+
+def _check_schema(data: dict[str, Any]) -> None:
+    if document.whole(data, "schema") != _SCHEMA:
+        raise document.Damaged(f"its schema is not {_SCHEMA}")
+
+
+def _check_demands(data: dict[str, Any]) -> None:
+    """Check what an index or a recipe demands of libraries; raises Damaged."""
+    document.file_names(data, "fallbacks")
+    packages = document.table(data, "packages") if "packages" in data else {}
+    for name in packages:
+        document.text(packages, name)
+
+
+def _all_texts(data: dict[str, Any]) -> Iterator[str]:
+    left: list[Any] = [data]
     while left:
         value = left.pop()
         if isinstance(value, str):

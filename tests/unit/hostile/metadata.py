@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from audit_samples import elf, wheel
+from document_samples import INDEX, LIBRARIES, MODULE, RECIPE
 
 from hostile.attack import attack
 
@@ -256,12 +257,14 @@ def a_kernel_index_of_odd_types(folder: Path) -> list[Path]:
     odd: list[object] = [None, 1, "x", [], {}, [[]], [{}], {"a": 1}, True, 1.5, ["x"]]
     entries: list[dict[str, object]] = []
     for value in odd:
-        entries += [{"file": "x.fatbin", field: value} for field in ("file", "sha256", "images", "name")]
+        entries += [
+            {**MODULE, "file": "x.fatbin", field: value} for field in ("file", "sha256", "images", "name")
+        ]
         images = [[{field: value}] for field in ("kind", "arch")]
-        entries += [{"file": "x.fatbin", "sha256": SHA, "images": each} for each in images]
+        entries += [{**MODULE, "file": "x.fatbin", "sha256": SHA, "images": each} for each in images]
     keys = ("modules", "libraries")
-    texts = [json.dumps({"schema": 1, "kind": "library", key: value}) for key in keys for value in odd]
-    texts += [json.dumps({"schema": 1, key: [entry]}) for key in keys for entry in entries]
+    texts = [json.dumps({**LIBRARIES, key: value}) for key in keys for value in odd]
+    texts += [json.dumps({**INDEX, key: [entry]}) for key in keys for entry in entries]
     files = {f"demo/_gpuforge/kernels/k{n}/index.json": text.encode() for n, text in enumerate(texts)}
     files |= {f"demo/_gpuforge/kernels/k{n}/x.fatbin": b"" for n in range(len(texts))}
     return [wheel(folder, {"demo/a.so": elf(), **files})]
@@ -292,12 +295,7 @@ def recipes_of_odd_types(folder: Path) -> list[Path]:
     files = {}
     for n, value in enumerate(odd):
         for key in ("sources", "includes", "toolchains", "fallbacks", "cpu", "abi", "schema"):
-            recipe = {
-                "schema": 1,
-                "sources": [{"file": "a.cu", "sha256": "x"}],
-                "toolchains": [{"name": "x"}],
-                key: value,
-            }
+            recipe = {**RECIPE, key: value}
             files[f"demo/_gpuforge/sources/s{n}{key}/recipe.json"] = json.dumps(recipe).encode()
     files["demo/_gpuforge/wheels.json"] = json.dumps({"sets": odd, "schema": odd, "wheels": odd}).encode()
     files["demo/_gpuforge/wheel.json"] = json.dumps(

@@ -9,7 +9,6 @@ from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.kernels import Index, KernelSet, KernelsWheels, Recipe, Unusable
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
-from gpuforge.audit.rules.package.documents import problem
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.binary.runnable import common_images
 from gpuforge.cuda.image_kind import kind_of
@@ -58,15 +57,12 @@ class _Problem(NamedTuple):
 def _problems(wheel: WheelFacts, kernels: KernelSet) -> Iterator[tuple[str, _Problem]]:
     """Yield each file that does not match the index, with the problem."""
     if isinstance(kernels.listing, Unusable):
-        schema = f"it is not an index of schema 1 with {kernels.listing.fact}"
-        yield layout.INDEX, _Problem(*problem(kernels.listing, schema))
+        yield layout.INDEX, _Problem(*kernels.listing)
         return
     compare = _library_images if kernels.listing.kind == "library" else _images
     for listed in kernels.listing.files:
         file = listed.file
-        if not file:
-            yield layout.INDEX, _Problem("entry", f"a {kernels.listing.kind} has no file")
-        elif file not in kernels.digests:
+        if file not in kernels.digests:
             yield file, _Problem("missing", "it is in the index and not in the wheel")
         elif kernels.digests[file] != listed.sha256:
             yield file, _Problem("differs", "its sha256 is not the one in the index")
@@ -108,7 +104,8 @@ def _library_images(
     wheel: WheelFacts, member: str, file: str, images: Set[KernelImage]
 ) -> Iterator[tuple[str, _Problem]]:
     """Compare the GPU code of each container of a library with the index; a library for CPUs has none."""
-    if any(kind_of(image.kind).built_for == "CPU" for image in images):
+    images = {image for image in images if kind_of(image.kind).built_for != "CPU"}
+    if not images:
         return
     containers = next((code.containers for code in wheel.device if code.file == member), ())
     real = {KernelImage(e.kind, e.arch) for e in common_images(containers)}
@@ -120,8 +117,9 @@ def _images(
 ) -> Iterator[tuple[str, _Problem]]:
     containers = next((code.containers for code in wheel.device if code.file == member), ())
     real = {KernelImage(e.kind, e.arch) for c in containers for e in c.entries if e.kind in ("cubin", "ptx")}
-    if any(kind_of(image.kind).loader == "IREE" for image in images):
-        images = {KernelImage("ptx", image.built_for) for image in images if kind_of(image.kind).has_ptx}
+    of_iree = {image for image in images if kind_of(image.kind).loader == "IREE"}
+    its_ptx = {KernelImage("ptx", image.built_for) for image in of_iree if kind_of(image.kind).has_ptx}
+    images = (images - of_iree) | its_ptx
     yield from _compare(file, images, real)
 
 

@@ -8,7 +8,6 @@ from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.kernels import KernelsWheels, Unusable
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
-from gpuforge.audit.rules.package.documents import problem
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.embedded import layout
 
@@ -43,9 +42,8 @@ RULE = Rule(
 
 def _reasons(about: KernelsWheels | Unusable, package: WheelFacts, known: KernelsWheels) -> Iterator[Subject]:
     if isinstance(about, Unusable):
-        kind, text = problem(about, "it lacks the version or the kernel sets")
-        text = f"its {layout.WHEEL} cannot be used: {text}"
-        yield Subject(provider=package.name, detail=text, kind=kind, about=(package.project,))
+        text = f"its {layout.WHEEL} cannot be used: {about.problem}"
+        yield Subject(provider=package.name, detail=text, kind=about.kind, about=(package.project,))
         return
     if about.version != known.version:
         text = f"its version is {about.version}, and {package.name} has {known.version}"

@@ -8,7 +8,6 @@ from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.kernels import SourceSet, Unusable
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
-from gpuforge.audit.rules.package.documents import problem
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.embedded import layout
 
@@ -39,13 +38,11 @@ RULE = Rule(
 def _problems(sources: SourceSet) -> Iterator[tuple[str, ...]]:
     """Yield each problem of a recipe: its kind, the same in words, and the file that it is about if there is one."""
     if isinstance(sources.recipe, Unusable):
-        yield problem(sources.recipe, "it is not a recipe of schema 1 with sources and toolchains")
+        yield sources.recipe
         return
     for listed in sources.recipe.files:
         file = listed.file
-        if not file:
-            yield "entry", "an entry names no file"
-        elif file not in sources.digests:
+        if file not in sources.digests:
             yield "missing", f"{file} is not in the wheel", file
         elif sources.digests[file] != listed.sha256:
             yield "differs", f"the sha256 of {file} is not the one in the recipe", file
