@@ -8,7 +8,7 @@ from gpuforge.cuda import releases
 from gpuforge.diagnostics import Diagnostic, Place
 from gpuforge.errors import MissingError, UsageError
 from gpuforge.manifest.load import ManifestFile
-from gpuforge.manifest.model.toolchain import Toolchain
+from gpuforge.manifest.model.toolchain import DeclaredToolchain
 from gpuforge.plan.site import Site
 from gpuforge.toolchains import registry
 from gpuforge.toolchains.family import Compiler
@@ -93,7 +93,7 @@ def to_install(offer: Offer) -> str:
     )
 
 
-def host_toolchain(file: ManifestFile) -> tuple[str, Toolchain]:
+def host_toolchain(file: ManifestFile) -> tuple[str, DeclaredToolchain]:
     """Return the manifest's host toolchain by the rule of `host_compiler`; raises UsageError when it is unclear."""
     declared = file.manifest.toolchains
     if "host" in declared:
@@ -105,7 +105,7 @@ def host_toolchain(file: ManifestFile) -> tuple[str, Toolchain]:
             hint="name it [toolchains.host]",
             place=file.place("toolchains"),
         )
-    return found[0] if found else ("host", Toolchain(compiler="g++"))
+    return found[0] if found else ("host", DeclaredToolchain(compiler="g++"))
 
 
 def host_keys(file: ManifestFile) -> tuple[str, str]:

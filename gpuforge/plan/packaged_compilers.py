@@ -11,7 +11,7 @@ from gpuforge.diagnostics import Diagnostic
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.manifest.model.manifest import Manifest
 from gpuforge.manifest.model.object import Object
-from gpuforge.manifest.model.toolchain import Toolchain
+from gpuforge.manifest.model.toolchain import DeclaredToolchain
 from gpuforge.plan import abi
 from gpuforge.plan.cell import Cell
 from gpuforge.toolchain_names import OWN
@@ -24,7 +24,7 @@ def of_modules() -> list[str]:
     return [name for name in OWN if "fallback module" in registry.toolchain(name).uses]
 
 
-def runs_with(toolchain: Toolchain) -> str:
+def runs_with(toolchain: DeclaredToolchain) -> str:
     """Return the requirement that brings what runs a toolchain's modules to users, "" where nothing is needed."""
     package = registry.toolchain(toolchain.compiler).packaged
     return f"{package.runs_with}{toolchain.version or ''}" if package and package.runs_with else ""

@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from gpuforge.errors import UsageError
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.manifest.model.object import Object
-from gpuforge.manifest.model.toolchain import Toolchain
+from gpuforge.manifest.model.toolchain import DeclaredToolchain
 from gpuforge.plan import packaged_compilers
 from gpuforge.plan.requests.kernels import UserToolchain
 from gpuforge.toolchain_names import makes
@@ -53,7 +53,7 @@ def extras(file: ManifestFile, toolkit: str) -> dict[str, tuple[str, ...]]:
     }
 
 
-def call(toolchain: Toolchain, item: Object, sources: Sequence[str]) -> LibraryCall | None:
+def call(toolchain: DeclaredToolchain, item: Object, sources: Sequence[str]) -> LibraryCall | None:
     """Return how a toolchain makes a library of an object's sources; None when it makes none."""
     flags = (*toolchain.flags, *item.flags)
     if registry.toolchain(toolchain.compiler).by_command:
@@ -63,7 +63,7 @@ def call(toolchain: Toolchain, item: Object, sources: Sequence[str]) -> LibraryC
 
 
 def _module_call(
-    toolchain: Toolchain, item: Object, sources: Sequence[str], toolkit: str
+    toolchain: DeclaredToolchain, item: Object, sources: Sequence[str], toolkit: str
 ) -> LibraryCall | None:
     """Return how a toolchain compiles its part of a set of modules: each file by itself, or a library for the CPU."""
     flags = (*toolchain.flags, *item.flags)
@@ -127,7 +127,9 @@ def _suffixes() -> str:
     return ", ".join(f"{each.name} {' '.join(each.compiles)}" for each in able)
 
 
-def _accepts(file: ManifestFile, name: str, toolchain: Toolchain) -> tuple[tuple[str, tuple[int, ...]], ...]:
+def _accepts(
+    file: ManifestFile, name: str, toolchain: DeclaredToolchain
+) -> tuple[tuple[str, tuple[int, ...]], ...]:
     try:
         return tuple((bound.operator, bound.numbers) for bound in bounds(toolchain.version or ""))
     except ValueError:

@@ -15,7 +15,7 @@ from gpuforge.manifest.model.object import Object
 from gpuforge.manifest.model.package import Package
 from gpuforge.manifest.model.table import Table
 from gpuforge.manifest.model.test import Test
-from gpuforge.manifest.model.toolchain import Toolchain
+from gpuforge.manifest.model.toolchain import DeclaredToolchain
 from gpuforge.manifest.model.wheel import Wheel
 from gpuforge.manifest.validators import wrong
 
@@ -49,7 +49,7 @@ class Manifest(Table):
     `provided-by`; `[test] requires`, `command` and `extras`; and `[audit] beside`. With `naming = ["local"]` the wheels
     have the values in their versions: `1.0+cu13.torch2.11`. [Axes](axes.md) has examples."""
     build: Build = Build()
-    toolchains: Mapping[forms.Name, Toolchain] = {}
+    toolchains: Mapping[forms.Name, DeclaredToolchain] = {}
     """The compilers, by a name of your choice: every one that an object names. The host build uses the toolchain
     `host`, otherwise the only C++ toolchain. Without any, it uses g++ or another compiler that fits the toolkit."""
     cuda: Cuda = Cuda()

@@ -16,7 +16,7 @@ from gpuforge.toolchain_names import OWN
 OpenClDevice = Literal["gpu", "accelerator", "cpu"]
 
 
-class Toolchain(Table):
+class DeclaredToolchain(Table):
     """A compiler for this package, under a name that the objects refer to."""
 
     compiler: Annotated[str, CompilerName] = Field(
