@@ -36,9 +36,9 @@ class CudaVersion(Table):
     archs: Annotated[tuple[forms.Architecture, ...], Distinct, CommonOrMany] = Field(
         examples=[["80", "90"], "common"]
     )
-    """Compute capabilities to compile for. `common` is the smallest set that every GPU of the toolkit runs: machine
-    code for the lowest of each major, and PTX of the lowest of all ([a table](kernels.md#archs--common)). `90a` is
-    architecture-specific and `100f` family-specific code. `+ptx` adds PTX, which the driver compiles for newer GPUs;
+    """Compute capabilities to compile for. `common` is the smallest set with code for every GPU that the toolkit knows:
+    machine code for the lowest of each major, and PTX of the lowest of all ([a table](kernels.md#archs--common)). `90a`
+    is architecture-specific and `100f` family-specific code. `+ptx` adds PTX, which the driver compiles for newer GPUs;
     `90a` does not take it, because no other GPU runs its PTX. The audit checks that the wheel has code for exactly
     these; with `linkage = "static"` it reports missing code only. `[]` means that nothing in the package is compiled
     for these: it calls CUDA's libraries, compiles at run time, or has kernels of toolchains with `targets`."""
