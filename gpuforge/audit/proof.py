@@ -58,7 +58,7 @@ class Complete(NamedTuple):
     releases: tuple[Release, ...]
 
 
-class Images(NamedTuple):
+class ContainerCode(NamedTuple):
     """The GPU code of one container."""
 
     native: tuple[Arch, ...]
@@ -71,7 +71,7 @@ class GpuCode(NamedTuple):
 
     kind: Code
     as_declared: bool  # all of the wheel's code is what the manifest promises
-    images: Mapping[Images, int]
+    images: Mapping[ContainerCode, int]
 
 
 class TagsHold(NamedTuple):

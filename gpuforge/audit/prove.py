@@ -16,12 +16,12 @@ from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.proof import (
     Code,
     Complete,
+    ContainerCode,
     Facts,
     Forgotten,
     FoundIn,
     GpuCode,
     HostOnly,
-    Images,
     KernelSetsMatch,
     LibrariesFound,
     NoPromise,
@@ -117,7 +117,7 @@ def _requirements(graph: LinkGraph, wheel: WheelFacts) -> Iterator[Floor | Forgo
 
 
 def _device(graph: LinkGraph, wheel: WheelFacts) -> Iterator[GpuCode]:
-    found: dict[Code, Counter[Images]] = {}
+    found: dict[Code, Counter[ContainerCode]] = {}
     for code in own_code(wheel):
         other: Code = "cubin" if code.file.endswith(".cubin") else "fatbin"
         for container in code.containers:
@@ -129,9 +129,9 @@ def _device(graph: LinkGraph, wheel: WheelFacts) -> Iterator[GpuCode]:
     yield from (GpuCode(kind, declared, images) for kind, images in found.items())
 
 
-def _images(container: FatbinContainer) -> Images:
+def _images(container: FatbinContainer) -> ContainerCode:
     entries = container.entries
-    return Images(
+    return ContainerCode(
         tuple(sorted({e.arch for e in entries if e.kind == "cubin"})),
         tuple(sorted({(e.target, e.isa) for e in entries if e.kind == "ptx"})),
         tuple(sorted({e.arch for e in entries if e.kind == "lto-ir"})),

@@ -13,7 +13,7 @@ from gpuforge.plan.keys import keys
 from gpuforge.plan.lower.cell_actions import Plan, lower
 from gpuforge.plan.site import Machine
 
-Recipe = Callable[..., ManifestFile]
+LoadRecipe = Callable[..., ManifestFile]
 
 
 def plan_of(file: ManifestFile, machine: Machine, **choice: Iterable[str]) -> Plan:

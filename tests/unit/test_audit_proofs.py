@@ -7,12 +7,12 @@ import pytest
 from gpuforge.audit.against import Against
 from gpuforge.audit.proof import (
     Complete,
+    ContainerCode,
     Facts,
     FitsBeside,
     Forgotten,
     GpuCode,
     HostOnly,
-    Images,
     KernelSetsMatch,
     LibrariesFound,
     NoPromise,
@@ -71,16 +71,16 @@ CUFFT = Floor(
                 "fatbin",
                 as_declared=True,
                 images={
-                    Images((SM_80, SM_90), (("compute_90", "8.7"),), ()): 2,
-                    Images((SM_80,), (), ()): 1,
-                    Images((), (), (SM_80,)): 3,
+                    ContainerCode((SM_80, SM_90), (("compute_90", "8.7"),), ()): 2,
+                    ContainerCode((SM_80,), (), ()): 1,
+                    ContainerCode((), (), (SM_80,)): 3,
                 },
             ),
             "fatbin containers as declared: 2 of sm_80 sm_90 + compute_90 (PTX 8.7); 1 of sm_80, no PTX; "
             "3 of LTO-IR of compute_80",
         ),
         (
-            GpuCode("cubin", as_declared=False, images={Images((SM_90,), (), ()): 1}),
+            GpuCode("cubin", as_declared=False, images={ContainerCode((SM_90,), (), ()): 1}),
             "cubin files: 1 of sm_90, no PTX",
         ),
         (

@@ -6,7 +6,6 @@ import json
 import os
 import re
 import shlex
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -17,13 +16,11 @@ import yaml
 from draws import draws
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
+from plan_samples import LoadRecipe
 
 from gpuforge.cli import ci, stores
 from gpuforge.cli.main import run
 from gpuforge.containers import expected
-from gpuforge.manifest.load import ManifestFile
-
-Recipe = Callable[..., ManifestFile]
 
 
 @pytest.fixture(autouse=True)
@@ -34,7 +31,7 @@ def _one_machine(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("form", ["table", "github", "gitlab", "json"])
 def test_output(
-    recipe: Recipe, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, form: str
+    recipe: LoadRecipe, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, form: str
 ) -> None:
     monkeypatch.chdir(recipe().folder.parent)
     assert run(["matrix", "recipe", "--cuda", "13", "--format", form]) == 0
@@ -43,7 +40,7 @@ def test_output(
     golden.hold(f"matrix/{form}.txt", found)
 
 
-def test_github_reads_one_line_of_json(recipe: Recipe, capsys: pytest.CaptureFixture[str]) -> None:
+def test_github_reads_one_line_of_json(recipe: LoadRecipe, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["matrix", str(recipe().folder), "--format", "github"]) == 0
     (line,) = capsys.readouterr().out.splitlines()
     jobs = json.loads(line)["include"]
@@ -55,7 +52,7 @@ def test_github_reads_one_line_of_json(recipe: Recipe, capsys: pytest.CaptureFix
 
 
 @pytest.mark.thorough
-def test_more_jobs_than_github_runs_is_said(recipe: Recipe, capsys: pytest.CaptureFixture[str]) -> None:
+def test_more_jobs_than_github_runs_is_said(recipe: LoadRecipe, capsys: pytest.CaptureFixture[str]) -> None:
     many = ", ".join(f'"3.{minor}"' for minor in range(10, 100))
     file = recipe(
         ('python = ["3.11", "3.13"]', f"python = [{many}]"), add='[wheel]\nnaming = ["suffix", "local"]\n'
@@ -81,7 +78,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("why", REFUSED)
 def test_what_a_build_refuses_is_refused_with_the_same_words(
-    recipe: Recipe, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, why: str
+    recipe: LoadRecipe, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, why: str
 ) -> None:
     """In an image that the catalog describes; the build's is stood in for by that description."""
     old, new = REFUSED[why]
@@ -115,7 +112,7 @@ def test_what_a_build_refuses_is_refused_with_the_same_words(
     ],
 )
 def test_names_that_no_registry_has_are_refused_as_a_build_refuses_them(
-    recipe: Recipe, capsys: pytest.CaptureFixture[str], image: str, message: str
+    recipe: LoadRecipe, capsys: pytest.CaptureFixture[str], image: str, message: str
 ) -> None:
     file = recipe()
     assert run(["matrix", str(file.folder), "--image", image]) == 3
@@ -127,7 +124,7 @@ def test_names_that_no_registry_has_are_refused_as_a_build_refuses_them(
 
 
 def test_what_an_image_lacks_is_left_out_and_without_any_cell_an_error(
-    recipe: Recipe, capsys: pytest.CaptureFixture[str]
+    recipe: LoadRecipe, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = recipe(
         ('python = ["3.11", "3.13"]', 'python = ["3.11", "3.12"]'), add='[wheel]\nimage = "bookworm"\n'
@@ -169,7 +166,7 @@ def jobs_of(folder: Path, capsys: pytest.CaptureFixture[str], *options: str) -> 
     ],
 )
 def test_each_image_by_what_it_is_made_of_and_what_makes_it(
-    recipe: Recipe,
+    recipe: LoadRecipe,
     capsys: pytest.CaptureFixture[str],
     images: list[str],
     image: str,
@@ -189,7 +186,7 @@ def test_each_image_by_what_it_is_made_of_and_what_makes_it(
 
 @pytest.mark.thorough
 def test_a_toolkit_gets_the_image_and_the_compiler_that_it_takes(
-    recipe: Recipe, capsys: pytest.CaptureFixture[str]
+    recipe: LoadRecipe, capsys: pytest.CaptureFixture[str]
 ) -> None:
     old = (
         '[cuda.12]\ntoolkit = "12.4"\narchs = ["80", "90+ptx"]',
@@ -202,7 +199,7 @@ def test_a_toolkit_gets_the_image_and_the_compiler_that_it_takes(
 
 @pytest.mark.thorough
 def test_the_readmes_workflow_uses_what_the_jobs_have(
-    recipe: Recipe, capsys: pytest.CaptureFixture[str]
+    recipe: LoadRecipe, capsys: pytest.CaptureFixture[str]
 ) -> None:
     readme = (Path(__file__).parents[2] / "README.md").read_text()
     (workflow,) = re.findall(r"^```yaml\n(.*?)^```$", readme, re.DOTALL | re.MULTILINE)
@@ -223,7 +220,7 @@ def test_the_readmes_workflow_uses_what_the_jobs_have(
 )
 @draws(10, HealthCheck.function_scoped_fixture)
 def test_github_and_gitlab_run_the_same_jobs(
-    recipe: Recipe, capsys: pytest.CaptureFixture[str], pythons: list[str], images: list[str],
+    recipe: LoadRecipe, capsys: pytest.CaptureFixture[str], pythons: list[str], images: list[str],
     naming: list[str], machine: str,
 ) -> None:  # fmt: skip
     file = recipe(

@@ -10,12 +10,13 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from hostile_names import make_maze
+from plan_samples import LoadRecipe
 
 from gpuforge import digest, tree
 from gpuforge.cli.cache_report import use_of
@@ -29,8 +30,6 @@ from gpuforge.plan.cell import select
 from gpuforge.plan.lower.cell_actions import Plan, lower
 from gpuforge.plan.site import Machine
 from gpuforge.plan.step_result import MOST, StepResult
-
-Recipe = Callable[..., ManifestFile]
 
 
 @pytest.fixture(autouse=True)
@@ -71,7 +70,7 @@ LINKS = [
 @pytest.mark.parametrize("make", [*LINKS, "rmdir {0}; ln -s /etc {0}", "rmdir {0}; ln -s ../../private {0}"])
 @pytest.mark.parametrize("add", [OVERLAY, '\n[test]\ncommand = ["pytest"]\nsources = ["over"]\n'])
 def test_no_link_of_an_overlay_or_of_a_tests_sources_leads_out(
-    recipe: Recipe, machine: Machine, add: str, make: str
+    recipe: LoadRecipe, machine: Machine, add: str, make: str
 ) -> None:
     """Files of the host were printed in a container's test, and shipped in wheels."""
     file = recipe(add=add, header="over/one.txt")
@@ -87,7 +86,7 @@ def test_no_link_of_an_overlay_or_of_a_tests_sources_leads_out(
 @pytest.mark.parametrize("add", [OVERLAY, '\n[test]\ncommand = ["pytest"]\nsources = ["over"]\n', ""])
 @pytest.mark.parametrize("kind", ["pipe", "socket", "device"])
 def test_special_files_are_refused_at_once(
-    recipe: Recipe, machine: Machine, add: str, kind: str, monkeypatch: pytest.MonkeyPatch
+    recipe: LoadRecipe, machine: Machine, add: str, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = recipe(add=add, header="over/one.txt")
     monkeypatch.chdir(file.folder / "over")
@@ -104,7 +103,7 @@ def test_special_files_are_refused_at_once(
         plan_of(file, machine)
 
 
-def test_no_overlay_leads_out_by_a_path_that_is_too_long(recipe: Recipe, machine: Machine) -> None:
+def test_no_overlay_leads_out_by_a_path_that_is_too_long(recipe: LoadRecipe, machine: Machine) -> None:
     """os.path.realpath takes this link for one within the folder; what `build` holds is in no source tree."""
     file = recipe(add='\n[build]\noverlay = ["build/escape"]\n', header="build/escape/one.txt")
     (file.folder / "build/escape/one.txt").unlink()
@@ -155,7 +154,7 @@ def test_the_root_itself_may_be_a_link_as_the_inputs_of_an_action_are(tmp_path: 
     assert tree.read(tmp_path / "input", "sub/file", 9) == b"x"
 
 
-def test_names_may_be_any_bytes(recipe: Recipe, machine: Machine) -> None:
+def test_names_may_be_any_bytes(recipe: LoadRecipe, machine: Machine) -> None:
     file = recipe()
     for name in (b"new\nline.h", b"esc\x1b[31m.h", b"latin-\xe9.h", b"\xed\xb3\xbf.h"):
         Path(os.fsdecode(os.fsencode(file.folder / "src") + b"/" + name)).write_text("x")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from plan_samples import LoadRecipe
 
 from gpuforge.cli.ci import github, gitlab
 from gpuforge.errors import UsageError
@@ -18,7 +18,6 @@ from gpuforge.plan.keys import keys
 from gpuforge.plan.lower.cell_actions import Plan, lower
 from gpuforge.plan.site import Machine
 
-Recipe = Callable[..., ManifestFile]
 AXES = """
 [axes]
 torch = ["2.10", "2.11", "2.15"]
@@ -48,7 +47,7 @@ def requests(plan: Plan, program: str) -> dict[str, Any]:
     return {action.id: json.loads(action.request) for action in found}
 
 
-def test_each_value_that_a_toolkit_has_is_a_cell(recipe: Recipe) -> None:
+def test_each_value_that_a_toolkit_has_is_a_cell(recipe: LoadRecipe) -> None:
     assert ids(recipe(NAME, OLD, NEW, ONE, add=AXES)) == [
         "cp311-cu12.4-torch2.10-x86_64",
         "cp311-cu13.0-torch2.11-x86_64",
@@ -56,7 +55,7 @@ def test_each_value_that_a_toolkit_has_is_a_cell(recipe: Recipe) -> None:
     ]
 
 
-def test_two_axes_make_every_combination(recipe: Recipe) -> None:
+def test_two_axes_make_every_combination(recipe: LoadRecipe) -> None:
     axes = AXES.replace("[build]", 'blas = ["mkl", "open"]\n[build]\nenv = { BLAS = "{blas}" }')
     assert ids(recipe(NAME, OLD, ONE, add=axes))[:3] == [
         "cp311-cu12.4-torch2.10-blasmkl-x86_64",
@@ -66,7 +65,9 @@ def test_two_axes_make_every_combination(recipe: Recipe) -> None:
 
 
 @pytest.mark.parametrize("spans", ["", SPANS.replace('"torch"', '"torch", "a", "b", "c", "d", "e", "f"')])
-def test_more_combinations_than_anybody_could_build_are_refused_at_once(recipe: Recipe, spans: str) -> None:
+def test_more_combinations_than_anybody_could_build_are_refused_at_once(
+    recipe: LoadRecipe, spans: str
+) -> None:
     """They are counted, not listed: these are ten thousand millions."""
     values = json.dumps([f"v{number}" for number in range(30)])
     more = "".join(f"{name} = {values}\n" for name in "abcdef")
@@ -76,7 +77,7 @@ def test_more_combinations_than_anybody_could_build_are_refused_at_once(recipe: 
         recipe(NAME, add=axes + spans)
 
 
-def test_one_wheel_serves_the_values_that_it_spans(recipe: Recipe, machine: Machine) -> None:
+def test_one_wheel_serves_the_values_that_it_spans(recipe: LoadRecipe, machine: Machine) -> None:
     file = recipe(OLD, NEW, ONE, add=AXES + SPANS)
     assert ids(file) == ["cp311-cu12.4-x86_64", "cp311-cu13.0-x86_64"]
     plan = plan_of(file, machine, cuda=["13"])
@@ -90,7 +91,7 @@ def test_one_wheel_serves_the_values_that_it_spans(recipe: Recipe, machine: Mach
     assert [each["requires"] for each in tried.values()] == [["torch>=2.11,<2.16"], ["torch>=2.15,<2.16"]]
 
 
-def test_the_values_are_in_every_place_that_may_use_them(recipe: Recipe, machine: Machine) -> None:
+def test_the_values_are_in_every_place_that_may_use_them(recipe: LoadRecipe, machine: Machine) -> None:
     kernels = ('sources = ["kernels/*.cu"]', 'sources = ["kernels/*.cu"]\nflags = ["-DTORCH={torch}"]')
     env = ("[build]", '[build]\nenv = { WANT = "{torch} ${torch} {{torch}}" }')
     file = recipe(NAME, NEW, ONE, kernels, add=AXES.replace(*env))
@@ -105,7 +106,7 @@ def test_the_values_are_in_every_place_that_may_use_them(recipe: Recipe, machine
     ]
 
 
-def test_what_does_not_use_an_axis_is_done_once(recipe: Recipe, machine: Machine) -> None:
+def test_what_does_not_use_an_axis_is_done_once(recipe: LoadRecipe, machine: Machine) -> None:
     plan = plan_of(recipe(NAME, NEW, ONE, add=AXES), machine, cuda=["13"])
     names = [action.id for action in plan.actions]
     assert names.count("cu13.0/kernels/default-kernels/kernels/one.cu") == 1
@@ -118,7 +119,7 @@ def test_what_does_not_use_an_axis_is_done_once(recipe: Recipe, machine: Machine
     assert shared.cells == ("cp311-cu13.0-torch2.11-x86_64", "cp311-cu13.0-torch2.15-x86_64")
 
 
-def test_what_uses_one_of_two_axes_is_done_once_for_the_other(recipe: Recipe, machine: Machine) -> None:
+def test_what_uses_one_of_two_axes_is_done_once_for_the_other(recipe: LoadRecipe, machine: Machine) -> None:
     two = AXES.replace("[build]", 'blas = ["mkl", "open"]\n[build]').replace('["true"]', '["true", "{blas}"]')
     plan = plan_of(recipe(NEW, ONE, add=two + '[wheel]\nnaming = ["local"]\n'), machine, cuda=["13"])
     environments = [action for action in plan.actions if action.id.endswith("/environment")]
@@ -129,14 +130,14 @@ def test_what_uses_one_of_two_axes_is_done_once_for_the_other(recipe: Recipe, ma
     assert len(plan.tests) == 4
 
 
-def test_keys_are_those_of_a_build_of_one_cell(recipe: Recipe, machine: Machine) -> None:
+def test_keys_are_those_of_a_build_of_one_cell(recipe: LoadRecipe, machine: Machine) -> None:
     file = recipe(NAME, OLD, NEW, ONE, add=AXES)
     whole = {name: key.digest for name, key in keys(plan_of(file, machine).actions).items()}
     alone = keys(plan_of(file, machine, cell="cp311-cu13.0-torch2.15-x86_64").actions)
     assert {name: key.digest for name, key in alone.items()}.items() <= whole.items()
 
 
-def test_a_new_value_leaves_the_others_keys_alone(recipe: Recipe, machine: Machine) -> None:
+def test_a_new_value_leaves_the_others_keys_alone(recipe: LoadRecipe, machine: Machine) -> None:
     new = AXES.replace('"2.15"]', '"2.15", "2.16"]')
     wider = (NEW[0], NEW[1].replace('"2.15"]', '"2.15", "2.16"]'))
     before = keys(plan_of(recipe(NAME, OLD, NEW, ONE, add=AXES), machine).actions)
@@ -147,7 +148,7 @@ def test_a_new_value_leaves_the_others_keys_alone(recipe: Recipe, machine: Machi
     assert [name for name in kept if before[name].digest != after[name].digest] == []
 
 
-def test_axis_chooses_cells(recipe: Recipe) -> None:
+def test_axis_chooses_cells(recipe: LoadRecipe) -> None:
     file = recipe(NAME, OLD, NEW, ONE, add=AXES)
     chosen = select(file, "x86_64", axis=["torch=2.15", "torch=2.10"])
     assert [cell.axes for cell in chosen.cells] == [(("torch", "2.10"),), (("torch", "2.15"),)]
@@ -164,7 +165,9 @@ def test_axis_chooses_cells(recipe: Recipe) -> None:
         ("torch=2.15", SPANS, "one wheel serves every value of this axis"),
     ],
 )
-def test_an_axis_that_is_not_there_is_refused(recipe: Recipe, axis: str, spans: str, message: str) -> None:
+def test_an_axis_that_is_not_there_is_refused(
+    recipe: LoadRecipe, axis: str, spans: str, message: str
+) -> None:
     with pytest.raises(UsageError, match=r"--axis torh?c?h?") as caught:
         select(recipe(NAME, OLD, NEW, ONE, add=AXES + spans), "x86_64", axis=[axis])
     assert message in str(caught.value)
@@ -207,7 +210,7 @@ def test_an_axis_that_is_not_there_is_refused(recipe: Recipe, axis: str, spans: 
     ],
 )
 def test_a_package_of_another_cuda_major_is_refused_before_anything_runs(
-    recipe: Recipe, machine: Machine, change: list[tuple[str, str]], add: str, message: str, hint: str
+    recipe: LoadRecipe, machine: Machine, change: list[tuple[str, str]], add: str, message: str, hint: str
 ) -> None:
     with pytest.raises(UsageError) as caught:
         plan_of(recipe(ONE, *change, add=add), machine)
@@ -224,11 +227,13 @@ def test_a_package_of_another_cuda_major_is_refused_before_anything_runs(
         "torch",
     ],
 )
-def test_what_may_fit_the_toolkit_is_not_refused(recipe: Recipe, machine: Machine, requirement: str) -> None:
+def test_what_may_fit_the_toolkit_is_not_refused(
+    recipe: LoadRecipe, machine: Machine, requirement: str
+) -> None:
     assert plan_of(recipe(add=f'\n[build]\nrequires = ["{requirement}"]\n'), machine, cuda=["12"]).cells
 
 
-def test_wheels_of_two_values_need_two_names(recipe: Recipe, machine: Machine) -> None:
+def test_wheels_of_two_values_need_two_names(recipe: LoadRecipe, machine: Machine) -> None:
     with pytest.raises(UsageError, match="would have the same file name") as caught:
         plan_of(recipe(OLD, NEW, ONE, add=AXES), machine)
     assert 'naming = ["local"] puts torch into the version' in str(caught.value)
@@ -240,7 +245,7 @@ def test_wheels_of_two_values_need_two_names(recipe: Recipe, machine: Machine) -
     ]
 
 
-def test_the_record_names_the_values(recipe: Recipe, machine: Machine) -> None:
+def test_the_record_names_the_values(recipe: LoadRecipe, machine: Machine) -> None:
     file = recipe(NEW, ONE, add=AXES + SPANS)
     cell = select(file, "x86_64", cuda=["13"]).cells[0]
     at, host = machine.host_at(cell)
@@ -250,7 +255,7 @@ def test_the_record_names_the_values(recipe: Recipe, machine: Machine) -> None:
     assert "axes" not in of(plain, at, select(plain, "x86_64").cells[0], host, host)
 
 
-def test_a_narrowed_manifest_keeps_its_architectures_at_every_point(recipe: Recipe) -> None:
+def test_a_narrowed_manifest_keeps_its_architectures_at_every_point(recipe: LoadRecipe) -> None:
     file = recipe(NAME, NEW, ONE, add=AXES)
     versions = dict(file.manifest.cuda.versions)
     versions["13"] = versions["13"].model_copy(update={"archs": ("90a",)})

@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from plan_samples import Recipe, changed, plan_of
+from plan_samples import LoadRecipe, changed, plan_of
 
 from gpuforge.manifest.load import ManifestFile, load
 from gpuforge.plan import programs, variables
@@ -16,7 +16,7 @@ from gpuforge.plan.site import Machine
 
 
 def test_the_compiler_cache_is_in_no_key_and_host_builds_share_a_path(
-    recipe: Recipe, machine: Machine, monkeypatch: pytest.MonkeyPatch
+    recipe: LoadRecipe, machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = plan_of(recipe(), machine)
     for name in ("SCCACHE_BUCKET", "AWS_SECRET_ACCESS_KEY", "GPUFORGE_NO_SCCACHE", "SCCACHE_SERVER_PORT"):
@@ -32,7 +32,7 @@ def test_the_compiler_cache_is_in_no_key_and_host_builds_share_a_path(
 
 
 def test_a_kernel_source_touches_only_its_toolkits_kernels_and_wheels(
-    recipe: Recipe, machine: Machine
+    recipe: LoadRecipe, machine: Machine
 ) -> None:
     file = recipe()
     before = plan_of(file, machine, cuda=["13"], python=["3.11"])
@@ -44,7 +44,7 @@ def test_a_kernel_source_touches_only_its_toolkits_kernels_and_wheels(
     }
 
 
-def test_a_host_source_leaves_kernels_alone(recipe: Recipe, machine: Machine) -> None:
+def test_a_host_source_leaves_kernels_alone(recipe: LoadRecipe, machine: Machine) -> None:
     file = recipe()
     before = plan_of(file, machine, cuda=["13"], python=["3.11"])
     (file.folder / "src/core.cpp").write_text("int main() { return 1; }\n")
@@ -66,14 +66,14 @@ def rewritten(file: ManifestFile, old: str, new: str) -> ManifestFile:
     return load(file.folder)
 
 
-def test_a_comment_in_the_manifest_changes_no_key(recipe: Recipe, machine: Machine) -> None:
+def test_a_comment_in_the_manifest_changes_no_key(recipe: LoadRecipe, machine: Machine) -> None:
     file = recipe(add='\n[test]\ncommand = ["python", "-V"]\n')
     before = plan_of(file, machine)
     commented = rewritten(file, "[test]", "# how the wheel is tested\n\n[test]")
     assert changed(before, plan_of(commented, machine)) == set()
 
 
-def test_the_test_command_changes_the_test_alone(recipe: Recipe, machine: Machine) -> None:
+def test_the_test_command_changes_the_test_alone(recipe: LoadRecipe, machine: Machine) -> None:
     file = recipe(add='\n[test]\ncommand = ["python", "-V"]\n')
     before = plan_of(file, machine, cuda=["13"], python=["3.11"])
     other = rewritten(file, '"-V"', '"-VV"')
@@ -81,7 +81,7 @@ def test_the_test_command_changes_the_test_alone(recipe: Recipe, machine: Machin
     assert changed(before, after) == {"cp311-cu13.0-x86_64/test"}
 
 
-def test_what_the_audit_accepts_changes_the_audit_alone(recipe: Recipe, machine: Machine) -> None:
+def test_what_the_audit_accepts_changes_the_audit_alone(recipe: LoadRecipe, machine: Machine) -> None:
     file = recipe(add='\n[audit]\nignore = [{ rule = "GF101", reason = "one" }]\n')
     before = plan_of(file, machine, cuda=["13"], python=["3.11"])
     other = rewritten(file, '"one"', '"two"')
@@ -89,7 +89,7 @@ def test_what_the_audit_accepts_changes_the_audit_alone(recipe: Recipe, machine:
     assert changed(before, after) == {"cp311-cu13.0-x86_64/audit"}
 
 
-def test_build_products_are_no_source(recipe: Recipe, machine: Machine) -> None:
+def test_build_products_are_no_source(recipe: LoadRecipe, machine: Machine) -> None:
     file = recipe()
     before = plan_of(file, machine)
     (file.folder / "build/junk.o").write_text("other")
@@ -99,7 +99,7 @@ def test_build_products_are_no_source(recipe: Recipe, machine: Machine) -> None:
 
 
 def test_another_folder_has_the_same_keys(
-    recipe: Recipe, machine: Machine, tmp_path: object, monkeypatch: pytest.MonkeyPatch
+    recipe: LoadRecipe, machine: Machine, tmp_path: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = recipe()
     first = plan_of(file, machine)
@@ -108,7 +108,7 @@ def test_another_folder_has_the_same_keys(
     assert changed(first, plan_of(load(elsewhere), machine)) == set()
 
 
-def test_a_header_touches_every_kernel_of_its_object(recipe: Recipe, machine: Machine) -> None:
+def test_a_header_touches_every_kernel_of_its_object(recipe: LoadRecipe, machine: Machine) -> None:
     file = recipe(
         ('sources = ["kernels/*.cu"]', 'sources = ["kernels/*.cu"]\nheaders = ["kernels/*.cuh"]'),
         header="kernels/x.cuh",
@@ -121,7 +121,7 @@ def test_a_header_touches_every_kernel_of_its_object(recipe: Recipe, machine: Ma
     }
 
 
-def test_a_file_named_like_a_fact_is_in_the_key(recipe: Recipe, machine: Machine) -> None:
+def test_a_file_named_like_a_fact_is_in_the_key(recipe: LoadRecipe, machine: Machine) -> None:
     file = recipe(header="command")
     before = plan_of(file, machine, cuda=["13"], python=["3.11"])
     (file.folder / "command").write_text("changed\n")
@@ -130,7 +130,7 @@ def test_a_file_named_like_a_fact_is_in_the_key(recipe: Recipe, machine: Machine
     )
 
 
-def test_links_are_sources_and_count_by_what_they_lead_to(recipe: Recipe, machine: Machine) -> None:
+def test_links_are_sources_and_count_by_what_they_lead_to(recipe: LoadRecipe, machine: Machine) -> None:
     file = recipe()
     (file.folder / "linked").symlink_to("src")
     inside = file.folder / "src/more.h"
@@ -147,7 +147,7 @@ def test_links_are_sources_and_count_by_what_they_lead_to(recipe: Recipe, machin
 
 
 def test_pip_constraints_are_in_the_key_and_passwords_are_not(
-    recipe: Recipe, machine: Machine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    recipe: LoadRecipe, machine: Machine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     file = recipe()
     constraints = tmp_path / "constraints.txt"
@@ -161,7 +161,7 @@ def test_pip_constraints_are_in_the_key_and_passwords_are_not(
 
 
 def test_a_new_auditwheel_repairs_again(
-    recipe: Recipe, machine: Machine, monkeypatch: pytest.MonkeyPatch
+    recipe: LoadRecipe, machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = recipe()
     before = plan_of(file, machine, cuda=["13"], python=["3.11"])

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from plan_samples import LoadRecipe
 
 from gpuforge.audit import audit
 from gpuforge.cuda.major_wheels import FrontExtra
@@ -22,7 +22,6 @@ from gpuforge.plan.site import Machine
 from gpuforge.steps import package_front
 from gpuforge.wheel import metadata
 
-Recipe = Callable[..., ManifestFile]
 FRONT = '\n[wheel]\nfront = "demo-cuda"\n'
 BY_EXTRA = ("[cuda]\n", '[cuda]\nrequires = "extra"\n')
 BROUGHT = (FrontExtra("cuda12", "demo-cu12"), FrontExtra("cuda13", "demo-cu13", "cuda13"))
@@ -32,7 +31,7 @@ def plan_of(file: ManifestFile, machine: Machine, **choice: Any) -> Plan:
     return lower(file, select(file, "x86_64", **choice).cells, machine)
 
 
-def test_it_is_made_once_from_one_wheel_of_each_cuda_version(recipe: Recipe, machine: Machine) -> None:
+def test_it_is_made_once_from_one_wheel_of_each_cuda_version(recipe: LoadRecipe, machine: Machine) -> None:
     plan = plan_of(recipe(add=FRONT), machine)
     (made,) = (action for action in plan.actions if action.id == "front/wheel")
     assert [made.inputs[name] for name in ("of0", "of1")] == [
@@ -45,7 +44,9 @@ def test_it_is_made_once_from_one_wheel_of_each_cuda_version(recipe: Recipe, mac
     assert plan_of(recipe(), machine).front is None
 
 
-def test_its_extras_are_those_of_the_manifest_whatever_is_chosen(recipe: Recipe, machine: Machine) -> None:
+def test_its_extras_are_those_of_the_manifest_whatever_is_chosen(
+    recipe: LoadRecipe, machine: Machine
+) -> None:
     assert brought(recipe(add=FRONT).manifest) == (
         FrontExtra("cuda12", "demo-pkg-cu12"),
         FrontExtra("cuda13", "demo-pkg-cu13"),

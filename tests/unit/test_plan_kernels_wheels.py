@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from audit_samples import elf, wheel
 from packaging.requirements import Requirement
+from plan_samples import LoadRecipe
 from test_package_kernels import fatbin, image, run_fallback
 
 from gpuforge.audit import audit
@@ -31,7 +32,6 @@ from gpuforge.plan.site import Machine
 from gpuforge.steps import package_kernels
 from gpuforge.wheel import metadata, writer
 
-Recipe = Callable[..., ManifestFile]
 SETS = [{"name": "default-kernels", "kind": "module", "abi": "k1"}]
 CU13 = KernelsWheel("saxpy-kernels-cu13", "saxpy_kernels_cu13", "cuda13")
 METADATA = (
@@ -39,7 +39,7 @@ METADATA = (
 )
 
 
-def split(recipe: Recipe) -> ManifestFile:
+def split(recipe: LoadRecipe) -> ManifestFile:
     return recipe(add='\n[build]\ncuda = false\n[wheel]\nkernels = "own"\n')
 
 
@@ -48,7 +48,7 @@ def plan_of(file: ManifestFile, machine: Machine, **choice: Any) -> Plan:
 
 
 def test_one_wheel_for_all_cuda_versions_and_one_of_kernels_for_each(
-    recipe: Recipe, machine: Machine
+    recipe: LoadRecipe, machine: Machine
 ) -> None:
     plan = plan_of(split(recipe), machine)
     made = [action.id for action in plan.actions if action.id.endswith(("/wheel", "/kernels-wheel"))]
@@ -66,7 +66,7 @@ def test_one_wheel_for_all_cuda_versions_and_one_of_kernels_for_each(
         assert actions[f"cp311-cu13.0-x86_64/{step}"].inputs["kernels"] == plan.kernels["cp311-cu13.0-x86_64"]
 
 
-def test_what_is_chosen_changes_nothing_of_the_packages_wheel(recipe: Recipe, machine: Machine) -> None:
+def test_what_is_chosen_changes_nothing_of_the_packages_wheel(recipe: LoadRecipe, machine: Machine) -> None:
     file = split(recipe)
 
     def spec(**choice: Any) -> Any:
@@ -88,7 +88,7 @@ def ended(plan: Plan, *failed: str) -> Outcome:
     )
 
 
-def test_a_failed_test_of_one_keeps_all_back(recipe: Recipe, machine: Machine) -> None:
+def test_a_failed_test_of_one_keeps_all_back(recipe: LoadRecipe, machine: Machine) -> None:
     plan = plan_of(split(recipe), machine)
     assert proved(plan, ended(plan)) == list(plan.wheels)
     assert kept_back(plan, ended(plan)) == []

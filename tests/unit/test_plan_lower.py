@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from packaging.version import Version
-from plan_samples import Recipe, changed, plan_of, request_of
+from plan_samples import LoadRecipe, changed, plan_of, request_of
 
 from gpuforge.cuda.arch import targets
 from gpuforge.errors import UsageError
@@ -25,7 +25,9 @@ from gpuforge.toolkits import debian_compilers
 from gpuforge.toolkits.select import select as select_toolkit
 
 
-def test_kernels_are_compiled_once_per_toolkit_whatever_the_pythons(recipe: Recipe, machine: Machine) -> None:
+def test_kernels_are_compiled_once_per_toolkit_whatever_the_pythons(
+    recipe: LoadRecipe, machine: Machine
+) -> None:
     plan = plan_of(recipe(), machine)
     kinds = [action.kind for action in plan.actions]
     assert kinds.count("compile") == 2 * 2  # sources by toolkits
@@ -37,7 +39,7 @@ def test_kernels_are_compiled_once_per_toolkit_whatever_the_pythons(recipe: Reci
     assert compiled.cells == ("cp311-cu13.0-x86_64", "cp313-cu13.0-x86_64")
 
 
-def test_a_host_build_without_cuda_is_done_once_per_python(recipe: Recipe, machine: Machine) -> None:
+def test_a_host_build_without_cuda_is_done_once_per_python(recipe: LoadRecipe, machine: Machine) -> None:
     without = replace(machine, host_cuda=False)
     plan = plan_of(recipe(add="\n[build]\ncuda = false\n"), without)
     builds = {action.id: action for action in plan.actions if action.kind == "build"}
@@ -54,14 +56,14 @@ def test_a_host_build_without_cuda_is_done_once_per_python(recipe: Recipe, machi
     }.items()
 
 
-def test_only_fetches_reach_the_network(recipe: Recipe, machine: Machine) -> None:
+def test_only_fetches_reach_the_network(recipe: LoadRecipe, machine: Machine) -> None:
     plan = plan_of(recipe(), machine)
     assert {action.kind for action in plan.actions if action.network} == {"fetch"}
     assert all(action.network for action in plan.actions if action.kind == "fetch")
     assert {action.kind for action in plan.actions if action.passes} == {"fetch", "build"}
 
 
-def test_in_host_build_keeps_object_sources_in_the_tree(recipe: Recipe, machine: Machine) -> None:
+def test_in_host_build_keeps_object_sources_in_the_tree(recipe: LoadRecipe, machine: Machine) -> None:
     def tree(file: ManifestFile) -> tuple[str, ...] | None:
         plan = plan_of(file, machine)
         host = next(action for action in plan.actions if action.kind == "build")
@@ -72,12 +74,12 @@ def test_in_host_build_keeps_object_sources_in_the_tree(recipe: Recipe, machine:
     assert tree(kept) == ("mod/a.cpp", "pyproject.toml", "src/core.cpp")
 
 
-def test_the_path_of_the_host_compiler_is_taken(recipe: Recipe, machine: Machine) -> None:
+def test_the_path_of_the_host_compiler_is_taken(recipe: LoadRecipe, machine: Machine) -> None:
     file = recipe(('compiler = "g++"', 'compiler = "g++"\npath = "/usr/bin/g++"'))
     assert plan_of(file, machine).actions
 
 
-def test_a_variant_is_made_of_the_proved_wheel(recipe: Recipe, machine: Machine) -> None:
+def test_a_variant_is_made_of_the_proved_wheel(recipe: LoadRecipe, machine: Machine) -> None:
     file = recipe(add='\n[wheel]\nnaming = ["suffix", "variant"]\n')
     plan = plan_of(file, machine, cuda=["13"], python=["3.11"])
     cell = "cp311-cu13.0-x86_64-variant"
@@ -96,7 +98,7 @@ def test_a_variant_is_made_of_the_proved_wheel(recipe: Recipe, machine: Machine)
     assert named == {f"{cell}/wheel": "plain", "cp311-cu13.0-x86_64-suffix/wheel": "suffix"}
 
 
-def test_the_linkage_decides_on_cudart_and_is_in_the_record(recipe: Recipe, machine: Machine) -> None:
+def test_the_linkage_decides_on_cudart_and_is_in_the_record(recipe: LoadRecipe, machine: Machine) -> None:
     plans = {
         linkage: plan_of(
             recipe(("[cuda]\n", f'[cuda]\nlinkage = "{linkage}"\n')), machine, cuda=["13"], python=["3.11"]
@@ -134,7 +136,7 @@ def test_architectures_as_the_build_systems_write_them() -> None:
 
 
 @pytest.mark.thorough
-def test_argv_has_no_path_of_this_machine(recipe: Recipe, machine: Machine) -> None:
+def test_argv_has_no_path_of_this_machine(recipe: LoadRecipe, machine: Machine) -> None:
     def paths(action: Action) -> list[str]:
         words = (*action.argv, action.request)
         return [word for word in words if str(recipe().folder) in word or "/usr/bin/g++" in word]
@@ -142,13 +144,13 @@ def test_argv_has_no_path_of_this_machine(recipe: Recipe, machine: Machine) -> N
     assert [paths(action) for action in plan_of(recipe(), machine).actions if paths(action)] == []
 
 
-def test_the_toolkit_decides_on_nvcc(recipe: Recipe, machine: Machine) -> None:
+def test_the_toolkit_decides_on_nvcc(recipe: LoadRecipe, machine: Machine) -> None:
     file = recipe(('compiler = "nvcc"', 'compiler = "nvcc"\npath = "/opt/nvcc"'))
     with pytest.raises(UsageError, match="nvcc is always the one of the toolkit"):
         plan_of(file, machine)
 
 
-def test_a_virtual_environment_is_no_source_whatever_its_name(recipe: Recipe, machine: Machine) -> None:
+def test_a_virtual_environment_is_no_source_whatever_its_name(recipe: LoadRecipe, machine: Machine) -> None:
     file = recipe()
     before = plan_of(file, machine, cuda=["13"], python=["3.11"])
     bin_folder = file.folder / "my env" / "bin"
@@ -159,7 +161,7 @@ def test_a_virtual_environment_is_no_source_whatever_its_name(recipe: Recipe, ma
 
 
 def test_the_manifests_constraints_decide_on_the_environment_and_are_handed_to_the_fetch(
-    recipe: Recipe, machine: Machine
+    recipe: LoadRecipe, machine: Machine
 ) -> None:
     file = recipe(add='\n[build]\nconstraints = "exact.txt"\n', header="exact.txt")
     before = plan_of(file, machine, cuda=["13"], python=["3.11"])
@@ -171,7 +173,7 @@ def test_the_manifests_constraints_decide_on_the_environment_and_are_handed_to_t
 
 
 def test_a_hook_sees_the_toolkit_and_the_variables_of_the_build(
-    recipe: Recipe, machine: Machine, tmp_path: Path
+    recipe: LoadRecipe, machine: Machine, tmp_path: Path
 ) -> None:
     settings = (
         'config-settings = { "cmake.define.TK" = "{toolkit}" }\nenv = { FORCE_CUDA = "1", TK = "{toolkit}" }'
@@ -191,7 +193,7 @@ def test_a_hook_sees_the_toolkit_and_the_variables_of_the_build(
     assert hook.env["FORCE_CUDA"] == "1"
 
 
-def test_a_hook_is_asked_once_for_each_toolkit(recipe: Recipe, machine: Machine) -> None:
+def test_a_hook_is_asked_once_for_each_toolkit(recipe: LoadRecipe, machine: Machine) -> None:
     """What it answers may depend on the toolkit; what it is asked with does not."""
     ids = [action.id for action in plan_of(recipe(), machine).actions if action.id.startswith("py3.11")]
     assert ids[:2] == ["py3.11/requirements", "py3.11/hook-environment"]
@@ -203,7 +205,7 @@ def test_a_hook_is_asked_once_for_each_toolkit(recipe: Recipe, machine: Machine)
 
 
 def test_a_compiler_that_is_fetched_is_one_action_and_in_the_keys_of_what_it_compiles(
-    recipe: Recipe, machine: Machine
+    recipe: LoadRecipe, machine: Machine
 ) -> None:
     offer = debian_compilers.offered("g++", ">=11,<12", "x86_64")
     assert offer is not None
@@ -240,7 +242,7 @@ def test_a_compiler_that_is_fetched_is_one_action_and_in_the_keys_of_what_it_com
 
 
 def test_each_toolkit_is_fetched_from_its_provider_and_used_with_its_host_compiler(
-    recipe: Recipe, machine: Machine
+    recipe: LoadRecipe, machine: Machine
 ) -> None:
     gxx_11 = Compiler(
         "g++", Path("/usr/bin/g++-11"), Version("11.3.0"), "g++ 11.3.0", Path("/usr/bin/gcc-11")
@@ -274,7 +276,7 @@ def test_each_toolkit_is_fetched_from_its_provider_and_used_with_its_host_compil
     assert (specs["12"]["pins_file"], specs["13"]["pins_file"]) == (None, "${in:toolkit}/packages.json")
 
 
-def test_a_host_build_finds_all_that_lies_in_its_toolkit(recipe: Recipe, machine: Machine) -> None:
+def test_a_host_build_finds_all_that_lies_in_its_toolkit(recipe: LoadRecipe, machine: Machine) -> None:
     """CMake's `find_library` looks for NCCL there, which FindCUDAToolkit does not know."""
     builds = {a.cells: a for a in plan_of(recipe(), machine).actions if a.kind == "build"}
     for build in builds.values():

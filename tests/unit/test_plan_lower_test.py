@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from plan_samples import LoadRecipe
 
 from gpuforge.errors import UsageError
 from gpuforge.manifest.load import ManifestFile
@@ -17,7 +17,6 @@ from gpuforge.plan.cell import select
 from gpuforge.plan.lower.cell_actions import Plan, lower
 from gpuforge.plan.site import Machine
 
-Recipe = Callable[..., ManifestFile]
 CELL = "cp311-cu13.0-x86_64"
 TEST = '\n[test]\nrequires = ["pytest"]\ncommand = ["pytest", "{project}/tests"]\n'
 
@@ -36,7 +35,7 @@ def options(action: Action) -> dict[str, Any]:
 
 
 def test_every_wheel_is_installed_and_imported_where_the_manifest_says_nothing(
-    recipe: Recipe, machine: Machine
+    recipe: LoadRecipe, machine: Machine
 ) -> None:
     plan = plan_of(recipe(), machine)
     assert {name: [end.action for end in ends] for name, ends in plan.tests.items()} == {
@@ -63,7 +62,7 @@ def test_every_wheel_is_installed_and_imported_where_the_manifest_says_nothing(
     assert not [a for a in plan.actions if a.id.startswith("py") and a.id.endswith("/test-requirements")]
 
 
-def test_what_the_command_needs_is_fetched_once_per_python(recipe: Recipe, machine: Machine) -> None:
+def test_what_the_command_needs_is_fetched_once_per_python(recipe: LoadRecipe, machine: Machine) -> None:
     plan = plan_of(recipe(add=TEST), machine)
     shared = {a.id: a for a in plan.actions if a.id.startswith("py") and a.id.endswith("/test-requirements")}
     assert set(shared) == {"py3.11/test-requirements", "py3.13/test-requirements"}
@@ -80,7 +79,7 @@ def test_what_the_command_needs_is_fetched_once_per_python(recipe: Recipe, machi
     assert "folder" not in options(test)
 
 
-def test_sources_of_the_tests_are_all_that_is_read_of_the_tree(recipe: Recipe, machine: Machine) -> None:
+def test_sources_of_the_tests_are_all_that_is_read_of_the_tree(recipe: LoadRecipe, machine: Machine) -> None:
     add = '\n[test]\nsources = ["tests"]\ncommand = ["python", "tests/run.py"]\n'
     file = recipe(add=add, header="tests/run.py")
     plan = plan_of(file, machine, cuda=["13"], python=["3.11"])
@@ -97,7 +96,7 @@ def test_sources_of_the_tests_are_all_that_is_read_of_the_tree(recipe: Recipe, m
         ("../tests", "[test] sources: '../tests' leads out of the manifest's folder"),
     ],
 )
-def test_sources_that_are_not_there(recipe: Recipe, machine: Machine, name: str, message: str) -> None:
+def test_sources_that_are_not_there(recipe: LoadRecipe, machine: Machine, name: str, message: str) -> None:
     file = recipe(add=f'\n[test]\ncommand = ["x"]\nsources = ["src", "{name}"]\n')
     with pytest.raises(UsageError) as caught:
         plan_of(file, machine)
@@ -112,7 +111,7 @@ def test_sources_that_are_not_there(recipe: Recipe, machine: Machine, name: str,
     [('linkage = "pip"\nrequires = "extra"', ["cuda13", "plots"]), ('linkage = "bundle"', ["plots"])],
 )
 def test_a_wheel_is_installed_with_the_extras_of_a_user(
-    recipe: Recipe, machine: Machine, linkage: str, extras: list[str]
+    recipe: LoadRecipe, machine: Machine, linkage: str, extras: list[str]
 ) -> None:
     file = recipe(("[cuda]\n", f"[cuda]\n{linkage}\n"), add='\n[test]\nextras = ["plots"]\n')
     plan = plan_of(file, machine, cuda=["13"], python=["3.11"])
@@ -120,14 +119,16 @@ def test_a_wheel_is_installed_with_the_extras_of_a_user(
         assert options(action(plan, f"{CELL}/{name}"))["extras"] == extras
 
 
-def test_a_wheel_for_the_machines_cuda_finds_the_toolkits(recipe: Recipe, machine: Machine) -> None:
+def test_a_wheel_for_the_machines_cuda_finds_the_toolkits(recipe: LoadRecipe, machine: Machine) -> None:
     file = recipe(("[cuda]\n", '[cuda]\nlinkage = "system"\n'))
     test = action(plan_of(file, machine, cuda=["13"], python=["3.11"]), f"{CELL}/test")
     assert test.env["LD_LIBRARY_PATH"] == "${in:toolkit}/lib64:${in:toolkit}/lib"
     assert "cu13.0/toolkit" in test.needs
 
 
-def test_one_wheel_for_every_python_is_tested_on_the_one_at_hand(recipe: Recipe, machine: Machine) -> None:
+def test_one_wheel_for_every_python_is_tested_on_the_one_at_hand(
+    recipe: LoadRecipe, machine: Machine
+) -> None:
     file = recipe(('python = ["3.11", "3.13"]', 'abi = "none"'), add=TEST)
     (here,) = machine.locations
     machine = Machine((replace(here, interpreters={"3": here.interpreters["3.13"]}),))
@@ -139,14 +140,14 @@ def test_one_wheel_for_every_python_is_tested_on_the_one_at_hand(recipe: Recipe,
     assert fetch.title == "fetch what the tests need on Python 3.13"
 
 
-def test_a_variants_test_is_of_the_plain_wheel(recipe: Recipe, machine: Machine) -> None:
+def test_a_variants_test_is_of_the_plain_wheel(recipe: LoadRecipe, machine: Machine) -> None:
     file = recipe(add='\n[wheel]\nnaming = ["variant"]\n')
     plan = plan_of(file, machine, cuda=["13"], python=["3.11"])
     assert action(plan, f"{CELL}/test").needs == (f"{CELL}/test-requirements", f"{CELL}/wheel")
     assert plan.wheels[CELL].action == f"{CELL}/variant"
 
 
-def test_without_tests_there_is_a_note(recipe: Recipe, machine: Machine) -> None:
+def test_without_tests_there_is_a_note(recipe: LoadRecipe, machine: Machine) -> None:
     file = recipe(add=TEST)
     plan = plan_of(file, machine, test=False)
     assert plan.tests == {}
@@ -157,7 +158,7 @@ def test_without_tests_there_is_a_note(recipe: Recipe, machine: Machine) -> None
 
 
 def test_what_the_wheel_must_live_beside_is_fetched_and_audited_with_it(
-    recipe: Recipe, machine: Machine
+    recipe: LoadRecipe, machine: Machine
 ) -> None:
     add = '\n[audit]\nbeside = ["torch>=2.15", "jax[cuda12]"]\n'
     plan = plan_of(recipe(add=add), machine, python=["3.11"])
@@ -176,7 +177,7 @@ def test_what_the_wheel_must_live_beside_is_fetched_and_audited_with_it(
 
 
 def test_what_requirements_bring_is_looked_at_for_pips_packages_alone(
-    recipe: Recipe, machine: Machine
+    recipe: LoadRecipe, machine: Machine
 ) -> None:
     plan = plan_of(recipe(), machine, cuda=["13"], python=["3.11"])
     look = action(plan, f"{CELL}/provided")
@@ -190,7 +191,7 @@ def test_what_requirements_bring_is_looked_at_for_pips_packages_alone(
     assert not [a.id for a in bundled.actions if a.id.endswith(("/links", "/provided"))]
 
 
-def test_torch_without_ninja_is_named(recipe: Recipe, machine: Machine) -> None:
+def test_torch_without_ninja_is_named(recipe: LoadRecipe, machine: Machine) -> None:
     file = recipe(add='\n[build]\nrequires = ["torch>=2.11"]\n')
     (note,) = plan_of(file, machine, cuda=["13"]).notes
     assert note.startswith(str(file.place("build", "requires")))
@@ -199,7 +200,9 @@ def test_torch_without_ninja_is_named(recipe: Recipe, machine: Machine) -> None:
     assert plan_of(both, machine, cuda=["13"]).notes == ()
 
 
-def test_an_sdist_beside_the_manifest_is_unpacked(recipe: Recipe, machine: Machine, tmp_path: Path) -> None:
+def test_an_sdist_beside_the_manifest_is_unpacked(
+    recipe: LoadRecipe, machine: Machine, tmp_path: Path
+) -> None:
     (tmp_path / "recipe").mkdir()
     (tmp_path / "recipe/demo-1.0.tar.gz").write_bytes(b"an sdist")
     file = recipe(('name = "demo-pkg"', 'name = "demo-pkg"\nsource = { path = "demo-1.0.tar.gz" }'))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from plan_samples import Recipe, plan_of, request_of
+from plan_samples import LoadRecipe, plan_of, request_of
 
 from gpuforge.errors import UsageError
 from gpuforge.plan.action import ActionInput
@@ -25,7 +25,7 @@ AS_COMMAND = (
 )
 
 
-def test_a_command_makes_a_library_in_the_build_environment(recipe: Recipe, machine: Machine) -> None:
+def test_a_command_makes_a_library_in_the_build_environment(recipe: LoadRecipe, machine: Machine) -> None:
     plan = plan_of(recipe(*AS_COMMAND, add=COMMAND), machine, cuda=["13"])
     (made,) = [action for action in plan.actions if action.id == "cu13.0/kernels/default-kernels/library"]
     assert made.cells == ("cp311-cu13.0-x86_64", "cp313-cu13.0-x86_64")
@@ -38,7 +38,7 @@ def test_a_command_makes_a_library_in_the_build_environment(recipe: Recipe, mach
     assert (made.env["CXX"], made.env["CC"]) == ("${in:cxx}", "${in:cc}")
 
 
-def test_versions_in_an_abi_go_with_commands_alone(recipe: Recipe, machine: Machine) -> None:
+def test_versions_in_an_abi_go_with_commands_alone(recipe: LoadRecipe, machine: Machine) -> None:
     (library, made) = AS_COMMAND
     file = recipe((library[0], library[1].replace('"tool"', '"host"')), made, add=COMMAND)
     with pytest.raises(UsageError) as caught:
@@ -56,7 +56,7 @@ compiler = "opencl"
 """
 
 
-def of_modules(recipe: Recipe, machine: Machine, sources: str, toolchains: str) -> dict[str, Any]:
+def of_modules(recipe: LoadRecipe, machine: Machine, sources: str, toolchains: str) -> dict[str, Any]:
     """The recipe that a wheel for CUDA 12 carries of a set of modules."""
     file = recipe(
         ('sources = ["mod/*.cpp"]', f"sources = {sources}"),
@@ -71,7 +71,9 @@ def of_modules(recipe: Recipe, machine: Machine, sources: str, toolchains: str) 
     return {**request_of(gathered), "extras": request_of(wheel)["extras"]}
 
 
-def test_each_toolchain_of_a_set_of_modules_compiles_its_own_files(recipe: Recipe, machine: Machine) -> None:
+def test_each_toolchain_of_a_set_of_modules_compiles_its_own_files(
+    recipe: LoadRecipe, machine: Machine
+) -> None:
     spec = of_modules(recipe, machine, '["mod/*.c*"]', '["device", "runtime", "opencl", "host"]')
     assert spec["kind"] == "module"
     assert [(each["family"], each["makes"], each["sources"]) for each in spec["toolchains"]] == [
@@ -99,7 +101,7 @@ def test_each_toolchain_of_a_set_of_modules_compiles_its_own_files(recipe: Recip
     ],
 )
 def test_a_toolchain_without_files_and_a_file_without_one_are_refused(
-    recipe: Recipe, machine: Machine, sources: str, toolchains: str, message: str
+    recipe: LoadRecipe, machine: Machine, sources: str, toolchains: str, message: str
 ) -> None:
     with pytest.raises(UsageError) as caught:
         of_modules(recipe, machine, sources, toolchains)

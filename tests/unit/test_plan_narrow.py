@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+from plan_samples import LoadRecipe
 
 from gpuforge.cli.left_out import reason_text
 from gpuforge.cuda.arch import Arch
@@ -19,8 +19,6 @@ from gpuforge.plan.keys import keys
 from gpuforge.plan.lower.cell_actions import Plan, lower
 from gpuforge.plan.narrow import narrow
 from gpuforge.plan.site import Machine
-
-Recipe = Callable[..., ManifestFile]
 
 
 def planned(file: ManifestFile, machine: Machine) -> Plan:
@@ -42,7 +40,7 @@ def spec(action: Action) -> dict[str, object]:
     ],
 )
 def test_a_toolkit_keeps_those_that_are_named_and_their_ptx(
-    recipe: Recipe, archs: list[str], of_12: tuple[object, ...], of_13: tuple[object, ...] | None
+    recipe: LoadRecipe, archs: list[str], of_12: tuple[object, ...], of_13: tuple[object, ...] | None
 ) -> None:
     file = narrow(recipe(), archs)
     found = {name: (v.archs, v.ptx) for name, v in file.manifest.cuda.versions.items()}
@@ -57,7 +55,7 @@ def test_a_toolkit_keeps_those_that_are_named_and_their_ptx(
         }
 
 
-def test_without_archs_nothing_is_narrowed(recipe: Recipe) -> None:
+def test_without_archs_nothing_is_narrowed(recipe: LoadRecipe) -> None:
     file = recipe()
     assert narrow(file, []) is file
 
@@ -92,7 +90,7 @@ def test_without_archs_nothing_is_narrowed(recipe: Recipe) -> None:
     ],
 )
 def test_what_the_manifest_does_not_have_is_an_error_that_lists_what_it_has(
-    recipe: Recipe, archs: list[str], cuda: list[str], message: str, hint: str
+    recipe: LoadRecipe, archs: list[str], cuda: list[str], message: str, hint: str
 ) -> None:
     with pytest.raises(UsageError) as caught:
         select(narrow(recipe(), archs), "x86_64", cuda=cuda)
@@ -100,7 +98,7 @@ def test_what_the_manifest_does_not_have_is_an_error_that_lists_what_it_has(
     assert (problem.message, problem.hint) == (message, hint)
 
 
-def test_all_that_is_made_is_narrowed_and_has_another_key(recipe: Recipe, machine: Machine) -> None:
+def test_all_that_is_made_is_narrowed_and_has_another_key(recipe: LoadRecipe, machine: Machine) -> None:
     file = recipe()
     whole, narrowed = planned(file, machine), planned(narrow(file, ["90"]), machine)
     (cell,) = narrowed.cells
@@ -128,13 +126,13 @@ def test_all_that_is_made_is_narrowed_and_has_another_key(recipe: Recipe, machin
     )
 
 
-def test_the_audit_compares_with_what_was_asked_for(recipe: Recipe) -> None:
+def test_the_audit_compares_with_what_was_asked_for(recipe: LoadRecipe) -> None:
     file = load(recipe().path, alone=True)
     promised = expectation(narrow(file, ["90"]), "12")
     assert (promised.cubins, promised.ptx) == ((Arch(9, 0),), (Arch(9, 0),))
 
 
-def test_a_quick_try_is_no_variant(recipe: Recipe, machine: Machine) -> None:
+def test_a_quick_try_is_no_variant(recipe: LoadRecipe, machine: Machine) -> None:
     file = recipe(add='\n[wheel]\nnaming = ["suffix", "variant"]\n')
     narrowed = narrow(file, ["80"])
     with pytest.raises(UsageError) as caught:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from plan_samples import plan_of
+from plan_samples import LoadRecipe, plan_of
 from plug_in_samples import CODE, forget, install_plug_in
 
 from gpuforge.errors import UsageError
@@ -15,7 +14,6 @@ from gpuforge.manifest.load import ManifestFile
 from gpuforge.plan.keys import keys
 from gpuforge.plan.site import Machine
 
-Recipe = Callable[..., ManifestFile]
 OBJECT = """
 [toolchains.outside]
 compiler = "plugged"
@@ -33,7 +31,7 @@ abi = { version = "1", headers = ["kernels/*.plug"] }
 ID = "cu13.0/kernels/filters"
 
 
-def with_plug(recipe: Recipe, *replace: tuple[str, str], add: str = OBJECT) -> ManifestFile:
+def with_plug(recipe: LoadRecipe, *replace: tuple[str, str], add: str = OBJECT) -> ManifestFile:
     file = recipe(*replace, add=add)
     for name in ("blur", "sharpen"):
         (file.folder / "kernels" / f"{name}.plug").write_text(name)
@@ -41,7 +39,7 @@ def with_plug(recipe: Recipe, *replace: tuple[str, str], add: str = OBJECT) -> M
 
 
 def test_each_source_is_compiled_for_each_target_and_linked_once(
-    recipe: Recipe, machine: Machine, tmp_path: Path
+    recipe: LoadRecipe, machine: Machine, tmp_path: Path
 ) -> None:
     with install_plug_in(tmp_path / "site"):
         actions = {a.id: a for a in plan_of(with_plug(recipe), machine, cuda=["13"]).actions}
@@ -62,7 +60,7 @@ def test_each_source_is_compiled_for_each_target_and_linked_once(
 
 
 def test_a_changed_plug_in_changes_the_keys_of_what_it_makes_and_of_nothing_else(
-    recipe: Recipe, machine: Machine, tmp_path: Path
+    recipe: LoadRecipe, machine: Machine, tmp_path: Path
 ) -> None:
     with install_plug_in(tmp_path / "site") as folder:
         file = with_plug(recipe)
@@ -107,7 +105,7 @@ def test_a_changed_plug_in_changes_the_keys_of_what_it_makes_and_of_nothing_else
     ],
 )
 def test_what_its_compiler_cannot_do_is_refused_with_its_place(
-    old: str, new: str, message: str, recipe: Recipe, machine: Machine, tmp_path: Path
+    old: str, new: str, message: str, recipe: LoadRecipe, machine: Machine, tmp_path: Path
 ) -> None:
     text = OBJECT.replace(old, new)
     if "module" in message:  # which has no ABI
@@ -120,7 +118,7 @@ def test_what_its_compiler_cannot_do_is_refused_with_its_place(
     assert problem.place.line
 
 
-def test_targets_of_a_compiler_without_them_are_refused(recipe: Recipe, machine: Machine) -> None:
+def test_targets_of_a_compiler_without_them_are_refused(recipe: LoadRecipe, machine: Machine) -> None:
     file = recipe(('compiler = "nvcc"', 'compiler = "nvcc"\ntargets = ["sm_90"]'))
     with pytest.raises(UsageError) as caught:
         plan_of(file, machine)

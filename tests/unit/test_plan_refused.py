@@ -6,7 +6,7 @@ import os
 from dataclasses import replace
 
 import pytest
-from plan_samples import Recipe, plan_of
+from plan_samples import LoadRecipe, plan_of
 
 from gpuforge.errors import UsageError
 from gpuforge.plan import packaged_compilers
@@ -15,13 +15,13 @@ from gpuforge.plan.site import Machine
 from gpuforge.plan.survey import unfit_compilers
 
 
-def test_a_pattern_without_a_file_is_an_error(recipe: Recipe, machine: Machine) -> None:
+def test_a_pattern_without_a_file_is_an_error(recipe: LoadRecipe, machine: Machine) -> None:
     file = recipe(("kernels/*.cu", "kernel/*.cu"))
     with pytest.raises(UsageError, match=r"object 'default-kernels': 'kernel/\*\.cu' matches no file"):
         plan_of(file, machine)
 
 
-def test_needs_that_name_no_library_of_a_gpu_stack_are_refused(recipe: Recipe, machine: Machine) -> None:
+def test_needs_that_name_no_library_of_a_gpu_stack_are_refused(recipe: LoadRecipe, machine: Machine) -> None:
     files = 'files = ["**/*.so"]'
     with pytest.raises(UsageError) as caught:
         plan_of(recipe((files, f'{files}\nneeds = ["cufft", "cublass", "zlib"]')), machine)
@@ -39,7 +39,7 @@ def test_needs_that_name_no_library_of_a_gpu_stack_are_refused(recipe: Recipe, m
     plan_of(recipe((files, f'{files}\nneeds = ["cufft", "nvjitlink", "cuda", "OpenCL"]')), machine)
 
 
-def test_what_cannot_be_built_yet_is_refused_all_at_once(recipe: Recipe, machine: Machine) -> None:
+def test_what_cannot_be_built_yet_is_refused_all_at_once(recipe: LoadRecipe, machine: Machine) -> None:
     file = recipe(
         ('toolchain = "device"', 'toolchain = "other"\nkind = "library"\nstands-in-for = "mechanisms"'),
         (
@@ -65,7 +65,7 @@ toolchain = "host"
     assert all(d.place and d.place.line and d.hint for d in caught.value.diagnostics)
 
 
-def test_a_path_that_would_change_nothing_is_refused(recipe: Recipe, machine: Machine) -> None:
+def test_a_path_that_would_change_nothing_is_refused(recipe: LoadRecipe, machine: Machine) -> None:
     file = recipe(
         ('toolchains = ["', 'toolchains = ["theirs", "'),
         ('compiler = "nvcc"', 'compiler = "nvcc"\npath = "/opt/cuda/bin/nvcc"'),
@@ -90,7 +90,7 @@ def test_a_path_that_would_change_nothing_is_refused(recipe: Recipe, machine: Ma
     ]
 
 
-def test_an_unknown_need_and_a_circle_are_refused(recipe: Recipe, machine: Machine) -> None:
+def test_an_unknown_need_and_a_circle_are_refused(recipe: LoadRecipe, machine: Machine) -> None:
     plan = plan_of(recipe(), machine, cuda=["13"], python=["3.11"])
     some = [action for action in plan.actions if action.id != "cu13.0/toolkit"]
     with pytest.raises(ValueError, match=r"needs cu13\.0/toolkit, which is not in the plan"):
@@ -104,7 +104,7 @@ def test_an_unknown_need_and_a_circle_are_refused(recipe: Recipe, machine: Machi
         keys(loop)
 
 
-def test_an_nvcc_outside_the_declared_range_is_refused(recipe: Recipe, machine: Machine) -> None:
+def test_an_nvcc_outside_the_declared_range_is_refused(recipe: LoadRecipe, machine: Machine) -> None:
     file = recipe(('compiler = "nvcc"', 'compiler = "nvcc"\nversion = "<13"'))
     (problem,) = unfit_compilers(file, "13", machine.locations[0].toolkits["13"])
     assert problem.message == "[cuda.13] has nvcc 13.0.88, which is not <13"
@@ -120,13 +120,13 @@ def test_an_nvcc_outside_the_declared_range_is_refused(recipe: Recipe, machine: 
         ("../recipe/kernels/*.cu", "leads out of the manifest's folder"),
     ],
 )
-def test_patterns_that_are_wrong(recipe: Recipe, machine: Machine, pattern: str, message: str) -> None:
+def test_patterns_that_are_wrong(recipe: LoadRecipe, machine: Machine, pattern: str, message: str) -> None:
     with pytest.raises(UsageError, match=message) as caught:
         plan_of(recipe(("kernels/*.cu", pattern)), machine)
     assert caught.value.diagnostics[0].place
 
 
-def test_two_sources_of_one_module_name_are_refused(recipe: Recipe, machine: Machine) -> None:
+def test_two_sources_of_one_module_name_are_refused(recipe: LoadRecipe, machine: Machine) -> None:
     file = recipe(('sources = ["kernels/*.cu"]', 'sources = ["kernels/*.cu", "one.cu"]'), header="one.cu")
     with pytest.raises(UsageError, match=r"kernels/one\.cu and one\.cu would both give the module 'one'"):
         plan_of(file, machine)
@@ -134,7 +134,7 @@ def test_two_sources_of_one_module_name_are_refused(recipe: Recipe, machine: Mac
 
 @pytest.mark.parametrize("naming", ["plain", "suffix", "local"])
 def test_wheels_that_would_overwrite_each_other_are_refused(
-    recipe: Recipe, machine: Machine, naming: str
+    recipe: LoadRecipe, machine: Machine, naming: str
 ) -> None:
     second = "12" if naming == "plain" else "13.1"
     file = recipe(
@@ -162,7 +162,9 @@ def test_wheels_that_would_overwrite_each_other_are_refused(
         ("kernels/more.cu", "../../outside.h"),
     ],
 )
-def test_no_link_leads_out_of_the_project(recipe: Recipe, machine: Machine, link: str, target: str) -> None:
+def test_no_link_leads_out_of_the_project(
+    recipe: LoadRecipe, machine: Machine, link: str, target: str
+) -> None:
     """What lies outside would be built, shipped, or printed by a test."""
     file = recipe()
     file.folder.with_name("outside.h").write_text("secret")
@@ -173,7 +175,7 @@ def test_no_link_leads_out_of_the_project(recipe: Recipe, machine: Machine, link
         plan_of(file, machine, cuda=["13"], python=["3.11"])
 
 
-def test_a_pipe_is_no_source(recipe: Recipe, machine: Machine) -> None:
+def test_a_pipe_is_no_source(recipe: LoadRecipe, machine: Machine) -> None:
     file = recipe()
     os.mkfifo(file.folder / "src/wait")
     with pytest.raises(UsageError, match=r"src/wait is a pipe, and sources are files and folders"):

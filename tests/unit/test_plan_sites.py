@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import PurePosixPath
 
 import pytest
+from plan_samples import LoadRecipe
 
 from gpuforge.cli.left_out import reason_text
 from gpuforge.errors import MissingError
@@ -19,7 +19,6 @@ from gpuforge.plan.site import ContainerImage
 from gpuforge.plan.survey import resolve
 from gpuforge.toolchains.inventory import Inventory
 
-Recipe = Callable[..., ManifestFile]
 GXX = "g++ (Debian) {0}\nCopyright (C) Free Software Foundation, Inc.\n"
 NVCC = "Cuda compilation tools, release 12.4, V12.4.131\nBuild cuda_12.4.r12.4/compiler.1\n"
 
@@ -54,7 +53,7 @@ def images_of(plan: Plan) -> dict[str, str | None]:
     return {action.id: action.image for action in plan.actions}
 
 
-def test_a_cell_is_built_in_the_first_image_that_has_all_it_needs(recipe: Recipe) -> None:
+def test_a_cell_is_built_in_the_first_image_that_has_all_it_needs(recipe: LoadRecipe) -> None:
     _, chosen = resolve(recipe(), select(recipe(), "x86_64"), requested=(), sites=[OLD, NEW])
     assert [c.id for c in chosen.cells] == [
         "cp311-cu12.4-x86_64",
@@ -75,13 +74,13 @@ def test_a_cell_is_built_in_the_first_image_that_has_all_it_needs(recipe: Recipe
     assert {"py3.11-old/requirements", "py3.13-new/requirements"} < set(where)
 
 
-def test_what_was_asked_for_and_no_image_has_is_an_error(recipe: Recipe) -> None:
+def test_what_was_asked_for_and_no_image_has_is_an_error(recipe: LoadRecipe) -> None:
     with pytest.raises(MissingError, match=r"no CPython 3\.13 in image old") as caught:
         plan_in(recipe(), OLD, NEW, requested=("cuda", "python"))
     assert len(caught.value.diagnostics) == 2
 
 
-def test_kernels_are_compiled_in_one_image_whatever_the_pythons_and_the_choice(recipe: Recipe) -> None:
+def test_kernels_are_compiled_in_one_image_whatever_the_pythons_and_the_choice(recipe: LoadRecipe) -> None:
     file = recipe()
     whole = plan_in(file, OLD, NEW)
     machine, chosen = resolve(
@@ -96,7 +95,9 @@ def test_kernels_are_compiled_in_one_image_whatever_the_pythons_and_the_choice(r
     assert {name: found[name].digest for name in alone} == {name: key.digest for name, key in alone.items()}
 
 
-def test_a_host_build_that_serves_every_image_runs_where_the_c_library_is_the_oldest(recipe: Recipe) -> None:
+def test_a_host_build_that_serves_every_image_runs_where_the_c_library_is_the_oldest(
+    recipe: LoadRecipe,
+) -> None:
     older = image("older", "11.3.0", "3.11", glibc="2.9")
     plan = plan_in(recipe(add="\n[build]\ncuda = false\n"), NEW, older)
     where = images_of(plan)
@@ -108,7 +109,7 @@ def test_a_host_build_that_serves_every_image_runs_where_the_c_library_is_the_ol
     assert where["py3.13-new/host-build"] == "sha256:new"  # the only one with this Python
 
 
-def test_programs_are_the_images_and_so_is_their_identity(recipe: Recipe) -> None:
+def test_programs_are_the_images_and_so_is_their_identity(recipe: LoadRecipe) -> None:
     plan = plan_in(recipe(), NEW)
     build = next(a for a in plan.actions if a.kind == "build")
     assert build.inputs["cxx"] == ImageInput(PurePosixPath("/usr/bin/g++"), "g++ (Debian) 14.2.0")
@@ -123,7 +124,7 @@ def test_programs_are_the_images_and_so_is_their_identity(recipe: Recipe) -> Non
     assert all(before[name].digest != after[name].digest for name, a in by_id.items() if a.image)
 
 
-def test_paths_are_the_images_and_nothing_of_the_users(recipe: Recipe) -> None:
+def test_paths_are_the_images_and_nothing_of_the_users(recipe: LoadRecipe) -> None:
     actions = {a.id: a for a in plan_in(recipe(), NEW).actions}
     build, asks = actions["cp313-cu13.0-x86_64/host-build"], actions["py3.13-new/requirements"]
     assert build.env["PATH"] == "${work}/bin:${work}/cuda/bin:/opt/tools/bin:/usr/bin:/bin"
@@ -131,7 +132,7 @@ def test_paths_are_the_images_and_nothing_of_the_users(recipe: Recipe) -> None:
     assert not {"PATH", "SSH_AUTH_SOCK"} & set(asks.passes)
 
 
-def test_a_test_image_without_a_python_leaves_its_cells_out(recipe: Recipe) -> None:
+def test_a_test_image_without_a_python_leaves_its_cells_out(recipe: LoadRecipe) -> None:
     clean = image("clean", "12.2.0", "3.11")
     with_test = ContainerImage(NEW.id, NEW.name, NEW.inventory, clean)
     machine, chosen = resolve(
@@ -147,7 +148,7 @@ def test_a_test_image_without_a_python_leaves_its_cells_out(recipe: Recipe) -> N
     assert reasons == {"3.13": "no CPython 3.13 in image clean; it has 3.11.1"}
 
 
-def test_only_fetches_reach_the_network_also_in_images(recipe: Recipe) -> None:
+def test_only_fetches_reach_the_network_also_in_images(recipe: LoadRecipe) -> None:
     actions = plan_in(recipe(), NEW).actions
     assert {a.kind for a in actions if a.network} == {"fetch"}
     assert {a.id for a in actions if a.image is None} == {
@@ -156,7 +157,7 @@ def test_only_fetches_reach_the_network_also_in_images(recipe: Recipe) -> None:
     }
 
 
-def test_an_images_own_toolkit_is_taken(recipe: Recipe) -> None:
+def test_an_images_own_toolkit_is_taken(recipe: LoadRecipe) -> None:
     file = recipe(("[cuda.12]\n", '[cuda.12]\nprovider = "image"\n'))
     with_cuda = image("cuda", "12.2.0", "3.11", "3.13", nvcc=True)
     plan = plan_in(file, with_cuda)

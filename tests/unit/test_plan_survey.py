@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
+from plan_samples import LoadRecipe
 
 from gpuforge.cli.left_out import reason_text
 from gpuforge.errors import GpuforgeError, MissingError, UsageError
-from gpuforge.manifest.load import ManifestFile
 from gpuforge.plan import host_compilers, site, survey
 from gpuforge.plan.cell import select
 from gpuforge.toolchains.cpython import Interpreter
@@ -19,7 +18,6 @@ from gpuforge.toolchains.family import Compiler
 from gpuforge.toolkits import debian_compilers
 from gpuforge.toolkits.debian_compilers import FetchedCompiler
 
-Recipe = Callable[..., ManifestFile]
 OFFERED = debian_compilers.offered
 
 
@@ -66,7 +64,7 @@ def _a_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
 
 
-def test_what_is_missing_is_left_out_with_the_reason(recipe: Recipe) -> None:
+def test_what_is_missing_is_left_out_with_the_reason(recipe: LoadRecipe) -> None:
     file = recipe(("[cuda.12]\n", '[cuda.12]\nprovider = "image"\n'))
     found, chosen = survey.resolve(file, select(file, "x86_64"), requested=())
     assert [cell.id for cell in chosen.cells] == ["cp311-cu13.0-x86_64"]
@@ -76,7 +74,7 @@ def test_what_is_missing_is_left_out_with_the_reason(recipe: Recipe) -> None:
     assert "a container image" in reasons["cp311-cu12.4-x86_64"]
 
 
-def test_what_was_asked_for_and_is_missing_is_an_error(recipe: Recipe) -> None:
+def test_what_was_asked_for_and_is_missing_is_an_error(recipe: LoadRecipe) -> None:
     file = recipe()
     with pytest.raises(MissingError, match=r"no CPython 3\.13"):
         survey.resolve(file, select(file, "x86_64", cuda=["13"]), requested=["cuda", "python"])
@@ -84,13 +82,13 @@ def test_what_was_asked_for_and_is_missing_is_an_error(recipe: Recipe) -> None:
     assert [cell.id for cell in chosen.cells] == ["cp311-cu13.0-x86_64"]
 
 
-def test_nothing_left_to_build_is_an_error(recipe: Recipe) -> None:
+def test_nothing_left_to_build_is_an_error(recipe: LoadRecipe) -> None:
     file = recipe(('python = ["3.11", "3.13"]', 'python = ["3.13"]'))
     with pytest.raises(MissingError, match=r"no CPython 3\.13"):
         survey.resolve(file, select(file, "x86_64", cuda=["13"]), requested=())
 
 
-def test_impossible_architectures_are_refused_with_their_place(recipe: Recipe) -> None:
+def test_impossible_architectures_are_refused_with_their_place(recipe: LoadRecipe) -> None:
     file = recipe(('archs = ["80", "90a"]', 'archs = ["80", "52"]'))
     with pytest.raises(UsageError) as caught:
         survey.resolve(file, select(file, "x86_64"), requested=())
@@ -101,7 +99,7 @@ def test_impossible_architectures_are_refused_with_their_place(recipe: Recipe) -
     assert problem.hint
 
 
-def test_a_host_compiler_that_does_not_fit_is_an_error_only_when_asked(recipe: Recipe) -> None:
+def test_a_host_compiler_that_does_not_fit_is_an_error_only_when_asked(recipe: LoadRecipe) -> None:
     file = recipe(
         (
             '[cuda.12]\ntoolkit = "12.4"\narchs = ["80", "90+ptx"]',
@@ -122,7 +120,7 @@ HOST = '[toolchains.host]\ncompiler = "g++"'
 
 
 def test_each_toolkit_gets_a_host_compiler_that_it_takes(
-    recipe: Recipe, monkeypatch: pytest.MonkeyPatch
+    recipe: LoadRecipe, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     install(monkeypatch, compiler("g++", "12.2", "/g++"), compiler("g++", "11.3", "/g++-11"))
     file = recipe(CUDA_11)
@@ -135,7 +133,7 @@ def test_each_toolkit_gets_a_host_compiler_that_it_takes(
 
 
 def test_a_compiler_that_no_toolkit_takes_is_fetched_beside_it(
-    recipe: Recipe, monkeypatch: pytest.MonkeyPatch
+    recipe: LoadRecipe, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     offers(monkeypatch)
     file = recipe(CUDA_11)
@@ -149,7 +147,7 @@ def test_a_compiler_that_no_toolkit_takes_is_fetched_beside_it(
 
 
 def test_a_compiler_that_the_manifest_asks_for_is_fetched_for_the_host_build(
-    recipe: Recipe, monkeypatch: pytest.MonkeyPatch
+    recipe: LoadRecipe, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     offers(monkeypatch)
     file = recipe((HOST, HOST + '\nversion = ">=11,<12"'))
@@ -160,7 +158,7 @@ def test_a_compiler_that_the_manifest_asks_for_is_fetched_for_the_host_build(
 
 
 def test_an_installed_compiler_and_one_named_by_its_path_are_never_replaced(
-    recipe: Recipe, monkeypatch: pytest.MonkeyPatch
+    recipe: LoadRecipe, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     offers(monkeypatch)
     file = recipe(CUDA_11, (HOST, HOST + '\npath = "/g++"'))
@@ -174,7 +172,7 @@ def test_an_installed_compiler_and_one_named_by_its_path_are_never_replaced(
 
 @pytest.mark.parametrize("version", ["", '\nversion = ">=11,<12"'])
 def test_a_machine_that_a_compiler_cannot_be_fetched_to_is_told_how_to_install_it(
-    recipe: Recipe, version: str
+    recipe: LoadRecipe, version: str
 ) -> None:
     file = recipe(CUDA_11, (HOST, HOST + version))
     with pytest.raises(GpuforgeError) as caught:
@@ -188,7 +186,7 @@ def test_a_machine_that_a_compiler_cannot_be_fetched_to_is_told_how_to_install_i
 
 @pytest.mark.parametrize("allowed", [">=12", ">=9,!=11.3"])
 def test_the_version_range_of_the_manifest_holds_for_every_toolkit(
-    recipe: Recipe, monkeypatch: pytest.MonkeyPatch, allowed: str
+    recipe: LoadRecipe, monkeypatch: pytest.MonkeyPatch, allowed: str
 ) -> None:
     install(monkeypatch, compiler("g++", "12.2", "/g++"), compiler("g++", "11.3", "/g++-11"))
     file = recipe(CUDA_11, (HOST, HOST + f'\nversion = "{allowed}"'))
@@ -197,7 +195,7 @@ def test_the_version_range_of_the_manifest_holds_for_every_toolkit(
 
 
 def test_a_declared_family_is_kept_and_an_undeclared_one_may_change(
-    recipe: Recipe, monkeypatch: pytest.MonkeyPatch
+    recipe: LoadRecipe, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     install(monkeypatch, compiler("g++", "12.2", "/g++"), compiler("clang++", "14.0", "/clang++"))
     file = recipe(CUDA_11)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from plan_samples import LoadRecipe
 
 from gpuforge.cuda import releases, runs_on
 from gpuforge.cuda.arch import Arch, Target
@@ -77,11 +78,8 @@ def test_nothing_of_it_can_be_left_out(release: releases.ToolkitRelease) -> None
     assert any(not gap.jit for gap in newer_ptx), "PTX of a newer architecture leaves embedded GPUs out"
 
 
-Recipe = Callable[..., ManifestFile]
-
-
 @pytest.fixture
-def manifest(tmp_path: Path) -> Recipe:
+def manifest(tmp_path: Path) -> LoadRecipe:
     def write(archs: str, toolkit: str = "13.0", ptx: str = "") -> ManifestFile:
         file = tmp_path / "gpuforge.toml"
         more = f'\nptx = "{ptx}"' if ptx else ""
@@ -104,14 +102,14 @@ def manifest(tmp_path: Path) -> Recipe:
     ],
 )
 def test_it_is_replaced_before_anything_is_planned(
-    manifest: Recipe, written: str, meant: tuple[str, ...]
+    manifest: LoadRecipe, written: str, meant: tuple[str, ...]
 ) -> None:
     versions = spelled_out(manifest(written)).manifest.cuda.versions
     assert versions["13"].archs == meant
     assert versions["12"].archs == ("80",)
 
 
-def test_a_toolkit_that_is_not_known_has_no_common_architectures(manifest: Recipe) -> None:
+def test_a_toolkit_that_is_not_known_has_no_common_architectures(manifest: LoadRecipe) -> None:
     with pytest.raises(UsageError) as caught:
         spelled_out(manifest('"common"', "13.9"))
     (told,) = caught.value.diagnostics

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from gpuforge.audit.proof import (
     Code,
     Complete,
+    ContainerCode,
     FitsBeside,
     Forgotten,
     FoundIn,
     GpuCode,
     HostOnly,
-    Images,
     KernelSetsMatch,
     LibrariesFound,
     NoPromise,
@@ -102,7 +102,7 @@ def _gpu_code(found: GpuCode) -> str:
     return f"{_CONTAINERS[found.kind]}{declared}: {alike}"
 
 
-def _images(found: Images) -> str:
+def _images(found: ContainerCode) -> str:
     """Write what is in a container: "sm_80 sm_90 + compute_90 (PTX 8.7)", "sm_80, no PTX", "LTO-IR of compute_75"."""
     native = " ".join(arch.sm for arch in found.native)
     ptx = ", ".join(f"{target} (PTX {isa})" for target, isa in found.ptx)
