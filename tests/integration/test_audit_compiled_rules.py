@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from document_samples import LIBRARIES, LIBRARY, RECIPE
 from wheel_making import compile_library, graft, pack, patchelf
 
 from gpuforge import digest
@@ -214,7 +215,7 @@ def of_set(
     folder: Path, wheel_folder: str, listing: str, content: dict[str, object], files: dict[str, Path]
 ) -> Path:
     """Write a wheel with a folder of gpuforge's own: its listing, and files beside it."""
-    (path := folder / listing).write_text(json.dumps({"schema": 1, **content}))
+    (path := folder / listing).write_text(json.dumps(content))
     return pack(folder, {f"{wheel_folder}/{name}": file for name, file in {listing: path, **files}.items()})
 
 
@@ -222,8 +223,8 @@ def test_a_library_that_is_not_the_one_in_its_index(library: Library, tmp_path: 
     built, rebuilt = library("libfast.so", GIVES), library("again/libfast.so", GIVES.replace("1", "2"))
     assert built.read_bytes() != rebuilt.read_bytes()
     images = [{"kind": "library", "arch": ""}]
-    entry = {"file": "libfast.so", "sha256": digest.of_file(built), "images": images}
-    index: dict[str, object] = {"kind": "library", "libraries": [entry]}
+    entry = {**LIBRARY, "file": "libfast.so", "sha256": digest.of_file(built), "images": images}
+    index: dict[str, object] = {**LIBRARIES, "libraries": [entry]}
 
     def found(**files: Path) -> list[str]:
         named = {f"{name}.so": file for name, file in files.items()}
@@ -244,7 +245,7 @@ def test_sources_that_were_changed_after_their_recipe(library: Library, tmp_path
     sources["changed.cpp"].write_text(CALLS.replace("g();", "g() + 1;"))
     library("libf.so", sources["f.cpp"].read_text())  # g++ takes it
     entry = {"file": "f.cpp", "sha256": digest.of_file(sources["f.cpp"])}
-    recipe: dict[str, object] = {"sources": [entry], "toolchains": [{"name": "g++"}]}
+    recipe: dict[str, object] = {**RECIPE, "sources": [entry], "includes": [], "fallbacks": []}
 
     def found(files: dict[str, Path]) -> list[str]:
         return lines_of(
