@@ -34,6 +34,7 @@ class Use:
 
     where: Where
     options: tuple[str, ...]
+    version: str = ""  # of CUDA, that find_package(CUDAToolkit 12.9) asks for
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +89,6 @@ class CMake:
     downloads: list[Download] = field(default_factory=list)
     native: list[Use] = field(default_factory=list)  # of -march=native
     minimum: Seen | None = None  # the oldest cmake_minimum_required
-    toolkit: Seen | None = None  # the newest version of CUDA that a find_package asks for
 
 
 def read(files: Files, folder: str = "") -> CMake | None:
@@ -169,8 +169,7 @@ class _Reader:
         elif command.name == "cmake_minimum_required":
             self._minimum(words, where)
         elif _is_cuda(command):
-            facts.uses.append(Use(where, options))
-            self._toolkit(words, where)
+            facts.uses.append(Use(where, options, _asked(command)))
         if (
             command.name != "option"
             and "BOOL" not in words
@@ -198,13 +197,6 @@ class _Reader:
                 folders.append(values[0])
         elif (default := values[0].upper()) in {"ON", "OFF", "TRUE", "FALSE", "0", "1"}:
             self.facts.options.setdefault(name, Seen(default, where))
-
-    def _toolkit(self, words: tuple[str, ...], where: Where) -> None:
-        """Note the version that find_package(CUDAToolkit 12.9) asks for."""
-        version = words[1] if len(words) > 1 else ""
-        newest = self.facts.toolkit
-        if re.fullmatch(_VERSION, version) and (not newest or numbers_of(version) > numbers_of(newest.text)):
-            self.facts.toolkit = Seen(version, where)
 
     def _minimum(self, words: tuple[str, ...], where: Where) -> None:
         version = words[1] if len(words) > 1 and words[0] == "VERSION" else ""
@@ -269,6 +261,12 @@ def _needed(words: tuple[str, ...]) -> tuple[str, ...]:
         alone = [word for word in words if re.search(r"CUDA|GPU", word) and re.fullmatch(r"\w+", word)]
         return () if alone and "NOT" not in words else ("!",)
     return tuple(word for word in words if re.fullmatch(_NAME, word) and word not in {"AND", "ON"})
+
+
+def _asked(command: Command) -> str:
+    """Return the version that a find_package asks for; "" for none."""
+    version = command.arguments[1] if len(command.arguments) > 1 else ""
+    return version if command.name == "find_package" and re.fullmatch(_VERSION, version) else ""
 
 
 def _is_cuda(command: Command) -> bool:

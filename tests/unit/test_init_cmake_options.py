@@ -195,3 +195,21 @@ def test_a_module_of_the_project_is_no_requirement(tmp_path: Path, file: str, *,
     )
     requires = [each.value for each in found if isinstance(each, Guess) and each.key == "requires"]
     assert any("own" in value for value in requires if isinstance(value, tuple)) == required
+
+
+def test_a_toolkit_that_only_the_tests_ask_for_is_not_taken(tmp_path: Path) -> None:
+    asks = "if(DEMO_TESTS)\n  find_package(CUDAToolkit 13.1)\nendif()\n"
+    text = f"enable_language(CUDA)\noption(DEMO_TESTS tests OFF)\n{asks}"
+    found = guesses(tmp_path, {"CMakeLists.txt": text})
+    assert {each.value for each in found if isinstance(each, Guess) and each.key == "toolkit"} == {
+        "12.4",
+        "13.0",
+    }
+
+
+def test_a_project_s_own_version_is_none_of_cuda(tmp_path: Path) -> None:
+    found = guesses(tmp_path, {"CMakeLists.txt": "project(demo 99.0 LANGUAGES CUDA)\n"})
+    assert {each.value for each in found if isinstance(each, Guess) and each.key == "toolkit"} == {
+        "12.4",
+        "13.0",
+    }

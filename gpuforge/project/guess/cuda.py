@@ -12,9 +12,9 @@ from gpuforge.cuda import carriers
 from gpuforge.cuda.arch import Arch, Target
 from gpuforge.cuda.releases import release
 from gpuforge.cuda.suffix import number_of
-from gpuforge.project.cmake import Static
+from gpuforge.project.cmake import Static, Use
 from gpuforge.project.facts import FrameworkUse, Project
-from gpuforge.project.files import Seen, Where
+from gpuforge.project.files import Where
 from gpuforge.project.guess.guess import Guess, Note, Reason, because
 from gpuforge.toolkits import headers, pins
 from gpuforge.toolkits.providers import debian, pypi, redist
@@ -104,21 +104,26 @@ def _library(target: str) -> str:
 def _toolkits(project: Project) -> Iterator[tuple[int, str, Reason]]:
     """Yield the toolkits to build with."""
     majors, reason = _majors(project)
-    least = project.cmake.toolkit if project.cmake and project.cuda else None
+    asking = [use for use in (project.cmake.uses if project.cmake else ()) if use.version]
+    least = max(
+        (use for use in asking if project.runs(use.options)),
+        key=lambda use: Version(use.version),
+        default=None,
+    )
     usable = {major: toolkit for major in majors if (toolkit := _of_major(major, least))}
     demanded = {each.text: each for each in project.script.gencodes if not each.at_least}
     for major, toolkit in usable.items():
         known = set(release(toolkit).archs)
         gone = [each for each in demanded.values() if not {each.arch, *each.ptx} <= known]
         newer = least and toolkit != _of_major(major, None)
-        why = because("toolkit-at-least", least.where, version=least.text) if least and newer else reason
+        why = because("toolkit-at-least", least.where, version=least.version) if least and newer else reason
         if not gone or len(usable) == 1:
             yield major, toolkit, why
         elif major == min(usable):
             yield major, toolkit, because("archs-gone", gone[0].where, what=gone[0].text)
 
 
-def _of_major(major: int, least: Seen | None) -> str:
+def _of_major(major: int, least: Use | None) -> str:
     """Return the oldest toolkit of a major that is new enough, from PyPI or Debian if they have one; "" for none.
 
     The oldest runs with the oldest driver.
@@ -126,7 +131,7 @@ def _of_major(major: int, least: Seen | None) -> str:
     for minors in ((*pypi.minors(), *debian.minors()), redist.minors()):
         versions = [Version(name) for name in minors]
         fit = [
-            each for each in versions if each.major == major and (not least or each >= Version(least.text))
+            each for each in versions if each.major == major and (not least or each >= Version(least.version))
         ]
         if fit:
             return str(min(fit))
