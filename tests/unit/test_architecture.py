@@ -33,6 +33,7 @@ FOUNDATION = {
 # folder, or a module beside them -> the folders it may import from, beside the foundation and itself
 MAY_IMPORT = {
     "expectation.py": {"cuda"},
+    "__main__.py": {"cli"},
     "binary": {"cuda"},
     "wheel": {"binary"},
     "embedded": set(),

@@ -114,6 +114,16 @@ def test_when_nobody_reads_the_messages_the_status_is_the_same(options: list[str
     assert (done.returncode, done.stdout) == (2, b"")
 
 
+@pytest.mark.thorough
+def test_python_can_run_the_package_as_the_program() -> None:
+    ran = [
+        subprocess.run([*program, "audit", "missing.whl"], check=False, capture_output=True, text=True)
+        for program in ([sys.executable, "-m", "gpuforge"], [Path(sys.executable).with_name("gpuforge")])
+    ]
+    assert ran[0].returncode == ran[1].returncode == 2
+    assert ran[0].stderr == ran[1].stderr != ""
+
+
 def test_who_has_closed_the_output_gets_the_status(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdout", None)
     assert main.run(["audit", str(wheel(tmp_path, {"demo/a.so": elf()}))]) == 0

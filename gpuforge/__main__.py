@@ -1,0 +1,5 @@
+"""`python -m gpuforge` is the command `gpuforge`."""
+
+from gpuforge.cli.main import main
+
+main()
