@@ -172,6 +172,20 @@ def test_libraries_of_one_torch_alone_come_with_that_torch(tmp_path: Path) -> No
     assert said(audit([wheel(tmp_path, files, requires=["torch>=1.13"])]), "GF201") != []
 
 
+def test_what_one_module_loads_before_is_not_there_if_another_is_the_first(tmp_path: Path) -> None:
+    files = {
+        "demo/one.cpython-311-x86_64-linux-gnu.so": elf(needed=["libx.so.1", "liby.so"], runpath="$ORIGIN"),
+        "demo/two.cpython-311-x86_64-linux-gnu.so": elf(needed=["liby.so"], runpath="$ORIGIN"),
+        "demo/liby.so": elf(soname="liby.so", needed=["libx.so.1"]),
+        "demo/libx.so.1": elf(soname="libx.so.1"),
+    }
+    (found,) = said(audit([wheel(tmp_path, files)]), "GF202")
+    assert (found.severity, found.files) == ("warning", ("demo/liby.so",))
+    assert "demo/two.cpython-311-x86_64-linux-gnu.so is loaded first" in found.what
+    del files["demo/two.cpython-311-x86_64-linux-gnu.so"]
+    assert said(audit([wheel(tmp_path, files)]), "GF202") == []
+
+
 def test_a_library_that_is_loaded_before_brings_what_it_needs(tmp_path: Path) -> None:
     text = b"os.environ['DEMO_DYNLIBS'] = str(Path(found) / 'libcustatevec.so.1')\n"
     files = {

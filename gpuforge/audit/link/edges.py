@@ -35,7 +35,7 @@ class Edge(NamedTuple):
     provider: Provider
     route: Route | None = None
     preload: Preload | None = None  # the Python file that loads it beforehand
-    sometimes: bool = False  # there is a route in some load sets of the loader, and none in others
+    unfound_from: str = ""  # the file whose import, or start, leads to the loader and to no route
 
     @property
     def reason(self) -> Reason | None:
@@ -47,6 +47,11 @@ class Edge(NamedTuple):
         if self.provider.source != "package":
             return "unknown"
         return "other major" if self.provider.other_major else "not required"
+
+    @property
+    def sometimes(self) -> bool:
+        """Whether the linker finds the library in some load sets of the loader, and in others not."""
+        return self.route is not None and bool(self.unfound_from)
 
     @property
     def imported(self) -> str:

@@ -44,7 +44,7 @@ class _Loader(NamedTuple):
 def _better(known: Edge, edge: Edge) -> Edge:
     """Return the better of the answers for an entry in two load sets: the first that has a route, else the first."""
     better, worse = (edge, known) if edge.route and not known.route else (known, edge)
-    return better._replace(sometimes=better.sometimes or bool(better.route and not worse.route))
+    return better._replace(unfound_from=better.unfound_from or worse.unfound_from)
 
 
 class Resolver:
@@ -86,6 +86,8 @@ class Resolver:
                 if not self._has_budget(loader.wheel, self._costs[loader.wheel] + led.folders):
                     break
                 edge = self._edge(led, name, loaded)
+                if edge.route is None and edge.preload is None:
+                    edge = edge._replace(unfound_from=root.file)
                 self.edges[entry] = edge if known is None else _better(known, edge)
                 found = edge.provider.object
                 if found is None or (not edge.route and not edge.preload):

@@ -14,10 +14,15 @@ _THINGS = {"folder": "folder", "installed": "package"}
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
-    """Find edges whose provider is known and whose route is not, unless Python code loads the library first."""
+    """Find edges whose provider is known and whose route is not, unless Python code loads the library first.
+
+    A route in one load set does not help another, which may be the first of its process.
+    """
     for edge in graph.edges:
         if edge.reason == "no path":
             yield (_in_wheel_given if edge.provider.object else _declared)(graph, edge)
+        elif edge.sometimes:
+            yield _from_some(edge)
 
 
 RULE = Rule(
@@ -56,6 +61,26 @@ def _declared(graph: LinkGraph, edge: Edge) -> Finding:
         why=why,
         fix="Give the objects a RUNPATH to the package's folder: patchelf --set-rpath "
         "'$ORIGIN/../FOLDER' FILE",
+    )
+
+
+def _from_some(edge: Edge) -> Finding:
+    target = edge.provider.object
+    return RULE.finding(
+        edge.loader.wheel,
+        severity="warning",
+        files=(edge.loader.file,),
+        subjects=(
+            Subject(
+                library=edge.needed,
+                provider=target.file if target else edge.provider.package,
+                needed_by=(edge.loader.file,),
+            ),
+        ),
+        cause=("order", edge.unfound_from),
+        what=f"No search path leads to these libraries where {edge.unfound_from} is loaded first.",
+        why="It loads only after another import that has a path to them, or has loaded them.",
+        fix="Give the objects a RUNPATH to the library's folder: patchelf --set-rpath '$ORIGIN/FOLDER' FILE",
     )
 
 
