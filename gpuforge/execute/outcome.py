@@ -72,7 +72,7 @@ class ActionResult:
     seconds: float = 0.0
     log: Path | None = None
     error: Diagnostic | None = None  # only with state "failed"
-    tail: tuple[str, ...] = ()  # the last lines of the log of a failed action
+    tail: tuple[str, ...] = ()  # of a failed action: the lines of its log to show, or its step's own
     status: int | None = (
         None  # of a failed action: its command's exit status, or the one its error stands for
     )

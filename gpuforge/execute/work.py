@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -30,6 +30,7 @@ from gpuforge.plan.step_result import StepResult
 
 _INTERRUPTED = ActionReason("interrupted")
 _NOT_STARTED = ActionReason("not-started")
+_NOTES = 60  # lines shown of a step's own
 _POLL = 0.1  # seconds between looks at a lock that another process holds
 
 
@@ -132,7 +133,7 @@ class Workplace:
                 return ActionResult(action.id, "cancelled", _INTERRUPTED, end.seconds, log)
             error = _judge(action, end, out, log, result.error) or _changed(work)
             if error:
-                failed = _failed(work, log, end.seconds, error, end.status)
+                failed = _failed(work, log, end.seconds, error, end.status, result.notes)
                 return replace(failed, kept=end.kept)
             try:
                 files = survey(out, action.outputs, links_out=action.links_out, stop=self.stop.is_set)
@@ -151,9 +152,16 @@ def failed_by(error: OSError | GpuforgeError, work: Work, log: Path, seconds: fl
     return _failed(work, log, seconds, failure.of_error(work.action.id, error), status)
 
 
-def _failed(work: Work, log: Path, seconds: float, error: Diagnostic, status: int | None) -> ActionResult:
+def _failed(
+    work: Work,
+    log: Path,
+    seconds: float,
+    error: Diagnostic,
+    status: int | None,
+    notes: Sequence[str] = (),
+) -> ActionResult:
     there = log if log.exists() else None
-    tail = failure.errors(log) if work.action.parallel else failure.tail(log)
+    tail = tuple(notes[:_NOTES]) or (failure.errors(log) if work.action.parallel else failure.tail(log))
     return ActionResult(work.action.id, "failed", work.reason, seconds, there, error, tail, status)
 
 

@@ -17,10 +17,14 @@ MOST = 1_000_000  # bytes of it that are read
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """How a step ended: the error that it raised, if any, and its counts by name ("compiler_cache")."""
+    """How a step ended: the error that it raised, if any, and its counts by name ("compiler_cache").
+
+    `notes` are the lines that explain the error better than the end of the step's log.
+    """
 
     error: Diagnostic | None = None
     counts: Mapping[str, Any] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
     def write(self, file: Path) -> None:
         """Write it as JSON."""
@@ -30,7 +34,8 @@ class StepResult:
             "place": problem.place and list(problem.place),
             "hint": problem.hint,
         }
-        file.write_text(json.dumps({"error": error, "counts": dict(self.counts)}) + "\n", encoding="utf-8")
+        data = {"error": error, "counts": dict(self.counts), "notes": self.notes}
+        file.write_text(json.dumps(data) + "\n", encoding="utf-8")
 
     @classmethod
     def read(cls, file: Path) -> StepResult:
@@ -45,10 +50,13 @@ class StepResult:
             if not error:
                 return cls(None, counts)
             place = Place(*error["place"]) if error["place"] else None
-            words = (error["message"], error["hint"], *(place[:1] if place else ()))
+            notes = tuple(data["notes"])
+            words = (error["message"], error["hint"], *notes, *(place[:1] if place else ()))
             is_sound = all(isinstance(word, str) for word in words) and all(
                 isinstance(number, int) for number in (place or ())[1:]
             )
-            return cls(Diagnostic(error["message"], place, error["hint"]), counts) if is_sound else cls()
+            return (
+                cls(Diagnostic(error["message"], place, error["hint"]), counts, notes) if is_sound else cls()
+            )
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
             return cls()

@@ -42,16 +42,29 @@ def main(request: AuditWheel) -> None:
     errors = [finding for finding in report.findings if finding.severity == "error"]
     if errors:
         codes = ", ".join(sorted({finding.code for finding in errors}))
-        raise ActionError.of(
+        error = ActionError.of(
             f"the audit found errors: {codes}",
             hint="the findings above say what to change; [audit] ignore accepts one, with a reason",
         )
+        error.add_note(text.render(_errors_of(report), width=100))
+        raise error
 
 
 def _of(report: Report, wheels: list[Path]) -> Report:
     """Return the part of a report that is of some of its wheels; what could not be read is in each."""
     names = {path.name for path in wheels}
     return report._replace(wheels=tuple(each for each in report.wheels if each.facts.name in names))
+
+
+def _errors_of(report: Report) -> Report:
+    """Return the part of a report that keeps wheels back: their errors, without what is proved of them."""
+    errors = (
+        each._replace(
+            findings=tuple(f for f in each.findings if f.severity == "error"), proofs=(), ignored=()
+        )
+        for each in report.wheels
+    )
+    return report._replace(wheels=tuple(each for each in errors if each.findings), together=None)
 
 
 def _neighbour(folder: Path) -> Neighbour:

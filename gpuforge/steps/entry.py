@@ -24,16 +24,17 @@ FULL = {errno.ENOSPC, errno.EDQUOT}
 def run(kind: type[R], main: Callable[[R], Mapping[str, Any] | None]) -> None:
     """Call `main` with the request in the file of the first argument; a second names where the result goes.
 
-    What `main` returns are the counts of the result. SIGTERM reaches it as KeyboardInterrupt, so that it can clean up.
+    What `main` returns are the counts of the result, and the notes of an error are shown before it. SIGTERM reaches it as KeyboardInterrupt, so that it can clean up.
     """
     signal.signal(signal.SIGTERM, _interrupt)
     file, *others = map(Path, sys.argv[1:])
-    error, status = None, 0
+    error, status, notes = None, 0, ()
     counts: Mapping[str, Any] = {}
     try:
         counts = main(load(kind, file.read_bytes())) or {}
     except GpuforgeError as problem:
         error, status = _together(problem.diagnostics), problem.exit_code
+        notes = tuple("\n".join(getattr(problem, "__notes__", ())).splitlines())
     except KeyboardInterrupt:
         error, status = Diagnostic("interrupted"), INTERRUPTED
     except OSError as problem:
@@ -45,7 +46,7 @@ def run(kind: type[R], main: Callable[[R], Mapping[str, Any] | None]) -> None:
         error, status = Diagnostic(message, hint="this is a bug: report it"), INTERNAL
     with suppress(OSError):  # the disk of the log or of the result may be the one that is full
         for result in others:
-            StepResult(error, counts).write(result)
+            StepResult(error, counts, notes).write(result)
         sys.stdout.flush()
     if error:
         sys.stderr.write(f"error: {error}\n")

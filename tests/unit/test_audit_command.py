@@ -191,7 +191,12 @@ def step(folder: Path, path: Path) -> subprocess.CompletedProcess[str]:
     request = AuditWheel(wheel=path, expectation=expectation(load(folder), "13"), report=folder / "r.json")
     (folder / "request.json").write_text(dump(request))
     return subprocess.run(
-        [sys.executable, "-m", "gpuforge.steps.audit_wheel", str(folder / "request.json")],
+        [
+            sys.executable,
+            "-m",
+            "gpuforge.steps.audit_wheel",
+            *map(str, (folder / "request.json", folder / "end")),
+        ],
         capture_output=True,
         text=True,
         check=False,
@@ -236,3 +241,8 @@ def test_the_step_fails_on_an_error_and_still_reports(tmp_path: Path) -> None:
         "  hint: the findings above say what to change; [audit] ignore accepts one, with a reason\n"
     )
     assert json.loads((tmp_path / "r.json").read_text())["findings"]
+    shown = "\n".join(json.loads((tmp_path / "end").read_text())["notes"])
+    assert "error     GF301 " in shown
+    assert "remedy" in shown
+    assert "proved" in done.stdout
+    assert "proved" not in shown

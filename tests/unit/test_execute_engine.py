@@ -14,11 +14,13 @@ import pytest
 from engine_samples import Listener, Rig, states, step
 
 from gpuforge.cli.action_reason import words
+from gpuforge.diagnostics import Diagnostic
 from gpuforge.errors import MissingError
 from gpuforge.execute.outcome import Step
 from gpuforge.execute.runners.memory_runner import MemoryRunner
 from gpuforge.execute.runners.runner import Task
 from gpuforge.plan.action import Action, ActionInput
+from gpuforge.plan.step_result import FILE, StepResult
 
 
 @pytest.fixture
@@ -163,6 +165,19 @@ def test_a_command_that_leaves_an_output_out_has_failed(tmp_path: Path) -> None:
     assert len(result.tail) == 20
     assert result.tail[-3:] == ("line 49[0m", "100%", "\N{REPLACEMENT CHARACTER}")
     assert rig.store.entries == {}
+
+
+def test_what_a_step_notes_of_its_error_is_shown_instead_of_the_end_of_its_log(tmp_path: Path) -> None:
+    def act(task: Task) -> int:
+        task.log.write_text("proved    all the rest\n")
+        StepResult(Diagnostic("errors"), notes=("error GF301", "", "remedy: …")).write(task.out / FILE)
+        return 1
+
+    result = Rig(tmp_path, act).run(step("a")).results["a"]
+    assert (str(result.error), result.tail) == (
+        "errors",
+        ("error GF301", "", "remedy: …"),
+    )
 
 
 def test_a_full_disk_in_a_commands_own_words_is_recognised(tmp_path: Path) -> None:

@@ -304,6 +304,7 @@ def test_what_is_mounted_in_a_working_directory_is_not_removed(tmp_path: Path) -
         """echo '{{"error": {{"message": "m", "place": [1, 2, 3, 4], "hint": ""}}, "counts": {{}}}}' > {0}""",
         """echo '{{"error": null, "counts": {{"compiler_cache": 5}}}}' > {0}""",
         """echo '{{"error": null, "counts": {{"compiler_cache": {{"hits": "1", "steps": [], "notes": 7}}}}}}' > {0}""",
+        """echo '{{"error": {{"message": "x", "place": null, "hint": ""}}, "counts": {{}}, "notes": [7]}}' > {0}""",
         "yes '[' | head -c 500000 > {0}",
     ],
 )
