@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
 from gpuforge import digest, tree
@@ -36,7 +37,8 @@ LEFT_OUT_AT_TOP = frozenset({"dist", "build", "wheelhouse"})
 def host_tree(file: ManifestFile, root: Path) -> FileInput:
     """Return the host build's source tree: all below `root` but build products, the manifest and object sources.
 
-    Sources of an object with `in-host-build` stay in. So a changed kernel does not rebuild the host code.
+    Sources of an object with `in-host-build` stay in. So a changed kernel does not rebuild the host code. The file that
+    this process's output goes to (`gpuforge build > build.log`) is no source.
     """
     apart = {
         member
@@ -45,12 +47,19 @@ def host_tree(file: ManifestFile, root: Path) -> FileInput:
         for member in matches(file, item)
     }
     overlays = {file.folder / folder for _, folder in file.manifest.build.overlay_folders}
-    members = sorted(
-        path
-        for path in _tree(root)
-        if path not in apart and path != file.path and overlays.isdisjoint(path.parents)
-    )
+    apart |= {file.path, *_own_output(root)}
+    members = sorted(path for path in _tree(root) if path not in apart and overlays.isdisjoint(path.parents))
     return files(root, members)
+
+
+def _own_output(root: Path) -> set[Path]:
+    """Return the files below `root` that this process's stdout and stderr are written to."""
+    with suppress(OSError):  # of a closed one
+        written = [os.fstat(number) for number in (1, 2)]
+        outputs = [status for status in written if stat.S_ISREG(status.st_mode)]
+        if outputs:
+            return {p for p in _tree(root) if any(os.path.samestat(p.lstat(), status) for status in outputs)}
+    return set()
 
 
 def of_tree(tree: FileInput, *names: str) -> FileInput:

@@ -24,7 +24,8 @@ FULL = {errno.ENOSPC, errno.EDQUOT}
 def run(kind: type[R], main: Callable[[R], Mapping[str, Any] | None]) -> None:
     """Call `main` with the request in the file of the first argument; a second names where the result goes.
 
-    What `main` returns are the counts of the result, and the notes of an error are shown before it. SIGTERM reaches it as KeyboardInterrupt, so that it can clean up.
+    What `main` returns are the counts of the result; the notes of an error are shown before it. SIGTERM reaches `main`
+    as KeyboardInterrupt, so that it can clean up.
     """
     signal.signal(signal.SIGTERM, _interrupt)
     file, *others = map(Path, sys.argv[1:])

@@ -1,0 +1,39 @@
+"""The file that a build's own output goes to is no source of it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+PROGRAM = """
+import sys
+from pathlib import Path
+from gpuforge.manifest.load import load
+from gpuforge.plan.source_files import host_tree
+
+file = load(Path(sys.argv[1]))
+print("done", file=sys.stdout, flush=True)
+sys.stderr.write(" ".join(host_tree(file, file.folder).members or ()))
+"""
+MANIFEST = """
+schema = 1
+[package]
+name = "demo"
+python = ["3.11"]
+[toolchains.host]
+compiler = "g++"
+[cuda.13]
+toolkit = "13.0"
+archs = ["80"]
+"""
+
+
+def test_a_log_in_the_projects_folder_is_no_source(tmp_path: Path) -> None:
+    (tmp_path / "gpuforge.toml").write_text(MANIFEST)
+    (tmp_path / "pyproject.toml").write_text("")
+    (tmp_path / "other.log").write_text("")
+    with (tmp_path / "build.log").open("w") as log:
+        program = [sys.executable, "-c", PROGRAM, str(tmp_path)]
+        done = subprocess.run(program, stdout=log, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.stderr == "other.log pyproject.toml"
