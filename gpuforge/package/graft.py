@@ -7,7 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from auditwheel.architecture import Architecture
 from auditwheel.libc import Libc
@@ -58,8 +58,9 @@ def graft(
     source.unlink()
     made = sorted(target.glob("*.whl"))
     if done.returncode or len(made) != 1:
-        log(done.stdout)
-        raise _explain(done.stdout, tree, others)
+        error = _explained(done.stdout, tree, others)
+        log(done.stdout.partition("Traceback (most recent call last)")[0] if error else done.stdout)
+        raise error or _unexplained(done.stdout)
     for line in done.stdout.splitlines():
         message = re.sub(r"^[A-Z]+:auditwheel\.\w+:", "auditwheel: ", line)
         if message != line and "Excluding" not in line:
@@ -89,24 +90,39 @@ def _environment(scratch: Path, search_path: Sequence[str]) -> dict[str, str]:
     }
 
 
-def _explain(output: str, tree: Path, others: Mapping[str, str]) -> ActionError:
-    """Return an error that names the library or the symbols at fault, from the output of auditwheel."""
-    missing = re.search(r'required library "([^"]+)" could not be located', output)
-    if missing:
-        needing = [str(m) for m, elf in links.read_tree(tree).items() if missing[1] in elf.needed]
-        package = None if links.of_toolkit(missing[1]) else others.get(missing[1])
-        return ActionError.of(
-            f"{missing[1]}, which {', '.join(sorted(needing)) or 'a grafted library'} needs, was not found "
-            "on the build machine",
-            hint=f'{package} has it in the build environment: add "{package}" to [wheel] provided-by'
-            if package
-            else "install it; if another package has it, name that package in [wheel] provided-by",
-        )
+def _explained(output: str, tree: Path, others: Mapping[str, str]) -> ActionError | None:
+    """Return an error that names the library or the symbols at fault, from the output of auditwheel; else None."""
+    if missing := re.search(r'required library "([^"]+)" could not be located', output):
+        return _not_located(missing[1], tree, others)
     if "too-recent versioned symbols" in output:
         return ActionError.of(
             "no manylinux policy allows this wheel: " + (_too_recent(tree) or "a grafted library is too new"),
             hint="build on an older system, such as the image of [wheel]",
         )
+    return None
+
+
+def _not_located(library: str, tree: Path, others: Mapping[str, str]) -> ActionError:
+    objects = links.read_tree(tree)
+    needing = sorted(str(m) for m, elf in objects.items() if library in elf.needed)
+    own = next((m for m, elf in sorted(objects.items()) if library in (elf.soname, m.name)), None)
+    if own and needing:
+        folder = os.path.relpath(own.parent, PurePosixPath(needing[0]).parent)
+        runpath = "$ORIGIN" if folder == "." else f"$ORIGIN/{folder}"
+        return ActionError.of(
+            f"{', '.join(needing)} needs {library}, which the wheel has as {own}, but has no RUNPATH that leads there",
+            hint=f'give it one where it is linked: "{runpath}", in CMake as the property INSTALL_RPATH',
+        )
+    package = None if links.of_toolkit(library) else others.get(library)
+    return ActionError.of(
+        f"{library}, which {', '.join(needing) or 'a grafted library'} needs, was not found on the build machine",
+        hint=f'{package} has it in the build environment: add "{package}" to [wheel] provided-by'
+        if package
+        else "install it; if another package has it, name that package in [wheel] provided-by",
+    )
+
+
+def _unexplained(output: str) -> ActionError:
     last = [line for line in output.splitlines() if line.strip()][-1:]
     reason = (
         re.sub(r"^(__main__\.py|auditwheel)?( repair)?: ?error: ", "", last[0].strip())

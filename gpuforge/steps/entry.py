@@ -29,8 +29,9 @@ def run(kind: type[R], main: Callable[[R], Mapping[str, Any] | None]) -> None:
     """
     signal.signal(signal.SIGTERM, _interrupt)
     file, *others = map(Path, sys.argv[1:])
-    error, status, notes = None, 0, ()
+    error, status = None, 0
     counts: Mapping[str, Any] = {}
+    notes: tuple[str, ...] = ()
     try:
         counts = main(load(kind, file.read_bytes())) or {}
     except GpuforgeError as problem:
