@@ -124,8 +124,9 @@ def command(ctx: click.Context, /, choice: Choice, **rest: Any) -> None:
         return
     outcome = run.perform(options, cache)
     wheels = copy_wheels(made.plan, run.steps, run.store, outcome, options.dist)
-    missing = [] if choice.archs else kept_back(made.plan, outcome)  # a quick try takes nobody's place
-    aside = keep_current(options.dist, made.file.manifest.package.name, wheels, missing)
+    missing = kept_back(made.plan, outcome)
+    tried = ",".join(choice.archs)
+    aside = keep_current(options.dist, made.file.manifest.package.name, wheels, missing, tried)
     result = Result(made.plan, made.selection, outcome, wheels, time.monotonic() - began, aside)
     if options.as_json:
         click.echo(json.dumps(result_data(result), indent=2))

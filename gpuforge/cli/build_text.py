@@ -96,7 +96,9 @@ def _show_missing(result: Result) -> None:
         untested = not all(is_done(outcome, test.action) for test in plan.tests.get(cell, ()))
         report = plan.reports[cell].action
         waits = untested and outcome.results[report].state == "not-run"  # for what the test installs
-        if not is_done(outcome, plan.wheels[cell].action) or not (is_done(outcome, report) or waits):
+        if outcome.results[report].state == "failed":
+            missing.setdefault("kept back, as its audit found errors", []).append(cell)
+        elif not is_done(outcome, plan.wheels[cell].action) or not (is_done(outcome, report) or waits):
             missing.setdefault("not built", []).append(cell)
         elif untested:
             missing.setdefault("kept back, as its test did not pass", []).append(cell)
@@ -105,9 +107,12 @@ def _show_missing(result: Result) -> None:
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     for what, cells in missing.items():
         console.print(Text(shown(f"{what}: {', '.join(cells)}"), style="bold red"))
+    for action in plan.actions:
+        if (failed := outcome.results[action.id]).state == "failed" and failed.error:
+            console.print(Text(shown(f"  {action.title}: {failed.error.message}")))
     for each in result.set_aside:
-        where = f"{shown(str(each.path))} is now {shown(str(each.to))}"
-        console.print(Text(f"set aside, as it is older than what was kept back: {where}"))
+        moved = f"the older {shown(each.path.name)} is now in {shown(str(each.to.parent))}/"
+        console.print(Text(f"{moved}, so that nobody publishes it by mistake"))
 
 
 def _show_left_out(console: Console, selection: Selection) -> None:

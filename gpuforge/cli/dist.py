@@ -46,19 +46,26 @@ def _made(plan: Plan, cell: str) -> str:
 
 
 def keep_current(
-    dist: Path, package: str, wheels: Sequence[BuiltWheel], cells: Iterable[str]
+    dist: Path, package: str, wheels: Sequence[BuiltWheel], cells: Iterable[str], tried: str = ""
 ) -> list[SetAside]:
     """Record the `wheels` as put into `dist`, and set aside the older ones of `cells`, whose newer ones are not there.
 
-    What the user put or changed there is left alone: only a file counts that still has the recorded bytes.
+    A quick try for the architectures `tried` takes the place of such a try alone. What the user put or changed there is
+    left alone: only a file counts that still has the recorded bytes.
     """
     record = _read(dist / RECORD)
     for wheel in wheels:
-        record[wheel.path.name] = {"package": package, "cell": wheel.cell, "sha256": wheel.sha256}
+        record[wheel.path.name] = {
+            "package": package,
+            "cell": wheel.cell,
+            "archs": tried,
+            "sha256": wheel.sha256,
+        }
     moved = []
     for name, entry in list(record.items()):
         path = dist / name
-        if (entry.get("package"), entry.get("cell")) not in {(package, cell) for cell in cells}:
+        of = entry.get("package"), entry.get("cell"), entry.get("archs", "")
+        if of not in {(package, cell, tried) for cell in cells}:
             continue
         del record[name]
         if path.is_file() and digest.of_file(path) == entry.get("sha256"):

@@ -53,6 +53,17 @@ def test_what_the_user_changed_or_brought_is_left_alone(tmp_path: Path) -> None:
     assert names(dist) == ["demo-1.0-cp311.whl"]
 
 
+def test_a_quick_try_takes_the_place_of_such_a_try_alone(tmp_path: Path) -> None:
+    dist = tmp_path / "dist"
+    dist.mkdir()
+    release, tried = finished(dist, "demo-1.0-cp311.whl"), finished(dist, "demo-1.0+try.sm90-cp311.whl")
+    keep_current(dist, "demo", [release], [])
+    keep_current(dist, "demo", [tried], [], "90")
+    assert keep_current(dist, "demo", [], [CELL], "80") == []
+    assert [moved.path for moved in keep_current(dist, "demo", [], [CELL], "90")] == [tried.path]
+    assert [moved.path for moved in keep_current(dist, "demo", [], [CELL])] == [release.path]
+
+
 def test_another_package_may_share_the_folder(tmp_path: Path) -> None:
     dist = tmp_path / "dist"
     keep_current(dist, "demo", [finished(dist, "demo-1.0-cp311.whl")], [])
