@@ -9,7 +9,8 @@ Older files are still read. In schema 1 a row has the sentence of a subject inst
 neither kind nor name: one that names a file, a library or an item accepts every kind and name of it. One without any of
 these accepts only a subject without any: it does not tell which finding of the wheel was seen. In schema 3 the kind is
 a phrase with what it is about, and in schema 4 the architectures of GPU code, GPU compilers, the patterns of the
-manifest and the compilers that build files ask for are phrases (`audit.phrases`).
+manifest and the compilers that build files ask for are phrases (`audit.phrases`). Up to schema 5 a row of GF212, GF215
+and GF216 names no symbol, and accepts every symbol of its file.
 """
 
 from __future__ import annotations
@@ -29,19 +30,21 @@ from packaging.utils import canonicalize_name
 from gpuforge.audit import phrases
 from gpuforge.audit.findings import SEVERITIES, Finding, Ignored, Severity, Subject
 from gpuforge.audit.route import Route
+from gpuforge.cuda import sonames
 from gpuforge.diagnostics import Place
 from gpuforge.errors import UsageError
 from gpuforge.wheel import filename
 
-SCHEMA = 5
+SCHEMA = 6
 REASON = "in the baseline"
 _CHANGING = (
-    (re.compile(r"([-.])[0-9a-f]{8}(?=[.]so\b)"), r"\1*"),  # auditwheel's and delocate's hashes
+    (sonames.GRAFT_HASH, "*"),
     (re.compile(r"\bcpython-3\d+(?=-)"), "cpython-*"),
     (re.compile(r"\bcp3\d+-cp3\d+t?-"), "*-"),
 )
 _PLACE = ("file", "library", "item")
 _FIELDS = (*_PLACE, "kind", "about", "name")
+_WITH_NAMES_SINCE_6 = {"GF212", "GF215", "GF216"}
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -84,6 +87,8 @@ class AcceptedSubject:
         if SEVERITIES.index(other.severity) < SEVERITIES.index(self.severity):
             return False
         other = other.of_schema(self.schema)
+        if self.schema < 6 and self.code in _WITH_NAMES_SINCE_6:
+            other = replace(other, name="")
         if self.schema > 1:
             place = any(getattr(self, name) for name in _PLACE)
             fields = _PLACE if self.schema == 2 and place else _FIELDS
@@ -166,6 +171,8 @@ def _row(row: dict[str, Any], schema: int) -> AcceptedSubject:
         or row["severity"] not in SEVERITIES
     ):
         raise ValueError(f"a finding of it cannot be understood: {row}")
+    # older files have the hash that auditwheel puts before another part of the name
+    texts = {name: sonames.GRAFT_HASH.sub("*", text) for name, text in texts.items()}
     return AcceptedSubject(**texts, about=tuple(about), schema=schema)
 
 

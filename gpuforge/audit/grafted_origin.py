@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from functools import cache
 
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.tables import load
-
-_HASHED = r"[-.]([0-9a-f]{8})\.so"
+from gpuforge.cuda import sonames
 
 
 def origin(graph: LinkGraph, file: str) -> str:
@@ -28,9 +26,9 @@ def origin(graph: LinkGraph, file: str) -> str:
                 for name, its in other.record.sha256.items() if other.record else ():
                     if its == digest:
                         return f"byte for byte {name} of {other.name}"
-    match = re.search(_HASHED, file)
+    named = sonames.graft_hash(file)
     for original, text in _by_sha256().items():
-        if digest == original or (match and original.startswith(match[1])):
+        if digest == original or (named and original.startswith(named)):
             return text
     return ""
 

@@ -3,14 +3,23 @@
 import re
 
 _LONGEST = 255  # characters; no file system has longer names
-# auditwheel puts its hash before the first dot: libmvec-2-0a1b2c3d.28.so
-_MANGLED = r"((?:lib|ld-).+?)(?:[-.][0-9a-f]{8}(?=\.so)|-[0-9a-f]{8}(?=\.))((?:\..+?)?\.so(?:\..+)?)"
+# In the name of a grafted library, the hash of what was copied: auditwheel's libx-0a1b2c3d.so.1, before the first dot
+# (libmvec-2-0a1b2c3d.28.so), and delocate's libx.0a1b2c3d.so.1
+GRAFT_HASH = re.compile(r"(?:(?<=-)|(?<=\.))[0-9a-f]{8}(?=\.so\b)|(?<=-)[0-9a-f]{8}(?=\.[^/\s]{1,99}?\.so\b)")
 
 
 def plain_name(filename: str) -> str:
-    """Undo the mangling of grafted libraries: auditwheel's `libx-0a1b2c3d.so.1`, delocate's `libx.0a1b2c3d.so.1`."""
-    match = re.fullmatch(_MANGLED, filename) if len(filename) <= _LONGEST else None
-    return match[1] + match[2] if match else filename
+    """Return the name that a library had before it was grafted."""
+    if not filename.startswith(("lib", "ld-")) or len(filename) > _LONGEST:
+        return filename
+    found = GRAFT_HASH.search(filename, 4)
+    return filename[: found.start() - 1] + filename[found.end() :] if found else filename
+
+
+def graft_hash(path: str) -> str:
+    """Return the hash in the name of a grafted library, "" for another name or path."""
+    found = GRAFT_HASH.search(path.rpartition("/")[2])
+    return found[0] if found else ""
 
 
 def stem(name: str) -> str:

@@ -54,7 +54,7 @@ def test_a_file_of_it(tmp_path: Path) -> None:
     path = tmp_path / "baseline.json"
     path.write_text(baseline.dumps([FINDING, FINDING]))
     assert json.loads(path.read_text()) == {
-        "schema": 5,
+        "schema": 6,
         "findings": [
             {
                 "code": "GF201",
@@ -98,6 +98,29 @@ def test_the_same_finding_of_another_build_is_known(change: dict[str, object]) -
 )
 def test_a_new_finding_is_not(change: dict[str, object]) -> None:
     assert not known(FINDING).covers(FINDING._replace(**change))  # type: ignore[arg-type]
+
+
+def test_the_hash_of_a_grafted_library_changes_wherever_auditwheel_puts_it() -> None:
+    old, new, other = (
+        FINDING._replace(subjects=(needed(library, "demo/b.so"),))
+        for library in ("libmvec-2-0a1b2c3d.28.so", "libmvec-2-99999999.28.so", "libmvec-2-99999999.29.so")
+    )
+    assert known(old).covers(new)
+    assert not known(old).covers(other)
+
+
+@pytest.mark.parametrize("code", ["GF212", "GF215", "GF216"])
+def test_symbols_that_are_new_in_a_file_are_new(code: str, tmp_path: Path) -> None:
+    old, new = (
+        FINDING._replace(code=code, subjects=(Subject("demo/a.so", detail="uses", names=tuple(names)),))
+        for names in ("ab", "abc")
+    )
+    (path := tmp_path / "baseline.json").write_text(baseline.dumps([old]))
+    assert baseline.read(path).covers(old)
+    assert not baseline.read(path).covers(new)
+    row = {"code": code, "severity": "warning", "project": "demo-pkg", "file": "demo/a.so"}
+    path.write_text(json.dumps({"schema": 5, "findings": [row]}))  # which named none
+    assert baseline.read(path).covers(new)
 
 
 EXT = "demo/ext.so"
@@ -247,7 +270,7 @@ def test_a_search_path_is_in_a_row_as_it_is_in_the_file(tmp_path: Path) -> None:
         "file": "demo/a.so",
         "item": "RUNPATH /x/lib",
     }
-    for schema in (2, 3, 4, 5):
+    for schema in (2, 3, 4, 5, 6):
         (path := tmp_path / "baseline.json").write_text(json.dumps({"schema": schema, "findings": [row]}))
         assert baseline.read(path).covers(found)
         other = Subject("demo/a.so", item=Route("RPATH", "/x/lib"))
@@ -273,9 +296,9 @@ def test_what_was_mended_is_told() -> None:
     ("text", "said"),
     [
         ("{", "it is not a baseline: Expecting property name"),
-        ("[]", "it is not a baseline: its schema is not 5"),
+        ("[]", "it is not a baseline: its schema is not 6"),
         ("{}", "it is not a baseline: it has no 'schema'"),
-        ('{"schema": 6, "findings": []}', "it is not a baseline: its schema is not 5"),
+        ('{"schema": 7, "findings": []}', "it is not a baseline: its schema is not 6"),
         ('{"schema": 1}', "it is not a baseline: it has no 'findings'"),
         ('{"schema": 1, "findings": [{"code": "GF101"}]}', "it is not a baseline: it has no 'severity'"),
         ('{"schema": 1, "findings": [7]}', "it is not a baseline: 'int' object is not subscriptable"),

@@ -11,7 +11,6 @@ from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.rule import PACKAGES, Rule
 from gpuforge.audit.rules.variants import is_for_other_framework
-from gpuforge.audit.rules.wording import shorten
 from gpuforge.binary.facts import ElfObject
 from gpuforge.cuda import libraries, sonames
 from gpuforge.cuda.interfaces import definers
@@ -100,9 +99,10 @@ def _finding(found: ElfObject, library: str, called: list[str], sets: Iterable[L
         subjects=(
             Subject(
                 file=found.file,
-                detail=f"calls {shorten(called)}, and does not NEED {library}",
+                detail=f"does not NEED {library}, and calls",
                 kind="calls",
                 about=(library,),
+                names=tuple(called),
             ),
         ),
         what="Objects call CUDA functions that no library loaded with them defines.",

@@ -12,7 +12,6 @@ from gpuforge.binary.facts import ElfObject
 from gpuforge.cuda import libraries
 
 _GROUP = "nvhpc"  # of symbols that the audit looks for
-_MOST = 3  # symbols that are named
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
@@ -52,19 +51,17 @@ def _loaded(graph: LinkGraph, found: ElfObject) -> list[ElfObject] | None:
 
 
 def _finding(graph: LinkGraph, found: ElfObject, missing: frozenset[str]) -> Finding:
-    shown = sorted(missing)[:_MOST]
-    more = f" and {len(missing) - _MOST} more" if len(missing) > _MOST else ""
     wheel = graph.wheel(found.wheel)
     having = [o for o in wheel.objects if o.defined(_GROUP) & missing]
-    definers = f"which {file_names(having)} {'defines' if len(having) == 1 else 'define'}"
+    definers = f"{file_names(having)} {'defines' if len(having) == 1 else 'define'}"
     return RULE.finding(
         found.wheel,
         files=(found.file,),
         subjects=(
             Subject(
                 file=found.file,
-                detail=f"wants {', '.join(shown)}{more}, "
-                + (definers if having else "which nothing in the wheel defines"),
+                detail=definers if having else "nothing in the wheel defines",
+                names=tuple(sorted(missing)),
             ),
         ),
         what="Libraries use symbols of the HPC SDK's runtimes, and NEED no library that defines them.",

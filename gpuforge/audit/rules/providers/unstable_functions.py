@@ -16,7 +16,6 @@ from gpuforge.audit.rules.rule import PACKAGES, Rule
 from gpuforge.binary.facts import ElfObject
 from gpuforge.cuda.carriers import tables
 
-_SHOWN = 2  # functions of each file
 _LATER = "9999"  # a release that is not published yet
 
 
@@ -55,12 +54,11 @@ def _finding(
         if requirement
         else f'spans = ["{package}"] of the manifest promises'
     )
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return RULE.finding(
         wheel.name,
         severity="warning" if requirement else "error",
         files=(found.file,),
-        subjects=(Subject(file=found.file, item=package, detail=f"{', '.join(names[:_SHOWN])}{more}"),),
+        subjects=(Subject(file=found.file, item=package, detail="uses", names=tuple(names)),),
         cause=(package, requirement),
         what=f"Files use C++ functions of {package} that change with each release, and {promise} several releases.",
         why="With another release than that of the build, the import fails with “undefined symbol”, or a function "
