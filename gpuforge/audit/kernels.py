@@ -42,6 +42,12 @@ class KernelSet(NamedTuple):
         """The object that it was made of."""
         return self.folder.rpartition("/")[2]
 
+    @property
+    def images(self) -> tuple[KernelImage, ...]:
+        """All images that its index lists; none of an index that cannot be used."""
+        files = self.listing.files if isinstance(self.listing, Index) else ()
+        return tuple(image for listed in files for image in listed.images)
+
 
 class UserToolchain(NamedTuple):
     """A toolchain that a recipe offers to users."""

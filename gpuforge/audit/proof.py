@@ -104,6 +104,7 @@ class KernelSetsMatch(NamedTuple):
     """The kernel sets that match their index."""
 
     names: tuple[str, ...]
+    unread: tuple[str, ...] = ()  # the kinds of images that were not looked for in the files: "iree-vulkan"
 
 
 class SourceSetsMatch(NamedTuple):

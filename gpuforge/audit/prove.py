@@ -40,6 +40,7 @@ from gpuforge.binary.elf.header import MACHINES
 from gpuforge.binary.facts import FatbinContainer
 from gpuforge.binary.runnable import has_only_empty_cubins
 from gpuforge.cuda import libraries
+from gpuforge.cuda.image_kind import kind_of
 from gpuforge.cuda.provided import Floor
 from gpuforge.release import Release
 
@@ -171,7 +172,9 @@ def _roles(graph: LinkGraph, wheel: WheelFacts) -> Iterator[HostOnly]:
 
 def _kernel_sets(_: LinkGraph, wheel: WheelFacts) -> Iterator[KernelSetsMatch]:
     if wheel.kernels:
-        yield KernelSetsMatch(_names(wheel.kernels))
+        listed = {image.kind for each in wheel.kernels for image in each.images}
+        unread = {kind for kind in listed if kind_of(kind).loader == "IREE" and not kind_of(kind).has_ptx}
+        yield KernelSetsMatch(_names(wheel.kernels), tuple(sorted(unread)))
 
 
 def _sources(_: LinkGraph, wheel: WheelFacts) -> Iterator[SourceSetsMatch]:

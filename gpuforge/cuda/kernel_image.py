@@ -17,13 +17,13 @@ class KernelImage(NamedTuple):
     )
 
     @classmethod
-    def parse(cls, kind: str, target: str) -> Self:
+    def parse(cls, kind: str, target: str, isa: str = "") -> Self:
         """Read an image of an index; raises ValueError for a target that its kind cannot have."""
         built_for = kind_of(kind).built_for
         if built_for == "CPU":
             return cls(kind, CpuLevel(target))
         if built_for == "GPU":
-            return cls(kind, Arch.parse(target))
+            return cls(kind, Arch.parse(target), isa)
         if target:
             raise ValueError(f"{kind} is not built for {target!r}")
         return cls(kind, None)

@@ -98,7 +98,8 @@ def _compiled(entry: dict[str, Any], kind: str, toolkit: str) -> ListedFile:
 def _image(entry: dict[str, Any], toolkit: str) -> KernelImage:
     name, arch = document.text(entry, "kind"), document.text(entry, "arch")
     kind = kind_of(name)
-    versions = [document.text(entry, "isa")] if kind.has_ptx else []
+    isa = document.text(entry, "isa") if kind.has_ptx else ""
+    versions = [isa] if kind.has_ptx else []
     if not (kind.loader in {"system", "IREE"} or (kind.has_ptx and not toolkit)):  # made with a CUDA toolkit
         versions.append(toolkit)
     for version in versions:
@@ -107,7 +108,7 @@ def _image(entry: dict[str, Any], toolkit: str) -> KernelImage:
     if kind.built_for == "GPU" and len(arch) > _LONGEST_ARCH:
         raise document.Damaged(f"'{arch}' is not a GPU architecture")
     try:
-        return KernelImage.parse(name, arch if kind.built_for else "")
+        return KernelImage.parse(name, arch if kind.built_for else "", isa)
     except ValueError:
         raise document.Damaged(f"'{arch}' is not a GPU architecture") from None
 

@@ -56,8 +56,9 @@ def text(proof: Proof) -> str:
             return _platform(facts)
         case HostOnly():
             return _host_only(facts)
-        case KernelSetsMatch(names):
-            return f"{', '.join(names)}: files and images match the index"
+        case KernelSetsMatch(names, unread):
+            but = f"; of images of {', '.join(unread)} only the files were compared" if unread else ""
+            return f"{', '.join(names)}: files and images match the index{but}"
         case SourceSetsMatch(names):
             return f"{', '.join(names)}: files match the recipe"
         case NoUnstableFunctions(package):

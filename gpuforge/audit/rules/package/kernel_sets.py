@@ -10,9 +10,12 @@ from gpuforge.audit.kernels import Index, KernelSet, KernelsWheels, Recipe, Unus
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.rule import Rule
+from gpuforge.binary.facts import FatbinEntry
 from gpuforge.binary.runnable import common_images
+from gpuforge.cuda.cpu_level import CpuLevel
 from gpuforge.cuda.image_kind import kind_of
 from gpuforge.cuda.kernel_image import KernelImage
+from gpuforge.cuda.version import numbers_of
 from gpuforge.embedded import layout
 
 
@@ -76,7 +79,7 @@ def _targets(kernels: KernelSet, declared: Sequence[KernelImage] | None) -> Iter
     """Yield the targets of the manifest that a set's index has no image for, and images for others."""
     if declared is None or isinstance(kernels.listing, Unusable):
         return
-    found = {image for listed in kernels.listing.files for image in listed.images}
+    found = {image._replace(isa="") for image in kernels.images}
     for name in sorted(map(_name, {*declared} - found)):
         yield _Problem("missing", f"it has nothing for the target {name} of the manifest", (name,))
     for name in sorted(map(_name, found - {*declared})):
@@ -103,33 +106,60 @@ def _stand_ins(wheel: WheelFacts, recipe: Recipe) -> Iterator[_Problem]:
 def _library_images(
     wheel: WheelFacts, member: str, file: str, images: Set[KernelImage]
 ) -> Iterator[tuple[str, _Problem]]:
-    """Compare the GPU code of each container of a library with the index; a library for CPUs has none."""
-    images = {image for image in images if kind_of(image.kind).built_for != "CPU"}
-    if not images:
-        return
-    containers = next((code.containers for code in wheel.device if code.file == member), ())
-    real = {KernelImage(e.kind, e.arch) for e in common_images(containers)}
-    yield from _compare(file, images, real)
+    """Compare a library with the index: the GPU code of each container, or the level of CPUs that it needs."""
+    levels = {image.built_for for image in images if isinstance(image.built_for, CpuLevel)}
+    if levels:
+        library = next((each for each in wheel.objects if each.file == member), None)
+        if library is None:
+            yield file, _Problem("no library", "the index lists it as a library, and it is not an ELF file")
+        needed = CpuLevel(library.isa if library else "")
+        for level in sorted(level for level in levels if level.rank < needed.rank):
+            text = f"the index lists it for {level.name or 'any CPU'}, and it needs {needed.name}"
+            yield file, _Problem("CPU level", text, (level.name, needed.name))
+    images = {image for image in images if image.built_for not in levels}
+    if images:
+        containers = next((code.containers for code in wheel.device if code.file == member), ())
+        yield from _compare(file, images, {_of_entry(e) for e in common_images(containers)})
 
 
 def _images(
     wheel: WheelFacts, member: str, file: str, images: Set[KernelImage]
 ) -> Iterator[tuple[str, _Problem]]:
     containers = next((code.containers for code in wheel.device if code.file == member), ())
-    real = {KernelImage(e.kind, e.arch) for c in containers for e in c.entries if e.kind in ("cubin", "ptx")}
+    real = {_of_entry(e) for c in containers for e in c.entries if e.kind in ("cubin", "ptx")}
     of_iree = {image for image in images if kind_of(image.kind).loader == "IREE"}
-    its_ptx = {KernelImage("ptx", image.built_for) for image in of_iree if kind_of(image.kind).has_ptx}
-    images = (images - of_iree) | its_ptx
-    yield from _compare(file, images, real)
+    its_ptx = {image._replace(kind="ptx") for image in of_iree if kind_of(image.kind).has_ptx}
+    if its_ptx:  # the index has the newest ISA of its texts
+        newest = {(e.kind, e.built_for): e for e in sorted(real, key=lambda e: numbers_of(e.isa))}
+        real = {*newest.values()}
+    yield from _compare(file, (images - of_iree) | its_ptx, real)
+
+
+def _of_entry(entry: FatbinEntry) -> KernelImage:
+    return KernelImage(entry.kind, entry.arch, entry.isa)
 
 
 def _compare(file: str, images: Set[KernelImage], real: Set[KernelImage]) -> Iterator[tuple[str, _Problem]]:
-    for kind, target in sorted((image.kind, image.target) for image in images - real):
+    """Compare what the images are for, then the ISA of PTX that both have."""
+    listed, found = _isas(images), _isas(real)
+    for kind, target in sorted(listed.keys() - found.keys()):
         text = f"the index lists {kind} {target}, which is not in it"
         yield file, _Problem("missing", text, (kind, target))
-    for kind, target in sorted((image.kind, image.target) for image in real - images):
+    for kind, target in sorted(found.keys() - listed.keys()):
         text = f"it has {kind} {target}, which the index does not list"
         yield file, _Problem("not listed", text, (kind, target))
+    for kind, target in sorted(listed.keys() & found.keys()):
+        if listed[kind, target] != found[kind, target]:
+            isas = [", ".join(sorted(each[kind, target], key=numbers_of)) for each in (listed, found)]
+            text = f"the index lists {kind} {target} of PTX {isas[0]}, and it has PTX {isas[1]}"
+            yield file, _Problem("ISA", text, (kind, target))
+
+
+def _isas(images: Set[KernelImage]) -> dict[tuple[str, str], set[str]]:
+    found: dict[tuple[str, str], set[str]] = {}
+    for image in images:
+        found.setdefault((image.kind, image.target), set()).add(image.isa)
+    return found
 
 
 def _finding(wheel: WheelFacts, file: str, found: _Problem) -> Finding:

@@ -1,0 +1,58 @@
+"""What must not be proved of GPU code: of each proof a wheel that has it, and the nearest wheels that do not."""
+
+from __future__ import annotations
+
+import json
+import struct
+from pathlib import Path
+
+import pytest
+from audit_samples import elf, wheel
+from document_samples import INDEX, LIBRARIES
+from rule_samples import KERNEL, SET
+from test_audit_not_proved import CUBIN, PTX, VULKAN, proved, set_of
+
+PT_NOTE = 4
+LEVEL = struct.pack("<III4sIIII", 4, 16, 5, b"GNU\0", 0xC0008002, 4, 1 << 3, 0)  # x86-64-v4
+V4 = elf(segment=(PT_NOTE, LEVEL))
+
+
+def older(isa: str) -> dict[str, str]:
+    return {**PTX, "isa": isa}
+
+
+def library(arch: str) -> dict[str, str]:
+    return {"kind": "library", "arch": arch}
+
+
+@pytest.mark.parametrize(
+    ("index", "data", "matches"),
+    [
+        pytest.param(set_of(INDEX, KERNEL, CUBIN, PTX), KERNEL, True, id="the ISA of the PTX"),
+        pytest.param(set_of(INDEX, KERNEL, CUBIN, older("7.0")), KERNEL, False, id="an older ISA"),
+        pytest.param(set_of(INDEX, KERNEL, CUBIN, PTX, older("6.0")), KERNEL, False, id="an ISA beside it"),
+        pytest.param(set_of(LIBRARIES, elf(), library("")), elf(), True, id="any CPU"),
+        pytest.param(set_of(LIBRARIES, V4, library("x86-64-v4")), V4, True, id="the level that it needs"),
+        pytest.param(set_of(LIBRARIES, V4, library("")), V4, False, id="any CPU, and it needs a level"),
+        pytest.param(set_of(LIBRARIES, V4, library("x86-64-v3")), V4, False, id="a lower level"),
+        pytest.param(set_of(LIBRARIES, b"hello", library("")), b"hello", False, id="not a library"),
+    ],
+)
+def test_an_index_that_promises_more_than_its_files(
+    tmp_path: Path, index: dict[str, object], data: bytes, matches: bool
+) -> None:
+    file = "k.fatbin" if "modules" in index else "libk.so"
+    files = {f"{SET}index.json": json.dumps(index).encode(), f"{SET}{file}": data}
+    assert bool(proved("kernel sets", wheel(tmp_path, files))) == matches
+
+
+def test_the_proof_names_the_images_that_were_not_read(tmp_path: Path) -> None:
+    for images, more in (
+        ([CUBIN, PTX], ""),
+        ([CUBIN, PTX, VULKAN], "; of images of iree-vulkan only the files were compared"),
+    ):
+        files = {
+            f"{SET}index.json": json.dumps(set_of(INDEX, KERNEL, *images)).encode(),
+            f"{SET}k.fatbin": KERNEL,
+        }
+        assert proved("kernel sets", wheel(tmp_path, files)) == [f"k: files and images match the index{more}"]
