@@ -25,10 +25,11 @@ def patterns(*, stable_abi: bool, project: str = "") -> Patterns:
     groups = [
         SymbolGroup(
             row["group"],
-            tuple(map(str.encode, row["prefixes"])),
+            tuple(map(str.encode, row.get("prefixes", ()))),
             row["names"].encode(),
             row.get("marker", ""),
             row.get("defined", True),
+            tuple(map(str.encode, row.get("parts", ()))),
         )
         for row in data["symbols"]
         if (stable_abi or row["group"] != _ONLY_STABLE_ABI) and row.get("package", "") != (project or None)

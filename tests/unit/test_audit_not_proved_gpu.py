@@ -10,7 +10,9 @@ import pytest
 from audit_samples import elf, wheel
 from document_samples import INDEX, LIBRARIES
 from rule_samples import KERNEL, SET
-from test_audit_not_proved import CUBIN, PTX, VULKAN, proved, set_of
+from test_audit_not_proved import CUBIN, MODULE, PTX, VULKAN, proved, set_of
+
+from gpuforge.expectation import Expectation
 
 PT_NOTE = 4
 LEVEL = struct.pack("<III4sIIII", 4, 16, 5, b"GNU\0", 0xC0008002, 4, 1 << 3, 0)  # x86-64-v4
@@ -56,3 +58,37 @@ def test_the_proof_names_the_images_that_were_not_read(tmp_path: Path) -> None:
             f"{SET}k.fatbin": KERNEL,
         }
         assert proved("kernel sets", wheel(tmp_path, files)) == [f"k: files and images match the index{more}"]
+
+
+@pytest.mark.parametrize(
+    "symbol",
+    [
+        "_ZN2at4_ops5zeros4callEv",
+        "_ZNKR2at6Tensor5sizesEv",
+        "_ZNO2at6Tensor3fooEv",
+        "_ZNVK3c104Type3fooEv",
+        "_ZN4c10d4Work4waitEv",
+        "_ZTIN2at6TensorE",
+        "_ZTVN6caffe28TypeMetaE",
+        "_ZTWN3c103fooE",
+        "_ZGVN3c103fooE",
+        "_ZThn200_NK5torch4lazy4Node3fooEv",
+        "_ZTv0_n24_N3c104Node3fooEv",
+        "_Z16THPVariable_WrapN2at10TensorBaseE",
+        "_ZN10THPPointerI7_objectE4freeEv",
+        "_ZN8pybind116detail11type_casterIN2at6TensorEvE4loadENS_6handleEb",
+        "THPVariableClass",
+    ],
+)
+def test_a_name_of_torch_that_changes_with_each_release(tmp_path: Path, symbol: str) -> None:
+    expectation = Expectation(spans=("torch",))
+    nearest = [
+        "aoti_torch_empty_strided",
+        "_ZN8my_torch4Type3fooEv",
+        "_ZN3at24TypeE",
+        "_ZNSt6vectorIiE4pushEv",
+    ]
+    stable = wheel(tmp_path, {MODULE: elf(undefined=nearest)})
+    assert proved("stable ABI", stable, expectation=expectation)
+    unstable = wheel(tmp_path, {MODULE: elf(undefined=[*nearest, symbol])})
+    assert proved("stable ABI", unstable, expectation=expectation) == []

@@ -18,6 +18,7 @@ class SymbolGroup(NamedTuple):
     pattern: bytes  # of the whole name
     marker: str = ""  # only files with this marker are searched
     defined: bool = True  # definitions are wanted, too
+    parts: tuple[bytes, ...] = ()  # or each name has one of them somewhere; then there are no prefixes
 
 
 class Patterns(NamedTuple):

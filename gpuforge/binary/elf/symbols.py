@@ -86,10 +86,11 @@ def names_of(
 def _matching(file: ElfFile, group: SymbolGroup) -> Iterator[tuple[str, bool, bool]]:
     """Yield the name of each symbol of a group, whether it is defined, and whether it is neither weak nor local.
 
-    The string table is searched for the prefixes first: a file may have a hundred thousand symbols.
+    The string table is searched for the prefixes or parts first: a file may have a hundred thousand symbols.
     """
     strings = file.dynamic.strings
-    if not any(strings.has(b"\0" + prefix) for prefix in group.prefixes):
+    sought = group.parts or [b"\0" + prefix for prefix in group.prefixes]
+    if not any(map(strings.has, sought)):
         return
     section = file.section(".dynsym")
     if section is None or file.header.bits != 64:  # there are no 32-bit GPU wheels
@@ -102,7 +103,7 @@ def _matching(file: ElfFile, group: SymbolGroup) -> Iterator[tuple[str, bool, bo
     if (sys.byteorder == "little") is not (order == "<"):
         places_of.byteswap()
     for number, place in enumerate(places_of):
-        if place in places and (match := pattern.match(names, place)):
+        if (group.parts or place in places) and (match := pattern.match(names, place)):
             _, info, index = fields.unpack_from(table, fields.size * number)
             if info >> 4 != _STB_LOCAL and (group.defined or not index):
                 file.window.budget.spend("names", len(match[0]))
