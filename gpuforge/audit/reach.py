@@ -4,7 +4,7 @@
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
@@ -55,7 +55,7 @@ def _reach(
     judged = [(_of_kind(kind), count) for kind, count in kinds]
     found = []
     for generation in generations(machine):
-        ways = [(*_way(container, generation, linked_ptx), count) for container, count in judged]
+        ways = list(_ways(judged, generation, linked_ptx))
         counts = {way: sum(count for w, _, count in ways if w == way) for way in ("native", "jit", "none")}
         drivers = [driver for way, driver, _ in ways if way != "none" and driver]
         if drivers:  # and the GPU itself needs one
@@ -79,20 +79,38 @@ def _of_kind(kind: _Kind) -> FatbinContainer:
     return FatbinContainer(0, 0, tuple(entries))
 
 
-def _way(
-    container: FatbinContainer, generation: Generation, linked_ptx: Sequence[FatbinContainer]
-) -> tuple[Way, str]:
-    """Return how a container runs on a generation, and with which driver at least."""
+def _ways(
+    judged: Iterable[tuple[FatbinContainer, int]],
+    generation: Generation,
+    linked_ptx: Sequence[FatbinContainer],
+) -> Iterator[tuple[Way, str, int]]:
+    """Yield how containers run on a generation, with which driver at least, and how many do.
+
+    The PTX of the inputs of a device link is for its result: one container without PTX of its own.
+    """
+    linked = _linked(generation, linked_ptx)
+    for container, count in judged:
+        way, driver = _way(container, generation)
+        result = bool(linked and way == "none" and not container.ptx)
+        if result:
+            yield "jit", _newest(linked), 1
+            linked = []
+        if count > result:
+            yield way, driver, count - result
+
+
+def _way(container: FatbinContainer, generation: Generation) -> tuple[Way, str]:
     entries = container.entries
     if any(e.kind == "cubin" and runs_on.binary_mismatch(e.arch, generation.number) is None for e in entries):
         return "native", driver_of_container(entries)
-    ptx = complete_ptx(container)
-    isas = [e.isa for e in ptx if _reaches(e, generation.number)]
-    if not isas and linked_ptx:
-        sets = [[e.isa for e in portable_ptx(c) if _reaches(e, generation.number)] for c in linked_ptx]
-        isas = [min(found, key=parsed) for found in sets if found] if all(sets) else []
-        return ("jit", _newest(isas)) if isas else ("none", "")
+    isas = [e.isa for e in complete_ptx(container) if _reaches(e, generation.number)]
     return ("jit", driver_of_ptx(min(isas, key=parsed))) if isas else ("none", "")
+
+
+def _linked(generation: Generation, linked_ptx: Sequence[FatbinContainer]) -> list[str]:
+    """Return the ISA of each input of a device link that is compiled for a generation; nothing if one has none."""
+    sets = [[e.isa for e in portable_ptx(c) if _reaches(e, generation.number)] for c in linked_ptx]
+    return [min(found, key=parsed) for found in sets] if all(sets) else []
 
 
 def driver_of_container(entries: Sequence[FatbinEntry]) -> str:

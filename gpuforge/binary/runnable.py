@@ -23,6 +23,21 @@ def runnable(containers: Iterable[FatbinContainer]) -> tuple[list[FatbinContaine
     return (results, inputs) if results else (inputs, [])
 
 
+def bearing_ptx(
+    judged: Sequence[FatbinContainer], inputs: Sequence[FatbinContainer]
+) -> list[FatbinContainer]:
+    """Return the containers that should have a file's PTX: with a device link its inputs, and what was not linked."""
+    return [*inputs, *(c for c in judged if c.ptx)] if inputs else list(judged)
+
+
+def not_linked(judged: Iterable[FatbinContainer], inputs: Sequence[FatbinContainer]) -> int:
+    """Return how many containers have neither PTX nor inputs that have it.
+
+    A device link has one result, which looks like a container that was compiled without PTX.
+    """
+    return max(sum(not c.ptx for c in judged) - bool(inputs), 0)
+
+
 def common_images(containers: Iterable[FatbinContainer]) -> list[FatbinEntry]:
     """Return the images that every container of a library has, cubins first: GPUs that run one of them run it all.
 
@@ -30,8 +45,8 @@ def common_images(containers: Iterable[FatbinContainer]) -> list[FatbinEntry]:
     """
     judged, inputs = runnable(containers)
     groups = [[e for e in c.entries if kind_of(e.kind).loader == "CUDA"] for c in judged]
-    linked = _shared([portable_ptx(c) for c in inputs]) if inputs else []
-    images = _shared([[*group, *linked] for group in groups])
+    linked = _shared([portable_ptx(c) for c in inputs]) if inputs and not not_linked(judged, inputs) else []
+    images = _shared([g if c.ptx else [*g, *linked] for c, g in zip(judged, groups, strict=True)])
     return sorted(images, key=lambda e: (e.kind, len(e.target), e.target))
 
 

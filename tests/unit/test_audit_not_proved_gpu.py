@@ -7,11 +7,15 @@ import struct
 from pathlib import Path
 
 import pytest
-from audit_samples import elf, wheel
+from audit_samples import elf, fatbin, wheel
 from document_samples import INDEX, LIBRARIES
 from rule_samples import KERNEL, SET
 from test_audit_not_proved import CUBIN, MODULE, PTX, VULKAN, proved, set_of
 
+from gpuforge.audit import audit
+from gpuforge.audit.reach import reach
+from gpuforge.binary.runnable import common_images
+from gpuforge.cuda.arch import Arch
 from gpuforge.expectation import Expectation
 
 PT_NOTE = 4
@@ -92,3 +96,41 @@ def test_a_name_of_torch_that_changes_with_each_release(tmp_path: Path, symbol: 
     assert proved("stable ABI", stable, expectation=expectation)
     unstable = wheel(tmp_path, {MODULE: elf(undefined=[*nearest, symbol])})
     assert proved("stable ABI", unstable, expectation=expectation) == []
+
+
+def linked_with(*plain: bytes) -> dict[str, bytes]:
+    """Return a library of a device link, whose input has the PTX, and of containers that were not linked."""
+    results = b"".join([fatbin("sm_80", "sm_90"), *plain])
+    inputs = fatbin("sm_80", "compute_90:8.7", "sm_90")
+    return {"demo/libk.so": elf(sections={".nv_fatbin": results, "__nv_relfatbin": inputs})}
+
+
+@pytest.mark.parametrize(
+    ("plain", "declared", "codes"),
+    [
+        pytest.param([], True, [], id="only the result of the link"),
+        pytest.param([fatbin("sm_80", "sm_90", "compute_90:8.7")], True, [], id="with PTX of its own"),
+        pytest.param([fatbin("sm_80", "sm_90")], False, [], id="without PTX, as the result is"),
+        pytest.param([fatbin("sm_80", "sm_90", "compute_80:8.7")], False, ["GF402"], id="other PTX"),
+    ],
+)
+def test_code_without_ptx_beside_a_device_link(
+    tmp_path: Path, plain: list[bytes], declared: bool, codes: list[str]
+) -> None:
+    path = wheel(tmp_path, linked_with(*plain))
+    expectation = Expectation(cubins=(Arch(8, 0), Arch(9, 0)), ptx=(Arch(9, 0),))
+    report = audit([path], expectation=expectation)
+    (found,) = (text for text in proved("GPU code", path, expectation=expectation))
+    assert found.startswith("fatbin containers as declared") == declared
+    assert [f.code for f in report.findings if f.code.startswith("GF4")] == codes
+
+
+def test_the_ptx_of_a_device_link_is_for_its_result(tmp_path: Path) -> None:
+    for plain, way in (([], "jit"), ([fatbin("sm_80", "sm_90")], "partly")):
+        report = audit([wheel(tmp_path, linked_with(*plain))])
+        (code,) = report.wheels[0].facts.device
+        (newer,) = (each for each in reach(code) if each.generation.capability == "12.0")
+        assert (newer.way, newer.jit, newer.none) == (way, 1, len(plain))
+        assert [e.target for e in common_images(code.containers)] == (
+            ["sm_80", "sm_90"] if plain else ["sm_80", "sm_90", "compute_90"]
+        )

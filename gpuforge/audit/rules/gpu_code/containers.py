@@ -11,7 +11,7 @@ from gpuforge.audit.link import package_tables
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.nvidia import is_nvidia_wheel
 from gpuforge.binary.facts import DeviceCode, FatbinContainer
-from gpuforge.binary.runnable import complete_ptx, runnable
+from gpuforge.binary.runnable import bearing_ptx, complete_ptx, not_linked, runnable
 from gpuforge.cuda import libraries, sonames
 from gpuforge.embedded import layout
 
@@ -67,7 +67,11 @@ def as_declared(expectation: Expectation, wheel: WheelFacts) -> bool:
             return False
         if any(container.ptx - set(expectation.ptx) for container in code.containers):
             return False
-        if any({e.arch for e in complete_ptx(c)} != set(expectation.ptx) for c in inputs or judged):
+        if expectation.ptx and not_linked(judged, inputs):
+            return False
+        if any(
+            {e.arch for e in complete_ptx(c)} != set(expectation.ptx) for c in bearing_ptx(judged, inputs)
+        ):
             return False
     return True
 

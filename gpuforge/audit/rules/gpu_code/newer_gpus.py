@@ -11,7 +11,7 @@ from gpuforge.audit.reach import Reach, reach
 from gpuforge.audit.rules.gpu_code.containers import is_specific, own_code
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.binary.facts import DeviceCode
-from gpuforge.binary.runnable import portable_ptx, runnable
+from gpuforge.binary.runnable import bearing_ptx, not_linked, portable_ptx, runnable
 
 _NO_IMAGE = "`no kernel image is available for execution on the device`"
 
@@ -38,7 +38,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             judged, inputs = runnable(code.containers)
             if not judged or all(is_specific(c) for c in judged):
                 continue
-            if all(portable_ptx(c) for c in judged) or (inputs and all(portable_ptx(c) for c in inputs)):
+            if all(map(portable_ptx, bearing_ptx(judged, inputs))) and not not_linked(judged, inputs):
                 continue
             yield from _judge(wheel, code, processor, supported)
 

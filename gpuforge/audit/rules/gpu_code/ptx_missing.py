@@ -9,7 +9,7 @@ from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.rules.gpu_code.containers import is_relocatable, own_code
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.binary.facts import FatbinContainer
-from gpuforge.binary.runnable import complete_ptx, has_only_empty_cubins
+from gpuforge.binary.runnable import bearing_ptx, complete_ptx, has_only_empty_cubins
 from gpuforge.cuda.arch import Arch
 
 
@@ -17,7 +17,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
     """Compare each container with the manifest's PTX.
 
     Relocatable device code keeps its PTX in the inputs of the device link, not in the result (nvcc manual,
-    "Using Separate Compilation in CUDA"), so there the inputs are judged.
+    "Using Separate Compilation in CUDA"), so there the inputs are judged, and containers with PTX of their own.
     """
     for wheel in graph.wheels:
         expectation = graph.expectation_of(wheel)
@@ -25,7 +25,8 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             continue
         for code in own_code(wheel):
             with_kernels = [c for c in code.containers if not has_only_empty_cubins(c)]
-            judged = [c for c in with_kernels if is_relocatable(c)] or with_kernels
+            inputs = [c for c in with_kernels if is_relocatable(c)]
+            judged = bearing_ptx([c for c in with_kernels if not is_relocatable(c)], inputs)
             for arch in expectation.ptx:
                 lacking = sum(not _has(c, arch) for c in judged)
                 if lacking:
