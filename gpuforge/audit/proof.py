@@ -98,6 +98,9 @@ class HostOnly(NamedTuple):
     members: int  # of the archives
     needs: tuple[str, ...]  # libraries of a GPU stack that the manifest allows it to need
     opens: tuple[str, ...]  # libraries of a GPU stack that its strings name
+    others: tuple[
+        str, ...
+    ] = ()  # libraries outside of the wheel and the system that it loads: they were not read
 
 
 class KernelSetsMatch(NamedTuple):

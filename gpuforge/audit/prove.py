@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from gpuforge.audit import policy
 from gpuforge.audit.elf_patterns import unstable
 from gpuforge.audit.findings import SEVERITIES, Finding
+from gpuforge.audit.host.closure import others
 from gpuforge.audit.host_files import files_of
 from gpuforge.audit.kernels import KernelSet, SourceSet
 from gpuforge.audit.link.edges import Edge
@@ -167,6 +168,7 @@ def _roles(graph: LinkGraph, wheel: WheelFacts) -> Iterator[HostOnly]:
             members=sum(evidence.objects for evidence in proved if evidence.archive),
             needs=tuple(promised.needs),
             opens=tuple(sorted({name for e in proved for part in e.parts for name in part.opens})),
+            others=tuple(sorted({name for e in proved for name in others(graph, wheel, e, promised.needs)})),
         )
 
 

@@ -16,7 +16,7 @@ from gpuforge.audit import audit
 from gpuforge.audit.reach import reach
 from gpuforge.binary.runnable import common_images
 from gpuforge.cuda.arch import Arch
-from gpuforge.expectation import Expectation
+from gpuforge.expectation import Expectation, HostOnly
 
 PT_NOTE = 4
 LEVEL = struct.pack("<III4sIIII", 4, 16, 5, b"GNU\0", 0xC0008002, 4, 1 << 3, 0)  # x86-64-v4
@@ -134,3 +134,43 @@ def test_the_ptx_of_a_device_link_is_for_its_result(tmp_path: Path) -> None:
         assert [e.target for e in common_images(code.containers)] == (
             ["sm_80", "sm_90"] if plain else ["sm_80", "sm_90", "compute_90"]
         )
+
+
+HOST_ONLY = Expectation(host_only=(HostOnly("core", ("demo/core.so",)),))
+
+
+def proved_host_only(folder: Path, *others: Path, **files: bytes) -> list[str]:
+    """Return what is proved of demo/core.so; other files by their names in demo."""
+    members = {f"demo/{name}.so": data for name, data in files.items()}
+    return proved("host-only", wheel(folder, members), *others, expectation=HOST_ONLY)
+
+
+@pytest.mark.parametrize(
+    ("library", "nearest"),
+    [
+        ("libtorch_cuda.so", "libtorch_cpu.so"),
+        ("libtorch_cuda_linalg.so", "libtorch_global_deps.so"),
+        ("libtorch_hip.so", "libtorch.so"),
+        ("libc10_cuda.so", "libc10.so"),
+        ("libonnxruntime_providers_cuda.so", "libonnxruntime_providers_shared.so"),
+        ("libggml-cuda.so", "libggml-cpu.so"),
+        ("libnvptxcompiler.so", "libnvpair.so"),
+        ("libvulkan.so.1", "libvulkano.so.1"),
+    ],
+)
+def test_libraries_of_frameworks_that_need_a_gpu_stack(tmp_path: Path, library: str, nearest: str) -> None:
+    assert proved_host_only(tmp_path, core=elf(needed=[nearest]))
+    assert proved_host_only(tmp_path, core=elf(needed=[library])) == []
+
+
+def test_the_proof_names_the_libraries_that_were_not_read(tmp_path: Path) -> None:
+    own = elf(soname="libown.so", needed=["libc10.so", "libc.so.6"])
+    others = "; what libraries outside of the wheel load was not read: "
+    for needed, named in (
+        (["libc.so.6", "libstdc++.so.6"], ""),
+        (["libtorch.so", "libhelper.so"], f"{others}libhelper.so, libtorch.so"),
+        (["own.so", "libc.so.6"], f"{others}libc10.so"),
+    ):
+        core = elf(needed=needed, runpath="$ORIGIN")
+        (found,) = proved_host_only(tmp_path, core=core, own=own)
+        assert found.partition(" NEEDED")[2] == named

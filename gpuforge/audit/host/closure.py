@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from gpuforge.audit import policy
+from gpuforge.audit.evidence import Evidence
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
 from gpuforge.binary.facts import ElfObject
@@ -35,6 +37,18 @@ def closure(
         yield loaded
         if (stack.member(loaded.object.name) or "").casefold() not in names:
             queue += [Dependency(o, (*loaded.chain, o.name)) for o in _provided(graph, loaded.object)]
+
+
+def others(graph: LinkGraph, wheel: WheelFacts, found: Evidence, allowed: Iterable[str]) -> Iterator[str]:
+    """Yield what a file and its closure NEED from outside of the wheel and the system; not libraries of a GPU stack."""
+    needed = {name for part in found.parts for name in part.needs}
+    loaded = [each.object for each in closure(graph, wheel, found.file, needed, allowed)]
+    here = {name for each in loaded for name in (each.name, each.soname)}
+    for each in loaded:
+        needed.update(() if stack.member(each.name) else each.needed)
+    for name in needed - here:
+        if not (policy.is_system(name) or policy.is_system(name, musl=True) or stack.member(name)):
+            yield name
 
 
 def _provided(graph: LinkGraph, found: ElfObject) -> list[ElfObject]:

@@ -134,9 +134,14 @@ def _host_only(found: HostOnly) -> str:
     files = ", ".join(map(posixpath.basename, found.files[:_NAMED])) + " …" * (len(found.files) > _NAMED)
     needs = f" but {', '.join(found.needs)}" if found.needs else ""
     opens = f"; named in strings, so that code may open them: {', '.join(found.opens)}" if found.opens else ""
+    others = (
+        f"; what libraries outside of the wheel load was not read: {', '.join(found.others)}"
+        if found.others
+        else ""
+    )
     return (
         f"{found.object}: {count} read completely ({files}): no GPU code, no trace of a GPU compiler, "
-        f"no library of a GPU stack NEEDED{needs}{opens}"
+        f"no library of a GPU stack NEEDED{needs}{opens}{others}"
     )
 
 
