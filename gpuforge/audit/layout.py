@@ -9,13 +9,19 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import NamedTuple
 
+from packaging.tags import Tag
+
 from gpuforge.audit.route import Route, SearchKind
 from gpuforge.binary.facts import ElfObject
 
 ENVIRONMENT = "/env"
 SITE = f"{ENVIRONMENT}/lib/python/site-packages"
+EVERYWHERE = frozenset(
+    {ENVIRONMENT, f"{ENVIRONMENT}/bin", f"{ENVIRONMENT}/lib", f"{ENVIRONMENT}/lib/python", SITE}
+)
 # as one Python calls it
-_SITES = re.compile(rf"^{ENVIRONMENT}/lib(?:64)?/python3\.\d+t?/site-packages(?=/|$)")
+_SITES = re.compile(rf"^({ENVIRONMENT}/lib(?:64)?/python3\.\d+t?)/site-packages(?=/|$)")
+_ORIGIN = re.compile(r"\$\{ORIGIN\}|\$ORIGIN(?!\w)", re.ASCII)
 # Folders that mean the same on every machine, where they exist.
 SHARED = (
     "/usr/lib",
@@ -35,6 +41,7 @@ class SearchEntry(NamedTuple):
 
     folder: str
     route: Route
+    through: tuple[str, ...] = ()  # folders that have to exist, too, and that need not
 
 
 @cache
@@ -44,9 +51,29 @@ def install_path(member: str) -> str:
     return _SITES.sub(SITE, f"{_SCHEME[match[1]]}/{match[2]}") if match else f"{SITE}/{member}"
 
 
+def python_folder(tags: Iterable[Tag]) -> str:
+    """Return the folder of the one Python that a wheel is for; "" for a wheel for several."""
+    pythons = {
+        (match[1], match[2], "t" * tag.abi.endswith("t"))
+        for tag in tags
+        if (match := re.fullmatch(r"cp(\d)(\d+)", tag.interpreter)) and tag.abi.startswith(tag.interpreter)
+    }
+    return "{}/lib/python{}.{}{}".format(ENVIRONMENT, *pythons.pop()) if len(pythons) == 1 else ""
+
+
+def is_moved(member: str) -> bool:
+    """Say whether pip installs a member after those that lie in the root of the wheel, and so over them."""
+    return install_path(member) != f"{SITE}/{member}"
+
+
 def entries(path: str | None) -> tuple[str, ...]:
     """Split an RPATH or RUNPATH; an empty one has no entries, as in glibc (elf/dl-load.c, decompose_rpath)."""
     return tuple(path.split(":")) if path else ()
+
+
+def expanded(entry: str, origin: str) -> str:
+    """Return an entry of a search path with the folder of its object for $ORIGIN (glibc, elf/dl-load.c, is_dst)."""
+    return _ORIGIN.sub(lambda _: origin, entry)
 
 
 def written(found: ElfObject) -> Iterator[Route]:
@@ -61,11 +88,11 @@ def search(loader: ElfObject, ancestors: Iterable[ElfObject]) -> Iterator[Search
     An object with a RUNPATH uses that alone; one without uses its own RPATH and those of the objects that
     led to it, as far as they have no RUNPATH (ld.so(8)). Entries that lead nowhere fixed are left out.
     """
-    if loader.runpath:
+    if loader.runpath is not None:
         yield from _folders(loader, loader.runpath, "RUNPATH")
         return
     for index, found in enumerate((loader, *ancestors)):
-        if found.rpath and not found.runpath:
+        if found.rpath and found.runpath is None:
             yield from _folders(found, found.rpath, "RPATH", found.name if index else "")
 
 
@@ -80,6 +107,21 @@ def _resolved(file: str, path: str, kind: SearchKind, via: str) -> tuple[SearchE
 
 def _entries(origin: str, path: str, kind: SearchKind, via: str) -> Iterator[SearchEntry]:
     for entry in entries(path):
-        folder = entry.replace("${ORIGIN}", origin).replace("$ORIGIN", origin)
+        folder = expanded(entry, origin)
         if folder.startswith("/") and "$" not in folder:
-            yield SearchEntry(_SITES.sub(SITE, posixpath.normpath(folder)), Route(kind, entry, via))
+            route, through = Route(kind, entry, via), tuple(_through(folder, origin))
+            yield SearchEntry(_SITES.sub(SITE, posixpath.normpath(folder)), route, through)
+
+
+def _through(folder: str, origin: str) -> Iterator[str]:
+    """Yield the folders that a path names by one Python, or leaves by `..`: the kernel follows it step by step."""
+    behind = folder.removeprefix(origin).lstrip("./")
+    if ".." not in behind and "python3." not in behind:
+        return
+    at = "/"
+    for part in (*folder.split("/"), "."):
+        if part == ".." and not f"{origin}/".startswith(f"{at.rstrip('/')}/"):
+            yield _SITES.sub(SITE, at)
+        at = posixpath.normpath(posixpath.join(at, part))
+        if match := _SITES.fullmatch(at):
+            yield match[1]

@@ -4,6 +4,9 @@ from typing import Literal, NamedTuple
 
 from gpuforge.cuda.arch import Arch
 
+_DT_FLAGS_1 = 0x6FFFFFFB
+_DF_1_NOOPEN, _DF_1_NODEFLIB, _DF_1_PIE = 0x40, 0x800, 0x08000000
+
 
 class FatbinEntry(NamedTuple):
     """One image in a fatbin container."""
@@ -144,6 +147,25 @@ class ElfObject(NamedTuple):
     def program(self) -> bool:
         """Whether it is a program."""
         return self.type == 2 or bool(self.interpreter)
+
+    @property
+    def executable(self) -> bool:
+        """Whether the dynamic linker refuses it as a library: a program, also one that can lie anywhere (PIE)."""
+        return self.type == 2 or bool(self._flags_1 & _DF_1_PIE)
+
+    @property
+    def no_dlopen(self) -> bool:
+        """Whether it can be loaded only when a program starts (`-z nodlopen`)."""
+        return bool(self._flags_1 & _DF_1_NOOPEN)
+
+    @property
+    def no_default_folders(self) -> bool:
+        """Whether what it needs is not looked for in the system's folders (`-z nodefaultlib`)."""
+        return bool(self._flags_1 & _DF_1_NODEFLIB)
+
+    @property
+    def _flags_1(self) -> int:
+        return next((value for tag, value in self.dynamic if tag == _DT_FLAGS_1), 0)
 
     def undefined(self, group: str) -> frozenset[str]:
         """Return the symbols of a group that other files must define."""

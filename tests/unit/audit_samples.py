@@ -13,8 +13,9 @@ from gpuforge.audit.elf_patterns import static_cudart
 
 STATIC_CUDART = static_cudart().text
 EXEC_STACK = 7
+FLAGS_1 = 0x6FFFFFFB
 RELRO = 0x6474E552
-DT = {"needed": 1, "strtab": 5, "strsz": 10, "soname": 14, "rpath": 15, "runpath": 29}
+DT = {"needed": 1, "strtab": 5, "strsz": 10, "soname": 14, "rpath": 15, "runpath": 29, "filter": 0x7FFFFFFF}
 
 
 class _Strings:
@@ -36,6 +37,7 @@ def elf(
     needed: Sequence[str] = ("libc.so.6",),
     rpath: str | None = None,
     runpath: str | None = None,
+    filters: Sequence[str] = (),
     versions: Mapping[str, Sequence[str]] | None = None,
     stack: int = 6,
     interpreter: str = "",
@@ -55,6 +57,7 @@ def elf(
     for text in strings:
         table.add(text)
     dynamic = [*dynamic, *((DT["needed"], table.add(name)) for name in needed)]
+    dynamic += [(DT["filter"], table.add(name)) for name in filters]
     dynamic += [(DT["soname"], table.add(soname))] if soname else []
     dynamic += [(DT["rpath"], table.add(rpath))] if rpath is not None else []
     dynamic += [(DT["runpath"], table.add(runpath))] if runpath is not None else []

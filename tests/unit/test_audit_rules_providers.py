@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 from audit_cases import Case, hold
-from audit_samples import elf, wheel
+from audit_samples import FLAGS_1, elf, wheel
 from process_samples import CU13, lib
 
 from gpuforge.audit import audit
 from gpuforge.audit.report.sentences import lines
 from gpuforge.cuda.provided import PackageRelease, Provided, Shared
 
+SITE = "$ORIGIN/../../../../{}/python3.11/site-packages/b"
 CASES = {
     "the driver is needed": Case(
         "GF206", "warning", ("libcuda.so.1 (without it, demo/ext.so cannot be imported), NEEDED by demo/liba.so",),
@@ -184,6 +185,45 @@ CASES = {
             "demo/a.py": b"torch.ops.load_library(path)\n",
         },
         {"demo/p.so": elf(needed=["libx.so", "libelse.so"], runpath="$ORIGIN/lib")},
+    ),
+    "a file with a library's name that is none": Case(
+        "GF202", "error", ("libx.so (demo/libx.so), NEEDED by demo/ext.so",),
+        {"demo/ext.so": elf(needed=["libx.so"], runpath="$ORIGIN"), "demo/libx.so": b"version 1"},
+        {"demo/ext.so": elf(needed=["libx.so"], runpath="$ORIGIN"), "demo/libx.so": lib("libx.so")},
+    ),
+    "a program with a library's name": Case(
+        "GF202", "error", ("libx.so (demo/libx.so), NEEDED by demo/ext.so",),
+        {"demo/ext.so": elf(needed=["libx.so"], runpath="$ORIGIN"), "demo/libx.so": elf(dynamic=[(FLAGS_1, 1 << 27)])},
+        {"demo/ext.so": elf(needed=["libx.so"], runpath="$ORIGIN"), "demo/libx.so": elf(dynamic=[(FLAGS_1, 1)])},
+    ),
+    "a library for the start of programs alone": Case(
+        "GF202", "error", ("libx.so (demo/libx.so), NEEDED by demo/ext.so",),
+        {"demo/ext.so": elf(needed=["libx.so"], runpath="$ORIGIN"), "demo/libx.so": elf(dynamic=[(FLAGS_1, 0x40)])},
+        {
+            "demo/ext.so": elf(needed=["libx.so"], runpath="$ORIGIN", interpreter="/lib64/ld-linux-x86-64.so.2"),
+            "demo/libx.so": elf(dynamic=[(FLAGS_1, 0x40)]),
+        },
+    ),
+    "without the system's folders": Case(
+        "GF202", "warning", ("libm.so.6, NEEDED by demo/ext.so",),
+        {"demo/ext.so": elf(needed=["libm.so.6", "libc.so.6"], dynamic=[(FLAGS_1, 0x800)])},
+        {"demo/ext.so": elf(needed=["libc.so.6"], dynamic=[(FLAGS_1, 0x800)])},
+    ),
+    "a path that only some environments have": Case(
+        "GF202", "info", ("libx.so (lib64/python3.11), NEEDED by demo/ext.so",),
+        {"demo/ext.so": elf(needed=["libx.so"], runpath=SITE.format("lib64")), "b/libx.so": lib("libx.so")},
+        {"demo/ext.so": elf(needed=["libx.so"], runpath=SITE.format("lib")), "b/libx.so": lib("libx.so")},
+    ),
+    "a path through a folder that nothing is installed into": Case(
+        "GF202", "warning", ("libx.so (site-packages/c), NEEDED by demo/ext.so",),
+        {
+            "demo/ext.so": elf(needed=["libx.so"], runpath="$ORIGIN/../c/../b"),
+            "b/libx.so": lib("libx.so"),
+        },
+        {
+            "demo/ext.so": elf(needed=["libx.so"], runpath="$ORIGIN/../c/../b"),
+            "b/libx.so": lib("libx.so"), "c/d/x.py": b"",
+        },
     ),
     "symbols that the program has to bring": Case(
         "GF212", "warning", ("demo.libs/libnvomp.so: libacchost.so defines __pgi_uacc_enter",),

@@ -9,8 +9,8 @@ from gpuforge.binary.facts import ElfObject
 
 Source = Literal["wheel", "sibling", "package", "system", "driver", "nobody"]
 # no search path leads to what the wheels give or require; a package has it that is required for another CUDA major, or
-# not required; nobody is known to have it
-Reason = Literal["no path", "other major", "not required", "unknown"]
+# not required; nobody is known to have it; the linker is led to it, and does not load it
+Reason = Literal["no path", "other major", "not required", "unknown", "not loaded"]
 Key = tuple[str, str]  # wheel, file
 
 
@@ -27,6 +27,18 @@ class Provider(NamedTuple):
     lacking: Declared | None = None
 
 
+class Obstacle(NamedTuple):
+    """Why the dynamic linker does not load a library for which there is a way.
+
+    "no library": a file that is none has its name, and comes first. "folder": the search path leads through a folder
+    that not every environment has. The others are options of the linker: a program (PIE) in place of a library,
+    `-z nodlopen` of the library, and `-z nodefaultlib` of what needs it.
+    """
+
+    kind: Literal["no library", "folder", "program", "nodlopen", "nodefaultlib"]
+    path: str = ""  # the file or the folder
+
+
 class Edge(NamedTuple):
     """One NEEDED entry, resolved. Without a `route` the linker does not find the library."""
 
@@ -35,6 +47,7 @@ class Edge(NamedTuple):
     provider: Provider
     route: Route | None = None
     preload: Preload | None = None  # the Python file that loads it beforehand
+    obstacle: Obstacle | None = None  # without a route
     unfound_from: str = ""  # the file whose import, or start, leads to the loader and to no route
 
     @property
@@ -42,6 +55,8 @@ class Edge(NamedTuple):
         """Why the linker does not find the library; None if it does, or if Python code loads the library beforehand."""
         if self.route or self.preload:
             return None
+        if self.obstacle:
+            return "not loaded"
         if self.provider.object is not None or self.provider.declared is not None:
             return "no path"
         if self.provider.source != "package":

@@ -2,13 +2,17 @@
 
 import posixpath
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from functools import cached_property
+
+from packaging.utils import canonicalize_name
 
 from gpuforge.audit import layout
 from gpuforge.audit.link import declared, package_tables
 from gpuforge.audit.link.declared import Declared
 from gpuforge.audit.model import WheelFacts
 from gpuforge.binary.facts import ElfObject
+from gpuforge.cuda.suffix import without_suffix
 
 _MOST_LINKS = 40  # that lead to one another, as Linux follows them (MAXSYMLINKS)
 
@@ -30,7 +34,10 @@ class Installed:
         self.at: dict[str, dict[str, ElfObject]] = {}  # place -> wheel -> what it puts there
         self.named: dict[str, list[ElfObject]] = {}
         self.modules: dict[str, list[ElfObject]] = {}  # project -> its Python modules
-        for found in (o for w in wheels for o in w.objects if o.links):
+        self._files: dict[str, dict[str, str]] = {}  # place -> wheel -> its file there that is no library
+        for found in sorted(
+            (o for w in wheels for o in w.objects if o.links), key=lambda o: layout.is_moved(o.file)
+        ):
             self.at.setdefault(layout.install_path(found.file), {})[found.wheel] = found
             for name in dict.fromkeys((found.soname or found.name, found.name)):
                 self.named.setdefault(name, []).append(found)
@@ -39,7 +46,14 @@ class Installed:
         for wheel in wheels:
             for link in wheel.links:
                 self._link(wheel, link)
-        self.file_names = {posixpath.basename(place) for place in self.at}
+        self._not_libraries: dict[
+            str, dict[str, str]
+        ] = {}  # place -> wheel -> a file with the name of a library
+        names = frozenset[str]().union(*self.needed.values())
+        for wheel in wheels:
+            self._index_others(wheel, names)
+        self.file_names = {posixpath.basename(place) for place in (*self.at, *self._not_libraries)}
+        self._wheels = {wheel.name: wheel for wheel in wheels}
 
     def _link(self, wheel: WheelFacts, link: str) -> None:
         """Install what a symbolic link leads to, also through others, under the link's own name."""
@@ -48,6 +62,63 @@ class Installed:
             target = wheel.links.get(target, target)
         if found := self.at.get(layout.install_path(target)):
             self.at.setdefault(layout.install_path(link), found)
+
+    def _index_others(self, wheel: WheelFacts, names: Collection[str]) -> None:
+        """Index the files that have names of libraries and are none: of two for one place, the one installed last."""
+        libraries = {o.file for o in wheel.objects if o.links}
+        for member in wheel.members:
+            if member.rpartition("/")[2] not in names or member in libraries:
+                continue
+            if member in wheel.links or member in wheel.damaged:
+                continue
+            place = layout.install_path(member)
+            if wheel.name not in self.at.get(place, {}) or layout.is_moved(member):
+                self.at.get(place, {}).pop(wheel.name, None)
+                self._not_libraries.setdefault(place, {})[wheel.name] = member
+
+    def not_library(self, place: str, loader: ElfObject) -> str:
+        """Return the file in a place at which the linker stops, because it is no library; "" without one.
+
+        It passes over libraries for other machines alone (glibc's elf/dl-load.c, open_verify).
+        """
+        there = self._not_libraries.get(place, {})
+        if loader.wheel in there or not self.at.get(place):
+            return there.get(loader.wheel) or next(iter(there.values()), "")
+        return ""
+
+    def missing(self, entry: layout.SearchEntry, loader: ElfObject) -> str:
+        """Return a folder on the way of a search path that not every environment has; "" if all are there.
+
+        Of loose binaries nobody knows what lies beside them.
+        """
+        wheel = self._wheels[loader.wheel]
+        if wheel.form in ("file", "folder"):
+            return ""
+        return next((folder for folder in entry.through if not self._has(folder, wheel)), "")
+
+    def _has(self, folder: str, wheel: WheelFacts) -> bool:
+        if folder in self._folders or folder == layout.python_folder(wheel.file_tags):
+            return True
+        place = folder.removeprefix(f"{layout.SITE}/")
+        top = canonicalize_name(place.partition("/")[0])
+        return any(
+            top in (package, without_suffix(package))
+            or any(file.startswith(f"{place}/") for file in package_tables.files(package))
+            for package in self.declared[wheel.name]
+        )
+
+    @cached_property
+    def _folders(self) -> frozenset[str]:
+        """The folders that the wheels given install something into."""
+        found = set(layout.EVERYWHERE)
+        for place in (
+            layout.install_path(member) for wheel in self._wheels.values() for member in wheel.members
+        ):
+            folder = posixpath.dirname(place)
+            while folder not in found and folder != "/":
+                found.add(folder)
+                folder = posixpath.dirname(folder)
+        return frozenset(found)
 
     def there(self, place: str, loader: ElfObject) -> ElfObject | None:
         """Return what the linker finds for a loader in a place: of several wheels, in its own or one that it requires.

@@ -56,7 +56,7 @@ class Providers:
             return Edge(loader, name, self.of_object(loader, found), imported(package), preload)
         if same_named:
             provider = Provider("package", package=same_named.package, declared=same_named)
-            route = _into(same_named.package, loader, ancestors)
+            route = self._into(same_named.package, loader, ancestors)
             if route is None and not loader.program:
                 route = imported(same_named.package)
             return Edge(loader, name, provider, route)
@@ -127,6 +127,23 @@ class Providers:
                 found.append(known)
         return next(iter(found), None)
 
+    def _into(self, package: str, loader: ElfObject, ancestors: Iterable[ElfObject]) -> Route | None:
+        """Return the search path that leads into a folder of a package: libx-cu12 installs into libx.
+
+        Of NVIDIA's packages the folder is known, and is the same for SONAMEs of releases that no table has. A folder
+        that the loader lies in, too, is that of a plug-in, and proves nothing.
+        """
+        folders = {posixpath.dirname(file) for file in package_tables.files(package)}
+        for entry in layout.search(loader, ancestors):
+            place = entry.folder.removeprefix(f"{layout.SITE}/")
+            top = place.partition("/")[0]
+            own = top == loader.file.partition("/")[0]
+            if self.installed.missing(entry, loader):
+                continue
+            if place in folders or (canonicalize_name(top) == without_suffix(package) and not own):
+                return entry.route
+        return None
+
     def of_object(self, loader: ElfObject, found: ElfObject) -> Provider:
         """Return the provider that an object of the wheels given is to another."""
         return Provider("wheel" if found.wheel == loader.wheel else "sibling", found)
@@ -175,22 +192,6 @@ class Providers:
             if not preload.bare and _covers(preload, name, stem, self.installed.declared[wheel]):
                 return preload
         return None
-
-
-def _into(package: str, loader: ElfObject, ancestors: Iterable[ElfObject]) -> Route | None:
-    """Return the search path that leads into a folder of a package: libx-cu12 installs into libx.
-
-    Of NVIDIA's packages the folder is known, and is the same for SONAMEs of releases that no table has. A folder that
-    the loader lies in, too, is that of a plug-in, and proves nothing.
-    """
-    folders = {posixpath.dirname(file) for file in package_tables.files(package)}
-    for entry in layout.search(loader, ancestors):
-        place = entry.folder.removeprefix(f"{layout.SITE}/")
-        top = place.partition("/")[0]
-        own = top == loader.file.partition("/")[0]
-        if place in folders or (canonicalize_name(top) == without_suffix(package) and not own):
-            return entry.route
-    return None
 
 
 def _covers(preload: Preload, name: str, stem: str, known: Mapping[str, Declared]) -> bool:

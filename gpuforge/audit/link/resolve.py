@@ -2,11 +2,12 @@
 
 from collections import deque
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from gpuforge.audit import layout, policy
 from gpuforge.audit.link import package_tables
-from gpuforge.audit.link.edges import Edge, LoadSet, Provider, key
+from gpuforge.audit.link.edges import Edge, Key, LoadSet, Obstacle, Provider, Source, key
 from gpuforge.audit.link.installed import Installed
 from gpuforge.audit.link.providers import Providers
 from gpuforge.audit.model import WheelFacts
@@ -35,10 +36,23 @@ class _Loader(NamedTuple):
             led = led.parent
 
     @property
+    def root(self) -> ElfObject:
+        """What was imported or started."""
+        return next(reversed((self.object, *self.ancestors)))
+
+    @property
     def folders(self) -> int:
         """Folders that are searched for what it needs, at most."""
         own = self.object.runpath or self.object.rpath or ""
-        return own.count(":") + (0 if self.object.runpath else self.inherited)
+        return own.count(":") + (self.inherited if self.object.runpath is None else 0)
+
+
+class _Before(NamedTuple):
+    """What is in a process because of packages that are imported first."""
+
+    objects: Mapping[Key, ElfObject] = MappingProxyType({})
+    names: Mapping[str, ElfObject] = MappingProxyType({})  # by which the linker knows them
+    packages: Mapping[Key, str] = MappingProxyType({})  # the package whose import has loaded each
 
 
 def _better(known: Edge, edge: Edge) -> Edge:
@@ -55,7 +69,7 @@ class Resolver:
         self.edges: dict[tuple[str, str, str], Edge] = {}  # wheel, file, NEEDED
         self.installed = Installed(wheels)
         self._providers = Providers(self.installed)
-        self._imported: dict[str, tuple[ElfObject, ...]] = {}
+        self._imported: dict[str, _Before] = {}
         self._costs = {
             wheel.name: _NEW + len(self.installed.declared[wheel.name]) // 4 + len(wheel.preloads)
             for wheel in wheels
@@ -65,13 +79,19 @@ class Resolver:
 
     def load(self, root: ElfObject) -> LoadSet:
         """Load `root` as the linker does: breadth first, each name once, after what its package imports first."""
-        before = () if root.program else self._before(root.wheel)
-        loaded: dict[str, ElfObject] = {}
-        for first in (root, *before):
-            for name in filter(None, (first.soname, first.name)):
-                loaded.setdefault(name, first)
-        order = [root, *(first for first in before if first is not root)]
-        ordered = {key(first) for first in order}
+        return LoadSet(root, tuple(self._loaded_names(root)[0].values()))
+
+    def _loaded_names(self, root: ElfObject) -> tuple[dict[Key, ElfObject], dict[str, ElfObject]]:
+        """Return what an import, or a program, loads, and the names by which it is known.
+
+        These are the SONAME and the NEEDED entries that led to it; the file name alone is not (glibc's
+        elf/dl-load.c, _dl_map_object).
+        """
+        before = _Before() if root.program else self._before(root.wheel)
+        order = {key(root): root, **before.objects}
+        loaded = dict(before.names)
+        if root.soname:
+            loaded[root.soname] = root
         queue = deque([_Loader(root)])
         while queue:
             led = queue.popleft()
@@ -92,13 +112,12 @@ class Resolver:
                 found = edge.provider.object
                 if found is None or (not edge.route and not edge.preload):
                     continue
-                if key(found) not in ordered:
-                    ordered.add(key(found))
-                    order.append(found)
+                if key(found) not in order:
+                    order[key(found)] = found
                     queue.append(_Loader(found, led, led.folders))
-                for called in (name, found.soname):
+                for called in filter(None, (name, found.soname)):
                     loaded.setdefault(called, found)
-        return LoadSet(root, tuple(order))
+        return order, loaded
 
     def _has_budget(self, wheel: str, steps: int) -> bool:
         """Take steps out of the budget of the wheel that they are taken in; False once it was overdrawn."""
@@ -120,31 +139,73 @@ class Resolver:
             found = loaded[name]
             return Edge(loader, name, self._providers.of_object(loader, found), self._loaded(loader, found))
         packages = package_tables.candidates(name)
-        searched = (
-            layout.search(loader, led.ancestors) if packages or name in self.installed.file_names else ()
-        )
-        # of a package that pip does not install with it: found if it is there anyway
-        uninstalled: Edge | None = None
-        for entry in searched:
-            if installed := self.installed.there(f"{entry.folder}/{name}", loader):
-                return Edge(loader, name, self._providers.of_object(loader, installed), entry.route)
-            if reached := next((p for p in packages if entry.folder == f"{layout.SITE}/{p.folder}"), None):
-                provider = self._providers.of_package(loader, name, packages, reached)
-                if provider.lacking:
-                    continue
-                edge = Edge(
-                    loader, name, provider, entry.route, self._providers.preload_of(loader.wheel, name)
-                )
-                if provider.declared:
-                    return edge
-                uninstalled = uninstalled or edge
-        if uninstalled:
-            return uninstalled
+        searched = packages or name in self.installed.file_names
+        edge = self._searched(led, name, packages) if searched else None
+        if edge and not (edge.obstacle and edge.obstacle.kind == "folder"):
+            return edge
+        otherwise = self._without_path(led, name, packages)
+        return edge if edge and otherwise.reason else otherwise
+
+    def _without_path(
+        self, led: _Loader, name: str, packages: tuple[package_tables.PackageLibrary, ...]
+    ) -> Edge:
+        """Return the edge to what the system or the driver has, else to what packages have loaded."""
+        loader = led.object
+        source: Source
         if policy.is_system(name, musl=policy.on_musl(loader, self.installed.musl.get(loader.wheel, ()))):
-            return Edge(loader, name, Provider("system"), Route("system"))
-        if libraries.is_driver(name):
-            return Edge(loader, name, Provider("driver"), Route("driver"))
-        return self._providers.without_path(loader, name, packages, led.ancestors)
+            source = "system"
+        elif libraries.is_driver(name):
+            source = "driver"
+        else:
+            return self._providers.without_path(loader, name, packages, led.ancestors)
+        if loader.no_default_folders and not policy.is_loader(name):
+            preload = self._providers.preload_of(loader.wheel, name)
+            return Edge(loader, name, Provider(source), None, preload, Obstacle("nodefaultlib"))
+        return Edge(loader, name, Provider(source), Route(source))
+
+    def _searched(
+        self, led: _Loader, name: str, packages: tuple[package_tables.PackageLibrary, ...]
+    ) -> Edge | None:
+        """Return the edge to what search paths lead to; None if they lead to nothing of this name."""
+        loader = led.object
+        # of a package that pip does not install with it, and by a path not everywhere: found if it is there anyway
+        unsure: list[Edge] = []
+        for entry in layout.search(loader, led.ancestors):
+            edge = self._reached(led, name, entry, packages)
+            if edge is None or edge.provider.lacking:
+                continue
+            if missing := self.installed.missing(entry, loader):
+                unsure.append(edge._replace(route=None, obstacle=Obstacle("folder", missing)))
+            elif edge.provider.source == "package" and not edge.provider.declared:
+                unsure.append(edge)
+            else:
+                return edge
+        return next(iter(unsure), None)
+
+    def _reached(
+        self,
+        led: _Loader,
+        name: str,
+        entry: layout.SearchEntry,
+        packages: tuple[package_tables.PackageLibrary, ...],
+    ) -> Edge | None:
+        """Return the edge to what lies in one folder by a name, in the wheels given or in packages."""
+        loader, place = led.object, f"{entry.folder}/{name}"
+        if file := self.installed.not_library(place, loader):
+            preload = self._providers.preload_of(loader.wheel, name)
+            return Edge(loader, name, Provider("nobody"), None, preload, Obstacle("no library", file))
+        if found := self.installed.there(place, loader):
+            provider = self._providers.of_object(loader, found)
+            if found.executable:
+                return Edge(loader, name, provider, obstacle=Obstacle("program", found.file))
+            if found.no_dlopen and not led.root.program:
+                return Edge(loader, name, provider, obstacle=Obstacle("nodlopen", found.file))
+            return Edge(loader, name, provider, entry.route)
+        reached = next((p for p in packages if entry.folder == f"{layout.SITE}/{p.folder}"), None)
+        if reached is None:
+            return None
+        provider = self._providers.of_package(loader, name, packages, reached)
+        return Edge(loader, name, provider, entry.route, self._providers.preload_of(loader.wheel, name))
 
     def _loaded(self, loader: ElfObject, found: ElfObject) -> Route:
         project = self.installed.projects[found.wheel]
@@ -152,16 +213,24 @@ class Resolver:
             return Route("import", project)
         return Route("loaded", via=found.name)
 
-    def _before(self, wheel: str) -> tuple[ElfObject, ...]:
+    def _before(self, wheel: str) -> _Before:
         """Return what is in the process before a wheel's objects: of the packages given that it imports first."""
         if wheel not in self._imported:
-            self._imported[wheel] = ()  # ends a circle of wheels that require each other
-            modules = [
-                m
-                for p in sorted(self.installed.linked(wheel))
-                if self.installed.imports(wheel, p)
-                for m in self.installed.modules.get(p, ())
-            ]
-            objects = {key(o): o for m in modules if m.wheel != wheel for o in self.load(m).objects}
-            self._imported[wheel] = tuple(objects.values())
+            self._imported[wheel] = _Before()  # ends a circle of wheels that require each other
+            objects: dict[Key, ElfObject] = {}
+            names: dict[str, ElfObject] = {}
+            packages: dict[Key, str] = {}
+            for package, module in self._modules_before(wheel):
+                order, loaded = self._loaded_names(module)
+                objects |= order
+                names |= {name: found for name, found in loaded.items() if name not in names}
+                packages |= {each: package for each in order if each not in packages}
+            self._imported[wheel] = _Before(objects, names, packages)
         return self._imported[wheel]
+
+    def _modules_before(self, wheel: str) -> Iterator[tuple[str, ElfObject]]:
+        """Yield the modules of the packages that a wheel imports first, each with its package."""
+        for package in sorted(self.installed.linked(wheel)):
+            if self.installed.imports(wheel, package):
+                modules = self.installed.modules.get(package, ())
+                yield from ((package, module) for module in modules if module.wheel != wheel)

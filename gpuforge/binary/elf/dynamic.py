@@ -9,8 +9,8 @@ from gpuforge.errors import MalformedError
 
 DT_NULL, DT_NEEDED, DT_HASH, DT_STRTAB, DT_SYMTAB, DT_STRSZ = 0, 1, 4, 5, 6, 10
 DT_SONAME, DT_RPATH, DT_RUNPATH, DT_GNU_HASH = 14, 15, 29, 0x6FFFFEF5
-DT_VERNEED, DT_VERNEEDNUM = 0x6FFFFFFE, 0x6FFFFFFF
-NAMES = (DT_NEEDED, DT_SONAME, DT_RPATH, DT_RUNPATH)
+DT_VERNEED, DT_VERNEEDNUM, DT_FILTER = 0x6FFFFFFE, 0x6FFFFFFF, 0x7FFFFFFF
+NAMES = (DT_NEEDED, DT_SONAME, DT_RPATH, DT_RUNPATH, DT_FILTER)
 _LONGEST = 1 << 20  # bytes of the section
 
 
@@ -43,8 +43,8 @@ class Dynamic:
 
     @property
     def needed(self) -> tuple[str, ...]:
-        """DT_NEEDED, in order."""
-        return tuple(self.strings.text(value) for tag, value in self.entries if tag == DT_NEEDED)
+        """DT_NEEDED, in order, and DT_FILTER: glibc loads both alike (elf/dl-deps.c, _dl_map_object_deps)."""
+        return tuple(self.strings.text(value) for tag, value in self.entries if tag in (DT_NEEDED, DT_FILTER))
 
     @property
     def rpath(self) -> str | None:

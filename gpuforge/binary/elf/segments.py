@@ -6,7 +6,15 @@ patchelf: https://github.com/NixOS/patchelf/issues/446 and 528, https://github.c
 
 from itertools import pairwise
 
-from gpuforge.binary.elf.dynamic import DT_NEEDED, DT_RPATH, DT_RUNPATH, DT_SONAME, DT_STRSZ, DT_STRTAB
+from gpuforge.binary.elf.dynamic import (
+    DT_FILTER,
+    DT_NEEDED,
+    DT_RPATH,
+    DT_RUNPATH,
+    DT_SONAME,
+    DT_STRSZ,
+    DT_STRTAB,
+)
 from gpuforge.binary.elf.file import ElfFile
 from gpuforge.binary.elf.header import (
     PT_DYNAMIC,
@@ -24,7 +32,13 @@ _PAGE = 1 << 12  # bytes: no Linux has smaller pages
 _LARGEST_PAGE = 1 << 16  # linkers round the end of PT_GNU_RELRO up to it
 _NAMES = {PT_DYNAMIC: "PT_DYNAMIC", PT_INTERP: "PT_INTERP", PT_GNU_RELRO: "PT_GNU_RELRO"}
 _STRINGS = "the table of strings"
-_TEXTS = {DT_NEEDED: "NEEDED", DT_SONAME: "SONAME", DT_RPATH: "RPATH", DT_RUNPATH: "RUNPATH"}
+_TEXTS = {
+    DT_NEEDED: "NEEDED",
+    DT_SONAME: "SONAME",
+    DT_RPATH: "RPATH",
+    DT_RUNPATH: "RUNPATH",
+    DT_FILTER: "FILTER",
+}
 
 
 def problems(file: ElfFile) -> tuple[BrokenSegment, ...]:

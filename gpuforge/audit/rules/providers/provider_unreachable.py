@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
-from gpuforge.audit.findings import Finding, Subject
-from gpuforge.audit.link.edges import Edge
+from gpuforge.audit import layout
+from gpuforge.audit.findings import Finding, Severity, Subject
+from gpuforge.audit.link.edges import Edge, Obstacle
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.rules.loading import brought_by_module, brought_by_need, brought_by_package, may_be_loaded
 from gpuforge.audit.rules.rule import SEVERAL_FILES, Rule
@@ -21,6 +23,8 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
     for edge in graph.edges:
         if edge.reason == "no path":
             yield (_in_wheel_given if edge.provider.object else _declared)(graph, edge)
+        elif edge.reason == "not loaded" and edge.obstacle:
+            yield _not_loaded(edge, edge.obstacle)
         elif edge.sometimes:
             yield _from_some(edge)
 
@@ -82,6 +86,73 @@ def _from_some(edge: Edge) -> Finding:
         why="It loads only after another import that has a path to them, or has loaded them.",
         fix="Give the objects a RUNPATH to the library's folder: patchelf --set-rpath '$ORIGIN/FOLDER' FILE",
     )
+
+
+def _not_loaded(edge: Edge, obstacle: Obstacle) -> Finding:
+    text = _OBSTACLES[obstacle.kind]
+    # most environments have a lib64, and paths for several Pythons are written one by one
+    usual = obstacle.kind == "folder" and not obstacle.path.startswith(layout.SITE)
+    return RULE.finding(
+        edge.loader.wheel,
+        severity="info" if usual else text.severity,
+        files=(edge.loader.file,),
+        subjects=(
+            Subject(
+                library=edge.needed,
+                provider=edge.provider.package,
+                detail=obstacle.path.removeprefix(f"{layout.ENVIRONMENT}/").replace("lib/python/", ""),
+                kind=obstacle.kind,
+                needed_by=(edge.loader.file,),
+            ),
+        ),
+        cause=("obstacle", obstacle.kind, usual),
+        what=text.what,
+        why=text.why,
+        fix=text.fix,
+    )
+
+
+class _Text(NamedTuple):
+    severity: Severity
+    what: str
+    why: str
+    fix: str
+
+
+_REFUSED = "The linker refuses them, and the import fails."
+_OBSTACLES = {
+    "no library": _Text(
+        "error",
+        "A file that is no library has the name of a NEEDED library, and comes first in the search paths.",
+        "The linker stops at that file, and the import fails.",
+        "Remove the file, or put the library in its place.",
+    ),
+    "folder": _Text(
+        "warning",
+        "Search paths lead to these libraries through folders that not every environment has.",
+        "Where the folder does not exist, the linker does not find the libraries, and the import fails.",
+        "Write the path without that folder, and below site-packages: patchelf --set-rpath '$ORIGIN/…' FILE",
+    ),
+    "program": _Text(
+        "error",
+        "The files that have the names of these NEEDED libraries are programs.",
+        _REFUSED,
+        "Link them with -shared, and without -pie.",
+    ),
+    "nodlopen": _Text(
+        "error",
+        "These NEEDED libraries were linked with -z nodlopen: they can be loaded only when a program starts.",
+        _REFUSED,
+        "Link them again without -z nodlopen.",
+    ),
+    "nodefaultlib": _Text(
+        "warning",
+        "Objects that were linked with -z nodefaultlib need libraries of the system.",
+        "The linker does not look for them in the system's folders: the import works only if something else has "
+        "loaded them before.",
+        "Link the objects again without -z nodefaultlib.",
+    ),
+}
 
 
 def _in_wheel_given(graph: LinkGraph, edge: Edge) -> Finding:

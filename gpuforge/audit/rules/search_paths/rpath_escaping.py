@@ -16,10 +16,10 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
     for found in (o for wheel in graph.wheels for o in wheel.objects if o.links):
         origin = posixpath.dirname(layout.install_path(found.file))
         for way in layout.written(found):
-            folder = way.entry.replace("${ORIGIN}", "$ORIGIN")
-            if not folder.startswith("$ORIGIN"):
+            folder = layout.expanded(way.entry, origin)
+            if way.entry.startswith("/") or not folder.startswith("/"):
                 continue
-            target = posixpath.normpath(folder.replace("$ORIGIN", origin))
+            target = posixpath.normpath(folder)
             if not f"{target}/".startswith(f"{layout.ENVIRONMENT}/"):
                 yield RULE.finding(
                     found.wheel,

@@ -17,7 +17,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
     """
     for found in (o for wheel in graph.wheels for o in wheel.objects if o.links):
         for way in layout.written(found):
-            if not way.entry.startswith(("/", "$ORIGIN", "${ORIGIN}")):
+            if not layout.expanded(way.entry, "/").startswith("/"):
                 yield RULE.finding(
                     found.wheel,
                     files=(found.file,),

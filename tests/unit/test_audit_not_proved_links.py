@@ -1,0 +1,154 @@
+"""What must not be proved of NEEDED libraries: a wheel whose import finds them all, and the nearest whose does not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from audit_samples import FLAGS_1, elf, wheel
+
+from gpuforge.audit import audit
+
+MODULE = "demo/ext.cpython-311-x86_64-linux-gnu.so"
+LIBRARY = "demo.libs/libx.so.1"
+X = {LIBRARY: elf(soname="libx.so.1")}
+NODEFAULTLIB, NODLOPEN, PIE = 0x800, 0x40, 0x08000000
+AARCH64 = 183
+Files = Mapping[str, bytes]
+
+
+def flags(value: int) -> list[tuple[int, int]]:
+    return [(FLAGS_1, value)]
+
+
+def module(runpath: str | None = "$ORIGIN/../demo.libs", *needed: str, dynamic: int = 0) -> Files:
+    needed = needed or ("libx.so.1",)
+    return {MODULE: elf(needed=[*needed, "libc.so.6"], runpath=runpath, dynamic=flags(dynamic))}
+
+
+def by_rpath(runpath: str | None) -> Files:
+    """A module whose RPATH leads a library of its own to what that needs."""
+    files = {
+        MODULE: elf(needed=["liby.so"], rpath="$ORIGIN/../demo.libs"),
+        "demo.libs/liby.so": elf(soname="liby.so", needed=["libx.so.1"], runpath=runpath),
+    }
+    return {**files, **X}
+
+
+def circle(soname: str) -> Files:
+    """A library that needs the module which needs it."""
+    name = MODULE.rpartition("/")[2]
+    return {
+        MODULE: elf(soname=soname, needed=["liby.so"], runpath="$ORIGIN/../demo.libs"),
+        "demo.libs/liby.so": elf(soname="liby.so", needed=[name]),
+    }
+
+
+def first(data: bytes) -> Files:
+    """A module that looks for its library in two folders, with a file in the first."""
+    return {**module("$ORIGIN/first:$ORIGIN/../demo.libs"), "demo/first/libx.so.1": data, **X}
+
+
+def installed_over(library: bytes, moved: bytes) -> Files:
+    """A library, and one that pip installs over it, in that order of the archive and in the other."""
+    return {f"demo-1.0.data/platlib/{LIBRARY}": moved, **module(), LIBRARY: library}
+
+
+def of_flags(value: int) -> Files:
+    return {**module(), LIBRARY: elf(soname="libx.so.1", dynamic=flags(value))}
+
+
+POINTER = b"version https://git-lfs.github.com/spec/v1\nsize 1\n"
+LOST = "error GF202"
+
+
+@pytest.mark.parametrize(
+    ("files", "nearest", "finding"),
+    [
+        pytest.param(by_rpath(None), by_rpath(""), "warning GF202", id="an empty RUNPATH ends the RPATH"),
+        pytest.param(
+            circle(MODULE.rpartition("/")[2]),
+            circle(""),
+            LOST,
+            id="the file name of what is loaded is no SONAME",
+        ),
+        pytest.param(
+            {**module("${ORIGIN}/../demo.libs"), **X},
+            {**module("$ORIGIN_x/../demo.libs"), **X},
+            LOST,
+            id="a longer name than ORIGIN",
+        ),
+        pytest.param(
+            first(elf(soname="libx.so.1", machine=AARCH64)), first(POINTER), LOST, id="a text comes first"
+        ),
+        pytest.param(
+            first(elf(soname="libx.so.1", machine=AARCH64)), first(b""), LOST, id="an empty file comes first"
+        ),
+        pytest.param(
+            {**module("$ORIGIN/../demo.libs", "libstdc++.so.6")},
+            {**module("$ORIGIN/../demo.libs", "libstdc++.so.6"), "demo.libs/libstdc++.so.6": POINTER},
+            LOST,
+            id="a text comes before the system",
+        ),
+        pytest.param(
+            {MODULE: elf(needed=["libx.so.1"], filters=["libx.so.1"], runpath="$ORIGIN/../demo.libs"), **X},
+            {MODULE: elf(needed=["libx.so.1"], filters=["liby.so"], runpath="$ORIGIN/../demo.libs"), **X},
+            "warning GF201",
+            id="a filter's library is not there",
+        ),
+        pytest.param(
+            module(None, "libm.so.6"),
+            module(None, "libm.so.6", dynamic=NODEFAULTLIB),
+            "warning GF202",
+            id="the system's folders are left out",
+        ),
+        pytest.param(of_flags(0), of_flags(PIE), LOST, id="a program has the name of a library"),
+        pytest.param(of_flags(0), of_flags(NODLOPEN), LOST, id="it can be loaded only when a program starts"),
+        pytest.param(
+            installed_over(POINTER, elf(soname="libx.so.1")),
+            installed_over(elf(soname="libx.so.1"), POINTER),
+            LOST,
+            id="a text is installed over it",
+        ),
+        pytest.param(
+            installed_over(elf(soname="libx.so.1", machine=AARCH64), elf(soname="libx.so.1")),
+            installed_over(elf(soname="libx.so.1"), elf(soname="libx.so.1", machine=AARCH64)),
+            LOST,
+            id="one for another processor is installed over it",
+        ),
+        pytest.param(
+            {**module("$ORIGIN/sub/../../demo.libs"), "demo/sub/x.py": b"", **X},
+            {**module("$ORIGIN/sub/../../demo.libs"), **X},
+            "warning GF202",
+            id="a folder on the way does not exist",
+        ),
+        pytest.param(
+            {**module("$ORIGIN/../../../python3.11/site-packages/demo.libs"), **X},
+            {**module("$ORIGIN/../../../python3.10/site-packages/demo.libs"), **X},
+            "info GF202",
+            id="the folder is that of another Python",
+        ),
+        pytest.param(
+            {**module("$ORIGIN/../../../../lib/python3.11/site-packages/demo.libs"), **X},
+            {**module("$ORIGIN/../../../../lib64/python3.11/site-packages/demo.libs"), **X},
+            "info GF202",
+            id="not every environment has a lib64",
+        ),
+    ],
+)
+def test_a_library_that_the_linker_does_not_load(
+    tmp_path: Path, files: Files, nearest: Files, finding: str
+) -> None:
+    assert finding not in judged(tmp_path, files)
+    assert "proved" in judged(tmp_path, files)
+    found = judged(tmp_path, nearest)
+    assert finding in found
+    assert "proved" not in found
+
+
+def judged(folder: Path, files: Files) -> list[str]:
+    """Return the findings of a wheel, and whether all of its NEEDED libraries are proved to be found."""
+    report = audit([wheel(folder, files)])
+    proved = [p for p in report.wheels[0].proofs if p.topic == "providers"]
+    return [*(f"{f.severity} {f.code}" for f in report.findings), *(["proved"] if proved else [])]
