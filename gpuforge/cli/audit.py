@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -123,27 +122,7 @@ _IGNORE = r"(?s)(GF\d{3})(?::([^=]+))?=(.+)"
 )
 @pass_outside
 @errors_as_json
-def command(
-    outside: Outside,
-    wheels: tuple[Path, ...],
-    environment: Path | None,
-    requirements: tuple[str, ...],
-    python: str | None,
-    form: str,
-    show_tree: bool,
-    show_gpus: bool,
-    manifest: Path | None,
-    cuda: str | None,
-    expect: str | None,
-    against: str | None,
-    fail_on: Literal["error", "warning"],
-    ignore: tuple[str, ...],
-    baseline: Path | None,
-    write: Path | None,
-    verbose: bool,
-    hashes: bool,
-    jobs: int | None,
-) -> int:
+def command(outside: Outside, /, ignore: tuple[str, ...], **rest: Any) -> int:
     """Check wheels: runtimes that would clash in one process, libraries that nothing provides, search paths, GPU
     architectures, platform tags. Wheels given together may provide libraries for each other.
 
@@ -156,26 +135,7 @@ def command(
     def judge(watched: Watched | None) -> int:
         from gpuforge.cli import audit_run
 
-        options = audit_run.Options(
-            wheels,
-            form,
-            show_tree,
-            show_gpus,
-            manifest,
-            cuda,
-            expect,
-            fail_on,
-            tuple(_ignored(option) for option in ignore),
-            baseline,
-            write,
-            jobs,
-            against,
-            verbose,
-            hashes,
-            environment,
-            requirements,
-            python,
-        )
+        options = audit_run.Options(**rest, accepted=tuple(map(_ignored, ignore)))
         return audit_run.run(_consistent(options), watched)
 
     return outside.within(judge) if outside.within else judge(None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import statistics
 import sys
 from collections.abc import Iterator
 from functools import cache
@@ -314,3 +315,17 @@ def test_no_runner_is_imported_by_name_from_outside_the_runners() -> None:
         if re.match(r"gpuforge\.execute\.runners\.\w+\.", module) and not name.startswith("execute/runners/")
     ]
     assert wrong == []
+
+
+def test_modules_and_functions_stay_short() -> None:
+    texts = {path.relative_to(ROOT).as_posix(): path.read_text() for path in ROOT.rglob("*.py")}
+    functions = {
+        f"{name}: {node.name}": (node.end_lineno or 0) - node.lineno + 1
+        for name, text in texts.items()
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    }
+    modules = {name: text.count("\n") for name, text in texts.items() if text}
+    assert [name for name, lines in functions.items() if lines > 55] == []
+    assert [name for name, lines in modules.items() if lines > 400] == []
+    assert statistics.median(modules.values()) <= 110
