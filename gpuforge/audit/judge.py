@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from gpuforge.audit.causes import by_cause
 from gpuforge.audit.findings import SEVERITIES, Finding, Ignored, Severity
 from gpuforge.audit.host.collect import collect
+from gpuforge.audit.installable import is_installable
 from gpuforge.audit.link import graph as link
 from gpuforge.audit.model import WheelFacts, machine_of
 from gpuforge.audit.proof import FitsBeside, Proof
@@ -124,16 +125,17 @@ def _judged(
         for each in sorted(graph.wheels, key=lambda wheel: wheel.beside)
     )
     if question.together and not problems:
-        wheels = tuple(_with_proof(wheels))
+        wheels = tuple(_with_proof(wheels, given.python))
     return Report(wheels, tuple(problems), graph, together(graph) if question.together else None)
 
 
-def _with_proof(wheels: Sequence[WheelReport]) -> Iterator[WheelReport]:
+def _with_proof(wheels: Sequence[WheelReport], python: str) -> Iterator[WheelReport]:
     """Yield the reports of wheels, and add the proof that the packages beside them fit.
 
-    They fit if all of them were read completely, and no finding, accepted or not, is about several wheels together or
-    about one of these packages.
+    They fit if all of them were read completely, no finding, accepted or not, is about several wheels together or about
+    one of these packages, and pip installs the wheel beside them into this Python.
     """
+    given = [each.facts for each in wheels]
     others = [each for each in wheels if each.facts.beside]
     found = [f for each in wheels for f in (*each.findings, *(i.finding for i in each.ignored))]
     names = {each.facts.name for each in others}
@@ -141,7 +143,12 @@ def _with_proof(wheels: Sequence[WheelReport]) -> Iterator[WheelReport]:
     fits = complete and not any(f.severity != "info" and (f.across or f.wheel in names) for f in found)
     proof = Proof("beside", FitsBeside(len(others)))
     for each in wheels:
-        proved = fits and others and not each.facts.beside
+        proved = (
+            fits
+            and others
+            and not each.facts.beside
+            and is_installable(each.facts, (other.facts for other in others), given, python)
+        )
         yield each._replace(proofs=(*each.proofs, proof)) if proved else each
 
 

@@ -48,9 +48,8 @@ def packages(facts: WheelFacts, given: Mapping[str, WheelFacts]) -> Mapping[str,
     if not facts.requires:
         return found
     machine = environment(facts)["platform_machine"]
-    for line in facts.requires:
-        required = evaluated(line, facts)
-        for declared in _brought(required, line, required, "", _DEPTH, machine, given) if required else ():
+    for line, required in _together({line: evaluated(line, facts) for line in facts.requires}):
+        for declared in _brought(required, line, required, "", _DEPTH, machine, given):
             known = found.get(declared.package)
             if known is None or (known.extra and not declared.extra):
                 found[declared.package] = declared
@@ -60,6 +59,17 @@ def packages(facts: WheelFacts, given: Mapping[str, WheelFacts]) -> Mapping[str,
                 lacks = tuple(soname for soname in known.lacks if soname in declared.lacks)
                 found[declared.package] = known._replace(lacks=lacks)
     return found
+
+
+def _together(lines: Mapping[str, Requirement | None]) -> Iterator[tuple[str, Requirement]]:
+    """Yield the requirements of lines, each with the clauses of all lines that pip obeys together with it."""
+    clauses: dict[tuple[str, str], dict[str, None]] = {}
+    for one in filter(None, lines.values()):
+        clauses.setdefault((one.name, one.extra), {})[one.versions] = None
+    for line, required in lines.items():
+        if required:
+            joined = {**clauses[required.name, required.extra], **clauses.get((required.name, ""), {})}
+            yield line, required._replace(versions=",".join(filter(None, joined)))
 
 
 def brought_by(package: str, given: Mapping[str, WheelFacts]) -> Mapping[str, Declared]:

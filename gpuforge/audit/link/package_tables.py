@@ -111,8 +111,8 @@ def of_other_releases(package: str, clauses: str) -> tuple[str, ...]:
     """
     seen = {version for each in _of_package(package) for version in (each.first, each.last)}
     newest = version_clauses.newest_allowed(seen, clauses)
-    if newest is None:
-        return ()
+    if newest is None:  # no release meets them all
+        return tuple(each.soname for each in _of_package(package))
     chosen, known = Version(newest), [Version(version) for version in seen]
     return tuple(
         each.soname

@@ -22,13 +22,13 @@ class Requirement(NamedTuple):
     extra: str = ""  # the extra of the wheel that it belongs to: "gpu"
 
 
-def evaluated(line: str, facts: WheelFacts) -> Requirement | None:
-    """Read any requirement; None for one that is not for this platform, and for invalid text."""
+def evaluated(line: str, facts: WheelFacts, python: str = "") -> Requirement | None:
+    """Read any requirement; None for one that is not for this platform, or this Python, and for invalid text."""
     try:
         parsed = parse(line)
     except InvalidRequirement:
         return None  # reported as GF704
-    extra = marker.extra_of(parsed.marker, environment(facts)) if parsed.marker else ""
+    extra = marker.extra_of(parsed.marker, environment(facts, python)) if parsed.marker else ""
     return None if extra is None else requirement(parsed, extra)
 
 
@@ -45,9 +45,8 @@ def requirement(parsed: Parsed, extra: str = "") -> Requirement:
     return Requirement(canonicalize_name(parsed.name), frozenset(parsed.extras), str(parsed.specifier), extra)
 
 
-def environment(facts: WheelFacts) -> dict[str, str]:
-    """Return the environment of markers, as far as the file name gives it."""
+def environment(facts: WheelFacts, python: str = "") -> dict[str, str]:
+    """Return the environment of markers, as far as the file name gives it, for a `python` that is known or its own."""
     pythons = [match for tag in facts.file_tags if (match := re.fullmatch(r"cp(\d)(\d+)", tag.interpreter))]
-    return marker.environment(
-        facts.machine or USUAL_MACHINE, f"{pythons[-1][1]}.{pythons[-1][2]}" if pythons else ""
-    )
+    tagged = f"{pythons[-1][1]}.{pythons[-1][2]}" if pythons else ""
+    return marker.environment(facts.machine or USUAL_MACHINE, python or tagged)

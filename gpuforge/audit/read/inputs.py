@@ -29,6 +29,7 @@ class Inputs:
         self.readable: list[Input] = []
         self.problems: list[Diagnostic] = []
         self.unpacked: list[int] = []  # open files that hold unpacked wheels
+        self.python = ""  # of the environment beside them, "3.11"; "" without one, or where it is not known
 
 
 @contextmanager
@@ -63,6 +64,7 @@ def _others(beside: Beside, inputs: Inputs) -> list[Input]:
 
     if beside.environment:
         inputs.problems += environment.problems(beside.environment)
+        inputs.python = environment.python_of(beside.environment)
     return [one._replace(beside=True) for one in environment.inputs(beside, inputs.readable)]
 
 

@@ -67,7 +67,8 @@ def text(proof: Proof) -> str:
             return _against(against)
         case FitsBeside(count, requirement):
             what = f"{requirement}: " if requirement else ""
-            return f"{what}{count} packages fit beside it, and nothing is found in one process with them"
+            packages, them = ("package fits", "it") if count == 1 else ("packages fit", "them")
+            return f"{what}{count} {packages} beside it, and nothing is found in one process with {them}"
 
 
 def _providers(found: LibrariesFound | OfPackage) -> str:

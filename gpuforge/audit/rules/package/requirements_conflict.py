@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from gpuforge.audit import version_clauses
 from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.link.graph import LinkGraph
-from gpuforge.audit.link.requirement import Requirement
+from gpuforge.audit.link.requirement import Requirement, evaluated
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.package.coexistence import can_coexist
 from gpuforge.audit.rules.rule import Rule
@@ -23,7 +23,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
         for project, known in graph.declared[wheel.name].items():
             others = [w for w in wheels if w.project == project and w is not wheel and can_coexist(wheel, w)]
             if others and not known.extra and not any(_meets(other, known.requirement) for other in others):
-                yield _finding(wheel, known.line, others)
+                yield _finding(wheel, _unmet(wheel, others) or known.line, others)
         for framework in dict.fromkeys(p.compares_cuda for p in wheel.preloads if p.compares_cuda):
             others = [
                 w for w in wheels if w.project == framework and w is not wheel and can_coexist(wheel, w)
@@ -46,6 +46,15 @@ def _meets(other: WheelFacts, requirement: Requirement) -> bool:
         or not other.version
         or version_clauses.allows(requirement.versions, other.version)
     )
+
+
+def _unmet(wheel: WheelFacts, others: list[WheelFacts]) -> str:
+    """Return the Requires-Dist line that none of the releases of a project meets; "" if each meets some lines."""
+    for line in wheel.requires:
+        required = evaluated(line, wheel)
+        if required and not required.extra and not any(_meets(other, required) for other in others):
+            return line
+    return ""
 
 
 def _refused(wheel: WheelFacts, framework: str, others: list[WheelFacts]) -> Iterator[Finding]:

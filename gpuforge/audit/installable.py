@@ -1,0 +1,60 @@
+"""Whether pip installs a wheel beside packages: by tags, Requires-Python and Requires-Dist."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from packaging import tags
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+
+from gpuforge.audit import version_clauses
+from gpuforge.audit.link.requirement import evaluated
+from gpuforge.audit.model import WheelFacts
+from gpuforge.audit.rules.package.coexistence import can_coexist
+from gpuforge.cpython import CPython
+
+
+def is_installable(
+    wheel: WheelFacts, beside: Iterable[WheelFacts], given: Sequence[WheelFacts], python: str
+) -> bool:
+    """Say whether pip installs a wheel beside packages, and finds each package that it requires in those `given`.
+
+    `python` is the minor of the environment's Python, "3.11"; "" where it is not known.
+    """
+    return (
+        (not python or _runs_on(wheel, python))
+        and all(can_coexist(wheel, other) for other in beside)
+        and all(_is_met(line, wheel, given, python) for line in wheel.requires)
+    )
+
+
+def _runs_on(wheel: WheelFacts, python: str) -> bool:
+    """Say whether a wheel is for every patch release of a CPython."""
+    try:
+        allowed = SpecifierSet(wheel.python)
+    except InvalidSpecifier:
+        return False
+    if not all(allowed.contains(f"{python}.{patch}") for patch in (0, 99)):
+        return False
+    version = CPython.parse(python)
+    numbers = version.major, version.minor
+    abis = (version.tag, f"{version.tag}t", "abi3", "none")
+    fitting = {
+        (tag.interpreter, tag.abi)
+        for tag in (
+            *tags.cpython_tags(numbers, abis, ["any"]),
+            *tags.compatible_tags(numbers, version.tag, ["any"]),
+        )
+    }
+    return not wheel.file_tags or any((tag.interpreter, tag.abi) in fitting for tag in wheel.file_tags)
+
+
+def _is_met(line: str, wheel: WheelFacts, given: Iterable[WheelFacts], python: str) -> bool:
+    """Say whether one of the wheels given is what a Requires-Dist line asks for, if it has no extra."""
+    required = evaluated(line, wheel, python)
+    if required is None or required.extra:
+        return True
+    return any(
+        other.project == required.name and version_clauses.allows(required.versions, other.version)
+        for other in given
+    )

@@ -1,0 +1,81 @@
+"""What must not be proved of packages: what pip does not install, or not in the release that has the library."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from audit_samples import elf, wheel
+from test_audit_environment import environment, one
+from test_audit_not_proved import AARCH64, CUDNN, MODULE, proved
+
+from gpuforge.audit import audit
+from gpuforge.audit.read.input import Beside
+
+PPC64LE = 21
+NEEDS_CUDNN = {MODULE: elf(needed=["libcudnn.so.9"], runpath=CUDNN)}
+
+
+@pytest.mark.parametrize(
+    ("requires", "change", "code"),
+    [
+        pytest.param((), {}, None, id="nothing is required of it"),
+        pytest.param(["other>=0.5", "other<2"], {}, None, id="its release meets both lines"),
+        pytest.param(["other>=0.5", "other<1"], {}, "GF710", id="its release meets the first line alone"),
+        pytest.param(['other<1; extra == "x"'], {}, None, id="an extra wants another release"),
+        pytest.param(["missing>=3"], {}, "", id="a required package is not there"),
+        pytest.param(
+            ['missing; python_version < "3.11"'], {}, None, id="it is required of another Python alone"
+        ),
+        pytest.param((), {"python": ">=3.9"}, None, id="its Requires-Python holds"),
+        pytest.param((), {"python": ">=3.13"}, "", id="its Requires-Python does not hold"),
+        pytest.param(
+            (),
+            {"name": "demo-1.0-cp39-abi3-manylinux_2_17_x86_64.whl"},
+            None,
+            id="the stable ABI of an older Python",
+        ),
+        pytest.param(
+            (),
+            {"name": "demo-1.0-cp312-abi3-manylinux_2_17_x86_64.whl"},
+            "",
+            id="the stable ABI of a newer Python",
+        ),
+        pytest.param((), {"name": "demo-1.0-py3-none-manylinux_2_17_x86_64.whl"}, None, id="for any Python"),
+        pytest.param(
+            (), {"name": "demo-1.0-cp313-cp313-manylinux_2_17_x86_64.whl"}, "", id="it is for another Python"
+        ),
+        pytest.param(
+            (),
+            {"name": "demo-1.0-cp311-cp311-manylinux_2_17_aarch64.whl"},
+            "",
+            id="it is for another processor",
+        ),
+    ],
+)
+def test_packages_of_an_environment_that_a_wheel_is_not_installed_beside(
+    tmp_path: Path, requires: Sequence[str], change: dict[str, str], code: str | None
+) -> None:
+    other = one(tmp_path, "other-1.0", {"other/ext.so": elf()})
+    place = environment(tmp_path / "env", other)
+    machine = AARCH64 if "aarch64" in change.get("name", "") else 62
+    own = wheel(tmp_path, {"demo/ext.so": elf(machine=machine)}, requires=requires, **change)  # type: ignore[arg-type]
+    assert bool(proved("beside", own, beside=Beside(place))) == (code is None)
+    found = audit([own], beside=Beside(place)).findings
+    assert {f.code for f in found if f.across} == ({code} if code else set())
+
+
+@pytest.mark.parametrize(
+    ("requires", "found"),
+    [
+        (["nvidia-cudnn-cu12>=9"], True),
+        (["nvidia-cudnn-cu12>=9", "nvidia-cudnn-cu12<10"], True),
+        (["nvidia-cudnn-cu12>=9", "nvidia-cudnn-cu12<9"], False),
+        (["nvidia-cudnn-cu12>=9,<8"], False),
+    ],
+)
+def test_clauses_that_no_release_meets(tmp_path: Path, requires: Sequence[str], found: bool) -> None:
+    path = wheel(tmp_path, NEEDS_CUDNN, requires=requires)
+    assert bool(proved("providers", path)) == found
+    assert {f.code for f in audit([path]).findings} == (set() if found else {"GF201"})
