@@ -102,7 +102,9 @@ def _is_found(graph: LinkGraph, edge: Edge) -> bool:
     A finding that is an information alone, or none, may be about an edge that is not found.
     """
     machines = graph.expectation is not None and graph.expectation.linkage == "system"
-    return not edge.sometimes and (edge.reason is None or (machines and libraries.is_toolkit(edge.needed)))
+    if edge.sometimes or edge.provider.unproved:
+        return False
+    return edge.reason is None or (machines and libraries.is_toolkit(edge.needed))
 
 
 def _requirements(graph: LinkGraph, wheel: WheelFacts) -> Iterator[Floor | Forgotten | Complete]:

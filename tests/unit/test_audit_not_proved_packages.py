@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 from audit_samples import elf, wheel
+from packaging.requirements import Requirement
 from test_audit_environment import environment, one
-from test_audit_not_proved import AARCH64, CUDNN, MODULE, proved
+from test_audit_not_proved import AARCH64, CUDNN, MODULE, RISCV64, proved
 
 from gpuforge.audit import audit
+from gpuforge.audit.link.package_tables import candidates
 from gpuforge.audit.read.input import Beside
 
 PPC64LE = 21
@@ -79,3 +81,77 @@ def test_clauses_that_no_release_meets(tmp_path: Path, requires: Sequence[str], 
     path = wheel(tmp_path, NEEDS_CUDNN, requires=requires)
     assert bool(proved("providers", path)) == found
     assert {f.code for f in audit([path]).findings} == (set() if found else {"GF201"})
+
+
+@pytest.mark.parametrize(
+    ("platform", "machine", "found"),
+    [
+        ("manylinux_2_17_x86_64", 62, True),
+        ("manylinux_2_17_aarch64", AARCH64, True),
+        ("manylinux_2_31_riscv64", RISCV64, False),
+        ("manylinux_2_17_ppc64le", PPC64LE, False),
+        ("musllinux_1_2_x86_64", 62, False),
+    ],
+)
+def test_packages_without_wheels_for_the_platform(tmp_path: Path, platform: str, machine: int, found: bool) -> None:
+    needed = ["libcudnn.so.9", *(["libc.musl-x86_64.so.1"] if "musl" in platform else [])]
+    files = {MODULE: elf(needed=needed, runpath=CUDNN, machine=machine)}
+    path = wheel(tmp_path, files, requires=["nvidia-cudnn-cu12>=9"], name=f"demo-1.0-cp311-cp311-{platform}.whl")
+    assert bool(proved("providers", path)) == found
+    assert {f.code for f in audit([path]).findings} == (set() if found else {"GF201"})
+
+
+@pytest.mark.parametrize(
+    ("needed", "line", "found"),
+    [
+        ("libcublas.so.13", "nvidia-cublas", True),
+        ("libcublas.so.13", "nvidia-cublas<13.5", True),
+        ("libcublas.so.13", "nvidia-cublas<13", False),  # a release without any file
+        ("libcublas.so.12", "nvidia-cublas-cu12==12.6.*", True),
+        ("libcublas.so.12", "nvidia-cublas-cu12==0.0.1.dev5", False),
+        ("libcublas.so.11", "nvidia-cublas-cu11==11.10.3.66", True),
+        ("libnccl.so.2", "nvidia-nccl-cu12==2.21.5", True),
+        ("libcudnn.so.9", "nvidia-cudnn-cu12==9.1.*", True),
+        ("libcudnn.so.9", "nvidia-cudnn-cu12==9.999.*", False),
+    ],
+)
+def test_clauses_that_allow_no_release_like_those_seen(
+    tmp_path: Path, needed: str, line: str, found: bool
+) -> None:
+    (library,) = (each for each in candidates(needed) if each.package == Requirement(line).name)
+    files = {MODULE: elf(needed=[needed], runpath=f"$ORIGIN/../{library.folder}")}
+    path = wheel(tmp_path, files, requires=[line])
+    assert bool(proved("providers", path)) == found
+    assert not audit([path]).findings
+
+
+@pytest.mark.parametrize(
+    ("needed", "folder", "line", "found"),
+    [
+        ("libnvcomp.so.4", "nvidia/nvcomp", "nvidia-nvcomp-cu12<5", True),
+        ("libnvcomp.so.4", "nvidia/nvcomp", "nvidia-nvcomp-cu12", False),
+        ("libcutensor.so.1", "cutensor/lib", "cutensor-cu12==1.7.*", True),
+        ("libcutensor.so.1", "cutensor/lib", "cutensor-cu12", False),
+        ("libcutensor.so.2", "cutensor/lib", "cutensor-cu12", True),
+        ("libcudss.so.0", "nvidia/cu12/lib", "nvidia-cudss-cu12<1", True),
+        ("libcudss.so.0", "nvidia/cu12/lib", "nvidia-cudss-cu12", False),
+    ],
+)
+def test_libraries_that_later_releases_lack(
+    tmp_path: Path, needed: str, folder: str, line: str, found: bool
+) -> None:
+    path = wheel(tmp_path, {MODULE: elf(needed=[needed], runpath=f"$ORIGIN/../{folder}")}, requires=[line])
+    assert bool(proved("providers", path)) == found
+    assert {f.code for f in audit([path]).findings} == (set() if found else {"GF201"})
+
+
+@pytest.mark.parametrize(
+    ("soname", "runpath"), [("libnvcomp.so.3", "$ORIGIN/../nvidia/nvcomp"), ("libcudnn.so.77", CUDNN)]
+)
+def test_a_version_that_no_release_of_nvidias_package_was_seen_to_have(
+    tmp_path: Path, soname: str, runpath: str
+) -> None:
+    lines = ["nvidia-nvcomp-cu12", "nvidia-cudnn-cu12"]
+    assert proved("providers", wheel(tmp_path, NEEDS_CUDNN, requires=lines))
+    path = wheel(tmp_path, {MODULE: elf(needed=[soname], runpath=runpath)}, requires=lines)
+    assert proved("providers", path) == []

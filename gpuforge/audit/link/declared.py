@@ -26,6 +26,7 @@ class Declared(NamedTuple):
     cuda: int | None = None
     carries: tuple[str, ...] = ()  # SONAMEs of its own that are no CUDA library, and loaded with it
     lacks: tuple[str, ...] = ()  # SONAMEs that it has in other releases or for other machines
+    unseen: tuple[str, ...] = ()  # SONAMEs of releases that its clauses do not allow; nothing is known of others
     via: tuple[str, ...] = ()  # the Requires-Dist lines by which other wheels that were given lead to `line`
 
     @property
@@ -57,7 +58,8 @@ def packages(facts: WheelFacts, given: Mapping[str, WheelFacts]) -> Mapping[str,
                 declared.extra
             ):  # pip installs a release that all of the lines allow
                 lacks = tuple(soname for soname in known.lacks if soname in declared.lacks)
-                found[declared.package] = known._replace(lacks=lacks)
+                unseen = (*known.unseen, *declared.unseen)
+                found[declared.package] = known._replace(lacks=lacks, unseen=unseen)
     return found
 
 
@@ -103,9 +105,12 @@ def _brought(
     cuda = next((row.get("cuda") for row in rows), None)
     carries = tuple(soname for row in rows for soname in row.get("carries", ()))
     lacks = tuple(soname for row in rows for soname in row.get("lacks", ()))
+    unseen: tuple[str, ...] = ()
     if required is of_line or required.versions:  # of what tables bring, the version is not known
-        lacks += package_tables.of_other_releases(required.name, (exact or required).versions)
-    yield Declared(required.name, line, of_line, loader, cuda, carries, lacks)
+        versions = (exact or required).versions
+        lacks += package_tables.of_other_releases(required.name, versions)
+        unseen = package_tables.of_unseen_releases(required.name, versions)
+    yield Declared(required.name, line, of_line, loader, cuda, carries, lacks, unseen)
     if not depth:
         return
     of_library = package_tables.requirements().get(required.name, ())

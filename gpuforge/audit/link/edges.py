@@ -25,6 +25,7 @@ class Provider(NamedTuple):
     other_major: Declared | None = None
     # the package itself, where its releases for this machine lack the library
     lacking: Declared | None = None
+    unproved: bool = False  # whether pip may install a release without the library, or not the package at all
 
 
 class Obstacle(NamedTuple):

@@ -77,6 +77,11 @@ def nvidias() -> frozenset[str]:
     return frozenset((*beside, *(entry.package for entry in libraries.toolkit_libraries())))
 
 
+def has_wheels(package: str, machine: str, *, musl: bool) -> bool:
+    """Say whether pip finds wheels of a package for a processor and a C library; True for packages not of NVIDIA."""
+    return package not in nvidias() or (not musl and machine in tables()["nvidia"]["machines"])
+
+
 def is_in_environment(package: str) -> bool:
     """Say whether a package installs its libraries into the environment's own lib folder, as Intel's do."""
     names = (name for row in tables()["environment"] for name in row["names"])
@@ -104,21 +109,40 @@ def files(package: str) -> frozenset[str]:
 
 @cache
 def of_other_releases(package: str, clauses: str) -> tuple[str, ...]:
-    """Return the SONAMEs that a toolkit package has in other releases than the one that pip would install.
+    """Return the SONAMEs that a package has in other releases than the one that pip would install.
 
     That is the newest release which the clauses allow. It lacks a library if a release between it and those seen to
-    have the library, or it itself, was seen without.
+    have the library, or it itself, was seen without; a row that names its releases lists all that have the library.
     """
+    rows = [row for row in tables()["library"] if row["package"] == package and "versions" in row]
     seen = {version for each in _of_package(package) for version in (each.first, each.last)}
-    newest = version_clauses.newest_allowed(seen, clauses)
+    newest = version_clauses.newest_allowed(seen.union(*(row["known"] for row in rows)), clauses)
     if newest is None:  # no release meets them all
-        return tuple(each.soname for each in _of_package(package))
+        return (*(each.soname for each in _of_package(package)), *(name for row in rows for name in row["sonames"]))
     chosen, known = Version(newest), [Version(version) for version in seen]
-    return tuple(
+    of_toolkit = (
         each.soname
         for each in _of_package(package)
         if any(chosen <= v < Version(each.first) or Version(each.last) < v <= chosen for v in known)
     )
+    others = (row["sonames"] for row in rows if not version_clauses.allows(row["versions"], newest))
+    return (*of_toolkit, *(name for names in others for name in names))
+
+
+@cache
+def of_unseen_releases(package: str, clauses: str) -> tuple[str, ...]:
+    """Return the SONAMEs of a toolkit package if clauses allow only releases that are not like those seen.
+
+    A release is like them if it is not newer than all of them and of the major of one: before CUDA 13,
+    `nvidia-cublas` has only a release without any file.
+    """
+    seen = {Version(version) for each in _of_package(package) for version in (each.first, each.last)}
+    listed = (*map(str, seen), *version_clauses.named(clauses), *version_clauses.below(clauses))
+    allowed = (Version(each) for each in listed if version_clauses.allows(clauses, each))
+    majors = {version.major for version in seen}
+    if not seen or any(v <= max(seen) and v.major in majors and not v.is_prerelease for v in allowed):
+        return ()
+    return tuple(each.soname for each in _of_package(package))
 
 
 @cache

@@ -5,13 +5,14 @@ from collections.abc import Iterable, Mapping
 
 from packaging.utils import canonicalize_name
 
-from gpuforge.audit import layout
+from gpuforge.audit import layout, policy
 from gpuforge.audit.link import package_tables
 from gpuforge.audit.link.declared import Declared
 from gpuforge.audit.link.edges import Edge, Provider
 from gpuforge.audit.link.installed import Installed, cuda_major
 from gpuforge.audit.model import Preload
 from gpuforge.audit.route import Route, imported
+from gpuforge.binary.elf.header import MACHINES
 from gpuforge.binary.facts import ElfObject
 from gpuforge.cuda import sonames
 from gpuforge.cuda.suffix import library_of, without_suffix
@@ -55,7 +56,8 @@ class Providers:
             package, found = self._brought_by(loader.wheel, others, same_named)
             return Edge(loader, name, self.of_object(loader, found), imported(package), preload)
         if same_named:
-            provider = Provider("package", package=same_named.package, declared=same_named)
+            unproved = same_named.package in package_tables.nvidias()  # whose libraries are known by name
+            provider = Provider("package", package=same_named.package, declared=same_named, unproved=unproved)
             route = self._into(same_named.package, loader, ancestors)
             if route is None and not loader.program:
                 route = imported(same_named.package)
@@ -160,8 +162,9 @@ class Providers:
         order = [p for p in packages if reached is None or p.folder == reached.folder]
         for library in order:
             found = known.get(library.package)
-            if found and library.soname not in found.lacks:
-                return Provider("package", package=library.package, declared=found)
+            if found and library.soname not in found.lacks and self._has_wheels(library.package, loader):
+                unproved = library.soname in found.unseen
+                return Provider("package", package=library.package, declared=found, unproved=unproved)
         lacking = next((known[p.package] for p in order if p.package in known), None)
         major = cuda_major(loader.needed) or self.installed.majors[loader.wheel]
         likely = [p for p in order if p.cuda == major] or order
@@ -173,6 +176,10 @@ class Providers:
             other_major=known[others[0]] if others else None,
             lacking=lacking,
         )
+
+    def _has_wheels(self, package: str, loader: ElfObject) -> bool:
+        musl = policy.on_musl(loader, self.installed.musl.get(loader.wheel, ()))
+        return package_tables.has_wheels(package, MACHINES.get(loader.machine, ""), musl=musl)
 
     def _library_given(self, loader: ElfObject, provider: Provider, name: str) -> ElfObject | None:
         """Return a declared package's own library when its wheel was given, too."""
