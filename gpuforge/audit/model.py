@@ -71,6 +71,7 @@ class WheelFacts(NamedTuple):
     file_tags: tuple[Tag, ...]  # expanded and sorted
     wheel_tags: tuple[Tag | str, ...] = ()  # a line of WHEEL that is not a tag is text
     requires: tuple[str, ...] = ()
+    extras: frozenset[str] = frozenset()  # Provides-Extra, normalized
     python: str = ""  # Requires-Python: ">=3.11,<3.15"
     members: Mapping[str, int] = MappingProxyType({})  # name -> size in bytes
     checksums: Mapping[str, int] = MappingProxyType({})  # name -> CRC-32, as the archive's directory has it

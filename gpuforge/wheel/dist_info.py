@@ -49,6 +49,7 @@ class DistInfo(NamedTuple):
     purelib: bool = False
     links: Mapping[str, str] = MappingProxyType({})  # symbolic links and what they lead to, as members
     requires_python: str = ""
+    extras: frozenset[str] = frozenset()  # Provides-Extra, normalized
     license_files: tuple[str, ...] = ()  # as PyPI requires them to be there: of metadata 2.4 and later
 
     @property
@@ -98,6 +99,7 @@ class DistInfo(NamedTuple):
             folder=folder.removesuffix(".dist-info"),
             purelib=wheel_file.is_purelib(wheel),
             links=_links(archive, folder),
+            extras=frozenset(map(canonicalize_name, metadata.fields(declared, "Provides-Extra"))),
             requires_python=metadata.field(declared, "Requires-Python"),
             license_files=_license_files(declared),
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 import struct
 import zipfile
 from collections.abc import Mapping, Sequence
@@ -157,8 +158,13 @@ def wheel(
     record: Mapping[str, str] | None = None,
     purelib: bool = False,
     python: str = "",
+    extras: Sequence[str] | None = None,
 ) -> Path:
-    """Write a wheel with `files`; `record` replaces lines of RECORD ("" drops one)."""
+    """Write a wheel with `files`; `record` replaces lines of RECORD ("" drops one).
+
+    METADATA provides the extras that `requires` has, unless `extras` are given.
+    """
+    named = dict.fromkeys(name for line in requires for name in re.findall(r"extra == [\"']([\w.-]+)", line))
     project, version, *rest = name.removesuffix(".whl").split("-")
     info = f"{project}-{version}.dist-info"
     pure = str(purelib).lower()
@@ -172,6 +178,7 @@ def wheel(
                 f"Version: {version}",
                 *(f"Requires-Dist: {r}" for r in requires),
                 *([f"Requires-Python: {python}"] if python else []),
+                *(f"Provides-Extra: {extra}" for extra in (named if extras is None else extras)),
                 "",
             ]
         ).encode(),

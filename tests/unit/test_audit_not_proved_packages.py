@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from audit_samples import elf, wheel
+from golden import hold
 from packaging.requirements import Requirement
 from test_audit_environment import environment, one
 from test_audit_not_proved import AARCH64, CUDNN, MODULE, RISCV64, proved
@@ -14,6 +15,7 @@ from test_audit_not_proved import AARCH64, CUDNN, MODULE, RISCV64, proved
 from gpuforge.audit import audit
 from gpuforge.audit.link.package_tables import candidates
 from gpuforge.audit.read.input import Beside
+from gpuforge.audit.report import text
 
 PPC64LE = 21
 NEEDS_CUDNN = {MODULE: elf(needed=["libcudnn.so.9"], runpath=CUDNN)}
@@ -93,10 +95,14 @@ def test_clauses_that_no_release_meets(tmp_path: Path, requires: Sequence[str], 
         ("musllinux_1_2_x86_64", 62, False),
     ],
 )
-def test_packages_without_wheels_for_the_platform(tmp_path: Path, platform: str, machine: int, found: bool) -> None:
+def test_packages_without_wheels_for_the_platform(
+    tmp_path: Path, platform: str, machine: int, found: bool
+) -> None:
     needed = ["libcudnn.so.9", *(["libc.musl-x86_64.so.1"] if "musl" in platform else [])]
     files = {MODULE: elf(needed=needed, runpath=CUDNN, machine=machine)}
-    path = wheel(tmp_path, files, requires=["nvidia-cudnn-cu12>=9"], name=f"demo-1.0-cp311-cp311-{platform}.whl")
+    path = wheel(
+        tmp_path, files, requires=["nvidia-cudnn-cu12>=9"], name=f"demo-1.0-cp311-cp311-{platform}.whl"
+    )
     assert bool(proved("providers", path)) == found
     assert {f.code for f in audit([path]).findings} == (set() if found else {"GF201"})
 
@@ -122,7 +128,7 @@ def test_clauses_that_allow_no_release_like_those_seen(
     files = {MODULE: elf(needed=[needed], runpath=f"$ORIGIN/../{library.folder}")}
     path = wheel(tmp_path, files, requires=[line])
     assert bool(proved("providers", path)) == found
-    assert not audit([path]).findings
+    assert [f.severity for f in audit([path]).findings] == ([] if found else ["info"])
 
 
 @pytest.mark.parametrize(
@@ -155,3 +161,57 @@ def test_a_version_that_no_release_of_nvidias_package_was_seen_to_have(
     assert proved("providers", wheel(tmp_path, NEEDS_CUDNN, requires=lines))
     path = wheel(tmp_path, {MODULE: elf(needed=[soname], runpath=runpath)}, requires=lines)
     assert proved("providers", path) == []
+
+
+@pytest.mark.parametrize(
+    ("python", "requires_python", "markers", "found"),
+    [
+        ("cp39-abi3", "", ['python_version >= "3.9"'], True),
+        ("cp39-abi3", "", ['python_version < "3.12"'], False),
+        ("cp39-abi3", ">=3.9,<3.12", ['python_version < "3.12"'], True),
+        ("cp39-abi3", "", ['python_version < "3.12"', 'python_version >= "3.12"'], True),
+        ("cp312-abi3", "", ['python_version == "3.12"'], False),
+        ("py3-none", ">=3.9", ['python_version >= "3.9"'], True),
+        ("py3-none", ">=3.9", ['python_version < "3.12"'], False),
+        ("cp311-cp311", "", ['python_version < "3.12"'], True),
+        ("cp311-cp311", "", ['python_full_version < "3.11.5"'], False),
+        ("cp311-cp311", "", ['sys_platform == "linux"'], True),
+    ],
+)
+def test_packages_that_some_pythons_do_not_get(
+    tmp_path: Path, python: str, requires_python: str, markers: Sequence[str], found: bool
+) -> None:
+    files = {"demo/libext.so": elf(needed=["libcudnn.so.9"], runpath=CUDNN)}
+    lines = [f"nvidia-cudnn-cu12>=9; {marker}" for marker in markers]
+    name = f"demo-1.0-{python}-manylinux_2_17_x86_64.whl"
+    path = wheel(tmp_path, files, name=name, requires=lines, python=requires_python)
+    assert bool(proved("providers", path)) == found
+    assert {(f.code, f.severity) for f in audit([path]).findings} == (
+        set() if found else {("GF201", "warning")}
+    )
+
+
+@pytest.mark.parametrize(("extras", "found"), [(["Cuda"], True), ([], False), (["other"], False)])
+def test_an_extra_that_metadata_does_not_provide(tmp_path: Path, extras: Sequence[str], found: bool) -> None:
+    path = wheel(tmp_path, NEEDS_CUDNN, requires=['nvidia-cudnn-cu12>=9; extra == "cuda"'], extras=extras)
+    assert bool(proved("providers", path)) == found
+    assert {(f.code, f.severity) for f in audit([path]).findings} == (
+        set() if found else {("GF201", "warning")}
+    )
+
+
+def test_the_report_says_why_a_declared_package_need_not_bring_a_library(tmp_path: Path) -> None:
+    folders = ("curand", "cudnn", "nccl")
+    files = {
+        "demo/libext.so": elf(
+            needed=["libcurand.so.10", "libcudnn.so.9", "libnccl.so.2"],
+            runpath=":".join(f"$ORIGIN/../nvidia/{folder}/lib" for folder in folders),
+        )
+    }
+    requires = [
+        'nvidia-curand-cu12; extra == "random"',
+        'nvidia-cudnn-cu12>=9; python_version < "3.12"',
+        "nvidia-nccl-cu12==2.999",
+    ]
+    path = wheel(tmp_path, files, name="demo-1.0-py3-none-linux_x86_64.whl", requires=requires, extras=())
+    hold("audit/not_proved_packages.txt", text.render(audit([path]), width=100, verbose=True))

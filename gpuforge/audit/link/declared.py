@@ -1,6 +1,6 @@
 """Which packages are installed with a wheel: by its Requires-Dist lines, their extras, and packages that carry CUDA."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from packaging.requirements import Requirement as Parsed
@@ -8,7 +8,16 @@ from packaging.utils import canonicalize_name
 
 from gpuforge.audit import version_clauses
 from gpuforge.audit.link import package_tables
-from gpuforge.audit.link.requirement import USUAL_MACHINE, Requirement, environment, evaluated, requirement
+from gpuforge.audit.link.requirement import (
+    USUAL_MACHINE,
+    Omitted,
+    Requirement,
+    environment,
+    evaluated,
+    pythons,
+    required_with,
+    requirement,
+)
 from gpuforge.audit.model import WheelFacts
 from gpuforge.cuda.carriers import tables
 from gpuforge.cuda.provided import METAPACKAGE
@@ -26,7 +35,9 @@ class Declared(NamedTuple):
     cuda: int | None = None
     carries: tuple[str, ...] = ()  # SONAMEs of its own that are no CUDA library, and loaded with it
     lacks: tuple[str, ...] = ()  # SONAMEs that it has in other releases or for other machines
-    unseen: tuple[str, ...] = ()  # SONAMEs of releases that its clauses do not allow; nothing is known of others
+    unseen: tuple[
+        str, ...
+    ] = ()  # SONAMEs of releases that its clauses do not allow; nothing is known of others
     via: tuple[str, ...] = ()  # the Requires-Dist lines by which other wheels that were given lead to `line`
 
     @property
@@ -49,7 +60,7 @@ def packages(facts: WheelFacts, given: Mapping[str, WheelFacts]) -> Mapping[str,
     if not facts.requires:
         return found
     machine = environment(facts)["platform_machine"]
-    for line, required in _together({line: evaluated(line, facts) for line in facts.requires}):
+    for line, required in _together(facts):
         for declared in _brought(required, line, required, "", _DEPTH, machine, given):
             known = found.get(declared.package)
             if known is None or (known.extra and not declared.extra):
@@ -58,20 +69,37 @@ def packages(facts: WheelFacts, given: Mapping[str, WheelFacts]) -> Mapping[str,
                 declared.extra
             ):  # pip installs a release that all of the lines allow
                 lacks = tuple(soname for soname in known.lacks if soname in declared.lacks)
+                better = declared if known.requirement.omitted and not declared.requirement.omitted else known
                 unseen = (*known.unseen, *declared.unseen)
-                found[declared.package] = known._replace(lacks=lacks, unseen=unseen)
+                found[declared.package] = better._replace(lacks=lacks, unseen=unseen)
     return found
 
 
-def _together(lines: Mapping[str, Requirement | None]) -> Iterator[tuple[str, Requirement]]:
+def _together(facts: WheelFacts) -> Iterator[tuple[str, Requirement]]:
     """Yield the requirements of lines, each with the clauses of all lines that pip obeys together with it."""
+    lines = {line: evaluated(line, facts) for line in facts.requires}
     clauses: dict[tuple[str, str], dict[str, None]] = {}
     for one in filter(None, lines.values()):
         clauses.setdefault((one.name, one.extra), {})[one.versions] = None
+    omitted = _omitted(facts)
     for line, required in lines.items():
         if required:
             joined = {**clauses[required.name, required.extra], **clauses.get((required.name, ""), {})}
-            yield line, required._replace(versions=",".join(filter(None, joined)))
+            yield line, required._replace(versions=",".join(filter(None, joined)), omitted=omitted(required))
+
+
+def _omitted(facts: WheelFacts) -> Callable[[Requirement], Omitted]:
+    """Return what says where pip omits a requirement of a wheel; "" for all wheels that are not judged by it."""
+    every = pythons(facts.file_tags, facts.python)
+    depends = not facts.beside and bool(facts.objects) and any("python" in line for line in facts.requires)
+    found = required_with(facts) if depends else {}
+
+    def omitted(required: Requirement) -> Omitted:
+        if required.extra and canonicalize_name(required.extra) not in facts.extras:
+            return "extra"
+        return "python" if found.get((required.name, required.extra), every) < every else ""
+
+    return omitted
 
 
 def brought_by(package: str, given: Mapping[str, WheelFacts]) -> Mapping[str, Declared]:

@@ -11,6 +11,9 @@ Source = Literal["wheel", "sibling", "package", "system", "driver", "nobody"]
 # no search path leads to what the wheels give or require; a package has it that is required for another CUDA major, or
 # not required; nobody is known to have it; the linker is led to it, and does not load it
 Reason = Literal["no path", "other major", "not required", "unknown", "not loaded"]
+# why a declared package need not bring the library: no release that its clauses allow is known to have it, or pip omits
+# the package
+Unproved = Literal["", "release", "python", "extra"]
 Key = tuple[str, str]  # wheel, file
 
 
@@ -25,7 +28,7 @@ class Provider(NamedTuple):
     other_major: Declared | None = None
     # the package itself, where its releases for this machine lack the library
     lacking: Declared | None = None
-    unproved: bool = False  # whether pip may install a release without the library, or not the package at all
+    unproved: Unproved = ""
 
 
 class Obstacle(NamedTuple):

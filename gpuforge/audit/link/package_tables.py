@@ -118,7 +118,10 @@ def of_other_releases(package: str, clauses: str) -> tuple[str, ...]:
     seen = {version for each in _of_package(package) for version in (each.first, each.last)}
     newest = version_clauses.newest_allowed(seen.union(*(row["known"] for row in rows)), clauses)
     if newest is None:  # no release meets them all
-        return (*(each.soname for each in _of_package(package)), *(name for row in rows for name in row["sonames"]))
+        return (
+            *(each.soname for each in _of_package(package)),
+            *(name for row in rows for name in row["sonames"]),
+        )
     chosen, known = Version(newest), [Version(version) for version in seen]
     of_toolkit = (
         each.soname

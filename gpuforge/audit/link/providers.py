@@ -38,7 +38,7 @@ class Providers:
             if found.wheel == loader.wheel and found.name == name:
                 return Edge(loader, name, Provider("wheel", found), preload=preload)
         if carrier := self._carrier(loader, name):
-            provider = Provider("package", package=carrier.package, declared=carrier)
+            provider = _declared(carrier)
             if given := self._library_given(loader, provider, name):
                 provider = provider._replace(source="sibling", object=given)
             return Edge(loader, name, provider, imported(carrier.loaded_by), preload)
@@ -56,8 +56,7 @@ class Providers:
             package, found = self._brought_by(loader.wheel, others, same_named)
             return Edge(loader, name, self.of_object(loader, found), imported(package), preload)
         if same_named:
-            unproved = same_named.package in package_tables.nvidias()  # whose libraries are known by name
-            provider = Provider("package", package=same_named.package, declared=same_named, unproved=unproved)
+            provider = _declared(same_named, known=same_named.package not in package_tables.nvidias())
             route = self._into(same_named.package, loader, ancestors)
             if route is None and not loader.program:
                 route = imported(same_named.package)
@@ -163,8 +162,7 @@ class Providers:
         for library in order:
             found = known.get(library.package)
             if found and library.soname not in found.lacks and self._has_wheels(library.package, loader):
-                unproved = library.soname in found.unseen
-                return Provider("package", package=library.package, declared=found, unproved=unproved)
+                return _declared(found, known=library.soname not in found.unseen)
         lacking = next((known[p.package] for p in order if p.package in known), None)
         major = cuda_major(loader.needed) or self.installed.majors[loader.wheel]
         likely = [p for p in order if p.cuda == major] or order
@@ -199,6 +197,12 @@ class Providers:
             if not preload.bare and _covers(preload, name, stem, self.installed.declared[wheel]):
                 return preload
         return None
+
+
+def _declared(found: Declared, *, known: bool = True) -> Provider:
+    """Return a declared package as provider of a library; `known` says whether it is known to have that."""
+    unproved = found.requirement.omitted or ("" if known else "release")
+    return Provider("package", package=found.package, declared=found, unproved=unproved)
 
 
 def _covers(preload: Preload, name: str, stem: str, known: Mapping[str, Declared]) -> bool:

@@ -1,16 +1,26 @@
 """Requires-Dist lines of a wheel, evaluated for the platform in its file name."""
 
 import re
-from typing import NamedTuple
+from collections.abc import Mapping
+from functools import cache
+from typing import Literal, NamedTuple
 
 from packaging.requirements import InvalidRequirement
 from packaging.requirements import Requirement as Parsed
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.tags import Tag
 from packaging.utils import canonicalize_name
 
 from gpuforge.audit.model import WheelFacts
 from gpuforge.wheel import marker
 
 USUAL_MACHINE = "x86_64"
+_LAST = 30  # the minor of the last Python 3 that wheels for all later ones are judged for
+
+
+# where pip does not install what a wheel requires: with some of the Pythons that the wheel is for, or anywhere, as
+# METADATA has no Provides-Extra of the extra (uv installs it)
+Omitted = Literal["", "python", "extra"]
 
 
 class Requirement(NamedTuple):
@@ -20,6 +30,7 @@ class Requirement(NamedTuple):
     extras: frozenset[str] = frozenset()  # "cuda12"
     versions: str = ""  # clauses: ">=0.5"
     extra: str = ""  # the extra of the wheel that it belongs to: "gpu"
+    omitted: Omitted = ""
 
 
 def evaluated(line: str, facts: WheelFacts, python: str = "") -> Requirement | None:
@@ -30,6 +41,53 @@ def evaluated(line: str, facts: WheelFacts, python: str = "") -> Requirement | N
         return None  # reported as GF704
     extra = marker.extra_of(parsed.marker, environment(facts, python)) if parsed.marker else ""
     return None if extra is None else requirement(parsed, extra)
+
+
+def required_with(facts: WheelFacts) -> Mapping[tuple[str, str], frozenset[str]]:
+    """Return the Pythons with which each package is required, with the extra that it belongs to; see `pythons`."""
+    every = pythons(facts.file_tags, facts.python)
+    found: dict[tuple[str, str], frozenset[str]] = {}
+    for line in facts.requires:
+        try:
+            parsed = parse(line)
+        except InvalidRequirement:
+            continue  # reported as GF704
+        for extra, some in _extras_with(parsed, facts, every).items():
+            place = canonicalize_name(parsed.name), extra
+            found[place] = found.get(place, frozenset()) | some
+    return found
+
+
+def _extras_with(parsed: Parsed, facts: WheelFacts, every: frozenset[str]) -> Mapping[str, frozenset[str]]:
+    """Return the Pythons with which a requirement holds, by the extra that it needs."""
+    if "python" not in str(parsed.marker):
+        extra = marker.extra_of(parsed.marker, environment(facts)) if parsed.marker else ""
+        return {} if extra is None else {extra: every}
+    found: dict[str, frozenset[str]] = {}
+    for python in every:
+        here = environment(facts, python.rpartition(".")[0]) | {"python_full_version": python}
+        if (extra := marker.extra_of(parsed.marker, here)) is not None:
+            found[extra] = found.get(extra, frozenset()) | {python}
+    return found
+
+
+@cache
+def pythons(tags: tuple[Tag, ...], requires: str) -> frozenset[str]:
+    """Return the Pythons that a wheel is for: of each minor the first and a late release, "3.11.0" and "3.11.99".
+
+    `requires` is its Requires-Python.
+    """
+    minors: set[int] = set()
+    for tag in tags:
+        if match := re.fullmatch(r"(cp|py)3(\d*)", tag.interpreter):
+            first = int(match[2] or 0)
+            alone = match[1] == "cp" and tag.abi != "abi3"
+            minors.update((first,) if alone else range(first, _LAST + 1))
+    found = [f"3.{minor}.{patch}" for minor in minors for patch in (0, 99)]
+    try:
+        return frozenset(SpecifierSet(requires).filter(found))
+    except InvalidSpecifier:  # reported as GF704
+        return frozenset(found)
 
 
 def parse(line: str) -> Parsed:

@@ -46,6 +46,7 @@ def facts(wheel: OpenWheel) -> WheelFacts:
         file_tags=tags,
         wheel_tags=info.tags,
         requires=info.requires,
+        extras=info.extras,
         python=info.requires_python,
         members={m.name: m.size for m in archive.members},
         checksums={m.name: m.crc for m in archive.members},

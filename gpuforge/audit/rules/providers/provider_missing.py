@@ -30,6 +30,8 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             yield _missing(graph, edge)
         elif edge.reason == "unknown":
             yield _unknown(graph, edge, found[edge.loader.wheel, edge.loader.file, edge.needed])
+        elif edge.provider.source == "package" and edge.provider.unproved and edge.route:
+            yield _unproved(edge)
     for edge in edges:
         opened = edge.preload is not None and not edge.preload.pathfinder and not edge.route
         of_package = edge.provider.source == "package"
@@ -80,6 +82,45 @@ def _missing(graph: LinkGraph, edge: Edge) -> Finding:
         why=_FAILS,
         fix="Add the packages to Requires-Dist, and give the objects a RUNPATH to their folders. "
         'gpuforge build with linkage = "pip" does both.',
+    )
+
+
+def _unproved(edge: Edge) -> Finding:
+    """Return the finding of a library whose package is declared, and need not bring it."""
+    match edge.provider.unproved:
+        case "extra":
+            what = "METADATA has no Provides-Extra line for the extras that bring these libraries."
+            why = "pip installs nothing for such an extra, and the import fails; uv installs its packages."
+            fix = (
+                "Add the line Provides-Extra: NAME, as build backends do for [project.optional-dependencies]."
+            )
+        case "python":
+            what = "pip installs the packages of these libraries with only some of the Pythons that the wheel is for."
+            why = "With the other Pythons the import fails."
+            fix = (
+                "Require the packages with all of these Pythons, or state the right ones in Requires-Python."
+            )
+        case _:
+            what = "No release that the requirement allows is known to have these libraries."
+            why = "The import fails if the release that pip installs does not have them."
+            fix = "Require a release of the package that has the libraries."
+    declared = edge.provider.declared
+    return RULE.finding(
+        edge.loader.wheel,
+        severity="info" if edge.provider.unproved == "release" else "warning",
+        files=(edge.loader.file,),
+        subjects=(
+            Subject(
+                library=edge.needed,
+                provider=edge.provider.package,
+                detail=repr(declared.line) if declared else "",
+                needed_by=(edge.loader.file,),
+            ),
+        ),
+        cause=(edge.provider.unproved,),
+        what=what,
+        why=why,
+        fix=fix,
     )
 
 
