@@ -90,7 +90,7 @@ class NoPromise(NamedTuple):
 
 
 class HostOnly(NamedTuple):
-    """The files of an object that has no GPU code, all read completely."""
+    """The files of an object that has no GPU code in a known format, all read completely."""
 
     object: str
     files: tuple[str, ...]

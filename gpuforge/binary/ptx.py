@@ -11,6 +11,40 @@ from gpuforge.cuda.arch import Arch
 _VERSION = rb"(?:^|(?<=\0))[ \t]*\.version[ \t]+(\d{1,4}\.\d{1,4})\b"  # a line's, or a text's inside a file
 _TARGET = rb"^[ \t]*\.target[ \t]+sm_(\d{2,4}[af]?)\b"
 _TEXT = re.compile(_VERSION + rb"\s+" + _TARGET, re.MULTILINE)
+_SPACE, _NUMBER, _NAME = re.compile(rb"\s*+"), re.compile(rb"\d{1,2}\.\d{1,2}(?!\d)"), re.compile(rb"sm_\d")
+
+
+def occurs(data: bytes) -> bool:
+    """Return whether there is a PTX text in a file, wherever it begins and whatever comments it has.
+
+    Each byte is read once: the search goes on behind what was skipped.
+    """
+    last_end = data.rfind(b"*/")
+    at = data.find(b".version")
+    while at >= 0:
+        version = _NUMBER.match(data, after := _blank(data, at + len(b".version"), last_end))
+        if version:
+            after = _blank(data, version.end(), last_end)
+            if data.startswith(b".target", after):
+                after = _blank(data, after + len(b".target"), last_end)
+                if _NAME.match(data, after):
+                    return True
+        at = data.find(b".version", after)
+    return False
+
+
+def _blank(data: bytes, at: int, last_end: int) -> int:
+    """Return where white space and comments end; the last comment of the file ends at `last_end`."""
+    while True:
+        if match := _SPACE.match(data, at):
+            at = match.end()
+        if data.startswith(b"//", at):
+            end = data.find(b"\n", at)
+            at = len(data) if end < 0 else end
+        elif data.startswith(b"/*", at) and last_end >= at + 2:
+            at = data.find(b"*/", at + 2) + 2
+        else:
+            return at
 
 
 def embedded(data: bytes, budget: Budget | None = None) -> tuple[FatbinContainer, ...]:

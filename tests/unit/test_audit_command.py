@@ -155,7 +155,8 @@ def test_the_manifest_brings_promises_and_accepted_findings(
     report = json.loads(capfd.readouterr().out)
     assert [i["reason"] for i in report["ignored"]] == ["known"]
     assert (
-        "host-only: core: 1 object read completely (ext.so): no GPU code, no trace of a GPU compiler, "
+        "host-only: core: 1 object read completely (ext.so): "
+        "no GPU code in a known format (packed data was not unpacked), no trace of a GPU compiler, "
         "no library of a GPU stack NEEDED"
     ) in report["proved"]
 

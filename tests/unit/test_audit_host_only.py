@@ -123,7 +123,8 @@ def test_host_code_is_proved(tmp_path: Path, data: bytes) -> None:
     assert judged(tmp_path, {"demo/x.o": data}) == (
         [],
         [
-            "core: 1 object read completely (x.o): no GPU code, no trace of a GPU compiler, "
+            "core: 1 object read completely (x.o): "
+            "no GPU code in a known format (packed data was not unpacked), no trace of a GPU compiler, "
             "no library of a GPU stack NEEDED"
         ],
     )
@@ -144,7 +145,8 @@ def test_every_member_of_an_archive_is_read(tmp_path: Path, style: str) -> None:
     found, proved = judged(tmp_path, {"demo/lib.a": archive(good, style=style), "demo/x.o": HOST})
     assert found == []
     assert proved == [
-        "core: 1 object and 9 archive members read completely (lib.a, x.o): no GPU code, "
+        "core: 1 object and 9 archive members read completely (lib.a, x.o): "
+        "no GPU code in a known format (packed data was not unpacked), "
         "no trace of a GPU compiler, no library of a GPU stack NEEDED"
     ]
     bad = archive(

@@ -108,7 +108,8 @@ def test_what_code_may_open_is_told_and_no_error(tmp_path: Path) -> None:
     assert judged(tmp_path, {"demo/x.so": data}) == (
         [],
         [
-            "core: 1 object read completely (x.so): no GPU code, no trace of a GPU compiler, no library of a GPU "
+            "core: 1 object read completely (x.so): no GPU code in a known format "
+            "(packed data was not unpacked), no trace of a GPU compiler, no library of a GPU "
             "stack NEEDED; named in strings, so that code may open them: libOpenCL.so.1, libcuda.so.1"
         ],
     )

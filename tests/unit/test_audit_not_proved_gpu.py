@@ -14,6 +14,7 @@ from test_audit_not_proved import CUBIN, MODULE, PTX, VULKAN, proved, set_of
 
 from gpuforge.audit import audit
 from gpuforge.audit.reach import reach
+from gpuforge.binary import ptx
 from gpuforge.binary.runnable import common_images
 from gpuforge.cuda.arch import Arch
 from gpuforge.expectation import Expectation, HostOnly
@@ -174,3 +175,37 @@ def test_the_proof_names_the_libraries_that_were_not_read(tmp_path: Path) -> Non
         core = elf(needed=needed, runpath="$ORIGIN")
         (found,) = proved_host_only(tmp_path, core=core, own=own)
         assert found.partition(" NEEDED")[2] == named
+
+
+HEAD = b".version 9.0\n.target sm_90\n"
+LTO_IR = bytes.fromhex("ed434e7f 0141 0262 0302 0700 1800 0100 28000000 2c000000 01008403")
+INTEL = b"\x7fELF\x02\x01\x01" + bytes(9) + struct.pack("<HH", 2, 205)
+
+
+@pytest.mark.parametrize(
+    ("code", "nearest"),
+    [
+        (HEAD, b".version %d.%d\n.target sm_%d\n"),
+        (HEAD, b".version 9.0\n.target sm_%d\n"),
+        (b".version 9.0\n//" + b"x" * 9000 + b"\n.target sm_90\n", b".version 9.0\n//x .target sm_90\n"),
+        (b".version 9.0 /*" + b"*x" * 9000 + b"*/.target /**/ sm_90", b".version 9.0 /* .target sm_90"),
+        (b".gnu.version_r\0.version /*1.0*/ 9.0\n.target\nsm_90", b".version 9.0\0.target sm_90"),
+        (b".version 1.0 .version 9.0 .target sm_90", b".version 9.0 .address_size 64"),
+        (LTO_IR, LTO_IR[1:]),
+        (INTEL, INTEL[:-2] + b"\xcd\x01"),
+    ],
+)
+@pytest.mark.parametrize("before", [b"", b"\0data\0", b"text "])
+def test_code_for_gpus_in_the_data_of_a_library(
+    tmp_path: Path, code: bytes, nearest: bytes, before: bytes
+) -> None:
+    assert proved_host_only(tmp_path, core=elf(sections={".rodata": before + nearest + b"\0"}))
+    assert proved_host_only(tmp_path, core=elf(sections={".rodata": before + code + b"\0"})) == []
+
+
+@pytest.mark.parametrize(
+    "text", [b".version 1.0 ", b".version 1.0/*", b"//.version 1.0 ", b".version 1.0//", b".version /"]
+)
+def test_a_search_for_ptx_reads_each_byte_once(text: bytes) -> None:
+    assert not ptx.occurs(text * 30_000)
+    assert not ptx.occurs(text * 30_000 + b"*/\n")

@@ -95,7 +95,8 @@ CUFFT = Floor(
         ),
         (
             HostOnly("core", tuple(f"demo/{n}.o" for n in "abcd"), 3, 1_200, ("OpenCL",), ("libcuda.so.1",)),
-            "core: 3 objects and 1,200 archive members read completely (a.o, b.o, c.o …): no GPU code, no trace of a "
+            "core: 3 objects and 1,200 archive members read completely (a.o, b.o, c.o …): "
+            "no GPU code in a known format (packed data was not unpacked), no trace of a "
             "GPU compiler, no library of a GPU stack NEEDED but OpenCL; named in strings, so that code may open them: "
             "libcuda.so.1",
         ),

@@ -7,13 +7,14 @@ from typing import Any, NamedTuple
 
 from gpuforge.audit.evidence import GpuCode, Mark, Place
 from gpuforge.audit.tables import load
-from gpuforge.binary import fatbin
+from gpuforge.binary import fatbin, ptx
 from gpuforge.binary.elf.object_file import ObjectFile
 from gpuforge.binary.elf.symbols import Symbol
 
 _TABLE = "gpu_traces.toml"
 _LINKERS = ("Linker: ", "mold ", "GNU gold ")  # lines of .comment that name no compiler
 _FATBIN = "fatbin"
+_PTX = "PTX"
 _CHUNK = 8 << 20  # bytes of a file that the search for GPU code by kinds of images is fed at once
 
 
@@ -42,7 +43,7 @@ def code(parts: Iterable[bytes]) -> Iterator[GpuCode]:
     """Yield the GPU code in a file's bytes, and in those of its sections that were compressed."""
     for data in parts:
         for kind, patterns in _code():
-            if any(pattern.search(data) for pattern in patterns):
+            if ptx.occurs(data) if kind == _PTX else any(pattern.search(data) for pattern in patterns):
                 yield GpuCode(kind, _architectures(data) if kind == _FATBIN else ())
 
 

@@ -141,7 +141,8 @@ def _host_only(found: HostOnly) -> str:
         else ""
     )
     return (
-        f"{found.object}: {count} read completely ({files}): no GPU code, no trace of a GPU compiler, "
+        f"{found.object}: {count} read completely ({files}): "
+        "no GPU code in a known format (packed data was not unpacked), no trace of a GPU compiler, "
         f"no library of a GPU stack NEEDED{needs}{opens}{others}"
     )
 
