@@ -209,3 +209,10 @@ def test_code_for_gpus_in_the_data_of_a_library(
 def test_a_search_for_ptx_reads_each_byte_once(text: bytes) -> None:
     assert not ptx.occurs(text * 30_000)
     assert not ptx.occurs(text * 30_000 + b"*/\n")
+
+
+@pytest.mark.parametrize(("name", "declared"), [("demo/x.bin", True), ("demo/x.ltoir", False)])
+def test_code_is_not_as_declared_beside_a_file_of_lto_ir(tmp_path: Path, name: str, declared: bool) -> None:
+    path = wheel(tmp_path, {"demo/k.fatbin": fatbin("sm_80"), name: LTO_IR})
+    (found,) = proved("GPU code", path, expectation=Expectation(cubins=(Arch(8, 0),)))
+    assert found == f"fatbin containers{' as declared' * declared}: 1 of sm_80, no PTX"

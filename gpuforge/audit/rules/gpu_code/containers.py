@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from gpuforge.expectation import Expectation
 
 
+_LTO_IR = ".ltoir"  # as nvcc -ltoir names its output
+
+
 def own_code(wheel: WheelFacts) -> Iterator[DeviceCode]:
     """Yield the GPU code that the project itself compiled: not that of NVIDIA's libraries or compilers' runtimes.
 
@@ -57,9 +60,9 @@ def _stems() -> frozenset[str]:
 def as_declared(expectation: Expectation, wheel: WheelFacts) -> bool:
     """Say whether every container has machine code and PTX for the declared architectures, and for no others.
 
-    The PTX of relocatable code is that of the inputs of its device link.
+    The PTX of relocatable code is that of the inputs of its device link. Files of LTO-IR are not read.
     """
-    if not (expectation.cubins or expectation.ptx):
+    if not (expectation.cubins or expectation.ptx) or any(name.endswith(_LTO_IR) for name in wheel.members):
         return False
     for code in of_archs(expectation, wheel):
         judged, inputs = runnable(code.containers)
