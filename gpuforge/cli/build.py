@@ -146,9 +146,12 @@ def _refuse_runner(ctx: click.Context, name: str) -> None:
         and option not in chosen(name).takes
     ]
     if given:
+        others = [each for each in RUNNERS if {f"--{option}" for option in chosen(each).takes} >= {*given}]
         verb = "is" if len(given) == 1 else "are"
-        what, runner = ("clusters", "dask") if given == ["--scheduler"] else ("containers", "docker")
-        raise UsageError.of(f"{' and '.join(given)} {verb} for {what}", hint=f"add --runner {runner}")
+        runners = " or ".join(f"--runner {each}" for each in others)
+        raise UsageError.of(
+            f"{' and '.join(given)} {verb} not for --runner {name}", hint=f"add {runners}" if runners else ""
+        )
 
 
 def _sites(options: Options, file: ManifestFile, cache: Path) -> list[ContainerImage]:

@@ -150,9 +150,12 @@ def test_a_second_interrupt_has_the_status_of_the_first(
         (["matrix", "--format", "xml"], "Invalid value for '--format'"),
         (
             ["build", "--scheduler", "tcp://x:1", "."],
-            "--scheduler is for clusters\n  hint: add --runner dask",
+            "--scheduler is not for --runner local\n  hint: add --runner dask",
         ),
-        (["build", "--memory", "1GB", "--image", "x", "."], "--image and --memory are for containers"),
+        (
+            ["build", "--memory", "1GB", "--image", "x", "."],
+            "--image and --memory are not for --runner local\n  hint: add --runner docker or --runner dask",
+        ),
     ],
 )
 def test_a_wrong_call_exits_2(capsys: pytest.CaptureFixture[str], arguments: list[str], says: str) -> None:
