@@ -99,8 +99,11 @@ def _providers(graph: LinkGraph, wheel: WheelFacts) -> Iterator[LibrariesFound |
 def _is_found(graph: LinkGraph, edge: Edge) -> bool:
     """Say whether the linker finds a library in each load set; with `linkage = "system"`, the machine has CUDA's own.
 
-    A finding that is an information alone, or none, may be about an edge that is not found.
+    A finding that is an information alone, or none, may be about an edge that is not found. Of the driver are names
+    alone: libcuda.so.2 would be its, and no driver has it.
     """
+    if edge.provider.source == "driver" and not libraries.is_soname_of_driver(edge.needed):
+        return False
     machines = graph.expectation is not None and graph.expectation.linkage == "system"
     if edge.sometimes or edge.provider.unproved:
         return False

@@ -82,6 +82,11 @@ def is_driver(name: str) -> bool:
     return sonames.unversioned(sonames.plain_name(name)) in drivers()
 
 
+def is_soname_of_driver(name: str) -> bool:
+    """Return whether the driver is known to have exactly this SONAME: libcuda.so.1, and not libcuda.so.2."""
+    return name in _driver_sonames()
+
+
 def compiler_runtime(name: str) -> CompilerRuntimes | None:
     """Return the compiler's runtimes that a file name or SONAME (mangled or not) is one of; else None."""
     return _compilers().get(sonames.unversioned(sonames.plain_name(name)))
@@ -163,6 +168,11 @@ def _openers() -> Mapping[str, Opener]:
 def drivers() -> frozenset[str]:
     """Return the SONAMEs of the driver's own libraries, without versions."""
     return frozenset(name for row in load(__file__, "runtimes.toml")["driver"] for name in row["sonames"])
+
+
+@cache
+def _driver_sonames() -> frozenset[str]:
+    return frozenset(name for row in load(__file__, "runtimes.toml")["driver"] for name in row["versioned"])
 
 
 @cache

@@ -9,6 +9,7 @@ import pytest
 from audit_samples import FLAGS_1, elf, wheel
 
 from gpuforge.audit import audit
+from gpuforge.audit.report.sentences import lines
 
 MODULE = "demo/ext.cpython-311-x86_64-linux-gnu.so"
 LIBRARY = "demo.libs/libx.so.1"
@@ -140,11 +141,30 @@ LOST = "error GF202"
 def test_a_library_that_the_linker_does_not_load(
     tmp_path: Path, files: Files, nearest: Files, finding: str
 ) -> None:
-    assert finding not in judged(tmp_path, files)
-    assert "proved" in judged(tmp_path, files)
-    found = judged(tmp_path, nearest)
+    good, found = judged(tmp_path, files), judged(tmp_path, nearest)
+    assert finding not in good
+    assert "proved" in good
     assert finding in found
     assert "proved" not in found
+
+
+@pytest.mark.parametrize(
+    ("name", "subject", "found"),
+    [
+        ("libcuda.so.1", "libcuda.so.1", True),
+        ("libcuda.so.2", "libcuda.so.2 (not in every driver)", False),
+        ("libcuda-0a1b2c3d.so.1", "libcuda-0a1b2c3d.so.1 (not in every driver)", False),
+        ("libnvidia-ml.so.99", "libnvidia-ml.so.99 (not in every driver)", False),
+        ("libnvidia-gpucomp.so.580.95.05", "libnvidia-gpucomp.so.580.95.05 (not in every driver)", False),
+    ],
+)
+def test_a_name_of_the_drivers_that_not_every_driver_has(
+    tmp_path: Path, name: str, subject: str, found: bool
+) -> None:
+    files = module(None, name)
+    (finding,) = (f for f in audit([wheel(tmp_path, files)]).findings if f.code == "GF206")
+    assert lines(finding) == (f"{subject}, NEEDED by {MODULE}",)
+    assert ("proved" in judged(tmp_path, files)) == found
 
 
 def judged(folder: Path, files: Files) -> list[str]:

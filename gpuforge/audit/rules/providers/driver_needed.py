@@ -10,7 +10,7 @@ from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.loading import has_code
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.binary.facts import ElfObject
-from gpuforge.cuda import sonames
+from gpuforge.cuda import libraries, sonames
 
 _MOST = 4  # imports that are named; the report says how many there are
 
@@ -56,12 +56,14 @@ def _is_reached(wheel: WheelFacts, roots: Sequence[ElfObject]) -> bool:
 
 
 def _finding(found: ElfObject, drivers: list[str], roots: list[ElfObject], *, reached: bool) -> Finding:
+    breaks = _breaks(found, roots)
     return RULE.finding(
         found.wheel,
         severity="warning" if reached else "info",
         files=(found.file,),
         subjects=tuple(
-            Subject(library=name, detail=_breaks(found, roots), needed_by=(found.file,)) for name in drivers
+            Subject(library=name, detail=", ".join((*_rare(name), *breaks)), needed_by=(found.file,))
+            for name in drivers
         ),
         what="These objects NEED libraries of the NVIDIA driver."
         if reached
@@ -77,9 +79,13 @@ def _finding(found: ElfObject, drivers: list[str], roots: list[ElfObject], *, re
     )
 
 
-def _breaks(found: ElfObject, roots: list[ElfObject]) -> str:
+def _rare(name: str) -> tuple[str, ...]:
+    return () if libraries.is_soname_of_driver(name) else ("not in every driver",)
+
+
+def _breaks(found: ElfObject, roots: list[ElfObject]) -> tuple[str, ...]:
     others = [r.file for r in roots if r is not found]
     if not others:
-        return ""
+        return ()
     rest = f" and {len(others) - _MOST} more" if len(others) > _MOST else ""
-    return f"without it, {', '.join(others[:_MOST])}{rest} cannot be imported"
+    return (f"without it, {', '.join(others[:_MOST])}{rest} cannot be imported",)
