@@ -31,9 +31,13 @@ Highest = Mapping[str, tuple[str, str]]  # "GLIBC" -> the highest version wanted
 
 
 class LibrariesFound(NamedTuple):
-    """Every NEEDED library is found: how many are found where."""
+    """Every NEEDED library is found: how many are found where.
+
+    Some of them may be found only after packages were imported. Nobody has looked who imports these, and when.
+    """
 
     counts: Mapping[FoundIn, int]
+    imports: tuple[str, ...] = ()  # these packages
 
 
 class OfPackage(NamedTuple):

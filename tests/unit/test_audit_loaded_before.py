@@ -40,9 +40,9 @@ def test_a_package_called_like_a_library_brings_it(tmp_path: Path) -> None:
     ("file", "runpath", "requires", "route"),
     [
         ("demo/ext.so", "$ORIGIN/../libcue/lib64", ["cue-cu13", "libcue-cu13"], "libcue-cu13, by RUNPATH {}"),
-        ("demo/ext.so", "", ["cue-cu13", "libcue-cu13"], "libcue-cu13, by import libcue-cu13"),
+        ("demo/ext.so", "", ["cue-cu13", "libcue-cu13"], "libcue-cu13, once libcue-cu13 is imported"),
         ("demo/ext.so", "$ORIGIN/../cue", ["cue-cu13"], "cue-cu13, by RUNPATH {}"),
-        ("cue/ext.so", "$ORIGIN", ["cue-cu13"], "cue-cu13, by import cue-cu13"),
+        ("cue/ext.so", "$ORIGIN", ["cue-cu13"], "cue-cu13, once cue-cu13 is imported"),
     ],
 )
 def test_a_path_into_a_package_called_like_a_library_leads_to_it(

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 from audit_samples import FLAGS_1, elf, wheel
+from together_samples import torch
 
 from gpuforge.audit import audit
+from gpuforge.audit.report import proofs
 from gpuforge.audit.report.sentences import lines
 
 MODULE = "demo/ext.cpython-311-x86_64-linux-gnu.so"
@@ -165,6 +167,35 @@ def test_a_name_of_the_drivers_that_not_every_driver_has(
     (finding,) = (f for f in audit([wheel(tmp_path, files)]).findings if f.code == "GF206")
     assert lines(finding) == (f"{subject}, NEEDED by {MODULE}",)
     assert ("proved" in judged(tmp_path, files)) == found
+
+
+@pytest.mark.parametrize(
+    ("runpath", "once"),
+    [("$ORIGIN/../torch/lib", ""), (None, ", once torch is imported")],
+)
+@pytest.mark.parametrize("beside", [False, True])
+def test_what_an_import_has_loaded_is_found_once_it_was_imported(
+    tmp_path: Path, runpath: str | None, once: str, beside: bool
+) -> None:
+    """Whether code of the wheel imports the package first is nothing that was looked at."""
+    own = wheel(tmp_path, module(runpath, "libc10.so"), requires=["torch==2.4.1"])
+    (audited, *_) = audit([own, *([torch(tmp_path)] if beside else [])]).wheels
+    (found, *_) = (proofs.text(p) for p in audited.proofs if p.topic == "providers")
+    assert found.startswith(f"every NEEDED library is found{once}: ")
+
+
+def test_what_an_imported_package_has_loaded_of_others_is_found_once_it_was_imported(tmp_path: Path) -> None:
+    files = {"nvidia/cuda_runtime/lib/libcudart.so.12": elf(soname="libcudart.so.12")}
+    runtime = wheel(
+        tmp_path, files, name="nvidia_cuda_runtime_cu12-12.4.127-py3-none-manylinux_2_17_x86_64.whl"
+    )
+    for runpath in ("$ORIGIN/../torch/lib", "$ORIGIN/../torch/lib:$ORIGIN/../nvidia/cuda_runtime/lib"):
+        own = wheel(tmp_path, module(runpath, "libc10.so", "libcudart.so.12"), requires=["torch==2.4.1"])
+        (audited, *_) = audit([own, torch(tmp_path), runtime]).wheels
+        (found, *_) = (proofs.text(p) for p in audited.proofs if p.topic == "providers")
+        assert found.startswith("every NEEDED library is found, once torch is imported: ") == (
+            ":" not in runpath
+        )
 
 
 def judged(folder: Path, files: Files) -> list[str]:

@@ -46,12 +46,16 @@ CUFFT = Floor(
             "1 of the driver",
         ),
         (
+            LibrariesFound({"package": 2}, ("cupy", "torch")),
+            "every NEEDED library is found, once cupy and torch are imported: 2 of other packages",
+        ),
+        (
             OfPackage(("liba.so.1", "libb.so.1"), "a-cu12", "gpu", Route("RUNPATH", "$ORIGIN/../a")),
             "liba.so.1, libb.so.1 ← a-cu12 (extra gpu), by RUNPATH $ORIGIN/../a",
         ),
         (
             OfPackage(("libc10.so",), "torch", "", Route("import", "torch")),
-            "libc10.so ← torch, by import torch",
+            "libc10.so ← torch, once torch is imported",
         ),
         (
             CUFFT,

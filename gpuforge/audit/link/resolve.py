@@ -135,11 +135,16 @@ class Resolver:
 
     def _edge(self, led: _Loader, name: str, loaded: Mapping[str, ElfObject]) -> Edge:
         loader = led.object
-        if name in loaded:
-            found = loaded[name]
-            return Edge(loader, name, self._providers.of_object(loader, found), self._loaded(loader, found))
         packages = package_tables.candidates(name)
         searched = packages or name in self.installed.file_names
+        if name in loaded:
+            found = loaded[name]
+            route = self._loaded(led, found)
+            # by a path it is found also where the package is not imported first
+            edge = self._searched(led, name, packages) if searched and route.imported else None
+            if edge and edge.route and edge.provider.object is found:
+                return edge
+            return Edge(loader, name, self._providers.of_object(loader, found), route)
         edge = self._searched(led, name, packages) if searched else None
         if edge and not (edge.obstacle and edge.obstacle.kind == "folder"):
             return edge
@@ -207,11 +212,12 @@ class Resolver:
         provider = self._providers.of_package(loader, name, packages, reached)
         return Edge(loader, name, provider, entry.route, self._providers.preload_of(loader.wheel, name))
 
-    def _loaded(self, loader: ElfObject, found: ElfObject) -> Route:
-        project = self.installed.projects[found.wheel]
-        if found.wheel != loader.wheel and self.installed.imports(loader.wheel, project):
+    def _loaded(self, led: _Loader, found: ElfObject) -> Route:
+        wheel, project = led.object.wheel, self.installed.projects[found.wheel]
+        if found.wheel != wheel and self.installed.imports(wheel, project):
             return Route("import", project)
-        return Route("loaded", via=found.name)
+        before = _Before() if led.root.program else self._before(led.root.wheel)
+        return Route("loaded", before.packages.get(key(found), ""), found.name)
 
     def _before(self, wheel: str) -> _Before:
         """Return what is in the process before a wheel's objects: of the packages given that it imports first."""

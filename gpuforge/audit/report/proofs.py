@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from gpuforge.audit.proof import (
@@ -74,9 +75,16 @@ def text(proof: Proof) -> str:
 def _providers(found: LibrariesFound | OfPackage) -> str:
     if isinstance(found, OfPackage):
         extra = f" (extra {found.extra})" if found.extra else ""
-        return f"{', '.join(found.libraries)} ← {found.package}{extra}, by {route(found.route)}"
+        imported = found.route.imported
+        way = _once((imported,)) if imported else f"by {route(found.route)}"
+        return f"{', '.join(found.libraries)} ← {found.package}{extra}, {way}"
     counts = [f"{found.counts[place]} {words}" for place, words in _PLACES.items() if place in found.counts]
-    return f"every NEEDED library is found: {', '.join(counts) or 'none is needed'}"
+    once = f", {_once(found.imports)}" if found.imports else ""
+    return f"every NEEDED library is found{once}: {', '.join(counts) or 'none is needed'}"
+
+
+def _once(packages: Sequence[str]) -> str:
+    return f"once {' and '.join(packages)} {'is' if len(packages) == 1 else 'are'} imported"
 
 
 def _requirements(found: Floor | Forgotten | Complete) -> str:
