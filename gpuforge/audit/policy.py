@@ -21,6 +21,7 @@ _VERSION = re.compile(r"([A-Z]+)_(.+)")
 _ANDROIDS = {"libm.so", "libdl.so"}
 # what musl takes for itself, whatever follows (ldso/dynlink.c, load_library)
 _MUSLS = r"lib(?:c|pthread|rt|m|dl|util|xnet)\..*|ld-musl-.*\.so\.1"
+RELR = "GLIBC_ABI_DT_RELR"  # of objects with DT_RELR: a glibc without it does not apply their relocations
 PRIVATE = "PRIVATE"  # every glibc has GLIBC_PRIVATE; its symbols change
 _LOADER = re.compile(
     r"ld(-linux.*|64|)\.so\.\d+|ld-musl-.*\.so\.1|libc\.musl-.*\.so\.1|libc\.so|linux-vdso\.so\.1"
@@ -46,15 +47,15 @@ class Policy(NamedTuple):
     def missing(self, found: ElfObject, machine: str) -> tuple[str, ...]:
         """List the symbol versions that an object requires and this policy does not promise, as `GLIBC_2.34`.
 
-        `GLIBC_PRIVATE` is in no policy, and no newer one has it: it is not what tells policies apart. Raises KeyError
-        for a machine that the policy is not about.
+        `GLIBC_PRIVATE` is in no policy, and no newer one has it: it is not what tells policies apart. DT_RELR needs
+        `GLIBC_ABI_DT_RELR`, named or not. Raises KeyError for a machine that the policy is not about.
         """
         promised = self.versions[machine]
+        named = [v for need in found.version_needs if is_system(need.library) for v in need.versions]
+        relocations = [RELR] if found.has_relr and c_libraries(found) != {"musl"} else []
         return tuple(
             version
-            for need in found.version_needs
-            if is_system(need.library)
-            for version in need.versions
+            for version in dict.fromkeys([*named, *relocations])
             if (parts := _VERSION.fullmatch(version))
             and parts[1] in promised
             and parts[2] != PRIVATE
@@ -78,6 +79,11 @@ def policies() -> tuple[Policy, ...]:
         if (tag := LinuxTag.parse(p["name"]))
     ]
     return tuple(sorted(found, key=lambda policy: policy.glibc))
+
+
+def is_known(promised: Policy) -> bool:
+    """Say whether policies tell all that this one promises: beyond the newest they tell nothing but glibc."""
+    return promised.glibc <= policies()[-1].glibc
 
 
 def _shipped(family: str) -> list[dict[str, Any]]:

@@ -37,6 +37,7 @@ from gpuforge.audit.proof import (
 from gpuforge.audit.route import Route
 from gpuforge.audit.rules import RULES
 from gpuforge.audit.rules.gpu_code.containers import as_declared, own_code
+from gpuforge.audit.rules.providers.clues import clues
 from gpuforge.binary.elf.header import MACHINES
 from gpuforge.binary.facts import FatbinContainer
 from gpuforge.binary.runnable import has_only_empty_cubins
@@ -154,9 +155,12 @@ def _platform(graph: LinkGraph, wheel: WheelFacts) -> Iterator[TagsHold | NoProm
     machines = {MACHINES.get(o.machine) for o in objects}
     tags = [(tag, *policy.of_tag(tag)) for tag in wheel.platforms]
     promises = [(tag, promised) for tag, promised, machine in tags if promised and machine in machines]
+    promises = [(tag, promised) for tag, promised in promises if policy.is_known(promised)]
     needed = {edge.needed for edge in graph.of(wheel) if edge.provider.source == "system"}
     if promises and not any(promised.lacking(needed) for _, promised in promises):
-        yield TagsHold(tuple(tag for tag, _ in promises), highest)
+        unknown = [e for e in graph.of(wheel) if e.provider.source == "nobody" and not _is_found(graph, e)]
+        if all(clue.kind != "none" for clue in clues(graph, unknown).values()):
+            yield TagsHold(tuple(tag for tag, _ in promises), highest)
     elif bare := next((tag for tag in wheel.platforms if tag.startswith("linux_")), ""):
         fitting = policy.fitting(objects, policy.of_tag(bare)[1])
         yield NoPromise(bare, fitting.name if fitting else "", highest)

@@ -6,6 +6,7 @@ from gpuforge.cuda.arch import Arch
 
 _DT_FLAGS_1 = 0x6FFFFFFB
 _DF_1_NOOPEN, _DF_1_NODEFLIB, _DF_1_PIE = 0x40, 0x800, 0x08000000
+_DT_RELR = 36
 
 
 class FatbinEntry(NamedTuple):
@@ -142,6 +143,11 @@ class ElfObject(NamedTuple):
     def links(self) -> bool:
         """Whether the dynamic linker loads it: shared objects and dynamic programs."""
         return bool(self.dynamic) and self.type in (2, 3)
+
+    @property
+    def has_relr(self) -> bool:
+        """Whether it has relative relocations in the packed form of DT_RELR (gABI, "Relocation")."""
+        return any(tag == _DT_RELR for tag, _ in self.dynamic)
 
     @property
     def program(self) -> bool:

@@ -87,6 +87,16 @@ CASES = {
         "GF504", "error", ("demo/ext.abi3.so: wants PyBuffer_Release",),
         {"demo/ext.abi3.so": module("PyBuffer_Release")}, {"demo/ext.abi3.so": module("PyLong_Type")}, name=ABI3,
     ),
+    "packed relocations without their version": Case(
+        "GF501", "error", ("demo/ext.so: DT_RELR",),
+        {"demo/ext.so": elf(versions=GLIBC, dynamic=[(36, 0x100)])},
+        {"demo/ext.so": elf(versions={"libc.so.6": ["GLIBC_2.2.5", "GLIBC_ABI_DT_RELR"]}, dynamic=[(36, 0x100)])},
+        name="demo-1.0-cp311-cp311-manylinux_2_36_x86_64.whl",
+    ),
+    "no stack segment": Case(
+        "GF503", "error", ("demo/ext.so: has no PT_GNU_STACK",),
+        {"demo/ext.so": elf().replace(b"\x51\xe5\x74\x64", b"\x80\x15\x04\x65")}, {"demo/ext.so": elf()},
+    ),
     "a newer processor": Case(
         "GF505", "warning", ("demo/ext.so: x86-64-v3: required by its GNU property",),
         {"demo/ext.so": elf(segment=needs_level(3))}, {"demo/ext.so": elf(segment=needs_level(1))},

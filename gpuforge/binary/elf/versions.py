@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gpuforge.binary.elf.dynamic import DT_VERNEED, DT_VERNEEDNUM
+from gpuforge.binary.elf.dynamic import DT_VERNEED
 from gpuforge.binary.elf.file import ElfFile
 from gpuforge.binary.elf.header import layout
 from gpuforge.binary.facts import VersionNeed
@@ -19,7 +19,7 @@ def needs(file: ElfFile) -> Iterator[VersionNeed]:
     need = file.dynamic.place(DT_VERNEED)
     row, part = layout(file.header.order + "HHIII"), layout(file.header.order + "IHHII")
     left = window.size // 16
-    for _ in range(min(values.get(DT_VERNEEDNUM, 0), window.size // 16)):
+    for _ in range(left):  # glibc follows the chain to its end, whatever DT_VERNEEDNUM says
         _, count, library, first, following = row.unpack(window.read(need, 16))
         window.budget.spend("entries", 1 + count)
         names, position = [], need + first

@@ -37,6 +37,7 @@ RULE = Rule(
     severity="warning",
     title="an object needs a newer processor than the tag promises",
     check=check,
+    contradicts="platform",
 )
 
 

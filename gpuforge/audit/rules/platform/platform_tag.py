@@ -36,6 +36,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             yield from _floor(wheel, promised, tag, machine)
         if strictest:
             yield from _private(wheel)
+        yield from _relocations(wheel)
         machines = {re.sub(_ARM, "armv7l", machine) for _, _, machine in tags if machine}
         yield from _machine(wheel, machines)
         yield from _c_library(graph, wheel, machines)
@@ -91,6 +92,28 @@ def _private(wheel: WheelFacts) -> Iterator[Finding]:
                 why="No tag promises them: with another glibc the import fails, unless the symbols are weak.",
                 fix="Find what uses them with readelf --dyn-syms FILE: often a sanitizer, or a part of glibc "
                 "that was linked in.",
+            )
+
+
+def _relocations(wheel: WheelFacts) -> Iterator[Finding]:
+    """Find DT_RELR without the symbol version that a linker for glibc writes with it.
+
+    glibc refuses it beside other versions of its own (`_dl_check_map_versions` in elf/dl-version.c).
+    """
+    for found in (o for o in wheel.objects if o.links and o.has_relr):
+        versions = {
+            v for need in found.version_needs if need.library.startswith("libc.so.") for v in need.versions
+        }
+        if versions and policy.RELR not in versions:
+            yield RULE.finding(
+                wheel.name,
+                files=(found.file,),
+                subjects=(Subject(file=found.file, item="DT_RELR"),),
+                cause=("DT_RELR",),
+                what="Objects have packed relocations (DT_RELR), and do not require GLIBC_ABI_DT_RELR.",
+                why="glibc 2.36 and newer refuse to load them, and older ones do not apply the relocations.",
+                fix="Link with -Wl,-z,nopack-relative-relocs, or with -Wl,-z,pack-relative-relocs, which writes the "
+                "version, too.",
             )
 
 
