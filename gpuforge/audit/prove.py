@@ -38,6 +38,7 @@ from gpuforge.audit.route import Route
 from gpuforge.audit.rules import RULES
 from gpuforge.audit.rules.gpu_code.containers import as_declared, own_code
 from gpuforge.audit.rules.providers.clues import clues
+from gpuforge.audit.rules.runtimes.user_build_copies import may_open_copies
 from gpuforge.binary.elf.header import MACHINES
 from gpuforge.binary.facts import FatbinContainer
 from gpuforge.binary.runnable import has_only_empty_cubins
@@ -204,8 +205,8 @@ def _spans(graph: LinkGraph, wheel: WheelFacts) -> Iterator[NoUnstableFunctions]
     yield from (NoUnstableFunctions(package) for package in packages if package in unstable())
 
 
-def _against(graph: LinkGraph, _: WheelFacts) -> Iterator[NoSecondCopies]:
-    if graph.against:
+def _against(graph: LinkGraph, wheel: WheelFacts) -> Iterator[NoSecondCopies]:
+    if graph.against and not may_open_copies(graph, wheel, graph.against):
         yield NoSecondCopies(graph.against)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -12,10 +12,11 @@ from packaging.requirements import Requirement
 from test_audit_environment import environment, one
 from test_audit_not_proved import AARCH64, CUDNN, MODULE, RISCV64, proved
 
-from gpuforge.audit import audit
+from gpuforge.audit import against, audit
 from gpuforge.audit.link.package_tables import candidates
 from gpuforge.audit.read.input import Beside
 from gpuforge.audit.report import text
+from gpuforge.cuda.provided import PackageRelease, Provided, Shared
 
 PPC64LE = 21
 NEEDS_CUDNN = {MODULE: elf(needed=["libcudnn.so.9"], runpath=CUDNN)}
@@ -215,3 +216,65 @@ def test_the_report_says_why_a_declared_package_need_not_bring_a_library(tmp_pat
     ]
     path = wheel(tmp_path, files, name="demo-1.0-py3-none-linux_x86_64.whl", requires=requires, extras=())
     hold("audit/not_proved_packages.txt", text.render(audit([path]), width=100, verbose=True))
+
+
+@pytest.mark.parametrize(
+    ("own", "extra", "complete"),
+    [
+        ("", "", True),
+        ("", '; extra == "x"', False),
+        ('; extra == "x"', '; extra == "x"', True),
+        ('; extra == "x"', "", True),
+    ],
+)
+def test_what_a_package_needs_is_not_there_without_an_extra(
+    tmp_path: Path, own: str, extra: str, complete: bool
+) -> None:
+    folder = "nvidia/cusolver/lib"
+    shared = Shared("libcusolver.so.11", folder, ("libcurand.so.10",))
+    release = PackageRelease("nvidia-cusolver-cu12", "11.6.1.9", "newest", "", "", libraries=(shared,))
+    files = {MODULE: elf(needed=["libcusolver.so.11"], runpath=f"$ORIGIN/../{folder}")}
+    path = wheel(tmp_path, files, requires=[f"nvidia-cusolver-cu12{own}", f"nvidia-curand-cu12{extra}"])
+    brought = Provided(releases=(release,))
+    assert bool(proved("requirements", path, brought=brought)) == complete
+    assert ("GF214" in {f.code for f in audit([path], brought=brought).findings}) != complete
+
+
+CTYPES = b'import ctypes\nctypes.CDLL("lib%s")\nfrom . import ext\n'
+
+
+@pytest.mark.parametrize(
+    ("files", "requires", "found"),
+    [
+        ({MODULE: elf()}, (), "proof"),
+        ({MODULE: elf()}, ["nvidia-cublas"], "proof"),
+        ({MODULE: elf()}, ["nvidia-cublas-cu12"], "warning"),
+        ({MODULE: elf()}, ['nvidia-cublas-cu12; extra == "x"'], "proof"),
+        ({MODULE: elf()}, ["torch>=2.4,<2.6"], "warning"),
+        (NEEDS_CUDNN, ["nvidia-cudnn-cu13>=9"], "proof"),
+        (NEEDS_CUDNN, ["nvidia-cudnn-cu12>=9"], "warning"),
+        ({MODULE: elf(), "demo/__init__.py": CTYPES % b"foo.so.1"}, (), "proof"),
+        ({MODULE: elf(), "demo/__init__.py": CTYPES % b"cudart.so.12"}, (), ""),
+        ({MODULE: elf(), "demo/__init__.py": CTYPES % b"cudart.so.13"}, ["nvidia-cuda-runtime"], "proof"),
+        ({MODULE: elf(sections={".rodata": b"\0libcudart.so.13\0"})}, (), "proof"),
+        ({MODULE: elf(sections={".rodata": b"\0libcudart.so.12\0"})}, (), ""),
+    ],
+)
+def test_what_is_opened_or_required_is_a_second_copy_too(
+    tmp_path: Path, files: Mapping[str, bytes], requires: Sequence[str], found: str
+) -> None:
+    libraries = tmp_path / "toolkit" / "lib64"
+    libraries.mkdir(parents=True)
+    for name in ("libcudart.so.13", "libcublas.so.13", "libcudart.so"):
+        (libraries / name).touch()
+    brought = against.of(f"toolkit:{libraries.parent}")
+    path = wheel(tmp_path, files, requires=requires)
+    assert bool(proved("against", path, against=brought)) == (found == "proof")
+    severities = {f.severity for f in audit([path], against=brought).findings if f.code == "GF110"}
+    assert severities == ({found} - {"proof", ""})
+
+
+def test_the_report_names_required_packages_of_another_cuda_release(tmp_path: Path) -> None:
+    path = wheel(tmp_path, {MODULE: elf()}, requires=["nvidia-curand-cu12", "nvidia-cuda-runtime-cu12"])
+    brought = against.Against("the toolkit 13.0", frozenset(["libcudart.so.13"]))
+    hold("audit/not_proved_against.txt", text.render(audit([path], against=brought), width=100))

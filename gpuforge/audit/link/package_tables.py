@@ -102,6 +102,12 @@ def stems(package: str) -> frozenset[str]:
 
 
 @cache
+def sonames_of(package: str) -> frozenset[str]:
+    """Return the SONAMEs of a toolkit package in any release."""
+    return frozenset(each.soname for each in _of_package(package))
+
+
+@cache
 def files(package: str) -> frozenset[str]:
     """Return the libraries of a toolkit package, each with its folder below site-packages."""
     return frozenset(f"{each.folder}/{each.soname}" for each in _of_package(package))

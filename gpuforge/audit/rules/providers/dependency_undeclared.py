@@ -34,7 +34,10 @@ def _missing(
     graph: LinkGraph, wheel: WheelFacts, release: PackageRelease, library: Shared
 ) -> Iterator[Finding]:
     present = {each.soname for each in release.libraries}
-    installed = {*graph.declared[wheel.name], *release.requires}
+    declared = graph.declared[wheel.name]
+    always = release.package in declared and not declared[release.package].extra
+    # beside a package that is always installed, those of an extra may be absent
+    installed = {*(name for name, d in declared.items() if not (always and d.extra)), *release.requires}
     for needed in library.needed:
         if needed in present or policy.is_system(needed) or not libraries.is_toolkit(needed):
             continue

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from gpuforge.audit.causes import join
 from gpuforge.audit.findings import Finding, Subject
+from gpuforge.audit.link import package_tables
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.rule import Rule
@@ -37,6 +38,17 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                 why="Both copies run in one process, each with its own state.",
                 fix="Compile the code that users link with g++ alone, and leave these libraries out of the "
                 "wheel: auditwheel repair --exclude NAME",
+            )
+        if required := tuple(_of_required(graph, wheel, graph.against)):
+            yield RULE.finding(
+                wheel.name,
+                severity="warning",
+                subjects=required,
+                cause=("required",),
+                what=f"Packages that the wheel requires have other versions of libraries that {graph.against.label} "
+                "brings.",
+                why="Once both are loaded, two copies run in one process, each with its own state.",
+                fix="Require packages of the same CUDA release as that of your users.",
             )
 
 
@@ -92,6 +104,37 @@ def _of_others(graph: LinkGraph, wheel: WheelFacts, against: Against) -> Iterato
                 names=others,
                 needed_by=(edge.loader.file,),
             )
+
+
+def _of_required(graph: LinkGraph, wheel: WheelFacts, against: Against) -> Iterator[Subject]:
+    """Yield libraries of NVIDIA's packages that the wheel always requires, and that none of its NEEDED entries has."""
+    needed = {edge.needed for edge in graph.of(wheel)}
+    for known in graph.required_always(wheel.name):
+        lacks = {*known.lacks, *known.unseen, *needed}
+        for name in sorted(package_tables.sonames_of(known.package) - lacks):
+            if others := other_versions(name, against):
+                yield Subject(
+                    library=name, provider=known.package, detail=f"{against.label} brings", names=others
+                )
+
+
+def may_open_copies(graph: LinkGraph, wheel: WheelFacts, against: Against) -> bool:
+    """Say whether code of the wheel names a library of `against` in another version, or in one that is not known.
+
+    Of what Python code opens no version is known, unless the wheel NEEDs the library or requires its package.
+    """
+    mentions = {name for o in wheel.objects if o.links for name in o.mentions}
+    if any(other_versions(name, against) for name in mentions):
+        return True
+    known = {edge.needed for edge in graph.of(wheel)}
+    known.update(*(package_tables.sonames_of(each.package) for each in graph.required_always(wheel.name)))
+    opened = {name for code in wheel.preloads if not (code.ops or code.starts) for name in code.names}
+    return bool(opened & set(map(sonames.bare, against.libraries)) - set(map(sonames.bare, known)))
+
+
+def other_versions(name: str, against: Against) -> tuple[str, ...]:
+    """Return the libraries of `against` that are loaded beside one of this name, unless it brings that very name."""
+    return () if name in against.libraries else second_copies(name, against)
 
 
 def _entered(graph: LinkGraph, found: ElfObject) -> str:
