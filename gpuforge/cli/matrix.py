@@ -91,6 +91,9 @@ def job(made: Planned, path: Path, cell: Cell, options: Sequence[str]) -> dict[s
     machine = made.plan.machine
     at, (host_at, _), host = machine.at(cell), machine.host_at(cell), machine.at(cell).hosts[cell.cuda]
     used = [machine.kernels_at(cell.cuda).image, at.image, host_at.image, machine.tested_at(cell).image]
+    used += (
+        [at.image.test] if at.image else []
+    )  # a build has it at hand, also where it lacks the cell's Python
     folder = [] if path == Path() else [path.as_posix()]
     build = ["gpuforge", "build", *folder, "--cell", cell.id, "--runner", "docker", *options]
     return {

@@ -58,6 +58,7 @@ def image(name: str, machine: str, *, test: str | bool, toolkits: Sequence[str] 
         name=name,
         inventory=_inventory(known, name, machine, toolkits),
         test=image(clean, machine, test=False) if clean else None,
+        spare=test is True,
         compilers=known.compilers if known else (),
     )
 

@@ -43,7 +43,8 @@ def images(
             beside = None
             missing += error.diagnostics
         try:
-            found.append(replace(_image(engine, name, machine, cache, pulls), test=beside))
+            built_in = _image(engine, name, machine, cache, pulls)
+            found.append(replace(built_in, test=beside, spare=test is True))
         except MissingError as error:
             missing += error.diagnostics
     if missing:

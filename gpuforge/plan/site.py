@@ -40,13 +40,15 @@ class Site(Protocol):
 class ContainerImage:
     """A container image that actions run in: `id` is its content's digest ("sha256:…"), `name` what it is called.
 
-    `test` is the image that its wheels are tested in; None: itself.
+    `test` is the image that its wheels are tested in; None: itself. With `spare`, what `test` has no Python for is
+    tested in the image itself, too.
     """
 
     id: str
     name: str
     inventory: Inventory
     test: ContainerImage | None = None
+    spare: bool = False
 
     @property
     def image(self) -> ContainerImage:
@@ -138,9 +140,9 @@ class Machine:
         return min(found, key=lambda pair: pair[0].glibc)
 
     def tested_at(self, cell: Cell) -> Location:
-        """Return where a cell's wheel is tested: in a place without the tools that built it, if there is one."""
+        """Return where a cell's wheel is tested: in a place without the tools that built it, if one has its Python."""
         built = self.at(cell)
-        return built.tests or built
+        return built.tests if built.tests and cell.python in built.tests.interpreters else built
 
     def kernels_at(self, cuda: str) -> Location:
         """Return where the kernels of `[cuda.<cuda>]` are compiled: one place for all Pythons."""

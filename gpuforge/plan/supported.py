@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import PurePosixPath
 
 from packaging.requirements import Requirement
@@ -21,6 +21,7 @@ from gpuforge.manifest.model.object import Object
 from gpuforge.plan import abi, packaged_compilers, pairs
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.host_compilers import host_toolchain
+from gpuforge.plan.site import Machine
 from gpuforge.toolchain_names import OWN
 from gpuforge.toolchains import registry
 from gpuforge.toolchains.toolchain import Toolchain
@@ -211,3 +212,18 @@ def notes(file: ManifestFile, *, test: bool) -> Iterator[str]:
     if file.narrowed:
         names = " ".join(arch.sm for arch in file.narrowed)
         yield f"the wheels are for a quick try: compiled for {names} only, as --archs says; PyPI refuses their versions"
+
+
+def tested_where_built(cells: Iterable[Cell], machine: Machine) -> Iterator[str]:
+    """Yield the Pythons that an image for tests lacks, so that their wheels are tested among compilers."""
+    lacking: dict[tuple[str, str], list[str]] = {}
+    for cell in cells:
+        built, tested = machine.at(cell), machine.tested_at(cell)
+        if built.image and built.tests and built.tests.image and tested is built:
+            lacking.setdefault((built.image.name, built.tests.image.name), []).append(cell.python)
+    for (image, clean), pythons in lacking.items():
+        lacks = f"image {clean} has no CPython {', '.join(dict.fromkeys(pythons))}"
+        yield (
+            f"{lacks}: these wheels are tested in {image}, where they are built; [test] image can name another, "
+            f'such as "python:{pythons[0]}-slim"'
+        )

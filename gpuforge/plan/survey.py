@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from typing import TypeVar
 
 from packaging.version import Version
@@ -28,6 +27,7 @@ from gpuforge.toolchains import registry
 from gpuforge.toolchains.cpython import Interpreter
 from gpuforge.toolchains.family import Compiler
 from gpuforge.toolkits import unsupported
+from gpuforge.toolkits.pins import UnknownLibraryError
 from gpuforge.toolkits.select import select as select_toolkit
 from gpuforge.toolkits.toolkit import Toolkit
 
@@ -50,13 +50,17 @@ def resolve(
 
     `sites` are the images to build in, the preferred one first; by default it is this machine. What they lack
     leaves cells out, with the reason; but when the user requested it (`requested` names the dimensions chosen by
-    hand: "cuda", "python") or no cell is left, it is an error. Raises UsageError for combinations that cannot
-    work, all of them at once, and MissingError for what is not there.
+    hand: "cuda", "python"), no cell is left, or only `[test] image` lacks it, it is an error. Raises UsageError for
+    combinations that cannot work, all of them at once, and MissingError for what is not there.
     """
     surveys = [_Survey(file, selection, site, requested) for site in sites or [ThisMachine()]]
     buildable = tuple(c for c in selection.cells if any(not survey.lacks(c) for survey in surveys))
     others = [c for c in selection.cells if c not in buildable]
-    chosen = [c for c in others if all(requested & survey.lacks(c).keys() for survey in surveys)]
+    chosen = [
+        c
+        for c in others
+        if all(requested & survey.lacks(c).keys() or c.python in survey.untestable for survey in surveys)
+    ]
     if chosen or not buildable:
         refused = dict.fromkeys(e for c in chosen or others for s in surveys for e in s.lacks(c).values())
         problems = [d for error in refused for d in error.diagnostics]
@@ -79,6 +83,7 @@ class _Survey:
     ) -> None:
         self._missing: dict[tuple[str, str], MissingError] = {}  # by dimension and name
         self._usual: Compiler | None = None
+        self.untestable: set[str] = set()  # the Pythons that only `[test] image` lacks
         cudas = _names(selection, "cuda")
         hosts = self._hosts(file, cudas, site, requested)
         machine = selection.cells[0].machine if selection.cells else machine_type()
@@ -131,13 +136,20 @@ class _Survey:
     def _clean(
         self, file: ManifestFile, site: Site, pythons: Iterable[str], toolkits: Mapping[str, Toolkit]
     ) -> Location | None:
-        """Return the image that the site's wheels are tested in; a Python that it lacks is lacking here."""
+        """Return the image that the site's wheels are tested in; a Python that `[test] image` lacks is lacking here."""
         image = site.image.test if site.image else None
         if image is None:
             return None
         newer = file.manifest.package.abi is not None
-        look = partial(image.inventory.find, or_newer=newer, headers=False)
-        found = self._all("python", pythons, lambda python: look(_oldest(file, python)))
+        found = {}
+        for python in pythons:
+            oldest = _oldest(file, python)
+            try:
+                found[python] = image.inventory.find(oldest, or_newer=newer, headers=False)
+            except MissingError as error:
+                if site.image and not site.image.spare:
+                    self.untestable.add(python)
+                    self._missing["python", python] = _for_tests(file, oldest, error)
         return Location(image, {}, found, toolkits)
 
     def _all(self, dimension: str, names: Iterable[str], look: Callable[[str], T]) -> dict[str, T]:
@@ -150,6 +162,13 @@ class _Survey:
             except MissingError as error:
                 self._missing[dimension, name] = error
         return found
+
+
+def _for_tests(file: ManifestFile, python: str, error: MissingError) -> MissingError:
+    """Return the error of a Python that the image of the tests lacks, with what helps there."""
+    hint = f'name an image that has it in [test] image, such as "python:{python}-slim", or choose others with --python'
+    place = file.place("test", "image")
+    return MissingError.all_of(Diagnostic(d.message, place, hint) for d in error.diagnostics)
 
 
 def _names(selection: Selection, field: str) -> list[str]:
@@ -168,7 +187,8 @@ def toolkit_of(file: ManifestFile, cuda: str, machine: str, site: Site) -> Toolk
             inventory=site.image.inventory if site.image else None,
         )
     except (UsageError, MissingError) as error:
-        place = file.place("cuda", cuda, "toolkit")
+        unknown = isinstance(error, UnknownLibraryError)
+        place = file.place("cuda", "libraries") if unknown else file.place("cuda", cuda, "toolkit")
         raise type(error).all_of(
             [Diagnostic(d.message, d.place or place, d.hint) for d in error.diagnostics]
         ) from error

@@ -120,7 +120,7 @@ class Inventory:
         having = ", ".join(i.version for i in self.interpreters) or "none"
         raise MissingError.of(
             f"no CPython {minor} in image {self.name}; it has {having}",
-            hint="choose another with --python, or name another image with --image",
+            hint="choose another with --python, or name another image with --image or in [wheel] image",
         )
 
     def steps_python(self) -> Interpreter:

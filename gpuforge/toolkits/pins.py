@@ -61,6 +61,10 @@ def beside(
     return tuple(wheels), frozenset(without_suffix(package) for row in rows for package in row["needs"])
 
 
+class UnknownLibraryError(UsageError):
+    """`[cuda] libraries` names what a toolkit does not have."""
+
+
 def beside_toolkits(major: int | None = None) -> tuple[str, ...]:
     """Return the names of NVIDIA's libraries that come in packages of their own: "nccl"; of any CUDA, or a major."""
     rows = load(__file__, "beside.toml")["library"]
@@ -74,13 +78,13 @@ def _beside(major: int) -> Mapping[str, Mapping[str, Any]]:
 
 
 def check_libraries(libraries: Sequence[str], known: Iterable[str], toolkit: str) -> None:
-    """Raise UsageError if a library is not among `known`, with the nearest names of each."""
+    """Raise UnknownLibraryError if a library is not among `known`, with the nearest names of each."""
     names = sorted(known)
     unknown = [name for name in libraries if name not in names]
     if unknown:
         near = [match for name in unknown for match in difflib.get_close_matches(name, names, n=2)]
         guess = f"did you mean {' or '.join(near)}? " if near else ""
-        raise UsageError.of(
+        raise UnknownLibraryError.of(
             f"CUDA {toolkit} has no library {', '.join(map(repr, unknown))}",
             hint=f"{guess}it has {', '.join(names)}",
         )

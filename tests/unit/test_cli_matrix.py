@@ -138,6 +138,26 @@ def test_what_an_image_lacks_is_left_out_and_without_any_cell_an_error(
     assert run(["matrix", str(file.folder), "--python", "3.12"]) == 3
 
 
+def test_every_python_of_the_default_image_has_a_job_and_one_that_cannot_be_tested_is_an_error(
+    recipe: LoadRecipe, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The test image beside manylinux_2_28 has no CPython 3.12: the wheel is tested in manylinux_2_28 itself."""
+    pythons = ('python = ["3.11", "3.13"]', 'python = ["3.11", "3.12"]')
+    assert run(["matrix", str(recipe(pythons).folder), "--cuda", "13", "--format", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [job["python"] for job in found["cells"]] == ["3.11", "3.12"]
+    assert {job["prepare"] for job in found["cells"]} == {"gpuforge images build bullseye-test"}
+    file = recipe(pythons, add='[test]\nimage = "bullseye-test"\n')
+    assert run(["matrix", str(file.folder)]) == 3
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err == (
+        f"error: {file.place('test', 'image')}: no CPython 3.12 in image bullseye-test; it has 3.9.x, 3.11.2, 3.13.5\n"
+        '  hint: name an image that has it in [test] image, such as "python:3.12-slim", '
+        "or choose others with --python\n"
+    )
+
+
 def jobs_of(folder: Path, capsys: pytest.CaptureFixture[str], *options: str) -> tuple[Any, Any]:
     """What GitHub and GitLab would run."""
     assert run(["matrix", str(folder), "--format", "github", *options]) == 0

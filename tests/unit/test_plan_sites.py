@@ -132,20 +132,38 @@ def test_paths_are_the_images_and_nothing_of_the_users(recipe: LoadRecipe) -> No
     assert not {"PATH", "SSH_AUTH_SOCK"} & set(asks.passes)
 
 
-def test_a_test_image_without_a_python_leaves_its_cells_out(recipe: LoadRecipe) -> None:
+def test_a_python_that_the_manifests_test_image_lacks_is_an_error(recipe: LoadRecipe) -> None:
     clean = image("clean", "12.2.0", "3.11")
     with_test = ContainerImage(NEW.id, NEW.name, NEW.inventory, clean)
-    machine, chosen = resolve(
-        recipe(), select(recipe(), "x86_64", cuda=["13"]), requested=(), sites=[with_test]
+    file = recipe(add='\n[test]\nimage = "clean"\n')
+    with pytest.raises(MissingError) as caught:
+        resolve(file, select(file, "x86_64", cuda=["13"]), requested=(), sites=[with_test])
+    assert str(caught.value) == (
+        f"{file.place('test', 'image')}: no CPython 3.13 in image clean; it has 3.11.1\n"
+        '  hint: name an image that has it in [test] image, such as "python:3.13-slim", or choose others with --python'
     )
+    selection = select(file, "x86_64", cuda=["13"], python=["3.11"])
+    machine, chosen = resolve(file, selection, requested=("cuda", "python"), sites=[with_test])
     assert [cell.id for cell in chosen.cells] == ["cp311-cu13.0-x86_64"]
     assert machine.tested_at(chosen.cells[0]).image == clean
-    reasons = {
-        item.cell.python: reason_text(item.reason)
-        for item in chosen.left_out
-        if item.reason.kind == "missing"
-    }
-    assert reasons == {"3.13": "no CPython 3.13 in image clean; it has 3.11.1"}
+
+
+def test_a_python_that_the_default_test_image_lacks_is_tested_where_it_is_built(recipe: LoadRecipe) -> None:
+    clean = image("clean", "12.2.0", "3.11")
+    with_test = ContainerImage(NEW.id, NEW.name, NEW.inventory, clean, spare=True)
+    file = recipe()
+    machine, chosen = resolve(file, select(file, "x86_64", cuda=["13"]), requested=(), sites=[with_test])
+    where = {cell.python: machine.tested_at(cell).image for cell in chosen.cells}
+    assert where == {"3.11": clean, "3.13": with_test}
+    plan = lower(file, chosen.cells, machine)
+    assert images_of(plan)["cp313-cu13.0-x86_64/test"] == "sha256:new"
+    (note,) = plan.notes
+    assert note.startswith(
+        "image clean has no CPython 3.13: these wheels are tested in new, where they are built; "
+    )
+    assert lower(file, chosen.cells, machine, test=False).notes == (
+        "the wheels are not tested, as --no-test says",
+    )
 
 
 def test_only_fetches_reach_the_network_also_in_images(recipe: LoadRecipe) -> None:

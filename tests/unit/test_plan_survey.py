@@ -205,3 +205,10 @@ def test_a_declared_family_is_kept_and_an_undeclared_one_may_change(
     usual = host_compilers.host_compiler(undeclared, site.ThisMachine())
     found = host_compilers.host_compilers(undeclared, ["11"], site.ThisMachine(), usual)
     assert (usual.family, found["11"].family) == ("g++", "clang++")
+
+
+def test_an_unknown_library_is_reported_where_it_is_written(recipe: LoadRecipe) -> None:
+    file = recipe(('libraries = ["cufft"]', 'libraries = ["cuffft"]'))
+    with pytest.raises(UsageError, match="has no library 'cuffft'") as caught:
+        survey.resolve(file, select(file, "x86_64"), requested=())
+    assert {problem.place for problem in caught.value.diagnostics} == {file.place("cuda", "libraries")}

@@ -24,7 +24,8 @@ class Test(Table):
 
     image: forms.Text | None = Field(default=None, examples=["python:3.13-slim"])
     """Container image for the test with `--runner docker`; like users' machines, it should have neither compilers nor
-    CUDA. Default: the test image of the build's image in `gpuforge images list`, otherwise the build's image itself."""
+    CUDA. Default: the test image of the build's image in `gpuforge images list`, or the build's image itself if there
+    is none or it lacks the Python. A Python that an image named here lacks is an error."""
     extras: Annotated[tuple[forms.ExtraName, ...], Distinct] = Field(default=(), examples=[["plots"]])
     """Extras of the wheel that are installed for the command. With `[cuda] requires = "extra"`, the CUDA extra is
     always among them. The wheel is also installed and imported without extras, with each extra named for its CUDA major

@@ -22,7 +22,7 @@ from gpuforge.plan.lower.testing import tests
 from gpuforge.plan.lower.wheel import make_variant, package
 from gpuforge.plan.schedule import scheduled
 from gpuforge.plan.site import Machine
-from gpuforge.plan.supported import notes, refuse
+from gpuforge.plan.supported import notes, refuse, tested_where_built
 
 _Kernels = Mapping[
     tuple[str, Values], Mapping[str, ActionInput]
@@ -84,7 +84,7 @@ def lower(
         reports={cell: end.report for cell, end in ends.items()},
         tests={cell: end.tests for cell, end in ends.items() if end.tests},
         machine=machine,
-        notes=tuple(notes(file, test=test)),
+        notes=(*notes(file, test=test), *(tested_where_built(cells, machine) if test else ())),
         kernels={cell: end.own for cell, end in ends.items() if end.own},
         kernels_reports={
             cell: ActionInput(end.report.action, "kernels.json") for cell, end in ends.items() if end.own
