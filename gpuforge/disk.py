@@ -31,7 +31,8 @@ def errors_at(place: Path) -> Iterator[None]:
     except OSError as error:
         if error.errno is None:
             raise
-        place = place if error.errno in _FULL else Path(error.filename or place)
+        named = str(error.filename or place)
+        place = place if error.errno in _FULL or named.endswith(_PART) else Path(named)
         raise ActionError.of(
             f"{place}: {os.strerror(error.errno)}", hint=_HINTS.get(error.errno, "")
         ) from error

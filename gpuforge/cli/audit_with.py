@@ -17,7 +17,7 @@ from gpuforge.audit.read import environment
 from gpuforge.audit.read.input import Beside, Input, Remote
 from gpuforge.cli.terminal import say
 from gpuforge.cpython import CPython
-from gpuforge.errors import UsageError
+from gpuforge.errors import ActionError, UsageError
 from gpuforge.index import byte_ranges, choice
 from gpuforge.index.settings import public, session
 from gpuforge.manifest import constraints
@@ -35,14 +35,18 @@ def installed_with(
 ) -> Beside:
     """Return an environment, if there is one, and what pip would install into it for requirements and these wheels.
 
-    Raises UsageError for a text that is neither an environment nor a requirement, ActionError for requirements that
-    cannot be installed together with the wheels, MissingError when the index cannot be reached.
+    Raises UsageError for a text that is neither an environment nor a requirement and for requirements that cannot be
+    installed together with the wheels, ActionError for a broken wheel, MissingError when the index cannot be reached.
     """
     beside = [_requirement(text) for text in requirements]
     given = [path for path in wheels if path.suffix == ".whl" and path.is_file()]
     installed = _installed(folder) if folder else {}
     where = choice.For(python or _python(folder, given), _machine(given), installed)
-    chosen = choice.choose([*map(_own, given), *beside], where)
+    own = [_own(path) for path in given]
+    try:
+        chosen = choice.choose([*own, *beside], where)
+    except ActionError as error:  # nothing is audited, so that no finding is the reason
+        raise UsageError.all_of(error.diagnostics) from error
     new = [each for each in chosen if installed.get(each.project) != each.version]
     say(_summary(new, where.python, len(chosen) - len(new)))
     client = session()

@@ -132,7 +132,7 @@ def command(ctx: click.Context, /, choice: Choice, **rest: Any) -> None:
         click.echo(json.dumps(result_data(result), indent=2))
     else:
         show_result(result, images=made.file.manifest.wheel.image, explain=options.explain)
-    for note in made.plan.notes:
+    for note in made.plan.notes if wheels else ():
         say(f"note: {note}")
     ctx.exit(exit_code(outcome))
 

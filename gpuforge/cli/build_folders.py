@@ -15,21 +15,22 @@ from gpuforge.execute import workdir
 
 def check(dist: Path, cache: Path, environ: Mapping[str, str]) -> None:
     """Raise MissingError for all folders that cannot be used, each with the option or variable that names it."""
-    problems = [*_dist(dist), *_cache(cache), *_work(environ)]
+    problems = [*_dist(dist), *_cache(cache, environ), *_work(environ)]
     if problems:
         raise MissingError.all_of(problems)
 
 
 def _dist(dist: Path) -> Iterator[Diagnostic]:
-    if reason := _unwritable(dist):
+    if reason := unwritable(dist):
         hint = "choose another folder with --output (-o), or change who may write there"
         yield Diagnostic(f"the output folder {dist} cannot be written to: {reason}", hint=hint)
 
 
-def _cache(cache: Path) -> Iterator[Diagnostic]:
-    message = f"the cache folder {cache}, which {CACHE_VARIABLE} names, cannot be used"
+def _cache(cache: Path, environ: Mapping[str, str]) -> Iterator[Diagnostic]:
+    source = f"which {CACHE_VARIABLE} names" if environ.get(CACHE_VARIABLE) else "which is the default"
+    message = f"the cache folder {cache}, {source}, cannot be used"
     hint = f"set {CACHE_VARIABLE} to a folder of your own"
-    reason = _unwritable(cache)
+    reason = unwritable(cache)
     if not reason and cache.exists() and cache.stat().st_uid != os.geteuid():
         reason = f"it belongs to another user (uid {cache.stat().st_uid})"
     if not reason and cache.exists() and cache.stat().st_mode & 0o002:
@@ -44,7 +45,7 @@ def _work(environ: Mapping[str, str]) -> Iterator[Diagnostic]:
     except MissingError as error:
         yield from error.diagnostics
         return
-    if requested and (reason := _unwritable(requested)):
+    if requested and (reason := unwritable(requested)):
         hint = f"set {workdir.VARIABLE} to a folder of your own"
         yield Diagnostic(
             f"the working directory {requested}, which {workdir.VARIABLE} names, cannot be used: {reason}",
@@ -52,7 +53,7 @@ def _work(environ: Mapping[str, str]) -> Iterator[Diagnostic]:
         )
 
 
-def _unwritable(folder: Path) -> str:
+def unwritable(folder: Path) -> str:
     """Say why a folder can be neither made nor written to; "" when it can."""
     try:
         there = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())

@@ -50,12 +50,12 @@ def show_plan(
     console.print(Text(f"{count(len(plan.actions), 'action')}, {len(runs)} to run", style="bold"))
     for action in plan.actions:
         verdict = verdicts[action.id]
-        mark = Text("run    ", style="yellow") if verdict.run else Text("reuse  ", style="green")
+        mark = Text("run      ", style="yellow") if verdict.run else Text("reuse    ", style="green")
         if not verdict.run and verdict.stored is None:
-            mark = Text("skip   ", style="dim")
+            mark = Text("unneeded ", style="dim")
         console.print(Text("  ") + mark + Text(shown(action.title)))
         if explain:
-            console.print(Text(f"         {shown(why(verdict.reason))}", style="dim"))
+            console.print(Text(f"           {shown(why(verdict.reason))}", style="dim"))
     _show_left_out(console, selection)
 
 

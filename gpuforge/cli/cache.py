@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -14,7 +15,7 @@ from gpuforge.cli.cache_text import Others, show_entries, show_pruned
 from gpuforge.cli.console import count
 from gpuforge.cli.options import DURATION, SIZE, cache_dir
 from gpuforge.cli.terminal import say
-from gpuforge.errors import MissingError, UsageError
+from gpuforge.errors import UsageError
 from gpuforge.execute import upkeep
 from gpuforge.execute.ledger import FileLedger
 from gpuforge.execute.store import FolderStore
@@ -41,7 +42,10 @@ def list_entries(*, shared: bool, as_json: bool) -> None:
     if shared:
         cache_shared.list_entries(as_json=as_json)
         return
-    cache, store = _store()
+    cache, store = cache_dir(), _store()
+    if store is None:
+        _show_none(cache, as_json, entries=[], folders=[], set_aside_bytes=0, bytes=0)
+        return
     found = upkeep.entries(store)
     of = upkeep.projects(found, FileLedger(cache / "ledger.jsonl").keys())
     folders = {path.name: upkeep.disk_size(path) for path in sorted(cache.iterdir()) if path != store.root}
@@ -68,7 +72,10 @@ def verify(ctx: click.Context, /, *, shared: bool, as_json: bool) -> None:
     """
     if shared:
         ctx.exit(0 if cache_shared.verify(as_json=as_json) else 1)
-    cache, store = _store()
+    cache, store = cache_dir(), _store()
+    if store is None:
+        _show_none(cache, as_json, checked=0, bytes=0, damaged=[], names_removed=0)
+        return
     found = upkeep.entries(store)
     damaged = upkeep.verify(store, found)
     loose = upkeep.loose_names(store)
@@ -120,7 +127,11 @@ def prune(*, older: float | None, size: int | None, dry_run: bool, shared: bool,
     if shared:
         cache_shared.prune(older=older, size=size, dry_run=dry_run, as_json=as_json)
         return
-    cache, store = _store()
+    cache, store = cache_dir(), _store()
+    if store is None:
+        none = {"removed": [], "others_removed": 0, "in_use": 0, "bytes": 0, "bytes_left": 0}
+        _show_none(cache, as_json, dry_run=dry_run, **none)
+        return
     found = upkeep.entries(store)
     since = None if older is None else time.time() - older
     taken = store.taken()
@@ -154,9 +165,15 @@ def _old_logs(cache: Path, since: float) -> list[Path]:
     return [path for path in (cache / "logs").glob("*.log") if path.lstat().st_mtime < since]
 
 
-def _store() -> tuple[Path, FolderStore]:
-    """Return the cache folder and the store in it; raises MissingError when there is none."""
-    cache = cache_dir()
-    if not (cache / "store").is_dir():
-        raise MissingError.of(f"nothing is kept in {cache}", hint="`gpuforge build` makes it")
-    return cache, FolderStore(cache / "store")
+def _store() -> FolderStore | None:
+    """Return the store of this machine; None if no build has made it yet."""
+    folder = cache_dir() / "store"
+    return FolderStore(folder) if folder.is_dir() else None
+
+
+def _show_none(cache: Path, as_json: bool, **fields: Any) -> None:
+    """Print that a cache folder has no store, or the `fields` of one without entries."""
+    if as_json:
+        print_json(cache, **fields)
+    else:
+        click.echo(f"nothing is kept in {cache}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from gpuforge.cli.arguments import Group, Outside
 if TYPE_CHECKING:
     from gpuforge.cli.bounded import Within
 
+_COMPLETION = "_GPUFORGE_COMPLETE"  # click reads it before it looks at the arguments
 COMMANDS = {  # with what each does, so that listing them imports none
     "audit": "Report what in a wheel will break on users' machines, and why.",
     "build": "Build, prove and test the wheels of a manifest.",
@@ -64,5 +66,7 @@ def call(arguments: Sequence[str], within: Within | None = None) -> int:
         return 2
     except click.Abort as stop:
         raise KeyboardInterrupt from stop
-    except SystemExit as stop:  # click's only one here: nobody reads the output any more
+    except SystemExit as stop:  # click has completed for a shell, else nobody reads the output any more
+        if os.environ.get(_COMPLETION) and isinstance(stop.code, int):
+            return stop.code
         raise BrokenPipeError from stop

@@ -49,6 +49,10 @@ def put(
     """Copy one wheel into `dist` unless the same bytes are there already."""
     target, sha256 = dist / source.name, digest.of_file(source)
     if not (target.is_file() and digest.of_file(target) == sha256):
-        with source.open("rb") as stream, disk.appearing(target) as part:
-            shutil.copyfileobj(stream, part, 1 << 20)
+        try:
+            with source.open("rb") as stream, disk.appearing(target) as part:
+                shutil.copyfileobj(stream, part, 1 << 20)
+        except OSError as error:
+            error.filename = error.filename or str(target)  # a write that fails names no file
+            raise
     return BuiltWheel(cell, target, sha256, target.stat().st_size, report, tuple(tests))

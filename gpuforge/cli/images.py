@@ -13,7 +13,7 @@ from gpuforge.cli.options import cache_dir
 from gpuforge.cli.terminal import say
 from gpuforge.containers import catalog
 from gpuforge.containers.catalog import CatalogImage
-from gpuforge.containers.image_reference import refuse_pull
+from gpuforge.containers.image_reference import refuse_name, refuse_pull
 from gpuforge.containers.port import EngineImage, Images
 from gpuforge.errors import MissingError, UsageError
 from gpuforge.wheel.tags import LinuxTag
@@ -85,7 +85,12 @@ def check(context: click.Context, outside: Outside, name: str) -> None:
 
     image = catalog.find(name)
     reference = image.reference if image else name
-    engine = connected(outside)
+    try:
+        engine = connected(outside)
+    except MissingError:
+        if image is None:  # a name that no engine can have is the nearer cause
+            refuse_name(reference, [known.name for known in catalog.images()])
+        raise
     here = engine.find(reference)
     if here is None:
         if image is None:

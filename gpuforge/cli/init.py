@@ -33,6 +33,7 @@ def command(project: str, output: Path | None) -> int:
 
     It reads the project's files and runs none of its code. The reason of each guess is a comment above it.
     """
+    from gpuforge.cli.build_folders import unwritable
     from gpuforge.manifest.load import FILE_NAME
     from gpuforge.project import draft, facts
     from gpuforge.project.obtain import obtain
@@ -45,6 +46,11 @@ def command(project: str, output: Path | None) -> int:
     if not printed and target.exists():
         raise UsageError.of(
             f"{target} exists already", hint="name another file with --output (-o), or remove it"
+        )
+    if not printed and (reason := unwritable(target.parent)):
+        raise MissingError.of(
+            f"{target} cannot be written: {reason}",
+            hint="name another file with --output (-o), or `-o -` to print it",
         )
     with tempfile.TemporaryDirectory(prefix="gpuforge-init-") as scratch:
         with contextlib.redirect_stdout(sys.stderr):  # the step's log

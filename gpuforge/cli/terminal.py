@@ -22,7 +22,9 @@ def say(message: str, before: str = "") -> None:
     if sys.stderr is not None:  # as it is after `2>&-`
         try:
             sys.stderr.write(f"{before}{shown_lines(message)}\n")
-        except BrokenPipeError:
+        except (
+            OSError
+        ):  # nobody reads it any more, or its disk is full: the result and the status are the same
             drop_output(2)
 
 
@@ -40,8 +42,12 @@ def result(pieces: Iterable[str]) -> None:
     if sys.stdout is not None:  # as it is after `>&-`
         if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(errors="backslashreplace")  # names that the encoding lacks
-        sys.stdout.writelines(pieces)
-        sys.stdout.flush()
+        try:
+            sys.stdout.writelines(pieces)
+            sys.stdout.flush()
+        except OSError as error:
+            error.filename = error.filename or "the standard output"
+            raise
 
 
 def drop_output(*streams: int) -> None:

@@ -16,10 +16,7 @@ from gpuforge.containers.engine_errors import cause
 from gpuforge.errors import MissingError
 
 ANSWER_S = 600  # seconds that the engine may take to answer one request (making a container of a large image)
-HOW = (
-    "start Docker (Debian: apt-get install docker.io; Fedora: dnf install podman; then systemctl start docker), "
-    "or build with local processes: --runner local"
-)
+HOW = "start Docker (Debian: apt-get install docker.io; Fedora: dnf install podman; then systemctl start docker)"
 
 
 def connect(environ: Mapping[str, str] | None = None) -> docker.DockerClient:

@@ -59,7 +59,7 @@ def choose(requirements: Sequence[str], where: For) -> list[Chosen]:
         if answer.returncode:
             raise ActionError.of(
                 f"these cannot be installed together: {names}{uv.reason(answer.stderr)}",
-                hint="change a requirement, or audit what uv chooses without it",
+                hint="change a requirement, or leave one out",
             )
         return _chosen(lock.read_text(encoding="utf-8"), Path(folder))
 

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 from packaging.specifiers import SpecifierSet
 from pydantic import AfterValidator, Field
 
+from gpuforge.cuda.arch import Arch
 from gpuforge.manifest.constraints import plain
 from gpuforge.manifest.sizes import size_in_bytes
 from gpuforge.manifest.validators import Distinct, Form, wrong
@@ -168,6 +169,7 @@ Architecture = Annotated[
         "a compute capability",
         'digits without a dot, e.g. "80", "90a" (this architecture only), "100f" (its family) or "90+ptx"; or "common"',
         r"^(common|[1-9][0-9]{1,2}(a|f?(\+ptx)?))$",
+        meant=lambda text: Arch.parse(text).number,
     ),
 ]
 VirtualArchitecture = Annotated[
@@ -176,6 +178,7 @@ VirtualArchitecture = Annotated[
         "a compute capability whose PTX newer GPUs run",
         'digits without a dot, e.g. "90"; "90a" is for this architecture only',
         r"^[1-9][0-9]{1,2}f?$",
+        meant=lambda text: Arch.parse(text).number,
     ),
 ]
 Library = Annotated[

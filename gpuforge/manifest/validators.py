@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -32,14 +33,23 @@ class Form:
     hint: str
     pattern: str = r"\S"
     parse: Callable[[str], object] | None = None
+    meant: Callable[[str], str] | None = (
+        None  # what a text of another form stands for; raises ValueError for none
+    )
 
     def validate(self, text: str) -> str:
         """Return `text` unchanged; raises PydanticCustomError when it does not have this form."""
         if not re.search(self.pattern, text) or text.endswith("\n") or not self._parses(text):
-            raise wrong(
-                f"{quote(text)} is not {self.what}" if text.strip() else "must not be empty", self.hint
-            )
+            message = f"{quote(text)} is not {self.what}" if text.strip() else "must not be empty"
+            raise wrong(message, self._hint(text))
         return text
+
+    def _hint(self, text: str) -> str:
+        if self.meant:
+            with suppress(ValueError):
+                if re.search(self.pattern, meant := self.meant(text)):
+                    return f"write {quote(meant)}"
+        return self.hint
 
     def _parses(self, text: str) -> bool:
         if self.parse is None:

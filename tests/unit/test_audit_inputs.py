@@ -213,7 +213,7 @@ def test_a_single_binary_is_not_asked_for_metadata_but_for_what_it_is(tmp_path: 
             "empty",
             "the folder has no wheel and no binary, and is neither an unpacked wheel nor an environment",
         ),
-        ("text.txt", "it is not a wheel: not even a zip file"),
+        ("text.txt", "it is neither a wheel nor a binary"),
         ("nothing.whl", "No such file or directory"),
         ("nothing.tar.gz", "No such file or directory"),
         ("sdist.tar.gz", "there is no wheel in it"),

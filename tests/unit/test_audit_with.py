@@ -117,11 +117,11 @@ def test_what_is_installed_is_kept_where_it_fits(index: Index, folder: Path, tmp
     [
         pytest.param(
             "old>=3",
-            ActionError,
+            UsageError,
             "these cannot be installed together: old>=3: Because only",
             marks=pytest.mark.thorough,
         ),
-        ("nothing-called-so", ActionError, "these cannot be installed together: nothing-called-so"),
+        ("nothing-called-so", UsageError, "these cannot be installed together: nothing-called-so"),
         ("old @ https://example.org/old.whl", UsageError, "--with old @ https://example.org/old.whl: "),
         ("--index-url=https://example.org", UsageError, "--with --index-url=https://example.org: "),
         ("old\nnew", UsageError, "--with old"),

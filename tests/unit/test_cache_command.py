@@ -254,6 +254,7 @@ def test_an_empty_cache_is_said(
 ) -> None:
     monkeypatch.setenv("GPUFORGE_CACHE_DIR", str(tmp_path / "none"))
     for command in (["ls"], ["verify"], ["prune", "--older", "1d"]):
-        status, _, err = run(capsys, *command)
-        assert status == 3
-        assert err == f"error: nothing is kept in {tmp_path}/none\n  hint: `gpuforge build` makes it\n"
+        assert run(capsys, *command) == (0, f"nothing is kept in {tmp_path}/none\n", "")
+        status, out, err = run(capsys, *command, "--json")
+        assert (status, json.loads(out)["bytes"], err) == (0, 0, "")
+    assert not (tmp_path / "none").exists()

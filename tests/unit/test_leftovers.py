@@ -160,7 +160,7 @@ def test_a_cache_that_every_user_can_write_to_is_refused(tmp_path: Path) -> None
     with pytest.raises(MissingError) as caught:
         build_folders.check(tmp_path / "dist", tmp_path / "cache", {})
     assert str(caught.value) == (
-        f"the cache folder {tmp_path}/cache, which GPUFORGE_CACHE_DIR names, cannot be used: "
+        f"the cache folder {tmp_path}/cache, which is the default, cannot be used: "
         f"every user can write to it\n"
         f"  hint: chmod o-w {tmp_path}/cache, or set GPUFORGE_CACHE_DIR to a folder of your own"
     )

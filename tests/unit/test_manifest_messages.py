@@ -100,7 +100,8 @@ def test_there_are_at_least_ten() -> None:
 def test_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     hint = (
-        "  hint: name a folder with a gpuforge.toml; `gpuforge schema --format markdown` explains its keys\n"
+        "  hint: name a gpuforge.toml, or the folder that it is in; "
+        "`gpuforge schema --format markdown` explains its keys\n"
     )
     assert message_for(Path("nowhere")) == "nowhere does not exist\n" + hint
     Path("empty").mkdir()

@@ -91,6 +91,11 @@ def _is_binary(path: Path) -> bool:
     return head.startswith(_BINARY) or path.suffix == ".ptx"
 
 
+def _is_zip(path: Path) -> bool:
+    with path.open("rb") as stream:
+        return stream.read(2) == b"PK"
+
+
 def _add_folder(path: Path, inputs: Inputs) -> None:
     """Add what a folder is: an environment, an unpacked wheel, wheels below it, or a folder of binaries."""
     whole = path.resolve()
@@ -108,7 +113,7 @@ def _add_folder(path: Path, inputs: Inputs) -> None:
         problem = _problem(
             path,
             "the folder has no wheel and no binary, and is neither an unpacked wheel nor an environment",
-            "build the wheel first (`python -m build`), or name the site-packages folder",
+            "build the wheel first (`gpuforge build`, `python -m build`), or name the site-packages folder",
         )
         inputs.problems.append(problem)
 
@@ -132,7 +137,11 @@ def _add_wheels(files: Iterable[Path], inputs: Inputs) -> None:
 
 def _add_archive(path: Path, inputs: Inputs) -> None:
     if not nested.is_archive(path) or nested.is_wheel(path):
-        inputs.readable.append(Input.of(path))
+        if path.suffix == ".whl" or _is_zip(path):
+            inputs.readable.append(Input.of(path))
+        else:
+            hint = "name a wheel, a folder, an sdist or a binary"
+            inputs.problems.append(_problem(path, "it is neither a wheel nor a binary", hint))
         return
     before = len(inputs.readable)
     budget = Budget(path.stat().st_size)

@@ -30,7 +30,11 @@ def sites(request: SiteRequest) -> list[ContainerImage]:
     Raises what `obtain.images` does, and MissingError when containers are to have a limit of memory that the engine
     would not keep.
     """
-    client = connect()
+    try:
+        client = connect()
+    except MissingError as error:
+        other = "or build with local processes: --runner local"
+        raise MissingError.all_of(d._replace(hint=f"{d.hint}, {other}") for d in error.diagnostics) from error
     containers = DockerContainers(client)
     if request.memory and not containers.limits_memory():
         raise MissingError.of(
