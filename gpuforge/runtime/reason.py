@@ -17,6 +17,7 @@ SENTENCES = {
     "iree": "IREE's driver {driver} runs it on {device}",
     "iree-software": "IREE's driver {driver} runs it on {device}, which is the CPU",
     "no-gpu-needed": "needs no GPU",
+    "own-code": "the package's own code; this set has no library for the CPU",
     # refused: the image
     "alone": "runs on {built} alone; this device is {here}",
     "family": "runs on the family of {built} alone; this device is {here}",
@@ -119,6 +120,7 @@ MERITS = frozenset(
         "iree",
         "iree-software",
         "no-gpu-needed",
+        "own-code",
         "made-there",
         "made-for-level",
     }

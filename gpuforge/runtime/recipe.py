@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from . import document, layout
+from .arch import Arch
 from .index import Demands, Module, Refused, damaged, demands_of, read_named, unreadable
 from .reason import Reason
 from .sources import FIRST_USE, OPENCL, Sources
@@ -59,6 +60,11 @@ class UserToolchain(NamedTuple):
         return self.family == "nvcc"
 
     @property
+    def needs_arch(self) -> bool:
+        """Whether it compiles for one architecture, and for its compiler's default if none is given."""
+        return self.of_toolkit and any("{arch}" in word for word in self.argv)
+
+    @property
     def into_cache(self) -> bool:
         """Whether what it makes stays in the kernel cache, and is no build of the user's."""
         return self.family == OPENCL
@@ -78,6 +84,7 @@ class Compilation(NamedTuple):
     sources: Mapping[str, str]
     includes: Mapping[str, str]
     toolchains: tuple[UserToolchain, ...]
+    archs: tuple[Arch, ...]  # of machine code in the wheel
 
 
 def read_demands(folder: str) -> Demands | None:
@@ -103,6 +110,7 @@ def read_compilation(folder: str) -> Compilation:
             _digests(data, "sources"),
             _digests(data, "includes"),
             tuple(map(_toolchain, document.tables(data, "toolchains"))),
+            _archs(data),
         )
     except OSError as error:
         raise Refused(unreadable(file, error)) from error
@@ -133,6 +141,14 @@ def read(folder: str) -> ModuleRecipe | None:
     except document.Damaged as error:
         raise Refused(damaged(file, error)) from error
     return ModuleRecipe(name, abi, fallback, cpu, digest, {each.family: each for each in reversed(found)})
+
+
+def _archs(data: dict[str, Any]) -> tuple[Arch, ...]:
+    """Return a recipe's architectures; none where one cannot be read, as they only help where there is no GPU."""
+    try:
+        return tuple(map(Arch.parse, document.texts(data, "archs")))
+    except (ValueError, document.Damaged):
+        return ()
 
 
 def _check_schema(file: str, data: dict[str, Any]) -> None:

@@ -160,7 +160,7 @@ def _obstacle(machine: Probe, env: Mapping[str, str], device: int) -> Optional[R
 
 def _candidates(build: Build, judge: "Callable[[Build, Image], Reason]") -> "list[Candidate]":
     if build is CPU:
-        return [Candidate(build, None, True, Reason("no-gpu-needed"))]
+        return [Candidate(build, None, True, Reason("own-code"))]
     if build.problem is not None:
         return [Candidate(build, image, False, build.problem) for image in build.images or (None,)]
     verdicts = [(image, judge(build, image)) for image in build.images]

@@ -514,7 +514,7 @@ static gpuf_candidates gpuf_judge_all(const gpuf_setting *setting, const gpuf_bu
                 gpuf_candidate *one = &judged[total++];
                 one->build = build;
                 one->image = m < build->count ? &build->images[m] : NULL;
-                one->reason = build->own ? gpuf_simply("no-gpu-needed") : build->problem;
+                one->reason = build->own ? gpuf_simply("own-code") : build->problem;
                 if (!one->reason.kind)
                     one->reason = gpuf_judge(setting, build, one->image, &obstacle);
                 one->accepted = !build->problem.kind && gpuf_is_merit(&one->reason);

@@ -99,7 +99,7 @@ def test_offloading_by_gcc_gives_the_same_where_there_is_no_gpu(site: Path) -> N
     before = result(site)
     done = membrane(site, "membrane._gpuforge", "compile", "--toolchain", "offload")
     if done.returncode == 3:
-        assert "found no compiler of g++ >=12 with offloading to nvptx-none" in done.stderr
+        assert "not compiled: no g++ >=12 with offloading to nvptx-none" in done.stderr
         pytest.skip(done.stderr)
     assert done.returncode == 0, done.stderr
     assert "(toolchain offload), is used from now on" in done.stdout
@@ -134,7 +134,7 @@ do [ -x "$python" ] && break; done
     assert said.count("301 spikes") == 2
     (error,) = [line for line in said.splitlines() if line.startswith("error: ")]
     assert error == (
-        "error: mechanisms: found no compiler of nvc++ >=22; g++ >=12 with offloading to nvptx-none; g++. "
+        "error: mechanisms: not compiled: found none of nvc++ >=22; g++ >=12 with offloading to nvptx-none; g++. "
         "For g++: apt-get install g++"
     )
     assert "status 3" in said

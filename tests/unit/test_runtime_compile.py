@@ -228,7 +228,7 @@ def test_the_first_toolchain_that_is_here_and_fits_is_used(tmp_path: Path) -> No
     install(tmp_path / "none" / "site", *toolchains[:2])
     done = run(tmp_path / "none" / "site", "compile")
     assert done.returncode == 3
-    assert done.stderr.startswith("error: answers: found no compiler of nvc++; g++ >=1000 (")
+    assert done.stderr.startswith("error: answers: not compiled: found none of nvc++; g++ >=1000 (")
     assert done.stderr.endswith(" is not >=1000). For g++ >=1000: install g++\n")
 
 
@@ -249,7 +249,7 @@ def test_a_command_makes_the_library(tmp_path: Path) -> None:
     absent = run(tmp_path / "site", "compile")
     assert (absent.returncode, absent.stderr) == (
         3,
-        "error: answers: found no compiler of makelib. For makelib: install g++\n",
+        "error: answers: not compiled: no makelib: install g++\n",
     )
     done = run(tmp_path / "site", "compile", PATH=f"{script.parent}:{os.defpath}")
     assert done.returncode == 0, done.stderr

@@ -157,15 +157,14 @@ def test_nothing_fits_is_one_line_that_names_each(user: User) -> None:
     done = user.compile("--toolchain", "rtc")
     assert (done.returncode, done.stdout) == (3, "")
     assert done.stderr == (
-        "error: ops: found no compiler of nvrtc (there is no GPU here to compile for). "
-        "For nvrtc: pip install demo[nvrtc]\n"
+        "error: ops: not compiled: this machine has no GPU to compile for: switched off (GPUFORGE_DISABLE_GPU=1)\n"
     )
     done = user.compile("--toolchain", "cl")
-    assert done.stderr.startswith("error: ops: found no compiler of opencl (")
+    assert done.stderr.startswith("error: ops: not compiled: no opencl (")
     (user.tmp_path / "scale.cl").touch()
     done = user.compile("--toolchain", "cl", user.tmp_path / "scale.cl")
     assert done.stderr.startswith(
-        "error: ops: found no compiler of opencl (`compile` takes no sources of yours for it). "
+        "error: ops: not compiled: no opencl (`compile` takes no sources of yours for it): "
     )
 
 

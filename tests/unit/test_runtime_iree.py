@@ -64,7 +64,7 @@ def test_a_driver_that_is_missing_hides_no_other_device(made: Made, use: Any) ->
         "  module saxpy, from kernels/saxpy.mlir\n"
         "    used     IREE vulkan           IREE's driver vulkan runs it on Radeon\n"
         "    fits     IREE CPU x86-64       IREE's driver local-task runs it on default\n"
-        "    fits     CPU                   needs no GPU\n"
+        "    fits     CPU                   the package's own code; this set has no library for the CPU\n"
         "    refused  IREE cuda compute_80  no usable NVIDIA GPU"
     )
     assert [*machine_data(kernels.probe())["iree"]] == ["cuda", "vulkan", "local-task"]
@@ -80,7 +80,7 @@ def test_a_gpu_comes_first_and_a_vulkan_device_that_is_the_cpu_last(made: Made, 
         ("iree-cuda", "iree"),
         ("iree-cpu", "iree"),
         ("iree-vulkan", "iree-software"),
-        ("", "no-gpu-needed"),
+        ("", "own-code"),
     ]
 
 

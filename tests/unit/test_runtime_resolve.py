@@ -131,7 +131,7 @@ def test_every_image_has_its_verdict_and_reason() -> None:
         ("cubin sm_86", True, "built for this very architecture"),
         ("cubin sm_80", True, "built for 8.0, whose code 8.6 runs too"),
         ("PTX compute_80", True, "the driver compiles it for 8.6 when it is first loaded"),
-        ("CPU", True, "needs no GPU"),
+        ("CPU", True, "the package's own code; this set has no library for the CPU"),
         ("cubin sm_70", False, "runs on 7.x from 7.0; this device is 8.6"),
         ("cubin sm_90a", False, "runs on 9.0 alone; this device is 8.6"),
         ("cubin sm_87", False, "runs on 8.7 alone, as embedded GPUs share no binaries; this device is 8.6"),

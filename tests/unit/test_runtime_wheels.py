@@ -104,7 +104,7 @@ def test_explain_names_the_wheel_of_each_candidate(site: Path, stub: str) -> Non
     kernels = kernel_set(site, stub)
     assert kernels.explain().splitlines()[-4:] == [
         "    used     cubin sm_90 of saxpy-kernels-cu12  built for this very architecture",
-        "    fits     CPU                                needs no GPU",
+        "    fits     CPU                                the package's own code; this set has no library for the CPU",
         "    refused  shipped of saxpy-kernels-cu13      saxpy-kernels-cu13 is of version 0.9, and this package of "
         "1.0: pip install 'saxpy[cuda13]'",
         "    refused  cubin sm_70 of saxpy-kernels-cu12  runs on 7.x from 7.0; this device is 9.0",

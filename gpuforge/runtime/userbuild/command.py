@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -24,12 +25,12 @@ from ..resolve import Candidate, Origin
 from ..switches import gpu_disabled
 from . import activation, installed, modules
 from .check import check
-from .compilers import Compiler, find
+from .compilers import Absent, Compiler, find
 from .distribution import how_to_install
 from .inputs import CompileInputs
 from .invoke import invoke
 from .leftovers import remove_leftovers
-from .outcome import FAILED, INTERRUPTED, USAGE, Interrupted, Stopped, interruptible, uninterrupted
+from .outcome import FAILED, INTERRUPTED, MISSING, USAGE, Interrupted, Stopped, interruptible, uninterrupted
 from .recipe import Recipe, recipes
 from .select import Find, select
 
@@ -83,8 +84,7 @@ def main(options: argparse.Namespace, package: Package, say: Say, complain: Say)
     """Run the command; return its exit status: 0, or 1, 2, 3 and 130 as `gpuforge` itself has them."""
     try:
         with interruptible():
-            for recipe in _chosen(package, options):
-                say(_done(recipe, package, options))
+            return _each(_chosen(package, options), package, options, say, complain)
     except Stopped as stopped:
         complain(f"error: {stopped}")
         return stopped.status
@@ -104,7 +104,25 @@ def main(options: argparse.Namespace, package: Package, say: Say, complain: Say)
     except Interrupted as end:
         complain(f"error: interrupted by {end}; nothing was changed")
         return INTERRUPTED
-    return 0
+
+
+def _each(
+    found: Sequence[Recipe], package: Package, options: argparse.Namespace, say: Say, complain: Say
+) -> int:
+    """Run the command for each object, and name at the end those that were not compiled; return the exit status."""
+    failures = []
+    try:
+        for recipe in found:
+            try:
+                say(_done(recipe, package, options))
+            except Stopped as stopped:
+                if stopped.status not in (FAILED, MISSING):
+                    raise
+                failures.append(stopped)
+    finally:
+        for failure in failures:
+            complain(f"error: {failure}")
+    return min((failure.status for failure in failures), default=0)
 
 
 def _done(recipe: Recipe, package: Package, options: argparse.Namespace) -> str:
@@ -118,6 +136,9 @@ def _done(recipe: Recipe, package: Package, options: argparse.Namespace) -> str:
 def _chosen(package: Package, options: argparse.Namespace) -> list[Recipe]:
     found = recipes(package.home)
     names = ", ".join(recipe.name for recipe in found)
+    home = package.env.get(HOME, "")
+    if home and not os.path.isabs(home) and not options.output:
+        raise Stopped(f"{HOME}={home}: expected an absolute path", USAGE)
     if not found:
         raise Stopped(f"{package.name} has no sources to compile", USAGE)
     if options.object:
@@ -153,6 +174,9 @@ def _compile(recipe: Recipe, package: Package, options: argparse.Namespace) -> s
     toolchain, compiler = select(recipe, requested, how_to_install, _finder(recipe, here))
     if toolchain.into_cache:
         return _prepare(recipe, package, here, options)
+    substitute = recipe.lowest_arch if arch is None and toolchain.needs_arch else None
+    arch = arch or substitute
+    here = replace(here, arch=arch)
     with _work(recipe, package, options.output) as (work, place):
         log = activation.log_of(place) if place else options.output / f"{recipe.name}.log"
         try:
@@ -171,11 +195,12 @@ def _compile(recipe: Recipe, package: Package, options: argparse.Namespace) -> s
             product.chmod(0o755)
             modules.put(product, target) if product.is_dir() else product.replace(target)
             words = variable(package.name, recipe.name)
-            return f"{recipe.name}: {target}, made by {_by(made)}; {words}={target.absolute()} uses it"
+            by = _by(made) + _why(substitute)
+            return f"{recipe.name}: {target}, made by {by}; {words}={target.absolute()} uses it"
         with uninterrupted():
             build = activation.activate(place, product, made)
             remove_leftovers(place.folder.parents[1])
-    return f"{recipe.name}: {build.file}, made by {_by(build)}, is used from now on"
+    return f"{recipe.name}: {build.file}, made by {_by(build)}{_why(substitute)}, is used from now on"
 
 
 def _toolchain_and_sources(
@@ -206,7 +231,13 @@ def _finder(recipe: Recipe, here: CompileInputs) -> Find:
     """Return what finds a toolchain's compiler: for a set of modules also one that is no program."""
     if recipe.kind == "module":
         return partial(modules.find, here=here)
-    return partial(find, env=here.env)
+
+    def library(toolchain: UserToolchain, *, path: str = "") -> Compiler | Absent:
+        if toolchain.needs_arch and not (here.arch or recipe.lowest_arch):
+            return Absent(toolchain, (here.no_gpu,), lacks_gpu=True)
+        return find(toolchain, here.env, path=path)
+
+    return library
 
 
 def _product(
@@ -264,6 +295,13 @@ def _by(build: UserBuild) -> str:
         f"{build.compiler} (toolchain {build.toolchain})"
         + (f" for {build.arch}" if build.arch else "")
         + added
+    )
+
+
+def _why(substitute: Arch | None) -> str:
+    """Return why a library is for this architecture, which is no GPU's of this machine; "" for None."""
+    return (
+        " (no GPU here: the lowest architecture of the wheel, with PTX for newer GPUs)" if substitute else ""
     )
 
 

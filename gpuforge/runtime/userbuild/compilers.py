@@ -38,10 +38,14 @@ class Compiler:
 
 @dataclass(frozen=True)
 class Absent:
-    """No compiler fits a toolchain; `refused` says of each that was found why it does not."""
+    """No compiler fits a toolchain; `refused` says of each that was found why it does not.
+
+    `lacks_gpu`: no compiler was looked for, because there is no GPU to compile for.
+    """
 
     toolchain: UserToolchain
     refused: tuple[str, ...]
+    lacks_gpu: bool = False
 
 
 def find(toolchain: UserToolchain, env: Mapping[str, str], *, path: str = "") -> Compiler | Absent:

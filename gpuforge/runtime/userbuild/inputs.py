@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ..arch import Arch
 from ..machine import Probe
+from ..switches import gpu_disabled, switched_off
 
 
 @dataclass(frozen=True)
@@ -19,3 +20,9 @@ class CompileInputs:
     extra: Sequence[Path]
     env: Mapping[str, str]
     limit: float
+
+    @property
+    def no_gpu(self) -> str:
+        """Why there is no GPU to compile for, where `arch` is None."""
+        why = switched_off(self.env) if gpu_disabled(self.env) else self.machine.problem
+        return "no GPU to compile for" + (f": {why}" if why else "")

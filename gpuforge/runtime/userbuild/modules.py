@@ -36,7 +36,7 @@ def find(toolchain: UserToolchain, here: CompileInputs, *, path: str = "") -> Co
     if strangers:
         return Absent(toolchain, (f"it does not compile {strangers[0].suffix or strangers[0].name}",))
     if toolchain.makes == "module" and not here.arch:
-        return Absent(toolchain, ("there is no GPU here to compile for",))
+        return Absent(toolchain, (here.no_gpu,), lacks_gpu=True)
     if toolchain.family == NVRTC:
         return by_nvrtc.find(toolchain, here, path)
     return compilers.find(toolchain, here.env, path=path)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from .. import document, layout
+from ..arch import Arch
 from ..candidates import identity_of
 from ..index import Demands, Refused
 from ..reason import Reason
@@ -29,6 +30,12 @@ class Recipe:
     toolchains: tuple[UserToolchain, ...]
     kind: str = "library"  # or "module"
     digests: Mapping[str, str] = field(default_factory=dict)  # sha256 of each source and header
+    archs: tuple[Arch, ...] = ()  # of machine code in the wheel
+
+    @property
+    def lowest_arch(self) -> Arch | None:
+        """The lowest of the wheel's architectures whose PTX every newer GPU takes; None where it has none."""
+        return min((arch for arch in self.archs if not arch.variant), default=None)
 
 
 def recipes(home: Path) -> list[Recipe]:
@@ -67,6 +74,7 @@ def _here(folder: Path, read: Compilation) -> Recipe:
         toolchains=read.toolchains,
         kind=read.kind,
         digests=digests,
+        archs=read.archs,
     )
 
 

@@ -36,13 +36,19 @@ def select(
 
 def _nothing(recipe: Recipe, absent: list[Absent], how_to_install: Callable[[UserToolchain], str]) -> str:
     """Return one line: what was looked for, what was found instead, and what to install."""
-    tried = "; ".join(
-        f"{_described(each.toolchain)}" + (f" ({', '.join(each.refused)})" if each.refused else "")
+    missing = [each for each in absent if not each.lacks_gpu]
+    if not missing:
+        return f"{recipe.name}: not compiled: this machine has {absent[0].refused[0]}"
+    tried = [
+        _described(each.toolchain) + (f" ({', '.join(each.refused)})" if each.refused else "")
         for each in absent
-    )
-    easiest = absent[-1].toolchain
+    ]
+    easiest = missing[-1].toolchain
+    install = how_to_install(easiest)
+    if len(tried) == 1:
+        return f"{recipe.name}: not compiled: no {tried[0]}: {install}"
     return (
-        f"{recipe.name}: found no compiler of {tried}. For {_described(easiest)}: {how_to_install(easiest)}"
+        f"{recipe.name}: not compiled: found none of {'; '.join(tried)}. For {_described(easiest)}: {install}"
     )
 
 
