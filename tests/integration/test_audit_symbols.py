@@ -61,8 +61,8 @@ def test_functions_that_nothing_defines_are_an_error(tmp_path: Path) -> None:
     (finding,) = findings_of(tmp_path)
     assert (finding.severity, finding.files) == ("error", ("demo/ext.so",))
     assert lines(finding) == (
-        "demo/ext.so: calls cublasCreate_v2, and does not NEED libcublas.so",
-        "demo/ext.so: calls cuInit, and does not NEED libcuda.so",
+        "demo/ext.so: does not NEED libcublas.so, and calls cublasCreate_v2",
+        "demo/ext.so: does not NEED libcuda.so, and calls cuInit",
     )
 
 
@@ -70,7 +70,7 @@ def test_a_stub_that_lacks_them_is_dropped_by_the_linker_and_found(tmp_path: Pat
     empty = stub(tmp_path / "stubs", "libcuda.so.1", "int nothing() { return 0; }")
     compiled(tmp_path / "tree/demo/ext.so", MODULE % (CALL, "cuInit(0);"), "-Wl,--as-needed", empty)
     (finding,) = findings_of(tmp_path)
-    assert lines(finding) == ("demo/ext.so: calls cuInit, and does not NEED libcuda.so",)
+    assert lines(finding) == ("demo/ext.so: does not NEED libcuda.so, and calls cuInit",)
 
 
 def test_what_nothing_in_the_wheel_loads_first_is_a_warning(tmp_path: Path) -> None:
