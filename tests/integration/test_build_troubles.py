@@ -152,7 +152,7 @@ def test_ctrl_c_stops_the_children_and_keeps_what_is_finished(slow: Path, tmp_pa
     assert not (tmp_path / "dist").exists()
     dry = gpuforge("build", slow, "--cuda", "13", "--python", PYTHON, "--dry-run", "--explain",
                    GPUFORGE_CACHE_DIR=tmp_path / "cache")  # fmt: skip
-    assert "reuse  fetch CUDA 13.0" in dry.stdout
+    assert "reuse    fetch CUDA 13.0" in dry.stdout
 
 
 def hear_ctrl_c() -> None:
