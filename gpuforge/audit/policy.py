@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import auditwheel
 
+from gpuforge.audit.tables import load
 from gpuforge.binary.facts import ElfObject
 from gpuforge.cuda.version import numbers_of
 from gpuforge.wheel.tags import LinuxTag
@@ -145,6 +146,30 @@ def is_system(soname: str, *, musl: bool = False) -> bool:
     if musl:
         return soname in _musl_libraries() or re.fullmatch(_MUSLS, soname) is not None
     return soname in system_libraries() or _LOADER.fullmatch(soname) is not None
+
+
+def is_on(soname: str, loader: ElfObject, platforms: Collection[str]) -> bool:
+    """Say whether the systems that load an object of a wheel for these platforms bring a library that it needs.
+
+    An object for musl in a wheel that names no such system is loaded on either.
+    """
+    if on_musl(loader, platforms):
+        return is_system(soname, musl=True)
+    if soname in system_libraries() or soname == "linux-vdso.so.1" or _is_loader_of(soname, loader):
+        return True
+    return c_libraries(loader) == {"musl"} and is_system(soname, musl=True)
+
+
+def _is_loader_of(soname: str, loader: ElfObject) -> bool:
+    """Say whether this is the dynamic linker for an object's processor; any one, where the ABI's is not known."""
+    path = loaders("glibc").get(loader.processor)
+    return soname == path.rpartition("/")[2] if path else soname.startswith(("ld-linux", "ld64.so"))
+
+
+@cache
+def loaders(libc: str) -> Mapping[str, str]:
+    """Return the path of a C library's dynamic linker for each processor."""
+    return load("loaders.toml")[libc]  # type: ignore[no-any-return]
 
 
 def on_musl(found: ElfObject, platforms: Collection[str]) -> bool:

@@ -39,7 +39,6 @@ from gpuforge.audit.rules import RULES
 from gpuforge.audit.rules.gpu_code.containers import as_declared, own_code
 from gpuforge.audit.rules.providers.clues import clues
 from gpuforge.audit.rules.runtimes.user_build_copies import may_open_copies
-from gpuforge.binary.elf.header import MACHINES
 from gpuforge.binary.facts import FatbinContainer
 from gpuforge.binary.runnable import has_only_empty_cubins
 from gpuforge.cuda import libraries
@@ -153,7 +152,7 @@ def _platform(graph: LinkGraph, wheel: WheelFacts) -> Iterator[TagsHold | NoProm
     highest = policy.floors(objects)
     if not highest:
         return
-    machines = {MACHINES.get(o.machine) for o in objects}
+    machines = {o.processor for o in objects}
     tags = [(tag, *policy.of_tag(tag)) for tag in wheel.platforms]
     promises = [(tag, promised) for tag, promised, machine in tags if promised and machine in machines]
     promises = [(tag, promised) for tag, promised in promises if policy.is_known(promised)]

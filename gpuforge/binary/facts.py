@@ -2,11 +2,14 @@
 
 from typing import Literal, NamedTuple
 
+from gpuforge.binary.elf.header import MACHINES
 from gpuforge.cuda.arch import Arch
 
 _DT_FLAGS_1 = 0x6FFFFFFB
 _DF_1_NOOPEN, _DF_1_NODEFLIB, _DF_1_PIE = 0x40, 0x800, 0x08000000
 _DT_RELR = 36
+_OF_32_BITS, _BIG_ENDIAN = ("i686", "armv7l"), ("s390x",)
+_OS_ABIS = (0, 3)  # System V, GNU
 
 
 class FatbinEntry(NamedTuple):
@@ -128,6 +131,8 @@ class ElfObject(NamedTuple):
     symbols: tuple[SymbolNames, ...] = ()  # by group, for the groups that the caller looked for
     containers: tuple[FatbinContainer, ...] = ()
     broken: tuple[BrokenSegment, ...] = ()  # then the dynamic section may be unknown
+    order: str = "<"  # its byte order, as `struct` has it
+    os_abi: int = 0
 
     @property
     def name(self) -> str:
@@ -143,6 +148,21 @@ class ElfObject(NamedTuple):
     def links(self) -> bool:
         """Whether the dynamic linker loads it: shared objects and dynamic programs."""
         return bool(self.dynamic) and self.type in (2, 3)
+
+    @property
+    def processor(self) -> str:
+        """The processor that it is for, as platform tags name it; "" for one that they do not name.
+
+        glibc refuses an object of another class, byte order or OS ABI than its own: the name then has what differs.
+        """
+        name = MACHINES.get(self.machine, "")
+        order = ">" if name in _BIG_ENDIAN else "<"
+        differences = [
+            *(["32 bits"] if self.bits == 32 and name not in _OF_32_BITS else []),
+            *(["big-endian" if self.order == ">" else "little-endian"] if self.order != order else []),
+            *([f"OS ABI {self.os_abi}"] if self.os_abi not in _OS_ABIS else []),
+        ]
+        return f"{name} ({', '.join(differences)})" if name and differences else name
 
     @property
     def has_relr(self) -> bool:

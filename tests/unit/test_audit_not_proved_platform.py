@@ -25,6 +25,10 @@ def two_libraries(number: int, version: str = "GLIBC_2.99") -> bytes:
     return data.replace(struct.pack("<qQ", VERNEEDNUM, 2), struct.pack("<qQ", VERNEEDNUM, number))
 
 
+def with_ident(data: bytes, index: int, value: int) -> bytes:
+    return data[:index] + bytes([value]) + data[index + 1 :]
+
+
 def findings(path: Path) -> set[str]:
     return {finding.code for finding in audit([path]).findings}
 
@@ -81,6 +85,20 @@ def findings(path: Path) -> set[str]:
             "GF201",
             id="a library that no policy has",
         ),
+        pytest.param(
+            elf(versions=GLIBC),
+            with_ident(elf(versions=GLIBC), 7, 9),
+            "manylinux_2_17_x86_64",
+            "GF501",
+            id="it is for FreeBSD",
+        ),
+        pytest.param(
+            elf(needed=["ld-linux-x86-64.so.2", "libc.so.6"], versions=GLIBC),
+            elf(needed=["ld-linux-aarch64.so.1", "libc.so.6"], versions=GLIBC),
+            "manylinux_2_17_x86_64",
+            "GF201",
+            id="the dynamic linker of another processor",
+        ),
     ],
 )
 def test_a_tag_that_objects_do_not_keep(
@@ -106,3 +124,33 @@ def test_a_tag_beyond_the_newest_policy(tmp_path: Path, minor: int, holds: bool)
 def test_musl_leaves_the_stack_alone(tmp_path: Path) -> None:
     data = elf(needed=["libc.musl-x86_64.so.1"]).replace(GNU_STACK, UNKNOWN)
     assert "GF503" not in findings(wheel(tmp_path, {MODULE: data}, name=tagged("musllinux_1_2_x86_64")))
+
+
+@pytest.mark.parametrize(
+    ("needed", "platforms", "found"),
+    [
+        pytest.param("ld-linux-x86-64.so.2", ["manylinux_2_17_x86_64"], True, id="its own loader"),
+        pytest.param("ld-linux-aarch64.so.1", ["manylinux_2_17_x86_64"], False, id="another's loader"),
+        pytest.param("libc.so", ["manylinux_2_17_x86_64"], False, id="musl's C library on glibc"),
+        pytest.param("libc.musl-x86_64.so.1", ["linux_x86_64"], False, id="Alpine's C library beside glibc"),
+        pytest.param("libstdc++.so.6", ["manylinux_2_17_x86_64"], True, id="libstdc++ on glibc"),
+    ],
+)
+def test_a_library_of_another_system(tmp_path: Path, needed: str, platforms: list[str], found: bool) -> None:
+    path = wheel(
+        tmp_path, {MODULE: elf(needed=[needed, "libc.so.6"], versions=GLIBC)}, name=tagged(*platforms)
+    )
+    assert bool(proved("providers", path)) == found
+
+
+@pytest.mark.parametrize(
+    ("interpreter", "holds"),
+    [("/lib64/ld-linux-x86-64.so.2", True), ("/nix/store/a-glibc/lib/ld-linux-x86-64.so.2", False)],
+)
+def test_a_program_that_names_a_loader_of_the_build_machine(
+    tmp_path: Path, interpreter: str, holds: bool
+) -> None:
+    files = {"demo-1.0.data/scripts/tool": elf(interpreter=interpreter, versions=GLIBC)}
+    path = wheel(tmp_path, files, name=tagged("manylinux_2_17_x86_64"))
+    assert bool(proved("platform", path)) == holds
+    assert ("GF501" in findings(path)) != holds

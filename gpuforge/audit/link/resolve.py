@@ -157,7 +157,7 @@ class Resolver:
         """Return the edge to what the system or the driver has, else to what packages have loaded."""
         loader = led.object
         source: Source
-        if policy.is_system(name, musl=policy.on_musl(loader, self.installed.musl.get(loader.wheel, ()))):
+        if policy.is_on(name, loader, self.installed.musl.get(loader.wheel, ())):
             source = "system"
         elif libraries.is_driver(name):
             source = "driver"

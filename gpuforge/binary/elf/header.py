@@ -46,6 +46,7 @@ class Header(NamedTuple):
     segments: tuple[Segment, ...] = ()
     flags: int = 0
     abi_version: int = 0
+    os_abi: int = 0
 
     def segment(self, kind: int) -> Segment | None:
         """Return the first segment of a type."""
@@ -87,7 +88,17 @@ def read_header(window: Window) -> Header:
     if shnum * shentsize > window.size:
         raise MalformedError.of(f"{shnum} section headers do not fit into it")
     return Header(
-        bits, order, kind, machine, shoff, shentsize, shnum if shoff else 0, names, segments, flags, ident[8]
+        bits,
+        order,
+        kind,
+        machine,
+        shoff,
+        shentsize,
+        shnum if shoff else 0,
+        names,
+        segments,
+        flags,
+        *ident[8:6:-1],
     )
 
 

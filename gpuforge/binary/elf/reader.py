@@ -56,4 +56,6 @@ def _linked(found: ElfFile, sought: Patterns, wheel: str, file: str) -> ElfObjec
         producers=patterns.compilers(found, sought, markers),
         mentions=patterns.libraries(found, sought),
         symbols=symbols.names_of(found, sought.symbols, markers),
+        order=header.order,
+        os_abi=header.os_abi,
     )

@@ -37,6 +37,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
         if strictest:
             yield from _private(wheel)
         yield from _relocations(wheel)
+        yield from _interpreters(wheel, {machine for _, _, machine in tags})
         machines = {re.sub(_ARM, "armv7l", machine) for _, _, machine in tags if machine}
         yield from _machine(wheel, machines)
         yield from _c_library(graph, wheel, machines)
@@ -52,7 +53,7 @@ RULE = Rule(
 
 
 def _floor(wheel: WheelFacts, promised: policy.Policy, tag: str, machine: str) -> Iterator[Finding]:
-    objects = [o for o in wheel.objects if o.links and MACHINES.get(o.machine, machine) == machine]
+    objects = [o for o in wheel.objects if o.links and (o.processor or machine) == machine]
     fitting = policy.fitting(objects, machine)
     fix = (
         f"Tag the wheel {fitting.name}_{machine}, as auditwheel repair does, or build in an image of the promised tag."
@@ -117,6 +118,24 @@ def _relocations(wheel: WheelFacts) -> Iterator[Finding]:
             )
 
 
+def _interpreters(wheel: WheelFacts, machines: set[str]) -> Iterator[Finding]:
+    """Find programs whose PT_INTERP is not the path that the ABI has; of libraries it is not read."""
+    for found in (o for o in wheel.objects if o.interpreter and o.processor in machines):
+        paths = [policy.loaders(libc).get(found.processor) for libc in ("glibc", "musl")]
+        if found.interpreter not in paths and not found.soname and ".so" not in found.name:
+            yield RULE.finding(
+                wheel.name,
+                severity="warning",
+                files=(found.file,),
+                subjects=(Subject(file=found.file, item=found.interpreter),),
+                cause=("PT_INTERP",),
+                what="Programs name a dynamic linker in a place where the platform has none.",
+                why="They do not start: the system reports that the file is not found.",
+                fix="Build them with the compiler of the system, or set the path: patchelf --set-interpreter PATH "
+                "FILE",
+            )
+
+
 def _machine(wheel: WheelFacts, machines: set[str]) -> Iterator[Finding]:
     if wheel.platforms == ("any",) and (bound := [o for o in wheel.objects if o.links]):
         meant = _why_intended(wheel, bound)
@@ -125,7 +144,7 @@ def _machine(wheel: WheelFacts, machines: set[str]) -> Iterator[Finding]:
             severity="warning" if meant else "error",
             files=tuple(o.file for o in bound),
             subjects=tuple(
-                Subject(file=o.file, detail=f"is for {MACHINES.get(o.machine, 'one machine')}") for o in bound
+                Subject(file=o.file, detail=f"is for {o.processor or 'one machine'}") for o in bound
             ),
             cause=("any",),
             what="The wheel is tagged for any platform, and it contains shared objects.",
@@ -133,7 +152,7 @@ def _machine(wheel: WheelFacts, machines: set[str]) -> Iterator[Finding]:
             fix="Tag the wheel for its platform: auditwheel repair FILE, or wheel tags --platform-tag TAG "
             "FILE",
         )
-    machine_of = [(o, MACHINES.get(o.machine, "")) for o in wheel.objects if o.links]
+    machine_of = [(o, o.processor) for o in wheel.objects if o.links]
     foreign = machine_of and not any(actual in machines for _, actual in machine_of)
     none = foreign and not _why_intended(wheel, [o for o, _ in machine_of])
     for found, actual in machine_of:
@@ -162,7 +181,7 @@ def _c_library(graph: LinkGraph, wheel: WheelFacts, machines: set[str]) -> Itera
     Objects for another machine are reported as such.
     """
     tags = [(tag.libc, text) for text in wheel.platforms if (tag := LinuxTag.parse(text))]
-    objects = [o for o in wheel.objects if o.links and MACHINES.get(o.machine) in machines]
+    objects = [o for o in wheel.objects if o.links and o.processor in machines]
     libraries_of = [(o, policy.c_libraries(o)) for o in objects]
     for name in sorted({libc for libc, _ in tags if libc}):
         wrong = [(o, min(linked)) for o, linked in libraries_of if linked and name not in linked]
