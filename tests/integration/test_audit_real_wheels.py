@@ -87,9 +87,9 @@ def test_neuron_gpu_names_each_runtime_and_who_loads_it(said: Said) -> None:
         "NEURON_gpu.libs/libnrniv-b13f8654.so",
     ]
     assert any("libnvcpumath-avx2-91375214.so (for avx2)" in line for line in found["GF505", "warning"])
-    loose = {Path(line.partition(": wants ")[0]).name: line for line in found["GF212", "warning"]}
+    loose = {Path(line.partition(": ")[0]).name: line for line in found["GF212", "warning"]}
     assert loose.keys() == {f"{name}.so" for name in NVHPC if name.startswith(("libnvomp", "libacc"))}
-    assert "and 33 more" in loose["libnvomp-fb1a2b9f.so"]  # 36 in all, by readelf
+    assert len(loose["libnvomp-fb1a2b9f.so"].partition(" define ")[2].split(", ")) == 36  # by readelf
     for loader in ("libnrniv.so", "libnrnpython3.so", "librxdmath.so", "libcorenrnmpi_ompi.so", "nrniv-core"):
         assert loader in lines["libnvomp-fb1a2b9f.so"]
     assert len(found["GF301", "error"]) == 9

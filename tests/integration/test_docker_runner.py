@@ -376,4 +376,4 @@ def test_no_engine_is_one_clear_message() -> None:
     assert said.message == (
         "no container engine answers (unix:///nowhere/docker.sock: there is no such socket)"
     )
-    assert "--runner local" in said.hint
+    assert "start Docker" in said.hint

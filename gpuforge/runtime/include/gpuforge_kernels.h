@@ -200,6 +200,7 @@ static const char *const gpuf_sentences[][2] = {
     {"iree", "IREE's driver {driver} runs it on {device}"},
     {"iree-software", "IREE's driver {driver} runs it on {device}, which is the CPU"},
     {"no-gpu-needed", "needs no GPU"},
+    {"own-code", "the package's own code; this set has no library for the CPU"},
     {"alone", "runs on {built} alone; this device is {here}"},
     {"family", "runs on the family of {built} alone; this device is {here}"},
     {"embedded", "runs on {built} alone, as embedded GPUs share no binaries; this device is {here}"},
@@ -281,6 +282,7 @@ static const char *const gpuf_merits[] = {
     "no-gpu-needed",
     "nvrtc",
     "opencl",
+    "own-code",
     "same-major",
     "unread",
 };
