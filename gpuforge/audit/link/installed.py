@@ -64,7 +64,12 @@ class Installed:
             self.at.setdefault(layout.install_path(link), found)
 
     def _index_others(self, wheel: WheelFacts, names: Collection[str]) -> None:
-        """Index the files that have names of libraries and are none: of two for one place, the one installed last."""
+        """Index the files that have names of libraries and are none: of two for one place, the one installed last.
+
+        Of what stands beside the wheels not every library was read.
+        """
+        if wheel.beside:
+            return
         libraries = {o.file for o in wheel.objects if o.links}
         for member in wheel.members:
             if member.rpartition("/")[2] not in names or member in libraries:
