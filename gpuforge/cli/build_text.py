@@ -97,7 +97,7 @@ def _show_missing(result: Result) -> None:
         report = plan.reports[cell].action
         waits = untested and outcome.results[report].state == "not-run"  # for what the test installs
         if outcome.results[report].state == "failed":
-            missing.setdefault("kept back, as its audit found errors", []).append(cell)
+            missing.setdefault("kept back, as its audit did not pass", []).append(cell)
         elif not is_done(outcome, plan.wheels[cell].action) or not (is_done(outcome, report) or waits):
             missing.setdefault("not built", []).append(cell)
         elif untested:

@@ -183,7 +183,7 @@ def test_a_wheel_whose_test_fails_is_kept_back_and_the_others_are_not(
     assert [line[4:] for line in said.out.splitlines() if "test: " in line] == list(SAID)
     assert "1 of 4 wheels" in said.out
     assert said.err.splitlines() == [
-        f"kept back, as its audit found errors: {audited}",
+        f"kept back, as its audit did not pass: {audited}",
         f"kept back, as its test did not pass: {failed}, {unknown}",
     ]
     first, *others = result_data(result)["tests"]

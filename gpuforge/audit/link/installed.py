@@ -34,7 +34,6 @@ class Installed:
         self.at: dict[str, dict[str, ElfObject]] = {}  # place -> wheel -> what it puts there
         self.named: dict[str, list[ElfObject]] = {}
         self.modules: dict[str, list[ElfObject]] = {}  # project -> its Python modules
-        self._files: dict[str, dict[str, str]] = {}  # place -> wheel -> its file there that is no library
         for found in sorted(
             (o for w in wheels for o in w.objects if o.links), key=lambda o: layout.is_moved(o.file)
         ):
@@ -46,9 +45,8 @@ class Installed:
         for wheel in wheels:
             for link in wheel.links:
                 self._link(wheel, link)
-        self._not_libraries: dict[
-            str, dict[str, str]
-        ] = {}  # place -> wheel -> a file with the name of a library
+        # place -> wheel -> a file with the name of a library
+        self._not_libraries: dict[str, dict[str, str]] = {}
         names = frozenset[str]().union(*self.needed.values())
         for wheel in wheels:
             self._index_others(wheel, names)
