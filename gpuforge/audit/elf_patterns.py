@@ -3,6 +3,7 @@
 from functools import cache
 from typing import Any, NamedTuple
 
+from gpuforge.audit import policy
 from gpuforge.audit.tables import load
 from gpuforge.binary.elf.patterns import Patterns, SymbolGroup
 from gpuforge.cuda import interfaces
@@ -34,9 +35,23 @@ def patterns(*, stable_abi: bool, project: str = "") -> Patterns:
         for row in data["symbols"]
         if (stable_abi or row["group"] != _ONLY_STABLE_ABI) and row.get("package", "") != (project or None)
     ]
+    of_platforms = (
+        SymbolGroup(
+            library,
+            tuple(map(str.encode, sorted(names))),
+            rf"(?:{'|'.join(sorted(names))})(?=\0)".encode(),
+            defined=False,
+            library=library,
+        )
+        for library, names in policy.forbidden().items()
+    )
     return Patterns(
         markers=tuple((row["name"], row["begins"].encode()) for row in data["marker"]),
-        symbols=(*groups, SymbolGroup("cuda", interfaces.BEGINNINGS, interfaces.cuda_pattern())),
+        symbols=(
+            *groups,
+            SymbolGroup("cuda", interfaces.BEGINNINGS, interfaces.cuda_pattern()),
+            *of_platforms,
+        ),
         libraries=data["libraries"]["names"].encode(),
         paths=tuple((row["part"].encode(), row["path"].encode()) for row in data["compiler"]),
         producers=tuple((row["name"], row["producer"].encode()) for row in data["compiler"]),

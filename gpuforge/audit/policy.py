@@ -35,6 +35,9 @@ class Policy(NamedTuple):
     glibc: tuple[int, int]  # the version that gives it its name
     versions: Mapping[str, Mapping[str, frozenset[str]]]  # machine -> "GLIBC" -> {"2.2.5", ...}
     libraries: frozenset[str]
+    forbidden: Mapping[
+        str, frozenset[str]
+    ]  # library -> the symbols that some machine's has not, or keeps for itself
 
     @property
     def name(self) -> str:
@@ -44,6 +47,10 @@ class Policy(NamedTuple):
     def lacking(self, needed: Iterable[str]) -> frozenset[str]:
         """Return the libraries among these that newer systems have, and that this policy does not promise."""
         return system_libraries().intersection(needed) - self.libraries
+
+    def refused(self, found: ElfObject, library: str) -> frozenset[str]:
+        """Return the symbols that an object uses of a library, and that this policy forbids."""
+        return found.undefined(library) & self.forbidden.get(library, frozenset())
 
     def missing(self, found: ElfObject, machine: str) -> tuple[str, ...]:
         """List the symbol versions that an object requires and this policy does not promise, as `GLIBC_2.34`.
@@ -75,6 +82,7 @@ def policies() -> tuple[Policy, ...]:
                 for machine, table in p["symbol_versions"].items()
             },
             libraries=frozenset(p["lib_whitelist"]),
+            forbidden={library: frozenset(names) for library, names in p["blacklist"].items()},
         )
         for p in _shipped("manylinux")
         if (tag := LinuxTag.parse(p["name"]))
@@ -118,14 +126,29 @@ def _between(glibc: tuple[int, int]) -> Policy:
         upto = frozenset(v for v in table.get("GLIBC", ()) if numbers_of(v) <= glibc)
         later = {".".join(map(str, (glibc[0], minor))) for minor in range(like.glibc[1], glibc[1] + 1)}
         versions[machine] = {**table, "GLIBC": upto} if above else {"GLIBC": upto | later}
-    return Policy(glibc, versions, like.libraries)
+    return Policy(glibc, versions, like.libraries, like.forbidden)
 
 
 def fitting(objects: Iterable[ElfObject], machine: str) -> Policy | None:
     """Return the oldest policy that promises everything these objects want; None when none does."""
     objects = list(objects)
     fits = (p for p in policies() if machine in p.versions)
-    return next((p for p in fits if not any(p.missing(o, machine) for o in objects)), None)
+    return next((p for p in fits if all(_fits(p, o, machine) for o in objects)), None)
+
+
+def _fits(promised: Policy, found: ElfObject, machine: str) -> bool:
+    refused = any(promised.refused(found, library) for library in promised.forbidden)
+    return not refused and not promised.missing(found, machine)
+
+
+@cache
+def forbidden() -> Mapping[str, frozenset[str]]:
+    """Return the symbols of each library that some policy forbids."""
+    libraries = dict.fromkeys(library for policy in policies() for library in policy.forbidden)
+    return {
+        library: frozenset(name for policy in policies() for name in policy.forbidden.get(library, ()))
+        for library in libraries
+    }
 
 
 @cache

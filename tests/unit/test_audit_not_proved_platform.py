@@ -25,6 +25,10 @@ def two_libraries(number: int, version: str = "GLIBC_2.99") -> bytes:
     return data.replace(struct.pack("<qQ", VERNEEDNUM, 2), struct.pack("<qQ", VERNEEDNUM, number))
 
 
+def uses_zlib(symbol: str, *needed: str) -> bytes:
+    return elf(needed=needed or ["libz.so.1", "libc.so.6"], versions=GLIBC, undefined=[symbol])
+
+
 def with_ident(data: bytes, index: int, value: int) -> bytes:
     return data[:index] + bytes([value]) + data[index + 1 :]
 
@@ -91,6 +95,27 @@ def findings(path: Path) -> set[str]:
             "manylinux_2_17_x86_64",
             "GF501",
             id="it is for FreeBSD",
+        ),
+        pytest.param(
+            uses_zlib("uncompress"),
+            uses_zlib("uncompress2"),
+            "manylinux_2_31_x86_64",
+            "GF501",
+            id="a symbol that the policy forbids",
+        ),
+        pytest.param(
+            uses_zlib("uncompress2"),
+            uses_zlib("zcalloc"),
+            "manylinux_2_34_x86_64",
+            "GF501",
+            id="a symbol that this policy forbids, too",
+        ),
+        pytest.param(
+            uses_zlib("uncompress2", "libc.so.6"),
+            uses_zlib("uncompress2"),
+            "manylinux_2_31_x86_64",
+            "GF501",
+            id="the symbol is of a library of the system, and not of another one",
         ),
         pytest.param(
             elf(needed=["ld-linux-x86-64.so.2", "libc.so.6"], versions=GLIBC),

@@ -54,14 +54,17 @@ def dynamic_symbols(file: ElfFile) -> list[Symbol]:
 
     Raises MalformedError and MissedError.
     """
+    return read_table(file.header, file.window.read(*_place(file)), file.dynamic.strings)
+
+
+def _place(file: ElfFile) -> tuple[int, int]:
+    """Return the offset and the size of the table of dynamic symbols."""
     section = file.section(".dynsym")
     if section is not None:
-        place, size = section.offset, section.size
-    elif DT_SYMTAB in file.dynamic.values:
-        place, size = file.dynamic.place(DT_SYMTAB), _count(file) * _layout(file.header).size
-    else:
-        return []
-    return read_table(file.header, file.window.read(place, size), file.dynamic.strings)
+        return section.offset, section.size
+    if DT_SYMTAB in file.dynamic.values:
+        return file.dynamic.place(DT_SYMTAB), _count(file) * _layout(file.header).size
+    return 0, 0
 
 
 def names_of(
@@ -74,6 +77,8 @@ def names_of(
     found = []
     for group in groups:
         if group.marker and group.marker not in markers:
+            continue
+        if group.library and group.library not in file.dynamic.needed:
             continue
         symbols = list(_matching(file, group))
         undefined = frozenset(name for name, defined, strong in symbols if strong and not defined)
@@ -89,16 +94,18 @@ def _matching(file: ElfFile, group: SymbolGroup) -> Iterator[tuple[str, bool, bo
     The string table is searched for the prefixes or parts first: a file may have a hundred thousand symbols.
     """
     strings = file.dynamic.strings
-    sought = group.parts or [b"\0" + prefix for prefix in group.prefixes]
+    names_end_alike = group.library  # linkers let a string be the end of another
+    sought = group.parts or [prefix if names_end_alike else b"\0" + prefix for prefix in group.prefixes]
     if not any(map(strings.has, sought)):
         return
     section = file.section(".dynsym")
-    if section is None or file.header.bits != 64:  # there are no 32-bit GPU wheels
+    if not group.library and (section is None or file.header.bits != 64):  # there are no 32-bit GPU wheels
         return
     names, pattern, order = strings.all(), re.compile(group.pattern), file.header.order
     places = {place for prefix in group.prefixes for place in find_all(names, prefix)}
     fields = _layout(file.header)
-    table = file.window.read(section.offset, section.size - section.size % fields.size)
+    offset, size = _place(file)
+    table = file.window.read(offset, size - size % fields.size)
     places_of = array("I", table)[:: fields.size // 4]  # st_name is the first field
     if (sys.byteorder == "little") is not (order == "<"):
         places_of.byteswap()

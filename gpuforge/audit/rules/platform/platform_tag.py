@@ -34,6 +34,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                 strictest[machine] = promised, tag
         for machine, (promised, tag) in strictest.items():
             yield from _floor(wheel, promised, tag, machine)
+            yield from _forbidden(graph, wheel, promised, tag)
         if strictest:
             yield from _private(wheel)
         yield from _relocations(wheel)
@@ -77,6 +78,33 @@ def _floor(wheel: WheelFacts, promised: policy.Policy, tag: str, machine: str) -
                 why="pip installs the wheel on systems where the import fails.",
                 fix=fix,
             )
+
+
+def _forbidden(graph: LinkGraph, wheel: WheelFacts, promised: policy.Policy, tag: str) -> Iterator[Finding]:
+    """Find symbols of the system's libraries that the policy forbids, with no version that would tell.
+
+    Another library that the object needs may define a symbol of the same name.
+    """
+    machine = policy.of_tag(tag)[1]
+    edges = list(graph.of(wheel))
+    others = {e.loader.file for e in edges if e.provider.source not in ("system", "driver")}
+    for edge in edges:
+        found, library = edge.loader, edge.needed
+        names = promised.refused(found, library)
+        if not names or edge.provider.source != "system" or (found.processor or machine) != machine:
+            continue
+        yield RULE.finding(
+            wheel.name,
+            severity="warning" if found.file in others else "error",
+            files=(found.file,),
+            subjects=(Subject(file=found.file, detail="uses", names=tuple(sorted(names))),),
+            cause=("symbols", library, tag),
+            what=f"The wheel is tagged {tag}, and objects use symbols of {library} that its policy forbids.",
+            why=f"Some systems that pip installs the wheel on have a {library} without them: the import fails, or the "
+            "process ends once they are called.",
+            fix=f"Link {library.partition('.so')[0]} statically, or tag the wheel for a policy that has them: "
+            "auditwheel show FILE",
+        )
 
 
 def _private(wheel: WheelFacts) -> Iterator[Finding]:
