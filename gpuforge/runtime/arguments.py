@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from .frame import HEAD, Frame
 from .memory import Memory
 from .stream import LEGACY
+from .strides import refuse_gaps
 
 # DLDeviceType: kDLCUDA, kDLCUDAHost, kDLCUDAManaged; https://dmlc.github.io/dlpack/latest/c_api.html
 _CPU = 1  # kDLCPU
@@ -44,8 +45,8 @@ class _DLTensor(ctypes.Structure):
         ("device_id", ctypes.c_int),
         ("ndim", ctypes.c_int),
         ("dtype", ctypes.c_uint32),
-        ("shape", ctypes.c_void_p),
-        ("strides", ctypes.c_void_p),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
         ("byte_offset", ctypes.c_uint64),
     )
 
@@ -125,14 +126,17 @@ def _of_numpy(position: int, value: Any) -> Reader:
 
 
 def _array_address(array: Any, stream: int, wait: Callable[[int, int], None]) -> int:
-    """Return the address of an array, after having its own stream's work waited for.
+    """Return the address of an array, and have `stream` wait for the work of the array's own stream.
 
+    Raises TypeError for host memory, ValueError for an array with gaps.
     https://numba.readthedocs.io/en/stable/cuda/cuda_array_interface.html#synchronization
     """
     try:
         interface = array.__cuda_array_interface__
     except AttributeError:  # of one type some may be in host memory: torch's
         raise TypeError(_refusal(array)) from None
+    if interface.get("strides") is not None:  # None: contiguous
+        _check_strides(array, interface)
     theirs = interface.get("stream")
     if theirs is not None and theirs != (stream or LEGACY):
         wait(int(theirs), stream)
@@ -140,21 +144,38 @@ def _array_address(array: Any, stream: int, wait: Callable[[int, int], None]) ->
 
 
 def _dlpack_address(array: Any, stream: int, _: object) -> int:
-    """Return the address of a DLPack array; its own library orders its work before `stream`."""
+    """Return the address of a DLPack array; its own library orders its work before `stream`.
+
+    Raises TypeError for host memory, ValueError for an array with gaps.
+    """
     capsule = array.__dlpack__(stream=stream or LEGACY)
     tensor = _DLTensor.from_address(_tensor_of(capsule, b"dltensor"))
     if tensor.device_type not in _REACHABLE:
         raise TypeError(_refusal(array))
+    return _address_of(array, tensor)
+
+
+def _check_strides(array: Any, interface: Mapping[str, Any]) -> None:
+    """Raise ValueError for an array with gaps, by its `__cuda_array_interface__` or `__array_interface__`."""
+    refuse_gaps(array, interface["shape"], interface["strides"], int(interface["typestr"][2:]))
+
+
+def _address_of(array: Any, tensor: _DLTensor) -> int:
+    if tensor.strides:  # NULL: contiguous
+        refuse_gaps(array, tensor.shape[: tensor.ndim], tensor.strides[: tensor.ndim], 1)
     return int((tensor.data or 0) + tensor.byte_offset)
 
 
 def host_address(value: Any, kept: list[Any]) -> int | None:
-    """Return the address of an array in the CPU's memory, None if it is not one.
+    """Return the address of an array in the CPU's memory; None for anything else.
 
-    What the address needs to stay valid is added to `kept`. A buffer that cannot be written is copied, but for NumPy's.
+    Objects that must live as long as the address are added to `kept`. A read-only buffer is copied, an array of NumPy
+    never. Raises ValueError for an array with gaps.
     """
     interface = getattr(value, "__array_interface__", None)
     if interface is not None:
+        if interface.get("strides") is not None:
+            _check_strides(value, interface)
         kept.append(value)
         return int(interface["data"][0])
     if hasattr(value, "__dlpack_device__"):
@@ -162,8 +183,7 @@ def host_address(value: Any, kept: list[Any]) -> int | None:
             return None
         capsule = value.__dlpack__()
         kept.append(capsule)
-        tensor = _DLTensor.from_address(_tensor_of(capsule, b"dltensor"))
-        return int((tensor.data or 0) + tensor.byte_offset)
+        return _address_of(value, _DLTensor.from_address(_tensor_of(capsule, b"dltensor")))
     try:
         view = memoryview(value).cast("B")
     except TypeError:

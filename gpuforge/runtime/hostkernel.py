@@ -87,7 +87,7 @@ class HostKernel:
         """Call the function; it has ended when this returns.
 
         An argument is what `Kernel.launch` takes, with memory of the CPU: a `HostMemory`, or an array of NumPy or any
-        contiguous buffer, whose address is passed. Raises TypeError.
+        contiguous buffer, whose address is passed. Raises TypeError, and ValueError for an array with gaps.
         """
         kept: list[Any] = []
         self._function(*[_value(number, value, kept) for number, value in enumerate(arguments)])

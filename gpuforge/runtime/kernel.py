@@ -75,11 +75,12 @@ class Kernel:
         """Queue the kernel on a stream over `grid` blocks of `block` threads, each a number or up to three.
 
         An argument is a number of ctypes or NumPy, a ctypes structure, or an array in device memory: a `Memory`, or
-        anything with `__cuda_array_interface__` or DLPack; of an array the address is passed, its strides are not
-        looked at. `shared` is dynamic shared memory in bytes. `stream` is a CUstream as a number, or a stream of
-        CuPy, torch, cuda.core: whatever has `__cuda_stream__`; None is the default stream.
+        anything with `__cuda_array_interface__` or DLPack. The kernel gets an array's address, so the array must be
+        contiguous, in C's or Fortran's order. `shared` is dynamic shared memory in bytes. `stream` is a CUstream as a
+        number, or a stream of CuPy, torch, cuda.core (anything with `__cuda_stream__`); None is the default stream.
 
-        Raises TypeError (with host memory too: copy it with `upload`), ValueError, DriverError. A fault inside the
+        Raises TypeError (also for host memory: copy it with `upload`), ValueError (also for an array with gaps),
+        DriverError. A fault inside the
         kernel shows in the next `Memory.read`.
         """
         layout = self._layouts.get(tuple(map(type, arguments))) or self._layout(arguments)

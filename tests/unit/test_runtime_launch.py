@@ -8,11 +8,12 @@ from array import array
 from pathlib import Path
 from typing import Any
 
+import numpy
 import pytest
 from runtime_samples import counter, write_set
 
 from gpuforge.runtime import Kernel, KernelSet
-from gpuforge.runtime.arguments import reader
+from gpuforge.runtime.arguments import host_address, reader
 from gpuforge.runtime.driver import opened_driver
 
 N, A = ctypes.c_ulonglong(3), ctypes.c_float(2.0)
@@ -21,9 +22,9 @@ N, A = ctypes.c_ulonglong(3), ctypes.c_float(2.0)
 class HasInterface:
     """An array as CuPy and Numba have them."""
 
-    def __init__(self, address: int, stream: int | None = None) -> None:
+    def __init__(self, address: int, stream: int | None = None, **changed: Any) -> None:
         self.__cuda_array_interface__ = {
-            "shape": (3,), "typestr": "<f4", "data": (address, False), "version": 3, "stream": stream,
+            "shape": (3,), "typestr": "<f4", "data": (address, False), "version": 3, "stream": stream, **changed,
         }  # fmt: skip
 
 
@@ -66,12 +67,16 @@ def test_an_array_of_another_stream_is_waited_for(kernel: Kernel, stub: str) -> 
 class Capsuled:
     """An array that speaks DLPack alone."""
 
-    def __init__(self, address: int, device: int = 2) -> None:
+    def __init__(self, address: int, device: int = 2, strides: tuple[int, ...] = ()) -> None:
         fields = [("data", ctypes.c_void_p), ("type", ctypes.c_int), ("id", ctypes.c_int), ("ndim", ctypes.c_int),
                   ("dtype", ctypes.c_uint32), ("shape", ctypes.c_void_p), ("strides", ctypes.c_void_p),
                   ("offset", ctypes.c_uint64)]  # fmt: skip
         tensor = type("Tensor", (ctypes.Structure,), {"_fields_": fields})
-        self._tensor = tensor(data=address - 16, type=device, offset=16)  # type: ignore[call-arg]
+        self._shape = (ctypes.c_int64 * 2)(3, 2), (ctypes.c_int64 * 2)(*strides)
+        shape, given = map(ctypes.addressof, self._shape)
+        self._tensor = tensor(  # type: ignore[call-arg]
+            data=address - 16, type=device, ndim=2, shape=shape, strides=given if strides else None, offset=16
+        )
         self._device = device
         self.streams: list[int] = []
 
@@ -89,6 +94,51 @@ def test_arrays_are_passed_by_dlpack(kernel: Kernel) -> None:
     made: list[Capsuled] = []
     assert run(kernel, lambda memory: made.append(Capsuled(memory.address)) or made[-1]) == [12, 24, 36]
     assert made[0].streams == [1], "its library is told the launch's stream: the default one"
+
+
+DENSE = [((3, 2), (8, 4)), ((3, 2), (4, 12)), ((2, 1, 3), (12, 99, 4)), ((0, 2), (7, 7)), ((), ())]
+GAPS = [((3,), (8,)), ((3,), (-4,)), ((3,), (0,)), ((3, 2), (12, 4)), ((2, 2), (4, 4))]
+
+
+@pytest.mark.parametrize(("shape", "strides"), DENSE)
+def test_an_array_without_gaps_is_passed_in_any_order_of_its_axes(
+    kernel: Kernel, shape: tuple[int, ...], strides: tuple[int, ...]
+) -> None:
+    assert run(kernel, lambda memory: HasInterface(memory.address, shape=shape, strides=strides)) == [
+        12,
+        24,
+        36,
+    ]
+
+
+@pytest.mark.parametrize(("shape", "strides"), GAPS)
+def test_an_array_with_gaps_is_refused(
+    kernel: Kernel, shape: tuple[int, ...], strides: tuple[int, ...]
+) -> None:
+    with pytest.raises(ValueError) as error:  # noqa: PT011  the whole message is compared
+        run(kernel, lambda memory: HasInterface(memory.address, shape=shape, strides=strides))
+    assert str(error.value) == (
+        f"HasInterface of shape {shape} with strides {strides} is not contiguous, and a kernel only gets its address: "
+        "pass a contiguous copy (ascontiguousarray of NumPy and CuPy, contiguous of torch). If the kernel takes the "
+        "strides as arguments, pass the address as ctypes.c_void_p"
+    )
+
+
+def test_strides_of_dlpack_count_elements(kernel: Kernel) -> None:
+    assert run(kernel, lambda memory: Capsuled(memory.address, strides=(1, 3))) == [12, 24, 36]
+    with pytest.raises(
+        ValueError, match=r"^Capsuled of shape \(3, 2\) with strides \(4, 1\) is not contiguous"
+    ):
+        run(kernel, lambda memory: Capsuled(memory.address, strides=(4, 1)))
+
+
+def test_an_array_with_gaps_in_the_cpus_memory_is_refused_too() -> None:
+    kept: list[Any] = []
+    x = numpy.arange(6.0)
+    with pytest.raises(ValueError, match=r"^ndarray of shape \(3,\) with strides \(16,\) is not contiguous"):
+        host_address(x[::2], kept)
+    fortran = x.reshape(3, 2).T
+    assert host_address(fortran, kept) == x.ctypes.data
 
 
 @pytest.mark.parametrize(
