@@ -16,6 +16,17 @@ class PatternOf(NamedTuple):
     object: str
 
 
+Fact = (
+    str | int | tuple[str, ...] | tuple[tuple[str, str | int], ...]
+)  # of a table, the rows: JSON has an object
+Facts = tuple[tuple[str, Fact], ...]  # names and values, in their order
+
+
+def facts_of(**values: Fact) -> Facts:
+    """Return the facts that a subject's detail is filled with, each under its name; sizes are in bytes."""
+    return tuple(values.items())
+
+
 class Subject(NamedTuple):
     """One thing that a finding is about.
 
@@ -29,7 +40,9 @@ class Subject(NamedTuple):
     # have their fields in `about`, too
     item: str | Route | PatternOf | Compilers = ""
     provider: str = ""  # the package or the file that has the library
-    detail: str = ""  # what else is known about it, in words
+    # what else is known about it, in words; with facts a template of them, which `audit.report.detail` fills
+    detail: str = ""
+    facts: Facts = ()
     kind: str = ""  # the problem: a constant word that no text shows, without names or numbers
     # what the problem is about, and the detail has in words: a package, an architecture
     about: tuple[str, ...] = ()

@@ -16,7 +16,7 @@ from gpuforge.audit.link.edges import Edge, LoadSet
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.reach import reach
-from gpuforge.audit.report import process, proofs, sentences
+from gpuforge.audit.report import detail, process, proofs, sentences
 from gpuforge.audit.route import Route
 from gpuforge.audit.rules import RULES
 from gpuforge.binary.facts import DeviceCode, ElfObject, FatbinContainer
@@ -158,6 +158,9 @@ def _filled(value: Subject | Route) -> dict[str, Any]:
     fields = {name: field for name, field in value._asdict().items() if field}
     if isinstance(value, Subject) and value.item:
         fields["item"] = sentences.item(value)
+    if isinstance(value, Subject) and value.facts:
+        fields["detail"] = detail.text(value)
+        fields["facts"] = detail.data(value.facts)
     if isinstance(value, Subject) and value.routes:
         fields["routes"] = list(map(_filled, value.routes))
     return fields

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from gpuforge.audit.findings import Finding, PatternOf, Subject
 from gpuforge.audit.model import Compilers
+from gpuforge.audit.report import detail
 from gpuforge.audit.route import Route
 
 _EACH, _MOST = 4, 6  # subjects with a line each, names in a list; of more, a few and their number
@@ -25,10 +26,11 @@ def sentence(subject: Subject, most: int | None = None) -> str:
     """
     names = _shortened(subject.names, most)
     ways = _routes(subject.routes)
-    detail = f"{subject.detail} {names}" if names else ", ".join(filter(None, (subject.detail, ways)))
-    last = detail
+    text_of_detail = detail.text(subject)
+    known = f"{text_of_detail} {names}" if names else ", ".join(filter(None, (text_of_detail, ways)))
+    last = known
     if subject.library:
-        last = _with(subject.library, subject.provider, "" if names else detail)
+        last = _with(subject.library, subject.provider, "" if names else known)
     name = item(subject) if subject.item != subject.library else ""
     owner = f" of {subject.wheel}" if subject.wheel else ""
     file = f"{subject.file}{owner}" if subject.file else ""
@@ -39,7 +41,7 @@ def sentence(subject: Subject, most: int | None = None) -> str:
             text += f", {verb} by {_shortened(files, most)}"
     if loaders:
         text += owner
-    return f"{text}; {detail}" if subject.library and names else text
+    return f"{text}; {known}" if subject.library and names else text
 
 
 def item(subject: Subject) -> str:
@@ -75,7 +77,7 @@ def bullets(finding: Finding) -> tuple[str, ...]:
     What several files have of the same list (symbol versions) is a line for each part that the same files have.
     """
     groups: dict[Subject, list[Subject]] = {}
-    for subject in finding.subjects:
+    for subject in map(detail.filled, finding.subjects):
         groups.setdefault(_cause(subject), []).append(subject)
     return tuple(bullet for group in groups.values() for bullet in _bullets(group))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpuforge.audit.findings import Finding, Subject
+from gpuforge.audit.findings import Finding, Subject, facts_of
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.rules.gpu_code.containers import is_relocatable, own_code
 from gpuforge.audit.rules.rule import Rule
@@ -26,7 +26,13 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             yield RULE.finding(
                 wheel.name,
                 files=(code.file,),
-                subjects=(Subject(file=code.file, detail=f"{left >> 20} of {whole >> 20} MiB"),),
+                subjects=(
+                    Subject(
+                        file=code.file,
+                        detail="{left:MiB} of {whole:MiB} MiB",
+                        facts=facts_of(left=left, whole=whole),
+                    ),
+                ),
                 what="The inputs of the device link (__nv_relfatbin) are still in the file, beside its result.",
                 why="Users download the machine code twice, and only the PTX of the inputs can ever be used.",
                 fix="Compile without relocatable device code (CUDA_SEPARABLE_COMPILATION OFF) if kernels do not "

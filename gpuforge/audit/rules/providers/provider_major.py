@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpuforge.audit.findings import Finding, Subject
+from gpuforge.audit.findings import Finding, Subject, facts_of
 from gpuforge.audit.link.edges import Edge
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.rules.providers.unrequired import implied_other_major, without_requirements
@@ -32,7 +32,8 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             subjects=(
                 Subject(
                     library=edge.needed,
-                    detail=f"{other.line!r} brings {other.package}",
+                    detail="{requirement!r} brings {package}",
+                    facts=facts_of(requirement=other.line, package=other.package),
                     needed_by=(edge.loader.file,),
                 ),
             ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuforge.audit import layout
-from gpuforge.audit.findings import Finding, Subject
+from gpuforge.audit.findings import Finding, Subject, facts_of
 from gpuforge.audit.grafted_origin import sha256
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
@@ -107,7 +107,13 @@ def _copied(
         wheel.name,
         severity="warning" if runtime else "info",
         files=(copy.file,),
-        subjects=(Subject(file=copy.file, detail=f"{original.file} of {owner.name}"),),
+        subjects=(
+            Subject(
+                file=copy.file,
+                detail="{original} of {owner}",
+                facts=facts_of(original=original.file, owner=owner.name),
+            ),
+        ),
         cause=("another package",),
         what="These libraries are byte for byte those of another package.",
         why="A process that uses both packages loads both copies.",
