@@ -157,7 +157,8 @@ def _dlpack_address(array: Any, stream: int, _: object) -> int:
 
 def _check_strides(array: Any, interface: Mapping[str, Any]) -> None:
     """Raise ValueError for an array with gaps, by its `__cuda_array_interface__` or `__array_interface__`."""
-    refuse_gaps(array, interface["shape"], interface["strides"], int(interface["typestr"][2:]))
+    size = int(interface["typestr"][2:].partition("[")[0])  # "<f4", "<M8[ns]"
+    refuse_gaps(array, interface["shape"], interface["strides"], size)
 
 
 def _address_of(array: Any, tensor: _DLTensor) -> int:
