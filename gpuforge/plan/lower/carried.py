@@ -22,7 +22,6 @@ def carried(context: PlanContext, cell: Cell) -> ActionInput:
             output=Path("${out:carried.json}"),
         ),
         at,
-        "carried.json",
         id=f"{environment_name(context, cell, at)}/carried",
         kind="prepare",
         title=f"list the libraries of the build environment for Python {cell.python}",

@@ -63,7 +63,6 @@ def _run_command(context: PlanContext, cell: Cell, item: Object, compiled: Seque
     return context.add_step(
         request,
         at,
-        "library",
         id=f"{kernels_name(context, cell)}/{item.name}/library",
         kind="compile",
         title=f"make {item.name} by {made.argv[0]} with {host.family} {host.version}",

@@ -43,7 +43,6 @@ def fetch(context: PlanContext, host: FetchedCompiler) -> ActionInput:
     return context.add_step(
         FetchCompiler(parts=host.parts, output=Path("${out:compiler}")),
         None,
-        "compiler",
         id=f"{host.path.name}/compiler",
         kind="fetch",
         title=f"fetch {host.family} {host.version} from Debian {host.suite} ({host.size / 1e6:.0f} MB)",

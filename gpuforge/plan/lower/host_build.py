@@ -35,7 +35,6 @@ def host_build(context: PlanContext, cell: Cell) -> ActionInput:
     return context.add_step(
         _request(context, cell, used, overlays),
         at,
-        "wheel",
         id=f"{name}/host-build",
         kind="build",
         title=f"build {manifest.package.name} for Python {cell.python}"

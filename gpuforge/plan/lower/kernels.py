@@ -31,7 +31,6 @@ def _kernels(context: PlanContext, cell: Cell, item: Object) -> ActionInput:
     return context.add_step(
         made.request,
         at,
-        "kernels",
         id=f"{kernels_name(context, cell)}/{item.name}",
         kind="package",
         title=f"{'index' if made.inputs else 'gather'} {item.name}"

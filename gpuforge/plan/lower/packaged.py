@@ -158,7 +158,6 @@ def _run(
     return context.add_step(
         request,
         at,
-        output,
         id=f"{this.prefix}/{name}",
         kind="compile",
         title=f"compile {what} with {this.compiler}",
@@ -234,7 +233,6 @@ def _fetch(this: _Compilation) -> str:
     return context.add_step(
         request,
         at,
-        "wheels",
         id=f"{_python_name(this, at)}/{name}-packages",
         kind="fetch",
         title=f"fetch {request.requires[0]}",
@@ -256,7 +254,6 @@ def _environment(this: _Compilation) -> ActionInput:
     return context.add_step(
         request,
         at,
-        "environment",
         id=f"{_python_name(this, at)}/{name}-environment",
         kind="prepare",
         title=f"install {this.package.requires} for [toolchains.{name}]",

@@ -6,14 +6,15 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import TypedDict, Unpack
 
 from gpuforge.manifest.axes import Point, Values, label
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.manifest.model.manifest import Manifest
 from gpuforge.manifest.model.package import PathSource
 from gpuforge.plan import git_version, programs, source_files, variables
-from gpuforge.plan.action import Action, ActionInput, FileInput, Input
+from gpuforge.plan.action import Action, ActionInput, Advice, CacheFolder, FileInput, Input, Kind
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.requests.request import Request, dump
 from gpuforge.plan.site import Location, Machine
@@ -38,6 +39,32 @@ def of_kernels(manifest: Manifest) -> object:
 def of_tests(manifest: Manifest) -> object:
     """Return what decides on what a test installs beside the wheel."""
     return manifest.test
+
+
+class Fetching(TypedDict):
+    """The fields of an action that fetches by pip."""
+
+    facts: Mapping[str, str]
+    env: Mapping[str, str]
+    passes: tuple[str, ...]
+    caches: tuple[CacheFolder, ...]
+    network: bool
+
+
+class StepFields(TypedDict, total=False):
+    """The fields of an action (`Action`) that the one who adds a step program may set."""
+
+    links_out: bool
+    env: Mapping[str, str]
+    passes: tuple[str, ...]
+    facts: Mapping[str, str]
+    network: bool
+    gpu: bool
+    advice: tuple[Advice, ...]
+    place: str
+    by_content: bool
+    parallel: bool
+    caches: tuple[CacheFolder, ...]
 
 
 @dataclass(frozen=True)
@@ -91,20 +118,46 @@ class PlanContext:
         return ActionInput(action.id, output)
 
     def add_step(
-        self, request: Request, at: Location | None, output: str, *, code: str = "", **fields: Any
+        self,
+        request: Request,
+        at: Location | None,
+        *,
+        id: str,  # noqa: A002  the field of Action
+        kind: Kind,
+        title: str,
+        outputs: tuple[str, ...],
+        cells: tuple[str, ...],
+        inputs: Mapping[str, Input] = MappingProxyType({}),
+        code: str = "",
+        **fields: Unpack[StepFields],
     ) -> ActionInput:
-        """Add the action that runs a step program, at a place or (None) with gpuforge's own Python; return an output.
+        """Add the action that runs a step program; return its first output.
 
-        `fields` are those of `Action`. `code` names what decides on the output in `programs.CODE`; default: the
-        program.
+        It runs at a place or (None) with gpuforge's own Python. `code` names what decides on the output in
+        `programs.CODE`; default: the program.
         """
-        inputs = {"gpuforge": self._program(code or request.program, at), **fields.pop("inputs", {})}
-        argv = ("${in:gpuforge}", "-I", "-m", f"gpuforge.steps.{request.program}", "${request}", "${result}")
-        environ = fields.pop("env", variables.plain())
-        if at:
-            environ = {"PATH": at.path, **environ}
-        fields |= {"argv": argv, "request": dump(request), "inputs": inputs, "env": environ}
-        return self.add(Action(image=at.image_id if at else None, **fields), output)
+        environ = fields.get("env", variables.plain())
+        fields["env"] = {"PATH": at.path, **environ} if at else environ
+        action = Action(
+            id=id,
+            kind=kind,
+            title=title,
+            argv=(
+                "${in:gpuforge}",
+                "-I",
+                "-m",
+                f"gpuforge.steps.{request.program}",
+                "${request}",
+                "${result}",
+            ),
+            request=dump(request),
+            inputs={"gpuforge": self._program(code or request.program, at), **inputs},
+            outputs=outputs,
+            image=at.image_id if at else None,
+            cells=cells,
+            **fields,
+        )
+        return self.add(action, outputs[0])
 
     def _program(self, code: str, at: Location | None) -> Input:
         """Return gpuforge itself as an input: of this machine or, in an image, where the runner lays it."""
@@ -153,7 +206,7 @@ class PlanContext:
         return variables.pip_facts()
 
     @property
-    def by_pip(self) -> dict[str, Any]:
+    def by_pip(self) -> Fetching:
         """What the actions that fetch by pip have in common."""
         return {
             "facts": self.pip_facts,

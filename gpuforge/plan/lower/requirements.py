@@ -6,15 +6,16 @@ as builds do: without a network, in an environment that is thrown away, and once
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Unpack
 
 from gpuforge import digest
 from gpuforge.plan import advice, source_files, variables
-from gpuforge.plan.action import ActionInput, FileInput, Input
+from gpuforge.plan.action import ActionInput, FileInput, Input, Kind
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.lower import compiler
-from gpuforge.plan.lower.plan_context import PlanContext, of_build
+from gpuforge.plan.lower.plan_context import PlanContext, StepFields, of_build
 from gpuforge.plan.lower.source import source
 from gpuforge.plan.lower.toolkit import toolkit
 from gpuforge.plan.requests.build import AskBackend, FetchRequirements, MakeEnvironment
@@ -90,7 +91,7 @@ def _fetch(
         outputs=("wheels", LOCK),
         answered=answered,
         **context.by_pip,
-    )
+    ).action
 
 
 def _installed(
@@ -108,9 +109,17 @@ def _installed(
         wheels=Path("${in:wheels}"), python=Path("${in:python}"), output=Path("${out:environment}")
     )
     inputs = {"wheels": ActionInput(fetch, "wheels")}
-    fields = {"inputs": inputs, "outputs": ("environment",), "links_out": True}
-    return ActionInput(
-        _add(context, cell, at, request, name, title, answered=answered, **fields), "environment"
+    return _add(
+        context,
+        cell,
+        at,
+        request,
+        name,
+        title,
+        inputs=inputs,
+        outputs=("environment",),
+        answered=answered,
+        links_out=True,
     )
 
 
@@ -135,7 +144,7 @@ def _ask_backend(context: PlanContext, cell: Cell, at: Location, fetch: str) -> 
     if manifest.host_cuda:
         inputs["toolkit"] = toolkit(context, cell, at)
         seen |= variables.hook_cuda(at.path, manifest.cuda.versions[cell.cuda].targets)
-    action = _add(
+    return _add(
         context,
         cell,
         at,
@@ -148,7 +157,6 @@ def _ask_backend(context: PlanContext, cell: Cell, at: Location, fetch: str) -> 
         advice=advice.of_hook(),
         answered=True,
     )
-    return ActionInput(action, _ANSWER.name)
 
 
 def _add(
@@ -159,24 +167,27 @@ def _add(
     name: str,
     title: str,
     *,
+    inputs: Mapping[str, Input],
+    outputs: tuple[str, ...],
     answered: bool,
-    **fields: Any,
-) -> str:
+    kind: Kind = "prepare",
+    **fields: Unpack[StepFields],
+) -> ActionInput:
     """Add an action that is done once for a Python or, if what the backend `answered` counts, for a toolkit, too."""
     of_toolkit = answered and context.file.manifest.host_cuda
     shared = environment_name(context, cell, at) if answered else python_name(context, cell, at)
-    fields["inputs"] |= {"python": compiler.interpreter(cell, at)}
     return context.add_step(
         request,
         at,
-        fields["outputs"][0],
         id=f"{shared}/{name}",
+        kind=kind,
         title=f"{title} for Python {cell.python}{f' and CUDA {cell.toolkit}' if of_toolkit else ''}"
         + context.words(of_build),
-        by_content=True,
+        inputs={**inputs, "python": compiler.interpreter(cell, at)},
+        outputs=outputs,
         cells=context.users(cuda=cell.cuda if of_toolkit else None, python=cell.python, part=of_build),
-        **{"kind": "prepare", **fields},
-    ).action
+        **fields | {"by_content": True},
+    )
 
 
 def python_name(context: PlanContext, cell: Cell, at: Location) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from gpuforge import digest
 from gpuforge.manifest.model.package import GitSource, PathSource, PypiSource
@@ -36,8 +35,18 @@ def sdist(context: PlanContext, release: PypiSource) -> ActionInput:
 
 def _fetched(context: PlanContext, requested: Sdist | Revision, name: str, what: str) -> ActionInput:
     title = f"fetch {what}"
-    network: dict[str, Any] = {"passes": variables.fetch_passes(), "network": True}
-    return _add(context, requested, id=name, kind="fetch", title=title, **network)
+    return context.add_step(
+        _request(requested),
+        None,
+        id=name,
+        kind="fetch",
+        title=title,
+        outputs=("source",),
+        env=variables.fetch(),
+        passes=variables.fetch_passes(),
+        network=True,
+        cells=context.users(),
+    )
 
 
 def _unpacked(context: PlanContext, file: Path) -> ActionInput:
@@ -45,16 +54,18 @@ def _unpacked(context: PlanContext, file: Path) -> ActionInput:
     inputs = {"sdist": FileInput(file, digest.of_file(file))}
     requested = LocalSdist(Path("${in:sdist}"), file.name)
     title = f"unpack the source {file.name}"
-    return _add(context, requested, id="source", kind="prepare", title=title, inputs=inputs)
-
-
-def _add(context: PlanContext, requested: Sdist | LocalSdist | Revision, **fields: Any) -> ActionInput:
     return context.add_step(
-        FetchSource(source=requested, scratch=Path("${work}"), output=Path("${out:source}")),
+        _request(requested),
         None,
-        "source",
+        id="source",
+        kind="prepare",
+        title=title,
+        inputs=inputs,
         outputs=("source",),
         env=variables.fetch(),
         cells=context.users(),
-        **fields,
     )
+
+
+def _request(requested: Sdist | LocalSdist | Revision) -> FetchSource:
+    return FetchSource(source=requested, scratch=Path("${work}"), output=Path("${out:source}"))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from gpuforge.manifest import braces, kernels_wheels
 from gpuforge.manifest.load import ManifestFile
@@ -62,7 +62,6 @@ def _test(context: PlanContext, cell: Cell, wheel: ActionInput, own: ActionInput
     return context.add_step(
         request,
         at,
-        "result.json",
         id=f"{cell.id}/test{where}",
         kind="test",
         title=f"test the wheel of {cell.id}{where} on Python {_python(context, cell)}",
@@ -98,6 +97,8 @@ def _shared(context: PlanContext, cell: Cell) -> ActionInput | None:
         request,
         id=f"py{cell.python}{context.label(of_tests)}{f'-{image.name}' if image else ''}/test-requirements",
         title=f"fetch what the tests need on Python {_python(context, cell)}{context.words(of_tests)}",
+        inputs={},
+        by_content=False,
         cells=context.users(python=cell.python, part=of_tests),
     )
 
@@ -136,16 +137,29 @@ def _declared(
     )
 
 
-def _fetch(context: PlanContext, cell: Cell, request: FetchTestRequirements, **fields: Any) -> ActionInput:
+def _fetch(
+    context: PlanContext,
+    cell: Cell,
+    request: FetchTestRequirements,
+    *,
+    id: str,  # noqa: A002  the field of Action
+    title: str,
+    inputs: Mapping[str, Input],
+    by_content: bool,
+    cells: tuple[str, ...],
+) -> ActionInput:
     at = context.machine.tested_at(cell)
     return context.add_step(
         request,
         at,
-        "wheels",
+        id=id,
         kind="fetch",
+        title=title,
+        inputs={"python": compiler.interpreter(cell, at), **inputs},
         outputs=("wheels",),
+        by_content=by_content,
+        cells=cells,
         **context.by_pip,
-        **fields | {"inputs": {"python": compiler.interpreter(cell, at), **fields.get("inputs", {})}},
     )
 
 

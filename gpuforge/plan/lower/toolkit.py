@@ -25,7 +25,6 @@ def toolkit(context: PlanContext, cell: Cell, at: Location) -> Input:
     return context.add_step(
         FetchToolkit(provider=found.provider, source=asdict(found.source), output=Path("${out:toolkit}")),
         None,
-        "toolkit",
         code=f"{FetchToolkit.program} {found.provider}",
         id=f"cu{cell.toolkit}/toolkit",
         kind="fetch",

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import TypedDict
 
 from gpuforge.cpython import CPython
 from gpuforge.manifest.model.manifest import Manifest
 from gpuforge.plan import build_record, recipe, variant
-from gpuforge.plan.action import ActionInput
+from gpuforge.plan.action import ActionInput, Input
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.lower import requirements
 from gpuforge.plan.lower.carried import carried
@@ -106,11 +106,26 @@ def shared_fields(manifest: Manifest, kernels: Sequence[ActionInput]) -> _Shared
 
 
 def add_wheel(
-    context: PlanContext, at: Location, request: PackageWheel | PackageKernels, **fields: Any
+    context: PlanContext,
+    at: Location,
+    request: PackageWheel | PackageKernels,
+    *,
+    id: str,  # noqa: A002  the field of Action
+    title: str,
+    inputs: Mapping[str, Input],
+    cells: tuple[str, ...],
 ) -> ActionInput:
     """Add the action that makes a wheel, with what it declares beside it."""
     return context.add_step(
-        request, at, "wheel", kind="package", outputs=("wheel", "declared"), by_content=True, **fields
+        request,
+        at,
+        id=id,
+        kind="package",
+        title=title,
+        inputs=inputs,
+        outputs=("wheel", "declared"),
+        by_content=True,
+        cells=cells,
     )
 
 
@@ -125,7 +140,6 @@ def make_variant(context: PlanContext, cell: Cell, wheel: ActionInput, report: A
             output=Path("${out:wheel}"),
         ),
         context.machine.at(cell),
-        "wheel",
         id=f"{cell.id}/variant",
         kind="package",
         title=f"make the variant wheel of {cell.id}",
