@@ -172,12 +172,15 @@ def is_system(soname: str, *, musl: bool = False) -> bool:
 
 
 def is_on(soname: str, loader: ElfObject, platforms: Collection[str]) -> bool:
-    """Say whether the systems that load an object of a wheel for these platforms bring a library that it needs.
+    """Say whether all systems that load an object of a wheel for these platforms bring a library that it needs.
 
     An object for musl in a wheel that names no such system is loaded on either.
     """
-    if on_musl(loader, platforms):
-        return is_system(soname, musl=True)
+    systems = systems_of(loader, platforms)
+    if "musl" in systems and not is_system(soname, musl=True):
+        return False
+    if "glibc" not in systems:
+        return True
     if soname in system_libraries() or soname == "linux-vdso.so.1" or _is_loader_of(soname, loader):
         return True
     return c_libraries(loader) == {"musl"} and is_system(soname, musl=True)
@@ -195,16 +198,17 @@ def loaders(libc: str) -> Mapping[str, str]:
     return load("loaders.toml")[libc]  # type: ignore[no-any-return]
 
 
-def on_musl(found: ElfObject, platforms: Collection[str]) -> bool:
-    """Say whether an object of a wheel for these platforms is loaded on systems with musl.
+def systems_of(found: ElfObject, platforms: Collection[str]) -> frozenset[str]:
+    """Return the C libraries ("glibc", "musl") of the systems that load an object of a wheel for these platforms.
 
-    An object that is linked with glibc is not meant for them, or is reported.
+    In a wheel for both, an object that is linked with one of them is for its systems, and any other is for all. An object
+    that is linked with glibc in a wheel for musl alone is reported.
     """
-    tags = [tag.startswith("musllinux") for tag in platforms]
-    if not any(tags):
-        return False
+    tagged = frozenset("musl" if tag.startswith("musllinux") else "glibc" for tag in platforms)
+    if "musl" not in tagged:
+        return frozenset({"glibc"})
     linked = c_libraries(found)
-    return linked == {"musl"} or (linked != {"glibc"} and all(tags))
+    return linked if len(linked) == 1 else tagged
 
 
 def floors(objects: Iterable[ElfObject]) -> dict[str, tuple[str, str]]:

@@ -179,3 +179,30 @@ def test_a_program_that_names_a_loader_of_the_build_machine(
     path = wheel(tmp_path, files, name=tagged("manylinux_2_17_x86_64"))
     assert bool(proved("platform", path)) == holds
     assert ("GF501" in findings(path)) != holds
+
+
+@pytest.mark.parametrize(
+    ("library", "platforms", "is_there"),
+    [
+        pytest.param("libz.so.1", ["manylinux_2_17_x86_64", "musllinux_1_2_x86_64"], True, id="both have it"),
+        pytest.param("libstdc++.so.6", ["manylinux_2_17_x86_64"], True, id="glibc's systems have it"),
+        pytest.param(
+            "libstdc++.so.6",
+            ["manylinux_2_17_x86_64", "musllinux_1_2_x86_64"],
+            False,
+            id="musl's have it not",
+        ),
+        pytest.param(
+            "libm.so.6",
+            ["manylinux_2_17_x86_64", "musllinux_1_2_x86_64"],
+            True,
+            id="a part of either C library",
+        ),
+    ],
+)
+def test_a_wheel_for_both_c_libraries_has_what_both_systems_bring(
+    tmp_path: Path, library: str, platforms: list[str], is_there: bool
+) -> None:
+    path = wheel(tmp_path, {MODULE: elf(needed=[library])}, name=tagged(*platforms))
+    assert ("GF201" not in findings(path)) is is_there
+    assert bool(proved("providers", path)) is is_there

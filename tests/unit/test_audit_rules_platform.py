@@ -173,7 +173,7 @@ CASES = {
     "what systems with musl do not bring, in a wheel for either": Case(
         "GF201", "warning", ("libgcc_s.so.1, NEEDED by demo/musl/ext.so",),
         {
-            "demo/glibc/ext.so": elf(needed=["libgcc_s.so.1", "libc.so.6"]),
+            "demo/glibc/ext.so": elf(needed=["libgcc_s.so.1", "libc.so.6"], versions=GLIBC),
             "demo/musl/ext.so": elf(needed=["libgcc_s.so.1", "libc.musl-x86_64.so.1"]),
         },
         {"demo/musl/ext.so": elf(needed=["libc.musl-x86_64.so.1"])},

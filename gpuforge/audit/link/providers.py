@@ -176,8 +176,9 @@ class Providers:
         )
 
     def _has_wheels(self, package: str, loader: ElfObject) -> bool:
-        musl = policy.on_musl(loader, self.installed.musl.get(loader.wheel, ()))
-        return package_tables.has_wheels(package, MACHINES.get(loader.machine, ""), musl=musl)
+        systems = policy.systems_of(loader, self.installed.musl.get(loader.wheel, ()))
+        machine = MACHINES.get(loader.machine, "")
+        return all(package_tables.has_wheels(package, machine, musl=libc == "musl") for libc in systems)
 
     def _library_given(self, loader: ElfObject, provider: Provider, name: str) -> ElfObject | None:
         """Return a declared package's own library when its wheel was given, too."""

@@ -161,7 +161,7 @@ def _unknown(graph: LinkGraph, edge: Edge, clue: Clue) -> Finding:
             fix = "Build with a toolkit whose libraries are on PyPI (CUDA 11, 12 or 13), or link them statically."
         case "none":
             platforms = graph.wheel(edge.loader.wheel).platforms
-            family = "musllinux" if policy.on_musl(edge.loader, platforms) else "manylinux"
+            family = "musllinux" if "musl" in policy.systems_of(edge.loader, platforms) else "manylinux"
             what = f"{_NOT_IN_WHEEL}, the {family} policies do not promise them, and no known package brings them."
             why = _FAILS
             fix = "Graft them (auditwheel repair), link them statically, or document what users have to install."
