@@ -201,8 +201,8 @@ def loaders(libc: str) -> Mapping[str, str]:
 def systems_of(found: ElfObject, platforms: Collection[str]) -> frozenset[str]:
     """Return the C libraries ("glibc", "musl") of the systems that load an object of a wheel for these platforms.
 
-    In a wheel for both, an object that is linked with one of them is for its systems, and any other is for all. An object
-    that is linked with glibc in a wheel for musl alone is reported.
+    In a wheel for both, an object that is linked with one of them is for its systems, and any other is for all. An
+    object that is linked with glibc in a wheel for musl alone is reported.
     """
     tagged = frozenset("musl" if tag.startswith("musllinux") else "glibc" for tag in platforms)
     if "musl" not in tagged:
