@@ -16,13 +16,10 @@ class PatternOf(NamedTuple):
     object: str
 
 
-Fact = (
-    str | int | tuple[str, ...] | tuple[tuple[str, str | int], ...]
-)  # of a table, the rows: JSON has an object
-Facts = tuple[tuple[str, Fact], ...]  # names and values, in their order
+Facts = tuple[tuple[str, str | int], ...]  # names and values, in their order
 
 
-def facts_of(**values: Fact) -> Facts:
+def facts_of(**values: str | int) -> Facts:
     """Return the facts that a subject's detail is filled with, each under its name; sizes are in bytes."""
     return tuple(values.items())
 

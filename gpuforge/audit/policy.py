@@ -35,9 +35,8 @@ class Policy(NamedTuple):
     glibc: tuple[int, int]  # the version that gives it its name
     versions: Mapping[str, Mapping[str, frozenset[str]]]  # machine -> "GLIBC" -> {"2.2.5", ...}
     libraries: frozenset[str]
-    forbidden: Mapping[
-        str, frozenset[str]
-    ]  # library -> the symbols that some machine's has not, or keeps for itself
+    # library -> the symbols that some system's does not have, or that it keeps for itself
+    forbidden: Mapping[str, frozenset[str]]
 
     @property
     def name(self) -> str:

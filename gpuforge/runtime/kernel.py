@@ -75,13 +75,13 @@ class Kernel:
         """Queue the kernel on a stream over `grid` blocks of `block` threads, each a number or up to three.
 
         An argument is a number of ctypes or NumPy, a ctypes structure, or an array in device memory: a `Memory`, or
-        anything with `__cuda_array_interface__` or DLPack. The kernel gets an array's address, so the array must be
-        contiguous, in C's or Fortran's order. `shared` is dynamic shared memory in bytes. `stream` is a CUstream as a
-        number, or a stream of CuPy, torch, cuda.core (anything with `__cuda_stream__`); None is the default stream.
+        anything with `__cuda_array_interface__` or DLPack. The kernel gets an array's address, so its elements must
+        fill one block of memory, in any order of the axes. `shared` is dynamic shared memory in bytes. `stream` is a
+        CUstream as a number, or a stream of CuPy, torch, cuda.core (anything with `__cuda_stream__`); None is the
+        default stream.
 
         Raises TypeError (also for host memory: copy it with `upload`), ValueError (also for an array with gaps),
-        DriverError. A fault inside the
-        kernel shows in the next `Memory.read`.
+        DriverError. A fault inside the kernel shows in the next `Memory.read`.
         """
         layout = self._layouts.get(tuple(map(type, arguments))) or self._layout(arguments)
         queue = 0 if stream is None else stream_handle(stream)

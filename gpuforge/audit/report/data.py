@@ -160,7 +160,7 @@ def _filled(value: Subject | Route) -> dict[str, Any]:
         fields["item"] = sentences.item(value)
     if isinstance(value, Subject) and value.facts:
         fields["detail"] = detail.text(value)
-        fields["facts"] = detail.data(value.facts)
+        fields["facts"] = dict(value.facts)
     if isinstance(value, Subject) and value.routes:
         fields["routes"] = list(map(_filled, value.routes))
     return fields

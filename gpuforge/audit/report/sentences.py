@@ -26,11 +26,11 @@ def sentence(subject: Subject, most: int | None = None) -> str:
     """
     names = _shortened(subject.names, most)
     ways = _routes(subject.routes)
-    text_of_detail = detail.text(subject)
-    known = f"{text_of_detail} {names}" if names else ", ".join(filter(None, (text_of_detail, ways)))
-    last = known
+    words = detail.text(subject)
+    words = f"{words} {names}" if names else ", ".join(filter(None, (words, ways)))
+    last = words
     if subject.library:
-        last = _with(subject.library, subject.provider, "" if names else known)
+        last = _with(subject.library, subject.provider, "" if names else words)
     name = item(subject) if subject.item != subject.library else ""
     owner = f" of {subject.wheel}" if subject.wheel else ""
     file = f"{subject.file}{owner}" if subject.file else ""
@@ -41,7 +41,7 @@ def sentence(subject: Subject, most: int | None = None) -> str:
             text += f", {verb} by {_shortened(files, most)}"
     if loaders:
         text += owner
-    return f"{text}; {known}" if subject.library and names else text
+    return f"{text}; {words}" if subject.library and names else text
 
 
 def item(subject: Subject) -> str:

@@ -20,7 +20,7 @@ def requirement(lines: Iterable[str]) -> str:
 _NAMED = 3
 
 
-def shorten(names: Sequence[str], most: int = _NAMED) -> str:
+def shorten(names: Sequence[str]) -> str:
     """Return the first names and the number of the rest: "a, b, c and 9 more"."""
-    more = f" and {len(names) - most:,} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
+    more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more

@@ -19,9 +19,8 @@ class SymbolGroup(NamedTuple):
     marker: str = ""  # only files with this marker are searched
     defined: bool = True  # definitions are wanted, too
     parts: tuple[bytes, ...] = ()  # or each name has one of them somewhere; then there are no prefixes
-    library: str = (
-        ""  # only files that need this library are searched, and those without section headers, too
-    )
+    # only files that need this library are searched, and those without section headers, too
+    library: str = ""
 
 
 class Patterns(NamedTuple):
