@@ -15,11 +15,12 @@ from gpuforge.audit.report import data, detail, sentences
         (Subject(detail="{line!r}", facts=facts_of(line="{x} of y")), "'{x} of y'"),
         (Subject(detail="{size:MiB} MiB", facts=facts_of(size=3 << 20)), "3 MiB"),
         (Subject(detail="{count:,}", facts=facts_of(count=1234)), "1,234"),
+        (Subject(detail="{0} of {size:MiB} MiB", about=("x",), facts=facts_of(size=3 << 20)), "x of 3 MiB"),
     ],
 )
 def test_a_detail_is_filled_with_its_facts(subject: Subject, text: str) -> None:
     assert detail.text(subject) == sentences.sentence(subject) == text
-    assert detail.filled(subject) == Subject(detail=text)
+    assert detail.filled(subject) == Subject(detail=text, about=subject.about)
 
 
 def test_json_has_the_facts_as_values() -> None:

@@ -158,8 +158,9 @@ def _filled(value: Subject | Route) -> dict[str, Any]:
     fields = {name: field for name, field in value._asdict().items() if field}
     if isinstance(value, Subject) and value.item:
         fields["item"] = sentences.item(value)
-    if isinstance(value, Subject) and value.facts:
+    if isinstance(value, Subject) and value.detail:
         fields["detail"] = detail.text(value)
+    if isinstance(value, Subject) and value.facts:
         fields["facts"] = dict(value.facts)
     if isinstance(value, Subject) and value.routes:
         fields["routes"] = list(map(_filled, value.routes))

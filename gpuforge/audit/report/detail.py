@@ -1,4 +1,7 @@
-"""The details of subjects in words: a rule's template, such as "{left:MiB} MiB", filled with its facts."""
+"""The details of subjects in words: a rule's template, such as "{left:MiB} MiB in {0}", filled with its values.
+
+A name is one of the facts, and a number one of `about`, in its order.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,13 @@ from gpuforge.audit.findings import Subject
 
 def text(subject: Subject) -> str:
     """Return a subject's detail in words."""
-    return _Words().vformat(subject.detail, (), dict(subject.facts)) if subject.facts else subject.detail
+    if not subject.facts:
+        return subject.detail
+    return _Words().vformat(subject.detail, subject.about, dict(subject.facts))
 
 
 def filled(subject: Subject) -> Subject:
-    """Return a subject with the words of its detail instead of a template and facts."""
+    """Return a subject with the words of its detail instead of a template and facts, to compare it with others."""
     return subject._replace(detail=text(subject), facts=())
 
 

@@ -77,8 +77,8 @@ def bullets(finding: Finding) -> tuple[str, ...]:
     What several files have of the same list (symbol versions) is a line for each part that the same files have.
     """
     groups: dict[Subject, list[Subject]] = {}
-    for subject in map(detail.filled, finding.subjects):
-        groups.setdefault(_cause(subject), []).append(subject)
+    for subject in finding.subjects:
+        groups.setdefault(_cause(detail.filled(subject)), []).append(subject)
     return tuple(bullet for group in groups.values() for bullet in _bullets(group))
 
 
@@ -90,16 +90,17 @@ def _cause(subject: Subject) -> Subject:
 
 def _bullets(group: Sequence[Subject]) -> Iterator[str]:
     first = group[0]
+    words = detail.text(first)
     users = dict.fromkeys(file for subject in group for file in subject.needed_by)
     if first.library and (len(group) > 1 or (first.provider and len(users) > _NAMED)):
         libraries = _shortened([subject.library for subject in group], _EACH)
         needed_by = f"{len(users):,} files" if len(users) > 1 else next(iter(users))
-        yield f"{_with(first.provider, item(first), first.detail)}: {libraries}; needed by {needed_by}"
+        yield f"{_with(first.provider, item(first), words)}: {libraries}; needed by {needed_by}"
     elif len(group) > 1 and first.names:
         for names, files in _by_names(group):
-            yield f"{first.detail} {_shortened(names, _MOST)}: {_files(files)}"
-    elif len(group) > _EACH or (len(group) > 1 and first.file and (first.item or first.detail)):
-        text = ": ".join(filter(None, (item(first), first.detail)))
+            yield f"{words} {_shortened(names, _MOST)}: {_files(files)}"
+    elif len(group) > _EACH or (len(group) > 1 and first.file and (first.item or words)):
+        text = ": ".join(filter(None, (item(first), words)))
         yield f"{text}{': ' if text else ''}{_files([subject.file for subject in group])}"
     else:
         yield from (sentence(subject, _MOST) for subject in group)
