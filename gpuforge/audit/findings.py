@@ -16,10 +16,11 @@ class PatternOf(NamedTuple):
     object: str
 
 
-Facts = tuple[tuple[str, str | int], ...]  # names and values, in their order
+Fact = str | int | tuple[str, ...]
+Facts = tuple[tuple[str, Fact], ...]  # names and values, in their order
 
 
-def facts_of(**values: str | int) -> Facts:
+def facts_of(**values: Fact) -> Facts:
     """Return the facts that a subject's detail is filled with, each under its name; sizes are in bytes."""
     return tuple(values.items())
 

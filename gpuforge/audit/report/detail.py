@@ -9,6 +9,7 @@ from string import Formatter
 from typing import Any
 
 from gpuforge.audit.findings import Subject
+from gpuforge.audit.rules.wording import requirement, shorten
 
 
 def text(subject: Subject) -> str:
@@ -24,5 +25,16 @@ def filled(subject: Subject) -> Subject:
 
 
 class _Words(Formatter):
+    """Formats: `MiB` and `KiB` for sizes; for lists a number of names to show, or `lines` for Requires-Dist lines."""
+
     def format_field(self, value: Any, format_spec: str) -> str:
-        return f"{value >> 20}" if format_spec == "MiB" else format(value, format_spec)
+        match format_spec:
+            case "MiB":
+                return f"{value >> 20}"
+            case "KiB":
+                return f"{value >> 10:,}"
+            case "lines":
+                return requirement(value)
+        if isinstance(value, tuple):
+            return shorten(value, int(format_spec or len(value)))
+        return format(value, format_spec)

@@ -17,10 +17,7 @@ def requirement(lines: Iterable[str]) -> str:
     return repr(" → ".join(lines))
 
 
-_NAMED = 3
-
-
-def shorten(names: Sequence[str]) -> str:
+def shorten(names: Sequence[str], most: int = 3) -> str:
     """Return the first names and the number of the rest: "a, b, c and 9 more"."""
-    more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
-    return ", ".join(names[:_NAMED]) + more
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
