@@ -7,10 +7,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from packaging.utils import parse_wheel_filename
-
 from gpuforge.cuda.provided import Floor, as_record
 from gpuforge.wheel import unpacked
+from gpuforge.wheel.locked_wheels import LockedRelease
 
 NAME = "gpuforge.json"
 SCHEMA = 1
@@ -22,10 +21,11 @@ def write(tree: Path, content: Mapping[str, Any]) -> None:
     (unpacked.dist_info(tree) / NAME).write_text(text, encoding="utf-8")
 
 
-def packages(locked: Mapping[str, str], floors: Iterable[Floor]) -> dict[str, Any]:
-    """Return what the record has of the packages: build requirements (wheels with their sha256), oldest releases."""
-    wheels = sorted((*parse_wheel_filename(name)[:2], sha256) for name, sha256 in locked.items())
+def packages(locked: Iterable[LockedRelease], floors: Iterable[Floor]) -> dict[str, Any]:
+    """Return the record's entries about packages: the build requirements, and the oldest releases that fit."""
     return {
-        "requirements": {name: {"version": str(v), "sha256": sha256} for name, v, sha256 in wheels},
+        "requirements": {
+            each.project: {"version": str(each.version), "sha256": each.sha256} for each in locked
+        },
         "floors": {floor.package: as_record(floor) for floor in floors},
     }

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from pathlib import Path
 
 from build import BuildBackendException, BuildException, ProjectBuilder
-from packaging.utils import canonicalize_name, parse_wheel_filename
+from packaging.utils import canonicalize_name
 
 from gpuforge.errors import ActionError
 from gpuforge.manifest import constraints
@@ -17,14 +16,15 @@ from gpuforge.steps import entry
 from gpuforge.steps.project_requirements import checked
 from gpuforge.steps.shared_environment import protected
 from gpuforge.steps.venv import runner_of
+from gpuforge.wheel.locked_wheels import LockedWheels
 
 
 def main(request: AskBackend) -> None:
     """Write to `answer` what the backend requires: none where the wheels of `lock` meet all of it."""
     git_version.write(request.source, request.version)
     answer = requested(request, protected(request.environment, request.python, request.scratch))
-    wheels = json.loads(request.lock.read_text())["wheels"]
-    unmet = [] if all(is_met(text, wheels) for text in answer) else answer
+    locked = LockedWheels.read(request.lock)
+    unmet = [] if all(is_met(text, locked) for text in answer) else answer
     request.answer.write_text(json.dumps(unmet) + "\n")
     print(f"the backend requires: {', '.join(answer) or 'nothing else'}", flush=True)
 
@@ -44,10 +44,10 @@ def requested(request: AskBackend, python: Path) -> list[str]:
         ) from error
 
 
-def is_met(requirement: str, wheels: Iterable[str]) -> bool:
-    """Say whether wheels, by their names, hold what the backend asks for, as far as names and versions tell."""
+def is_met(requirement: str, locked: LockedWheels) -> bool:
+    """Return whether the locked wheels meet a requirement without an extra or a marker; False for any other."""
     parsed = constraints.plain(requirement)
-    found = dict(parse_wheel_filename(name)[:2] for name in wheels)
+    found = {each.project: each.version for each in locked.releases()}
     version = found.get(canonicalize_name(parsed.name))
     plain = not (parsed.extras or parsed.marker)
     return plain and version is not None and parsed.specifier.contains(version, prereleases=True)

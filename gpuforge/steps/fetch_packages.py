@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
-
-from gpuforge import digest
 from gpuforge.plan.requests.packaged import FetchPackages
 from gpuforge.steps import entry, wheelhouse
+from gpuforge.wheel.locked_wheels import LockedWheels
 
 
 def main(request: FetchPackages) -> None:
@@ -18,9 +16,9 @@ def main(request: FetchPackages) -> None:
         what=f"the compiler of [toolchains.{request.toolchain}]",
         hint=f"[toolchains.{request.toolchain}] version can choose a release that has a wheel",
     )
-    found = {path.name: digest.of_file(path) for path in sorted(request.output.glob("*.whl"))}
-    request.lock.write_text(json.dumps({"requires": request.requires, "wheels": found}, indent=1) + "\n")
-    print(f"{len(found)} wheels for: {', '.join(request.requires)}", flush=True)
+    locked = LockedWheels.of_folder(request.requires, request.output)
+    locked.write(request.lock)
+    print(locked, flush=True)
 
 
 if __name__ == "__main__":

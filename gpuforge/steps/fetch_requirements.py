@@ -7,12 +7,13 @@ from pathlib import Path
 
 from build import BuildException, ProjectBuilder
 
-from gpuforge import digest, toml_text
+from gpuforge import toml_text
 from gpuforge.errors import ActionError
 from gpuforge.manifest import constraints
 from gpuforge.plan.requests.build import FetchRequirements
 from gpuforge.steps import entry, wheelhouse
 from gpuforge.steps.project_requirements import checked
+from gpuforge.wheel.locked_wheels import LockedWheels
 
 _WITHOUT = "setuptools>=40.8.0"
 _LONGEST = 1_000_000  # bytes of the answer of a backend
@@ -31,9 +32,9 @@ def main(request: FetchRequirements) -> None:
         what="the build requirements",
         hint="`[build] requires` and `constraints` can narrow a requirement to a version that has a wheel",
     )
-    found = {path.name: digest.of_file(path) for path in sorted(request.output.glob("*.whl"))}
-    request.lock.write_text(json.dumps({"requires": everything, "wheels": found}, indent=1) + "\n")
-    print(f"{len(found)} wheels for: {', '.join(everything)}", flush=True)
+    locked = LockedWheels.of_folder(everything, request.output)
+    locked.write(request.lock)
+    print(locked, flush=True)
 
 
 def required(source: Path) -> list[str]:

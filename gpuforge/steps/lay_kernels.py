@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
-from packaging.utils import canonicalize_name, parse_wheel_filename
+from packaging.utils import canonicalize_name
 
 from gpuforge import disk
 from gpuforge.package import kernel_set
 from gpuforge.plan.requests.kernels import CompiledBy
 from gpuforge.wheel import unpacked
+from gpuforge.wheel.locked_wheels import LockedWheels
 
 
 def lay(output: Path, pack: Callable[[], Path]) -> None:
@@ -27,8 +27,7 @@ def made_by(compiler: CompiledBy) -> kernel_set.CompiledBy:
     """Return a compiler with its version; that of a package is in the list of the wheels that brought it."""
     version = compiler.version
     if compiler.lock:
-        files = json.loads(compiler.lock.read_bytes())["wheels"]
-        found = (parse_wheel_filename(file) for file in files)
         project = canonicalize_name(compiler.package)
-        version = next(str(release) for name, release, *_ in found if name == project)
+        releases = LockedWheels.read(compiler.lock).releases()
+        version = next(str(each.version) for each in releases if each.project == project)
     return kernel_set.CompiledBy(compiler.family, version)

@@ -33,6 +33,7 @@ from gpuforge.steps.wheelhouse import one_wheel
 from gpuforge.steps.write_wheel import epoch, write
 from gpuforge.wheel import metadata, metadata_edit, unpacked
 from gpuforge.wheel.filename import WheelName
+from gpuforge.wheel.locked_wheels import LockedWheels
 
 _RUNTIME = Path(__file__).resolve().parent.parent / "runtime"  # its source files go into the wheel
 
@@ -84,7 +85,7 @@ def package(spec: PackageWheel, scratch: Path, output: Path) -> Path:
     declared += [sbom.Material(wheel.distribution, None) for wheel in spec.kernels_wheels]
     sbom.write(tree, declared=declared, pins=pins, cuda=spec.cuda, epoch=epoch())
     if spec.record:
-        locked = json.loads(spec.requirements.read_text())["wheels"] if spec.requirements else {}
+        locked = LockedWheels.read(spec.requirements).releases() if spec.requirements else ()
         floors = [floor for floor in provided.floors if floor.package in distributions]
         build_record.write(tree, {**spec.record, **build_record.packages(locked, floors)})
     return write(tree, output / str(repaired.name), spec.size_limit)

@@ -20,8 +20,9 @@ from gpuforge.steps.ask_backend import is_met, requested
 from gpuforge.steps.declared_sets import declared_sets
 from gpuforge.steps.fetch_requirements import answered, required
 from gpuforge.steps.shared_environment import protected
+from gpuforge.wheel.locked_wheels import LockedWheels
 
-WHEELS = ("cmake-3.31.6-py3-none-any.whl", "scikit_build_core-0.11-py3-none-any.whl")
+WHEELS = {"cmake-3.31.6-py3-none-any.whl": "00", "scikit_build_core-0.11-py3-none-any.whl": "11"}
 
 
 @pytest.mark.parametrize(
@@ -37,7 +38,19 @@ WHEELS = ("cmake-3.31.6-py3-none-any.whl", "scikit_build_core-0.11-py3-none-any.
     ],
 )
 def test_what_a_backend_requires_is_met_by_name_and_version(requirement: str, met: bool) -> None:
-    assert is_met(requirement, WHEELS) is met
+    assert is_met(requirement, LockedWheels((), WHEELS)) is met
+
+
+def test_a_lock_that_was_written_is_read_again(tmp_path: Path) -> None:
+    for name in WHEELS:
+        (tmp_path / name).write_bytes(b"")
+    written = LockedWheels.of_folder(["cmake", "scikit-build-core"], tmp_path)
+    written.write(tmp_path / "lock.json")
+    assert LockedWheels.read(tmp_path / "lock.json") == written
+    assert [(each.project, str(each.version)) for each in written.releases()] == [
+        ("cmake", "3.31.6"),
+        ("scikit-build-core", "0.11"),
+    ]
 
 
 BACKEND = """
