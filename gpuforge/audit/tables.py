@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
-import tomli
+from gpuforge import datafile
 
 
 def load(name: str) -> dict[str, Any]:
     """Return one of the files in `data`."""
-    return tomli.loads((Path(__file__).parent / "data" / name).read_text(encoding="utf-8"))
+    return datafile.load(__file__, name)

@@ -2,22 +2,89 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
+from gpuforge.cuda.provided import METAPACKAGE
 from gpuforge.cuda.suffix import major_of_local
-from gpuforge.datafile import load
+from gpuforge.datafile import load, rows
+
+
+class Carrier(NamedTuple):
+    """Releases of a package that bring the same packages of CUDA libraries: a row of data/carriers.toml."""
+
+    package: str
+    versions: str  # ">=2.11,<2.15"
+    known: tuple[str, ...]  # releases that the row was read from
+    loads: bool  # importing the package loads the libraries
+    brings: tuple[str, ...]  # requirements
+    cuda: int | None = None
+    extra: str = ""  # the extra of the package that the row is about
+    machines: tuple[str, ...] = ()  # where these releases are; empty for everywhere
+    carries: tuple[str, ...] = ()  # SONAMEs of its own that importing it loads
+    lacks: tuple[str, ...] = ()  # SONAMEs that other releases have
+
+    def is_for(self, machine: str) -> bool:
+        """Return whether a machine type has these releases."""
+        return not self.machines or machine in self.machines
+
+
+class PackageLibraries(NamedTuple):
+    """Libraries of a package that are not in the toolkits' table: a row of data/carriers.toml."""
+
+    package: str
+    folder: str  # relative to site-packages
+    sonames: tuple[str, ...]
+    needs: tuple[str, ...] = ()  # SONAMEs of other packages that come with them, by a path of their own
+    cuda: int | None = None
+    nvidia: bool = False  # a package of NVIDIA's
+    versions: str = ""  # the releases that have the libraries; "" for all
+    known: tuple[str, ...] = ()  # releases that were read
 
 
 @cache
-def tables() -> dict[str, Any]:
-    """Return the rows of carriers.toml."""
-    return load(__file__, "carriers.toml")
+def carriers() -> tuple[Carrier, ...]:
+    """Return all rows of packages that bring CUDA libraries; those of one package are newest first."""
+    return rows(Carrier, _tables()["carrier"])
+
+
+@cache
+def package_libraries() -> tuple[PackageLibraries, ...]:
+    """Return the libraries that are not in the toolkits' table."""
+    return rows(PackageLibraries, _tables()["library"])
+
+
+def of_metapackage(extras: Collection[str]) -> tuple[Carrier, ...]:
+    """Return the releases of the toolkits' metapackage, which brings a package for each of its extras."""
+    names = _tables()["toolkit-extras"]["packages"]
+    chosen = sorted(names if "all" in extras else names.keys() & extras)
+    return tuple(
+        Carrier(
+            METAPACKAGE,
+            row["versions"],
+            tuple(row["known"]),
+            loads=False,
+            brings=tuple(names[extra].format(row["suffix"]) for extra in chosen),
+            cuda=row["cuda"],
+        )
+        for row in _tables()["toolkit"]
+    )
+
+
+def machines_of_nvidia() -> tuple[str, ...]:
+    """Return the machine types that NVIDIA's packages have wheels for."""
+    return tuple(_tables()["nvidia"]["machines"])
+
+
+@cache
+def in_environment() -> tuple[str, ...]:
+    """Return how the names of packages begin that install their libraries into the environment's own lib folder."""
+    return tuple(name for row in _tables()["environment"] for name in row["names"])
 
 
 def cuda_majors(requirement: Requirement) -> frozenset[int]:
@@ -25,37 +92,43 @@ def cuda_majors(requirement: Requirement) -> frozenset[int]:
 
     A version with a local part is not from PyPI: `torch==2.11.0+cu126` is for CUDA 12.
     """
-    name = canonicalize_name(requirement.name)
-    rows = [row for row in tables()["carrier"] if row["package"] == name and not row.get("extra")]
-    releases = {Version(text) for row in rows for text in row["known"]} | set(_named(requirement))
+    own = _without_extra(canonicalize_name(requirement.name))
+    releases = {Version(text) for row in own for text in row.known} | set(_named(requirement))
     allowed = [each for each in releases if requirement.specifier.contains(each, prereleases=True)]
     found = set()
-    for release in allowed if rows else ():
+    for release in allowed if own else ():
         if release.local:
             found |= {major for major in [major_of_local(str(release))] if major}
         else:
-            found |= {row["cuda"] for row in rows if "cuda" in row and _is_of(row, release)}
+            found |= {row.cuda for row in own if row.cuda and _is_of(row, release)}
     return frozenset(found)
 
 
 def newest(package: str, major: int) -> Version | None:
     """Return the newest known release of a package on PyPI whose wheels are for a CUDA major."""
-    name = canonicalize_name(package)
-    rows = [row for row in tables()["carrier"] if row["package"] == name and not row.get("extra")]
-    known = (Version(text) for row in rows if row.get("cuda") == major for text in row["known"])
+    own = _without_extra(canonicalize_name(package))
+    known = (Version(text) for row in own if row.cuda == major for text in row.known)
     return max(known, default=None)
 
 
 def newest_major(package: str) -> int:
     """Return the CUDA major of a package's newest releases on PyPI; KeyError for a package that is in no row."""
-    for row in tables()["carrier"]:  # newest first
-        if row["package"] == package and "cuda" in row and not row.get("extra"):
-            return int(row["cuda"])
+    for row in _without_extra(package):
+        if row.cuda:
+            return row.cuda
     raise KeyError(package)
 
 
-def _is_of(row: dict[str, Any], release: Version) -> bool:
-    return Requirement(f"{row['package']}{row['versions']}").specifier.contains(release, prereleases=True)
+def _tables() -> dict[str, Any]:
+    return load(__file__, "carriers.toml")
+
+
+def _without_extra(package: str) -> tuple[Carrier, ...]:
+    return tuple(row for row in carriers() if row.package == package and not row.extra)
+
+
+def _is_of(row: Carrier, release: Version) -> bool:
+    return Requirement(f"{row.package}{row.versions}").specifier.contains(release, prereleases=True)
 
 
 def _named(requirement: Requirement) -> Iterator[Version]:

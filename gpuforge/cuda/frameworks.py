@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from gpuforge.datafile import load
+from gpuforge.datafile import load, rows
 
 
 class Framework(NamedTuple):
@@ -30,18 +30,9 @@ class Framework(NamedTuple):
 @cache
 def frameworks() -> tuple[Framework, ...]:
     """Return every framework that is known."""
-    return tuple(_framework(row) for row in load(__file__, "runtimes.toml")["framework"])
+    return rows(Framework, load(__file__, "runtimes.toml")["framework"])
 
 
 def linked() -> tuple[Framework, ...]:
     """Return the frameworks that extensions link with, and whose libraries no wheel may contain: torch."""
     return tuple(each for each in frameworks() if each.linked)
-
-
-def _framework(row: dict[str, Any]) -> Framework:
-    fields: dict[str, Any] = {
-        key.replace("-", "_"): tuple(value) if isinstance(value, list) else value
-        for key, value in row.items()
-        if key != "source"
-    }
-    return Framework(**fields)

@@ -4,7 +4,7 @@ from functools import cache
 from typing import NamedTuple
 
 from gpuforge.cuda.arch import Arch
-from gpuforge.datafile import load
+from gpuforge.datafile import load, rows
 
 
 class Generation(NamedTuple):
@@ -12,8 +12,8 @@ class Generation(NamedTuple):
 
     capability: str  # "12.0"
     family: str  # what GPUs of several capabilities are called together: "Blackwell"
-    gpu: str  # the GPU or board that alone has it: "RTX 50"; "" where many have
-    machines: tuple[str, ...]  # where such GPUs are; empty for everywhere
+    gpu: str = ""  # the GPU or board that alone has it: "RTX 50"; "" where many have
+    machines: tuple[str, ...] = ()  # where such GPUs are; empty for everywhere
 
     @property
     def name(self) -> str:
@@ -29,8 +29,5 @@ class Generation(NamedTuple):
 @cache
 def generations(machine: str = "") -> tuple[Generation, ...]:
     """Return the generations that can be in a machine ("x86_64"), or all of them, oldest first."""
-    rows = load(__file__, "generations.toml")["generation"]
-    known = (
-        Generation(r["capability"], r["family"], r.get("gpu", ""), tuple(r.get("machines", ()))) for r in rows
-    )
+    known = rows(Generation, load(__file__, "generations.toml")["generation"])
     return tuple(g for g in known if not machine or not g.machines or machine in g.machines)

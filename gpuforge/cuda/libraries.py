@@ -6,7 +6,7 @@ from functools import cache
 from typing import Literal, NamedTuple
 
 from gpuforge.cuda import sonames
-from gpuforge.datafile import load
+from gpuforge.datafile import load, rows
 
 
 class CudaLibrary(NamedTuple):
@@ -27,14 +27,18 @@ class CompilerRuntimes(NamedTuple):
 
     name: str  # "nvhpc", "gcc-openmp"
     title: str = ""
+    called: tuple[str, ...] = ()
+    sonames: tuple[str, ...] = ()
     gpu: bool = False
     one_release: bool = False
     openmp: tuple[str, ...] = ()
+    beside: tuple[str, ...] = ()
 
 
 class Opener(NamedTuple):
     """Libraries that another opens by name: `always`, or for some of its features only."""
 
+    soname: str
     opens: tuple[str, ...]
     always: bool
 
@@ -89,7 +93,7 @@ def is_soname_of_driver(name: str) -> bool:
 
 def compiler_runtime(name: str) -> CompilerRuntimes | None:
     """Return the compiler's runtimes that a file name or SONAME (mangled or not) is one of; else None."""
-    return _compilers().get(sonames.unversioned(sonames.plain_name(name)))
+    return _runtimes_by_soname().get(sonames.unversioned(sonames.plain_name(name)))
 
 
 def is_of_one_release(name: str) -> bool:
@@ -105,15 +109,13 @@ def is_openmp(soname: str) -> bool:
 
 def compiler_names() -> tuple[str, ...]:
     """Return the compilers whose runtimes are known, by the names that `runtimes_of` takes."""
-    return tuple(
-        sorted({name for row in load(__file__, "runtimes.toml")["compiler"] for name in row["called"]})
-    )
+    return tuple(sorted({name for runtimes in compilers() for name in runtimes.called}))
 
 
 def runtimes_of(compiler: str) -> frozenset[str]:
     """Return the libraries that a build with a compiler may bring, without versions; none for an unknown one."""
-    rows = [row for row in load(__file__, "runtimes.toml")["compiler"] if compiler in row["called"]]
-    return frozenset(name for row in rows for name in (*row["sonames"], *row.get("beside", ())))
+    found = (each for each in compilers() if compiler in each.called)
+    return frozenset(name for each in found for name in (*each.sonames, *each.beside))
 
 
 def opener(soname: str) -> Opener | None:
@@ -158,10 +160,7 @@ def _toolkit_stems() -> frozenset[str]:
 
 @cache
 def _openers() -> Mapping[str, Opener]:
-    return {
-        row["soname"]: Opener(tuple(row["opens"]), row["always"])
-        for row in load(__file__, "runtimes.toml")["opener"]
-    }
+    return {each.soname: each for each in rows(Opener, load(__file__, "runtimes.toml")["opener"])}
 
 
 @cache
@@ -182,20 +181,16 @@ def tool_packages() -> frozenset[str]:
 
 
 @cache
-def _compilers() -> Mapping[str, CompilerRuntimes]:
-    return {
-        name: CompilerRuntimes(
-            row["name"],
-            row.get("title", ""),
-            row.get("gpu", False),
-            row.get("one-release", False),
-            tuple(row.get("openmp", ())),
-        )
-        for row in load(__file__, "runtimes.toml")["compiler"]
-        for name in row["sonames"]
-    }
+def compilers() -> tuple[CompilerRuntimes, ...]:
+    """Return the runtimes of all compilers that are known."""
+    return rows(CompilerRuntimes, load(__file__, "runtimes.toml")["compiler"])
+
+
+@cache
+def _runtimes_by_soname() -> Mapping[str, CompilerRuntimes]:
+    return {soname: runtimes for runtimes in compilers() for soname in runtimes.sonames}
 
 
 @cache
 def _openmp() -> frozenset[str]:
-    return frozenset(name for runtimes in _compilers().values() for name in runtimes.openmp)
+    return frozenset(soname for runtimes in compilers() for soname in runtimes.openmp)

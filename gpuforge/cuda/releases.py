@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gpuforge.cuda.arch import Arch
 from gpuforge.cuda.version import is_of
-from gpuforge.datafile import load
+from gpuforge.datafile import load, rows
 from gpuforge.errors import UsageError
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def releases() -> tuple[ToolkitRelease, ...]:
 @cache
 def former() -> tuple[Former, ...]:
     """Return the toolkit minors before the known ones, oldest first."""
-    return tuple(Former(**row) for row in load(__file__, "cuda.toml")["former"])
+    return rows(Former, load(__file__, "cuda.toml")["former"])
 
 
 def release(version: str) -> ToolkitRelease:

@@ -64,12 +64,9 @@ def _loaders() -> frozenset[str]:
 
 @cache
 def _names() -> frozenset[str]:
-    sonames = {soname for row in load(__file__, "libraries.toml")["package"] for soname in row["sonames"]}
-    sonames |= {soname for row in load(__file__, "runtimes.toml")["driver"] for soname in row["sonames"]}
-    for row in load(__file__, "runtimes.toml")["compiler"]:
-        if row.get("gpu"):
-            sonames |= set(row["sonames"])
-    matches = (re.fullmatch(_NAME, soname) for soname in sonames)
+    of_stacks = {entry.soname for entry in libraries.toolkit_libraries()} | libraries.drivers()
+    of_stacks |= {soname for runtimes in libraries.compilers() if runtimes.gpu for soname in runtimes.sonames}
+    matches = (re.fullmatch(_NAME, soname) for soname in of_stacks)
     return frozenset(match[1] for match in matches if match) - _ANYBODYS
 
 

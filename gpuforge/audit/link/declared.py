@@ -1,7 +1,7 @@
 """Which packages are installed with a wheel: by its Requires-Dist lines, their extras, and packages that carry CUDA."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from packaging.requirements import Requirement as Parsed
 from packaging.utils import canonicalize_name
@@ -19,7 +19,7 @@ from gpuforge.audit.link.requirement import (
     requirement,
 )
 from gpuforge.audit.model import WheelFacts
-from gpuforge.cuda.carriers import tables
+from gpuforge.cuda.carriers import Carrier, carriers, of_metapackage
 from gpuforge.cuda.provided import METAPACKAGE
 
 _DEPTH = 6  # carriers bring carriers; no real chain is longer than three
@@ -128,11 +128,11 @@ def _brought(
     own = given.get(required.name) if required.name in package_tables.with_requirements() else None
     exact = _of_release(required, own) if own else None
     rows = list(_rows(exact or required, machine))
-    if any(row["loads"] for row in rows):
+    if any(row.loads for row in rows):
         loader = loader or required.name
-    cuda = next((row.get("cuda") for row in rows), None)
-    carries = tuple(soname for row in rows for soname in row.get("carries", ()))
-    lacks = tuple(soname for row in rows for soname in row.get("lacks", ()))
+    cuda = next((row.cuda for row in rows), None)
+    carries = tuple(soname for row in rows for soname in row.carries)
+    lacks = tuple(soname for row in rows for soname in row.lacks)
     unseen: tuple[str, ...] = ()
     if required is of_line or required.versions:  # of what tables bring, the version is not known
         versions = (exact or required).versions
@@ -142,7 +142,7 @@ def _brought(
     if not depth:
         return
     of_library = package_tables.requirements().get(required.name, ())
-    brings = tuple(text for row in rows for text in row["brings"])
+    brings = tuple(text for row in rows for text in row.brings)
     own_requires = tuple(_required(own, exact.extras)) if own and exact and brings and own.requires else None
     known = (requirement(Parsed(text)) for text in (*(brings if own_requires is None else ()), *of_library))
     for more in (*(own_requires or ()), *known):
@@ -169,33 +169,23 @@ def _required(own: WheelFacts, extras: Iterable[str]) -> Iterator[Requirement]:
             yield found
 
 
-def _rows(required: Requirement, machine: str) -> Iterator[dict[str, Any]]:
+def _rows(required: Requirement, machine: str) -> Iterator[Carrier]:
     if required.name == METAPACKAGE:
-        row = _chosen(tables()["toolkit"], required.versions)
-        known = tables()["toolkit-extras"]["packages"]
-        if row:
-            extras = known if "all" in required.extras else required.extras & known.keys()
-            yield {**row, "loads": False, "brings": [known[e].format(row["suffix"]) for e in sorted(extras)]}
-        return
-    carriers = [
-        row
-        for row in tables()["carrier"]
-        if row["package"] == required.name and machine in row.get("machines", (machine,))
-    ]
-    for extra in ("", *sorted(required.extras)) if carriers else ():
-        row = _chosen((row for row in carriers if row.get("extra", "") == extra), required.versions)
-        if row:
-            yield row
+        groups = [of_metapackage(required.extras)]
+    else:
+        own = [row for row in carriers() if row.package == required.name and row.is_for(machine)]
+        extras = ("", *sorted(required.extras)) if own else ()
+        groups = [tuple(row for row in own if row.extra == extra) for extra in extras]
+    yield from filter(None, (_chosen(group, required.versions) for group in groups))
 
 
-def _chosen(rows: Iterable[dict[str, Any]], clauses: str) -> dict[str, Any] | None:
-    """Return the row that pip would end at: that of the newest release which these clauses allow."""
-    listed = list(rows)
-    known = {version for row in listed for version in row["known"]}
+def _chosen(rows: Sequence[Carrier], clauses: str) -> Carrier | None:
+    """Return the row of the release that pip would choose: the newest one that these clauses allow."""
+    known = {version for row in rows for version in row.known}
     newest_first = version_clauses.newest_first(known | version_clauses.named(clauses))
     for version in (*newest_first, *version_clauses.below(clauses)):
         if version_clauses.allows(clauses, version):
-            for row in listed:
-                if version_clauses.allows(row["versions"], version):
+            for row in rows:
+                if version_clauses.allows(row.versions, version):
                     return row
     return None

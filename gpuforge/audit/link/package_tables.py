@@ -7,8 +7,7 @@ from typing import NamedTuple
 from packaging.version import Version
 
 from gpuforge.audit import policy, version_clauses
-from gpuforge.cuda import libraries, sonames
-from gpuforge.cuda.carriers import tables
+from gpuforge.cuda import carriers, libraries, sonames
 from gpuforge.cuda.provided import METAPACKAGE
 
 
@@ -22,9 +21,9 @@ class PackageLibrary(NamedTuple):
     needs: tuple[str, ...] = ()  # SONAMEs of other packages that come with it, by a path of its own
 
 
-def carriers() -> frozenset[str]:
+def loading() -> frozenset[str]:
     """Return the packages that bring CUDA libraries without an extra, and load them when they are imported."""
-    return frozenset(row["package"] for row in tables()["carrier"] if row["loads"] and not row.get("extra"))
+    return frozenset(row.package for row in carriers.carriers() if row.loads and not row.extra)
 
 
 @cache
@@ -38,9 +37,9 @@ def candidates(soname: str) -> tuple[PackageLibrary, ...]:
         if entry.kind == "toolkit"
     )
     others = (
-        PackageLibrary(soname, row["package"], row["folder"], row.get("cuda"), tuple(row.get("needs", ())))
-        for row in tables()["library"]
-        if soname in row["sonames"]
+        PackageLibrary(soname, row.package, row.folder, row.cuda, row.needs)
+        for row in carriers.package_libraries()
+        if soname in row.sonames
     )
     return (*toolkit, *others)
 
@@ -53,8 +52,7 @@ def carrying(soname: str) -> tuple[str, ...]:
     """
     if of_toolkit(soname):
         return ()
-    rows = (row["package"] for row in tables()["carrier"] if soname in row.get("carries", ()))
-    return tuple(dict.fromkeys(rows))
+    return tuple(dict.fromkeys(row.package for row in carriers.carriers() if soname in row.carries))
 
 
 @cache
@@ -67,25 +65,24 @@ def of_toolkit(soname: str) -> bool:
 @cache
 def listed() -> frozenset[str]:
     """Return the packages whose libraries are all known by name: what is not among them, they do not have."""
-    return nvidias() | {row["package"] for row in tables()["library"]}
+    return nvidias() | {row.package for row in carriers.package_libraries()}
 
 
 @cache
 def nvidias() -> frozenset[str]:
     """Return NVIDIA's own packages of libraries: those of the toolkits, and what is built upon them."""
-    beside = (row["package"] for row in tables()["library"] if row.get("nvidia"))
+    beside = (row.package for row in carriers.package_libraries() if row.nvidia)
     return frozenset((*beside, *(entry.package for entry in libraries.toolkit_libraries())))
 
 
 def has_wheels(package: str, machine: str, *, musl: bool) -> bool:
     """Say whether pip finds wheels of a package for a processor and a C library; True for packages not of NVIDIA."""
-    return package not in nvidias() or (not musl and machine in tables()["nvidia"]["machines"])
+    return package not in nvidias() or (not musl and machine in carriers.machines_of_nvidia())
 
 
 def is_in_environment(package: str) -> bool:
     """Say whether a package installs its libraries into the environment's own lib folder, as Intel's do."""
-    names = (name for row in tables()["environment"] for name in row["names"])
-    return any(f"{package}-".startswith(f"{name}-") for name in names)
+    return any(f"{package}-".startswith(f"{name}-") for name in carriers.in_environment())
 
 
 @cache
@@ -120,13 +117,13 @@ def of_other_releases(package: str, clauses: str) -> tuple[str, ...]:
     That is the newest release which the clauses allow. It lacks a library if a release between it and those seen to
     have the library, or it itself, was seen without; a row that names its releases lists all that have the library.
     """
-    rows = [row for row in tables()["library"] if row["package"] == package and "versions" in row]
+    rows = [row for row in carriers.package_libraries() if row.package == package and row.versions]
     seen = {version for each in _of_package(package) for version in (each.first, each.last)}
-    newest = version_clauses.newest_allowed(seen.union(*(row["known"] for row in rows)), clauses)
+    newest = version_clauses.newest_allowed(seen.union(*(row.known for row in rows)), clauses)
     if newest is None:  # no release meets them all
         return (
             *(each.soname for each in _of_package(package)),
-            *(name for row in rows for name in row["sonames"]),
+            *(name for row in rows for name in row.sonames),
         )
     chosen, known = Version(newest), [Version(version) for version in seen]
     of_toolkit = (
@@ -134,7 +131,7 @@ def of_other_releases(package: str, clauses: str) -> tuple[str, ...]:
         for each in _of_package(package)
         if any(chosen <= v < Version(each.first) or Version(each.last) < v <= chosen for v in known)
     )
-    others = (row["sonames"] for row in rows if not version_clauses.allows(row["versions"], newest))
+    others = (row.sonames for row in rows if not version_clauses.allows(row.versions, newest))
     return (*of_toolkit, *(name for names in others for name in names))
 
 
@@ -169,7 +166,7 @@ def other_majors(soname: str) -> frozenset[str]:
 @cache
 def with_requirements() -> frozenset[str]:
     """Return the packages that the tables know to bring others."""
-    return frozenset((METAPACKAGE, *(row["package"] for row in tables()["carrier"])))
+    return frozenset((METAPACKAGE, *(row.package for row in carriers.carriers())))
 
 
 def _of_package(package: str) -> tuple[libraries.CudaLibrary, ...]:

@@ -2,7 +2,7 @@
 
 from typing import Literal, NamedTuple
 
-from gpuforge.datafile import load
+from gpuforge.datafile import load, rows
 
 
 class Refusal(NamedTuple):
@@ -27,13 +27,4 @@ class Kind(NamedTuple):
 
 def kind(name: str) -> Kind:
     """Return the row of a kind."""
-    row = load(__file__, "refusals.toml")[name]
-    return Kind(
-        tuple(row["by"]),
-        row["what"],
-        row["fix"],
-        row.get("why", ""),
-        row.get("severity", ""),
-        row.get("uv", ""),
-        row.get("unpack", ""),
-    )
+    return rows(Kind, [load(__file__, "refusals.toml")[name]])[0]

@@ -32,6 +32,6 @@ def _implied(graph: LinkGraph, edge: Edge) -> Mapping[str, Declared]:
     packages = {e.provider.package for e in graph.from_object(edge.loader) if e.provider.source == "package"}
     found: dict[str, Declared] = {}
     given = declared.by_project(graph.wheels)
-    for package in sorted(packages & package_tables.carriers()):
+    for package in sorted(packages & package_tables.loading()):
         found |= declared.brought_by(package, given)
     return found

@@ -14,7 +14,7 @@ from gpuforge.audit.link.requirement import evaluated
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.rule import PACKAGES, Rule
 from gpuforge.binary.facts import ElfObject
-from gpuforge.cuda.carriers import tables
+from gpuforge.cuda.carriers import carriers
 
 _LATER = "9999"  # a release that is not published yet
 
@@ -69,7 +69,7 @@ def _finding(
 
 def _several_minors(wheel: WheelFacts, package: str) -> str:
     """Return the requirement of a package that allows several of its minor releases; "" without one."""
-    known = {version for row in tables()["carrier"] if row["package"] == package for version in row["known"]}
+    known = {version for row in carriers() if row.package == package for version in row.known}
     for line in wheel.requires:
         found = evaluated(line, wheel)
         if found is None or found.name != package:
