@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from functools import cache
 
-_WORTH_IT = 1 << 16  # bytes; in fewer, `bytes.find` is done before ctypes has converted the arguments
+_WORTH_IT = 1 << 13  # bytes; in fewer, `bytes.find` is done before ctypes has converted the arguments
 
 
 def find(data: bytes, word: bytes, start: int = 0, stop: int | None = None) -> int:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from gpuforge.binary.search import find
 from gpuforge.binary.window import Window
 from gpuforge.errors import MalformedError
 
@@ -65,7 +66,7 @@ class StringTable:
 
     def has(self, word: bytes) -> bool:
         """Return whether the bytes are anywhere in the table."""
-        return word in self.all()
+        return find(self.all(), word) >= 0
 
     def all(self) -> bytes:
         """Return the whole table, or nothing if it is too long to be searched."""
