@@ -8,7 +8,7 @@ import tarfile
 from pathlib import Path
 from typing import BinaryIO
 
-from gpuforge.containers import stages
+from gpuforge.containers import image_table
 from gpuforge.containers.build_log import Log
 from gpuforge.containers.debootstrap import mirror
 from gpuforge.containers.stages import Stage
@@ -26,7 +26,7 @@ def fill(stage: Stage, folder: Path, log: Log) -> None:
     """Put everything that the stage's Dockerfile copies into `folder`; what is fetched is checked by its sha256."""
     folder.mkdir()
     for name in stage.files:
-        shutil.copy(stages.folder() / name, folder / Path(name).name)
+        shutil.copy(image_table.folder() / name, folder / Path(name).name)
     (folder / stage.files[0].rpartition("/")[2]).rename(folder / "Dockerfile")
     if (folder / _REQUIREMENTS).exists():
         _wheels(stage, folder, log)

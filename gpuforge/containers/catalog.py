@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Literal
 
-from gpuforge.containers import stages
+from gpuforge.containers import image_table, stages
+from gpuforge.containers.image_table import ImageRow, Kind, Purpose
 from gpuforge.wheel.tags import LinuxTag
-
-Kind = Literal["debian", "registry"]
-Purpose = Literal["build", "test"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,28 +52,24 @@ def find(name: str, machine: str | None = None) -> CatalogImage | None:
 
 @cache
 def _images(machine: str) -> tuple[CatalogImage, ...]:
-    return tuple(_image(row, machine) for row in stages.rows() if _offered(row, machine))
+    return tuple(_image(row, machine) for row in image_table.rows() if row.is_for(machine))
 
 
-def _offered(row: Mapping[str, Any], machine: str) -> bool:
-    return machine in row.get("machines", ("x86_64", "aarch64"))
-
-
-def _image(row: Mapping[str, Any], machine: str) -> CatalogImage:
-    stage = stages.of(row["name"], machine)
-    below = stages.row(row["on"]) if "on" in row else row
-    debian = row["kind"] == "debian"
+def _image(row: ImageRow, machine: str) -> CatalogImage:
+    stage = stages.of(row.name, machine)
+    below = image_table.row(row.on) if row.on else row
+    debian = row.kind == "debian"
     return CatalogImage(
-        name=row["name"],
-        kind=row["kind"],
-        purpose=row.get("purpose", "build"),
-        reference=stage.reference if stage else stages.pinned(row["name"], machine),
+        name=row.name,
+        kind=row.kind,
+        purpose=row.purpose,
+        reference=stage.reference if stage else stages.pinned(row.name, machine),
         machine=machine,
-        glibc=stages.release(below["suite"]).glibc if debian else below["glibc"],
-        pythons=tuple(below["pythons"]),
-        compilers=tuple(row.get("compilers", below.get("compilers", ()))),
-        test=below.get("test"),
-        toolkit=row.get("toolkit"),
+        glibc=image_table.release(below.suite).glibc if debian else below.glibc,
+        pythons=below.pythons,
+        compilers=row.compilers or below.compilers,
+        test=below.test,
+        toolkit=row.toolkit,
         built=stage is not None,
         run=debian,
     )

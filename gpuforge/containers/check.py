@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from gpuforge.containers.catalog import CatalogImage, Purpose
+from gpuforge.containers.catalog import CatalogImage
+from gpuforge.containers.image_table import Purpose
 from gpuforge.cuda.version import minor_of
 from gpuforge.toolchains.cpython import Interpreter
 from gpuforge.toolchains.detect import family_of

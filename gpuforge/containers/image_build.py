@@ -16,8 +16,9 @@ from gpuforge.containers import build_context, debootstrap, stages
 from gpuforge.containers import image_reference as references
 from gpuforge.containers.build_log import Log
 from gpuforge.containers.catalog import CatalogImage
+from gpuforge.containers.image_table import DebianRelease
 from gpuforge.containers.port import Images
-from gpuforge.containers.stages import DebianRelease, Stage
+from gpuforge.containers.stages import Stage
 from gpuforge.errors import ActionError, GpuforgeError, MissingError
 
 Show = Callable[[str], object]

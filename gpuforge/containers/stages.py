@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
 from gpuforge import digest
 from gpuforge.containers import image_reference as references
+from gpuforge.containers import image_table
+from gpuforge.containers.image_table import CPythonSource, DebianRelease, ImageRow
 from gpuforge.toolkits.providers import debian
 
-SCHEMA = 1
 _CPYTHON = ("debian/compile-cpython.sh", "debian/lean.cfg")
 _FILES = {  # a Dockerfile and what it copies
     "debian/cpython.Dockerfile": _CPYTHON,
@@ -29,29 +27,6 @@ _FILES = {  # a Dockerfile and what it copies
     "manylinux/cuda.Dockerfile": (),
     "manylinux/nvhpc.Dockerfile": (),
 }
-
-
-@dataclass(frozen=True, slots=True)
-class DebianRelease:
-    """A Debian release, which debootstrap makes the bottom of an image of."""
-
-    suite: str
-    glibc: str
-    python: str  # its own
-
-    @property
-    def identity(self) -> str:
-        """What the tags of images have of it: this text stays, so that images that are there are found."""
-        return f"Release(suite={self.suite!r}, glibc={self.glibc!r}, python={self.python!r})"
-
-
-@dataclass(frozen=True, slots=True)
-class CPythonSource:
-    """The sources of a CPython: a file on a Debian mirror."""
-
-    minor: str
-    path: str
-    sha256: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +50,7 @@ class Stage:
 
     @property
     def files(self) -> tuple[str, ...]:
-        """The definition files that it is made of, the Dockerfile first, relative to `folder()`."""
+        """The definition files that it is made of, the Dockerfile first, relative to the folder of the definitions."""
         return (self.dockerfile, *_FILES[self.dockerfile])
 
     @property
@@ -90,7 +65,7 @@ class Stage:
 
     def _content(self) -> dict[str, Any]:
         return {
-            "files": {name: digest.of_file(folder() / name) for name in self.files},
+            "files": {name: digest.of_file(image_table.folder() / name) for name in self.files},
             "base": self.base if isinstance(self.base, str) else self.base.identity,
             "arguments": self.arguments,
             "cpython": self.cpython.identity if self.cpython else "",
@@ -107,93 +82,57 @@ def toolkit_identity(minor: str, machine: str) -> str:
 
 
 @cache
-def folder() -> Path:
-    """Return the folder of the definitions: in gpuforge's own package, or in its source tree."""
-    packaged = Path(str(files("gpuforge.containers") / "definitions"))
-    return packaged if packaged.is_dir() else Path(__file__).parents[2] / "containers"
-
-
-@cache
-def data() -> Mapping[str, Any]:
-    """Return the content of images.toml."""
-    with (folder() / "images.toml").open("rb") as stream:
-        found: Mapping[str, Any] = tomllib.load(stream)
-    return found
-
-
-def rows() -> tuple[Mapping[str, Any], ...]:
-    """Return the rows of the images, in the file's order."""
-    return tuple(data()["image"])
-
-
-def row(name: str) -> Mapping[str, Any]:
-    """Return the row of one image; raises KeyError for an unknown name."""
-    return {entry["name"]: entry for entry in rows()}[name]
-
-
-def release(suite: str) -> DebianRelease:
-    """Return a Debian release by its name."""
-    known = data()["suite"][suite]
-    return DebianRelease(suite, known["glibc"], known["python"])
-
-
-@cache
 def of(name: str, machine: str) -> Stage | None:
     """Return how an image is made on a machine type; None for one that is only pulled."""
-    entry = row(name)
-    if "toolkit" in entry and entry["kind"] == "debian":
-        return Stage(
-            name,
-            "debian/cuda.Dockerfile",
-            _below(entry["on"], machine),
-            (("HOST_COMPILER", entry["host-compiler"]), ("TOOLKIT", entry["toolkit"])),
-            toolkit=entry["toolkit"],
-            machine=machine,
-        )
-    if entry["kind"] == "debian":
-        return _debian(entry, machine)
-    if "dockerfile" not in entry:
+    row = image_table.row(name)
+    if row.kind == "debian":
+        return _with_toolkit(row, row.toolkit, machine) if row.toolkit else _debian(row, machine)
+    if not row.dockerfile:
         return None
-    arguments = {**entry["arguments"], **entry["machines"].get(machine, {})}
-    return Stage(
-        name, entry["dockerfile"], pinned(entry["on"], machine), tuple(arguments.items()), machine=machine
-    )
+    of_machine = row.machines.get(machine, {})
+    arguments = {**row.arguments, **(of_machine if isinstance(of_machine, Mapping) else {})}
+    return Stage(name, row.dockerfile, pinned(row.on, machine), tuple(arguments.items()), machine=machine)
 
 
 def pinned(name: str, machine: str) -> str:
     """Return the reference, with its digest, of an image that is pulled; "" for a machine type that it is not for."""
-    return str(row(name)["machines"].get(machine, ""))
+    return str(image_table.row(name).machines.get(machine, ""))
 
 
-def _below(name: str, machine: str) -> Stage:
-    stage = of(name, machine)
-    assert stage is not None  # noqa: S101  images.toml puts toolkits on images that are made
-    return stage
-
-
-def _debian(entry: Mapping[str, Any], machine: str) -> Stage:
-    below = release(entry["suite"])
-    purpose = entry.get("purpose", "build")
-    arguments = (("PYTHON", below.python), ("PACKAGES", " ".join(entry.get("packages", ()))))
+def _with_toolkit(row: ImageRow, toolkit: str, machine: str) -> Stage:
+    below = of(row.on, machine)
+    assert below is not None  # noqa: S101  images.toml puts toolkits on images that are made
     return Stage(
-        entry["name"],
-        f"debian/{purpose}.Dockerfile",
+        row.name,
+        "debian/cuda.Dockerfile",
         below,
-        arguments if purpose == "build" else arguments[:1],
-        cpython=_cpython(below, [minor for minor in entry["pythons"] if minor != below.python], machine),
-        also_from=entry.get("also-from", ""),
+        (("HOST_COMPILER", row.host_compiler), ("TOOLKIT", toolkit)),
+        toolkit=toolkit,
+        machine=machine,
+    )
+
+
+def _debian(row: ImageRow, machine: str) -> Stage:
+    below = image_table.release(row.suite)
+    arguments = (("PYTHON", below.python), ("PACKAGES", " ".join(row.packages)))
+    return Stage(
+        row.name,
+        f"debian/{row.purpose}.Dockerfile",
+        below,
+        arguments if row.purpose == "build" else arguments[:1],
+        cpython=_cpython(below, [minor for minor in row.pythons if minor != below.python], machine),
+        also_from=row.also_from,
         machine=machine,
     )
 
 
 def _cpython(below: DebianRelease, minors: list[str], machine: str) -> Stage:
     """Return the stage that compiles the Pythons which a release does not have."""
-    known = data()["cpython"]
     return Stage(
         f"cpython-{below.suite}",
         "debian/cpython.Dockerfile",
         below,
         (("PYTHONS", " ".join(minors)),),
-        sources=tuple(CPythonSource(minor, known[minor]["path"], known[minor]["sha256"]) for minor in minors),
+        sources=tuple(image_table.cpythons()[minor] for minor in minors),
         machine=machine,
     )

@@ -15,7 +15,6 @@ from gpuforge.cuda.suffix import without_suffix
 from gpuforge.cuda.version import major_of
 from gpuforge.datafile import load
 from gpuforge.errors import UsageError
-from gpuforge.toolkits.plain import read
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,22 +28,45 @@ class PinnedWheel:
     size: int  # bytes
 
 
-def choose(
-    release: Mapping[str, Any], compiler: Iterable[str], libraries: Sequence[str], machine: str
-) -> tuple[PinnedWheel, ...]:
-    """Return the wheels of a release that are the `compiler`'s or those of `libraries`, with what these need.
+@dataclass(frozen=True, slots=True)
+class ListedToolkit:
+    """The wheels of one toolkit on PyPI, as a data file lists them."""
 
-    `release` is a row of a data file, with `wheels` and `extras`. Raises UsageError for a library that it does not
-    have, with the nearest names.
+    minor: str
+    wheels: Mapping[str, tuple[PinnedWheel, ...]]  # by machine type
+    extras: Mapping[str, Sequence[str]]  # library -> the packages that have it
+
+    @classmethod
+    def of_row(cls, row: Mapping[str, Any]) -> ListedToolkit:
+        """Read the keys of a row that are about wheels."""
+        return cls(row["toolkit"], _by_machine(row["wheels"]), row["extras"])
+
+
+@dataclass(frozen=True, slots=True)
+class _LibraryBeside:
+    """A library outside the toolkits, for one CUDA major."""
+
+    wheels: Mapping[str, tuple[PinnedWheel, ...]]  # by machine type
+    needs: Sequence[str]  # packages of a toolkit
+
+
+def choose(
+    toolkit: ListedToolkit, compiler: Iterable[str], libraries: Sequence[str], machine: str
+) -> tuple[PinnedWheel, ...]:
+    """Return the wheels of a toolkit that are the `compiler`'s or those of `libraries`, with what these need.
+
+    Raises UsageError for a library that it does not have, with the nearest names.
     """
-    own, major = release["extras"], major_of(release["toolkit"])
-    check_libraries(libraries, [*own, *_beside(major)], release["toolkit"])
+    own, major = toolkit.extras, major_of(toolkit.minor)
+    check_libraries(libraries, [*own, *_beside(major)], toolkit.minor)
     packages = {*compiler, *(package for name in libraries if name in own for package in own[name])}
     others, needed = beside(libraries, major, machine)
-    rows = (
-        r for r in release["wheels"] if r["package"] in packages or without_suffix(r["package"]) in needed
+    wheels = (
+        wheel
+        for wheel in toolkit.wheels.get(machine, ())
+        if wheel.package in packages or without_suffix(wheel.package) in needed
     )
-    return (*(read(PinnedWheel, row) for row in rows if row["machine"] == machine), *others)
+    return (*wheels, *others)
 
 
 def beside(
@@ -54,11 +76,9 @@ def beside(
 
     The projects' names are without a suffix: "nvidia-cublas".
     """
-    rows = [row for name, row in _beside(major).items() if name in libraries]
-    wheels = (
-        read(PinnedWheel, wheel) for row in rows for wheel in row["wheels"] if wheel["machine"] == machine
-    )
-    return tuple(wheels), frozenset(without_suffix(package) for row in rows for package in row["needs"])
+    chosen = [library for name, library in _beside(major).items() if name in libraries]
+    wheels = tuple(wheel for library in chosen for wheel in library.wheels.get(machine, ()))
+    return wheels, frozenset(without_suffix(package) for library in chosen for package in library.needs)
 
 
 class UnknownLibraryError(UsageError):
@@ -72,9 +92,18 @@ def beside_toolkits(major: int | None = None) -> tuple[str, ...]:
 
 
 @cache
-def _beside(major: int) -> Mapping[str, Mapping[str, Any]]:
-    """Return those that are offered for a CUDA major, with their wheels."""
-    return {row["name"]: row for row in load(__file__, "beside.toml")["library"] if row["cuda"] == major}
+def _beside(major: int) -> Mapping[str, _LibraryBeside]:
+    """Return the libraries that are offered for a CUDA major, by name."""
+    rows = (row for row in load(__file__, "beside.toml")["library"] if row["cuda"] == major)
+    return {row["name"]: _LibraryBeside(_by_machine(row["wheels"]), row["needs"]) for row in rows}
+
+
+def _by_machine(rows: Iterable[Mapping[str, Any]]) -> Mapping[str, tuple[PinnedWheel, ...]]:
+    found: dict[str, tuple[PinnedWheel, ...]] = {}
+    for row in rows:
+        fields = {key: value for key, value in row.items() if key != "machine"}
+        found[row["machine"]] = (*found.get(row["machine"], ()), PinnedWheel(**fields))
+    return found
 
 
 def check_libraries(libraries: Sequence[str], known: Iterable[str], toolkit: str) -> None:

@@ -13,7 +13,7 @@ from image_samples import MemoryImages
 from toolkit_samples import Server
 
 from gpuforge import digest
-from gpuforge.containers import catalog, debootstrap, stages
+from gpuforge.containers import catalog, debootstrap, image_table
 from gpuforge.containers.build_log import Log
 from gpuforge.containers.catalog import CatalogImage
 from gpuforge.containers.image_build import ImageBuilder
@@ -174,7 +174,7 @@ def test_a_debian_base_of_the_mirrors_release_is_used_again(
     base = f"localhost/gpuforge/debian-bookworm:{digest.of_file(index)[:12]}"
     images = MemoryImages({base: EngineImage("sha256:0", 1)})
     with Log(tmp_path / "log", said.append) as log:
-        assert debootstrap.base(stages.release("bookworm"), images, tmp_path, log) == base
+        assert debootstrap.base(image_table.release("bookworm"), images, tmp_path, log) == base
     assert said == []
 
 

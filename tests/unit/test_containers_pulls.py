@@ -11,9 +11,10 @@ import pytest
 from recording_engine import Engine, running
 
 from gpuforge.cli.main import run
-from gpuforge.containers import catalog, stages
+from gpuforge.containers import catalog, image_table, stages
 from gpuforge.containers.docker_images import DockerImages
-from gpuforge.containers.stages import DebianRelease, Stage
+from gpuforge.containers.image_table import DebianRelease
+from gpuforge.containers.stages import Stage
 from gpuforge.errors import MissingError
 
 MANIFEST = """\
@@ -184,13 +185,13 @@ def bases(stage: Stage) -> Iterator[str]:
 
 @pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
 def test_a_builder_finds_each_base_here_or_by_its_digest(machine: str) -> None:
-    for row in stages.rows():
-        stage = stages.of(row["name"], machine)
+    for row in image_table.rows():
+        stage = stages.of(row.name, machine)
         for base in bases(stage) if stage else ():
-            assert base.startswith("localhost/gpuforge/") or PINNED.fullmatch(base), row["name"]
+            assert base.startswith("localhost/gpuforge/") or PINNED.fullmatch(base), row.name
     froms = {
         line.split()[1]
-        for file in stages.folder().rglob("*.Dockerfile")
+        for file in image_table.folder().rglob("*.Dockerfile")
         for line in file.read_text().splitlines()
         if line.startswith("FROM ")
     }

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gpuforge import cuda, toolkits
-from gpuforge.containers import stages
+from gpuforge.containers import image_table
 from gpuforge.datafile import load
 from gpuforge.manifest.model.package import PypiSource
 from gpuforge.steps import venv
@@ -62,10 +62,12 @@ def test_every_module_that_fetches_is_on_the_page() -> None:
 
 
 def test_every_definition_and_file_on_the_page_is_there() -> None:
-    dockerfiles = {p.relative_to(stages.folder()).as_posix() for p in stages.folder().rglob("*.Dockerfile")}
+    dockerfiles = {
+        p.relative_to(image_table.folder()).as_posix() for p in image_table.folder().rglob("*.Dockerfile")
+    }
     assert named(".Dockerfile") == dockerfiles - {"debian/cuda.Dockerfile"}  # it copies, and fetches nothing
     for name in named(".py") | named(".toml") | named(".txt"):
-        places = (ROOT / name, ROOT / "gpuforge" / name, stages.folder() / name)
+        places = (ROOT / name, ROOT / "gpuforge" / name, image_table.folder() / name)
         assert any(place.is_file() for place in places), name
 
 
@@ -96,15 +98,15 @@ def test_what_is_called_pinned_has_a_digest(folder: ModuleType, name: str) -> No
 
 
 def test_what_images_are_made_of_is_pinned() -> None:
-    requirements = (stages.folder() / "debian/requirements.txt").read_text()
+    requirements = (image_table.folder() / "debian/requirements.txt").read_text()
     requirements = re.sub(r"^#.*\n", "", requirements, flags=re.MULTILINE).replace("\\\n", "")
     assert requirements
     for line in requirements.strip().splitlines():
         assert re.fullmatch(r"[\w.-]+==[\w.]+(\s+--hash=sha256:[0-9a-f]{64})+", line), line
-    for source in stages.data()["cpython"].values():
-        assert re.fullmatch(r"[0-9a-f]{64}", source["sha256"])
-    for row in stages.rows():
-        for reference in row.get("machines", {}).values():
+    for source in image_table.cpythons().values():
+        assert re.fullmatch(r"[0-9a-f]{64}", source.sha256)
+    for row in image_table.rows():
+        for reference in row.machines.values():
             assert not isinstance(reference, str) or re.search(r"@sha256:[0-9a-f]{64}$", reference)
     assert "--require-hashes" in (ROOT / "gpuforge/containers/build_context.py").read_text()
     assert "--require-hashes" in (ROOT / "gpuforge/toolkits/pip.py").read_text()

@@ -21,7 +21,7 @@ from gpuforge.errors import ActionError, UsageError
 from gpuforge.toolkits import pins as wheels
 from gpuforge.toolkits import pip, toolkit_tree, unpack
 from gpuforge.toolkits.debian_parts import DebianPart, fetch_part, mirror
-from gpuforge.toolkits.pins import PinnedWheel
+from gpuforge.toolkits.pins import ListedToolkit, PinnedWheel
 from gpuforge.toolkits.plain import read
 from gpuforge.toolkits.progress import Say, quiet
 from gpuforge.toolkits.toolkit import Toolkit, ToolkitRequest
@@ -90,7 +90,8 @@ def source(toolkit: str, libraries: Sequence[str], machine: str) -> PartsAndWhee
     row, major = _releases()[toolkit], major_of(toolkit)
     compiler = [with_suffix(name, major) for name in _COMPILER]
     parts = tuple(read(DebianPart, part) for part in row["packages"] if part["machine"] == machine)
-    return PartsAndWheels(parts, wheels.choose(row, compiler, libraries, machine))
+    listed = ListedToolkit.of_row(row)
+    return PartsAndWheels(parts, wheels.choose(listed, compiler, libraries, machine))
 
 
 def offer(request: ToolkitRequest) -> Toolkit | None:

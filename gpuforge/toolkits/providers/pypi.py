@@ -13,7 +13,7 @@ from gpuforge import digest
 from gpuforge.datafile import load
 from gpuforge.errors import ActionError, UsageError
 from gpuforge.toolkits import pins, pip, toolkit_tree
-from gpuforge.toolkits.pins import PinnedWheel
+from gpuforge.toolkits.pins import ListedToolkit, PinnedWheel
 from gpuforge.toolkits.plain import read
 from gpuforge.toolkits.progress import Say, quiet
 from gpuforge.toolkits.toolkit import Toolkit, ToolkitRequest
@@ -46,7 +46,7 @@ def minors() -> tuple[str, ...]:
 
 def libraries(toolkit: str) -> tuple[str, ...]:
     """Return the libraries that can be added to this toolkit's compiler: cufft, cublas, nvjpeg …"""
-    return tuple(_releases()[toolkit]["extras"])
+    return tuple(_releases()[toolkit].extras)
 
 
 def offer(request: ToolkitRequest) -> Toolkit | None:
@@ -110,5 +110,5 @@ def assemble(site: Path, made: Path, machine: str) -> Path:
 
 
 @cache
-def _releases() -> Mapping[str, Any]:
-    return {row["toolkit"]: row for row in load(__file__, "pypi.toml")["release"]}
+def _releases() -> Mapping[str, ListedToolkit]:
+    return {row["toolkit"]: ListedToolkit.of_row(row) for row in load(__file__, "pypi.toml")["release"]}
