@@ -1,4 +1,9 @@
-"""The link graph: who loads what, who provides it, and how it is found; over all the wheels given."""
+"""The link graph: which library each file loads, what provides it, and how it is found, over all the wheels given.
+
+The graph also carries what these wheels are compared with: the manifest's expectation, what the build found in the
+required packages, what a user's build brings, and what was found in files that were read completely. Linking does not
+use them, and of 70 rules only 20 do, but with them here every rule is a function of one value.
+"""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
