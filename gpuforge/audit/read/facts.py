@@ -105,4 +105,4 @@ def _refusals(wheel: OpenWheel, info: DistInfo) -> tuple[Refusal, ...]:
         if seen[refusal.kind] <= _MOST:
             kept.append(refusal)
     more = ((kind, count - _MOST) for kind, count in counts.items() if count > _MOST)
-    return (*kept, *(Refusal(kind, detail=f"and {count:,} more") for kind, count in more))
+    return (*kept, *(Refusal(kind, facts={"count": count}, case="more") for kind, count in more))

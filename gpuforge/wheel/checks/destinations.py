@@ -31,7 +31,7 @@ def check(members: Iterable[Member], read: Callable[[Member], bytes]) -> Iterato
     for name, place in moved.items():
         if place in names or places.get(place, name) != name:
             other = place if place in names else places[place]
-            yield Refusal("installed twice", name, other)
+            yield Refusal("installed twice", name, {"name": other})
         elif place.partition("/")[0].endswith(".dist-info"):
             yield Refusal("other package", name)
         elif place.startswith("/bin/") and RESERVED.fullmatch(place.removeprefix("/bin/").lower()):

@@ -23,7 +23,7 @@ def check(archive: Archive) -> Iterator[Refusal]:
     start = directory.start + sum(map(_length, directory.entries))
     last = _length(directory.entries[-1]) if directory.entries else 0
     if last and not _whole(archive.at(start - last, _ENTRY), last):
-        yield Refusal("end record", detail="the last entry of the directory is longer than the directory")
+        yield Refusal("end record", case="entry")
         return
     tail = archive.at(start, min(directory.size - start, _END_SIZE + _END64_SIZE + _LOCATOR_SIZE + _COMMENT))
     place = 0
@@ -34,19 +34,16 @@ def check(archive: Archive) -> Iterator[Refusal]:
                 return
         place = _END64_SIZE + _LOCATOR_SIZE
     if not tail.startswith(_END, place) or len(tail) < place + _END_SIZE:
-        yield Refusal("data between", detail=f"behind the directory, at byte {start + place}")
+        yield Refusal("data between", facts={"place": start + place}, case="directory")
         return
     here, count, _, _, comment = struct.unpack_from("<4xHHIIH", tail, place + 4)
     stop = start + place + _END_SIZE + comment
     if here != count or (not place and count != len(directory.entries)):
-        yield Refusal(
-            "end record",
-            detail=f"{count} members in the end record, {len(directory.entries)} in the directory",
-        )
+        yield Refusal("end record", facts={"ended": count, "listed": len(directory.entries)}, case="count")
     elif stop < directory.size:
-        yield Refusal("data behind", detail=f"{directory.size - stop} bytes at byte {stop}")
+        yield Refusal("data behind", facts={"size": directory.size - stop, "place": stop})
     elif stop > directory.size:
-        yield Refusal("end record", detail=f"its comment has {comment} bytes, more than the file")
+        yield Refusal("end record", facts={"size": comment}, case="comment")
     elif any(1 <= byte <= 8 for byte in tail[place + _END_SIZE :]):
         yield Refusal("archive comment")
 
@@ -66,13 +63,13 @@ def _whole(entry: bytes, length: int) -> bool:
 def _zip64(tail: bytes, start: int, members: int) -> Refusal | None:
     """Return what is wrong with the ZIP64 end record and its locator."""
     if len(tail) < _END64_SIZE + _LOCATOR_SIZE or not tail.startswith(_LOCATOR, _END64_SIZE):
-        return Refusal("ZIP64 end", detail="its locator does not follow it")
+        return Refusal("ZIP64 end", case="locator")
     length, here, count, _, _ = struct.unpack_from("<Q12xQQQQ", tail, 4)
     if length != _END64_SIZE - 12:
-        return Refusal("ZIP64 end", detail="it has extensible data")
+        return Refusal("ZIP64 end", case="data")
     if not here == count == members:
-        return Refusal("ZIP64 end", detail=f"{count} members in it, {members} in the directory")
+        return Refusal("ZIP64 end", facts={"ended": count, "listed": members}, case="count")
     (led,) = struct.unpack_from("<Q", tail, _END64_SIZE + 8)
     if led != start:
-        return Refusal("ZIP64 locator", detail=f"it leads to byte {led}; the record is at byte {start}")
+        return Refusal("ZIP64 locator", facts={"led": led, "place": start})
     return None

@@ -7,41 +7,33 @@ import contextlib
 import struct
 import zlib
 from collections.abc import Iterator
-from typing import NamedTuple
+
+from gpuforge.wheel.checks.refusal import Refusal
 
 _ZIP64, _UNICODE_PATH = 0x0001, 0x7075
 _ZIP64_LENGTHS = (0, 8, 16, 24, 28)
 _IN_ZIP64 = 0xFFFFFFFF
 
 
-class ExtraFieldProblem(NamedTuple):
-    """What is wrong with the extra fields: a kind of `refusals.toml`, and the fact."""
-
-    kind: str
-    text: str
-
-
-def problem(extra: bytes, method: int, packed: int, size: int) -> ExtraFieldProblem | None:
-    """Return what is wrong with the extra fields of a header with these sizes."""
+def problem(extra: bytes, method: int, packed: int, size: int) -> Refusal | None:
+    """Return what is wrong with the extra fields of a header with these sizes, without the member."""
     seen = set()
     try:
         for kind, value in _fields(extra):
             if kind in seen:
                 refused = "doubled field" if kind in {_ZIP64, _UNICODE_PATH} else "repeated field"
-                return ExtraFieldProblem(refused, f"two fields of the kind 0x{kind:04x}")
+                return Refusal(refused, facts={"field": kind})
             seen.add(kind)
             if kind == _ZIP64 and not _sound(value, method, packed, size):
-                return ExtraFieldProblem(
-                    "ZIP64 field", f"a ZIP64 field of {len(value)} bytes that does not fit its sizes"
-                )
+                return Refusal("ZIP64 field", facts={"size": len(value)})
             if kind == _UNICODE_PATH:
                 value[5:].decode()
                 if any(byte < 0x20 or byte == 0x7F for byte in value[5:]):
-                    return ExtraFieldProblem("other name's characters", ascii(value[5:].decode()))
+                    return Refusal("other name's characters", facts={"name": value[5:].decode()})
     except UnicodeDecodeError:
-        return ExtraFieldProblem("doubled field", "a name that is not UTF-8")
-    except ValueError as error:
-        return ExtraFieldProblem("doubled field", str(error))
+        return Refusal("doubled field", case="name")
+    except ValueError:
+        return Refusal("doubled field", case="cut")
     return None
 
 

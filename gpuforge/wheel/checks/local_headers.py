@@ -89,7 +89,7 @@ def _lost(archive: Archive, named: Sequence[tuple[zipfile.ZipInfo, bytes]]) -> I
             continue
         found = _local(archive, info.header_offset).name
         if found != name and found in names:
-            yield Refusal("no local header", info.orig_filename, f"the one of {shown(found)} is there")
+            yield Refusal("no local header", info.orig_filename, {"name": shown(found)})
 
 
 def _is_header(data: bytes) -> bool:
@@ -107,7 +107,7 @@ def _differences(local: Local, info: zipfile.ZipInfo, name: bytes) -> Iterator[R
     """Yield the first difference that installers meet: one cause has one finding."""
     member = info.orig_filename
     if problem := extra_fields.problem(local.extra, local.method, local.packed, local.size):
-        yield Refusal(problem.kind, member, problem.text)
+        yield problem._replace(member=member)
         return
     second = extra_fields.second_name(local.extra, local.name)
     if second not in {
@@ -115,32 +115,20 @@ def _differences(local: Local, info: zipfile.ZipInfo, name: bytes) -> Iterator[R
         name,
         extra_fields.second_name(info.extra, name),
     }:  # reported once, of the directory
-        yield Refusal("other local name", member, shown(second))
+        yield Refusal("other local name", member, {"name": shown(second)})
         return
     packed, size = extra_fields.sizes(local.extra, local.packed, local.size)
     if local.name != name:
-        yield Refusal("local name", member, f"{shown(local.name)!r} in its local header")
+        yield Refusal("local name", member, {"name": shown(local.name)})
     elif local.flags & _DESCRIPTOR:
         yield Refusal("data descriptor", member)
     elif (packed, size) != (info.compress_size, info.file_size):
-        yield Refusal(
-            "local sizes",
-            member,
-            f"{packed} bytes, unpacked {size}, in its local header; {info.compress_size} and {info.file_size} in the "
-            "directory",
-        )
+        listed = {"listed_packed": info.compress_size, "listed_size": info.file_size}
+        yield Refusal("local sizes", member, {"packed": packed, "size": size, **listed})
     elif local.crc != info.CRC:
-        yield Refusal(
-            "local checksum",
-            member,
-            f"CRC-32 {local.crc:08x} in its local header, {info.CRC:08x} in the directory",
-        )
+        yield Refusal("local checksum", member, {"crc": local.crc, "listed": info.CRC})
     elif local.method != info.compress_type:
-        yield Refusal(
-            "local method",
-            member,
-            f"method {local.method} in its local header, {info.compress_type} in the directory",
-        )
+        yield Refusal("local method", member, {"method": local.method, "listed": info.compress_type})
     elif (local.flags ^ info.flag_bits) & (_ENCRYPTED | _DESCRIPTOR):
         yield Refusal("local flags", member)
 
@@ -148,14 +136,14 @@ def _differences(local: Local, info: zipfile.ZipInfo, name: bytes) -> Iterator[R
 def _between(archive: Archive, start: int, stop: int, member: str) -> Iterator[Refusal]:
     """Say what lies before a member (or before the directory) that is in the wrong place."""
     if stop < start:
-        yield Refusal("overlap", member, f"{start - stop} bytes")
+        yield Refusal("overlap", member, {"size": start - stop})
         return
     if archive.at(start, 4) == MAGIC:
         whole = _is_header(archive.at(start, _FORM.size))
-        yield Refusal("hidden member", detail=shown(_local(archive, start).name) if whole else "")
+        yield Refusal("hidden member", facts={"name": shown(_local(archive, start).name)} if whole else {})
     else:
         yield Refusal(
-            "data between" if start else "data before", detail=f"{stop - start} bytes at byte {start}"
+            "data between" if start else "data before", facts={"size": stop - start, "place": start}
         )
 
 

@@ -37,9 +37,11 @@ def check(entries: Sequence[zipfile.ZipInfo]) -> Iterator[Refusal]:
     for info in (info for info in entries if info.extra):
         name = raw_name(info)
         if (other := extra_fields.second_name(info.extra, name)) not in {b"", name}:
-            yield Refusal("other name", info.orig_filename, other.decode("utf-8", "backslashreplace"))
+            yield Refusal(
+                "other name", info.orig_filename, {"name": other.decode("utf-8", "backslashreplace")}
+            )
     for info in (info for info in entries if info.file_size and info.orig_filename.endswith("/")):
-        yield Refusal("folder with data", info.orig_filename, f"{info.file_size} bytes")
+        yield Refusal("folder with data", info.orig_filename, {"size": info.file_size})
     yield from (Refusal("member comment", info.orig_filename) for info in entries if info.comment)
     yield from _clashes([_normal(name) for name in names] if odd else names)
 
@@ -56,9 +58,9 @@ def _special(info: zipfile.ZipInfo) -> Iterator[Refusal]:
     if stat.S_IFMT(mode) not in _PLAIN:
         yield Refusal("link", info.orig_filename)
     elif mode & _SPECIAL and not info.filename.endswith("/"):
-        yield Refusal("special mode", info.orig_filename, stat.filemode(mode))
+        yield Refusal("special mode", info.orig_filename, {"mode": stat.filemode(mode)})
     if info.compress_type not in {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}:
-        yield Refusal("method", info.orig_filename, f"method {info.compress_type}")
+        yield Refusal("method", info.orig_filename, {"method": info.compress_type})
     if info.flag_bits & _ENCRYPTED:
         yield Refusal("encrypted", info.orig_filename)
 
@@ -117,7 +119,7 @@ def _clashes(names: Sequence[str]) -> Iterator[Refusal]:
         for name in sorted(unique):
             other = seen.setdefault(_folded(name), name)
             if other != name:
-                yield Refusal("case", name, other)
+                yield Refusal("case", name, {"name": other})
 
 
 def _folded(name: str) -> str:

@@ -28,13 +28,13 @@ def check(archive: Archive, info: DistInfo, file_name: str) -> Iterator[Refusal]
     if (declared := members.get(f"{info.folder}.dist-info/WHEEL")) and declared.size <= _LARGEST:
         version = metadata.field(_read(archive, declared), "Wheel-Version")
         if not _VERSION.fullmatch(version):
-            yield Refusal("wheel version", declared.name, f"Wheel-Version: {version}" if version else "")
+            yield Refusal("wheel version", declared.name, {"version": version} if version else {})
     for name in info.license_files:
         if f"{info.folder}.dist-info/licenses/{name}" not in members:
-            yield Refusal("license file", f"{info.folder}.dist-info/METADATA", f"License-File: {name}")
+            yield Refusal("license file", f"{info.folder}.dist-info/METADATA", {"name": name})
     for line in info.requires:
         if "@" in line and _has_url(line):
-            yield Refusal("requirement by URL", f"{info.folder}.dist-info/METADATA", f"Requires-Dist: {line}")
+            yield Refusal("requirement by URL", f"{info.folder}.dist-info/METADATA", {"line": line})
     if points := members.get(f"{info.folder}.dist-info/entry_points.txt"):
         yield from _commands(archive, points)
     yield from _data_folders(info, members)
@@ -57,17 +57,17 @@ def _names(info: DistInfo, file_name: str) -> Iterator[Refusal]:
     project, version = name.distribution, name.version
     normal = canonicalize_name(project).replace("-", "_")
     if project != normal:
-        yield Refusal("file name", detail=f"{project}, and {normal} on PyPI")
+        yield Refusal("file name", facts={"name": project, "normal": normal})
     if canonicalize_name(info.folder) == canonicalize_name(f"{project}-{version}") and (
         info.folder != f"{project}-{version}"
     ):
-        yield Refusal("folder name", f"{info.folder}.dist-info", f"{project}-{version}.dist-info on PyPI")
+        yield Refusal("folder name", f"{info.folder}.dist-info", {"project": project, "version": version})
     if "+" in version:
-        yield Refusal("local version", detail=version)
+        yield Refusal("local version", facts={"version": version})
     accepted = re.compile("|".join(load(__file__, "platforms.toml")["accepted"]))
     for tag in sorted(set(name.platform.split("."))):
         if not accepted.fullmatch(tag):
-            yield Refusal("platform tag", detail=tag)
+            yield Refusal("platform tag", facts={"tag": tag})
 
 
 def _has_url(line: str) -> bool:

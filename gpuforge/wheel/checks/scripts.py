@@ -23,7 +23,7 @@ def check(text: bytes) -> Iterator[Refusal]:
     try:
         bad = [(kind, *each) for each in of_pypi(text, _GROUPS) if (kind := _kind(*each))]
     except MalformedError as error:
-        yield Refusal("entry points", FILE, error.diagnostics[0].message)
+        yield Refusal("entry points", FILE, {"problem": error.diagnostics[0].message})
         return
     if not bad:
         try:
@@ -33,7 +33,7 @@ def check(text: bytes) -> Iterator[Refusal]:
             return
         bad = [("script for pip", *each) for each in seen if _kind(*each) in _REFUSED_BY_PIP]
     for kind, name, target in bad:
-        yield Refusal(kind, FILE, f"{name} = {' '.join(target.split())}")
+        yield Refusal(kind, FILE, {"name": name, "target": " ".join(target.split())})
 
 
 def _kind(name: str, target: str) -> str:

@@ -23,9 +23,7 @@ def check(archive: Archive) -> Iterator[Refusal]:
     yield from records
     unpacked = sum(info.file_size for info in entries)
     if unpacked > _UNPACKED and unpacked > _RATIO * archive.directory.size:
-        yield Refusal(
-            "ratio", detail=f"{unpacked >> 20} MiB, {unpacked // archive.directory.size} times the archive"
-        )
+        yield Refusal("ratio", facts={"size": unpacked, "ratio": unpacked // archive.directory.size})
 
 
 def _is_tar(archive: Archive) -> bool:

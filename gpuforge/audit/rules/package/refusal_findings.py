@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from gpuforge.audit.findings import Finding, Severity, Subject
+from gpuforge.audit.findings import Finding, Severity, Subject, facts_of
 from gpuforge.audit.model import WheelFacts
 from gpuforge.wheel.checks.refusal import Kind, Refusal, kind
 
@@ -31,8 +31,11 @@ def finding(rule: Rule, wheel: WheelFacts, row: Kind, refusals: list[Refusal]) -
         wheel.name,
         severity=_severity(row),
         files=dict.fromkeys(r.member for r in refusals if r.member),
-        subjects=[Subject(file=r.member, item=r.kind, detail=r.detail) for r in refusals],
-        cause=(row,),
+        subjects=[
+            Subject(file=r.member, item=r.kind, detail=row.sentence(r), facts=facts_of(**r.facts))
+            for r in refusals
+        ],
+        cause=(refusals[0].kind,),
         what=row.what,
         why=" ".join(text for text in (_refusers(row), row.why) if text),
         fix=row.fix,
