@@ -33,6 +33,28 @@ class Against(NamedTuple):
         stem = sonames.stem(plain)
         return tuple(sorted(name for name in self.libraries if sonames.stem(name) == stem))
 
+    def second_copies(self, name: str) -> tuple[str, ...]:
+        """Return the libraries that the dynamic linker would load beside one that has the SONAME `name`.
+
+        Two files of one SONAME are one image in a process; a hashed name and a plain one, and two majors, are two.
+        A brought name without a version is another image than a hashed name, and unknown to be one beside a plain name.
+        """
+        plain = sonames.plain_name(name)
+        brought = self.brings(plain)
+        if plain != name:
+            return brought
+        return tuple(other for other in brought if not _same_soname(plain, other))
+
+    def other_versions(self, name: str) -> tuple[str, ...]:
+        """Return the libraries that are loaded beside one of this name, unless this very name is brought."""
+        return () if name in self.libraries else self.second_copies(name)
+
+
+def _same_soname(plain: str, other: str) -> bool:
+    """Say whether two plain names may be one SONAME: the same up to their major versions."""
+    ours, theirs = (sonames.major(name) for name in (plain, other))
+    return ours == theirs or not ours or not theirs
+
 
 def of(text: str) -> Against:
     """Read what `--against` names: "nvhpc@24.9", "toolkit:/usr/local/cuda", a folder, a compiler's path.

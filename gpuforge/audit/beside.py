@@ -8,7 +8,7 @@ from gpuforge.audit import audit
 from gpuforge.audit.baseline import Baseline
 from gpuforge.audit.findings import SEVERITIES, Ignored
 from gpuforge.audit.judge import Ignore, Report, WheelReport
-from gpuforge.audit.proof import FitsBeside, Proof
+from gpuforge.audit.proofs.proof import FitsBeside, Proof
 
 
 class Neighbour(NamedTuple):

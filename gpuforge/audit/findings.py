@@ -7,6 +7,19 @@ from gpuforge.audit.route import Route
 
 Severity = Literal["error", "warning", "info"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
+# What an audit proves something about: a finding may contradict it.
+Topic = Literal[
+    "providers",
+    "requirements",
+    "GPU code",
+    "platform",
+    "host-only",
+    "kernel sets",
+    "sources",
+    "stable ABI",
+    "against",
+    "beside",
+]
 
 
 class PatternOf(NamedTuple):

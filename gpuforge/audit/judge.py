@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from gpuforge.audit.causes import by_cause
 from gpuforge.audit.findings import SEVERITIES, Finding, Ignored, Severity
 from gpuforge.audit.host.collect import collect
-from gpuforge.audit.installable import is_installable
 from gpuforge.audit.link import graph as link
 from gpuforge.audit.model import WheelFacts, machine_of
-from gpuforge.audit.proof import FitsBeside, Proof
-from gpuforge.audit.prove import proofs
+from gpuforge.audit.proofs.installable import is_installable
+from gpuforge.audit.proofs.proof import FitsBeside, Proof
+from gpuforge.audit.proofs.prove import proofs
 from gpuforge.audit.read import inputs
 from gpuforge.audit.read.input import Input
 from gpuforge.audit.read.wheel import fault

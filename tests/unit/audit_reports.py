@@ -9,7 +9,7 @@ from gpuforge.audit.findings import Finding, Ignored, Subject
 from gpuforge.audit.judge import Report, WheelReport
 from gpuforge.audit.link import graph as link
 from gpuforge.audit.model import WheelFacts
-from gpuforge.audit.proof import Proof, TagsHold
+from gpuforge.audit.proofs.proof import Proof, TagsHold
 from gpuforge.binary.facts import DeviceCode, ElfObject, FatbinContainer, FatbinEntry
 from gpuforge.cuda.arch import Arch
 from gpuforge.diagnostics import Diagnostic, Place

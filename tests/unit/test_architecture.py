@@ -75,7 +75,8 @@ AUDIT_MAY_IMPORT: dict[str, set[str]] = {
     "link": set(),
     "host": {"read", "link"},
     "rules": {"link", "host"},
-    "report": {"link", "rules"},
+    "proofs": {"link", "host", "rules"},
+    "report": {"link", "rules", "proofs"},
 }
 HEAVY = {
     "abi3info": {"audit/rules/platform"},

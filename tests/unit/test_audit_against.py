@@ -11,7 +11,6 @@ from gpuforge.audit import against, audit
 from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.report import proofs
 from gpuforge.audit.report.sentences import lines
-from gpuforge.audit.rules.runtimes.user_build_copies import second_copies
 from gpuforge.cli.main import run
 from gpuforge.errors import UsageError
 
@@ -87,7 +86,7 @@ def test_without_the_question_there_is_no_answer(tmp_path: Path) -> None:
     ],
 )
 def test_what_the_linker_loads_beside_another(ours: str, theirs: str, second: bool) -> None:
-    assert second_copies(ours, against.Against("x", frozenset([theirs]))) == ((theirs,) if second else ())
+    assert against.Against("x", frozenset([theirs])).second_copies(ours) == ((theirs,) if second else ())
 
 
 def test_a_runtime_linked_in_meets_the_toolkits_own(tmp_path: Path) -> None:

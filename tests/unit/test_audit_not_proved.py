@@ -17,7 +17,7 @@ from test_audit_environment import environment
 
 from gpuforge.audit import against, audit
 from gpuforge.audit.beside import Neighbour, judged
-from gpuforge.audit.proof import Topic
+from gpuforge.audit.findings import Topic
 from gpuforge.audit.read.input import Beside
 from gpuforge.audit.report import proofs
 from gpuforge.expectation import Expectation

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpuforge.audit.against import Against
-from gpuforge.audit.proof import (
+from gpuforge.audit.proofs.proof import (
     Complete,
     ContainerCode,
     Facts,

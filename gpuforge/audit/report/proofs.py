@@ -6,25 +6,7 @@ import posixpath
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from gpuforge.audit.proof import (
-    Code,
-    Complete,
-    ContainerCode,
-    FitsBeside,
-    Forgotten,
-    FoundIn,
-    GpuCode,
-    HostOnly,
-    KernelSetsMatch,
-    LibrariesFound,
-    NoPromise,
-    NoSecondCopies,
-    NoUnstableFunctions,
-    OfPackage,
-    Proof,
-    SourceSetsMatch,
-    TagsHold,
-)
+from gpuforge.audit.proofs import proof
 from gpuforge.audit.report.sentences import route
 from gpuforge.cuda import sonames
 from gpuforge.cuda.provided import Floor
@@ -33,7 +15,7 @@ if TYPE_CHECKING:
     from gpuforge.audit.against import Against
 
 _NAMED = 3
-_PLACES: dict[FoundIn, str] = {
+_PLACES: dict[proof.FoundIn, str] = {
     "wheel": "in the wheel",
     "sibling": "in a wheel beside it",
     "package": "of other packages",
@@ -41,39 +23,43 @@ _PLACES: dict[FoundIn, str] = {
     "system": "of the system",
     "driver": "of the driver",
 }
-_CONTAINERS: dict[Code, str] = {"fatbin": "fatbin containers", "cubin": "cubin files", "ptx": "PTX texts"}
+_CONTAINERS: dict[proof.Code, str] = {
+    "fatbin": "fatbin containers",
+    "cubin": "cubin files",
+    "ptx": "PTX texts",
+}
 
 
-def text(proof: Proof) -> str:
+def text(proved: proof.Proof) -> str:
     """Write a proof as a line, without its topic."""
-    match facts := proof.facts:
-        case LibrariesFound() | OfPackage():
+    match facts := proved.facts:
+        case proof.LibrariesFound() | proof.OfPackage():
             return _providers(facts)
-        case Floor() | Forgotten() | Complete():
+        case Floor() | proof.Forgotten() | proof.Complete():
             return _requirements(facts)
-        case GpuCode():
+        case proof.GpuCode():
             return _gpu_code(facts)
-        case TagsHold() | NoPromise():
+        case proof.TagsHold() | proof.NoPromise():
             return _platform(facts)
-        case HostOnly():
+        case proof.HostOnly():
             return _host_only(facts)
-        case KernelSetsMatch(names, unread):
+        case proof.KernelSetsMatch(names, unread):
             but = f"; of images of {', '.join(unread)} only the files were compared" if unread else ""
             return f"{', '.join(names)}: files and images match the index{but}"
-        case SourceSetsMatch(names):
+        case proof.SourceSetsMatch(names):
             return f"{', '.join(names)}: files match the recipe"
-        case NoUnstableFunctions(package):
+        case proof.NoUnstableFunctions(package):
             return f"{package}: no function is used that has another form in each release"
-        case NoSecondCopies(against):
+        case proof.NoSecondCopies(against):
             return _against(against)
-        case FitsBeside(count, requirement):
+        case proof.FitsBeside(count, requirement):
             what = f"{requirement}: " if requirement else ""
             packages, them = ("package fits", "it") if count == 1 else ("packages fit", "them")
             return f"{what}{count} {packages} beside it, and nothing is found in one process with {them}"
 
 
-def _providers(found: LibrariesFound | OfPackage) -> str:
-    if isinstance(found, OfPackage):
+def _providers(found: proof.LibrariesFound | proof.OfPackage) -> str:
+    if isinstance(found, proof.OfPackage):
         extra = f" (extra {found.extra})" if found.extra else ""
         imported = found.route.imported
         way = _once((imported,)) if imported else f"by {route(found.route)}"
@@ -87,13 +73,13 @@ def _once(packages: Sequence[str]) -> str:
     return f"once {' and '.join(packages)} {'is' if len(packages) == 1 else 'are'} imported"
 
 
-def _requirements(found: Floor | Forgotten | Complete) -> str:
+def _requirements(found: Floor | proof.Forgotten | proof.Complete) -> str:
     match found:
         case Floor():
             return floor(found)
-        case Forgotten(package, by):
+        case proof.Forgotten(package, by):
             return f"{package} is for {by}, which needs it and does not declare it"
-        case Complete(releases):
+        case proof.Complete(releases):
             return f"all CUDA libraries that theirs need are declared, in {', '.join(map(str, releases))}"
 
 
@@ -106,13 +92,13 @@ def floor(found: Floor) -> str:
     return f"{found.package}: floor {found.cuda or found.version}: {used} in {found.package} {found.version}{newer}"
 
 
-def _gpu_code(found: GpuCode) -> str:
+def _gpu_code(found: proof.GpuCode) -> str:
     declared = " as declared" if found.as_declared else ""
     alike = "; ".join(f"{count} of {_images(images)}" for images, count in found.images.items())
     return f"{_CONTAINERS[found.kind]}{declared}: {alike}"
 
 
-def _images(found: ContainerCode) -> str:
+def _images(found: proof.ContainerCode) -> str:
     """Write what is in a container: "sm_80 sm_90 + compute_90 (PTX 8.7)", "sm_80, no PTX", "LTO-IR of compute_75"."""
     native = " ".join(arch.sm for arch in found.native)
     ptx = ", ".join(f"{target} (PTX {isa})" for target, isa in found.ptx)
@@ -121,23 +107,23 @@ def _images(found: ContainerCode) -> str:
     return joined if ptx or not native else f"{joined}, no PTX"
 
 
-def _platform(found: TagsHold | NoPromise) -> str:
+def _platform(found: proof.TagsHold | proof.NoPromise) -> str:
     versions = (
         f"{name} {version} ({posixpath.basename(file)})" for name, (version, file) in found.highest.items()
     )
     highest = f"highest wanted: {', '.join(versions)}"
     match found:
-        case TagsHold(tags):
+        case proof.TagsHold(tags):
             return f"{', '.join(tags)} holds; {highest}"
-        case NoPromise(tag, ""):
+        case proof.NoPromise(tag, ""):
             return f"{tag} promises nothing; no manylinux policy has it all; {highest}"
-        case NoPromise(tag, name):
+        case proof.NoPromise(tag, name):
             return (
                 f"{tag} promises nothing; {name} has the glibc and libstdc++ that the objects need; {highest}"
             )
 
 
-def _host_only(found: HostOnly) -> str:
+def _host_only(found: proof.HostOnly) -> str:
     counts = [(found.objects, "object"), (found.members, "archive member")]
     count = " and ".join(f"{n:,} {what}{'s' if n > 1 else ''}" for n, what in counts if n)
     files = ", ".join(map(posixpath.basename, found.files[:_NAMED])) + " …" * (len(found.files) > _NAMED)

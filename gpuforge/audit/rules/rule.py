@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import get_args
 
-from gpuforge.audit.findings import Finding, Severity, Subject
+from gpuforge.audit.findings import Finding, Severity, Subject, Topic
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import Form
-from gpuforge.audit.proof import Topic
 
 EVERY_INPUT: frozenset[Form] = frozenset(get_args(Form))
 SEVERAL_FILES = EVERY_INPUT - {"file"}  # not a single binary

@@ -15,7 +15,6 @@ from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.audit.rules.wording import shorten
 from gpuforge.binary.facts import ElfObject
-from gpuforge.cuda import sonames
 
 if TYPE_CHECKING:
     from gpuforge.audit.against import Against
@@ -62,30 +61,11 @@ RULE = Rule(
 )
 
 
-def second_copies(name: str, against: Against) -> tuple[str, ...]:
-    """Return the libraries of `against` that the dynamic linker would load beside one that has the SONAME `name`.
-
-    Two files of one SONAME are one image in a process; a hashed name and a plain one, and two majors, are two.
-    A brought name without a version is another image than a hashed name, and unknown to be one beside a plain name.
-    """
-    plain = sonames.plain_name(name)
-    brought = against.brings(plain)
-    if plain != name:
-        return brought
-    return tuple(other for other in brought if not _same_soname(plain, other))
-
-
-def _same_soname(plain: str, other: str) -> bool:
-    """Say whether two plain names may be one SONAME: the same up to their major versions."""
-    ours, theirs = (sonames.major(name) for name in (plain, other))
-    return ours == theirs or not ours or not theirs
-
-
 def _own_copies(graph: LinkGraph, wheel: WheelFacts, against: Against) -> Iterator[Subject]:
     for found in wheel.objects:
         if not found.links or found.program:
             continue
-        if others := second_copies(found.soname or found.name, against):
+        if others := against.second_copies(found.soname or found.name):
             detail = f"{_entered(graph, found)}; {against.label} brings"
             yield Subject(file=found.file, detail=detail, names=others)
         elif "static-cudart" in found.markers and (others := against.brings("libcudart.so")):
@@ -95,7 +75,7 @@ def _own_copies(graph: LinkGraph, wheel: WheelFacts, against: Against) -> Iterat
 
 def _of_others(graph: LinkGraph, wheel: WheelFacts, against: Against) -> Iterator[Subject]:
     for edge in graph.of(wheel):
-        if edge.provider.source != "wheel" and (others := second_copies(edge.needed, against)):
+        if edge.provider.source != "wheel" and (others := against.second_copies(edge.needed)):
             target = edge.provider.object
             yield Subject(
                 library=edge.needed,
@@ -112,29 +92,10 @@ def _of_required(graph: LinkGraph, wheel: WheelFacts, against: Against) -> Itera
     for known in graph.required_always(wheel.name):
         lacks = {*known.lacks, *known.unseen, *needed}
         for name in sorted(package_tables.sonames_of(known.package) - lacks):
-            if others := other_versions(name, against):
+            if others := against.other_versions(name):
                 yield Subject(
                     library=name, provider=known.package, detail=f"{against.label} brings", names=others
                 )
-
-
-def may_open_copies(graph: LinkGraph, wheel: WheelFacts, against: Against) -> bool:
-    """Say whether code of the wheel names a library of `against` in another version, or in one that is not known.
-
-    Of what Python code opens no version is known, unless the wheel NEEDs the library or requires its package.
-    """
-    mentions = {name for o in wheel.objects if o.links for name in o.mentions}
-    if any(other_versions(name, against) for name in mentions):
-        return True
-    known = {edge.needed for edge in graph.of(wheel)}
-    known.update(*(package_tables.sonames_of(each.package) for each in graph.required_always(wheel.name)))
-    opened = {name for code in wheel.preloads if not (code.ops or code.starts) for name in code.names}
-    return bool(opened & set(map(sonames.bare, against.libraries)) - set(map(sonames.bare, known)))
-
-
-def other_versions(name: str, against: Against) -> tuple[str, ...]:
-    """Return the libraries of `against` that are loaded beside one of this name, unless it brings that very name."""
-    return () if name in against.libraries else second_copies(name, against)
 
 
 def _entered(graph: LinkGraph, found: ElfObject) -> str:

@@ -6,19 +6,20 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from gpuforge.audit import policy
+from gpuforge.audit.against import Against
 from gpuforge.audit.elf_patterns import unstable
-from gpuforge.audit.findings import SEVERITIES, Finding
+from gpuforge.audit.findings import SEVERITIES, Finding, Topic
 from gpuforge.audit.host.closure import others
 from gpuforge.audit.host_files import files_of
 from gpuforge.audit.kernels import KernelSet, SourceSet
+from gpuforge.audit.link import package_tables
 from gpuforge.audit.link.edges import Edge
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
-from gpuforge.audit.proof import (
+from gpuforge.audit.proofs.proof import (
     Code,
     Complete,
     ContainerCode,
-    Facts,
     Forgotten,
     FoundIn,
     GpuCode,
@@ -30,18 +31,17 @@ from gpuforge.audit.proof import (
     NoUnstableFunctions,
     OfPackage,
     Proof,
+    Proved,
     SourceSetsMatch,
     TagsHold,
-    Topic,
 )
 from gpuforge.audit.route import Route
 from gpuforge.audit.rules import RULES
 from gpuforge.audit.rules.gpu_code.containers import as_declared, own_code
 from gpuforge.audit.rules.providers.clues import clues
-from gpuforge.audit.rules.runtimes.user_build_copies import may_open_copies
 from gpuforge.binary.facts import FatbinContainer
 from gpuforge.binary.runnable import has_only_empty_cubins
-from gpuforge.cuda import libraries
+from gpuforge.cuda import libraries, sonames
 from gpuforge.cuda.image_kind import kind_of
 from gpuforge.cuda.provided import Floor
 from gpuforge.release import Release
@@ -205,11 +205,25 @@ def _spans(graph: LinkGraph, wheel: WheelFacts) -> Iterator[NoUnstableFunctions]
 
 
 def _against(graph: LinkGraph, wheel: WheelFacts) -> Iterator[NoSecondCopies]:
-    if graph.against and not may_open_copies(graph, wheel, graph.against):
+    if graph.against and not _may_open_copies(graph, wheel, graph.against):
         yield NoSecondCopies(graph.against)
 
 
-_PROOFS: tuple[tuple[Topic, Callable[[LinkGraph, WheelFacts], Iterator[Facts]]], ...] = (
+def _may_open_copies(graph: LinkGraph, wheel: WheelFacts, against: Against) -> bool:
+    """Say whether code of the wheel names a library of `against` in another version, or in one that is not known.
+
+    Of what Python code opens no version is known, unless the wheel NEEDs the library or requires its package.
+    """
+    mentions = {name for o in wheel.objects if o.links for name in o.mentions}
+    if any(against.other_versions(name) for name in mentions):
+        return True
+    known = {edge.needed for edge in graph.of(wheel)}
+    known.update(*(package_tables.sonames_of(each.package) for each in graph.required_always(wheel.name)))
+    opened = {name for code in wheel.preloads if not (code.ops or code.starts) for name in code.names}
+    return bool(opened & set(map(sonames.bare, against.libraries)) - set(map(sonames.bare, known)))
+
+
+_PROOFS: tuple[tuple[Topic, Callable[[LinkGraph, WheelFacts], Iterator[Proved]]], ...] = (
     ("providers", _providers),
     ("GPU code", _device),
     ("platform", _platform),

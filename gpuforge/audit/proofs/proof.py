@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from gpuforge.audit.findings import Topic
 from gpuforge.audit.route import Route
 from gpuforge.cuda.arch import Arch
 from gpuforge.cuda.provided import Floor
@@ -13,18 +14,6 @@ from gpuforge.release import Release
 if TYPE_CHECKING:
     from gpuforge.audit.against import Against
 
-Topic = Literal[
-    "providers",
-    "requirements",
-    "GPU code",
-    "platform",
-    "host-only",
-    "kernel sets",
-    "sources",
-    "stable ABI",
-    "against",
-    "beside",
-]
 Code = Literal["fatbin", "cubin", "ptx"]  # a container in a library, a cubin file, a PTX text
 FoundIn = Literal["wheel", "sibling", "package", "machine", "system", "driver"]
 Highest = Mapping[str, tuple[str, str]]  # "GLIBC" -> the highest version wanted, and the file that wants it
@@ -139,7 +128,7 @@ class FitsBeside(NamedTuple):
     requirement: str = ""  # what brings them: "jax[cuda13]"; "" for those of an environment
 
 
-Facts = (
+Proved = (
     LibrariesFound
     | OfPackage
     | Floor
@@ -161,4 +150,4 @@ class Proof(NamedTuple):
     """Something that was checked and is true."""
 
     topic: Topic
-    facts: Facts
+    facts: Proved
