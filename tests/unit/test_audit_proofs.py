@@ -8,7 +8,6 @@ from gpuforge.audit.against import Against
 from gpuforge.audit.proofs.proof import (
     Complete,
     ContainerCode,
-    Facts,
     FitsBeside,
     Forgotten,
     GpuCode,
@@ -20,6 +19,7 @@ from gpuforge.audit.proofs.proof import (
     NoUnstableFunctions,
     OfPackage,
     Proof,
+    Proved,
     SourceSetsMatch,
     TagsHold,
 )
@@ -121,5 +121,5 @@ CUFFT = Floor(
         (FitsBeside(5), "5 packages fit beside it, and nothing is found in one process with them"),
     ],
 )
-def test_each_kind_of_facts_has_its_line(facts: Facts, expected: str) -> None:
+def test_each_kind_of_facts_has_its_line(facts: Proved, expected: str) -> None:
     assert proofs.text(Proof("providers", facts)) == expected
