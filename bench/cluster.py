@@ -28,7 +28,7 @@ from gpuforge import digest
 from gpuforge.execute import engine
 from gpuforge.execute.ledger import FileLedger
 from gpuforge.execute.outcome import ActionResult, Step
-from gpuforge.execute.runners.choice import Environment, chosen
+from gpuforge.execute.runners.choice import RunnerSettings, chosen
 from gpuforge.execute.runners.runner import Limits
 from gpuforge.execute.shared.opening import opened
 from gpuforge.execute.store import FolderStore, Store
@@ -89,7 +89,7 @@ def steps(count: int, seconds: float) -> list[Step]:
 def measured(folder: Path, count: int, seconds: float, workers: int, scheduler: str | None) -> Took:
     """Run new actions by so many local processes, or by the workers of a scheduler."""
     cache = folder / "client"
-    environment = Environment(
+    settings = RunnerSettings(
         "bench",
         cache,
         os.environ,
@@ -101,7 +101,7 @@ def measured(folder: Path, count: int, seconds: float, workers: int, scheduler: 
     store: Store = FolderStore(cache / "store")
     if scheduler:
         store = opened(cache / "store", os.environ["GPUFORGE_STORE"])
-    with chosen("dask" if scheduler else "local").workers([], environment, store) as found:
+    with chosen("dask" if scheduler else "local").workers([], settings, store) as found:
         begin, before = time.monotonic(), resource.getrusage(resource.RUSAGE_SELF)
         outcome = engine.run(
             steps(count, seconds),

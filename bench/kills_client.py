@@ -20,7 +20,7 @@ from gpuforge.execute import engine
 from gpuforge.execute.cache_folder import cache_folder
 from gpuforge.execute.ledger import FileLedger
 from gpuforge.execute.outcome import ActionResult, Step
-from gpuforge.execute.runners.choice import Environment, SiteRequest, chosen
+from gpuforge.execute.runners.choice import RunnerSettings, SiteRequest, chosen
 from gpuforge.execute.runners.dask import cluster  # noqa: F401 - so that a forked client has it
 from gpuforge.execute.runners.runner import Limits
 from gpuforge.execute.shared.opening import opened
@@ -95,7 +95,7 @@ def _build(salt: str, pause: str, folder: str, scheduler: str = "", image: str =
     cache = cache_folder(os.environ)
     shared = os.environ.get("GPUFORGE_STORE") or None
     store = opened(cache / "store", shared) if shared else FolderStore(cache / "store")
-    environment = Environment(
+    settings = RunnerSettings(
         "kills", cache, os.environ, Limits(), jobs=2, scheduler=scheduler or None, shared=shared
     )
     runner = chosen("dask")
@@ -103,7 +103,7 @@ def _build(salt: str, pause: str, folder: str, scheduler: str = "", image: str =
         SiteRequest([image], bool(image), False, dist.parents[1] / "images", None, sys.stderr.write)
     )
     plan = steps(salt, seconds, sites[0].id if sites else None)
-    with runner.workers(sites, environment, store) as workers:
+    with runner.workers(sites, settings, store) as workers:
         outcome = engine.run(
             plan,
             store=store,

@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple, Self
 
 from packaging.tags import Tag
 
-from gpuforge.audit.kernels import KernelSet, KernelsWheels, SourceSet, Unusable
+from gpuforge.audit.embedded import KernelSet, KernelsWheels, SourceSet, Unusable
 from gpuforge.binary.elf.header import MACHINES
 from gpuforge.binary.facts import DeviceCode, ElfObject
 from gpuforge.wheel.checks.refusal import Refusal

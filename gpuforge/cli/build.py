@@ -28,7 +28,7 @@ from gpuforge.execute import engine
 from gpuforge.execute.compiled.offer import offered
 from gpuforge.execute.ledger import FileLedger
 from gpuforge.execute.outcome import Outcome, Step
-from gpuforge.execute.runners.choice import RUNNERS, Environment, SiteRequest, chosen
+from gpuforge.execute.runners.choice import RUNNERS, RunnerSettings, SiteRequest, chosen
 from gpuforge.execute.runners.runner import Limits
 from gpuforge.execute.store import Store
 from gpuforge.execute.verdict import verdicts
@@ -198,7 +198,7 @@ class _Run:
         compiled = sccache.folder(cache, shared.name, *shared.manifests, identity=identity).name
         failed = options.dist / ".failed" if options.keep_failed else None
         jobs = options.jobs or os.cpu_count() or 1
-        environment = Environment(
+        settings = RunnerSettings(
             shared.name,
             cache,
             {},
@@ -211,21 +211,21 @@ class _Run:
         )
         notes: list[str] = []
         try:
-            return self._perform(environment, options.runner, notes.append)
+            return self._perform(settings, options.runner, notes.append)
         finally:
             for note in notes:
                 say(note)
 
-    def _perform(self, environment: Environment, runner: str, tell: Callable[[str], None]) -> Outcome:
+    def _perform(self, settings: RunnerSettings, runner: str, tell: Callable[[str], None]) -> Outcome:
         from gpuforge.cli.progress import progress
 
-        cache, url = environment.cache, environment.shared
+        cache, url = settings.cache, settings.shared
         with (
             self.store.present(),
             progress() as observer,
-            offered(os.environ, cache, environment.compiled, url, tell) as variables,
+            offered(os.environ, cache, settings.compiled, url, tell) as variables,
             chosen(runner).workers(
-                self.made.sites, replace(environment, variables=variables), self.store
+                self.made.sites, replace(settings, variables=variables), self.store
             ) as workers,
         ):
             return engine.run(
@@ -233,7 +233,7 @@ class _Run:
                 store=self.store,
                 ledger=self.ledger,
                 workers=workers,
-                jobs=environment.jobs,
+                jobs=settings.jobs,
                 observer=observer,
                 logs=cache / "logs",
                 project=self.project,

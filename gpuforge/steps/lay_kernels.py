@@ -9,7 +9,7 @@ from packaging.utils import canonicalize_name
 
 from gpuforge import disk
 from gpuforge.package import kernel_set
-from gpuforge.plan.requests.kernels import CompiledBy
+from gpuforge.plan.requests.kernels import KernelCompiler
 from gpuforge.wheel import unpacked
 from gpuforge.wheel.locked_wheels import LockedWheels
 
@@ -23,7 +23,7 @@ def lay(output: Path, pack: Callable[[], Path]) -> None:
         print(f"{file.relative_to(output)}: {file.stat().st_size} bytes")
 
 
-def made_by(compiler: CompiledBy) -> kernel_set.CompiledBy:
+def made_by(compiler: KernelCompiler) -> kernel_set.CompiledBy:
     """Return a compiler with its version; that of a package is in the list of the wheels that brought it."""
     version = compiler.version
     if compiler.lock:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 
 from gpuforge.errors import ActionError
-from gpuforge.plan.requests.packaged import PackagedCompile
+from gpuforge.plan.requests.packaged_compiler import PackagedCompile
 from gpuforge.steps import entry
 from gpuforge.steps.shared_environment import protected
 from gpuforge.steps.venv import runner_of

@@ -16,7 +16,7 @@ from gpuforge import digest
 from gpuforge.execute import engine
 from gpuforge.execute.ledger import FileLedger
 from gpuforge.execute.outcome import ActionResult, Outcome, Step
-from gpuforge.execute.runners.choice import Environment, chosen
+from gpuforge.execute.runners.choice import RunnerSettings, chosen
 from gpuforge.execute.runners.runner import Limits
 from gpuforge.execute.shared.opening import opened
 from gpuforge.execute.store import FolderStore
@@ -76,10 +76,10 @@ class Build:
         self.environment = environment
 
     def run(self, *steps: Step) -> Outcome:
-        environment = Environment(
+        settings = RunnerSettings(
             "p", self.top, {}, Limits(seconds=600), compiled="c", jobs=self.workers, **self.environment
         )
-        with chosen("dask").workers(self.sites, environment, self.store) as workers:
+        with chosen("dask").workers(self.sites, settings, self.store) as workers:
             return engine.run(
                 steps,
                 store=self.store,

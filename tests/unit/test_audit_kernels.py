@@ -10,7 +10,7 @@ from audit_samples import wheel
 from document_samples import INDEX, LIBRARIES, LIBRARY, LISTING, MODULE, RECIPE, TOOLCHAIN
 
 from gpuforge.audit import audit
-from gpuforge.audit.kernels import Index, KernelsWheels, ListedFile, Recipe, Unusable, UserToolchain
+from gpuforge.audit.embedded import Index, KernelsWheels, ListedFile, Recipe, Unusable, UserToolchain
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.report.sentences import lines
 from gpuforge.cuda.arch import Arch

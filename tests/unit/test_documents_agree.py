@@ -17,8 +17,8 @@ from draws import draws
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuforge.audit.kernels import Unusable
-from gpuforge.audit.read import kernels
+from gpuforge.audit.embedded import Unusable
+from gpuforge.audit.read import embedded
 from gpuforge.embedded import layout
 from gpuforge.runtime import index, recipe, wheels
 from gpuforge.runtime.reason import Reason
@@ -80,22 +80,22 @@ READERS: dict[str, tuple[str, Callable[[Path], bool], Callable[[Archive], object
     "index": (
         f"{HOME}/kernels/k/index.json",
         index_read,
-        lambda archive: next(kernels.kernel_sets(archive)).listing,
+        lambda archive: next(embedded.kernel_sets(archive)).listing,
     ),
     "recipe": (
         f"{HOME}/sources/m/recipe.json",
         recipe_read,
-        lambda archive: next(kernels.source_sets(archive)).recipe,
+        lambda archive: next(embedded.source_sets(archive)).recipe,
     ),
     "listing": (
         f"{HOME}/wheels.json",
         listing_read,
-        lambda archive: kernels.kernels_wheels(archive, layout.LISTING),
+        lambda archive: embedded.kernels_wheels(archive, layout.LISTING),
     ),
     "wheel": (
         "demo_kernels_cu13/_gpuforge/wheel.json",
         wheel_read,
-        lambda archive: kernels.kernels_wheels(archive, layout.WHEEL),
+        lambda archive: embedded.kernels_wheels(archive, layout.WHEEL),
     ),
 }
 DOCUMENTS = {

@@ -24,7 +24,7 @@ from gpuforge.execute.remote.client import RemoteWorkers
 from gpuforge.execute.remote.job import Job, Run
 from gpuforge.execute.remote.places import of_client
 from gpuforge.execute.remote.worker import work_on
-from gpuforge.execute.runners.choice import Environment, SiteRequest, chosen
+from gpuforge.execute.runners.choice import RunnerSettings, SiteRequest, chosen
 from gpuforge.execute.runners.runner import Limits
 from gpuforge.execute.store import FolderStore
 from gpuforge.plan.action import Action, FileInput
@@ -260,10 +260,10 @@ def test_a_run_without_distributed_says_what_to_install(
 
 
 def test_a_scheduler_without_a_shared_store_is_refused(tmp_path: Path) -> None:
-    environment = Environment("p", tmp_path, {}, Limits(), scheduler="tcp://127.0.0.1:1")
+    settings = RunnerSettings("p", tmp_path, {}, Limits(), scheduler="tcp://127.0.0.1:1")
     with (
         pytest.raises(UsageError, match="--scheduler needs a store that its workers share") as error,
-        chosen("dask").workers([], environment, FolderStore(tmp_path / "store")),
+        chosen("dask").workers([], settings, FolderStore(tmp_path / "store")),
     ):
         raise AssertionError
     assert "set GPUFORGE_STORE to" in error.value.diagnostics[0].hint

@@ -27,9 +27,9 @@ from gpuforge.package import kernels_wheel
 from gpuforge.plan.cell import select
 from gpuforge.plan.lower.cell_actions import Plan, lower
 from gpuforge.plan.requests import request
-from gpuforge.plan.requests.wheel import PackageKernels
+from gpuforge.plan.requests.wheel import PackageKernelsWheel
 from gpuforge.plan.site import Machine
-from gpuforge.steps import package_kernels
+from gpuforge.steps import package_kernels_wheel
 from gpuforge.wheel import metadata, writer
 
 SETS = [{"name": "default-kernels", "kind": "module", "abi": "k1"}]
@@ -120,7 +120,7 @@ def make(folder: Path, packed: Path, **changes: Any) -> Path:
         "declared": str(folder / "declared"),
         **changes,
     }
-    package_kernels.main(request.load(PackageKernels, json.dumps(spec)))
+    package_kernels_wheel.main(request.load(PackageKernelsWheel, json.dumps(spec)))
     (made,) = (folder / "out").glob("*.whl")
     return made
 

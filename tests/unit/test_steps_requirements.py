@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from gpuforge.errors import ActionError, MissingError
-from gpuforge.plan.lower.requirements import NOTHING
+from gpuforge.plan.lower.build_environment import NOTHING
 from gpuforge.plan.requests.build import AskBackend
 from gpuforge.plan.requests.trial import FetchTestRequirements
 from gpuforge.steps import fetch_test_requirements, private_mounts, wheelhouse

@@ -28,7 +28,7 @@ CATALOG = [pytest.param(each, id=each.name) for each in DESCRIPTOR_CATALOG if ea
 
 def folders(soname: str) -> set[str]:
     """The folders of site-packages in which our tables have a library, for CUDA 12 and 13."""
-    older = {row.folder for row in carriers.package_libraries() if soname in row.sonames}
+    older = {row.folder for row in carriers.other_libraries() if soname in row.sonames}
     return older | {entry.folder for entry in found(soname)}
 
 

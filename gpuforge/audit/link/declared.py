@@ -12,8 +12,8 @@ from gpuforge.audit.link.requirement import (
     USUAL_MACHINE,
     Omitted,
     Requirement,
-    environment,
     evaluated,
+    marker_environment,
     pythons,
     required_with,
     requirement,
@@ -59,7 +59,7 @@ def packages(facts: WheelFacts, given: Mapping[str, WheelFacts]) -> Mapping[str,
     found: dict[str, Declared] = {}
     if not facts.requires:
         return found
-    machine = environment(facts)["platform_machine"]
+    machine = marker_environment(facts)["platform_machine"]
     for line, required in _together(facts):
         for declared in _brought(required, line, required, "", _DEPTH, machine, given):
             known = found.get(declared.package)

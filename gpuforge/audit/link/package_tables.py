@@ -38,7 +38,7 @@ def candidates(soname: str) -> tuple[PackageLibrary, ...]:
     )
     others = (
         PackageLibrary(soname, row.package, row.folder, row.cuda, row.needs)
-        for row in carriers.package_libraries()
+        for row in carriers.other_libraries()
         if soname in row.sonames
     )
     return (*toolkit, *others)
@@ -65,13 +65,13 @@ def of_toolkit(soname: str) -> bool:
 @cache
 def listed() -> frozenset[str]:
     """Return the packages whose libraries are all known by name: what is not among them, they do not have."""
-    return nvidias() | {row.package for row in carriers.package_libraries()}
+    return nvidias() | {row.package for row in carriers.other_libraries()}
 
 
 @cache
 def nvidias() -> frozenset[str]:
     """Return NVIDIA's own packages of libraries: those of the toolkits, and what is built upon them."""
-    beside = (row.package for row in carriers.package_libraries() if row.nvidia)
+    beside = (row.package for row in carriers.other_libraries() if row.nvidia)
     return frozenset((*beside, *(entry.package for entry in libraries.toolkit_libraries())))
 
 
@@ -117,7 +117,7 @@ def of_other_releases(package: str, clauses: str) -> tuple[str, ...]:
     That is the newest release which the clauses allow. It lacks a library if a release between it and those seen to
     have the library, or it itself, was seen without; a row that names its releases lists all that have the library.
     """
-    rows = [row for row in carriers.package_libraries() if row.package == package and row.versions]
+    rows = [row for row in carriers.other_libraries() if row.package == package and row.versions]
     seen = {version for each in _of_package(package) for version in (each.first, each.last)}
     newest = version_clauses.newest_allowed(seen.union(*(row.known for row in rows)), clauses)
     if newest is None:  # no release meets them all

@@ -39,7 +39,7 @@ def evaluated(line: str, facts: WheelFacts, python: str = "") -> Requirement | N
         parsed = parse(line)
     except InvalidRequirement:
         return None  # reported as GF704
-    extra = marker.extra_of(parsed.marker, environment(facts, python)) if parsed.marker else ""
+    extra = marker.extra_of(parsed.marker, marker_environment(facts, python)) if parsed.marker else ""
     return None if extra is None else requirement(parsed, extra)
 
 
@@ -61,11 +61,11 @@ def required_with(facts: WheelFacts) -> Mapping[tuple[str, str], frozenset[str]]
 def _extras_with(parsed: Parsed, facts: WheelFacts, every: frozenset[str]) -> Mapping[str, frozenset[str]]:
     """Return the Pythons with which a requirement holds, by the extra that it needs."""
     if "python" not in str(parsed.marker):
-        extra = marker.extra_of(parsed.marker, environment(facts)) if parsed.marker else ""
+        extra = marker.extra_of(parsed.marker, marker_environment(facts)) if parsed.marker else ""
         return {} if extra is None else {extra: every}
     found: dict[str, frozenset[str]] = {}
     for python in every:
-        here = environment(facts, python.rpartition(".")[0]) | {"python_full_version": python}
+        here = marker_environment(facts, python.rpartition(".")[0]) | {"python_full_version": python}
         if (extra := marker.extra_of(parsed.marker, here)) is not None:
             found[extra] = found.get(extra, frozenset()) | {python}
     return found
@@ -103,7 +103,7 @@ def requirement(parsed: Parsed, extra: str = "") -> Requirement:
     return Requirement(canonicalize_name(parsed.name), frozenset(parsed.extras), str(parsed.specifier), extra)
 
 
-def environment(facts: WheelFacts, python: str = "") -> dict[str, str]:
+def marker_environment(facts: WheelFacts, python: str = "") -> dict[str, str]:
     """Return the environment of markers, as far as the file name gives it, for a `python` that is known or its own."""
     pythons = [match for tag in facts.file_tags if (match := re.fullmatch(r"cp(\d)(\d+)", tag.interpreter))]
     tagged = f"{pythons[-1][1]}.{pythons[-1][2]}" if pythons else ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from gpuforge.audit.kernels import Unusable
+from gpuforge.audit.embedded import Unusable
 from gpuforge.embedded.document import Damaged, parse
 from gpuforge.wheel.archive import Archive, Member
 

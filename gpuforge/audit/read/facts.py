@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 from packaging.tags import Tag
 
 from gpuforge.audit.model import WheelFacts, machine_of
-from gpuforge.audit.read import build_files, kernels, loading_code
+from gpuforge.audit.read import build_files, embedded, loading_code
 from gpuforge.audit.read.wheel import OpenWheel
 from gpuforge.binary.facts import DeviceCode
 from gpuforge.embedded import layout
@@ -57,10 +57,10 @@ def facts(wheel: OpenWheel) -> WheelFacts:
         record=info.record,
         objects=objects,
         device=tuple(DeviceCode(s.file, s.containers) for s in scanned if s.containers),
-        kernels=tuple(kernels.kernel_sets(archive)),
-        sources=tuple(kernels.source_sets(archive)),
-        kernels_wheels=kernels.kernels_wheels(archive, layout.LISTING),
-        kernels_wheel=kernels.kernels_wheels(archive, layout.WHEEL),
+        kernels=tuple(embedded.kernel_sets(archive)),
+        sources=tuple(embedded.source_sets(archive)),
+        kernels_wheels=embedded.kernels_wheels(archive, layout.LISTING),
+        kernels_wheel=embedded.kernels_wheels(archive, layout.WHEEL),
         preloads=preloads if linked else (),
         metadata_problems=info.problems,
         identities=info.identities,

@@ -107,7 +107,7 @@ def driver(entries: Sequence[FatbinEntry]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Generation:
+class GenerationRow:
     """What GPUs of one compute capability can do with each wheel."""
 
     capability: str
@@ -120,7 +120,7 @@ class Generations:
     """The table of GPU generations over all wheels with GPU code."""
 
     wheels: tuple[str, ...]
-    rows: tuple[Generation, ...]
+    rows: tuple[GenerationRow, ...]
 
 
 def generations(report: Report) -> Generations:
@@ -128,7 +128,7 @@ def generations(report: Report) -> Generations:
     wheels = [w.facts for w in report.wheels if w.facts.device]
     reached = [_reached(wheel) for wheel in wheels]
     rows = [
-        Generation(
+        GenerationRow(
             known.capability,
             known.name,
             tuple(_verdict(found.get(known.capability, ())) for found in reached),

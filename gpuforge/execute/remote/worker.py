@@ -21,7 +21,7 @@ from gpuforge.execute.remote.job import Job
 from gpuforge.execute.remote.places import SharedPlaces, of_worker
 from gpuforge.execute.remote.programs_here import UnfitError
 from gpuforge.execute.remote.watchdog import Watchdog
-from gpuforge.execute.runners.choice import Environment, on_worker
+from gpuforge.execute.runners.choice import RunnerSettings, on_worker
 from gpuforge.execute.runners.runner import Runner
 from gpuforge.execute.store import Store
 from gpuforge.execute.work import Work, Workplace, failed_by
@@ -90,15 +90,15 @@ def _runner(
 ) -> Runner:
     run = job.run
     limits = run.limits if run.cache else replace(run.limits, cpus=cpus)
-    environment = Environment(run.project, at.cache, variables, limits, failed)
+    settings = RunnerSettings(run.project, at.cache, variables, limits, failed)
     setup = on_worker(in_image=job.image is not None)
     if job.image is None:
-        return setup.runner((), environment)
+        return setup.runner((), settings)
     if missing := setup.missing(job.image):
         raise UnfitError(
             Diagnostic(missing, None, f"gpuforge images build {job.image.name}, on every worker")
         )
-    return setup.runner((job.image,), environment)
+    return setup.runner((job.image,), settings)
 
 
 def _unfit(work: Work, worker: str, error: MissingError) -> ActionResult:

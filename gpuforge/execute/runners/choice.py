@@ -34,7 +34,7 @@ class SiteRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Environment:
+class RunnerSettings:
     """What a runner works with: the manifest's project, gpuforge's cache folder, the caller's variables and limits.
 
     `failed` is the folder for working directories of actions that failed; without it they are removed. `compiled` is
@@ -67,7 +67,7 @@ class Setup(Protocol):
         """
 
     def workers(
-        self, sites: Sequence[ContainerImage], environment: Environment, store: Store
+        self, sites: Sequence[ContainerImage], settings: RunnerSettings, store: Store
     ) -> AbstractContextManager[Workers]:
         """Make those who do the work, for the sites that `sites` returned."""
 
@@ -75,7 +75,7 @@ class Setup(Protocol):
 class WorkerSetup(Setup, Protocol):
     """What the module `setup` of a runner has whose `Runner` workers of a cluster use, too."""
 
-    def runner(self, sites: Sequence[ContainerImage], environment: Environment) -> Runner:
+    def runner(self, sites: Sequence[ContainerImage], settings: RunnerSettings) -> Runner:
         """Make the runner, for these images."""
 
     def missing(self, image: ContainerImage) -> str:

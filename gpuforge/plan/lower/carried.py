@@ -6,15 +6,15 @@ from pathlib import Path
 
 from gpuforge.plan.action import ActionInput
 from gpuforge.plan.cell import Cell
+from gpuforge.plan.lower.build_environment import build_environment, environment_name
 from gpuforge.plan.lower.plan_context import PlanContext
-from gpuforge.plan.lower.requirements import environment_name, requirements
 from gpuforge.plan.requests.carried import CarriedLibraries
 
 
 def carried(context: PlanContext, cell: Cell) -> ActionInput:
     """Look at them while the host build runs in another copy of that environment."""
     at, _ = context.machine.host_at(cell)
-    env = requirements(context, cell, at)
+    env = build_environment(context, cell, at)
     return context.add_step(
         CarriedLibraries(
             environment=Path("${in:env}"),

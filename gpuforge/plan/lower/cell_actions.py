@@ -19,7 +19,7 @@ from gpuforge.plan.lower.kernels_wheel import first_of, host_wheel, kernels_whee
 from gpuforge.plan.lower.plan_context import PlanContext
 from gpuforge.plan.lower.provided import provided
 from gpuforge.plan.lower.testing import tests
-from gpuforge.plan.lower.wheel import make_variant, package
+from gpuforge.plan.lower.wheel import finished_wheel, make_variant
 from gpuforge.plan.schedule import scheduled
 from gpuforge.plan.site import Machine
 from gpuforge.plan.supported import notes, refuse, tested_where_built
@@ -111,7 +111,7 @@ def _cell(context: PlanContext, cell: Cell, compiled: _Kernels) -> _Ends:
         here = compiled[cell.cuda, cell.axes]
         libraries = [here[item.name] for item in _objects(context) if _is_library(item)]
         brought = provided(context, cell, host, libraries)
-        wheel = package(context, cell, host, list(here.values()), brought)
+        wheel = finished_wheel(context, cell, host, list(here.values()), brought)
     report = audit(context, cell, wheel, own, brought)
     final = make_variant(context, cell, wheel, report) if cell.naming == "variant" else wheel
     tested = tests(context, cell, wheel, own) if context.test else ()

@@ -11,11 +11,11 @@ from gpuforge.plan import abi, advice, recipe, source_files, variables
 from gpuforge.plan.action import ActionInput
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.lower import compiler
+from gpuforge.plan.lower.build_environment import build_environment
 from gpuforge.plan.lower.lowered import Lowered, library_index
 from gpuforge.plan.lower.plan_context import PlanContext, kernels_name, of_kernels
-from gpuforge.plan.lower.requirements import requirements
 from gpuforge.plan.requests.command_library import CommandLibrary
-from gpuforge.plan.requests.kernels import CompiledBy, CompiledLibrary, IndexLibraries
+from gpuforge.plan.requests.kernels import CompiledLibrary, IndexLibraries, KernelCompiler
 from gpuforge.toolchains.placeholders import fill
 
 _RUNTIME = Path(__file__).resolve().parents[2] / "runtime"
@@ -70,7 +70,7 @@ def _run_command(context: PlanContext, cell: Cell, item: Object, compiled: Seque
         inputs={
             "sources": source_files.object_sources(file, item),
             "runtime": source_files.files(_RUNTIME, [_RUNTIME / name for name in _OF_RUNTIME]),
-            "env": requirements(context, cell, at),
+            "env": build_environment(context, cell, at),
             "python": compiler.interpreter(cell, at),
             **used.inputs,
         },
@@ -85,6 +85,6 @@ def _index(context: PlanContext, cell: Cell, item: Object) -> IndexLibraries:
     file = context.file
     program = file.manifest.toolchains[item.toolchain or ""].command[0]
     _, host = context.machine.host_at(cell)
-    made_by = CompiledBy(f"{program} and {host.family}", str(host.version))
+    made_by = KernelCompiler(f"{program} and {host.family}", str(host.version))
     made = [CompiledLibrary(Path("${in:library}"), CpuLevel())]
     return library_index(context, cell, item, made_by, made)

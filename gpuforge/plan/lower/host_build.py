@@ -10,8 +10,8 @@ from gpuforge.plan import advice, source_files, variables
 from gpuforge.plan.action import ActionInput, FileInput
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.lower import compiler
+from gpuforge.plan.lower.build_environment import build_environment, python_name
 from gpuforge.plan.lower.plan_context import PlanContext, of_build, placeholders
-from gpuforge.plan.lower.requirements import python_name, requirements
 from gpuforge.plan.lower.source import sdist, source
 from gpuforge.plan.lower.toolkit import toolkit
 from gpuforge.plan.requests.build import HostBuild
@@ -41,7 +41,7 @@ def host_build(context: PlanContext, cell: Cell) -> ActionInput:
         + (f" and CUDA {cell.toolkit}" if cuda else ""),
         inputs={
             "source": source(context),
-            "env": requirements(context, cell, at),
+            "env": build_environment(context, cell, at),
             **({"toolkit": toolkit(context, cell, at)} if cuda else {}),
             "python": compiler.interpreter(cell, at),
             **used.inputs,

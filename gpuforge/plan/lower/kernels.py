@@ -9,7 +9,7 @@ from gpuforge.manifest.model.object import Object
 from gpuforge.plan import source_files
 from gpuforge.plan.action import ActionInput
 from gpuforge.plan.cell import Cell
-from gpuforge.plan.lower import command_library, library, modules, packaged, user_sources
+from gpuforge.plan.lower import command_library, library, modules, packaged_compiler, user_sources
 from gpuforge.plan.lower.lowered import Lowered
 from gpuforge.plan.lower.plan_context import PlanContext, kernels_name, of_kernels
 from gpuforge.plan.supported import refuse_same_modules
@@ -47,7 +47,7 @@ def _way(file: ManifestFile, item: Object) -> Callable[[PlanContext, Cell, Objec
         return user_sources.lower
     toolchain = registry.toolchain(file.manifest.toolchains[item.toolchain or ""].compiler)
     if toolchain.packaged:
-        return packaged.lower
+        return packaged_compiler.lower
     if toolchain.by_command:
         return command_library.lower
     if item.kind == "module":

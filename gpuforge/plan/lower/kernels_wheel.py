@@ -13,12 +13,12 @@ from gpuforge.manifest.model.object import Object
 from gpuforge.plan import abi, build_record, recipe, source_files
 from gpuforge.plan.action import ActionInput
 from gpuforge.plan.cell import Cell
-from gpuforge.plan.lower import requirements
+from gpuforge.plan.lower import build_environment
 from gpuforge.plan.lower.carried import carried
 from gpuforge.plan.lower.plan_context import PlanContext
 from gpuforge.plan.lower.toolkit import toolkit
 from gpuforge.plan.lower.wheel import SEARCH_PATH, add_wheel, numbered, python_tag, shared_fields
-from gpuforge.plan.requests.wheel import PackageKernels, PackageWheel
+from gpuforge.plan.requests.wheel import PackageKernelsWheel, PackageWheel
 from gpuforge.toolchain_names import needs_cuda
 
 
@@ -61,7 +61,7 @@ def host_wheel(
         title=f"repair and name the wheel of {manifest.package.name} for Python {cell.python}",
         inputs={
             "wheel": host,
-            "requirements": requirements.lock(context, cell, at),
+            "requirements": build_environment.lock(context, cell, at),
             "carried": carried(context, cell),
             **numbered(kernels),
         },
@@ -75,7 +75,7 @@ def kernels_wheel(context: PlanContext, cell: Cell, kernels: Sequence[ActionInpu
     at = context.machine.kernels_at(cell.cuda)
     found = at.toolkits[cell.cuda]
     first = next(each for each in context.cells if each.cuda == cell.cuda)
-    request = PackageKernels(
+    request = PackageKernelsWheel(
         of=Path("${in:of}"),
         kernels_wheel=_described(manifest, cell.toolkit),
         sets=sets(file),
@@ -131,4 +131,4 @@ def interface(file: ManifestFile, item: Object) -> str:
 
 def _name_of_host(context: PlanContext, cell: Cell) -> str:
     at, _ = context.machine.host_at(cell)
-    return requirements.python_name(context, cell, at)
+    return build_environment.python_name(context, cell, at)

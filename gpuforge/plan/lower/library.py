@@ -15,7 +15,7 @@ from gpuforge.plan.lower import compiler
 from gpuforge.plan.lower.lowered import Lowered, library_index
 from gpuforge.plan.lower.plan_context import PlanContext, kernels_name, of_kernels
 from gpuforge.plan.lower.toolkit import toolkit
-from gpuforge.plan.requests.kernels import CompiledBy, CompiledLibrary
+from gpuforge.plan.requests.kernels import CompiledLibrary, KernelCompiler
 from gpuforge.toolchains import nvcc
 from gpuforge.toolchains.placeholders import fill
 
@@ -34,14 +34,14 @@ def by_host(context: PlanContext, cell: Cell, item: Object, compiled: Sequence[s
         name: _compile_by_host(context, cell, item, compiled, level) for name, level in levels.items()
     }
     made = [CompiledLibrary(Path(f"${{in:{name}}}"), CpuLevel(level)) for name, level in levels.items()]
-    made_by = CompiledBy(host.family, str(host.version))
+    made_by = KernelCompiler(host.family, str(host.version))
     return Lowered(library_index(context, cell, item, made_by, made), libraries)
 
 
 def by_nvcc(context: PlanContext, cell: Cell, item: Object, compiled: Sequence[str]) -> Lowered:
     """Compile one fallback object by a toolkit's nvcc into a shared library that carries its ABI id."""
     library = _compile_by_nvcc(context, cell, item, compiled)
-    made_by = CompiledBy(nvcc.NVCC.name, context.machine.kernels_at(cell.cuda).toolkits[cell.cuda].nvcc)
+    made_by = KernelCompiler(nvcc.NVCC.name, context.machine.kernels_at(cell.cuda).toolkits[cell.cuda].nvcc)
     made = [CompiledLibrary(Path("${in:library}"))]
     return Lowered(library_index(context, cell, item, made_by, made), {"library": library})
 

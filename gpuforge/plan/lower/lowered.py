@@ -12,11 +12,11 @@ from gpuforge.plan.action import Input
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.lower.plan_context import PlanContext
 from gpuforge.plan.requests.kernels import (
-    CompiledBy,
     CompiledLibrary,
     CompiledModule,
     IndexLibraries,
     IndexModules,
+    KernelCompiler,
     LayKernels,
 )
 
@@ -32,7 +32,11 @@ class Lowered:
 
 
 def library_index(
-    context: PlanContext, cell: Cell, item: Object, made_by: CompiledBy, libraries: Iterable[CompiledLibrary]
+    context: PlanContext,
+    cell: Cell,
+    item: Object,
+    made_by: KernelCompiler,
+    libraries: Iterable[CompiledLibrary],
 ) -> IndexLibraries:
     """Return the index of a fallback's libraries."""
     return IndexLibraries(
@@ -52,7 +56,7 @@ def module_index(
     context: PlanContext,
     cell: Cell,
     item: Object,
-    made_by: CompiledBy,
+    made_by: KernelCompiler,
     modules: Iterable[CompiledModule],
     *,
     install: str = "",

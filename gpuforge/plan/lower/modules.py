@@ -13,14 +13,14 @@ from gpuforge.plan.lower import compiler
 from gpuforge.plan.lower.lowered import Lowered, module_index
 from gpuforge.plan.lower.plan_context import PlanContext, kernels_name, of_kernels
 from gpuforge.plan.lower.toolkit import toolkit
-from gpuforge.plan.requests.kernels import CompiledBy, CompiledModule
+from gpuforge.plan.requests.kernels import CompiledModule, KernelCompiler
 from gpuforge.toolchains import nvcc
 
 
 def lower(context: PlanContext, cell: Cell, item: Object, compiled: Sequence[str]) -> Lowered:
     """Compile each source by itself."""
     made = {f"module{n}": _compile(context, cell, item, source) for n, source in enumerate(compiled)}
-    made_by = CompiledBy(nvcc.NVCC.name, context.machine.kernels_at(cell.cuda).toolkits[cell.cuda].nvcc)
+    made_by = KernelCompiler(nvcc.NVCC.name, context.machine.kernels_at(cell.cuda).toolkits[cell.cuda].nvcc)
     modules = [
         CompiledModule(
             PurePosixPath(source).stem, source, Path("${in:sources}", source), Path(f"${{in:{name}}}")

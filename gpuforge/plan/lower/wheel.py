@@ -11,18 +11,18 @@ from gpuforge.manifest.model.manifest import Manifest
 from gpuforge.plan import build_record, recipe, variant
 from gpuforge.plan.action import ActionInput, Input
 from gpuforge.plan.cell import Cell
-from gpuforge.plan.lower import requirements
+from gpuforge.plan.lower import build_environment
 from gpuforge.plan.lower.carried import carried
 from gpuforge.plan.lower.plan_context import PlanContext, placeholders
 from gpuforge.plan.lower.toolkit import toolkit
 from gpuforge.plan.narrow import having
-from gpuforge.plan.requests.wheel import Linkage, PackageKernels, PackageWheel, VariantWheel
+from gpuforge.plan.requests.wheel import Linkage, PackageKernelsWheel, PackageWheel, VariantWheel
 from gpuforge.plan.site import Location
 
 SEARCH_PATH = ("${in:toolkit}/lib64", "${in:toolkit}/lib")
 
 
-def package(
+def finished_wheel(
     context: PlanContext,
     cell: Cell,
     host: ActionInput,
@@ -41,7 +41,7 @@ def package(
         inputs={
             "wheel": host,
             **({"toolkit": toolkit(context, cell, at)} if cell.cuda else {}),
-            "requirements": requirements.lock(context, cell, host_at),
+            "requirements": build_environment.lock(context, cell, host_at),
             "carried": carried(context, cell),
             **({"provided": provided} if provided else {}),
             **numbered(kernels),
@@ -108,7 +108,7 @@ def shared_fields(manifest: Manifest, kernels: Sequence[ActionInput]) -> _Shared
 def add_wheel(
     context: PlanContext,
     at: Location,
-    request: PackageWheel | PackageKernels,
+    request: PackageWheel | PackageKernelsWheel,
     *,
     id: str,  # noqa: A002  the field of Action
     title: str,

@@ -37,7 +37,7 @@ class UserSource:
 
 
 @dataclass(frozen=True)
-class CompiledBy:
+class KernelCompiler:
     """The compiler that made the kernels. Of one from a package, `lock` lists the wheels that brought it."""
 
     family: str
@@ -91,7 +91,7 @@ class IndexModules(LayKernels):
     """Index the modules of a fallback: the images that are really in them."""
 
     program: ClassVar[str] = "index_modules"
-    toolchain: CompiledBy
+    toolchain: KernelCompiler
     modules: tuple[CompiledModule, ...]
     stands_in_for: str = ""  # the object that this fallback is used for
     cpu: str = ""  # the library that does a set's work on the CPU
@@ -103,7 +103,7 @@ class IndexLibraries(LayKernels):
     """Index the libraries of a fallback: the GPUs or the level of CPUs that each is for."""
 
     program: ClassVar[str] = "index_libraries"
-    toolchain: CompiledBy
+    toolchain: KernelCompiler
     libraries: tuple[CompiledLibrary, ...]
     abi: str
     packages: Mapping[str, str] = field(default_factory=dict)  # whose version is part of the ABI

@@ -47,10 +47,10 @@ class PackageWheel(Request):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PackageKernels(Request):
+class PackageKernelsWheel(Request):
     """Make a kernels wheel in the folder `output`, and one of its metadata alone in `declared`."""
 
-    program: ClassVar[str] = "package_kernels"
+    program: ClassVar[str] = "package_kernels_wheel"
     of: Path  # a wheel of the package's metadata, or its folder
     kernels_wheel: KernelsWheel
     kernels: tuple[Path, ...]  # folders, as the steps of `requests.kernels` make them

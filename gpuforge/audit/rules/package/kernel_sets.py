@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence, Set
 from typing import NamedTuple
 
+from gpuforge.audit.embedded import Index, KernelSet, KernelsWheels, Recipe, Unusable
 from gpuforge.audit.findings import Finding, Subject
-from gpuforge.audit.kernels import Index, KernelSet, KernelsWheels, Recipe, Unusable
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.rule import Rule

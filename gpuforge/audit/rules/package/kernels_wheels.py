@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gpuforge.audit.embedded import KernelsWheels, Unusable
 from gpuforge.audit.findings import Finding, Subject
-from gpuforge.audit.kernels import KernelsWheels, Unusable
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.rule import Rule

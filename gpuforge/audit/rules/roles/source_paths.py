@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from gpuforge.audit.embedded import Recipe, SourceSet
 from gpuforge.audit.findings import Finding, Subject
-from gpuforge.audit.kernels import Recipe, SourceSet
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.embedded import layout

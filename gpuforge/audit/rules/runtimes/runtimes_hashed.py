@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
+from gpuforge.audit.embedded import Recipe
 from gpuforge.audit.findings import Finding, Subject
-from gpuforge.audit.kernels import Recipe
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import Compilers, WheelFacts
 from gpuforge.audit.rules.rule import Rule

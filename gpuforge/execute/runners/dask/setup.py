@@ -13,7 +13,7 @@ from gpuforge.execute.perform import Workers
 from gpuforge.execute.remote.client import RemoteWorkers
 from gpuforge.execute.remote.job import Run
 from gpuforge.execute.remote.places import of_client
-from gpuforge.execute.runners.choice import Environment, SiteRequest, on_worker
+from gpuforge.execute.runners.choice import RunnerSettings, SiteRequest, on_worker
 from gpuforge.execute.store import Store
 from gpuforge.plan.site import ContainerImage
 
@@ -36,28 +36,28 @@ def sites(request: SiteRequest) -> list[ContainerImage]:
 
 
 @contextmanager
-def workers(sites: Sequence[ContainerImage], environment: Environment, store: Store) -> Iterator[Workers]:
+def workers(sites: Sequence[ContainerImage], settings: RunnerSettings, store: Store) -> Iterator[Workers]:
     """Use the workers of the scheduler, or start some here, for as long as a `with` lasts."""
     from gpuforge.execute.runners.dask.cluster import connected, started  # noqa: PLC0415  an extra
 
-    remote = environment.scheduler is not None
-    if remote and not environment.shared:
+    remote = settings.scheduler is not None
+    if remote and not settings.shared:
         raise UsageError.of(
             "--scheduler needs a store that its workers share, and none is named",
             hint=f"set {VARIABLE} to a folder that all of them mount at the same path, to s3://… or gs://…",
         )
     run = Run(
         uuid4().hex,
-        environment.project,
-        environment.compiled,
-        environment.limits,
-        environment.shared,
-        None if remote else environment.cache.absolute(),
-        environment.failed and environment.failed.absolute(),
+        settings.project,
+        settings.compiled,
+        settings.limits,
+        settings.shared,
+        None if remote else settings.cache.absolute(),
+        settings.failed and settings.failed.absolute(),
     )
-    at = of_client(run, environment.cache, store)
+    at = of_client(run, settings.cache, store)
     images = {each.id: each for image in sites for each in (image, image.test) if each}
-    engine = connected(environment.scheduler) if environment.scheduler else started(environment.jobs)
+    engine = connected(settings.scheduler) if settings.scheduler else started(settings.jobs)
     with engine as cluster, RemoteWorkers(run, at, cluster, images, is_remote=remote).living() as found:
         found.refuse_others()
         yield found

@@ -13,7 +13,7 @@ from gpuforge.containers.docker_images import DockerImages
 from gpuforge.containers.leftovers import clear_leftovers
 from gpuforge.errors import MissingError
 from gpuforge.execute.perform import LocalMachine, Workers
-from gpuforge.execute.runners.choice import Environment, SiteRequest
+from gpuforge.execute.runners.choice import RunnerSettings, SiteRequest
 from gpuforge.execute.runners.docker.docker_runner import DockerRunner
 from gpuforge.execute.runners.local import setup as local_setup
 from gpuforge.execute.store import Store
@@ -53,26 +53,26 @@ def sites(request: SiteRequest) -> list[ContainerImage]:
 
 
 def workers(
-    sites: Sequence[ContainerImage], environment: Environment, store: Store
+    sites: Sequence[ContainerImage], settings: RunnerSettings, store: Store
 ) -> AbstractContextManager[Workers]:
     """Make those who do the work."""
-    return nullcontext(LocalMachine(store, runner(sites, environment)))
+    return nullcontext(LocalMachine(store, runner(sites, settings)))
 
 
-def runner(sites: Sequence[ContainerImage], environment: Environment) -> DockerRunner:
+def runner(sites: Sequence[ContainerImage], settings: RunnerSettings) -> DockerRunner:
     """Make the runner; actions that name no image run as processes of this machine."""
-    variables = environment.variables
+    variables = settings.variables
     return DockerRunner(
         {each.id: each for image in sites for each in (image, image.test) if each},
-        local=local_setup.runner((), environment),
-        cache=environment.cache,
-        limits=environment.limits,
+        local=local_setup.runner((), settings),
+        cache=settings.cache,
+        limits=settings.limits,
         environ=variables,
         caches={
             each.name: Path(variables[each.variable]) for each in COMPILER_CACHE if each.variable in variables
         },
-        project=environment.project,
-        failed=environment.failed,
+        project=settings.project,
+        failed=settings.failed,
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 
 from gpuforge.execute.perform import LocalMachine, Workers
-from gpuforge.execute.runners.choice import Environment, SiteRequest
+from gpuforge.execute.runners.choice import RunnerSettings, SiteRequest
 from gpuforge.execute.runners.local.local_runner import LocalRunner
 from gpuforge.execute.store import Store
 from gpuforge.plan.site import ContainerImage
@@ -20,17 +20,17 @@ def sites(request: SiteRequest) -> list[ContainerImage]:
 
 
 def workers(
-    sites: Sequence[ContainerImage], environment: Environment, store: Store
+    sites: Sequence[ContainerImage], settings: RunnerSettings, store: Store
 ) -> AbstractContextManager[Workers]:
     """Make those who do the work."""
-    return nullcontext(LocalMachine(store, runner(sites, environment)))
+    return nullcontext(LocalMachine(store, runner(sites, settings)))
 
 
-def runner(sites: Sequence[ContainerImage], environment: Environment) -> LocalRunner:
+def runner(sites: Sequence[ContainerImage], settings: RunnerSettings) -> LocalRunner:
     """Make the runner."""
     return LocalRunner(
-        environ=environment.variables,
-        project=environment.project,
-        limits=environment.limits,
-        failed=environment.failed,
+        environ=settings.variables,
+        project=settings.project,
+        limits=settings.limits,
+        failed=settings.failed,
     )

@@ -28,7 +28,7 @@ _ANSWER = Path(__file__).with_name("answer.json")
 NOTHING = FileInput(_ANSWER, digest.of_output([(_ANSWER.name, digest.of_file(_ANSWER), "", False)]))
 
 
-def requirements(context: PlanContext, cell: Cell, at: Location) -> ActionInput:
+def build_environment(context: PlanContext, cell: Cell, at: Location) -> ActionInput:
     """Return the environment that holds all build requirements.
 
     What the backend asks for is fetched together with the rest. If it asks for nothing, the actions that fetch and

@@ -16,12 +16,12 @@ from gpuforge.plan import abi, packaged_compilers, source_files, variables
 from gpuforge.plan.action import Action, ActionInput, Input
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.lower import compiler
+from gpuforge.plan.lower.build_environment import LOCK
 from gpuforge.plan.lower.lowered import Lowered, library_index, module_index
 from gpuforge.plan.lower.plan_context import PlanContext, kernels_name, of_kernels
-from gpuforge.plan.lower.requirements import LOCK
 from gpuforge.plan.requests.build import MakeEnvironment
-from gpuforge.plan.requests.kernels import CompiledBy, CompiledLibrary, CompiledModule, IndexModules
-from gpuforge.plan.requests.packaged import FetchPackages, PackagedCompile
+from gpuforge.plan.requests.kernels import CompiledLibrary, CompiledModule, IndexModules, KernelCompiler
+from gpuforge.plan.requests.packaged_compiler import FetchCompilerPackage, PackagedCompile
 from gpuforge.plan.site import Location
 from gpuforge.toolchains import registry
 from gpuforge.toolchains.placeholders import fill
@@ -58,7 +58,7 @@ class _Compilation:
 def lower(context: PlanContext, cell: Cell, item: Object, compiled: Sequence[str]) -> Lowered:
     """Compile one library for each target, or a module of each source for each."""
     this = _of(context, cell, item)
-    made_by = CompiledBy(this.compiler, package=this.package.requires, lock=Path("${in:lock}"))
+    made_by = KernelCompiler(this.compiler, package=this.package.requires, lock=Path("${in:lock}"))
     lock = {"lock": ActionInput(_fetch(this), LOCK)}
     if this.package.makes == "module":
         modules = {
@@ -79,7 +79,7 @@ def lower(context: PlanContext, cell: Cell, item: Object, compiled: Sequence[str
     return Lowered(library_index(context, cell, item, made_by, made), {**libraries, **lock})
 
 
-def _module_index(this: _Compilation, made_by: CompiledBy, compiled: Sequence[str]) -> IndexModules:
+def _module_index(this: _Compilation, made_by: KernelCompiler, compiled: Sequence[str]) -> IndexModules:
     toolchain = this.context.file.manifest.toolchains[this.item.toolchain or ""]
     runs_with = packaged_compilers.runs_with(toolchain)
     made = [
@@ -223,7 +223,7 @@ def _fetch(this: _Compilation) -> str:
     context, cell, at = this.context, this.cell, this.context.machine.at(this.cell)
     name = this.item.toolchain or ""
     version = context.file.manifest.toolchains[name].version or ""
-    request = FetchPackages(
+    request = FetchCompilerPackage(
         toolchain=name,
         requires=(f"{this.package.requires}{version}",),
         python=Path("${in:python}"),

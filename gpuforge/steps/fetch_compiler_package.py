@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from gpuforge.plan.requests.packaged import FetchPackages
+from gpuforge.plan.requests.packaged_compiler import FetchCompilerPackage
 from gpuforge.steps import entry, wheelhouse
 from gpuforge.wheel.locked_wheels import LockedWheels
 
 
-def main(request: FetchPackages) -> None:
+def main(request: FetchCompilerPackage) -> None:
     """Fill the folder `output`, and write each wheel's name and sha256 to `lock`."""
     wheelhouse.download(
         request.python,
@@ -22,4 +22,4 @@ def main(request: FetchPackages) -> None:
 
 
 if __name__ == "__main__":
-    entry.run(FetchPackages, main)
+    entry.run(FetchCompilerPackage, main)

@@ -8,13 +8,13 @@ from gpuforge.plan.requests.request import Request
 
 
 @dataclass(frozen=True, kw_only=True)
-class FetchPackages(Request):
+class FetchCompilerPackage(Request):
     """Fetch a compiler's package, and what it requires, as wheels into the folder `output`.
 
     `lock` gets the name and the sha256 of each wheel.
     """
 
-    program: ClassVar[str] = "fetch_packages"
+    program: ClassVar[str] = "fetch_compiler_package"
     toolchain: str  # the manifest's name of it, for messages
     requires: tuple[str, ...]
     python: Path

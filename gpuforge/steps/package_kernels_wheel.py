@@ -18,14 +18,14 @@ from gpuforge.package import (
     sbom,
 )
 from gpuforge.package.repair import Linking
-from gpuforge.plan.requests.wheel import PackageKernels
+from gpuforge.plan.requests.wheel import PackageKernelsWheel
 from gpuforge.steps import entry
 from gpuforge.steps.wheelhouse import one_wheel
 from gpuforge.steps.write_wheel import epoch, write
 from gpuforge.wheel import metadata, unpacked
 
 
-def main(spec: PackageKernels) -> None:
+def main(spec: PackageKernelsWheel) -> None:
     """Leave the wheel in the folder `output`, and one of its metadata alone in `declared`."""
     with disk.errors_at(spec.work):
         spec.work.mkdir(parents=True, exist_ok=True)
@@ -36,7 +36,7 @@ def main(spec: PackageKernels) -> None:
     print(f"{made.name}: {made.stat().st_size} bytes")
 
 
-def package(spec: PackageKernels, scratch: Path, output: Path) -> Path:
+def package(spec: PackageKernelsWheel, scratch: Path, output: Path) -> Path:
     """Make the wheel in `output` and return its path; raises ActionError and leaves nothing there on failure."""
     more = json.loads(spec.pins_file.read_text()) if spec.pins_file else {}
     pins = {**spec.pins, **more}
@@ -69,4 +69,4 @@ def package(spec: PackageKernels, scratch: Path, output: Path) -> Path:
 
 
 if __name__ == "__main__":
-    entry.run(PackageKernels, main)
+    entry.run(PackageKernelsWheel, main)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, Literal
 
-from gpuforge.audit.kernels import (
+from gpuforge.audit.embedded import (
     Index,
     KernelSet,
     KernelsWheels,
