@@ -1,5 +1,7 @@
 """Judge wheels that were read: link them, apply the rules, and prove what no rule contradicts."""
 
+from __future__ import annotations
+
 import fnmatch
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -52,7 +54,7 @@ class Ignore(NamedTuple):
         )
 
 
-def accepted_by(expectation: "Expectation | None") -> list[Ignore]:
+def accepted_by(expectation: Expectation | None) -> list[Ignore]:
     """Return the findings that the manifest accepts."""
     return [Ignore(each.rule, each.reason, each.file) for each in expectation.accepted] if expectation else []
 
@@ -93,14 +95,14 @@ class Report(NamedTuple):
 class Question(NamedTuple):
     """What the wheels are compared with, and which findings are accepted."""
 
-    expectation: "Expectation | None" = None
-    against: "Against | None" = None
-    brought: "Provided | None" = None
-    ignore: "Sequence[Acceptance]" = ()
+    expectation: Expectation | None = None
+    against: Against | None = None
+    brought: Provided | None = None
+    ignore: Sequence[Acceptance] = ()
     together: bool = False  # whether to tell what all of them bring into one process
 
 
-def judge(given: inputs.Inputs, outcomes: "Sequence[Outcome]", question: Question) -> Report:
+def judge(given: inputs.Inputs, outcomes: Sequence[Outcome], question: Question) -> Report:
     """Judge the wheels that were read together; an input that could not be read becomes a problem of the report."""
     facts, problems = _sorted_out(given, outcomes)
     try:
@@ -179,7 +181,7 @@ def _graph(facts: Sequence[WheelFacts], question: Question) -> link.LinkGraph:
 
 
 def _sorted_out(
-    given: inputs.Inputs, outcomes: "Sequence[Outcome]"
+    given: inputs.Inputs, outcomes: Sequence[Outcome]
 ) -> tuple[list[WheelFacts], list[Diagnostic]]:
     """Return the facts of each input, and a problem for each that cannot be read."""
     facts: list[WheelFacts] = []
@@ -236,7 +238,7 @@ def _with_owners(finding: Finding, names: Mapping[str, str]) -> Finding:
 
 
 def _report(
-    graph: link.LinkGraph, facts: WheelFacts, findings: Iterable[Finding], accepted: "Sequence[Acceptance]"
+    graph: link.LinkGraph, facts: WheelFacts, findings: Iterable[Finding], accepted: Sequence[Acceptance]
 ) -> WheelReport:
     """Return the report of one wheel: its findings, those that were accepted, and what is proved of it."""
     kept: list[Finding] = []

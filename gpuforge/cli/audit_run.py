@@ -1,5 +1,7 @@
 """What `gpuforge audit` does once its options are read: judge, report, and say by the exit status what was found."""
 
+from __future__ import annotations
+
 import contextlib
 import os
 import re
@@ -41,7 +43,7 @@ class Options(NamedTuple):
     cuda: str | None = None
     expect: str | None = None
     fail_on: Failing = "error"
-    accepted: "tuple[Ignore, ...]" = ()
+    accepted: tuple[Ignore, ...] = ()
     baseline: Path | None = None
     write: Path | None = None
     jobs: int | None = None  # None is one for each processor of this machine
@@ -53,7 +55,7 @@ class Options(NamedTuple):
     python: str | None = None
 
 
-def run(options: Options, watched: "Watched | None" = None) -> int:
+def run(options: Options, watched: Watched | None = None) -> int:
     """Judge the wheels, write the report, and return the exit status."""
     beside = Beside(options.environment) if options.environment else ALONE
     if options.requirements:
@@ -98,7 +100,7 @@ def _on_one_line(problem: Diagnostic) -> Diagnostic:
     return Diagnostic(shown(problem.message), place, problem.hint)
 
 
-def _expectation(options: Options) -> "Expectation | None":
+def _expectation(options: Options) -> Expectation | None:
     """Return what the wheels should be by --manifest or --expect; raises UsageError."""
     if options.manifest:
         from gpuforge.plan.expectation import expectation
@@ -112,7 +114,7 @@ def _expectation(options: Options) -> "Expectation | None":
     return None
 
 
-def _pieces(report: "Report", options: Options, unused: Sequence[str]) -> Iterable[str]:
+def _pieces(report: Report, options: Options, unused: Sequence[str]) -> Iterable[str]:
     match options.form:
         case "json":
             from gpuforge.audit.report import data
@@ -155,26 +157,26 @@ def _width() -> int:
     return 80
 
 
-def _base(file: Path) -> "Baseline":
+def _base(file: Path) -> Baseline:
     from gpuforge.audit import baseline
 
     return baseline.read(file)
 
 
-def _against(text: str) -> "Against":
+def _against(text: str) -> Against:
     from gpuforge.audit import against
 
     return against.of(text)
 
 
-def _load(manifest: Path) -> "ManifestFile":
+def _load(manifest: Path) -> ManifestFile:
     from gpuforge.manifest.load import load
     from gpuforge.plan.architectures import spelled_out
 
     return spelled_out(load(manifest, alone=True))
 
 
-def _cuda_of(source: "ManifestFile", wheels: Sequence[Path]) -> str | None:
+def _cuda_of(source: ManifestFile, wheels: Sequence[Path]) -> str | None:
     """Return the manifest's only toolkit of the major that all wheels' names end in (`name_cu13-…`, `1.0+cu13`)."""
     versions = source.manifest.cuda.versions
     if len(versions) <= 1 or source.manifest.wheel.kernels == "own":
@@ -193,7 +195,7 @@ def _cuda_major(wheel: str) -> int | None:
     return major_of_local(version) or major_of_suffix(project)
 
 
-def _unused(report: "Report", accepted: "Sequence[Ignore]", base: "Baseline | None") -> list[str]:
+def _unused(report: Report, accepted: Sequence[Ignore], base: Baseline | None) -> list[str]:
     """Say which acceptances met nothing; nothing can be said when not everything was read."""
     if report.problems:
         return []
@@ -215,7 +217,7 @@ def _unused(report: "Report", accepted: "Sequence[Ignore]", base: "Baseline | No
     return found
 
 
-def _write(path: Path, report: "Report", base: "Baseline | None") -> None:
+def _write(path: Path, report: Report, base: Baseline | None) -> None:
     from gpuforge.audit import baseline
 
     still = [i.finding for wheel in report.wheels for i in wheel.ignored if base and i.reason == base.reason]

@@ -1,5 +1,7 @@
 """CUDA releases: what each compiles for, and which host compilers and drivers it needs; the table is data/cuda.toml."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Mapping
 from functools import cache
@@ -34,7 +36,7 @@ class Former(NamedTuple):
     driver: str  # released with it, and needed by all its programs where it is older than 11
 
 
-def parsed(version: str) -> "Version":
+def parsed(version: str) -> Version:
     """Return a version that can be compared with others."""
     from packaging.version import Version  # noqa: PLC0415  loading it takes a twentieth of a small audit
 

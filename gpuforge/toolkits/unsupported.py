@@ -1,5 +1,7 @@
 """Why a CUDA toolkit cannot serve a build: an architecture or a host compiler that it does not support."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
@@ -18,7 +20,7 @@ class Host(Protocol):
         """The family's name: g++, clang++."""
 
     @property
-    def version(self) -> "Version":
+    def version(self) -> Version:
         """Its version."""
 
 

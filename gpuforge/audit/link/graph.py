@@ -5,6 +5,8 @@ required packages, what a user's build brings, and what was found in files that 
 use them, and of 70 rules only 20 do, but with them here every rule is a function of one value.
 """
 
+from __future__ import annotations
+
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -34,9 +36,9 @@ class LinkGraph:
     edges: tuple[Edge, ...]
     load_sets: tuple[LoadSet, ...]
     declared: Mapping[str, Mapping[str, Declared]]  # wheel, package -> how it is declared
-    expectation: "Expectation | None" = None
+    expectation: Expectation | None = None
     brought: Provided | None = None  # what a build found out of the packages that the wheel requires
-    against: "Against | None" = None  # what a user's own build brings
+    against: Against | None = None  # what a user's own build brings
     # wheel -> why its part of the graph is not complete
     too_large: Mapping[str, str] = field(default_factory=dict)
     # of files that were read completely, as the expectation asks
@@ -65,7 +67,7 @@ class LinkGraph:
     def _given(self) -> Mapping[str, str]:
         return {wheel.project: wheel.name for wheel in self.wheels if wheel.project}
 
-    def expectation_of(self, wheel: WheelFacts) -> "Expectation | None":
+    def expectation_of(self, wheel: WheelFacts) -> Expectation | None:
         """Return what a manifest promises of one wheel: a kernels wheel has a part of its own."""
         return (
             self.expectation.kernels_wheels.get(wheel.project, self.expectation) if self.expectation else None
@@ -130,9 +132,9 @@ class LinkGraph:
 
 def build(
     wheels: Iterable[WheelFacts],
-    expectation: "Expectation | None" = None,
+    expectation: Expectation | None = None,
     brought: Provided | None = None,
-    against: "Against | None" = None,
+    against: Against | None = None,
 ) -> LinkGraph:
     """Resolve every NEEDED entry of every object in the wheels, load set by load set."""
     given = tuple(wheels)

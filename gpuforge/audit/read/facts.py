@@ -7,7 +7,7 @@ from packaging.tags import Tag
 
 from gpuforge.audit.model import WheelFacts, machine_of
 from gpuforge.audit.read import build_files, embedded, loading_code
-from gpuforge.audit.read.wheel import OpenWheel
+from gpuforge.audit.read.open_wheel import OpenWheel
 from gpuforge.binary.facts import DeviceCode
 from gpuforge.embedded import layout
 from gpuforge.errors import MalformedError

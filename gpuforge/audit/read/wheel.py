@@ -1,17 +1,17 @@
 """Read wheels in threads: the facts of each, or the error that reading it raised; nothing is unpacked to disk."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from gpuforge.audit.read.input import Input
+from gpuforge.audit.read.open_wheel import OpenWheel, opened
 from gpuforge.audit.read.parallel import started
-from gpuforge.audit.read.scan import Scanned, binaries, scan
 from gpuforge.errors import MalformedError, MissingError, TooLargeError
-from gpuforge.wheel.archive import Archive, Member
 
 if TYPE_CHECKING:
     from gpuforge.audit.model import WheelFacts
@@ -23,19 +23,10 @@ _Read = TypeVar("_Read")
 _THREADS = 4  # each keeps up to 30 MB of a member in memory
 
 
-class OpenWheel(NamedTuple):
-    """A wheel, or an input that counts as one, whose binaries are being read; `scanned` waits for them."""
-
-    source: Input
-    archive: Archive
-    binaries: Sequence[Member]
-    scanned: Callable[[], Sequence[Scanned]]
-
-
 @contextmanager
 def reading(
-    given: Sequence[Input], jobs: int = 1, watch: "Watch | None" = None
-) -> Iterator[Callable[[], "list[Outcome]"]]:
+    given: Sequence[Input], jobs: int = 1, watch: Watch | None = None
+) -> Iterator[Callable[[], list[Outcome]]]:
     """Start reading the inputs, and yield what waits for the facts of each, or the error that reading it raised.
 
     `jobs` threads share the members of a single wheel; of several wheels, each is read by one thread.
@@ -46,11 +37,11 @@ def reading(
         watch.expects(sizes)
     with ExitStack() as stack:
         if len(given) == 1:
-            wheel = _outcome(partial(_begun, 0, given[0], watch, partial(_opened, given[0], jobs, stack)))
+            wheel = _outcome(partial(_begun, 0, given[0], watch, partial(opened, given[0], jobs, stack)))
             yield lambda: [_outcome(partial(_facts, wheel)) if isinstance(wheel, OpenWheel) else wheel]
             return
 
-        def read_alone(number: int) -> "Outcome":
+        def read_alone(number: int) -> Outcome:
             outcome = _outcome(partial(_begun, number, given[number], watch, partial(read, given[number])))
             if watch:
                 watch.ends(number)
@@ -61,30 +52,23 @@ def reading(
         yield lambda: [read_alone(n) if isinstance(o, MemoryError) else o for n, o in enumerate(wait())]
 
 
-def read(given: Path | Input, jobs: int = 1) -> "WheelFacts":
+def read(given: Path | Input, jobs: int = 1) -> WheelFacts:
     """Read a wheel, or an input that counts as one.
 
     Raises MalformedError for a file that is not a wheel or a broken one, OSError when it cannot be read.
     """
     source = given if isinstance(given, Input) else Input.of(given)
     with ExitStack() as stack:
-        return _facts(_opened(source, jobs, stack))
+        return _facts(opened(source, jobs, stack))
 
 
-def _opened(source: Input, jobs: int, stack: ExitStack) -> OpenWheel:
-    archive = stack.enter_context(source.open())
-    members = [] if source.remote and source.remote.outline else binaries(archive)
-    threads = started(partial(scan, archive, wheel=source.label), members, attrgetter("size"), jobs)
-    return OpenWheel(source, archive, members, stack.enter_context(threads))
-
-
-def _facts(wheel: OpenWheel) -> "WheelFacts":
+def _facts(wheel: OpenWheel) -> WheelFacts:
     from gpuforge.audit.read.facts import facts  # noqa: PLC0415  loaded while the threads read
 
     return facts(wheel)
 
 
-def _begun(number: int, source: Input, watch: "Watch | None", function: Callable[[], _Read]) -> _Read:
+def _begun(number: int, source: Input, watch: Watch | None, function: Callable[[], _Read]) -> _Read:
     """Tell who watches that an input is read, and read it. Raises TooLargeError for one that is not to be read."""
     if watch:
         if reason := watch.refuses(number):
