@@ -2,43 +2,38 @@
 
 from __future__ import annotations
 
-from functools import cache
-
+from gpuforge.audit.findings import Facts, facts_of
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.tables import load
 from gpuforge.cuda import sonames
 
 
-def origin(graph: LinkGraph, file: str) -> str:
-    """Return "libcudart.so.13 of nvidia-cuda-runtime 13.2.86" for a file that is recognised, else "".
+def origin(graph: LinkGraph, file: str) -> tuple[str, Facts]:
+    """Return whose library a file is, as a subject's detail and its facts; empty if it is not recognised.
 
     A grafted file that was changed afterwards is recognised by its name: auditwheel puts the first 8 digits of
     the sha256 of what it copied there.
     """
     wheel = next((w for w in graph.wheels if file in w.members), None)
     if wheel is None:
-        return ""
+        return "", ()
     digest = sha256(wheel, file)
     if digest:
         for other in graph.wheels:
             if other is not wheel:
                 for name, its in other.record.sha256.items() if other.record else ():
                     if its == digest:
-                        return f"byte for byte {name} of {other.name}"
+                        facts = facts_of(original=name, owner=other.name)
+                        return "byte for byte {original} of {owner}", facts
     named = sonames.graft_hash(file)
-    for original, text in _by_sha256().items():
-        if digest == original or (named and original.startswith(named)):
-            return text
-    return ""
+    for row in load("nvidia_files.toml")["library"]:
+        if digest == row["sha256"] or (named and row["sha256"].startswith(named)):
+            facts = facts_of(soname=row["soname"], package=row["package"], version=row["version"])
+            return "{soname} of {package} {version}", facts
+    return "", ()
 
 
 def sha256(wheel: WheelFacts, file: str) -> str:
     """Return the sha256 of a wheel's member as RECORD has it, in hexadecimal; "" where it has none."""
     return wheel.record.sha256.get(file, "") if wheel.record else ""
-
-
-@cache
-def _by_sha256() -> dict[str, str]:
-    rows = load("nvidia_files.toml")["library"]
-    return {row["sha256"]: f"{row['soname']} of {row['package']} {row['version']}" for row in rows}

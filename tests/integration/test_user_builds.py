@@ -157,7 +157,7 @@ def test_a_second_copy_of_the_wheels_libgomp_is_refused_and_audited_before(tmp_p
     wheel = as_wheel(site, tmp_path)
     (finding,) = audit("GF101", wheel)
     assert finding["subject"] == [
-        "demo.libs/libgomp-0a1b2c3d.so.1.0.0 (OpenMP of GCC, libgomp.so.1 comes with the toolchain openmp of answers), "
+        "demo.libs/libgomp-0a1b2c3d.so.1.0.0 (OpenMP of GCC, the toolchain openmp of answers brings libgomp.so.1), "
         "loaded by core.so"
     ]
     (finding,) = audit("GF110", wheel, "--against", "g++")

@@ -8,7 +8,7 @@ import pytest
 from audit_samples import STATIC_CUDART, elf, wheel
 
 from gpuforge.audit import against, audit
-from gpuforge.audit.findings import Finding, Subject
+from gpuforge.audit.findings import Finding, Subject, facts_of
 from gpuforge.audit.report import proofs
 from gpuforge.audit.report.sentences import lines
 from gpuforge.cli.main import run
@@ -41,7 +41,8 @@ def test_a_hashed_runtime_and_the_compilers_own_are_two_images(tmp_path: Path) -
         subjects=(
             Subject(
                 file=f"demo.libs/{HASHED}",
-                detail="loaded through libhost.so; nvhpc 24.9 brings",
+                detail="loaded through {ways:3}; {against} brings",
+                facts=facts_of(ways=("libhost.so",), against="nvhpc 24.9"),
                 names=("libnvomp.so",),
             ),
         ),

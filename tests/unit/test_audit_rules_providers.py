@@ -2,19 +2,44 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 from audit_cases import Case, hold
 from audit_samples import FLAGS_1, elf, wheel
+from document_samples import RECIPE, TOOLCHAIN
 from process_samples import CU13, lib
 
 from gpuforge.audit import audit
 from gpuforge.audit.report.sentences import lines
 from gpuforge.cuda.provided import PackageRelease, Provided, Shared
 
+GOMP = "libgomp-a34b3233.so.1.0.0"
+RECIPE_FILE = "demo/_gpuforge/sources/m/recipe.json"
+
+
+def beside_hashed_openmp(*toolchains: str) -> dict[str, bytes]:
+    offered = [{**TOOLCHAIN, "name": name} for name in toolchains]
+    return {
+        f"demo.libs/{GOMP}": lib(GOMP),
+        "demo/ext.so": elf(needed=[GOMP], runpath="$ORIGIN/../demo.libs"),
+        RECIPE_FILE: json.dumps({**RECIPE, "toolchains": offered}).encode(),
+    }
+
+
 SITE = "$ORIGIN/../../../../{}/python3.11/site-packages/b"
 CASES = {
+    "hashed OpenMP beside sources": Case(
+        "GF101", "error",
+        (f"demo.libs/{GOMP} (OpenMP of GCC, the toolchain host of m brings libgomp.so.1), loaded by ext.so",),
+        beside_hashed_openmp("host"), {RECIPE_FILE: None},
+    ),
+    "hashed OpenMP beside sources for several toolchains": Case(
+        "GF101", "error",
+        (f"demo.libs/{GOMP} (OpenMP of GCC, the toolchains host, acc of m bring libgomp.so.1), loaded by ext.so",),
+        beside_hashed_openmp("host", "acc"), {RECIPE_FILE: None},
+    ),
     "the driver is needed": Case(
         "GF206", "warning", ("libcuda.so.1 (without it, demo/ext.so cannot be imported), NEEDED by demo/liba.so",),
         {

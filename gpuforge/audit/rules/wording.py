@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from gpuforge.binary.facts import ElfObject
 
 
-def file_names(objects: Iterable[ElfObject]) -> str:
-    """List objects by their file names, each once: "libx.so, liby.so"."""
-    return ", ".join(dict.fromkeys(o.name for o in objects))
+def file_names(objects: Iterable[ElfObject]) -> tuple[str, ...]:
+    """Return the file names of objects, each once."""
+    return tuple(dict.fromkeys(o.name for o in objects))
 
 
 def requirement(lines: Iterable[str]) -> str:

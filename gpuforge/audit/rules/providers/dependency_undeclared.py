@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuforge.audit import policy
-from gpuforge.audit.findings import Finding, Subject
+from gpuforge.audit.findings import Finding, Subject, facts_of
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.rule import Rule
@@ -56,7 +56,13 @@ def _finding(
         subjects=(
             Subject(
                 library=needed,
-                detail=f"for {library.soname} of {release.package} {release.version}, {release.role}",
+                detail="for {soname} of {package} {version}, {role}",
+                facts=facts_of(
+                    soname=library.soname,
+                    package=release.package,
+                    version=release.version,
+                    role=release.role,
+                ),
             ),
         ),
         cause=tuple(packages),

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from gpuforge.audit.findings import Finding, Subject
+from gpuforge.audit.findings import Finding, Subject, facts_of
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.loading import has_code
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.binary.facts import ElfObject
 from gpuforge.cuda import libraries, sonames
-
-_MOST = 4  # imports that are named; the report says how many there are
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
@@ -56,13 +54,18 @@ def _is_reached(wheel: WheelFacts, roots: Sequence[ElfObject]) -> bool:
 
 
 def _finding(found: ElfObject, drivers: list[str], roots: list[ElfObject], *, reached: bool) -> Finding:
-    breaks = _breaks(found, roots)
+    broken = tuple(r.file for r in roots if r is not found)
     return RULE.finding(
         found.wheel,
         severity="warning" if reached else "info",
         files=(found.file,),
         subjects=tuple(
-            Subject(library=name, detail=", ".join((*_rare(name), *breaks)), needed_by=(found.file,))
+            Subject(
+                library=name,
+                detail=", ".join(_details(name, broken)),
+                facts=facts_of(broken=broken) if broken else (),
+                needed_by=(found.file,),
+            )
             for name in drivers
         ),
         what="These objects NEED libraries of the NVIDIA driver."
@@ -79,13 +82,8 @@ def _finding(found: ElfObject, drivers: list[str], roots: list[ElfObject], *, re
     )
 
 
-def _rare(name: str) -> tuple[str, ...]:
-    return () if libraries.is_soname_of_driver(name) else ("not in every driver",)
-
-
-def _breaks(found: ElfObject, roots: list[ElfObject]) -> tuple[str, ...]:
-    others = [r.file for r in roots if r is not found]
-    if not others:
-        return ()
-    rest = f" and {len(others) - _MOST} more" if len(others) > _MOST else ""
-    return (f"without it, {', '.join(others[:_MOST])}{rest} cannot be imported",)
+def _details(name: str, broken: Sequence[str]) -> Iterator[str]:
+    if not libraries.is_soname_of_driver(name):
+        yield "not in every driver"
+    if broken:
+        yield "without it, {broken:4} cannot be imported"

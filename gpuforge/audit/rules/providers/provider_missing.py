@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuforge.audit import policy
-from gpuforge.audit.findings import Finding, Severity, Subject
+from gpuforge.audit.findings import Facts, Finding, Severity, Subject, facts_of
 from gpuforge.audit.link import package_tables
 from gpuforge.audit.link.edges import Edge
 from gpuforge.audit.link.graph import LinkGraph
@@ -62,6 +62,7 @@ def _missing(graph: LinkGraph, edge: Edge) -> Finding:
     others = _unknown_carriers(graph, edge)
     optional = is_for_other_framework(graph, edge.loader)
     lacking = edge.provider.lacking
+    detail, facts = _otherwise_loaded(graph, edge) if bare else ("", ())
     return RULE.finding(
         edge.loader.wheel,
         severity="warning" if others or optional else "error",
@@ -70,7 +71,8 @@ def _missing(graph: LinkGraph, edge: Edge) -> Finding:
             Subject(
                 library=edge.needed,
                 provider=edge.provider.package,
-                detail=_otherwise_loaded(graph, edge) if bare else "",
+                detail=detail,
+                facts=facts,
                 needed_by=(edge.loader.file,),
             ),
         ),
@@ -113,7 +115,8 @@ def _unproved(edge: Edge) -> Finding:
             Subject(
                 library=edge.needed,
                 provider=edge.provider.package,
-                detail=repr(declared.line) if declared else "",
+                detail="{requirement!r}" if declared else "",
+                facts=facts_of(requirement=declared.line) if declared else (),
                 needed_by=(edge.loader.file,),
             ),
         ),
@@ -124,12 +127,13 @@ def _unproved(edge: Edge) -> Finding:
     )
 
 
-def _otherwise_loaded(graph: LinkGraph, edge: Edge) -> str:
+def _otherwise_loaded(graph: LinkGraph, edge: Edge) -> tuple[str, Facts]:
     """Say what loads a library that no requirement brings, or which other one a package brings that is needed, too."""
     if edge.preload:
-        return f"{edge.preload.file} opens it where it finds it"
-    other = implied_other_major(graph, edge)
-    return f"{other.line} brings {other.package}" if other else ""
+        return "{opener} opens it where it finds it", facts_of(opener=edge.preload.file)
+    if other := implied_other_major(graph, edge):
+        return "{requirement} brings {package}", facts_of(requirement=other.line, package=other.package)
+    return "", ()
 
 
 def _unknown_carriers(graph: LinkGraph, edge: Edge) -> list[str]:

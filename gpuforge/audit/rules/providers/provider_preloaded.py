@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from gpuforge.audit.findings import Finding, Severity, Subject
+from gpuforge.audit.findings import Finding, Severity, Subject, facts_of
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import Preload
 from gpuforge.audit.rules.providers.unrequired import without_requirements
@@ -23,7 +23,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
         lacking = edge.provider.source == "package" and known is None and not edge.preload.pathfinder
         if lacking and edge.loader.wheel in without_requirements(graph):
             continue  # reported as GF201
-        provider, where = "", ""
+        provider, where, extra = "", "", ""
         if edge.provider.source == "wheel":
             where = "in this wheel"
         elif known is None and edge.provider.object is not None:
@@ -31,7 +31,8 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
         elif known is None:
             where = "declared by no requirement"
         else:
-            provider, where = known.package, f"in the extra [{known.extra}]" if known.extra else ""
+            provider, extra = known.package, known.extra
+            where = "in the extra [{extra}]" if extra else ""
         text = _LACKING if lacking else _FIRST
         function = "" if lacking else _left_to_users(edge.preload, edge.loader)
         if function:
@@ -41,7 +42,13 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             severity=text.severity,
             files=(edge.loader.file,),
             subjects=(
-                Subject(library=edge.needed, provider=provider, detail=where, needed_by=(edge.loader.file,)),
+                Subject(
+                    library=edge.needed,
+                    provider=provider,
+                    detail=where,
+                    facts=facts_of(extra=extra) if extra else (),
+                    needed_by=(edge.loader.file,),
+                ),
             ),
             cause=(lacking, edge.preload.file, function),
             what=text.what.format(file=edge.preload.file, function=function),

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from gpuforge.audit import layout
-from gpuforge.audit.findings import Finding, Severity, Subject
+from gpuforge.audit.findings import Finding, Severity, Subject, facts_of
 from gpuforge.audit.link.edges import Edge, Obstacle
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.rules.loading import brought_by_module, brought_by_need, brought_by_package, may_be_loaded
@@ -90,6 +90,7 @@ def _from_some(edge: Edge) -> Finding:
 
 def _not_loaded(edge: Edge, obstacle: Obstacle) -> Finding:
     text = _OBSTACLES[obstacle.kind]
+    path = obstacle.path.removeprefix(f"{layout.ENVIRONMENT}/").replace("lib/python/", "")
     # most environments have a lib64, and paths for several Pythons are written one by one
     usual = obstacle.kind == "folder" and not obstacle.path.startswith(layout.SITE)
     return RULE.finding(
@@ -100,7 +101,8 @@ def _not_loaded(edge: Edge, obstacle: Obstacle) -> Finding:
             Subject(
                 library=edge.needed,
                 provider=edge.provider.package,
-                detail=obstacle.path.removeprefix(f"{layout.ENVIRONMENT}/").replace("lib/python/", ""),
+                detail="{path}",
+                facts=facts_of(path=path),
                 kind=obstacle.kind,
                 needed_by=(edge.loader.file,),
             ),

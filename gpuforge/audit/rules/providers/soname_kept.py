@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpuforge.audit.findings import Finding, Subject
+from gpuforge.audit.findings import Finding, Subject, facts_of
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.audit.rules.wording import file_names
@@ -26,7 +26,11 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                 subjects=(
                     Subject(
                         file=found.file,
-                        detail=f"SONAME {found.soname}, loaded by {users or 'nothing in the wheel'}",
+                        detail="SONAME {soname}"
+                        if users
+                        else "SONAME {soname}, loaded by nothing in the wheel",
+                        facts=facts_of(soname=found.soname),
+                        loaded_by=users,
                     ),
                 ),
                 what="Grafted libraries have a hashed file name and the SONAME of the original.",

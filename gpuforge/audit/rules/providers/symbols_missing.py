@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from gpuforge.audit.findings import Finding, Subject
+from gpuforge.audit.findings import Finding, Subject, facts_of
 from gpuforge.audit.link import package_tables
 from gpuforge.audit.link.edges import Edge, LoadSet
 from gpuforge.audit.link.graph import LinkGraph
@@ -99,7 +99,8 @@ def _finding(found: ElfObject, library: str, called: list[str], sets: Iterable[L
         subjects=(
             Subject(
                 file=found.file,
-                detail=f"does not NEED {library}, and calls",
+                detail="does not NEED {library}, and calls",
+                facts=facts_of(library=library),
                 kind="calls",
                 about=(library,),
                 names=tuple(called),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpuforge.audit.findings import Finding, Subject
+from gpuforge.audit.findings import Finding, Subject, facts_of
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.audit.rules.wording import file_names
@@ -52,15 +52,16 @@ def _loaded(graph: LinkGraph, found: ElfObject) -> list[ElfObject] | None:
 
 def _finding(graph: LinkGraph, found: ElfObject, missing: frozenset[str]) -> Finding:
     wheel = graph.wheel(found.wheel)
-    having = [o for o in wheel.objects if o.defined(_GROUP) & missing]
-    definers = f"{file_names(having)} {'defines' if len(having) == 1 else 'define'}"
+    definers = file_names(o for o in wheel.objects if o.defined(_GROUP) & missing)
+    detail = "{definers} define" if definers else "nothing in the wheel defines"
     return RULE.finding(
         found.wheel,
         files=(found.file,),
         subjects=(
             Subject(
                 file=found.file,
-                detail=definers if having else "nothing in the wheel defines",
+                detail=f"{detail}s" if len(definers) == 1 else detail,
+                facts=facts_of(definers=definers),
                 names=tuple(sorted(missing)),
             ),
         ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpuforge.audit.findings import Finding, Subject
+from gpuforge.audit.findings import Finding, Subject, facts_of
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.rules.rule import PACKAGES, Rule
 from gpuforge.cuda import sonames
@@ -26,7 +26,9 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             yield RULE.finding(
                 wheel.name,
                 files=(found.file,),
-                subjects=(Subject(file=found.file, detail=f"{found.size >> 10:,} KiB"),),
+                subjects=(
+                    Subject(file=found.file, detail="{size:KiB} KiB", facts=facts_of(size=found.size)),
+                ),
                 what="Nothing in the wheel NEEDs these grafted libraries.",
                 why="They only make the download larger, unless code opens them by exactly this name.",
                 fix="Remove them, and run `auditwheel repair` after the last change to the objects.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuforge.audit import policy
-from gpuforge.audit.findings import Finding, Subject
+from gpuforge.audit.findings import Finding, Subject, facts_of
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.rule import Rule
@@ -33,7 +33,12 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                     severity="info" if loaded else "warning" if opened else "error",
                     files=(found.file,),
                     subjects=(
-                        Subject(file=found.file, detail=f"versions of {need.library}:", names=need.versions),
+                        Subject(
+                            file=found.file,
+                            detail="versions of {library}:",
+                            facts=facts_of(library=need.library),
+                            names=need.versions,
+                        ),
                     ),
                     what="Objects require symbol versions of libraries that they do not NEED.",
                     why="Nothing breaks: other objects load these libraries."

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from functools import cache
 
-from gpuforge.audit.findings import Finding, Subject
+from gpuforge.audit.findings import Finding, Subject, facts_of
 from gpuforge.audit.link import package_tables
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
@@ -16,7 +16,6 @@ from gpuforge.audit.rules.runtimes.cudart import loaded_cudarts
 from gpuforge.audit.rules.runtimes.loaded import LoadedLibrary, loaded_libraries
 from gpuforge.audit.rules.runtimes.own_runtimes import own_runtimes
 from gpuforge.audit.rules.runtimes.processes import Process, processes
-from gpuforge.audit.rules.wording import requirement, shorten
 from gpuforge.cuda import sonames
 
 _OF_CUDA = r"(?i)(nvidia|cuda|cutensor)[-_.]"
@@ -105,7 +104,12 @@ def _required(graph: LinkGraph, reported_wheels: set[str]) -> Iterator[Finding]:
                 subjects=tuple(
                     Subject(
                         item=f"CUDA {cuda}",
-                        detail=f"{shorten(names)}, {f'by {requirement(lines)}' if lines else 'in the wheel'}",
+                        detail="{packages:3}, by {requirements:lines}"
+                        if lines
+                        else "{libraries:3}, in the wheel",
+                        facts=facts_of(packages=tuple(names), requirements=lines)
+                        if lines
+                        else facts_of(libraries=tuple(names)),
                         kind="packages",
                         about=tuple(sorted(names)),
                     )

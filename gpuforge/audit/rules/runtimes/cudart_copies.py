@@ -52,7 +52,7 @@ def _finding(graph: LinkGraph, process: Process, found: list[LoadedLibrary]) -> 
         across=process.across,
         severity="warning" if wide or one else "error",
         files=(process.root,) if process.root else files,
-        subjects=tuple(i.subject(detail=origin(graph, i.file)) for i in found),
+        subjects=tuple(i.subject("", *origin(graph, i.file)) for i in found),
         cause=(one,),
         what=SEVERAL_PLACES
         if one

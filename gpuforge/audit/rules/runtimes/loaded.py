@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from typing import Literal, NamedTuple
 
-from gpuforge.audit.findings import Subject
+from gpuforge.audit.findings import Facts, Subject
 from gpuforge.audit.link.edges import Edge
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.binary.facts import ElfObject
@@ -34,7 +34,7 @@ class LoadedLibrary(NamedTuple):
         """The file in its wheel; "" for a library of a package or of the system."""
         return self.origin.name if self.origin.source == "wheel" else ""
 
-    def subject(self, item: str = "", detail: str = "") -> Subject:
+    def subject(self, item: str = "", detail: str = "", facts: Facts = ()) -> Subject:
         """Return what a finding says about it."""
         provider = {"wheel": "", "package": self.origin.name, "system": "the system"}[self.origin.source]
         library = self.file or self.soname
@@ -43,6 +43,7 @@ class LoadedLibrary(NamedTuple):
             item=item,
             provider=provider,
             detail=detail,
+            facts=facts,
             kind=self.origin.source if provider else "",
             about=(provider,) if provider else (),
             loaded_by=self.loaders,

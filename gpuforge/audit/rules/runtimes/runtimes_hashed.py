@@ -6,11 +6,12 @@ import re
 from collections.abc import Iterator, Mapping
 
 from gpuforge.audit.embedded import Recipe
-from gpuforge.audit.findings import Finding, Subject
+from gpuforge.audit.findings import Finding, Subject, facts_of
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import Compilers, WheelFacts
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.audit.rules.runtimes.hpc_sdk import sdk_version
+from gpuforge.audit.rules.wording import file_names
 from gpuforge.binary.facts import ElfObject
 from gpuforge.cuda import libraries, sonames
 from gpuforge.cuda.libraries import CompilerRuntimes
@@ -75,20 +76,12 @@ RULE = Rule(
 def _sources(graph: LinkGraph, wheel: WheelFacts) -> Iterator[Finding]:
     """Find hashed runtimes that come plain with what users compile of the wheel's sources, whatever its link."""
     grafted = [(o, family) for o in wheel.objects if (family := _grafted(o))] if wheel.sources else []
-    met = [(o, family, brought) for o, family in grafted if (brought := [*_brought(wheel, family)])]
+    met = [(o, family, brought) for o, family in grafted if (brought := _brought(wheel, family))]
     if met:
         yield RULE.finding(
             wheel.name,
             files=tuple(o.file for o, _, _ in met),
-            subjects=tuple(
-                Subject(
-                    library=o.file,
-                    provider=family.title,
-                    detail=", ".join(brought),
-                    loaded_by=tuple(dict.fromkeys(e.loader.name for e in graph.users(o))),
-                )
-                for o, family, brought in met
-            ),
+            subjects=tuple(_beside_sources(graph, o, family, brought) for o, family, brought in met),
             cause=("sources",),
             what="Toolchain runtimes are in the wheel under hashed names, and the libraries that users "
             "compile from its sources bring the plain ones.",
@@ -98,13 +91,31 @@ def _sources(graph: LinkGraph, wheel: WheelFacts) -> Iterator[Finding]:
         )
 
 
-def _brought(wheel: WheelFacts, family: CompilerRuntimes) -> Iterator[str]:
-    """Yield the runtimes of a family that user-compiled libraries need, each with the toolchain that brings it."""
-    for sources in wheel.sources:
-        for toolchain in sources.recipe.toolchains if isinstance(sources.recipe, Recipe) else ():
-            for name in toolchain.runtimes:
-                if _family(name) == family:
-                    yield f"{name} comes with the toolchain {toolchain.name} of {sources.name}"
+def _beside_sources(
+    graph: LinkGraph, found: ElfObject, family: CompilerRuntimes, brought: list[tuple[str, str, str]]
+) -> Subject:
+    runtimes, toolchains, objects = (tuple(dict.fromkeys(column)) for column in zip(*brought, strict=True))
+    return Subject(
+        library=found.file,
+        provider=family.title,
+        detail="the toolchain {toolchains} of {objects} brings {runtimes}"
+        if len(toolchains) == 1
+        else "the toolchains {toolchains} of {objects} bring {runtimes}",
+        facts=facts_of(runtimes=runtimes, toolchains=toolchains, objects=objects),
+        loaded_by=file_names(e.loader for e in graph.users(found)),
+    )
+
+
+def _brought(wheel: WheelFacts, family: CompilerRuntimes) -> list[tuple[str, str, str]]:
+    """Return the runtimes of a family that user-compiled libraries need, each with its toolchain and object."""
+    return [
+        (name, toolchain.name, sources.name)
+        for sources in wheel.sources
+        if isinstance(sources.recipe, Recipe)
+        for toolchain in sources.recipe.toolchains
+        for name in toolchain.runtimes
+        if _family(name) == family
+    ]
 
 
 def link_artefacts(wheel: WheelFacts) -> str:
@@ -168,9 +179,10 @@ def _subject(graph: LinkGraph, found: ElfObject, family: CompilerRuntimes) -> Su
     return Subject(
         library=found.name,
         provider=" ".join([family.title, *versions]),
-        detail=f"{sonames.plain_name(found.name)} comes beside it in a link with" if linkable else "",
+        detail="{plain} comes beside it in a link with" if linkable else "",
+        facts=facts_of(plain=sonames.plain_name(found.name)) if linkable else (),
         names=linkable,
-        loaded_by=tuple(dict.fromkeys(o.name for o in users)) or ("nothing in the wheel",),
+        loaded_by=file_names(users) or ("nothing in the wheel",),
     )
 
 

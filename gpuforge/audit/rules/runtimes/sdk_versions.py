@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpuforge.audit.findings import Finding, Subject
+from gpuforge.audit.findings import Finding, Subject, facts_of
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.audit.rules.runtimes.hpc_sdk import sdk_version
@@ -29,7 +29,10 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             across=process.across,
             files=tuple(o.file for o, _ in compiled if o.wheel == wheel),
             subjects=tuple(
-                Subject(file=o.file, detail=f"NVIDIA HPC SDK {v}", wheel=o.wheel) for o, v in compiled
+                Subject(
+                    file=o.file, detail="NVIDIA HPC SDK {version}", facts=facts_of(version=v), wheel=o.wheel
+                )
+                for o, v in compiled
             ),
             what="Objects of two NVIDIA HPC SDK versions come into one process.",
             why="nvc++ promises no link compatibility between its versions, so calls between these objects "

@@ -8,12 +8,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from gpuforge.audit.causes import join
-from gpuforge.audit.findings import Finding, Subject
+from gpuforge.audit.findings import Finding, Subject, facts_of
 from gpuforge.audit.link import package_tables
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.rule import Rule
-from gpuforge.audit.rules.wording import shorten
 from gpuforge.binary.facts import ElfObject
 
 if TYPE_CHECKING:
@@ -66,11 +65,23 @@ def _own_copies(graph: LinkGraph, wheel: WheelFacts, against: Against) -> Iterat
         if not found.links or found.program:
             continue
         if others := against.second_copies(found.soname or found.name):
-            detail = f"{_entered(graph, found)}; {against.label} brings"
-            yield Subject(file=found.file, detail=detail, names=others)
+            ways = _ways(graph, found)
+            yield Subject(
+                file=found.file,
+                detail="loaded through {ways:3}; {against} brings"
+                if ways
+                else "NEEDED by nothing in the wheel; {against} brings",
+                facts=facts_of(ways=ways, against=against.label),
+                names=others,
+            )
         elif "static-cudart" in found.markers and (others := against.brings("libcudart.so")):
-            detail = f"a CUDA runtime is linked in; {against.label} brings"
-            yield Subject(file=found.file, detail=detail, kind="static", names=others)
+            yield Subject(
+                file=found.file,
+                detail="a CUDA runtime is linked in; {against} brings",
+                facts=facts_of(against=against.label),
+                kind="static",
+                names=others,
+            )
 
 
 def _of_others(graph: LinkGraph, wheel: WheelFacts, against: Against) -> Iterator[Subject]:
@@ -80,7 +91,8 @@ def _of_others(graph: LinkGraph, wheel: WheelFacts, against: Against) -> Iterato
             yield Subject(
                 library=edge.needed,
                 provider=edge.provider.package or (graph.wheel(target.wheel).project if target else ""),
-                detail=f"{against.label} brings",
+                detail="{against} brings",
+                facts=facts_of(against=against.label),
                 names=others,
                 needed_by=(edge.loader.file,),
             )
@@ -94,17 +106,20 @@ def _of_required(graph: LinkGraph, wheel: WheelFacts, against: Against) -> Itera
         for name in sorted(package_tables.sonames_of(known.package) - lacks):
             if others := against.other_versions(name):
                 yield Subject(
-                    library=name, provider=known.package, detail=f"{against.label} brings", names=others
+                    library=name,
+                    provider=known.package,
+                    detail="{against} brings",
+                    facts=facts_of(against=against.label),
+                    names=others,
                 )
 
 
-def _entered(graph: LinkGraph, found: ElfObject) -> str:
-    """Say through which libraries that users link with it comes into a process; without such, through which files."""
+def _ways(graph: LinkGraph, found: ElfObject) -> tuple[str, ...]:
+    """Return the libraries that users link with which bring it into a process; without such, the files that do."""
     above = _above(graph, found)
     linked = [o.name for o in above if not o.program and re.fullmatch(r"lib[^-]+\.so(\.\d+)*", o.name)]
     first = [o.name for o in above if not graph.users(o)]
-    ways = list(dict.fromkeys(linked or first))
-    return f"loaded through {shorten(ways)}" if ways else "NEEDED by nothing in the wheel"
+    return tuple(dict.fromkeys(linked or first))
 
 
 def _above(graph: LinkGraph, found: ElfObject) -> list[ElfObject]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuforge.audit import layout
-from gpuforge.audit.findings import Finding, Severity, Subject
+from gpuforge.audit.findings import Finding, Severity, Subject, facts_of
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.route import Route
 from gpuforge.audit.rules.loading import may_be_loaded
@@ -33,8 +33,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                 is_needed = any(e.provider.source in ("package", "nobody") for e in graph.from_object(found))
                 yield _finding(found, way, "warning" if is_needed else "info", _SYSTEM)
             elif lost and not is_for_other_framework(graph, found):
-                needs = f"it needs {', '.join(lost)}"
-                yield _finding(found, way, "error", _ONLY_THERE, needs)
+                yield _finding(found, way, "error", _ONLY_THERE, lost)
             else:
                 yield _finding(found, way, "warning", _UNUSED)
 
@@ -71,14 +70,14 @@ _ONLY_THERE: _Text = (
 )
 
 
-def _lost(graph: LinkGraph, found: ElfObject) -> list[str]:
+def _lost(graph: LinkGraph, found: ElfObject) -> tuple[str, ...]:
     """Return the NEEDED libraries that neither the object's own search paths nor the system have.
 
     Loose binaries declare nothing: only libraries beside them count as found.
     """
     form = graph.wheel(found.wheel).form
     others = () if form in ("file", "folder") else ("sibling", "package")
-    return [
+    return tuple(
         edge.needed
         for edge in graph.from_object(found)
         if not (edge.route and (edge.route.is_path or edge.route.kind == "loaded"))
@@ -86,16 +85,25 @@ def _lost(graph: LinkGraph, found: ElfObject) -> list[str]:
             edge.provider.source in others
             or (edge.provider.source == "wheel" and not may_be_loaded(graph, edge))
         )
-    ]
+    )
 
 
-def _finding(found: ElfObject, way: Route, severity: Severity, text: _Text, detail: str = "") -> Finding:
+def _finding(
+    found: ElfObject, way: Route, severity: Severity, text: _Text, lost: tuple[str, ...] = ()
+) -> Finding:
     cause, what, why = text
     return RULE.finding(
         found.wheel,
         severity=severity,
         files=(found.file,),
-        subjects=(Subject(file=found.file, item=way, detail=detail),),
+        subjects=(
+            Subject(
+                file=found.file,
+                item=way,
+                detail="it needs {lost}" if lost else "",
+                facts=facts_of(lost=lost) if lost else (),
+            ),
+        ),
         cause=(cause,),
         what=what,
         why=why,
