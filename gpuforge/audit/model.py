@@ -115,15 +115,15 @@ class WheelFacts(NamedTuple):
         )
 
     @property
-    def unread(self) -> Mapping[str, str]:
-        """Its files that cannot be read, each with the problem.
+    def unread(self) -> Mapping[str, str | int]:
+        """Its files that cannot be read, each with the problem, or the number of its damaged fatbin containers.
 
         Debug information that was cut from an object is none: its headers still speak of the rest (objcopy).
         """
-        damaged = dict(self.damaged)
+        damaged: dict[str, str | int] = dict(self.damaged)
         for code in self.device:
             if broken := sum(container.damaged for container in code.containers):
-                damaged.setdefault(code.file, f"{broken} fatbin containers that do not add up")
+                damaged.setdefault(code.file, broken)
         return {
             file: problem
             for file, problem in damaged.items()

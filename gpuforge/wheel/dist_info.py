@@ -29,11 +29,11 @@ class Identity(NamedTuple):
 
 
 class MetadataProblem(NamedTuple):
-    """What keeps installers from using the metadata: its kind, a constant word, the same in words, what it is about."""
+    """What keeps installers from using the metadata: its kind, a constant word, what it is about, and other facts."""
 
     kind: str
-    text: str
     about: tuple[str, ...] = ()
+    facts: Mapping[str, str | int] = MappingProxyType({})
 
 
 class DistInfo(NamedTuple):
@@ -65,18 +65,14 @@ class DistInfo(NamedTuple):
     @classmethod
     def of(cls, archive: Archive, folders: Collection[str]) -> Self:
         """Read the first of these `.dist-info` folders. Raises MalformedError for a broken archive."""
-        several = MetadataProblem("several .dist-info folders", f"it has {len(folders)} .dist-info folders")
+        several = MetadataProblem("several .dist-info folders", facts={"count": len(folders)})
         problems = [several] if len(folders) > 1 else []
         folder = min(folders)
         paths = {f"{folder}/{name}": name for name in _LARGEST}
         found = {
             paths[m.name]: m for m in archive.members if m.name in paths and m.size <= _LARGEST[paths[m.name]]
         }
-        problems += [
-            MetadataProblem("no file", f"its .dist-info folder has no {name}", (name,))
-            for name in _LARGEST
-            if name not in found
-        ]
+        problems += [MetadataProblem("no file", (name,)) for name in _LARGEST if name not in found]
         wheel, text = (archive.data(found[name]) if name in found else b"" for name in ("WHEEL", "METADATA"))
         declared = _parsed(archive, text)
         requires = tuple(metadata.fields(declared, "Requires-Dist"))
@@ -86,9 +82,7 @@ class DistInfo(NamedTuple):
             try:
                 listed = record.compare(archive.chunks(found["RECORD"]), archive.members, archive.budget)
             except csv.Error:
-                problems.append(
-                    MetadataProblem("RECORD", "its RECORD is not a list of comma-separated values")
-                )
+                problems.append(MetadataProblem("RECORD"))
         return cls(
             tags=wheel_file.tags(wheel),
             requires=requires,

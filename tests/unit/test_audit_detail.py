@@ -21,6 +21,10 @@ from gpuforge.audit.report import data, detail, sentences
         (Subject(detail="{by:lines}", facts=facts_of(by=("a>1", "b"))), "'a>1 → b'"),
         (Subject(detail="{count:,}", facts=facts_of(count=1234)), "1,234"),
         (Subject(detail="{0} of {size:MiB} MiB", about=("x",), facts=facts_of(size=3 << 20)), "x of 3 MiB"),
+        (Subject(detail="{0} of {1}", about=("x", "{y}")), "x of {y}"),
+        (Subject(detail="{names:chain}", facts=facts_of(names=("a", "b"))), "a → b"),
+        (Subject(detail="in {place:short}", facts=facts_of(place="a.o")), "in a.o"),
+        (Subject(detail="in {place:short}", facts=facts_of(place="a " * 25)), f'in "{"a " * 24}…"'),
     ],
 )
 def test_a_detail_is_filled_with_its_facts(subject: Subject, text: str) -> None:

@@ -13,7 +13,7 @@ from audit_samples import elf, fatbin, image, wheel
 from gpuforge.audit import audit
 from gpuforge.audit.expected_archs import expecting
 from gpuforge.audit.reach import reach
-from gpuforge.audit.report import proofs
+from gpuforge.audit.report import detail, proofs
 from gpuforge.audit.report.sentences import bullets
 from gpuforge.binary import fatbin as reader
 from gpuforge.binary.facts import DeviceCode, FatbinContainer, FatbinEntry
@@ -341,6 +341,6 @@ def test_code_that_refuses_torch_of_another_cuda_release(
     )
     report = audit([one, torch])
     met = [f for f in report.findings if f.code == "GF710"]
-    assert [(f.wheel, f.severity, f.across, f.subjects[0].detail) for f in met] == (
+    assert [(f.wheel, f.severity, f.across, detail.text(f.subjects[0])) for f in met] == (
         [(one.name, "error", True, "CUDA 13.0, where torch 2.15.0 has 13.2")] if found else []
     )

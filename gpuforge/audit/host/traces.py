@@ -47,11 +47,9 @@ def code(parts: Iterable[bytes]) -> Iterator[GpuCode]:
                 yield GpuCode(kind, _architectures(data) if kind == _FATBIN else ())
 
 
-def name_of(found: GpuCode) -> str:
-    """Name GPU code as reports do: "GPU code for compute_90, sm_80", "SPIR-V"."""
-    if found.archs:
-        return f"GPU code for {', '.join(found.archs)}"
-    return next(str(row["name"]) for row in _loaded()["code"] if row["kind"] == found.kind)
+def name_of_code(kind: str) -> str:
+    """Name a kind of GPU code as reports do: "SPIR-V"."""
+    return next(str(row["name"]) for row in _loaded()["code"] if row["kind"] == kind)
 
 
 def name_of_compiler(kind: str) -> str:

@@ -1,6 +1,6 @@
 """The details of subjects in words: a rule's template, such as "{left:MiB} MiB in {0}", filled with its values.
 
-A name is one of the facts, and a number one of `about`, in its order.
+A name is one of the facts, or `provider`; a number is one of `about`, in its order.
 """
 
 from __future__ import annotations
@@ -11,12 +11,16 @@ from typing import Any
 from gpuforge.audit.findings import Subject
 from gpuforge.audit.rules.wording import requirement, shorten
 
+_LONGEST = 48  # characters of a `short` text
+
 
 def text(subject: Subject) -> str:
     """Return a subject's detail in words."""
-    if not subject.facts:
+    if not (subject.facts or subject.about):
         return subject.detail
-    return _Words().vformat(subject.detail, subject.about, dict(subject.facts))
+    return _Words().vformat(
+        subject.detail, subject.about, {"provider": subject.provider, **dict(subject.facts)}
+    )
 
 
 def filled(subject: Subject) -> Subject:
@@ -25,7 +29,10 @@ def filled(subject: Subject) -> Subject:
 
 
 class _Words(Formatter):
-    """Formats: `MiB` and `KiB` for sizes; for lists a number of names to show, or `lines` for Requires-Dist lines."""
+    """Formats: `MiB` and `KiB` for sizes; `short` for a text that may be long, and is in quotes if it has blanks.
+
+    For lists a number of names to show, `chain` or, of Requires-Dist lines, `lines`.
+    """
 
     def format_field(self, value: Any, format_spec: str) -> str:
         match format_spec:
@@ -33,6 +40,11 @@ class _Words(Formatter):
                 return f"{value >> 20}"
             case "KiB":
                 return f"{value >> 10:,}"
+            case "chain":
+                return " → ".join(value)
+            case "short":
+                short = value if len(value) <= _LONGEST else f"{value[:_LONGEST]}…"
+                return f'"{short}"' if " " in short else short
             case "lines":
                 return requirement(value)
         if isinstance(value, tuple):

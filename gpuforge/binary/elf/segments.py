@@ -40,6 +40,20 @@ _TEXTS = {
     DT_FILTER: "FILTER",
 }
 
+SENTENCES = {
+    "page": "{0} has address {address:#x} and offset {offset:#x}, which differ within a page",
+    "end": "{0} ends at byte {end}, behind the end of the file",
+    "size": "{0} is larger in the file than in memory",
+    "order": "{0} lies at a lower address than the one before it",
+    "overlap": "{0} overlaps the one before it",
+    "outside": "{0} lies in no PT_LOAD segment",
+    "place": "{0} has another place in the file than in memory",
+    "strings": "{0} names no string table",
+    "behind strings": "{0} lies behind the table of strings",
+    "end outside": "{0} ends in no PT_LOAD segment",
+}
+"""The kinds of problems: the part, then the facts are filled in."""
+
 
 def problems(file: ElfFile) -> tuple[BrokenSegment, ...]:
     """Return what keeps a file from being loaded as it was linked; nothing for a relocatable one."""
@@ -50,27 +64,26 @@ def problems(file: ElfFile) -> tuple[BrokenSegment, ...]:
     broken = [found for index, load in enumerate(loads) if (found := _of_load(index, load, file.window.size))]
     for index, (one, other) in enumerate(pairwise(loads), 1):
         if other.address < one.address:
-            broken.append(_load(index, "order", "lies at a lower address than the one before it"))
+            broken.append(_load(index, "order"))
         elif one.address + one.memory > other.address:
-            broken.append(_load(index, "overlap", "overlaps the one before it"))
+            broken.append(_load(index, "overlap"))
     if broken:  # the other segments are measured by these
         return tuple(broken)
     others = [problem for segment in header.segments if (problem := _of_other(segment, loads))]
     return tuple(others) or _of_strings(file, header)
 
 
-def _load(index: int, kind: str, problem: str) -> BrokenSegment:
-    return BrokenSegment(f"PT_LOAD {index}", kind, problem)
+def _load(index: int, kind: str, **facts: int) -> BrokenSegment:
+    return BrokenSegment(f"PT_LOAD {index}", kind, facts)
 
 
 def _of_load(index: int, load: Segment, size: int) -> BrokenSegment | None:
     if (load.address - load.offset) % _PAGE:
-        places = f"address {load.address:#x} and offset {load.offset:#x}"
-        return _load(index, "page", f"has {places}, which differ within a page")
+        return _load(index, "page", address=load.address, offset=load.offset)
     if load.offset + load.size > size:
-        return _load(index, "end", f"ends at byte {load.offset + load.size}, behind the end of the file")
+        return _load(index, "end", end=load.offset + load.size)
     if load.memory < load.size:
-        return _load(index, "size", "is larger in the file than in memory")
+        return _load(index, "size")
     return None
 
 
@@ -82,9 +95,9 @@ def _of_other(segment: Segment, loads: list[Segment]) -> BrokenSegment | None:
     load = next((m for m in loads if _within(segment, m, room)), None)
     if load is None:
         in_a_page = any(_within(segment, m, _PAGE) for m in loads)  # which is mapped whole
-        return BrokenSegment(name, "outside", "lies in no PT_LOAD segment", loads=in_a_page)
+        return BrokenSegment(name, "outside", loads=in_a_page)
     if segment.address - load.address != segment.offset - load.offset:
-        return BrokenSegment(name, "place", "has another place in the file than in memory", loads=True)
+        return BrokenSegment(name, "place", loads=True)
     return None
 
 
@@ -102,20 +115,19 @@ def _of_strings(file: ElfFile, header: Header) -> tuple[BrokenSegment, ...]:
     if not values:
         return ()
     if DT_STRTAB not in values or DT_STRSZ not in values:
-        return (BrokenSegment("the dynamic section", "strings", "names no string table"),)
+        return (BrokenSegment("the dynamic section", "strings"),)
     start, size = values[DT_STRTAB], values[DT_STRSZ]
     try:
         header.file_offset(start)
     except MalformedError:
-        return (BrokenSegment(_STRINGS, "outside", "lies in no PT_LOAD segment"),)
+        return (BrokenSegment(_STRINGS, "outside"),)
     names = {tag for tag, value in file.dynamic.entries if tag in _TEXTS and value >= size}
     if names:
         return tuple(
-            BrokenSegment(_TEXTS[tag], "end", "lies behind the table of strings", loads=tag == DT_SONAME)
-            for tag in sorted(names)
+            BrokenSegment(_TEXTS[tag], "behind strings", loads=tag == DT_SONAME) for tag in sorted(names)
         )
     try:
         header.file_offset(start + max(size - 1, 0))
     except MalformedError:
-        return (BrokenSegment(_STRINGS, "end", "ends in no PT_LOAD segment", loads=True),)
+        return (BrokenSegment(_STRINGS, "end outside", loads=True),)
     return ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpuforge.audit.findings import Finding, Subject
+from gpuforge.audit.findings import Finding, Subject, facts_of
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.rules.rule import Rule
 
@@ -25,7 +25,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                 wheel.name,
                 severity="error" if corrupt else "warning",
                 files=(file,),
-                subjects=(Subject(file=file, detail=problem),),
+                subjects=(Subject(file=file, detail=_detail(problem), facts=facts_of(problem=problem)),),
                 what="Files of the wheel cannot be unpacked."
                 if corrupt
                 else "Files of the wheel cannot be read.",
@@ -45,3 +45,7 @@ RULE = Rule(
     check=check,
     of_process=True,
 )
+
+
+def _detail(problem: str | int) -> str:
+    return "{problem}" if isinstance(problem, str) else "{problem} fatbin containers that do not add up"

@@ -8,12 +8,24 @@ from packaging.requirements import InvalidRequirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from gpuforge.audit.findings import Finding, Subject
+from gpuforge.audit.findings import Finding, Subject, facts_of
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.link.requirement import parse
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.rule import PACKAGES, Rule
 from gpuforge.wheel.dist_info import MetadataProblem
+
+_DETAILS = {
+    "several .dist-info folders": "it has {count} .dist-info folders",
+    "no file": "its .dist-info folder has no {0}",
+    "RECORD": "its RECORD is not a list of comma-separated values",
+    "file name": "{name} is not the file name of a wheel (name-version-python-abi-platform.whl)",
+    "Requires-Dist": "Requires-Dist: {0}: {problem}",
+    "no name": "{0} gives no name",
+    "name": "{0} is of {1!r}, the file name of {project!r}",
+    "no version": "{0} gives no version",
+    "version": "{0} is of version {found}, the file name of {version}",
+}
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
@@ -27,8 +39,8 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             yield RULE.finding(
                 wheel.name,
                 subjects=tuple(
-                    Subject(detail=problem.text, kind=problem.kind, about=problem.about)
-                    for problem in problems
+                    Subject(detail=_DETAILS[kind], facts=facts_of(**facts), kind=kind, about=about)
+                    for kind, about, facts in problems
                 ),
                 what="Installers cannot use the metadata of the wheel.",
                 why="pip refuses the wheel, or installs it under a wrong name or version.",
@@ -48,8 +60,7 @@ RULE = Rule(
 def _problems(wheel: WheelFacts) -> Iterator[MetadataProblem]:
     yield from wheel.metadata_problems
     if not wheel.file_tags:
-        text = f"{wheel.name} is not the file name of a wheel (name-version-python-abi-platform.whl)"
-        yield MetadataProblem("file name", text)
+        yield MetadataProblem("file name", facts={"name": wheel.name})
     else:
         yield from _contradictions(wheel)
     if wheel.requires:
@@ -61,24 +72,20 @@ def _unparsable(requires: Iterable[str]) -> Iterator[MetadataProblem]:
         try:
             parse(line)
         except InvalidRequirement as error:
-            yield MetadataProblem(
-                "Requires-Dist", f"Requires-Dist: {line}: {str(error).splitlines()[0]}", (line,)
-            )
+            yield MetadataProblem("Requires-Dist", (line,), {"problem": str(error).splitlines()[0]})
 
 
 def _contradictions(wheel: WheelFacts) -> Iterator[MetadataProblem]:
     for identity in wheel.identities:
         place = identity.place
         if not identity.name:
-            yield MetadataProblem("no name", f"{place} gives no name", (place,))
+            yield MetadataProblem("no name", (place,))
         elif canonicalize_name(identity.name) != wheel.project:
-            text = f"{place} is of {identity.name!r}, the file name of {wheel.project!r}"
-            yield MetadataProblem("name", text, (place, identity.name))
+            yield MetadataProblem("name", (place, identity.name), {"project": wheel.project})
         if not identity.version:
-            yield MetadataProblem("no version", f"{place} gives no version", (place,))
+            yield MetadataProblem("no version", (place,))
         elif not _same(identity.version, wheel.version):
-            text = f"{place} is of version {identity.version}, the file name of {wheel.version}"
-            yield MetadataProblem("version", text, (place,))
+            yield MetadataProblem("version", (place,), {"found": identity.version, "version": wheel.version})
 
 
 def _same(one: str, other: str) -> bool:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence, Set
-from typing import NamedTuple
+from typing import TYPE_CHECKING
 
 from gpuforge.audit.embedded import Index, KernelSet, KernelsWheels, Recipe, Unusable
-from gpuforge.audit.findings import Finding, Subject
+from gpuforge.audit.findings import Finding, Subject, facts_of
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.rule import Rule
@@ -18,26 +18,22 @@ from gpuforge.cuda.kernel_image import KernelImage
 from gpuforge.cuda.version import numbers_of
 from gpuforge.embedded import layout
 
+if TYPE_CHECKING:
+    from gpuforge.expectation import Expectation
+
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
     """Compare each set's index with the files beside it and the images in them, and the sets with the manifest."""
     for wheel in graph.wheels:
-        for kernels in wheel.kernels:
-            for file, each in _problems(wheel, kernels):
-                yield _finding(wheel, f"{kernels.folder}/{file}", each)
-        for sources in wheel.sources:
-            for each in _stand_ins(wheel, sources.recipe) if isinstance(sources.recipe, Recipe) else ():
-                yield _finding(wheel, layout.recipe(sources.folder), each)
-        names = {kernels.name for kernels in wheel.kernels}
-        expectation = graph.expectation_of(wheel)
-        targets = expectation.targets if expectation else {}
-        for kernels in wheel.kernels:
-            for each in _targets(kernels, targets.get(kernels.name)):
-                yield _finding(wheel, layout.index(kernels.folder), each)
-        for name in (*expectation.kernel_sets, *expectation.library_sets) if expectation else ():
-            if name not in names:
-                text = f"the fallback object {name!r} of the manifest is not in the wheel"
-                yield _finding(wheel, "", _Problem("missing", text, (name,)))
+        for subject in _subjects(wheel, graph.expectation_of(wheel)):
+            yield RULE.finding(
+                wheel.name,
+                files=(subject.file,) if subject.file else (),
+                subjects=(subject,),
+                what="Kernel sets do not match their index.",
+                why="The runtime refuses them, or finds no kernel.",
+                fix="Build the wheel again, and change no file after it was indexed.",
+            )
 
 
 RULE = Rule(
@@ -49,83 +45,98 @@ RULE = Rule(
 )
 
 
-class _Problem(NamedTuple):
-    """What does not match: its kind, a constant word, the same in words, and the names that it is about."""
+def _subjects(wheel: WheelFacts, expectation: Expectation | None) -> Iterator[Subject]:
+    for kernels in wheel.kernels:
+        yield from _files(wheel, kernels)
+    for sources in wheel.sources:
+        if isinstance(sources.recipe, Recipe):
+            yield from _stand_ins(wheel, sources.recipe, layout.recipe(sources.folder))
+    if expectation is None:
+        return
+    for kernels in wheel.kernels:
+        yield from _targets(kernels, expectation.targets.get(kernels.name))
+    names = {kernels.name for kernels in wheel.kernels}
+    for name in (*expectation.kernel_sets, *expectation.library_sets):
+        if name not in names:
+            detail = "the fallback object {0!r} of the manifest is not in the wheel"
+            yield Subject(detail=detail, kind="missing", about=(name,))
 
-    kind: str
-    text: str
-    about: tuple[str, ...] = ()
 
-
-def _problems(wheel: WheelFacts, kernels: KernelSet) -> Iterator[tuple[str, _Problem]]:
-    """Yield each file that does not match the index, with the problem."""
+def _files(wheel: WheelFacts, kernels: KernelSet) -> Iterator[Subject]:
+    """Yield each file that does not match the index."""
     if isinstance(kernels.listing, Unusable):
-        yield layout.INDEX, _Problem(*kernels.listing)
+        kind, problem = kernels.listing
+        file = layout.index(kernels.folder)
+        yield Subject(file=file, detail="{problem}", facts=facts_of(problem=problem), kind=kind)
         return
     compare = _library_images if kernels.listing.kind == "library" else _images
     for listed in kernels.listing.files:
-        file = listed.file
-        if file not in kernels.digests:
-            yield file, _Problem("missing", "it is in the index and not in the wheel")
-        elif kernels.digests[file] != listed.sha256:
-            yield file, _Problem("differs", "its sha256 is not the one in the index")
+        file = f"{kernels.folder}/{listed.file}"
+        if listed.file not in kernels.digests:
+            yield Subject(file=file, detail="it is in the index and not in the wheel", kind="missing")
+        elif kernels.digests[listed.file] != listed.sha256:
+            yield Subject(file=file, detail="its sha256 is not the one in the index", kind="differs")
         else:
-            yield from compare(wheel, f"{kernels.folder}/{file}", file, {*listed.images})
-    for file in sorted(kernels.digests.keys() - {listed.file for listed in kernels.listing.files}):
-        yield file, _Problem("not listed", "it is in the folder and not in the index")
+            yield from compare(wheel, file, {*listed.images})
+    for name in sorted(kernels.digests.keys() - {listed.file for listed in kernels.listing.files}):
+        file = f"{kernels.folder}/{name}"
+        yield Subject(file=file, detail="it is in the folder and not in the index", kind="not listed")
 
 
-def _targets(kernels: KernelSet, declared: Sequence[KernelImage] | None) -> Iterator[_Problem]:
+def _targets(kernels: KernelSet, declared: Sequence[KernelImage] | None) -> Iterator[Subject]:
     """Yield the targets of the manifest that a set's index has no image for, and images for others."""
     if declared is None or isinstance(kernels.listing, Unusable):
         return
+    file = layout.index(kernels.folder)
     found = {image._replace(isa="") for image in kernels.images}
     for name in sorted(map(_name, {*declared} - found)):
-        yield _Problem("missing", f"it has nothing for the target {name} of the manifest", (name,))
+        detail = "it has nothing for the target {0} of the manifest"
+        yield Subject(file=file, detail=detail, kind="missing", about=(name,))
     for name in sorted(map(_name, found - {*declared})):
-        yield _Problem("not declared", f"it has {name}, which is not a target of the manifest", (name,))
+        detail = "it has {0}, which is not a target of the manifest"
+        yield Subject(file=file, detail=detail, kind="not declared", about=(name,))
 
 
 def _name(image: KernelImage) -> str:
     return f"{image.kind} {image.target}".rstrip()
 
 
-def _stand_ins(wheel: WheelFacts, recipe: Recipe) -> Iterator[_Problem]:
+def _stand_ins(wheel: WheelFacts, recipe: Recipe, file: str) -> Iterator[Subject]:
     """Compare the fallbacks of a recipe with those in the wheel; those in kernels wheels are checked by GF711."""
     there = {kernels.name: kernels.listing for kernels in wheel.kernels}
     apart = wheel.kernels_wheels.sets if isinstance(wheel.kernels_wheels, KernelsWheels) else {}
     for name in recipe.stand_ins:
         if name not in there and name not in apart:
-            yield _Problem("missing", f"its fallback {name!r} is not in the wheel", (name,))
+            detail = "its fallback {0!r} is not in the wheel"
+            yield Subject(file=file, detail=detail, kind="missing", about=(name,))
         index = there.get(name)
         if isinstance(index, Index) and index.kind == "library" and index.abi != recipe.abi:
-            text = f"it has the ABI {recipe.abi}, and its fallback {name!r} {index.abi}"
-            yield _Problem("ABI", text, (name,))
+            detail = "it has the ABI {abi}, and its fallback {0!r} {other}"
+            facts = facts_of(abi=recipe.abi, other=index.abi)
+            yield Subject(file=file, detail=detail, facts=facts, kind="ABI", about=(name,))
 
 
-def _library_images(
-    wheel: WheelFacts, member: str, file: str, images: Set[KernelImage]
-) -> Iterator[tuple[str, _Problem]]:
+def _library_images(wheel: WheelFacts, file: str, images: Set[KernelImage]) -> Iterator[Subject]:
     """Compare a library with the index: the GPU code of each container, or the level of CPUs that it needs."""
     levels = {image.built_for for image in images if isinstance(image.built_for, CpuLevel)}
     if levels:
-        library = next((each for each in wheel.objects if each.file == member), None)
+        library = next((each for each in wheel.objects if each.file == file), None)
         if library is None:
-            yield file, _Problem("no library", "the index lists it as a library, and it is not an ELF file")
+            detail = "the index lists it as a library, and it is not an ELF file"
+            yield Subject(file=file, detail=detail, kind="no library")
         needed = CpuLevel(library.isa if library else "")
         for level in sorted(level for level in levels if level.rank < needed.rank):
-            text = f"the index lists it for {level.name or 'any CPU'}, and it needs {needed.name}"
-            yield file, _Problem("CPU level", text, (level.name, needed.name))
+            listed = "{0}" if level.name else "any CPU"
+            detail = f"the index lists it for {listed}, and it needs {{1}}"
+            yield Subject(file=file, detail=detail, kind="CPU level", about=(level.name, needed.name))
     images = {image for image in images if image.built_for not in levels}
     if images:
-        containers = next((code.containers for code in wheel.device if code.file == member), ())
+        containers = next((code.containers for code in wheel.device if code.file == file), ())
         yield from _compare(file, images, {_of_entry(e) for e in common_images(containers)})
 
 
-def _images(
-    wheel: WheelFacts, member: str, file: str, images: Set[KernelImage]
-) -> Iterator[tuple[str, _Problem]]:
-    containers = next((code.containers for code in wheel.device if code.file == member), ())
+def _images(wheel: WheelFacts, file: str, images: Set[KernelImage]) -> Iterator[Subject]:
+    containers = next((code.containers for code in wheel.device if code.file == file), ())
     real = {_of_entry(e) for c in containers for e in c.entries if e.kind in ("cubin", "ptx")}
     of_iree = {image for image in images if kind_of(image.kind).loader == "IREE"}
     its_ptx = {image._replace(kind="ptx") for image in of_iree if kind_of(image.kind).has_ptx}
@@ -139,20 +150,21 @@ def _of_entry(entry: FatbinEntry) -> KernelImage:
     return KernelImage(entry.kind, entry.arch, entry.isa)
 
 
-def _compare(file: str, images: Set[KernelImage], real: Set[KernelImage]) -> Iterator[tuple[str, _Problem]]:
+def _compare(file: str, images: Set[KernelImage], real: Set[KernelImage]) -> Iterator[Subject]:
     """Compare what the images are for, then the ISA of PTX that both have."""
     listed, found = _isas(images), _isas(real)
-    for kind, target in sorted(listed.keys() - found.keys()):
-        text = f"the index lists {kind} {target}, which is not in it"
-        yield file, _Problem("missing", text, (kind, target))
-    for kind, target in sorted(found.keys() - listed.keys()):
-        text = f"it has {kind} {target}, which the index does not list"
-        yield file, _Problem("not listed", text, (kind, target))
-    for kind, target in sorted(listed.keys() & found.keys()):
-        if listed[kind, target] != found[kind, target]:
-            isas = [", ".join(sorted(each[kind, target], key=numbers_of)) for each in (listed, found)]
-            text = f"the index lists {kind} {target} of PTX {isas[0]}, and it has PTX {isas[1]}"
-            yield file, _Problem("ISA", text, (kind, target))
+    for image in sorted(listed.keys() - found.keys()):
+        detail = "the index lists {0} {1}, which is not in it"
+        yield Subject(file=file, detail=detail, kind="missing", about=image)
+    for image in sorted(found.keys() - listed.keys()):
+        detail = "it has {0} {1}, which the index does not list"
+        yield Subject(file=file, detail=detail, kind="not listed", about=image)
+    for image in sorted(listed.keys() & found.keys()):
+        if listed[image] != found[image]:
+            isas, its = (tuple(sorted(each[image], key=numbers_of)) for each in (listed, found))
+            detail = "the index lists {0} {1} of PTX {listed}, and it has PTX {found}"
+            facts = facts_of(listed=isas, found=its)
+            yield Subject(file=file, detail=detail, facts=facts, kind="ISA", about=image)
 
 
 def _isas(images: Set[KernelImage]) -> dict[tuple[str, str], set[str]]:
@@ -160,14 +172,3 @@ def _isas(images: Set[KernelImage]) -> dict[tuple[str, str], set[str]]:
     for image in images:
         found.setdefault((image.kind, image.target), set()).add(image.isa)
     return found
-
-
-def _finding(wheel: WheelFacts, file: str, found: _Problem) -> Finding:
-    return RULE.finding(
-        wheel.name,
-        files=(file,) if file else (),
-        subjects=(Subject(file=file, detail=found.text, kind=found.kind, about=found.about),),
-        what="Kernel sets do not match their index.",
-        why="The runtime refuses them, or finds no kernel.",
-        fix="Build the wheel again, and change no file after it was indexed.",
-    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuforge.audit.embedded import KernelsWheels, Unusable
-from gpuforge.audit.findings import Finding, Subject
+from gpuforge.audit.findings import Finding, Subject, facts_of
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.rule import Rule
@@ -41,20 +41,21 @@ RULE = Rule(
 
 
 def _reasons(about: KernelsWheels | Unusable, package: WheelFacts, known: KernelsWheels) -> Iterator[Subject]:
+    subject = Subject(provider=package.name, about=(package.project,))
     if isinstance(about, Unusable):
-        text = f"its {layout.WHEEL} cannot be used: {about.problem}"
-        yield Subject(provider=package.name, detail=text, kind=about.kind, about=(package.project,))
+        detail = f"its {layout.WHEEL} cannot be used: {{problem}}"
+        yield subject._replace(detail=detail, facts=facts_of(problem=about.problem), kind=about.kind)
         return
     if about.version != known.version:
-        text = f"its version is {about.version}, and {package.name} has {known.version}"
-        yield Subject(provider=package.name, detail=text, kind="version", about=(package.project,))
+        detail = "its version is {version}, and {provider} has {wanted}"
+        facts = facts_of(version=about.version, wanted=known.version)
+        yield subject._replace(detail=detail, facts=facts, kind="version")
         return
     for name, interface in known.sets.items():
+        one = subject._replace(about=(name, package.project))
         if name not in about.sets:
-            text = f"it lacks the kernel set {name}, which {package.name} needs"
-            yield Subject(provider=package.name, detail=text, kind="missing", about=(name, package.project))
+            yield one._replace(detail="it lacks the kernel set {0}, which {provider} needs", kind="missing")
         elif about.sets[name] != interface:
-            text = (
-                f"{name} has the interface {about.sets[name]}, and {package.name} was built for {interface}"
-            )
-            yield Subject(provider=package.name, detail=text, kind="interface", about=(name, package.project))
+            detail = "{0} has the interface {found}, and {provider} was built for {wanted}"
+            facts = facts_of(found=about.sets[name], wanted=interface)
+            yield one._replace(detail=detail, facts=facts, kind="interface")

@@ -6,14 +6,13 @@ from collections.abc import Iterator, Sequence
 from itertools import combinations
 
 from gpuforge.audit import layout
-from gpuforge.audit.findings import Finding, Severity, Subject
+from gpuforge.audit.findings import Finding, Severity, Subject, facts_of
 from gpuforge.audit.grafted_origin import sha256
 from gpuforge.audit.link import package_tables
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.package.coexistence import can_coexist
 from gpuforge.audit.rules.rule import Rule
-from gpuforge.audit.rules.wording import requirement, shorten
 from gpuforge.cuda.suffix import without_suffix
 from gpuforge.embedded.layout import GUARD
 
@@ -82,7 +81,9 @@ def _finding(one: WheelFacts, other: WheelFacts, names: list[str]) -> Finding:
         across=True,
         severity="error" if objects and not builds else least,
         files=tuple(names),
-        subjects=(Subject(item=other.name, detail=shorten(list(dict.fromkeys(shown)))),),
+        subjects=(
+            Subject(item=other.name, detail="{files:3}", facts=facts_of(files=tuple(dict.fromkeys(shown)))),
+        ),
         cause=(builds, guarded),
         what="Two of these wheels install different files in the same place."
         + (" They are builds of one release, and an environment has one of them." if builds else ""),
@@ -110,8 +111,8 @@ def _required(graph: LinkGraph, wheel: WheelFacts) -> Iterator[Finding]:
                 severity="warning",
                 subjects=(
                     Subject(
-                        detail=f"{shorten(shared)}: {one.package}, by {requirement(one.lines)}, and "
-                        f"{other.package}, by {requirement(other.lines)}",
+                        detail="{files:3}: {0}, by {lines:lines}, and {1}, by {other_lines:lines}",
+                        facts=facts_of(files=tuple(shared), lines=one.lines, other_lines=other.lines),
                         kind="shared files",
                         about=(one.package, other.package),
                     ),

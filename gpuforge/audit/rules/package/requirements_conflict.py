@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuforge.audit import version_clauses
-from gpuforge.audit.findings import Finding, Subject
+from gpuforge.audit.findings import Finding, Subject, facts_of
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.link.requirement import Requirement, evaluated
 from gpuforge.audit.model import WheelFacts
@@ -72,7 +72,8 @@ def _refused(wheel: WheelFacts, framework: str, others: list[WheelFacts]) -> Ite
             subjects=(
                 Subject(
                     provider=other.project,
-                    detail=f"CUDA {own}, where {other.project} {other.version} has {other.cuda_release}",
+                    detail="CUDA {0}, where {2} {version} has {1}",
+                    facts=facts_of(version=other.version),
                     kind="CUDA release",
                     about=(own, other.cuda_release, other.project),
                 ),
@@ -87,14 +88,14 @@ def _refused(wheel: WheelFacts, framework: str, others: list[WheelFacts]) -> Ite
 
 
 def _finding(wheel: WheelFacts, line: str, others: list[WheelFacts]) -> Finding:
-    given = ", ".join(sorted({other.version for other in others}))
     return RULE.finding(
         wheel.name,
         across=True,
         subjects=(
             Subject(
                 provider=others[0].project,
-                detail=f"{line!r}, where {others[0].project} {given} is given",
+                detail="{0!r}, where {provider} {versions} is given",
+                facts=facts_of(versions=tuple(sorted({other.version for other in others}))),
                 kind="requires",
                 about=(line,),
             ),

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpuforge.audit.findings import Finding, Subject
+from gpuforge.audit.findings import Finding, Subject, facts_of
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.rules.rule import Rule
+from gpuforge.binary.elf.segments import SENTENCES
+
+_ENDS = {"behind strings", "end outside"}  # "end" in baselines
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
@@ -23,8 +26,9 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                 subjects=tuple(
                     Subject(
                         file=found.file,
-                        detail=f"{each.part} {each.problem}",
-                        kind=each.kind,
+                        detail=SENTENCES[each.kind],
+                        facts=facts_of(**each.facts),
+                        kind="end" if each.kind in _ENDS else each.kind,
                         about=(each.part,),
                     )
                     for each in found.broken

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING
 
 from gpuforge.audit.evidence import PLACES, Evidence, GpuCode, Place
-from gpuforge.audit.findings import Finding, Subject
+from gpuforge.audit.findings import Facts, Finding, Subject, facts_of
 from gpuforge.audit.host import traces as gpu_traces
 from gpuforge.audit.host.closure import Dependency, closure
 from gpuforge.audit.host_files import files_of
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.rule import Rule
-from gpuforge.audit.rules.wording import shorten
 from gpuforge.binary.facts import ElfObject
 from gpuforge.cuda import libraries, stack
 
 if TYPE_CHECKING:
     from gpuforge.expectation import HostOnly
-
-_LONGEST = 48  # characters of a symbol that are shown
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
@@ -33,10 +30,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                     yield RULE.finding(
                         wheel.name,
                         files=(file,),
-                        subjects=tuple(
-                            Subject(file=file, detail=trace.text, kind=trace.kind, about=trace.about)
-                            for trace in traces
-                        ),
+                        subjects=tuple(trace._replace(file=file) for trace in traces),
                         cause=(promised.name,),
                         what=f"The object {promised.name!r} is declared host-only, and these files are not.",
                         why="They may not load, or not link, on a machine without a GPU stack.",
@@ -55,30 +49,6 @@ RULE = Rule(
 )
 
 
-class _Trace(NamedTuple):
-    """What contradicts the promise: a constant word, the same in words, the name it is about, the library it is in.
-
-    Of fatbin containers there are the architectures.
-    """
-
-    kind: str
-    text: str
-    name: str = ""
-    library: str = ""
-    archs: tuple[str, ...] = ()
-
-    @property
-    def about(self) -> tuple[str, ...]:
-        """The name, the library and the architectures, for a `Subject`, as far as there are any."""
-        if self.library or self.archs:
-            return (self.name, self.library, *self.archs)
-        return (self.name,) if self.name else ()
-
-    def of(self, loaded: Dependency) -> Self:
-        """Return the trace as one in a library that the file loads."""
-        return self._replace(text=f"{self.text}{_through(loaded.chain)}", library=loaded.object.file)
-
-
 class _File:
     """One host-only file, what was found in it, and what it loads from its wheel."""
 
@@ -89,16 +59,19 @@ class _File:
         needed = [name for part in self._evidence.parts for name in part.needs]
         self._loaded = list(closure(graph, wheel, file, needed, promised.needs))
 
-    def traces(self) -> Iterator[_Trace]:
-        """Yield everything that contradicts the promise, one line each."""
+    def traces(self) -> Iterator[Subject]:
+        """Yield everything that contradicts the promise, without the file.
+
+        It is about a name, then the library that it is in and the architectures of fatbin containers.
+        """
         yield from _of_evidence(self._evidence)
         yield from self._needs(self._evidence)
         yield from _static_cudart(next((o for o in self._wheel.objects if o.file == self._file), None))
         yield from self._undefined()
         for loaded in self._loaded:
-            yield from (trace.of(loaded) for trace in self._of_library(loaded))
+            yield from (_through(loaded, trace) for trace in self._of_library(loaded))
 
-    def _of_library(self, loaded: Dependency) -> Iterator[_Trace]:
+    def _of_library(self, loaded: Dependency) -> Iterator[Subject]:
         """Yield the traces in a library of the wheel that the file loads."""
         name = stack.member(loaded.object.name)
         if name is not None and name.casefold() in self._allowed:
@@ -111,17 +84,18 @@ class _File:
         else:  # of a GPU stack, and not allowed: its NEEDED alone is of interest
             yield from self._needed(loaded.object.needed)
 
-    def _needs(self, evidence: Evidence) -> Iterator[_Trace]:
+    def _needs(self, evidence: Evidence) -> Iterator[Subject]:
         for part in evidence.parts:
             yield from self._needed(part.needs)
 
-    def _needed(self, names: Sequence[str]) -> Iterator[_Trace]:
+    def _needed(self, names: Sequence[str]) -> Iterator[Subject]:
         for name in names:
             known = stack.member(name)
             if known is not None and known.casefold() not in self._allowed:
-                yield _Trace("needs", f"needs {name}{_stack_part(name)}", name)
+                part, facts = _stack_part(name)
+                yield Subject(detail="needs {0}" + part, facts=facts, kind="needs", about=(name,))
 
-    def _undefined(self) -> Iterator[_Trace]:
+    def _undefined(self) -> Iterator[Subject]:
         """Yield the libraries that the file wants symbols of without a word of them in NEEDED, as archives do."""
         files = [self._file, *(loaded.object.file for loaded in self._loaded)]
         read = [e for file in files if (e := self._graph.evidence.get((self._wheel.name, file)))]
@@ -133,16 +107,18 @@ class _File:
                 if symbol not in given and library not in needed and library.casefold() not in self._allowed:
                     symbols_of.setdefault(library, []).append(symbol)
         for library, symbols in symbols_of.items():
-            text = f"wants {shorten(list(dict.fromkeys(symbols)))} of lib{library}"
-            yield _Trace("wants", text, f"lib{library}")
+            facts = facts_of(symbols=tuple(dict.fromkeys(symbols)))
+            yield Subject(
+                detail="wants {symbols:3} of {0}", facts=facts, kind="wants", about=(f"lib{library}",)
+            )
 
 
-def _static_cudart(found: ElfObject | None) -> Iterator[_Trace]:
+def _static_cudart(found: ElfObject | None) -> Iterator[Subject]:
     if found is not None and "static-cudart" in found.markers:
-        yield _Trace("static libcudart", "a static libcudart")
+        yield Subject(detail="a static libcudart", kind="static libcudart")
 
 
-def _of_evidence(evidence: Evidence) -> Iterator[_Trace]:
+def _of_evidence(evidence: Evidence) -> Iterator[Subject]:
     """Yield the GPU code and the marks of compilers in one file, those of an archive's members together."""
     code: dict[GpuCode, list[str]] = {}
     compilers: dict[str, list[str]] = {}
@@ -155,33 +131,43 @@ def _of_evidence(evidence: Evidence) -> Iterator[_Trace]:
         for mark in part.marks:
             marks.setdefault(mark.compiler, {}).setdefault(mark.place, mark.text)
     for found, members in code.items():
-        named = f"{gpu_traces.name_of(found)}{_members(evidence, members)}"
-        yield _Trace("GPU code", named, found.kind, archs=found.archs)
+        where, facts = _members(evidence, members)
+        about = (found.kind, "", *found.archs) if found.archs else (found.kind,)
+        detail = "GPU code for {archs}" if found.archs else gpu_traces.name_of_code(found.kind)
+        facts = (*facts_of(archs=found.archs), *facts) if found.archs else facts
+        yield Subject(detail=detail + where, facts=facts, kind="GPU code", about=about)
     for compiler, members in compilers.items():
-        shown = [f"{place} {_quoted(text)}" for place in PLACES if (text := marks[compiler].get(place))]
-        text = f"made by {gpu_traces.name_of_compiler(compiler)} ({', '.join(shown)}){_members(evidence, members)}"
-        yield _Trace("made by", text, compiler)
+        where, facts = _members(evidence, members)
+        texts = {place: text for place in PLACES if (text := marks[compiler].get(place))}
+        shown = ", ".join(f"{place} {{{place.strip('.')}:short}}" for place in texts)
+        yield Subject(
+            detail=f"made by {gpu_traces.name_of_compiler(compiler)} ({shown}){where}",
+            facts=(*((place.strip("."), text) for place, text in texts.items()), *facts),
+            kind="made by",
+            about=(compiler,),
+        )
 
 
-def _quoted(text: str) -> str:
-    """Return a name or a line as a report shows it: in quotes if it has blanks, cut if it is long."""
-    short = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
-    return f'"{short}"' if " " in short else short
-
-
-def _members(evidence: Evidence, names: Sequence[str]) -> str:
+def _members(evidence: Evidence, names: Sequence[str]) -> tuple[str, Facts]:
     if not evidence.archive:
-        return ""
-    return f" in {len(names):,} of {len(evidence.parts):,} members ({shorten(names)})"
+        return "", ()
+    facts = facts_of(count=len(names), total=len(evidence.parts), members=tuple(names))
+    return " in {count:,} of {total:,} members ({members:3})", facts
 
 
-def _stack_part(name: str) -> str:
+def _stack_part(name: str) -> tuple[str, Facts]:
     """Return which part of a GPU stack a library is, where its name does not tell everybody."""
     if libraries.is_driver(name):
-        return ", of the driver"
+        return ", of the driver", ()
     runtimes = libraries.compiler_runtime(name)
-    return f", a runtime of {runtimes.name}" if runtimes else ""
+    return (", a runtime of {compiler}", facts_of(compiler=runtimes.name)) if runtimes else ("", ())
 
 
-def _through(chain: tuple[str, ...]) -> str:
-    return f", through {' → '.join(chain)}" if chain else ""
+def _through(loaded: Dependency, trace: Subject) -> Subject:
+    """Return a trace in a library that the file loads."""
+    name, *archs = trace.about or ("",)
+    return trace._replace(
+        detail=trace.detail + ", through {chain:chain}",
+        facts=(*trace.facts, *facts_of(chain=loaded.chain)),
+        about=(name, loaded.object.file, *archs[1:]),
+    )

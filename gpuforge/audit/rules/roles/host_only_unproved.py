@@ -6,13 +6,12 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from gpuforge.audit.evidence import Evidence, Gap, GapKind
-from gpuforge.audit.findings import Finding, Subject
+from gpuforge.audit.findings import Finding, Subject, facts_of
 from gpuforge.audit.host.closure import closure
 from gpuforge.audit.host_files import files_of
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.rule import Rule
-from gpuforge.audit.rules.wording import shorten
 
 if TYPE_CHECKING:
     from gpuforge.expectation import HostOnly
@@ -48,17 +47,17 @@ RULE = Rule(
 
 
 REASONS: Mapping[GapKind, str] = {
-    "not read": "{}",
-    "damaged": "damaged: {}",
-    "members": "it has more than {:,} members",
-    "depth": "it is the {}th archive in another",
+    "not read": "{fact}",
+    "damaged": "damaged: {fact}",
+    "members": "it has more than {fact:,} members",
+    "depth": "it is the {fact}th archive in another",
     "LLVM bitcode": "it is LLVM bitcode, which is compiled later",
     "GCC bytecode": "it has only bytecode of GCC (-flto), which is compiled later",
     "macOS": "it is a binary of macOS, which is not read",
     "AIX": "it is an archive of AIX, which is not read",
     "Windows": "it is a binary of Windows, which is not read",
-    "machine": "its code is for machine {}, and wheels are not made for that CPU",
-    "type": "it is neither an object nor a program nor a library, but an ELF file of type {}",
+    "machine": "its code is for machine {fact}, and wheels are not made for that CPU",
+    "type": "it is neither an object nor a program nor a library, but an ELF file of type {fact}",
     "sections": "it is a relocatable object without sections",
     "compiler": "neither .comment nor debug info names its compiler, which may be one for GPUs",
 }
@@ -78,7 +77,9 @@ def _subjects(graph: LinkGraph, wheel: WheelFacts, promised: HostOnly, file: str
             needed.update(loaded.object.needed)
     for damaged, problem in wheel.damaged.items():  # the graph does not have these
         if damaged.rpartition("/")[2] in needed:
-            yield Subject(file=damaged, detail=problem, loaded_by=(file,))
+            yield Subject(
+                file=damaged, detail="{problem}", facts=facts_of(problem=problem), loaded_by=(file,)
+            )
 
 
 def _of_evidence(evidence: Evidence, loaded_by: tuple[str, ...]) -> Iterator[Subject]:
@@ -88,7 +89,11 @@ def _of_evidence(evidence: Evidence, loaded_by: tuple[str, ...]) -> Iterator[Sub
         if part.unproved:
             members.setdefault(part.unproved, []).append(part.name)
     for gap, names in members.items():
-        reason = REASONS[gap.kind].format(gap.fact)
-        named = [name for name in names if name]
-        where = f"{len(named):,} of {len(evidence.parts):,} members ({shorten(named)}): " if named else ""
-        yield Subject(file=evidence.file, detail=f"{where}{reason}", loaded_by=loaded_by)
+        named = tuple(name for name in names if name)
+        facts = facts_of(count=len(named), total=len(evidence.parts), members=named) if named else ()
+        yield Subject(
+            file=evidence.file,
+            detail=("{count:,} of {total:,} members ({members:3}): " if named else "") + REASONS[gap.kind],
+            facts=(*facts, *(facts_of(fact=gap.fact) if gap.fact else ())),
+            loaded_by=loaded_by,
+        )
