@@ -68,7 +68,7 @@ CUFFT = Floor(
         ),
         (
             Complete((Release("nvidia-cufft", "12.0.0.15"), Release("nvidia-cufft", "12.1"))),
-            "all CUDA libraries that theirs need are declared, in nvidia-cufft 12.0.0.15, nvidia-cufft 12.1",
+            "no undeclared CUDA library is needed by nvidia-cufft 12.0.0.15, nvidia-cufft 12.1",
         ),
         (
             GpuCode(
@@ -108,7 +108,7 @@ CUFFT = Floor(
         (SourceSetsMatch(("a",)), "a: files match the recipe"),
         (
             NoUnstableFunctions("torch"),
-            "torch: no function is used that has another form in each release",
+            "torch: none of its functions that change with each release is used",
         ),
         (
             NoSecondCopies(Against("the folder /x", frozenset({"liba.so"}))),

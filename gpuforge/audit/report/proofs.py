@@ -49,7 +49,7 @@ def text(proved: proof.Proof) -> str:
         case proof.SourceSetsMatch(names):
             return f"{', '.join(names)}: files match the recipe"
         case proof.NoUnstableFunctions(package):
-            return f"{package}: no function is used that has another form in each release"
+            return f"{package}: none of its functions that change with each release is used"
         case proof.NoSecondCopies(against):
             return _against(against)
         case proof.FitsBeside(count, requirement):
@@ -80,7 +80,7 @@ def _requirements(found: Floor | proof.Forgotten | proof.Complete) -> str:
         case proof.Forgotten(package, by):
             return f"{package} is for {by}, which needs it and does not declare it"
         case proof.Complete(releases):
-            return f"all CUDA libraries that theirs need are declared, in {', '.join(map(str, releases))}"
+            return f"no undeclared CUDA library is needed by {', '.join(map(str, releases))}"
 
 
 def floor(found: Floor) -> str:
