@@ -22,11 +22,11 @@ from .kernelset import KernelSet
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .bound import BoundLaunch
+    from .image import Build, Candidate, Image, Origin
     from .kernel import Kernel
     from .machine import Device, Probe, probe
     from .memory import Memory
     from .reason import Reason
-    from .resolve import Build, Candidate, Image, Origin
 
 __all__ = [
     "BoundLaunch",
@@ -47,11 +47,11 @@ __all__ = [
 ]
 _HOMES = {
     "bound": ("BoundLaunch",),
+    "image": ("Build", "Candidate", "Image", "Origin"),
     "kernel": ("Kernel",),
     "memory": ("Memory",),
     "machine": ("Device", "Probe", "probe"),
     "reason": ("Reason",),
-    "resolve": ("Build", "Candidate", "Image", "Origin"),
 }
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 
-from . import builds, cpu, elf, layout, recipe
-from .cpu_level import CpuLevel
+from . import builds, elf, layout, recipe
 from .errors import KernelUnavailable
+from .image import Build, Candidate, Origin
 from .index import Demands, Library, LibraryIndex, Refused, read_libraries, unreadable
 from .look import Lookup, user_folder, variable
-from .machine import Probe, probe
+from .machine import Probe, probe, with_cpu
 from .reason import Reason
-from .resolve import Build, Candidate, Origin, judge
+from .resolve import judge
 from .switches import gpu_disabled
 from .wheels import Listing, installed, listing, none_installed
 
@@ -162,9 +162,7 @@ def _machine(lookup: Lookup, found: Sequence[Build]) -> Probe:
         return lookup.machine
     images = [image for build in found for image in build.images]
     gpu = any(image.about.built_for != "CPU" for image in images) and not gpu_disabled(lookup.env)
-    machine = probe() if gpu else Probe(None)
-    leveled = any(isinstance(image.built_for, CpuLevel) and image.built_for.name for image in images)
-    return machine._replace(cpu=cpu.look()) if leveled else machine
+    return with_cpu(probe() if gpu else Probe(None), images)
 
 
 def _builds(lookup: Lookup, name: str, abi: str | Reason, known: Listing | None) -> list[Build]:

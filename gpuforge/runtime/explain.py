@@ -6,13 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Union
 
 from .errors import KernelUnavailable
+from .image import Candidate, Origin
 from .image_kind import KINDS
 from .kernellibrary import KernelLibrary
 from .kernelset import KernelSet
 from .loading import named
 from .machine import Device, Probe
 from .reason import Reason
-from .resolve import Candidate, Origin, resolve
+from .resolve import resolve
 
 SCHEMA = 1
 
@@ -192,11 +193,16 @@ def machine_data(machine: Probe) -> dict[str, Any]:
             for d in machine.devices
         ],
         **(
-            {"iree": {KINDS[kind].iree_driver: _devices(found) for kind, found in machine.iree.items()}}
-            if machine.iree
+            {"iree": {KINDS[kind].iree_driver: _devices(found) for kind, found in _iree(machine).items()}}
+            if _iree(machine)
             else {}
         ),
     }
+
+
+def _iree(machine: Probe) -> Mapping[str, tuple[str, ...] | Reason]:
+    found: Mapping[str, tuple[str, ...] | Reason] = machine.found.get("IREE", {})
+    return found
 
 
 def _devices(found: tuple[str, ...] | Reason) -> dict[str, Any]:
@@ -211,7 +217,7 @@ def _machine(machine: Probe) -> Iterator[str]:
     for device in machine.devices:
         major, minor = device.capability
         yield f"GPU {device.ordinal}: {device.name}, compute capability {major}.{minor}"
-    for kind, found in machine.iree.items():
+    for kind, found in _iree(machine).items():
         yield f"IREE {KINDS[kind].iree_driver}: {found if isinstance(found, Reason) else ', '.join(found)}"
 
 

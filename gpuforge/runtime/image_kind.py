@@ -10,7 +10,7 @@ class ImageKind(NamedTuple):
     `loader` is what makes kernels of it: "CUDA" (the driver), "NVRTC", "OpenCL", "IREE" with one of its drivers
     (`iree_driver`), or "system" (the linker); "" where a further step would have to come first. `built_for` is what
     its code is for: "GPU" (an architecture), "CPU" (a level), or "" (any device of its loader). Without `of_module` it
-    is not in the index of a set of modules.
+    is not in the index of a set of modules. With `of_toolkit` a CUDA toolkit made it, whose version the index has.
     """
 
     label: str  # its name for people
@@ -19,19 +19,20 @@ class ImageKind(NamedTuple):
     has_ptx: bool = False
     iree_driver: str = ""
     of_module: bool = True
+    of_toolkit: bool = True
 
 
 KINDS = {
     "cubin": ImageKind("cubin", "CUDA", "GPU"),
     "ptx": ImageKind("PTX", "CUDA", "GPU", has_ptx=True),
-    "iree-cuda": ImageKind("IREE cuda", "IREE", "GPU", has_ptx=True, iree_driver="cuda"),
-    "iree-vulkan": ImageKind("IREE vulkan", "IREE", iree_driver="vulkan"),
-    "iree-cpu": ImageKind("IREE CPU", "IREE", "CPU", iree_driver="local-task"),
+    "iree-cuda": ImageKind("IREE cuda", "IREE", "GPU", has_ptx=True, iree_driver="cuda", of_toolkit=False),
+    "iree-vulkan": ImageKind("IREE vulkan", "IREE", iree_driver="vulkan", of_toolkit=False),
+    "iree-cpu": ImageKind("IREE CPU", "IREE", "CPU", iree_driver="local-task", of_toolkit=False),
     # a file that a variable of the environment names, and sources
     "unread": ImageKind("file", "CUDA", of_module=False),
     "cuda": ImageKind("CUDA source", "NVRTC", of_module=False),
     "opencl": ImageKind("source", "OpenCL", of_module=False),
-    "library": ImageKind("library", "system", "CPU", of_module=False),
+    "library": ImageKind("library", "system", "CPU", of_module=False, of_toolkit=False),
 }
 
 

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple, TypeVar, Union
 from . import document
 from .arch import Arch
 from .cpu_level import CpuLevel
+from .image import Image
 from .image_kind import kind_of
 from .reason import Reason
-from .resolve import Image
 
 SCHEMA = 1
 LONGEST_ARCH = 16  # characters
@@ -237,8 +237,8 @@ def _image(entry: dict[str, Any], toolkit: str) -> Image:
     kind, arch = document.text(entry, "kind"), document.text(entry, "arch")
     about = kind_of(kind)
     isa = _version(document.text(entry, "isa")) if about.has_ptx else None
-    own = about.loader in {"system", "IREE"} or (about.has_ptx and not toolkit)  # made without a CUDA toolkit
-    version = (0, 0) if own else _version(toolkit)
+    alone = not about.of_toolkit or (about.has_ptx and not toolkit)  # made without a CUDA toolkit
+    version = (0, 0) if alone else _version(toolkit)
     return Image(kind, _built_for(about.built_for, arch), version, isa)
 
 

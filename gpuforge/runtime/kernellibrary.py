@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     import ctypes
     from collections.abc import Mapping
 
+    from .image import Candidate
     from .machine import Probe
     from .reason import Reason
-    from .resolve import Candidate
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -82,8 +82,8 @@ class KernelLibrary:
         import ctypes
         import warnings
 
+        from .image import Origin
         from .reason import Reason
-        from .resolve import Origin
 
         reasons = []
         failed: dict[str, Reason] = {}  # a library has an image for each of several GPUs, and is opened once

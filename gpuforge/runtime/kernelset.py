@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from .loading import AnyKernel
+    from .backends import AnyKernel
+    from .image import Candidate, Origin
     from .look import BuildPlace
     from .machine import Probe
     from .reason import Reason
-    from .resolve import Candidate, Origin
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _DISABLE = "GPUFORGE_DISABLE_GPU"
@@ -158,53 +158,32 @@ class KernelSet:
     def probe(self, *, until: Origin | None = None) -> Probe:
         """Return what this machine has; without opening the driver where the environment switches the GPU off.
 
-        NVRTC and OpenCL are looked for where the set has sources for them, and no further than `until` in the order
-        of origins; the drivers of IREE that the set has modules for.
+        What the back ends of the set's images need is looked for, no further than `until` in the order of origins.
         """
-        from .cpu_level import CpuLevel
-        from .machine import Probe, probe
-        from .resolve import Origin
+        from .backends import BACKENDS
+        from .machine import Probe, probe, with_cpu
         from .switches import gpu_disabled, switched_off
 
         machine = (
             Probe(None, problem=switched_off(self.env)) if gpu_disabled(self.env) else probe(self._driver)
         )
-        levels = [place.image.built_for for place in self.places()]
-        if any(isinstance(level, CpuLevel) and level.name for level in levels):
-            from . import cpu
-
-            machine = machine._replace(cpu=cpu.look())
-        for_iree = [
-            place for place in self.places() if any(image.about.loader == "IREE" for image in place.images)
-        ]
-        if for_iree:
-            from . import cpu
-            from .iree.devices import devices_for
-
-            machine = machine._replace(cpu=cpu.look(), iree=devices_for(for_iree, self.env))
-        if gpu_disabled(self.env):
-            return machine
-        last = Origin.CPU if until is None else until
-        sources = {place.origin: place.sources for place in self.places() if place.sources}
-        cuda, opencl = sources.get(Origin.CACHED_BUILD), sources.get(Origin.OPENCL)
-        if cuda and machine.driver and last >= Origin.CACHED_BUILD:
-            from . import nvrtc
-
-            machine = machine._replace(nvrtc=nvrtc.find(self.env, machine.driver, cuda.install))
-        if opencl and last >= Origin.OPENCL:
-            from .opencl.devices import devices
-            from .opencl.load import needs_of
-
-            machine = machine._replace(opencl=devices(self.env, needs_of(opencl)))
-        return machine
+        machine = with_cpu(machine, (image for place in self.places() for image in place.images))
+        loaders = [(place, {image.about.loader for image in place.images}) for place in self.places()]
+        found = {}
+        for loader, backend in BACKENDS.items():
+            own = [place for place, used in loaders if loader in used]
+            if own and (until is None or backend.origin <= until):
+                found[loader] = backend.implementation.look(machine, own, self.env)
+        return machine._replace(found=found)
 
     def _load(self, name: str, module: str | None, device: int, context: Any, cache: bool) -> AnyKernel:
         if self.env.get(_DISABLE, "") in ("", "0"):
             from .driver import begin_driver
 
             begin_driver(self._driver)  # meanwhile the modules are imported and the set is read
-        from .loading import Request, home_of, is_foreign, load, reasons
-        from .resolve import Origin
+        from .backends import Request, owner_of
+        from .backends.cuda.load import home_of
+        from .loading import load, reasons
 
         if self._forks != _process[0]:
             self._kernels, self._forks = {}, _process[0]
@@ -219,10 +198,10 @@ class KernelSet:
                 unable = f"GPU {device}: {error}"
             judged = self._judged(named, machine, home.ordinal if home else device)
             allowed = [c for c in judged if c.origin <= last]
-            if is_foreign(context):
-                allowed = [c for c in allowed if c.origin is Origin.OPENCL]
-            request = Request(name, named, home, device, context, self.env, cache)
-            kernel = load(request, allowed, self.places(), machine, failures)
+            if owner_of(context):
+                allowed = [c for c in allowed if c.image and c.image.about.loader == owner_of(context)]
+            request = Request(name, named, machine, home, device, context, self.env, cache)
+            kernel = load(request, allowed, self.places(), failures)
             if kernel is not None:
                 break
         for candidate in judged:
@@ -236,12 +215,10 @@ class KernelSet:
 
     def _stages(self) -> tuple[Origin, ...]:
         """Return up to which origins is looked, one after the other: finding compilers and OpenCL takes time."""
-        from .resolve import Origin
+        from .image import Origin
 
-        sources = {place.origin for place in self.places() if place.sources}
-        before_nvrtc = (Origin.USER_BUILD,) if Origin.CACHED_BUILD in sources else ()
-        before_opencl = (Origin.SHIPPED,) if Origin.OPENCL in sources else ()
-        return (*before_nvrtc, *before_opencl, Origin.CPU)
+        sources = sorted({place.origin for place in self.places() if place.sources})
+        return (*(Origin(origin - 1) for origin in sources), Origin.CPU)
 
 
 def shipped_names(home: str = _HERE) -> list[str]:

@@ -4,71 +4,26 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
 
-from .context import Context, Function, given_context, primary_context
-from .driver import NoDriver, open_driver
+from .backends import BACKENDS, Request
 from .errors import DriverError
-from .image_kind import kind_of
+from .image import CPU, Candidate, Origin
 from .index import Module, Refused
-from .kernel import Kernel
 from .look import BuildPlace
-from .machine import Nvrtc, Probe
+from .machine import Probe
 from .reason import Reason
-from .resolve import CPU, Candidate, Origin
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Union
-
-    from .hostkernel import HostKernel
-    from .iree.kernel import IreeKernel
-    from .opencl.kernel import OpenClKernel
-
-    AnyKernel = Union[Kernel, HostKernel, IreeKernel, OpenClKernel]
-
+    from .backends import AnyKernel
 
 _OF_MACHINE = {"no-usable-gpu", "no-devices"}  # said once, by the machine's own problem
-
-
-def home_of(machine: Probe, driver: tuple[str, ...], device: int, context: Any) -> Context | None:
-    """Return the context that kernels are to be loaded for, None when there is no such device.
-
-    Raises ValueError when no context is current, TypeError for anything but a context, DriverError.
-    """
-    opened = None if machine.problem or is_foreign(context) else open_driver(driver)
-    if opened is None or isinstance(opened, NoDriver):
-        return None
-    if context is not None:
-        return given_context(opened, context)
-    return primary_context(opened, device) if 0 <= device < len(machine.devices) else None
-
-
-def is_foreign(context: Any) -> bool:
-    """Say whether a context is one of pyopencl's: then nothing but OpenCL is of use."""
-    return type(context).__module__.partition(".")[0] == "pyopencl"
-
-
-class Request(NamedTuple):
-    """A kernel as it is wanted: of which module, in which context, and whether the kernel cache is used.
-
-    `home` is the CUDA context that it is loaded into, None where there is none; `context` is what the caller gave.
-    """
-
-    name: str
-    module: str
-    home: Context | None
-    device: int
-    context: Any
-    env: Mapping[str, str]
-    use_cache: bool
 
 
 def load(
     request: Request,
     candidates: Sequence[Candidate],
     places: Sequence[BuildPlace],
-    machine: Probe,
     failures: dict[str, Reason],
 ) -> AnyKernel | None:
     """Return the kernel of the first accepted candidate that loads; `failures` gets why files before it did not.
@@ -82,7 +37,7 @@ def load(
         if not candidate.accepted or candidate.build is CPU or file in failures:
             continue
         try:
-            kernel = _load(request, candidate, *found[file], machine)
+            kernel = _load(request, candidate, *found[file])
         except (DriverError, Refused) as error:
             failures[file] = _failure(request.name, error)
             continue
@@ -93,50 +48,11 @@ def load(
     return None
 
 
-def _load(
-    request: Request, candidate: Candidate, module: Module, place: BuildPlace, machine: Probe
-) -> AnyKernel | None:
+def _load(request: Request, candidate: Candidate, module: Module, place: BuildPlace) -> AnyKernel | None:
     """Return the kernel of one candidate; None for one that needs a context where there is none."""
-    kind = candidate.image.kind if candidate.image else ""
-    loader = kind_of(kind).loader
-    name, home, env = request.name, request.home, request.env
-    if loader == "system":
-        from . import hostkernel
-
-        return hostkernel.load(module.file, name)
-    if loader == "OpenCL" and place.sources:
-        from .opencl import load as opencl
-
-        compilation = opencl.Compilation.of(module, place.sources, env, use_cache=request.use_cache)
-        own = request.context if is_foreign(request.context) else None
-        return opencl.load(name, compilation, env, request.device, own)
-    if loader == "IREE":
-        from .iree import load as iree
-
-        return iree.load(name, module, kind, request.device, request.context)
-    if home is None:
-        return None
-    if loader == "NVRTC" and place.sources and isinstance(machine.nvrtc, Nvrtc):
-        from . import compiled
-        from .cache import KernelCache
-
-        cache, use = KernelCache.of_user(env), request.use_cache
-        function = compiled.function(name, module, place.sources, machine.nvrtc, home, cache, use=use)
-        return Kernel(name, home, function)
-    return Kernel(name, home, _function(name, candidate, module, home, env, use_cache=request.use_cache))
-
-
-def _function(
-    name: str, candidate: Candidate, module: Module, home: Context, env: Mapping[str, str], *, use_cache: bool
-) -> Function:
-    if candidate.image and candidate.image.about.has_ptx:
-        from . import jit
-        from .cache import KernelCache
-
-        compiled = jit.function(name, module, home, KernelCache.of_user(env), use=use_cache)
-        if compiled is not None:
-            return compiled
-    return home.function(name, module.sha256 or module.file, module.read)
+    image = candidate.image
+    assert image is not None  # noqa: S101  an image was accepted
+    return BACKENDS[image.about.loader].implementation.make(request, image, module, place)
 
 
 def reasons(

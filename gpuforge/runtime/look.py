@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from . import layout
+from .image import HOST_LIBRARY, Build, Image, Origin
 from .index import Index, Module, Refused, read_index
 from .reason import Reason
-from .resolve import HOST_LIBRARY, Build, Image, Origin
 from .wheels import installed, listing, none_installed
 
 TYPE_CHECKING = False
@@ -173,13 +173,13 @@ def _recipe(folder: str) -> tuple[ModuleRecipe | None, Reason | None]:
 
 
 def _here(recipe: ModuleRecipe) -> Iterator[BuildPlace]:
-    """Yield the places of the sources that toolchains compile when they are first used."""
-    from .sources import FIRST_USE
+    """Yield the places of the sources that back ends compile when they are first used."""
+    from .backends import backend_of
 
     for family, sources in recipe.sources.items():
-        if family in FIRST_USE:
-            origin, contents = FIRST_USE[family].origin, sources.contents(recipe.name)
-            yield BuildPlace(origin, sources.folder, contents=contents, sources=sources)
+        backend, contents = backend_of(family), sources.contents(recipe.name)
+        if backend:
+            yield BuildPlace(backend.origin, sources.folder, contents=contents, sources=sources)
 
 
 def _cpu(lookup: Lookup, name: str, abi: str) -> Iterator[BuildPlace]:

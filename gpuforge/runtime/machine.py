@@ -3,69 +3,38 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from ctypes import c_int, c_uint, c_void_p
 from functools import partial
 from typing import Any, NamedTuple
 
-from . import runs_on
-from .arch import Arch
+from . import cpu
 from .cpu import Cpu
+from .cpu_level import CpuLevel
 from .driver import Device, NoDriver, open_driver
+from .image import Image
 from .library import Attempt, bind, open_library, patience
 from .reason import Reason
 from .switches import opencl_off
 from .tables import DRIVER, NCCL, NVML, OPENCL, Table
 
-__all__ = ["Device", "Nvrtc", "OpenClDevice", "Probe", "libraries", "probe"]
+__all__ = ["Device", "Probe", "libraries", "probe", "with_cpu"]
 _PLATFORM_NAME = 0x0902  # CL_PLATFORM_NAME
-
-
-class Nvrtc(NamedTuple):
-    """A library of NVIDIA's runtime compiler: its CUDA version, and the architectures that it compiles for.
-
-    `release` is its whole version, as in its package's metadata or its file's name; two builds never share one.
-    """
-
-    file: str
-    version: tuple[int, int]
-    release: str
-    archs: tuple[Arch, ...]
-
-    @property
-    def label(self) -> str:
-        """Its name for people and for keys: "nvrtc 12.4.127"."""
-        return f"nvrtc {self.release}"
-
-    def target(self, gpu: tuple[int, int]) -> Arch | None:
-        """Return the architecture to compile for, so that a device of compute capability `gpu` runs it."""
-        return max((arch for arch in self.archs if runs_on.binary_mismatch(arch, gpu) is None), default=None)
-
-
-class OpenClDevice(NamedTuple):
-    """A device of OpenCL, as pyopencl lists it; GPUs come first. `driver` and `platform` say which compiler it has."""
-
-    name: str
-    driver: str
-    platform: str
 
 
 class Probe(NamedTuple):
     """The facts that decide which image can run here.
 
     `driver` is the newest CUDA version that the driver supports, None without a usable one; `problem` then
-    says why. `nvrtc` and `opencl` are what would compile sources here, or why there is none; None: not looked for.
-    `cpu` is looked at where a library for CPUs is to be judged. `iree` are the devices of IREE's runtime, for each kind
-    of image that was asked for, or why there are none.
+    says why. `cpu` is looked at where code for a level of CPUs is to be judged. `found` is what back ends have looked
+    for, by their names: what there is, or why there is nothing; without an entry, or with None, nobody has looked.
     """
 
     driver: tuple[int, int] | None
     devices: tuple[Device, ...] = ()
     problem: Reason | None = None
-    nvrtc: Nvrtc | Reason | None = None
-    opencl: tuple[OpenClDevice, ...] | Reason | None = None
     cpu: Cpu = Cpu("", None)
-    iree: Mapping[str, tuple[str, ...] | Reason] = {}
+    found: Mapping[str, Any] = {}
 
 
 def probe(files: tuple[str, ...] = DRIVER.files) -> Probe:
@@ -74,6 +43,12 @@ def probe(files: tuple[str, ...] = DRIVER.files) -> Probe:
     if isinstance(driver, NoDriver):
         return Probe(None, problem=driver.reason)
     return Probe(driver.version, driver.devices, None if driver.devices else Reason("no-devices"))
+
+
+def with_cpu(machine: Probe, images: Iterable[Image]) -> Probe:
+    """Return the facts with those of the CPU, if one of the images is for a level of CPUs."""
+    leveled = any(isinstance(image.built_for, CpuLevel) and image.built_for.name for image in images)
+    return machine._replace(cpu=cpu.look()) if leveled else machine
 
 
 def libraries(env: Mapping[str, str]) -> dict[str, str | Reason]:

@@ -125,6 +125,7 @@ MERITS = frozenset(
         "made-for-level",
     }
 )
+LAST = frozenset({"iree-software"})  # of these: code for a GPU that the CPU runs comes after code for the CPU
 
 
 class Reason(NamedTuple):

@@ -10,9 +10,11 @@ from typing import Any, NamedTuple
 
 from . import document, layout
 from .arch import Arch
+from .backends import backend_of
+from .image import Image
 from .index import Demands, Module, Refused, damaged, demands_of, read_named, unreadable
 from .reason import Reason
-from .sources import FIRST_USE, OPENCL, Sources
+from .sources import Sources
 
 SCHEMA = 1
 
@@ -67,7 +69,8 @@ class UserToolchain(NamedTuple):
     @property
     def into_cache(self) -> bool:
         """Whether what it makes stays in the kernel cache, and is no build of the user's."""
-        return self.family == OPENCL
+        backend = backend_of(self.family)
+        return backend is not None and backend.into_cache
 
     @property
     def program(self) -> str:
@@ -160,7 +163,8 @@ def _check_schema(file: str, data: dict[str, Any]) -> None:
 def _sources(folder: str, entry: dict[str, Any], recipe: dict[str, Any]) -> Sources:
     digests, headers = _digests(recipe, "sources"), _digests(recipe, "includes")
     family = document.text(entry, "family")
-    images = (FIRST_USE[family].image,) if family in FIRST_USE else ()
+    backend = backend_of(family)
+    images = (Image(backend.source),) if backend else ()
     modules = {}
     for source in document.texts(entry, "sources"):
         name = os.path.splitext(os.path.basename(source))[0]

@@ -7,22 +7,6 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from .index import CompiledBy, Index, Module
-from .resolve import Image, Origin
-
-NVRTC, OPENCL = "nvrtc", "opencl"  # families of toolchains
-
-
-class FirstUse(NamedTuple):
-    """What sources are that are compiled when they are first used, and when they are tried."""
-
-    image: Image
-    origin: Origin
-
-
-FIRST_USE = {
-    NVRTC: FirstUse(Image("cuda"), Origin.CACHED_BUILD),
-    OPENCL: FirstUse(Image("opencl"), Origin.OPENCL),
-}
 
 
 class Sources(NamedTuple):

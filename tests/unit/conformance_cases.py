@@ -19,6 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from gpuforge.runtime.arch import Arch
+from gpuforge.runtime.backends.nvrtc.library import Nvrtc
+from gpuforge.runtime.backends.opencl.devices import OpenClDevice
 from gpuforge.runtime.cpu import Cpu
 from gpuforge.runtime.explain import (
     PackageFacts,
@@ -29,7 +31,7 @@ from gpuforge.runtime.explain import (
 )
 from gpuforge.runtime.kernellibrary import KernelLibrary, library_names
 from gpuforge.runtime.kernelset import KernelSet, shipped_names
-from gpuforge.runtime.machine import Device, Nvrtc, OpenClDevice, Probe
+from gpuforge.runtime.machine import Device, Probe
 from gpuforge.runtime.reason import Reason
 from gpuforge.runtime.switches import gpu_disabled, switched_off
 
@@ -123,23 +125,27 @@ def _machine(data: Mapping[str, Any]) -> Probe:
     ]
     driver = _version(data["cuda"]) if "cuda" in data else None
     problem = data.get("problem") or ({"kind": "no-devices"} if driver and not devices else None)
-    nvrtc, opencl = data.get("nvrtc"), data.get("opencl")
     return Probe(
         driver,
         tuple(devices),
         _reason(problem) if problem else None,
-        None
-        if nvrtc is None
-        else _reason(nvrtc)
-        if "kind" in nvrtc
-        else Nvrtc("", _version(nvrtc["version"]), nvrtc["release"], tuple(map(Arch.parse, nvrtc["archs"]))),
-        None
-        if opencl is None
-        else _reason(opencl)
-        if isinstance(opencl, dict)
-        else tuple(OpenClDevice(name, "", "") for name in opencl),
         _cpu(data.get("cpu", {})),
+        {"NVRTC": _nvrtc(data), "OpenCL": _opencl(data)},
     )
+
+
+def _nvrtc(data: Mapping[str, Any]) -> Nvrtc | Reason | None:
+    found = data.get("nvrtc")
+    if found is None or "kind" in found:
+        return _reason(found) if found else None
+    return Nvrtc("", _version(found["version"]), found["release"], tuple(map(Arch.parse, found["archs"])))
+
+
+def _opencl(data: Mapping[str, Any]) -> tuple[OpenClDevice, ...] | Reason | None:
+    found = data.get("opencl")
+    if found is None or isinstance(found, dict):
+        return _reason(found) if found else None
+    return tuple(OpenClDevice(name, "", "") for name in found)
 
 
 def _cpu(data: Mapping[str, Any]) -> Cpu:
@@ -271,15 +277,16 @@ def facts_file(case: Case, target: Path) -> Path:
     rows += [("problem", *_fields(machine.problem))] if machine.problem else []
     for name, found in case.beside.items():
         rows.append(("beside", name, *(("text", found) if isinstance(found, str) else ("", *_fields(found)))))
-    if isinstance(machine.nvrtc, Reason):
-        rows.append(("no-nvrtc", *_fields(machine.nvrtc)))
-    elif machine.nvrtc:
-        archs = [arch.number for arch in machine.nvrtc.archs]
-        rows.append(("nvrtc", *machine.nvrtc.version, machine.nvrtc.release, *archs))
-    if isinstance(machine.opencl, Reason):
-        rows.append(("no-opencl", *_fields(machine.opencl)))
-    elif machine.opencl is not None:
-        rows.append(("opencl", *(device.name for device in machine.opencl)))
+    nvrtc, opencl = machine.found.get("NVRTC"), machine.found.get("OpenCL")
+    if isinstance(nvrtc, Reason):
+        rows.append(("no-nvrtc", *_fields(nvrtc)))
+    elif nvrtc:
+        archs = [arch.number for arch in nvrtc.archs]
+        rows.append(("nvrtc", *nvrtc.version, nvrtc.release, *archs))
+    if isinstance(opencl, Reason):
+        rows.append(("no-opencl", *_fields(opencl)))
+    elif opencl is not None:
+        rows.append(("opencl", *(device.name for device in opencl)))
     rows += [("cpu", machine.cpu.machine)] if machine.cpu.machine else []
     rows += (
         [("cpu-features", " ".join(sorted(machine.cpu.features)))] if machine.cpu.features is not None else []

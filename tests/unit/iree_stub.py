@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from gpuforge.runtime import KernelSet
-from gpuforge.runtime.iree import devices, load
+from gpuforge.runtime.backends.iree import devices, load
 
 DTYPES = {"FLOAT_32": "f4", "INT_32": "i4", "INT_64": "i8", "BFLOAT_16": "u2"}
 

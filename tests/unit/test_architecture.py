@@ -14,6 +14,7 @@ import pytest
 
 import gpuforge
 from gpuforge.cuda.image_kind import KINDS
+from gpuforge.runtime.backends import BACKENDS
 from gpuforge.toolchain_names import OWN
 
 pytestmark = pytest.mark.xdist_group("architecture")  # parses the package once
@@ -90,10 +91,10 @@ HEAVY = {
     "isal": {"wheel"},
     "cyclonedx": {"package"},
     "build": {"steps"},
-    "pyopencl": {"runtime/opencl"},
+    "pyopencl": {"runtime/backends/opencl"},
     "pypi_simple": {"project", "steps"},
     "tomli_w": {"project"},
-    "iree": {"runtime/iree"},
+    "iree": {"runtime/backends/iree"},
     "tree_sitter": {"manifest"},
 }
 
@@ -196,10 +197,16 @@ def test_what_differs_between_compilers_and_kinds_of_images_stands_in_their_tabl
     modules = [path for folder in folders for path in (ROOT / folder).rglob("*.py")]
     assert {path.relative_to(ROOT).as_posix() for path in modules if compared(path.read_text()) & names} == {
         "runtime/arch.py",  # how an architecture is spelled
-        "runtime/iree/devices.py",  # the package `iree`
+        "runtime/backends/iree/devices.py",  # the package `iree`
         "runtime/recipe.py",  # the runtime's table of compilers
         "steps/wheel_sizes.py",  # what a fatbin has
     }
+
+
+def test_what_differs_between_back_ends_of_the_runtime_stands_in_their_folders() -> None:
+    folder = ROOT / "runtime"
+    modules = [path for path in folder.rglob("*.py") if path.relative_to(folder).parts[0] != "backends"]
+    assert [path.name for path in modules if compared(path.read_text()) & {*BACKENDS}] == []
 
 
 # Where a prefix of an architecture's name stands by itself: "sm_", f"compute_{number}", r"sm_\d+". A whole name,

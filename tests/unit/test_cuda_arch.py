@@ -13,8 +13,9 @@ from gpuforge.cuda import releases, runs_on
 from gpuforge.cuda.arch import Arch, Target, targets
 from gpuforge.cuda.generations import generations
 from gpuforge.runtime import arch as runtime_arch
+from gpuforge.runtime.image import Build, Image, Origin
 from gpuforge.runtime.machine import Device, Probe
-from gpuforge.runtime.resolve import Build, Image, Origin, resolve
+from gpuforge.runtime.resolve import resolve
 
 ROOT = Path(__file__).parents[2]
 

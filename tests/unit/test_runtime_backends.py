@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import shutil
 import sys
 from array import array
@@ -12,12 +13,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from runtime_samples import counter
+from runtime_samples import counter, write_set
 from set_samples import CUDA, NVRTC, OPENCL_C, install_set, nvrtc_stub
 
-from gpuforge.runtime import DriverError, KernelSet, KernelUnavailable
+from gpuforge.runtime import DriverError, KernelSet, KernelUnavailable, backends
 from gpuforge.runtime.cache import KernelCache
 from gpuforge.runtime.explain import as_text, facts_of
+from gpuforge.runtime.image_kind import KINDS, ImageKind
 
 Made = Callable[..., KernelSet]
 
@@ -26,7 +28,8 @@ Made = Callable[..., KernelSet]
 def no_opencl(monkeypatch: pytest.MonkeyPatch) -> None:
     """Hide pyopencl, should it be installed: what it compiles is tested with a real device elsewhere."""
     monkeypatch.setitem(sys.modules, "pyopencl", None)
-    monkeypatch.setattr("gpuforge.runtime.opencl.devices._devices", {})  # which another test may have found
+    found = "gpuforge.runtime.backends.opencl.devices._devices"
+    monkeypatch.setattr(found, {})  # which another test may have found
 
 
 @pytest.fixture
@@ -192,8 +195,8 @@ def test_what_takes_time_to_find_is_not_looked_for_when_the_user_has_a_build(
     """pyopencl takes a third of a second to import."""
     kernels = made(driver=stub)
     named = kernels.places()[-1].file
-    monkeypatch.setattr("gpuforge.runtime.nvrtc.find", None)
-    monkeypatch.setattr("gpuforge.runtime.opencl.devices.devices", None)
+    monkeypatch.setattr("gpuforge.runtime.backends.nvrtc.find", None)
+    monkeypatch.setattr("gpuforge.runtime.backends.opencl.devices.devices", None)
     again = KernelSet(
         kernels._folder, package="demo", driver=stub, env={**kernels.env, "GPUFORGE_KERNELS_DEMO_OPS": named}
     )
@@ -213,7 +216,7 @@ def test_a_damaged_source_is_never_compiled(made: Made, stub: str, nvrtc: Path) 
 def test_the_newest_nvrtc_that_the_driver_takes_is_used(
     tmp_path: Path, nvrtc: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from gpuforge.runtime import nvrtc as finder
+    from gpuforge.runtime.backends.nvrtc import library as finder
 
     packages = tmp_path / "packages"
     for place in ("nvidia/cu13/lib/libnvrtc.so.13", "nvidia/cuda_nvrtc/lib/libnvrtc.so.12"):
@@ -234,3 +237,53 @@ def test_sets_of_one_process_do_not_mix(made: Made, stub: str, nvrtc: Path) -> N
     assert [s.function("saxpy").backend for s in (first, second)] == ["cuda", "cpu"]
     with pytest.raises((DriverError, KernelUnavailable)):
         first.function("scale")
+
+
+METAL = '''
+"""Metal's images."""
+
+from types import SimpleNamespace
+
+from ...reason import Reason
+
+
+def look(machine, places, env):
+    return [place.contents.name for place in places]
+
+
+def judge(image, build, here):
+    found = here.machine.found.get("Metal")
+    return here.off or (Reason("no-gpu-needed") if found else Reason("not-looked-for", {"what": "Metal"}))
+
+
+def make(request, image, module, place):
+    return SimpleNamespace(backend=f"{image.kind} of {request.machine.found['Metal']}", name=request.name)
+'''
+
+
+def test_a_back_end_is_one_folder_and_a_row_for_it_and_for_its_kind_of_image(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "backends" / "metal"
+    folder.mkdir(parents=True)
+    (folder / "__init__.py").write_text(METAL)
+    monkeypatch.setattr(backends, "__path__", [*backends.__path__, str(folder.parent)])
+    monkeypatch.setitem(sys.modules, "gpuforge.runtime.backends.metal", None)  # as it was before, at the end
+    monkeypatch.delitem(sys.modules, "gpuforge.runtime.backends.metal")
+    monkeypatch.setitem(backends.BACKENDS, "Metal", backends.Backend("Metal", "metal"))
+    monkeypatch.setitem(KINDS, "metallib", ImageKind("metallib", "Metal", of_toolkit=False))
+    code = tmp_path / "s" / "ops.metallib"
+    module = {
+        "name": "ops",
+        "source": "ops.metal",
+        "file": code.name,
+        "sha256": hashlib.sha256(b"x").hexdigest(),
+        "images": [{"kind": "metallib", "arch": ""}],
+    }
+    own = write_set(tmp_path / "s", toolkit="", modules=[module])
+    code.write_bytes(b"x")
+    kernels = KernelSet(own, env={}, driver="libnothing.so")
+    assert kernels.function("saxpy").backend == "metallib of ['s']"
+    assert "used     metallib  needs no GPU\n" in kernels.explain()
+    off = KernelSet(own, env={"GPUFORGE_DISABLE_GPU": "1"}, driver="libnothing.so")
+    assert "refused  metallib  switched off (GPUFORGE_DISABLE_GPU=1)" in off.explain()

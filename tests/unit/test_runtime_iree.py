@@ -19,9 +19,9 @@ import numpy as np
 import pytest
 
 from gpuforge.runtime import DriverError, KernelSet, KernelUnavailable
+from gpuforge.runtime.backends.iree.signature import Parameter, read
 from gpuforge.runtime.explain import as_text, facts_of, machine_data
 from gpuforge.runtime.index import Refused
-from gpuforge.runtime.iree.signature import Parameter, read
 
 NO_CUDA = RuntimeError(
     "Error creating driver: c/runtime/src/iree/hal/drivers/cuda/cuda_dynamic_symbols.c:66: UNAVAILABLE; CUDA driver "
@@ -365,7 +365,7 @@ def test_a_function_that_is_no_kernel_is_refused(declaration: str, problem: str)
 
 
 def test_numbers_without_a_sign_are_passed_as_the_virtual_machine_has_them() -> None:
-    from gpuforge.runtime.iree.kernel import _number
+    from gpuforge.runtime.backends.iree.kernel import _number
 
     assert _number(0, Parameter("i32", None), ctypes.c_uint(2**32 - 1)) == -1
     assert _number(0, Parameter("i64", None), np.uint64(2**64 - 1)) == -1
@@ -374,7 +374,7 @@ def test_numbers_without_a_sign_are_passed_as_the_virtual_machine_has_them() -> 
 
 
 def test_two_arrays_that_are_written_do_not_overlap() -> None:
-    from gpuforge.runtime.iree.kernel import _refuse_overlap
+    from gpuforge.runtime.backends.iree.kernel import _refuse_overlap
 
     whole = np.zeros(8, "f4")
     _refuse_overlap([whole[:4], whole[4:]])

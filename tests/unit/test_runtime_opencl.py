@@ -12,9 +12,9 @@ import pytest
 from set_samples import OPENCL_C, install_set
 
 from gpuforge.runtime import DriverError, KernelSet, KernelUnavailable, machine
-from gpuforge.runtime.opencl import devices, load, memory
-from gpuforge.runtime.opencl.devices import Needs
-from gpuforge.runtime.opencl.kernel import OpenClKernel
+from gpuforge.runtime.backends.opencl import devices, load, memory
+from gpuforge.runtime.backends.opencl.devices import Needs
+from gpuforge.runtime.backends.opencl.kernel import OpenClKernel
 from gpuforge.runtime.reason import Reason
 from gpuforge.runtime.recipe import read
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 import pytest
 
 from gpuforge.runtime.arch import Arch
+from gpuforge.runtime.backends.nvrtc.library import Nvrtc
+from gpuforge.runtime.backends.opencl.devices import OpenClDevice
 from gpuforge.runtime.cpu_level import CpuLevel
-from gpuforge.runtime.machine import Device, Nvrtc, OpenClDevice, Probe
+from gpuforge.runtime.image import Build, Candidate, Image, Origin
+from gpuforge.runtime.machine import Device, Probe
 from gpuforge.runtime.reason import Reason
-from gpuforge.runtime.resolve import Build, Candidate, Image, Origin, resolve
+from gpuforge.runtime.resolve import resolve
 
 
 def cubin(arch: str, toolkit: tuple[int, int] = (13, 0)) -> Image:
@@ -239,6 +242,7 @@ def test_a_reason_is_data_first() -> None:
 
 
 NVRTC = Nvrtc("libnvrtc.so.12", (12, 4), "12.4.127", (Arch(5, 0), Arch(8, 0), Arch(9, 0)))
+WITHOUT_NVRTC = Reason("not-installed", {"what": "NVRTC", "install": "pip install x"})
 POCL = OpenClDevice("cpu-znver3", "3.0", "Portable Computing Language")
 EVERYWHERE = [
     Build(Origin.CPU, "libop.so", (Image("library", CpuLevel()),)),
@@ -251,7 +255,7 @@ EVERYWHERE = [
 
 
 def test_the_order_of_all_origins() -> None:
-    found = resolve(EVERYWHERE, machine((9, 0))._replace(nvrtc=NVRTC, opencl=(POCL,)), {})
+    found = resolve(EVERYWHERE, machine((9, 0))._replace(found={"NVRTC": NVRTC, "OpenCL": (POCL,)}), {})
     assert [(c.label, str(c.reason)) for c in found if c.accepted] == [
         ("environment file", "what GPUFORGE_KERNELS_DEMO_OP names, taken as it is"),
         ("user build cubin sm_90", "built for this very architecture"),
@@ -268,13 +272,15 @@ def test_the_order_of_all_origins() -> None:
 
 
 def test_without_a_gpu_opencl_and_the_cpu_are_left() -> None:
-    found = resolve(EVERYWHERE, Probe(None, problem=Reason("no-devices"), opencl=(POCL,)), {})
+    found = resolve(EVERYWHERE, Probe(None, problem=Reason("no-devices"), found={"OpenCL": (POCL,)}), {})
     assert [c.label for c in found if c.accepted] == ["OpenCL source", "CPU library"]
 
 
 def test_a_switched_off_gpu_leaves_the_cpu() -> None:
     """OpenCL too: looking for its devices starts NVIDIA's driver, where that is installed."""
-    found = resolve(EVERYWHERE, machine((9, 0))._replace(opencl=(POCL,)), {"GPUFORGE_DISABLE_GPU": "1"})
+    found = resolve(
+        EVERYWHERE, machine((9, 0))._replace(found={"OpenCL": (POCL,)}), {"GPUFORGE_DISABLE_GPU": "1"}
+    )
     assert [c.label for c in found if c.accepted] == ["CPU library"]
     assert {c.reason.kind for c in found if not c.accepted} == {"switched-off"}
 
@@ -284,19 +290,19 @@ def test_a_switched_off_gpu_leaves_the_cpu() -> None:
     [
         (machine((9, 0)), "cuda", 0, "NVRTC was not looked for"),
         (
-            machine((9, 0))._replace(nvrtc=Reason("not-installed", {"what": "NVRTC", "install": "pip install x"})),
+            machine((9, 0))._replace(found={"NVRTC": WITHOUT_NVRTC}),
             *("cuda", 0, "no NVRTC: pip install x"),
         ),
         (
-            machine((12, 0))._replace(nvrtc=NVRTC),
+            machine((12, 0))._replace(found={"NVRTC": NVRTC}),
             *("cuda", 0, "nvrtc 12.4.127 compiles for no architecture that 12.0 runs: install a newer one"),
         ),
         (
-            machine((9, 0), driver=(11, 8))._replace(nvrtc=NVRTC),
+            machine((9, 0), driver=(11, 8))._replace(found={"NVRTC": NVRTC}),
             *("cuda", 0, "code of CUDA 12.4 needs a driver for CUDA 12 or newer; this one is for 11.8"),
         ),
-        (Probe(None, problem=Reason("no-devices"), nvrtc=NVRTC), "cuda", 0, "no usable NVIDIA GPU"),
-        (machine((9, 0))._replace(opencl=(POCL,)), "opencl", 1, "there is no OpenCL device 1: there are 1"),
+        (Probe(None, problem=Reason("no-devices"), found={"NVRTC": NVRTC}), "cuda", 0, "no usable NVIDIA GPU"),
+        (machine((9, 0))._replace(found={"OpenCL": (POCL,)}), "opencl", 1, "there is no OpenCL device 1: there are 1"),
     ],
 )  # fmt: skip
 def test_why_a_source_is_not_compiled_here(probe: Probe, kind: str, device: int, sentence: str) -> None:

@@ -100,7 +100,7 @@ def _image(entry: dict[str, Any], toolkit: str) -> KernelImage:
     kind = kind_of(name)
     isa = document.text(entry, "isa") if kind.has_ptx else ""
     versions = [isa] if kind.has_ptx else []
-    if not (kind.loader in {"system", "IREE"} or (kind.has_ptx and not toolkit)):  # made with a CUDA toolkit
+    if kind.of_toolkit and (toolkit or not kind.has_ptx):
         versions.append(toolkit)
     for version in versions:
         if not re.match(_RELEASE, version):

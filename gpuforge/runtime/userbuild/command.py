@@ -13,15 +13,16 @@ from pathlib import Path
 
 from .. import layout
 from ..arch import Arch
+from ..backends import Backend, backend_of
 from ..builds import ACTIVE, BuildsFolder, BuildUnusable, UserBuild, former, recorded
 from ..candidates import Lookup, candidates, place_of
 from ..errors import KernelUnavailable
+from ..image import Candidate, Origin
 from ..kernelset import KernelSet
 from ..loading import named
 from ..look import HOME, variable
 from ..machine import Probe, probe
 from ..recipe import UserToolchain
-from ..resolve import Candidate, Origin
 from ..switches import gpu_disabled
 from . import activation, installed, modules
 from .check import check
@@ -172,8 +173,9 @@ def _compile(recipe: Recipe, package: Package, options: argparse.Namespace) -> s
     requested, sources = _toolchain_and_sources(recipe, package, options, here)
     here = replace(here, extra=sources)
     toolchain, compiler = select(recipe, requested, how_to_install, _finder(recipe, here))
-    if toolchain.into_cache:
-        return _prepare(recipe, package, here, options)
+    backend = backend_of(toolchain.family)
+    if backend and backend.into_cache:
+        return _prepare(backend, recipe, package, here, options)
     substitute = recipe.lowest_arch if arch is None and toolchain.needs_arch else None
     arch = arch or substitute
     here = replace(here, arch=arch)
@@ -269,19 +271,19 @@ def _product(
     return product
 
 
-def _prepare(recipe: Recipe, package: Package, here: CompileInputs, options: argparse.Namespace) -> str:
-    """Compile for OpenCL: what is kept is the kernel cache's, and is used where nothing before it in the order fits."""
-    from . import by_opencl
-
+def _prepare(
+    backend: Backend, recipe: Recipe, package: Package, here: CompileInputs, options: argparse.Namespace
+) -> str:
+    """Compile into the kernel cache; what is kept there is used where nothing before it in the order fits."""
     if options.output:
         others = ", ".join(each.name for each in recipe.toolchains if not each.into_cache)
         raise Stopped(
-            f"{recipe.name}: what OpenCL compiles goes into the kernel cache and not to --output; name another "
-            f"toolchain with --toolchain: {others or 'the package has none'}",
+            f"{recipe.name}: what {backend.loader} compiles goes into the kernel cache and not to --output; "
+            f"name another toolchain with --toolchain: {others or 'the package has none'}",
             USAGE,
         )
     try:
-        device = by_opencl.prepare(recipe, here)
+        device = backend.ahead.prepare(backend.family, recipe, here)
     except Stopped as stopped:
         raise Stopped(f"{recipe.name}: {stopped}; {_in_use(recipe, package)}") from None
     return f"{recipe.name}: compiled for {device}, kept in the kernel cache; {_in_use(recipe, package)}"

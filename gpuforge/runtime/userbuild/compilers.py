@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import sysconfig
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,11 @@ from pathlib import Path
 from ..arch import Arch
 from ..recipe import UserToolchain
 from .execute import execute
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .inputs import CompileInputs
+    from .recipe import Recipe
 
 ANSWER_S = 20  # seconds that a compiler may take to print its version
 
@@ -34,6 +40,14 @@ class Compiler:
     def label(self) -> str:
         """Its name for people: "g++ 12.2.0"."""
         return f"{self.family} {self.version}" if self.version else str(self.path)
+
+
+class LibraryCompiler(Compiler, ABC):
+    """A compiler that is called as a library, and whose images stay in the kernel cache, too."""
+
+    @abstractmethod
+    def image(self, recipe: Recipe, here: CompileInputs, stem: str, file: Path) -> bytes:
+        """Return the machine code of one source; raises Stopped."""
 
 
 @dataclass(frozen=True)

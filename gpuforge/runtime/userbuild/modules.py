@@ -10,14 +10,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from .. import layout
+from ..backends import backend_of
 from ..context import primary_context
 from ..driver import NoDriver, open_driver
 from ..errors import DriverError
 from ..recipe import UserToolchain
-from ..sources import NVRTC
 from ..tables import DRIVER
-from . import by_nvrtc, compilers
-from .compilers import Absent, Compiler
+from . import compilers
+from .compilers import Absent, Compiler, LibraryCompiler
 from .inputs import CompileInputs
 from .invoke import invoke
 from .outcome import Stopped
@@ -28,17 +28,16 @@ FOLDER = "modules"  # what is made of sources for a GPU: an index.json and the i
 
 def find(toolchain: UserToolchain, here: CompileInputs, *, path: str = "") -> Compiler | Absent:
     """Return what compiles a toolchain's part of a set on this machine, or why nothing does."""
-    if toolchain.into_cache:
-        from . import by_opencl
-
-        return by_opencl.find(toolchain, here)
+    backend = backend_of(toolchain.family)
+    if backend and backend.into_cache:
+        return backend.ahead.find(toolchain, here, path)
     strangers = [source for source in here.extra if source.suffix not in _suffixes(toolchain)]
     if strangers:
         return Absent(toolchain, (f"it does not compile {strangers[0].suffix or strangers[0].name}",))
     if toolchain.makes == "module" and not here.arch:
         return Absent(toolchain, (here.no_gpu,), lacks_gpu=True)
-    if toolchain.family == NVRTC:
-        return by_nvrtc.find(toolchain, here, path)
+    if backend:
+        return backend.ahead.find(toolchain, here, path)
     return compilers.find(toolchain, here.env, path=path)
 
 
@@ -112,7 +111,7 @@ def _image(
     file: Path,
 ) -> bytes:
     """Return the machine code of one source."""
-    if isinstance(compiler, by_nvrtc.NvrtcCompiler):
+    if isinstance(compiler, LibraryCompiler):
         return compiler.image(recipe, here, stem, file)
     folder = work / f"of-{stem}"
     folder.mkdir()

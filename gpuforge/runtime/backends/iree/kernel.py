@@ -6,10 +6,10 @@ import ctypes
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from ..arguments import reader
-from ..index import Refused
-from ..reason import Reason
-from ..upload import filled
+from ...arguments import reader
+from ...index import Refused
+from ...reason import Reason
+from ...upload import filled
 from .memory import IreeDevice, IreeMemory
 from .signature import DECLARATION, SIZES, Parameter, read
 

@@ -13,14 +13,14 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from ctypes import byref, c_char_p, c_int, c_size_t, c_void_p
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
-from .arch import Arch
-from .index import Refused
-from .library import Attempt, bind, patience
-from .machine import Nvrtc
-from .reason import Reason
-from .tables import NVRTC
+from ... import runs_on
+from ...arch import Arch
+from ...index import Refused
+from ...library import Attempt, bind, patience
+from ...reason import Reason
+from ...tables import NVRTC
 
 SWITCH = "GPUFORGE_NVRTC"  # a file to use and no other; "0" uses none
 _PACKAGES = ("nvidia/cu[0-9]*/lib", "nvidia/cuda_nvrtc/lib")
@@ -28,6 +28,27 @@ _NAMES = ("libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2")
 _VERSION = re.compile(r"libnvrtc\.so\.(\d+)(?:\.(\d+))?(?:\.(\d+))?")
 _LONGEST_LOG = 4000  # characters of the compiler's log that a reason keeps
 _opened: dict[str, Nvrtc | Reason] = {}
+
+
+class Nvrtc(NamedTuple):
+    """A library of NVIDIA's runtime compiler: its CUDA version, and the architectures that it compiles for.
+
+    `release` is its whole version, as in its package's metadata or its file's name; two builds never share one.
+    """
+
+    file: str
+    version: tuple[int, int]
+    release: str
+    archs: tuple[Arch, ...]
+
+    @property
+    def label(self) -> str:
+        """Its name for people and for keys: "nvrtc 12.4.127"."""
+        return f"nvrtc {self.release}"
+
+    def target(self, gpu: tuple[int, int]) -> Arch | None:
+        """Return the architecture to compile for, so that a device of compute capability `gpu` runs it."""
+        return max((arch for arch in self.archs if runs_on.binary_mismatch(arch, gpu) is None), default=None)
 
 
 def find(env: Mapping[str, str], driver: tuple[int, int], install: str) -> Nvrtc | Reason:

@@ -10,11 +10,11 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
-from ..cache import KernelCache
-from ..cache_key import CacheKey
-from ..index import Module, Refused
-from ..reason import Reason
-from ..sources import Sources
+from ...cache import KernelCache
+from ...cache_key import CacheKey
+from ...index import Module, Refused
+from ...reason import Reason
+from ...sources import Sources
 from .context import OpenClContext, context_of
 from .devices import Needs, find
 from .kernel import OpenClKernel

@@ -7,8 +7,8 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from ..cache_key import CacheKey
-from ..errors import DriverError
+from ...cache_key import CacheKey
+from ...errors import DriverError
 
 _lock = threading.Lock()
 _contexts: dict[tuple[int, int], OpenClContext] = {}  # by process and device

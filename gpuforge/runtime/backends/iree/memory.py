@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from ..errors import DriverError
+from ...errors import DriverError
 from .devices import status_of
 
 

@@ -5,22 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from .. import compiled, nvrtc
-from ..arch import Arch
-from ..cache import KernelCache
-from ..index import Module, Refused
-from ..machine import Nvrtc
-from ..recipe import UserToolchain
-from ..sources import NVRTC
-from . import compilers
-from .compilers import Absent, Compiler
-from .inputs import CompileInputs
-from .outcome import Stopped
-from .recipe import Recipe, sources_of
+from ...arch import Arch
+from ...cache import KernelCache
+from ...index import Module, Refused
+from ...recipe import UserToolchain
+from ...userbuild import compilers
+from ...userbuild.compilers import Absent, LibraryCompiler
+from ...userbuild.inputs import CompileInputs
+from ...userbuild.outcome import Stopped
+from ...userbuild.recipe import Recipe, sources_of
+from . import compiled, library
+from .library import Nvrtc
 
 
 @dataclass(frozen=True)
-class NvrtcCompiler(Compiler):
+class NvrtcCompiler(LibraryCompiler):
     """NVRTC on this machine."""
 
     library: Nvrtc
@@ -33,7 +32,7 @@ class NvrtcCompiler(Compiler):
 
     def image(self, recipe: Recipe, here: CompileInputs, stem: str, file: Path) -> bytes:
         """Return the machine code of one source; raises Stopped."""
-        part = sources_of(recipe, NVRTC)
+        part = sources_of(recipe, self.family)
         assert here.arch is not None  # noqa: S101  `find` has refused others
         packaged = next((module for module in part.modules.values() if module.file == str(file)), None)
         module = packaged or Module(stem, file.name, str(file), "", ())
@@ -52,8 +51,8 @@ class NvrtcCompiler(Compiler):
 
 def find(toolchain: UserToolchain, here: CompileInputs, path: str) -> NvrtcCompiler | Absent:
     """Return NVRTC, the file at `path` if one is given, or why it does not serve here."""
-    env = {**here.env, nvrtc.SWITCH: path} if path else here.env
-    found = nvrtc.find(env, here.machine.driver or (0, 0), toolchain.install.get("", ""))
+    env = {**here.env, library.SWITCH: path} if path else here.env
+    found = library.find(env, here.machine.driver or (0, 0), toolchain.install.get("", ""))
     if not isinstance(found, Nvrtc):
         return Absent(toolchain, (str(found),))
     numbers = compilers.numbers(found.release)
@@ -61,4 +60,4 @@ def find(toolchain: UserToolchain, here: CompileInputs, path: str) -> NvrtcCompi
         return Absent(toolchain, (f"{found.file}: version {found.release} is not {toolchain.version}",))
     if here.arch and found.target(here.arch.capability) is None:
         return Absent(toolchain, (f"{found.label} compiles for no architecture that {here.arch.sm} runs",))
-    return NvrtcCompiler(NVRTC, Path(found.file), found.release, found)
+    return NvrtcCompiler(toolchain.family, Path(found.file), found.release, found)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from ..errors import DriverError
-from ..image_kind import KINDS
-from ..index import Module, Refused
-from ..reason import Reason
+from ...errors import DriverError
+from ...image_kind import KINDS
+from ...index import Module, Refused
+from ...reason import Reason
 from .devices import opened, status_of
 from .kernel import IreeKernel
 from .memory import IreeDevice

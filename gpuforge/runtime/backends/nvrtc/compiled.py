@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from functools import partial
 
-from . import nvrtc
-from .cache import KernelCache
-from .cache_key import CacheKey
-from .context import Context, Function
-from .errors import DriverError
-from .index import Module
-from .jit import NOT_FOUND
-from .machine import Nvrtc
-from .sources import Sources
+from ...cache import KernelCache
+from ...cache_key import CacheKey
+from ...context import Context, Function
+from ...errors import DriverError
+from ...index import Module
+from ...jit import NOT_FOUND
+from ...sources import Sources
+from .library import Nvrtc, compile_cubin
 
 
 def function(
@@ -61,4 +60,4 @@ def key_of(module: Module, sources: Sources, compiler: Nvrtc, gpu: tuple[int, in
 
 def compile_module(module: Module, sources: Sources, compiler: Nvrtc, key: CacheKey) -> bytes:
     """Compile a source as its key says; raises Refused."""
-    return nvrtc.compile_cubin(compiler, module.source, module.read(), sources.spellings(module), key.options)
+    return compile_cubin(compiler, module.source, module.read(), sources.spellings(module), key.options)

@@ -7,9 +7,9 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from ..arguments import is_array, is_scalar, reader
-from ..dimensions import three
-from ..upload import filled
+from ...arguments import is_array, is_scalar, reader
+from ...dimensions import three
+from ...upload import filled
 from .context import OpenClContext
 from .memory import Copies, OpenClMemory
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from ..index import Refused
-from ..reason import Reason
+from ...index import Refused
+from ...reason import Reason
 
 DECLARATION = "iree.abi.declaration"
 LONGEST = 10_000  # characters of a declaration

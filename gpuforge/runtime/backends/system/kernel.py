@@ -7,10 +7,10 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from .arguments import host_address, reader
-from .errors import DriverError
-from .index import Refused
-from .reason import Reason
+from ...arguments import host_address, reader
+from ...errors import DriverError
+from ...index import Refused
+from ...reason import Reason
 
 # numpy's scalars by kind and size: what C has of them
 _SCALARS = {

@@ -9,15 +9,15 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
 
-from ..image_kind import KINDS
-from ..library import Attempt, patience
-from ..reason import Reason
-from ..switches import gpu_disabled, switched_off
-from ..tables import IREE
+from ...image_kind import KINDS
+from ...library import Attempt, patience
+from ...reason import Reason
+from ...switches import gpu_disabled, switched_off
+from ...tables import IREE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ..look import BuildPlace
+    from ...look import BuildPlace
 
 
 VARIABLE = "GPUFORGE_IREE"  # the drivers that may be used, such as "local-task,cuda"; "0" for none

@@ -8,15 +8,22 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
-from ..library import Attempt, patience
-from ..machine import OpenClDevice
-from ..reason import Reason
-from ..switches import KINDS, OPENCL, opencl_kind, opencl_off
-from ..tables import OPENCL as LOADER
+from ...library import Attempt, patience
+from ...reason import Reason
+from ...switches import KINDS, OPENCL, opencl_kind, opencl_off
+from ...tables import OPENCL as LOADER
 
 _EXAMPLE = "pip install pocl-binary-distribution, for the CPU"
 _lock = threading.Lock()
 _devices: dict[int, list[Any]] = {}  # by process: what a parent opened is of no use in a fork
+
+
+class OpenClDevice(NamedTuple):
+    """A device of OpenCL, as pyopencl lists it; GPUs come first. `driver` and `platform` say which compiler it has."""
+
+    name: str
+    driver: str
+    platform: str
 
 
 class Needs(NamedTuple):

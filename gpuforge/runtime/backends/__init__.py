@@ -1,0 +1,140 @@
+"""The back ends, each of which makes kernels of its own kinds of images: a folder each, and one table of them.
+
+`ImageKind.loader` names the one of an image. A back end's folder has the functions of `Implementation`, and
+`ahead.py` where `python -m PACKAGE._gpuforge compile` calls its compiler as a library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from typing import Any, NamedTuple
+
+from ..image import Origin
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Protocol, Union
+
+    from ..context import Context
+    from ..image import Build, Image, Version
+    from ..index import Module
+    from ..kernel import Kernel
+    from ..look import BuildPlace
+    from ..machine import Probe
+    from ..reason import Reason
+    from ..recipe import UserToolchain
+    from ..userbuild.compilers import Absent, Compiler
+    from ..userbuild.inputs import CompileInputs
+    from ..userbuild.recipe import Recipe
+    from .iree.kernel import IreeKernel
+    from .opencl.kernel import OpenClKernel
+    from .system.kernel import HostKernel
+
+    AnyKernel = Union[Kernel, HostKernel, IreeKernel, OpenClKernel]
+
+    class Implementation(Protocol):
+        """What each back end's folder has."""
+
+        def look(self, machine: Probe, places: Sequence[BuildPlace], env: Mapping[str, str]) -> object:
+            """Return what this machine has for the back end's images in some places, None where nothing was looked for.
+
+            Never raises, and never hangs. `Probe.found` has it for `judge` and `make`.
+            """
+
+        def judge(self, image: Image, build: Build, here: Here) -> Reason:
+            """Return why an image can run (one of `MERITS`), or why it cannot. Nothing is opened."""
+
+        def make(self, request: Request, image: Image, module: Module, place: BuildPlace) -> AnyKernel | None:
+            """Return a kernel of a file; None for one that needs a context of CUDA where there is none.
+
+            Raises Refused, DriverError.
+            """
+
+    class Ahead(Protocol):
+        """What the module `ahead` of a back end has whose compiler is called as a library."""
+
+        def find(self, toolchain: UserToolchain, here: CompileInputs, path: str) -> Compiler | Absent:
+            """Return the compiler of a toolchain, the file at `path` if one is given, or why there is none."""
+
+        def prepare(self, family: str, recipe: Recipe, here: CompileInputs) -> str:
+            """Compile into the kernel cache, and return for which device; raises Stopped. With `into_cache` alone."""
+
+
+class Backend(NamedTuple):
+    """A back end: its name, as `ImageKind.loader` has it, and its `folder`.
+
+    If it compiles sources when they are first used, `family` is that of their toolchains, `source` the kind of image
+    that they count as, and `origin` when they are tried. With `into_cache`, what `compile` makes of them stays in the
+    kernel cache, and is no build of the user's. `contexts` is the package whose contexts it loads kernels into.
+    """
+
+    loader: str
+    folder: str
+    family: str = ""
+    source: str = ""
+    origin: Origin = Origin.EXPLICIT
+    into_cache: bool = False
+    contexts: str = ""
+
+    @property
+    def implementation(self) -> Implementation:
+        """Its functions, imported when they are first needed."""
+        found: Implementation = import_module(f".{self.folder}", __name__)
+        return found
+
+    @property
+    def ahead(self) -> Ahead:
+        """What `compile` calls of it."""
+        found: Ahead = import_module(f".{self.folder}.ahead", __name__)
+        return found
+
+
+_TABLE = (  # in the order in which they look at the machine
+    Backend("CUDA", "cuda"),
+    Backend("system", "system"),
+    Backend("IREE", "iree"),
+    Backend("NVRTC", "nvrtc", "nvrtc", "cuda", Origin.CACHED_BUILD),
+    Backend("OpenCL", "opencl", "opencl", "opencl", Origin.OPENCL, into_cache=True, contexts="pyopencl"),
+)
+BACKENDS = {backend.loader: backend for backend in _TABLE}
+
+
+class Here(NamedTuple):
+    """What images are judged for: device number `device` of a machine, of compute capability `gpu`.
+
+    `obstacle` says why no code runs through NVIDIA's driver; `gpu` is then (0, 0). `off` says why no GPU may be used.
+    """
+
+    machine: Probe
+    device: int
+    gpu: Version
+    obstacle: Reason | None
+    off: Reason | None
+
+
+class Request(NamedTuple):
+    """A kernel as it is wanted: of which module, in which context, and whether the kernel cache is used.
+
+    `home` is the CUDA context that it is loaded into, None where there is none; `context` is what the caller gave.
+    """
+
+    name: str
+    module: str
+    machine: Probe
+    home: Context | None
+    device: int
+    context: Any
+    env: Mapping[str, str]
+    use_cache: bool
+
+
+def backend_of(family: str) -> Backend | None:
+    """Return what compiles the sources of a family of toolchains when they are first used, None for no back end."""
+    return next((backend for backend in BACKENDS.values() if family and backend.family == family), None)
+
+
+def owner_of(context: Any) -> str:
+    """Return the loader that a caller's context belongs to, "" for one of CUDA's and for none."""
+    package = type(context).__module__.partition(".")[0]
+    return next((loader for loader, backend in BACKENDS.items() if backend.contexts == package), "")

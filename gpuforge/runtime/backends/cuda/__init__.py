@@ -1,0 +1,78 @@
+"""Machine code and PTX for NVIDIA's GPUs, loaded by the driver."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ... import runs_on
+from ...arch import Arch
+from ...image import Build, Image, Version
+from ...machine import Probe
+from ...reason import Reason, dotted
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ...index import Module
+    from ...kernel import Kernel
+    from ...look import BuildPlace
+    from .. import Here, Request
+
+_MISMATCHES = {
+    runs_on.ALONE: "alone",
+    runs_on.FAMILY: "family",
+    runs_on.EMBEDDED_ALONE: "embedded",
+    runs_on.SAME_MAJOR: "same-major-only",
+    runs_on.NEWER: "newer",
+}
+
+
+def look(machine: Probe, places: Sequence[BuildPlace], env: Mapping[str, str]) -> None:
+    """Return nothing: the driver and its devices are the machine's own."""
+
+
+def judge(image: Image, build: Build, here: Here) -> Reason:
+    """Judge an image by its architecture; a file of the user's, which was not read, is taken as it is."""
+    if here.obstacle is not None:
+        return here.obstacle
+    if not isinstance(image.built_for, Arch):
+        return build.failure or Reason("unread", {"variable": image.variable})
+    return refusal(image, image.built_for, here) or build.failure or _merit(image, image.built_for, here.gpu)
+
+
+def make(request: Request, image: Image, module: Module, place: BuildPlace) -> Kernel | None:
+    """Return a kernel of a module, which the driver loads once, whatever number of its images fit."""
+    from .load import load
+
+    return load(request, image, module)
+
+
+def refusal(image: Image, arch: Arch, here: Here) -> Reason | None:
+    """Return why code for an architecture does not run on the GPU that is judged for, None when it does."""
+    mismatch = (runs_on.ptx_mismatch if image.about.has_ptx else runs_on.binary_mismatch)(arch, here.gpu)
+    if mismatch is None:
+        return driver_refusal(image, here.machine.driver or (0, 0))
+    built = dotted(mismatch.built.capability)
+    facts = {"built": built, "major": mismatch.built.major, "here": dotted(here.gpu)}
+    return Reason(_MISMATCHES[mismatch.limit], facts)
+
+
+def driver_refusal(image: Image, driver: Version) -> Reason | None:
+    """Return why a driver for this CUDA version is too old for an image, None when it is not."""
+    found = dotted(driver)
+    if image.about.has_ptx:
+        isa = image.isa or (0, 0)
+        needed = runs_on.driver_for_ptx(isa)
+        facts = {"isa": dotted(isa), "needed": dotted(needed), "found": found}
+        return Reason("driver-older-than-ptx", facts) if driver < needed else None
+    needed = runs_on.driver_for_binary(image.toolkit)
+    release = str(needed[0]) if needed[1] == 0 else dotted(needed)
+    facts = {"toolkit": dotted(image.toolkit), "needed": release, "found": found}
+    return Reason("driver-older-than-code", facts) if driver < needed else None
+
+
+def _merit(image: Image, arch: Arch, gpu: Version) -> Reason:
+    if image.about.has_ptx:
+        return Reason("jit", {"here": dotted(gpu)})
+    if runs_on.is_exact(arch, gpu):
+        return Reason("exact")
+    return Reason("same-major", {"built": dotted(arch.capability), "here": dotted(gpu)})

@@ -1,0 +1,65 @@
+"""Functions of IREE's modules, run by `iree.runtime` on the device of one of its drivers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ... import cpu
+from ...arch import Arch
+from ...cpu_level import CpuLevel
+from ...image import Build, Image
+from ...machine import Probe
+from ...reason import MERITS, Reason
+from ..cuda import refusal as gpu_refusal
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ...index import Module
+    from ...look import BuildPlace
+    from .. import Here, Request
+    from .kernel import IreeKernel
+
+    Found = Mapping[
+        str, tuple[str, ...] | Reason
+    ]  # the names of the devices for each kind of image, or why none
+
+_SOFTWARE = ("llvmpipe", "SwiftShader")  # Vulkan's devices that are the CPU, by the beginning of their names
+
+
+def look(machine: Probe, places: Sequence[BuildPlace], env: Mapping[str, str]) -> Found:
+    """Return the devices of the drivers that run the places' modules."""
+    from .devices import devices_for
+
+    return devices_for(places, env)
+
+
+def judge(image: Image, build: Build, here: Here) -> Reason:
+    """Judge an image by what its code is for, and by the devices of its driver."""
+    refusal = here.off
+    if isinstance(image.built_for, Arch):
+        refusal = here.obstacle or gpu_refusal(image, image.built_for, here)
+    elif isinstance(image.built_for, CpuLevel):
+        refusal = cpu.refusal(image.built_for, here.machine.cpu)
+    found = _device(image, here)
+    return refusal or (build.failure if found.kind in MERITS else None) or found
+
+
+def make(request: Request, image: Image, module: Module, place: BuildPlace) -> IreeKernel:
+    """Return a function of a module; raises Refused, DriverError."""
+    from .load import load
+
+    return load(request.name, module, image.kind, request.device, request.context)
+
+
+def _device(image: Image, here: Here) -> Reason:
+    """Return which device runs an image, or why none does. For the CPU its number does not count."""
+    driver, found = image.about.iree_driver, here.machine.found.get("IREE", {})
+    names = found.get(image.kind, Reason("not-looked-for", {"what": "IREE"}))
+    if isinstance(names, Reason):
+        return names
+    number = 0 if image.about.built_for == "CPU" else here.device
+    if not 0 <= number < len(names):
+        return Reason("no-such-iree-device", {"driver": driver, "device": here.device, "count": len(names)})
+    name = names[number]
+    merit = "iree-software" if name.startswith(_SOFTWARE) else "iree"
+    return Reason(merit, {"driver": driver, "device": name})

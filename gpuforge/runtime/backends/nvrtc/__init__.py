@@ -1,0 +1,57 @@
+"""CUDA sources that NVIDIA's runtime compiler compiles when they are first used."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ...image import Build, Image
+from ...machine import Probe
+from ...reason import Reason, dotted
+from ..cuda import driver_refusal
+from .library import Nvrtc, find
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ...index import Module
+    from ...kernel import Kernel
+    from ...look import BuildPlace
+    from .. import Here, Request
+
+
+def look(machine: Probe, places: Sequence[BuildPlace], env: Mapping[str, str]) -> Nvrtc | Reason | None:
+    """Return the library that compiles here, or why there is none; None without a driver."""
+    sources = places[-1].sources
+    return find(env, machine.driver, sources.install) if machine.driver and sources else None
+
+
+def judge(image: Image, build: Build, here: Here) -> Reason:
+    """Judge sources by what the library compiles for, and by the driver that has to load it."""
+    if here.obstacle is not None:
+        return here.obstacle
+    found: Nvrtc | Reason | None = here.machine.found.get("NVRTC")
+    if not isinstance(found, Nvrtc):
+        return found or Reason("not-looked-for", {"what": "NVRTC"})
+    target = found.target(here.gpu)
+    if target is None:
+        return Reason("nvrtc-older", {"compiler": found.label, "here": dotted(here.gpu)})
+    refusal = driver_refusal(Image("cubin", target, found.version), here.machine.driver or (0, 0))
+    return refusal or build.failure or Reason("nvrtc", {"compiler": found.label, "arch": target.sm})
+
+
+def make(request: Request, image: Image, module: Module, place: BuildPlace) -> Kernel | None:
+    """Return a kernel of a source, from the kernel cache if it is there; None where there is no context.
+
+    Raises Refused with the compiler's log, DriverError.
+    """
+    from ...cache import KernelCache
+    from ...kernel import Kernel
+    from .compiled import function
+
+    compiler: Nvrtc = request.machine.found["NVRTC"]
+    if request.home is None or place.sources is None:
+        return None
+    cache = KernelCache.of_user(request.env)
+    home, use = request.home, request.use_cache
+    return Kernel(
+        request.name, home, function(request.name, module, place.sources, compiler, home, cache, use=use)
+    )

@@ -1,0 +1,59 @@
+"""OpenCL sources that a device's driver compiles when they are first used, through pyopencl.
+
+Nothing else imports pyopencl, and nothing here does before a kernel is wanted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ...image import Build, Image
+from ...machine import Probe
+from ...reason import Reason
+from .. import owner_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ...index import Module
+    from ...look import BuildPlace
+    from .. import Here, Request
+    from .devices import OpenClDevice
+    from .kernel import OpenClKernel
+
+
+def look(
+    machine: Probe, places: Sequence[BuildPlace], env: Mapping[str, str]
+) -> tuple[OpenClDevice, ...] | Reason | None:
+    """Return the devices that the sources can be compiled for, or why there are none."""
+    from .devices import devices
+    from .load import needs_of
+
+    sources = places[-1].sources
+    return devices(env, needs_of(sources)) if sources else None
+
+
+def judge(image: Image, build: Build, here: Here) -> Reason:
+    """Judge sources by the device of that number."""
+    if here.off is not None:
+        return here.off
+    found: tuple[OpenClDevice, ...] | Reason | None = here.machine.found.get("OpenCL")
+    if found is None or isinstance(found, Reason):
+        return found or Reason("not-looked-for", {"what": "OpenCL"})
+    if not 0 <= here.device < len(found):
+        return Reason("no-such-opencl-device", {"device": here.device, "count": len(found)})
+    return build.failure or Reason("opencl", {"device": found[here.device].name})
+
+
+def make(request: Request, image: Image, module: Module, place: BuildPlace) -> OpenClKernel | None:
+    """Return a kernel of a source, from the kernel cache if it is there.
+
+    It is for the device of that number, or for that of a context of pyopencl's. Raises Refused with the compiler's log,
+    DriverError.
+    """
+    from .load import Compilation, load
+
+    if place.sources is None:
+        return None
+    compilation = Compilation.of(module, place.sources, request.env, use_cache=request.use_cache)
+    own = request.context if owner_of(request.context) else None
+    return load(request.name, compilation, request.env, request.device, own)

@@ -1,0 +1,35 @@
+"""Compiles OpenCL sources ahead of their first use, into the kernel cache."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ...errors import DriverError
+from ...index import Refused
+from ...reason import Reason
+from ...recipe import UserToolchain
+from ...userbuild.compilers import Absent, Compiler
+from ...userbuild.inputs import CompileInputs
+from ...userbuild.outcome import Stopped
+from ...userbuild.recipe import Recipe, sources_of
+from . import load
+from .devices import Needs, devices
+
+
+def find(toolchain: UserToolchain, here: CompileInputs, path: str) -> Compiler | Absent:
+    """Return the driver of the first device that fits, or why there is none. A `path` does not count."""
+    if here.extra:
+        return Absent(toolchain, ("`compile` takes no sources of yours for it",))
+    needs = Needs(toolchain.install.get("", ""), toolchain.devices, toolchain.extensions)
+    found = devices(here.env, needs)
+    if isinstance(found, Reason):
+        return Absent(toolchain, (str(found),))
+    return Compiler(toolchain.family, Path(found[0].name), found[0].driver)
+
+
+def prepare(family: str, recipe: Recipe, here: CompileInputs) -> str:
+    """Compile the OpenCL sources into the kernel cache, and return for which device; raises Stopped."""
+    try:
+        return load.prepare(sources_of(recipe, family), here.env)
+    except (DriverError, Refused) as error:
+        raise Stopped(str(error)) from error

@@ -1,0 +1,44 @@
+"""Libraries for the CPU, opened by the system's loader."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ... import cpu
+from ...cpu_level import CpuLevel
+from ...image import Build, Image
+from ...machine import Probe
+from ...reason import Reason
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ...index import Module
+    from ...look import BuildPlace
+    from .. import Here, Request
+    from .kernel import HostKernel
+
+
+def look(machine: Probe, places: Sequence[BuildPlace], env: Mapping[str, str]) -> None:
+    """Return nothing: the CPU is the machine's own."""
+
+
+def judge(image: Image, build: Build, here: Here) -> Reason:
+    """Judge a library by the level of CPUs that it is for."""
+    level = image.built_for
+    if not isinstance(level, CpuLevel):
+        return here.obstacle or Reason("not-loadable")
+    return cpu.refusal(level, here.machine.cpu) or build.failure or _merit(build, level)
+
+
+def make(request: Request, image: Image, module: Module, place: BuildPlace) -> HostKernel:
+    """Return a function of a library; raises Refused, DriverError."""
+    from .kernel import load
+
+    return load(module.file, request.name)
+
+
+def _merit(build: Build, level: CpuLevel) -> Reason:
+    if level.name:
+        return Reason("made-for-level", {"level": level.name})
+    facts = {"name": build.name, "compiler": build.compiler}
+    return Reason("made-there", facts) if build.name else Reason("no-gpu-needed")
