@@ -29,7 +29,8 @@ class PatternOf(NamedTuple):
     object: str
 
 
-Fact = str | int | tuple[str, ...]
+Table = tuple[tuple[str, str | int], ...]  # of rows
+Fact = str | int | tuple[str, ...] | Table
 Facts = tuple[tuple[str, Fact], ...]  # names and values, in their order
 
 

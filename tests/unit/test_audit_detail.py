@@ -24,6 +24,13 @@ from gpuforge.audit.report import data, detail, sentences
         (Subject(detail="{0} of {1}", about=("x", "{y}")), "x of {y}"),
         (Subject(detail="{names:chain}", facts=facts_of(names=("a", "b"))), "a → b"),
         (Subject(detail="in {place:short}", facts=facts_of(place="a.o")), "in a.o"),
+        (Subject(detail="{sizes:MB}", facts=facts_of(sizes=(("x", 2_000_000),))), "x 2 MB"),
+        (Subject(detail="{of:images}", facts=facts_of(of=(("x", 1), ("y", 2)))), "x (1 image), y (2 images)"),
+        (Subject(detail="{of:GPUs}", facts=facts_of(of=(("9.0", "Hopper"),))), "9.0 (Hopper)"),
+        (
+            Subject(detail="{of:drivers}", facts=facts_of(of=(("8.0", "525"), ("9.0", "525"), ("10.0", "")))),
+            "8.0, 9.0 with driver 525 or newer; 10.0 with driver of that toolkit or newer",
+        ),
         (Subject(detail="in {place:short}", facts=facts_of(place="a " * 25)), f'in "{"a " * 24}…"'),
     ],
 )
@@ -33,13 +40,15 @@ def test_a_detail_is_filled_with_its_facts(subject: Subject, text: str) -> None:
 
 
 def test_json_has_the_facts_as_values() -> None:
-    subject = Subject(detail="{size:MiB} MiB of {names}", facts=facts_of(size=3 << 20, names=("x", "y")))
+    facts = facts_of(size=3 << 20, names=("x", "y"), sizes=(("x", 2_000_000),))
+    subject = Subject(detail="{size:MiB} MiB of {names}: {sizes:MB}", facts=facts)
     assert data._filled(subject) == {
-        "detail": "3 MiB of x, y",
-        "facts": {"size": 3 << 20, "names": ("x", "y")},
+        "detail": "3 MiB of x, y: x 2 MB",
+        "facts": {"size": 3 << 20, "names": ("x", "y"), "sizes": {"x": 2_000_000}},
     }
     properties = data.schema()["$defs"]["subject"]["properties"]
     assert properties["facts"]["additionalProperties"] == {
-        "type": ["string", "integer", "array"],
+        "type": ["string", "integer", "array", "object"],
         "items": {"type": "string"},
+        "additionalProperties": {"type": ["string", "integer"]},
     }

@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.resources import files
 from itertools import islice
-from typing import Any
+from typing import Any, TypeGuard
 
 from gpuforge import __version__
-from gpuforge.audit.findings import Finding, Subject
+from gpuforge.audit.findings import Fact, Finding, Subject, Table
 from gpuforge.audit.judge import Report, WheelReport
 from gpuforge.audit.link.edges import Edge, LoadSet
 from gpuforge.audit.link.graph import LinkGraph
@@ -161,10 +161,14 @@ def _filled(value: Subject | Route) -> dict[str, Any]:
     if isinstance(value, Subject) and value.detail:
         fields["detail"] = detail.text(value)
     if isinstance(value, Subject) and value.facts:
-        fields["facts"] = dict(value.facts)
+        fields["facts"] = {name: dict(fact) if _is_table(fact) else fact for name, fact in value.facts}
     if isinstance(value, Subject) and value.routes:
         fields["routes"] = list(map(_filled, value.routes))
     return fields
+
+
+def _is_table(fact: Fact) -> TypeGuard[Table]:
+    return isinstance(fact, tuple) and any(isinstance(row, tuple) for row in fact)
 
 
 def _object(found: ElfObject, graph: LinkGraph) -> dict[str, Any]:

@@ -5,10 +5,11 @@ A name is one of the facts, or `provider`; a number is one of `about`, in its or
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from string import Formatter
 from typing import Any
 
-from gpuforge.audit.findings import Subject
+from gpuforge.audit.findings import Subject, Table
 from gpuforge.audit.rules.wording import requirement, shorten
 
 _LONGEST = 48  # characters of a `short` text
@@ -28,25 +29,44 @@ def filled(subject: Subject) -> Subject:
     return subject._replace(detail=text(subject), facts=())
 
 
-class _Words(Formatter):
-    """Formats: `MiB` and `KiB` for sizes; `short` for a text that may be long, and is in quotes if it has blanks.
+def _short(text: str) -> str:
+    """Return a text that may be long, in quotes if it has blanks."""
+    short = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+    return f'"{short}"' if " " in short else short
 
-    For lists a number of names to show, `chain` or, of Requires-Dist lines, `lines`.
-    """
+
+def _drivers(table: Table) -> str:
+    """Write which driver each GPU needs, GPUs with the same driver together."""
+    gpus: dict[str | int, list[str]] = {}
+    for capability, driver in table:
+        gpus.setdefault(driver, []).append(capability)
+    return "; ".join(
+        f"{', '.join(names)} with driver {driver or 'of that toolkit'} or newer"
+        for driver, names in gpus.items()
+    )
+
+
+_FORMATS: Mapping[str, Callable[[Any], str]] = {
+    "MiB": lambda size: f"{size >> 20}",
+    "KiB": lambda size: f"{size >> 10:,}",
+    "short": _short,
+    # of lists
+    "chain": " → ".join,
+    "lines": requirement,  # of Requires-Dist
+    # of tables
+    "MB": lambda table: ", ".join(f"{name} {size / 1e6:,.0f} MB" for name, size in table),
+    "images": lambda table: ", ".join(f"{name} ({n} image{'s' if n > 1 else ''})" for name, n in table),
+    "GPUs": lambda table: ", ".join(f"{capability} ({name})" for capability, name in table),
+    "drivers": _drivers,
+}
+
+
+class _Words(Formatter):
+    """Fills in values in one of Python's formats or of `_FORMATS`; lists whole, or with a number as many names."""
 
     def format_field(self, value: Any, format_spec: str) -> str:
-        match format_spec:
-            case "MiB":
-                return f"{value >> 20}"
-            case "KiB":
-                return f"{value >> 10:,}"
-            case "chain":
-                return " → ".join(value)
-            case "short":
-                short = value if len(value) <= _LONGEST else f"{value[:_LONGEST]}…"
-                return f'"{short}"' if " " in short else short
-            case "lines":
-                return requirement(value)
+        if format_spec in _FORMATS:
+            return _FORMATS[format_spec](value)
         if isinstance(value, tuple):
             return shorten(value, int(format_spec or len(value)))
         return format(value, format_spec)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
-from gpuforge.audit.rules.gpu_code.containers import has_kernels, of_archs
+from gpuforge.audit.rules.gpu_code.containers import coverage, has_kernels, of_archs
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.binary.facts import DeviceCode
 from gpuforge.binary.runnable import runnable
@@ -43,11 +43,11 @@ RULE = Rule(
 
 
 def _lacking(wheel: WheelFacts, code: DeviceCode, arch: Arch, lacking: int, total: int) -> Finding:
-    count = "no container" if lacking == total else f"only {total - lacking} of {total} containers"
+    detail, facts = coverage(total - lacking, total)
     return RULE.finding(
         wheel.name,
         files=(code.file,),
-        subjects=(Subject(file=code.file, item=arch.sm, detail=f"in {count}"),),
+        subjects=(Subject(file=code.file, item=arch.sm, detail=detail, facts=facts),),
         what="Declared GPU architectures are missing in the wheel.",
         why="GPUs of these architectures run the kernels by JIT compilation of PTX, or not at all.",
         fix="Pass the declared architectures to the build (CMAKE_CUDA_ARCHITECTURES), or declare the "

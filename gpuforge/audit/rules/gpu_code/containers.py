@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import TYPE_CHECKING
 
+from gpuforge.audit.findings import Facts, facts_of
 from gpuforge.audit.link import package_tables
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.nvidia import is_nvidia_wheel
@@ -83,6 +84,12 @@ def has_kernels(code: DeviceCode) -> bool:
     """Say whether there is anything to run: nvcc leaves images without a kernel in libraries of host code, too."""
     judged, _ = runnable(code.containers)
     return bool(judged) or any(e.kind == "lto-ir" for c in code.containers for e in c.entries)
+
+
+def coverage(having: int, total: int) -> tuple[str, Facts]:
+    """Return in how many containers something is, as a subject's detail with its facts."""
+    text = "in only {having} of {total} containers" if having else "in no container"
+    return text, facts_of(having=having, total=total)
 
 
 def is_relocatable(container: FatbinContainer) -> bool:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpuforge.audit.findings import Finding, Subject
+from gpuforge.audit.findings import Finding, Subject, facts_of
 from gpuforge.audit.link.graph import LinkGraph
-from gpuforge.audit.reach import Reach, reach
+from gpuforge.audit.reach import reach
 from gpuforge.audit.rules.gpu_code.containers import own_code
 from gpuforge.audit.rules.rule import Rule
 
@@ -26,7 +26,13 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                 yield RULE.finding(
                     wheel.name,
                     files=(code.file,),
-                    subjects=(Subject(file=code.file, detail=_text(jit)),),
+                    subjects=(
+                        Subject(
+                            file=code.file,
+                            detail="{drivers:drivers}",
+                            facts=facts_of(drivers=tuple((r.generation.capability, r.driver) for r in jit)),
+                        ),
+                    ),
                     what="Some GPUs run these kernels only by JIT compilation of PTX.",
                     why="The first start is slow there, and the driver must be as new as the toolkit that wrote the "
                     "PTX.",
@@ -40,13 +46,3 @@ RULE = Rule(
     title="some GPUs run the device code by JIT alone, with a newer driver",
     check=check,
 )
-
-
-def _text(jit: list[Reach]) -> str:
-    by_driver: dict[str, list[str]] = {}
-    for row in jit:
-        by_driver.setdefault(row.driver, []).append(row.generation.capability)
-    return "; ".join(
-        f"{', '.join(names)} with driver {driver or 'of that toolkit'} or newer"
-        for driver, names in by_driver.items()
-    )

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import cache
 
-from gpuforge.audit.findings import Finding, Subject
+from gpuforge.audit.findings import Finding, Subject, facts_of
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.rules.gpu_code.containers import own_code
 from gpuforge.audit.rules.rule import Rule
@@ -23,11 +23,13 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
         for code in own_code(wheel):
             found = [counts for kind in ("cubin", "ptx") if len(counts := _toolkits(code, kind)) > 1]
             if found:
-                texts = [text for counts in found for text in _texts(counts)]
+                images = tuple(row for counts in found for row in sorted(counts.items()))
                 yield RULE.finding(
                     wheel.name,
                     files=(code.file,),
-                    subjects=(Subject(file=code.file, detail=", ".join(texts)),),
+                    subjects=(
+                        Subject(file=code.file, detail="{images:images}", facts=facts_of(images=images)),
+                    ),
                     what="Files contain GPU code of several CUDA toolkits.",
                     why="Users need a driver for the newest: for PTX one as new as its toolkit, for machine code one "
                     "of its CUDA major.",
@@ -42,10 +44,6 @@ RULE = Rule(
     title="one file has device code of several CUDA toolkits",
     check=check,
 )
-
-
-def _texts(counts: Counter[str]) -> list[str]:
-    return [f"{name} ({count} image{'s' if count > 1 else ''})" for name, count in sorted(counts.items())]
 
 
 def _toolkits(code: DeviceCode, kind: str) -> Counter[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
-from gpuforge.audit.findings import Finding, Severity, Subject
+from gpuforge.audit.findings import Facts, Finding, Severity, Subject, facts_of
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.reach import Reach, reach
@@ -65,7 +65,8 @@ def _judge(
             code,
             "error" if missing else "warning",
             tuple(missing),
-            f"{_archs(code)}; nothing for {_list(lost)}",
+            "{archs}; nothing for {lacking:GPUs}",
+            facts_of(archs=_archs(code), lacking=_gpus(lost)),
             f"The wheel has neither machine code nor PTX for any GPU of {' and '.join(missing)}."
             if missing
             else "Kernels have neither machine code nor PTX for newer GPUs.",
@@ -79,8 +80,13 @@ def _judge(
             code,
             "info",
             ("some containers",),
-            f"not on each of {_list(partly)}; at worst {worst.none} of "
-            f"{worst.none + worst.native + worst.jit} containers do not run ({worst.generation.capability})",
+            "not on each of {lacking:GPUs}; at worst {count} of {total} containers do not run ({worst})",
+            facts_of(
+                lacking=_gpus(partly),
+                worst=worst.generation.capability,
+                count=worst.none,
+                total=worst.none + worst.native + worst.jit,
+            ),
             "Some kernels have no code for GPUs that other kernels in the same file support.",
             f"A launch of such a kernel fails there with {_NO_IMAGE}.",
         )
@@ -90,20 +96,21 @@ def _judge(
             code,
             "info",
             ("future GPUs",),
-            _archs(code),
+            "{archs}",
+            facts_of(archs=_archs(code)),
             "Kernels run on all current GPUs from their oldest architecture on, and some have no PTX.",
             "Future GPUs cannot run the kernels without PTX.",
         )
 
 
-def _archs(code: DeviceCode) -> str:
+def _archs(code: DeviceCode) -> tuple[str, ...]:
     judged, _ = runnable(code.containers)
     every = sorted({e.arch for c in judged for e in c.entries if e.kind == "cubin"})
-    return ", ".join(arch.sm for arch in every)
+    return tuple(arch.sm for arch in every)
 
 
-def _list(table: Sequence[Reach]) -> str:
-    return ", ".join(f"{r.generation.capability} ({r.generation.name})" for r in table)
+def _gpus(table: Sequence[Reach]) -> tuple[tuple[str, str], ...]:
+    return tuple((r.generation.capability, r.generation.name) for r in table)
 
 
 def _finding(
@@ -112,6 +119,7 @@ def _finding(
     severity: Severity,
     cause: tuple[str, ...],
     detail: str,
+    facts: Facts,
     what: str,
     why: str,
 ) -> Finding:
@@ -119,7 +127,7 @@ def _finding(
         wheel.name,
         severity=severity,
         files=(code.file,),
-        subjects=(Subject(file=code.file, detail=detail),),
+        subjects=(Subject(file=code.file, detail=detail, facts=facts),),
         cause=cause,
         what=what,
         why=why,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpuforge.audit.findings import Finding, Subject
+from gpuforge.audit.findings import Finding, Subject, facts_of
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.rules.gpu_code.containers import own_code
 from gpuforge.audit.rules.rule import Rule
@@ -24,7 +24,9 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                     files=(code.file,),
                     subjects=(
                         Subject(
-                            file=code.file, detail=f"{len(found)} of {len(judged) + len(inputs)} containers"
+                            file=code.file,
+                            detail="{count} of {total} containers",
+                            facts=facts_of(count=len(found), total=len(judged) + len(inputs)),
                         ),
                     ),
                     what="Containers have empty PTX beside machine code that is not empty.",

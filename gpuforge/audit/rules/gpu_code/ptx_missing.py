@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.link.graph import LinkGraph
-from gpuforge.audit.rules.gpu_code.containers import is_relocatable, own_code
+from gpuforge.audit.rules.gpu_code.containers import coverage, is_relocatable, own_code
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.binary.facts import FatbinContainer
 from gpuforge.binary.runnable import bearing_ptx, complete_ptx, has_only_empty_cubins
@@ -30,13 +30,12 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             for arch in expectation.ptx:
                 lacking = sum(not _has(c, arch) for c in judged)
                 if lacking:
+                    detail, facts = coverage(len(judged) - lacking, len(judged))
                     yield RULE.finding(
                         wheel.name,
                         files=(code.file,),
                         subjects=(
-                            Subject(
-                                file=code.file, item=arch.compute, detail=f"PTX in {_count(judged, lacking)}"
-                            ),
+                            Subject(file=code.file, item=arch.compute, detail=f"PTX {detail}", facts=facts),
                         ),
                         what="Declared PTX is missing in the wheel.",
                         why="GPUs newer than the architectures in the wheel cannot run these kernels.",
@@ -55,8 +54,3 @@ RULE = Rule(
 
 def _has(container: FatbinContainer, arch: Arch) -> bool:
     return any(e.arch == arch for e in complete_ptx(container))
-
-
-def _count(judged: Sequence[FatbinContainer], lacking: int) -> str:
-    total = len(judged)
-    return "no container" if lacking == total else f"only {total - lacking} of {total} containers"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpuforge.audit.findings import Finding, Subject
+from gpuforge.audit.findings import Finding, Subject, facts_of
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.rules.gpu_code.containers import is_specific, own_code
 from gpuforge.audit.rules.rule import Rule
@@ -17,19 +17,24 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
         expectation = graph.expectation_of(wheel)
         if expectation is not None and expectation.cubins:
             continue  # GF401 and GF402 compare with the manifest instead
-        details: dict[str, str] = {}
+        subjects = []
         for code in own_code(wheel):
             judged, _ = runnable(code.containers)
             found = [c for c in judged if is_specific(c)]
             if found:
-                archs = sorted({e.target for c in found for e in c.entries})
-                count = "" if len(judged) == 1 else f"{len(found)} of {len(judged)} containers have "
-                details[code.file] = f"{count}{', '.join(archs)} alone"
-        if details:
+                archs = tuple(sorted({e.target for c in found for e in c.entries}))
+                detail = (
+                    "{archs} alone"
+                    if len(judged) == 1
+                    else "{count} of {total} containers have {archs} alone"
+                )
+                facts = facts_of(count=len(found), total=len(judged), archs=archs)
+                subjects.append(Subject(file=code.file, detail=detail, facts=facts))
+        if subjects:
             yield RULE.finding(
                 wheel.name,
-                files=tuple(details),
-                subjects=tuple(Subject(file=file, detail=text) for file, text in details.items()),
+                files=tuple(subject.file for subject in subjects),
+                subjects=subjects,
                 what="Kernels are compiled only for single architectures (a) or families (f).",
                 why="They run on these GPUs and on no others, even where the wheel has their PTX.",
                 fix="None needed if the kernels use features of these GPUs and other GPUs have kernels of their "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from gpuforge.audit.findings import Finding, Subject
+from gpuforge.audit.findings import Finding, Subject, facts_of
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.rules.gpu_code.containers import of_archs
 from gpuforge.audit.rules.rule import Rule
@@ -31,7 +31,12 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                     severity="error" if expectation.no_code else "warning",
                     files=(code.file,),
                     subjects=(
-                        Subject(file=code.file, item=target, detail=f"in {count} of {total} containers"),
+                        Subject(
+                            file=code.file,
+                            item=target,
+                            detail="in {count} of {total} containers",
+                            facts=facts_of(count=count, total=total),
+                        ),
                     ),
                     what="The wheel contains GPU code, and the manifest declares none (archs = [])."
                     if expectation.no_code

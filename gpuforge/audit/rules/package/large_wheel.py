@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from gpuforge.audit.findings import Finding, Subject
+from gpuforge.audit.findings import Finding, Subject, facts_of
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.rule import ARCHIVES, Rule
@@ -22,11 +22,9 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             yield RULE.finding(
                 wheel.name,
                 subjects=tuple(
-                    Subject(
-                        item=topic, detail=", ".join(f"{name} {size / 1e6:,.0f} MB" for name, size in large)
-                    )
+                    Subject(item=topic, detail="{sizes:MB}", facts=facts_of(sizes=large))
                     for topic, table in sizes(wheel).items()
-                    if (large := [(name, size) for name, size in table if size >= _WORTH])
+                    if (large := tuple((name, size) for name, size in table if size >= _WORTH))
                 ),
                 what=f"The wheel has {wheel.size / 1e6:,.0f} MB; PyPI accepts files up to 100 MB by default.",
                 why="PyPI refuses the upload until it raises the limit for the project.",

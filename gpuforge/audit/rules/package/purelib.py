@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from gpuforge.audit.findings import Finding, Subject
+from gpuforge.audit.findings import Finding, Subject, facts_of
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.rules.nvidia import is_nvidia_wheel
 from gpuforge.audit.rules.rule import PACKAGES, Rule
@@ -27,7 +27,9 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                 files=tuple(bound),
                 subjects=(
                     Subject(
-                        detail=f"{len(bound)} shared objects, such as {bound[0]}", kind="Root-Is-Purelib"
+                        detail="{count} shared objects, such as {file}",
+                        facts=facts_of(count=len(bound), file=bound[0]),
+                        kind="Root-Is-Purelib",
                     ),
                 ),
                 what="WHEEL has Root-Is-Purelib: true, and the wheel contains shared objects.",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpuforge.audit.findings import Finding, Subject
+from gpuforge.audit.findings import Finding, Subject, facts_of
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.rule import AS_BUILT, Rule
@@ -54,8 +54,8 @@ def _problems(wheel: WheelFacts) -> Iterator[Subject]:
     if wheel.record is None:
         return  # reported as GF704
     if wheel.record.more:
-        text = f"{wheel.record.more:,} lines of RECORD besides those below are of no file in the wheel"
-        yield Subject(detail=text, kind="more")
+        detail = "{count:,} lines of RECORD besides those below are of no file in the wheel"
+        yield Subject(detail=detail, facts=facts_of(count=wheel.record.more), kind="more")
     for name in wheel.record.unlisted:
         if not name.endswith(_UNLISTED):
             yield Subject(file=name, detail="not in RECORD", kind="not listed")
@@ -65,6 +65,9 @@ def _problems(wheel: WheelFacts) -> Iterator[Subject]:
         if name not in wheel.members:
             yield Subject(file=name, detail="in RECORD and not in the wheel", kind="missing")
         elif size is not None and size != wheel.members[name]:
-            yield Subject(file=name, detail=f"{wheel.members[name]} bytes, and {size} in RECORD", kind="size")
+            facts = facts_of(size=wheel.members[name], recorded=size)
+            yield Subject(
+                file=name, detail="{size} bytes, and {recorded} in RECORD", facts=facts, kind="size"
+            )
         elif not digest:
             yield Subject(file=name, detail="without a hash in RECORD", kind="no hash")

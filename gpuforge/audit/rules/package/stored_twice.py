@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpuforge.audit.findings import Finding, Subject
+from gpuforge.audit.findings import Finding, Subject, facts_of
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.rules.rule import Rule
 
@@ -34,7 +34,8 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                     subjects=(
                         Subject(
                             file=members[0],
-                            detail=f"{size >> 10:,} KiB, which are also in",
+                            detail="{size:KiB} KiB, which are also in",
+                            facts=facts_of(size=size),
                             names=tuple(members[1:]),
                         ),
                     ),

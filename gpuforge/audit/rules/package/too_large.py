@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpuforge.audit.findings import Finding, Subject
+from gpuforge.audit.findings import Finding, Subject, facts_of
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.rules.rule import Rule
 
@@ -15,7 +15,9 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
         if wheel.too_large:
             yield RULE.finding(
                 wheel.name,
-                subjects=(Subject(detail=f"too large to judge: {wheel.too_large}"),),
+                subjects=(
+                    Subject(detail="too large to judge: {reason}", facts=facts_of(reason=wheel.too_large)),
+                ),
                 what="The wheel needs more time or memory than the audit spends on a file of its size.",
                 why="The audit stopped, and nothing is proved of the wheel. Files that are made to do this may be "
                 "harmful.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from gpuforge.audit.findings import Finding, Subject
+from gpuforge.audit.findings import Finding, Subject, facts_of
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.binary.facts import ElfObject
@@ -46,4 +46,6 @@ def _markers(found: ElfObject) -> Iterator[Subject]:
         yield Subject(file=found.file, item=found.isa, detail="required by its GNU property")
     for name in found.needed:
         if match := re.fullmatch(_NEEDED, name):
-            yield Subject(library=name, detail=f"for {match[1]}", needed_by=(found.file,))
+            yield Subject(
+                library=name, detail="for {level}", facts=facts_of(level=match[1]), needed_by=(found.file,)
+            )

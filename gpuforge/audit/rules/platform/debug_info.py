@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpuforge.audit.findings import Finding, Subject
+from gpuforge.audit.findings import Finding, Subject, facts_of
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.binary.elf.header import EM_CUDA
@@ -24,15 +24,20 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
         largest = sorted(sizes, key=lambda file: -sizes[file])
         named = [file for file in largest if sizes[file] * _SHARE >= total] or largest[:1]
         others = tuple(largest[len(named) :])
+        size = sum(sizes[file] for file in others)
         rest = (
-            [Subject(detail=f"{sum(map(sizes.__getitem__, others)) >> 10:,} KiB in", names=others)]
-            if others
-            else []
+            [Subject(detail="{size:KiB} KiB in", facts=facts_of(size=size), names=others)] if others else []
         )
         yield RULE.finding(
             wheel.name,
             files=tuple(largest),
-            subjects=(*(Subject(file=file, detail=f"{sizes[file] >> 10:,} KiB") for file in named), *rest),
+            subjects=(
+                *(
+                    Subject(file=file, detail="{size:KiB} KiB", facts=facts_of(size=sizes[file]))
+                    for file in named
+                ),
+                *rest,
+            ),
             what=f"The wheel contains {total >> 20} MiB of debug information.",
             why="Users download it, and it contains the paths of the build machine.",
             fix="Strip it (strip --strip-debug FILE, or auditwheel repair --strip), or keep it in separate "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpuforge.audit.findings import Finding, Subject
+from gpuforge.audit.findings import Finding, Subject, facts_of
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.rules.rule import Rule
 
@@ -20,8 +20,8 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                 wheel.name,
                 subjects=(
                     Subject(
-                        detail=f"{', '.join(map(str, wheel.file_tags))}, "
-                        f"and [package] python lists {', '.join(expectation.python)}",
+                        detail="{tags}, and [package] python lists {python}",
+                        facts=facts_of(tags=tuple(map(str, wheel.file_tags)), python=expectation.python),
                         kind="for any Python",
                     ),
                 ),

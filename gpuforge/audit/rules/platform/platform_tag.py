@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from gpuforge.audit import policy
-from gpuforge.audit.findings import Finding, Subject
+from gpuforge.audit.findings import Finding, Subject, facts_of
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.rule import Rule
@@ -171,9 +171,7 @@ def _machine(wheel: WheelFacts, machines: set[str]) -> Iterator[Finding]:
             wheel.name,
             severity="warning" if meant else "error",
             files=tuple(o.file for o in bound),
-            subjects=tuple(
-                Subject(file=o.file, detail=f"is for {o.processor or 'one machine'}") for o in bound
-            ),
+            subjects=tuple(_is_for(o.file, o.processor) for o in bound),
             cause=("any",),
             what="The wheel is tagged for any platform, and it contains shared objects.",
             why=meant or "pip installs it on every system and processor, and they do not load there.",
@@ -189,7 +187,7 @@ def _machine(wheel: WheelFacts, machines: set[str]) -> Iterator[Finding]:
                 wheel.name,
                 severity="error" if none else "warning",
                 files=(found.file,),
-                subjects=(Subject(file=found.file, detail=f"is for {actual}"),),
+                subjects=(_is_for(found.file, actual),),
                 cause=("machine",),
                 what=f"The wheel is tagged for {', '.join(sorted(machines))}, and "
                 + ("all objects" if none else "some objects")
@@ -201,6 +199,12 @@ def _machine(wheel: WheelFacts, machines: set[str]) -> Iterator[Finding]:
                 if none
                 else "Remove the objects that cannot run there.",
             )
+
+
+def _is_for(file: str, processor: str) -> Subject:
+    if not processor:
+        return Subject(file=file, detail="is for one machine")
+    return Subject(file=file, detail="is for {processor}", facts=facts_of(processor=processor))
 
 
 def _c_library(graph: LinkGraph, wheel: WheelFacts, machines: set[str]) -> Iterator[Finding]:
@@ -224,7 +228,11 @@ def _c_library(graph: LinkGraph, wheel: WheelFacts, machines: set[str]) -> Itera
                 wheel.name,
                 severity="warning" if chosen else "error",
                 files=(found.file,),
-                subjects=(Subject(file=found.file, detail=f"is linked with {other}"),),
+                subjects=(
+                    Subject(
+                        file=found.file, detail="is linked with {library}", facts=facts_of(library=other)
+                    ),
+                ),
                 cause=("C library", name, other),
                 what=f"The wheel is tagged {', '.join(text for libc, text in tags if libc == name)}, "
                 f"for systems with {name}, and objects are linked with {other}.",

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpuforge.audit.findings import Finding, PatternOf, Subject
+from gpuforge.audit.findings import Finding, PatternOf, Subject, facts_of
 from gpuforge.audit.host_files import files_of
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.rule import Rule
-from gpuforge.audit.rules.wording import shorten
+
+# by the number of files: none, one, several
+_DETAILS = ("no file", "{files}, with no object in it", "only {files:3}, with no object in them")
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
@@ -26,7 +28,8 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                             Subject(
                                 item=PatternOf(pattern, promised.name),
                                 about=(pattern, promised.name),
-                                detail=_matched(files),
+                                detail=_DETAILS[min(len(files), 2)],
+                                facts=facts_of(files=tuple(files)) if files else (),
                             ),
                         ),
                         what="Patterns of host-only objects match no binary in the wheel.",
@@ -48,10 +51,3 @@ def _is_binary(graph: LinkGraph, wheel: WheelFacts, file: str) -> bool:
     """Say whether a file holds objects, or is a binary that cannot be read, which GF604 reports."""
     evidence = graph.evidence.get((wheel.name, file))
     return evidence is not None and any(part.counted or part.unproved for part in evidence.parts)
-
-
-def _matched(files: list[str]) -> str:
-    if not files:
-        return "no file"
-    several = len(files) > 1
-    return f"{'only ' if several else ''}{shorten(files)}, with no object in {'them' if several else 'it'}"
