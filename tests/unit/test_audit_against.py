@@ -41,8 +41,8 @@ def test_a_hashed_runtime_and_the_compilers_own_are_two_images(tmp_path: Path) -
         subjects=(
             Subject(
                 file=f"demo.libs/{HASHED}",
-                detail="loaded through {ways:3}; {against} brings",
-                facts=facts_of(ways=("libhost.so",), against="nvhpc 24.9"),
+                detail="loaded through {through:3}; {against} brings",
+                facts=facts_of(through=("libhost.so",), against="nvhpc 24.9"),
                 names=("libnvomp.so",),
             ),
         ),

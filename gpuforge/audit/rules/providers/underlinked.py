@@ -53,14 +53,14 @@ def _loaded(graph: LinkGraph, found: ElfObject) -> list[ElfObject] | None:
 def _finding(graph: LinkGraph, found: ElfObject, missing: frozenset[str]) -> Finding:
     wheel = graph.wheel(found.wheel)
     definers = file_names(o for o in wheel.objects if o.defined(_GROUP) & missing)
-    detail = "{definers} define" if definers else "nothing in the wheel defines"
+    detail = "{definers} defines" if len(definers) == 1 else "{definers} define"
     return RULE.finding(
         found.wheel,
         files=(found.file,),
         subjects=(
             Subject(
                 file=found.file,
-                detail=f"{detail}s" if len(definers) == 1 else detail,
+                detail=detail if definers else "nothing in the wheel defines",
                 facts=facts_of(definers=definers),
                 names=tuple(sorted(missing)),
             ),

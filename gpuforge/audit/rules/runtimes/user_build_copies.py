@@ -68,10 +68,10 @@ def _own_copies(graph: LinkGraph, wheel: WheelFacts, against: Against) -> Iterat
             ways = _ways(graph, found)
             yield Subject(
                 file=found.file,
-                detail="loaded through {ways:3}; {against} brings"
+                detail="loaded through {through:3}; {against} brings"
                 if ways
                 else "NEEDED by nothing in the wheel; {against} brings",
-                facts=facts_of(ways=ways, against=against.label),
+                facts=facts_of(through=ways, against=against.label),
                 names=others,
             )
         elif "static-cudart" in found.markers and (others := against.brings("libcudart.so")):

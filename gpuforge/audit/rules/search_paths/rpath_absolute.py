@@ -100,8 +100,8 @@ def _finding(
             Subject(
                 file=found.file,
                 item=way,
-                detail="it needs {lost}" if lost else "",
-                facts=facts_of(lost=lost) if lost else (),
+                detail="it needs {libraries}" if lost else "",
+                facts=facts_of(libraries=lost) if lost else (),
             ),
         ),
         cause=(cause,),
