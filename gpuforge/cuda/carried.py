@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from types import MappingProxyType
+from typing import NamedTuple
 
 
 class Carried(NamedTuple):
@@ -16,13 +17,15 @@ class Carried(NamedTuple):
     )
     libraries: Mapping[str, str]  # SONAME -> folder below site-packages: "torch/lib"
 
-    @classmethod
-    def from_data(cls, data: Mapping[str, Any]) -> Carried:
-        """Make it from JSON."""
-        return cls(data["package"], data["version"], data["module"], data["libraries"])
-
     @property
     def series(self) -> str:
         """Requires-Dist for the releases with the same ABI, as far as a version tells: "torch>=2.15,<2.16"."""
         major, minor = (int(part) for part in f"{self.version}.0".split("+")[0].split(".")[:2])
         return f"{self.package}>={major}.{minor},<{major}.{minor + 1}"
+
+
+class BuildLibraries(NamedTuple):
+    """The libraries that the packages of a build environment have."""
+
+    carried: tuple[Carried, ...] = ()  # packages whose libraries a wheel uses at run time: torch
+    others: Mapping[str, str] = MappingProxyType({})  # those of other packages: file name -> package

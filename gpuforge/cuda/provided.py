@@ -1,6 +1,6 @@
 """The packages that a wheel requires: the oldest releases that fit, their content, and undeclared dependencies."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -10,6 +10,13 @@ from gpuforge.cuda.suffix import suffix_of, with_suffix
 from gpuforge.release import Release
 
 METAPACKAGE = "cuda-toolkit"
+
+
+class CudaNeeds(NamedTuple):
+    """What a wheel needs of CUDA's packages."""
+
+    symbols: Mapping[str, Mapping[str, Sequence[str]]]  # package -> SONAME -> symbols
+    requires: tuple[str, ...]  # the project's own requirements, of any package
 
 
 class Shared(NamedTuple):
@@ -59,47 +66,6 @@ class Provided(NamedTuple):
     def forgotten(self) -> tuple[str, ...]:
         """The packages that others need without requiring them: a wheel must require them itself."""
         return tuple(floor.package for floor in self.floors if floor.forgotten_by)
-
-    def as_data(self) -> dict[str, Any]:
-        """Return it as plain data, for JSON."""
-        return {
-            "schema": 1,
-            "floors": [{**f._asdict(), "symbols": dict(f.symbols)} for f in self.floors],
-            "releases": [
-                {**r._asdict(), "libraries": [each._asdict() for each in r.libraries]} for r in self.releases
-            ],
-            "missing": self.missing,
-        }
-
-    @classmethod
-    def from_data(cls, data: Mapping[str, Any]) -> "Provided":
-        """Make it from the result of `as_data`."""
-        floors = (
-            Floor(
-                **{
-                    **row,
-                    "refused": tuple(row["refused"]),
-                    "forgotten_by": tuple(Release(*each) for each in row["forgotten_by"]),
-                }
-            )
-            for row in data["floors"]
-        )
-        releases = (
-            PackageRelease(
-                **{
-                    **row,
-                    "requires": tuple(row["requires"]),
-                    "libraries": tuple(
-                        Shared(one["soname"], one["folder"], tuple(one["needed"]), tuple(one["runpath"]))
-                        for one in row["libraries"]
-                    ),
-                }
-            )
-            for row in data["releases"]
-        )
-        return cls(
-            tuple(floors), tuple(releases), tuple((soname, Release(*by)) for soname, by in data["missing"])
-        )
 
 
 def requirement(floor: Floor, cuda: int) -> str:

@@ -13,15 +13,13 @@ from gpuforge.cuda.version import major_of
 from gpuforge.errors import ActionError, MalformedError
 from gpuforge.wheel import unpacked
 
-Needed = dict[str, dict[str, set[str]]]  # distribution -> SONAME -> symbols that the wheel leaves undefined
 
-
-def needed_of(tree: Path, cuda: str, pins: Mapping[str, str]) -> Needed:
-    """Return what an unpacked wheel needs of each distribution; raises ActionError for a damaged file.
+def needed_of(tree: Path, cuda: str, pins: Mapping[str, str]) -> dict[str, dict[str, list[str]]]:
+    """Return which symbols an unpacked wheel needs, by distribution and SONAME; raises ActionError for a damaged file.
 
     The symbols are all that the files with such a library leave undefined; the exports of the libraries assign them.
     """
-    found: Needed = {}
+    found: dict[str, dict[str, set[str]]] = {}
     defined: set[str] = set()
     present = {path.name for path in unpacked.files(tree)}
     for member, elf in read_tree(tree).items():
@@ -31,7 +29,7 @@ def needed_of(tree: Path, cuda: str, pins: Mapping[str, str]) -> Needed:
                 distribution = provider(member, soname, known, cuda, pins).package
                 found.setdefault(distribution, {}).setdefault(soname, set()).update(elf.undefined)
     return {
-        distribution: {soname: names - defined for soname, names in symbols.items()}
+        distribution: {soname: sorted(names - defined) for soname, names in symbols.items()}
         for distribution, symbols in found.items()
     }
 

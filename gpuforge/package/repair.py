@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from gpuforge.binary.elf import linked_file
 from gpuforge.binary.elf.linked_file import LinkedFile
 from gpuforge.cuda import libraries
-from gpuforge.cuda.carried import Carried
+from gpuforge.cuda.carried import BuildLibraries, Carried
 from gpuforge.cuda.libraries import CudaLibrary
 from gpuforge.cuda.version import major_of
 from gpuforge.package import links, repair_checks, runpath
@@ -22,8 +22,7 @@ from gpuforge.wheel.filename import WheelName
 Linkage = Literal["pip", "bundle", "system", "static"]
 
 
-@dataclass(frozen=True, slots=True)
-class Linking:
+class Linking(NamedTuple):
     """How a wheel gets the libraries of CUDA, and which other libraries it carries.
 
     - `pip`: each file that needs a library of the toolkit gets a RUNPATH to the folder of its distribution;
@@ -39,8 +38,7 @@ class Linking:
     ]  # distributions of the toolkit at build time: preferred where several have a library
     search_path: Sequence[str]  # folders with libraries to graft, besides the system's
     exclude: Sequence[str] = ()  # further libraries that are not grafted: "gomp" of libgomp.so.1
-    carried: Sequence[Carried] = ()  # packages whose libraries it uses at run time: torch
-    others: Mapping[str, str] = field(default_factory=dict)  # library -> the package of the build that has it
+    build: BuildLibraries = BuildLibraries()  # what else it is linked with
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +63,9 @@ def repair(tree: Path, name: WheelName, scratch: Path, linking: Linking, log: Lo
         return Repaired(name, ())
     linked = _linked(before, linking)
     _check_before(before, linked, linking.linkage, log)
-    brought = {soname for found in _brought(before, linking.carried).values() for soname in found}
+    brought = {soname for found in _brought(before, linking.build.carried).values() for soname in found}
     excludes = _excludes(linked, linking, brought)
-    made = graft(tree, name, scratch, excludes, linking.search_path, linking.others, log)
+    made = graft(tree, name, scratch, excludes, linking.search_path, linking.build.others, log)
     shutil.rmtree(tree)
     unpacked.unpack(made, tree)
     made.unlink()
@@ -79,14 +77,14 @@ def repair(tree: Path, name: WheelName, scratch: Path, linking: Linking, log: Lo
         repair_checks.self_contained(linked)
         log("no file needs a CUDA library from outside the wheel")
     by_pip = linking.linkage == "pip"
-    brought_to = _brought(after, linking.carried)
+    brought_to = _brought(after, linking.build.carried)
     for member, elf in sorted(after.items()):
         folders = [library.folder for library in linked[member]] if by_pip else []
         folders += [package.libraries[soname] for soname, package in brought_to[member].items()]
         _set_runpath(tree, member, elf, folders, before.get(member), log)
     distributions = {library.package for found in linked.values() for library in found if by_pip}
     used = {package.package for found in brought_to.values() for package in found.values()}
-    carried = tuple(package for package in linking.carried if package.package in used)
+    carried = tuple(package for package in linking.build.carried if package.package in used)
     return Repaired(WheelName.parse(made.name), tuple(sorted(distributions)), carried)
 
 

@@ -27,14 +27,17 @@ _JUDGING = (
 _WHEELHOUSE = ("steps/wheelhouse.py", "steps/pip_alone.py", "toolkits/pip_output.py", "toolkits/progress.py")
 _SHARED_ENVIRONMENT = ("steps/shared_environment.py", "steps/private_mounts.py", "steps/venv.py")
 _PACKING = (
-    *(f"steps/{name}.py" for name in ("write_wheel", "wheel_sizes")),
+    *(f"steps/{name}.py" for name in ("value_file", "write_wheel", "wheel_sizes")),
     *_WHEELHOUSE,
-    "plan/requests/wheel.py",
+    *(f"plan/requests/{name}.py" for name in ("toolkit_packages", "wheel")),
     "manifest/sizes.py",
     "package",
     *_JUDGING,
 )
-_KERNELS = ("steps/lay_kernels.py", "plan/requests/kernels.py", "package", "cuda", "embedded", *_WHEEL)
+_KERNELS = (
+    *("steps/lay_kernels.py", "steps/value_file.py", "plan/requests/kernels.py"),
+    *("package", "cuda", "embedded", *_WHEEL),
+)
 _TOOLKIT = (
     "binary/ar.py",
     *(f"cuda/{name}.py" for name in ("sonames", "suffix", "version")),
@@ -67,7 +70,7 @@ CODE = {
         "toml_text.py",
         "manifest/constraints.py",
         "plan/requests/build.py",
-        *(f"steps/{name}.py" for name in ("fetch_requirements", "project_requirements")),
+        *(f"steps/{name}.py" for name in ("fetch_requirements", "project_requirements", "value_file")),
         "wheel/locked_wheels.py",
         *_WHEELHOUSE,
     ),
@@ -75,7 +78,7 @@ CODE = {
     "ask_backend": (
         "manifest/constraints.py",
         "plan/requests/build.py",
-        *(f"steps/{name}.py" for name in ("ask_backend", "project_requirements")),
+        *(f"steps/{name}.py" for name in ("ask_backend", "project_requirements", "value_file")),
         "wheel/locked_wheels.py",
         *_SHARED_ENVIRONMENT,
         "plan/git_version.py",
@@ -92,7 +95,8 @@ CODE = {
         "plan/requests/command_library.py",
     ),
     "fetch_compiler_package": (
-        *("steps/fetch_compiler_package.py", "plan/requests/packaged_compiler.py", "wheel/locked_wheels.py"),
+        *("steps/fetch_compiler_package.py", "steps/value_file.py"),
+        *("plan/requests/packaged_compiler.py", "wheel/locked_wheels.py"),
         *_WHEELHOUSE,
     ),
     "packaged_compile": (
@@ -104,15 +108,15 @@ CODE = {
     "index_libraries": ("steps/index_libraries.py", *_KERNELS, "binary"),
     "gather_sources": ("steps/gather_sources.py", *_KERNELS, "binary/budget.py"),
     "carried_libraries": (
-        "steps/carried_libraries.py",
+        *(f"steps/{name}.py" for name in ("carried_libraries", "value_file")),
         "plan/requests/carried.py",
         "cuda",
         "binary",
     ),
     "wheel_links": (
         "cuda",
-        "steps/wheel_links.py",
-        "plan/requests/links.py",
+        *(f"steps/{name}.py" for name in ("wheel_links", "value_file")),
+        *(f"plan/requests/{name}.py" for name in ("links", "toolkit_packages")),
         *_WHEELHOUSE,
         "package/links.py",
         *_WHEEL,
@@ -123,23 +127,22 @@ CODE = {
     "package_front": ("steps/package_front.py", *_PACKING),
     "variant_wheel": ("steps/variant_wheel.py", *_PACKING),
     "audit_wheel": (
-        "steps/audit_wheel.py",
+        *(f"steps/{name}.py" for name in ("audit_wheel", "tested_releases", "value_file")),
         "plan/requests/audit.py",
-        "steps/tested_releases.py",
         *_JUDGING,
     ),
     "fetch_provided": (
         "cuda",
-        *(f"steps/{name}.py" for name in ("fetch_provided", "remote_wheel")),
+        *(f"steps/{name}.py" for name in ("fetch_provided", "remote_wheel", "value_file")),
         *(f"index/{name}.py" for name in ("byte_ranges", "settings")),
         *_WHEEL,
-        "plan/requests/links.py",
+        *(f"plan/requests/{name}.py" for name in ("links", "toolkit_packages")),
         "binary",
     ),
     "fetch_beside": (
         *(f"index/{name}.py" for name in ("settings", "uv")),
         *_WHEELHOUSE,
-        *("steps/fetch_beside.py", "plan/requests/audit.py"),
+        *("steps/fetch_beside.py", "steps/value_file.py", "plan/requests/audit.py"),
         *_JUDGING,
     ),
     "fetch_test_requirements": (

@@ -12,7 +12,7 @@ from gpuforge.errors import ActionError
 from gpuforge.manifest import constraints
 from gpuforge.plan import git_version
 from gpuforge.plan.requests.build import AskBackend
-from gpuforge.steps import entry
+from gpuforge.steps import entry, value_file
 from gpuforge.steps.project_requirements import checked
 from gpuforge.steps.shared_environment import protected
 from gpuforge.steps.venv import runner_of
@@ -23,7 +23,7 @@ def main(request: AskBackend) -> None:
     """Write to `answer` what the backend requires: none where the wheels of `lock` meet all of it."""
     git_version.write(request.source, request.version)
     answer = requested(request, protected(request.environment, request.python, request.scratch))
-    locked = LockedWheels.read(request.lock)
+    locked = value_file.read(LockedWheels, request.lock)
     unmet = [] if all(is_met(text, locked) for text in answer) else answer
     request.answer.write_text(json.dumps(unmet) + "\n")
     print(f"the backend requires: {', '.join(answer) or 'nothing else'}", flush=True)

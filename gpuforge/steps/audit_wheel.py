@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from gpuforge.audit import audit, beside
@@ -11,8 +10,8 @@ from gpuforge.audit.judge import Report, accepted_by
 from gpuforge.audit.report import data, text
 from gpuforge.cuda.provided import Provided
 from gpuforge.errors import ActionError
-from gpuforge.plan.requests.audit import AuditWheel
-from gpuforge.steps import entry, tested_releases
+from gpuforge.plan.requests.audit import RESOLUTION, AuditWheel, Resolution
+from gpuforge.steps import entry, tested_releases, value_file
 
 
 def main(request: AuditWheel) -> None:
@@ -25,9 +24,7 @@ def main(request: AuditWheel) -> None:
         raise ActionError.of(f"{request.wheel} holds no wheel", hint="the step before this one made none")
     brought = None
     if request.provided:
-        brought = tested_releases.with_tested(
-            Provided.from_data(json.loads(request.provided.read_text())), request.installed
-        )
+        brought = tested_releases.with_tested(value_file.read(Provided, request.provided), request.installed)
     own = sorted(request.kernels.glob("*.whl")) if request.kernels else []
     report = audit([*wheels, *own], expectation=request.expectation, brought=brought)
     if request.beside and len(wheels) == 1 and len(report.wheels) == 1 + len(own):
@@ -68,8 +65,7 @@ def _errors_of(report: Report) -> Report:
 
 
 def _neighbour(folder: Path) -> Neighbour:
-    found = json.loads((folder / "resolution.json").read_text())
-    return Neighbour(found["beside"], tuple(found["packages"]), tuple(sorted(folder.glob("*.whl"))))
+    return Neighbour(*value_file.read(Resolution, folder / RESOLUTION), tuple(sorted(folder.glob("*.whl"))))
 
 
 if __name__ == "__main__":

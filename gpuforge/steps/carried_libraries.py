@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from importlib.metadata import Distribution, distributions
 from pathlib import Path, PurePosixPath
@@ -11,14 +10,14 @@ from packaging.utils import canonicalize_name
 
 from gpuforge.binary.elf import linked_file
 from gpuforge.cuda import frameworks
-from gpuforge.cuda.carried import Carried
+from gpuforge.cuda.carried import BuildLibraries, Carried
 from gpuforge.errors import ActionError, MalformedError
 from gpuforge.plan.requests.carried import CarriedLibraries
-from gpuforge.steps import entry
+from gpuforge.steps import entry, value_file
 
 
 def main(request: CarriedLibraries) -> None:
-    """Write `output` as JSON: `carried`, and `others`, file name → package, of libraries that no `carried` package has.
+    """Write `output`, the environment's `BuildLibraries`.
 
     Raises ActionError for a package that the environment lacks, or that has no library.
     """
@@ -46,8 +45,7 @@ def main(request: CarriedLibraries) -> None:
     apart = {
         place.name: name for name in sorted(installed.keys() - chosen) for place in _places(installed[name])
     }
-    data = {"carried": [each._asdict() for each in found], "others": apart}
-    request.output.write_text(json.dumps(data, indent=1, sort_keys=True) + "\n")
+    value_file.write(BuildLibraries(tuple(found), apart), request.output)
 
 
 def _carried(name: str, distribution: Distribution, site: Path) -> Carried:

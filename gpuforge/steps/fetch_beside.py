@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from packaging.requirements import Requirement
@@ -11,15 +10,15 @@ from packaging.utils import canonicalize_name
 from gpuforge.audit.link import package_tables
 from gpuforge.errors import ActionError
 from gpuforge.index import uv
-from gpuforge.plan.requests.audit import FetchBeside
-from gpuforge.steps import entry, wheelhouse
+from gpuforge.plan.requests.audit import RESOLUTION, FetchBeside, Resolution
+from gpuforge.steps import entry, value_file, wheelhouse
 from gpuforge.wheel import filename, metadata
 
 
 def main(request: FetchBeside) -> None:
     """Fill the folder `output` with wheels of `beside` and all it needs, chosen together with `wheel`.
 
-    `resolution.json` lists every package that was chosen. NVIDIA's packages of libraries are not fetched: the audit
+    Its `Resolution` lists every package that was chosen. NVIDIA's packages of libraries are not fetched: the audit
     knows what they bring.
     """
     request.output.mkdir()
@@ -40,11 +39,8 @@ def main(request: FetchBeside) -> None:
         what=f"what {request.beside} brings",
         hint="correct `[audit] beside`",
     )
-    resolution = {
-        "beside": request.beside,
-        "packages": sorted(f"{r.name} {r.specifier}" for r in chosen.values()),
-    }
-    (request.output / "resolution.json").write_text(json.dumps(resolution, indent=1) + "\n")
+    packages = sorted(f"{r.name} {r.specifier}" for r in chosen.values())
+    value_file.write(Resolution(request.beside, tuple(packages)), request.output / RESOLUTION)
 
 
 def resolve(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpuforge.plan.requests.packaged_compiler import FetchCompilerPackage
-from gpuforge.steps import entry, wheelhouse
+from gpuforge.steps import entry, value_file, wheelhouse
 from gpuforge.wheel.locked_wheels import LockedWheels
 
 
@@ -17,7 +17,7 @@ def main(request: FetchCompilerPackage) -> None:
         hint=f"[toolchains.{request.toolchain}] version can choose a release that has a wheel",
     )
     locked = LockedWheels.of_folder(request.requires, request.output)
-    locked.write(request.lock)
+    value_file.write(locked, request.lock)
     print(locked, flush=True)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -18,13 +17,13 @@ from packaging.version import Version
 from gpuforge.binary.elf.linked_file import LinkedFile
 from gpuforge.cuda import libraries, sonames
 from gpuforge.cuda.interfaces import definers
-from gpuforge.cuda.provided import METAPACKAGE, Floor, PackageRelease, Provided, Shared, shortest
+from gpuforge.cuda.provided import METAPACKAGE, CudaNeeds, Floor, PackageRelease, Provided, Shared, shortest
 from gpuforge.cuda.suffix import suffix_of, without_suffix
 from gpuforge.cuda.version import major_of
 from gpuforge.errors import ActionError
 from gpuforge.plan.requests.links import FetchProvided
 from gpuforge.release import Release
-from gpuforge.steps import entry
+from gpuforge.steps import entry, value_file
 from gpuforge.steps.remote_wheel import IndexWheel, PackageIndex
 from gpuforge.wheel import marker
 
@@ -32,18 +31,18 @@ _FOLDER = "linkage"  # in the cache: what was read of wheels, by their sha256
 
 
 def main(request: FetchProvided) -> None:
-    """Write `output`, a `Provided` as JSON, for what `links` (as wheel_links writes it) wants of CUDA `cuda`."""
-    links = json.loads(request.links.read_text())
+    """Write `output`, what the packages have `Provided` of the `CudaNeeds` in the file `links`."""
+    needs = value_file.read(CudaNeeds, request.links)
     found = Provided()
-    if links["wanted"]:
+    if needs.symbols:
         index = PackageIndex(cache_folder() / _FOLDER, request.machine)
-        own = [Requirement(line) for line in links["requires"]]
-        found = Search(index, major_of(request.cuda), own, request.machine).run(links["wanted"])
+        own = map(Requirement, needs.requires)
+        found = Search(index, major_of(request.cuda), own, request.machine).run(needs.symbols)
     else:
         print("the wheel needs no library of a CUDA package")
     for floor in found.floors:
         print(f"{floor.package} {floor.version}")
-    request.output.write_text(json.dumps(found.as_data(), indent=1, sort_keys=True) + "\n")
+    value_file.write(found, request.output)
 
 
 def cache_folder() -> Path:

@@ -11,7 +11,7 @@ from gpuforge import toml_text
 from gpuforge.errors import ActionError
 from gpuforge.manifest import constraints
 from gpuforge.plan.requests.build import FetchRequirements
-from gpuforge.steps import entry, wheelhouse
+from gpuforge.steps import entry, value_file, wheelhouse
 from gpuforge.steps.project_requirements import checked
 from gpuforge.wheel.locked_wheels import LockedWheels
 
@@ -33,7 +33,7 @@ def main(request: FetchRequirements) -> None:
         hint="`[build] requires` and `constraints` can narrow a requirement to a version that has a wheel",
     )
     locked = LockedWheels.of_folder(everything, request.output)
-    locked.write(request.lock)
+    value_file.write(locked, request.lock)
     print(locked, flush=True)
 
 

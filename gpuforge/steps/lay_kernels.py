@@ -10,6 +10,7 @@ from packaging.utils import canonicalize_name
 from gpuforge import disk
 from gpuforge.package import kernel_set
 from gpuforge.plan.requests.kernels import KernelCompiler
+from gpuforge.steps import value_file
 from gpuforge.wheel import unpacked
 from gpuforge.wheel.locked_wheels import LockedWheels
 
@@ -28,6 +29,6 @@ def made_by(compiler: KernelCompiler) -> kernel_set.CompiledBy:
     version = compiler.version
     if compiler.lock:
         project = canonicalize_name(compiler.package)
-        releases = LockedWheels.read(compiler.lock).releases()
+        releases = value_file.read(LockedWheels, compiler.lock).releases()
         version = next(str(each.version) for each in releases if each.project == project)
     return kernel_set.CompiledBy(compiler.family, version)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 from pathlib import Path
 
@@ -38,8 +37,7 @@ def main(spec: PackageKernelsWheel) -> None:
 
 def package(spec: PackageKernelsWheel, scratch: Path, output: Path) -> Path:
     """Make the wheel in `output` and return its path; raises ActionError and leaves nothing there on failure."""
-    more = json.loads(spec.pins_file.read_text()) if spec.pins_file else {}
-    pins = {**spec.pins, **more}
+    pins = spec.all_pins()
     tree = scratch / "tree"
     name = kernels_wheel.lay_out(
         tree,

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from gpuforge import disk
 from gpuforge.audit.report import proofs
-from gpuforge.cuda.carried import Carried
+from gpuforge.cuda.carried import BuildLibraries, Carried
 from gpuforge.cuda.provided import Provided
 from gpuforge.cuda.version import major_of
 from gpuforge.package import (
@@ -28,7 +27,7 @@ from gpuforge.package import (
 )
 from gpuforge.package.repair import Linking
 from gpuforge.plan.requests.wheel import PackageWheel
-from gpuforge.steps import entry
+from gpuforge.steps import entry, value_file
 from gpuforge.steps.wheelhouse import one_wheel
 from gpuforge.steps.write_wheel import epoch, write
 from gpuforge.wheel import metadata, metadata_edit, unpacked
@@ -57,16 +56,13 @@ def main(spec: PackageWheel) -> None:
 
 def package(spec: PackageWheel, scratch: Path, output: Path) -> Path:
     """Make the wheel in `output` and return its path; raises ActionError and leaves nothing there on failure."""
-    pins = {**spec.pins, **(json.loads(spec.pins_file.read_text()) if spec.pins_file else {})}
-    environment = json.loads(spec.carried.read_text()) if spec.carried else {"carried": [], "others": {}}
-    provided = Provided.from_data(json.loads(spec.provided.read_text())) if spec.provided else Provided()
+    pins = spec.all_pins()
+    build = value_file.read(BuildLibraries, spec.carried) if spec.carried else BuildLibraries()
+    provided = value_file.read(Provided, spec.provided) if spec.provided else Provided()
     tree = scratch / "tree"
     name = _host_wheel(spec, tree)
     _embed(spec, tree, name)
-    carried = [*map(Carried.from_data, environment["carried"])]
-    linking = Linking(
-        spec.cuda, spec.linkage, pins, spec.search_path, spec.exclude, carried, environment["others"]
-    )
+    linking = Linking(spec.cuda, spec.linkage, pins, spec.search_path, spec.exclude, build)
     repaired = repair.repair(tree, name, scratch, linking, print)
     kernel_set.measure_again(tree, spec.package)
     distributions = tuple(dict.fromkeys((*repaired.distributions, *provided.forgotten)))
@@ -85,7 +81,7 @@ def package(spec: PackageWheel, scratch: Path, output: Path) -> Path:
     declared += [sbom.Material(wheel.distribution, None) for wheel in spec.kernels_wheels]
     sbom.write(tree, declared=declared, pins=pins, cuda=spec.cuda, epoch=epoch())
     if spec.record:
-        locked = LockedWheels.read(spec.requirements).releases() if spec.requirements else ()
+        locked = value_file.read(LockedWheels, spec.requirements).releases() if spec.requirements else ()
         floors = [floor for floor in provided.floors if floor.package in distributions]
         build_record.write(tree, {**spec.record, **build_record.packages(locked, floors)})
     return write(tree, output / str(repaired.name), spec.size_limit)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -32,16 +31,6 @@ class LockedWheels(NamedTuple):
         """Make it from a folder that was filled for these requirements."""
         found = {path.name: digest.of_file(path) for path in sorted(folder.glob("*.whl"))}
         return cls(tuple(requires), found)
-
-    @classmethod
-    def read(cls, file: Path) -> LockedWheels:
-        """Read the file that `write` wrote."""
-        data = json.loads(file.read_bytes())
-        return cls(tuple(data["requires"]), data["wheels"])
-
-    def write(self, file: Path) -> None:
-        """Write it as JSON."""
-        file.write_text(json.dumps(self._asdict(), indent=1) + "\n")
 
     def __str__(self) -> str:
         """Write it on one line of a log."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 import zipfile
@@ -11,8 +10,10 @@ from pathlib import Path
 import pytest
 from package_project import GXX, Project
 
+from gpuforge.cuda.carried import BuildLibraries, Carried
 from gpuforge.errors import ActionError
 from gpuforge.package import links
+from gpuforge.steps import value_file
 
 pytestmark = pytest.mark.skipif(GXX is None or sys.platform != "linux", reason="needs g++ on Linux")
 
@@ -22,14 +23,11 @@ def project(tmp_path: Path) -> Project:
     return Project(tmp_path)
 
 
-TORCH = {"package": "torch", "version": "2.15.0+cu130", "module": "torch"}
-
-
 def carried(project: Project, libraries: dict[str, str]) -> str:
     """Write what the step before found in the build environment."""
     file = project.root / "carried.json"
-    data = {"carried": [{**TORCH, "libraries": libraries}], "others": {"librmm.so": "librmm-cu13"}}
-    file.write_text(json.dumps(data))
+    torch = Carried("torch", "2.15.0+cu130", "torch", libraries)
+    value_file.write(BuildLibraries((torch,), {"librmm.so": "librmm-cu13"}), file)
     return str(file)
 
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from audit_samples import elf
 
-from gpuforge.cuda.carried import Carried
+from gpuforge.cuda.carried import BuildLibraries, Carried
 from gpuforge.errors import ActionError
 from gpuforge.plan.requests.carried import CarriedLibraries
-from gpuforge.steps import carried_libraries
+from gpuforge.steps import carried_libraries, value_file
 
 
 def installed(environment: Path, name: str, version: str, **files: bytes) -> None:
@@ -45,31 +43,23 @@ def environment(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def found(environment: Path, *packages: str) -> list[dict[str, Any]]:
+def found(environment: Path, *packages: str) -> BuildLibraries:
     output = environment / "carried.json"
     carried_libraries.main(CarriedLibraries(environment=environment, packages=packages, output=output))
-    answer: list[dict[str, Any]] = json.loads(output.read_text())["carried"]
-    return answer
+    return value_file.read(BuildLibraries, output)
 
 
 def test_torch_is_known_and_others_are_named(environment: Path) -> None:
-    torch = {
-        "package": "torch",
-        "version": "2.15.0+cu130",
-        "module": "torch",
-        "libraries": {"libc10.so": "torch/lib"},
-    }
-    assert found(environment) == [torch]
-    solver, other = found(environment, "fast.solver")
+    torch = Carried("torch", "2.15.0+cu130", "torch", {"libc10.so": "torch/lib"})
+    assert found(environment).carried == (torch,)
+    solver, other = found(environment, "fast.solver").carried
     assert other == torch
-    assert (solver["module"], solver["libraries"]) == ("", {"libfast.so": "solver/libs"})
+    assert (solver.module, solver.libraries) == ("", {"libfast.so": "solver/libs"})
 
 
 def test_libraries_of_the_other_packages_are_listed_by_name(environment: Path) -> None:
     installed(environment, "librmm-cu13", "26.10.0", librmm__lib64__librmm_so=b"not read")
-    found(environment)
-    data = json.loads((environment / "carried.json").read_text())
-    assert data["others"] == {"libfast.so": "fast-solver", "librmm.so": "librmm-cu13"}
+    assert found(environment).others == {"libfast.so": "fast-solver", "librmm.so": "librmm-cu13"}
 
 
 def test_a_package_that_the_environment_lacks(environment: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
@@ -14,6 +15,7 @@ from gpuforge.cuda.provided import Provided
 from gpuforge.errors import ActionError
 from gpuforge.package import requirements
 from gpuforge.release import Release
+from gpuforge.steps import value_file
 from gpuforge.steps.fetch_provided import Search
 from gpuforge.steps.remote_wheel import Contents, IndexWheel
 
@@ -100,7 +102,12 @@ def test_what_the_newest_release_needs_and_does_not_declare_is_found() -> None:
         (CURAND, "10.4.0.35", "oldest"),
         (CURAND, "10.4.5.25", "newest"),
     ]
-    assert Provided.from_data(found.as_data()) == found
+
+
+def test_what_was_found_is_read_again_as_it_was_written(tmp_path: Path) -> None:
+    found = search(CREATE)
+    value_file.write(found, tmp_path / "provided.json")
+    assert value_file.read(Provided, tmp_path / "provided.json") == found
 
 
 def test_a_declared_requirement_is_not_forgotten() -> None:

@@ -15,7 +15,7 @@ from gpuforge.errors import ActionError, MissingError
 from gpuforge.plan.lower.build_environment import NOTHING
 from gpuforge.plan.requests.build import AskBackend
 from gpuforge.plan.requests.trial import FetchTestRequirements
-from gpuforge.steps import fetch_test_requirements, private_mounts, wheelhouse
+from gpuforge.steps import fetch_test_requirements, private_mounts, value_file, wheelhouse
 from gpuforge.steps.ask_backend import is_met, requested
 from gpuforge.steps.declared_sets import declared_sets
 from gpuforge.steps.fetch_requirements import answered, required
@@ -45,8 +45,8 @@ def test_a_lock_that_was_written_is_read_again(tmp_path: Path) -> None:
     for name in WHEELS:
         (tmp_path / name).write_bytes(b"")
     written = LockedWheels.of_folder(["cmake", "scikit-build-core"], tmp_path)
-    written.write(tmp_path / "lock.json")
-    assert LockedWheels.read(tmp_path / "lock.json") == written
+    value_file.write(written, tmp_path / "lock.json")
+    assert value_file.read(LockedWheels, tmp_path / "lock.json") == written
     assert [(each.project, str(each.version)) for each in written.releases()] == [
         ("cmake", "3.31.6"),
         ("scikit-build-core", "0.11"),

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import platform
 from pathlib import Path
 
 from audit_samples import elf, wheel
 
+from gpuforge.cuda.provided import CudaNeeds
 from gpuforge.plan.requests.links import WheelLinks
-from gpuforge.steps import wheel_links
+from gpuforge.steps import value_file, wheel_links
 
 OTHER = "aarch64" if platform.machine() == "x86_64" else "x86_64"
 
@@ -34,6 +34,5 @@ def test_bounds_count_where_they_always_hold(tmp_path: Path) -> None:
         output=tmp_path / "links.json",
     )
     wheel_links.main(request)
-    links = json.loads(request.output.read_text())
-    assert links["requires"] == counting
-    assert links["wanted"] == {"nvidia-cufft": {"libcufft.so.12": []}}
+    needs = value_file.read(CudaNeeds, request.output)
+    assert needs == ({"nvidia-cufft": {"libcufft.so.12": []}}, tuple(counting))

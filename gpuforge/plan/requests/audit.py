@@ -3,13 +3,22 @@
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 from pydantic import BeforeValidator
 
 from gpuforge.cuda.arch import Arch
 from gpuforge.expectation import Expectation
 from gpuforge.plan.requests.request import Request
+
+RESOLUTION = "resolution.json"  # in the folder that `FetchBeside` fills
+
+
+class Resolution(NamedTuple):
+    """The packages that were chosen for a requirement, together with a wheel."""
+
+    requirement: str  # "jax[cuda13]"
+    packages: tuple[str, ...]  # "jax ==0.7.0"
 
 
 @dataclass(frozen=True, kw_only=True)

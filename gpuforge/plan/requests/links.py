@@ -1,23 +1,21 @@
 """The requests that find out which CUDA libraries a wheel uses, and what their packages have and need."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
 from gpuforge.plan.requests.request import Request
+from gpuforge.plan.requests.toolkit_packages import WithToolkitPackages
 
 
 @dataclass(frozen=True, kw_only=True)
-class WheelLinks(Request):
+class WheelLinks(WithToolkitPackages):
     """Write the symbols that a wheel and its kernel libraries use of CUDA's packages."""
 
     program: ClassVar[str] = "wheel_links"
     wheel: Path  # it, or the folder that holds it alone
     kernels: tuple[Path, ...] = ()  # libraries that go into it
     cuda: str  # the toolkit: "13.0"
-    pins: Mapping[str, str] = field(default_factory=dict)  # the toolkit's packages and their versions
-    pins_file: Path | None = None  # a file of the toolkit with more of them
     scratch: Path
     output: Path
 

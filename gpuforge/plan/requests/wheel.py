@@ -7,12 +7,13 @@ from typing import Any, ClassVar, Literal
 
 from gpuforge.cuda.major_wheels import FrontExtra, KernelsWheel
 from gpuforge.plan.requests.request import Request
+from gpuforge.plan.requests.toolkit_packages import WithToolkitPackages
 
 Linkage = Literal["pip", "bundle", "system", "static"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class PackageWheel(Request):
+class PackageWheel(WithToolkitPackages):
     """Make the finished wheel in the folder `output`, and one of its metadata alone in `declared`."""
 
     program: ClassVar[str] = "package_wheel"
@@ -26,8 +27,6 @@ class PackageWheel(Request):
     naming: str
     narrowed: tuple[str, ...] = ()  # the architectures of a wheel for a quick try: "90"
     axes: tuple[str, ...] = ()  # values of the manifest's axes that are the wheel's own: "torch2.11"
-    pins: Mapping[str, str] = field(default_factory=dict)  # pip packages of the toolkit it was linked with
-    pins_file: Path | None = None  # a file of the toolkit with more of them, as JSON
     python: str | None = None  # the Python and ABI tags that the cell wants: "cp311"
     abi: str | None = None  # "abi3", "none"
     size_limit: int | None = None  # bytes
@@ -47,7 +46,7 @@ class PackageWheel(Request):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PackageKernelsWheel(Request):
+class PackageKernelsWheel(WithToolkitPackages):
     """Make a kernels wheel in the folder `output`, and one of its metadata alone in `declared`."""
 
     program: ClassVar[str] = "package_kernels_wheel"
@@ -58,8 +57,6 @@ class PackageKernelsWheel(Request):
     cuda: str  # the toolkit's version: "13.0"
     machine: str
     linkage: Linkage
-    pins: Mapping[str, str] = field(default_factory=dict)  # the pip packages of the toolkit
-    pins_file: Path | None = None  # a file of the toolkit with more of them, as JSON
     size_limit: int | None = None  # bytes
     search_path: tuple[str, ...] = ()
     record: Mapping[str, Any] = field(default_factory=dict)
