@@ -52,7 +52,7 @@ class Subject(NamedTuple):
     # have their fields in `about`, too
     item: str | Route | PatternOf | Compilers = ""
     provider: str = ""  # the package or the file that has the library
-    # what else is known about it, in words; with facts or `about` a template of them, which `audit.report.detail` fills
+    # what else is known about it: a template that `audit.report.detail` fills with facts, the provider and `about`
     detail: str = ""
     facts: Facts = ()
     kind: str = ""  # the problem: a constant word that no text shows, without names or numbers

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
 
+import gpuforge.audit
 from gpuforge.audit.findings import Subject, facts_of
 from gpuforge.audit.report import data, detail, sentences
 
@@ -11,7 +16,8 @@ from gpuforge.audit.report import data, detail, sentences
 @pytest.mark.parametrize(
     ("subject", "text"),
     [
-        (Subject(detail="as it {stands}"), "as it {stands}"),
+        (Subject(detail="as it stands"), "as it stands"),
+        (Subject(detail="of {provider}", provider="{x}"), "of {x}"),
         (Subject(detail="{line!r}", facts=facts_of(line="{x} of y")), "'{x} of y'"),
         (Subject(detail="{size:MiB} MiB", facts=facts_of(size=3 << 20)), "3 MiB"),
         (Subject(detail="{size:KiB} KiB", facts=facts_of(size=3 << 20)), "3,072 KiB"),
@@ -36,7 +42,20 @@ from gpuforge.audit.report import data, detail, sentences
 )
 def test_a_detail_is_filled_with_its_facts(subject: Subject, text: str) -> None:
     assert detail.text(subject) == sentences.sentence(subject) == text
-    assert detail.filled(subject) == Subject(detail=text, about=subject.about)
+    assert detail.filled(subject) == subject._replace(detail=text, facts=())
+
+
+def _templates(nodes: list[ast.AST]) -> Iterator[ast.expr]:
+    """Yield what is written as a subject's detail."""
+    yield from (n.value for n in nodes if isinstance(n, ast.keyword) and n.arg == "detail")
+    yield from (n.value for n in nodes if isinstance(n, ast.Assign) and ast.unparse(n.targets[0]) == "detail")
+
+
+def test_templates_have_no_values_in_them() -> None:
+    """A brace in a value would be taken for a field."""
+    for module in Path(gpuforge.audit.__file__).parent.rglob("*.py"):
+        for template in _templates([*ast.walk(ast.parse(module.read_text()))]):
+            assert not any(isinstance(node, ast.JoinedStr) for node in ast.walk(template)), module
 
 
 def test_json_has_the_facts_as_values() -> None:

@@ -17,15 +17,12 @@ _LONGEST = 48  # characters of a `short` text
 
 def text(subject: Subject) -> str:
     """Return a subject's detail in words."""
-    if not (subject.facts or subject.about):
-        return subject.detail
-    return _Words().vformat(
-        subject.detail, subject.about, {"provider": subject.provider, **dict(subject.facts)}
-    )
+    names = {"provider": subject.provider, **dict(subject.facts)}
+    return _Words().vformat(subject.detail, subject.about, names)
 
 
 def filled(subject: Subject) -> Subject:
-    """Return a subject with the words of its detail instead of a template and facts, to compare it with others."""
+    """Return a subject with the words of its detail instead of the template and facts, to compare it with others."""
     return subject._replace(detail=text(subject), facts=())
 
 

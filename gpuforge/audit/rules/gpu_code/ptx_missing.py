@@ -35,7 +35,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                         wheel.name,
                         files=(code.file,),
                         subjects=(
-                            Subject(file=code.file, item=arch.compute, detail=f"PTX {detail}", facts=facts),
+                            Subject(file=code.file, item=arch.compute, detail="PTX " + detail, facts=facts),
                         ),
                         what="Declared PTX is missing in the wheel.",
                         why="GPUs newer than the architectures in the wheel cannot run these kernels.",

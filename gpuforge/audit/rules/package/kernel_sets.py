@@ -127,7 +127,7 @@ def _library_images(wheel: WheelFacts, file: str, images: Set[KernelImage]) -> I
         needed = CpuLevel(library.isa if library else "")
         for level in sorted(level for level in levels if level.rank < needed.rank):
             listed = "{0}" if level.name else "any CPU"
-            detail = f"the index lists it for {listed}, and it needs {{1}}"
+            detail = "the index lists it for " + listed + ", and it needs {1}"
             yield Subject(file=file, detail=detail, kind="CPU level", about=(level.name, needed.name))
     images = {image for image in images if image.built_for not in levels}
     if images:

@@ -43,8 +43,8 @@ RULE = Rule(
 def _reasons(about: KernelsWheels | Unusable, package: WheelFacts, known: KernelsWheels) -> Iterator[Subject]:
     subject = Subject(provider=package.name, about=(package.project,))
     if isinstance(about, Unusable):
-        detail = f"its {layout.WHEEL} cannot be used: {{problem}}"
-        yield subject._replace(detail=detail, facts=facts_of(problem=about.problem), kind=about.kind)
+        facts = facts_of(file=layout.WHEEL, problem=about.problem)
+        yield subject._replace(detail="its {file} cannot be used: {problem}", facts=facts, kind=about.kind)
         return
     if about.version != known.version:
         detail = "its version is {version}, and {provider} has {wanted}"

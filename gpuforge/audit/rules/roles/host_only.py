@@ -141,7 +141,7 @@ def _of_evidence(evidence: Evidence) -> Iterator[Subject]:
         texts = {place: text for place in PLACES if (text := marks[compiler].get(place))}
         shown = ", ".join(f"{place} {{{place.strip('.')}:short}}" for place in texts)
         yield Subject(
-            detail=f"made by {gpu_traces.name_of_compiler(compiler)} ({shown}){where}",
+            detail="made by " + gpu_traces.name_of_compiler(compiler) + " (" + shown + ")" + where,
             facts=(*((place.strip("."), text) for place, text in texts.items()), *facts),
             kind="made by",
             about=(compiler,),
