@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from gpuforge.cuda import libraries
 from gpuforge.cuda.releases import parsed
 from gpuforge.cuda.suffix import suffix_of, with_suffix
+from gpuforge.cuda.version import just_below
 from gpuforge.release import Release
 
 METAPACKAGE = "cuda-toolkit"
@@ -98,11 +99,10 @@ def _own_majors(package: str, cuda: int) -> set[int]:
 def outside(floor: Floor, cuda: int) -> tuple[str, ...]:
     """Return versions of a package that its requirement must exclude: those of the next major, and those too old."""
     chosen = parsed(floor.version)
-    below = f"{chosen.major}.{chosen.minor - 1}.99999" if chosen.minor else f"{chosen.major - 1}.99999"
     above: tuple[str, ...] = (str(chosen.major + 1), f"{chosen.major + 1}.99999")
     if floor.extra and not tells_major(floor.package, cuda):
         above = (f"{chosen.major}.99999", *above)
-    return (*floor.refused, below, *above)
+    return (*floor.refused, just_below(chosen.major, chosen.minor), *above)
 
 
 def shortest(version: str, releases: Iterable[str]) -> str:

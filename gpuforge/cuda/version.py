@@ -19,3 +19,8 @@ def is_of(version: str, requested: str) -> bool:
 def minor_of(version: str) -> str:
     """Return a version up to its minor: "13.0" of "13.0.88", "3.11" of "3.11.7"."""
     return ".".join(version.split(".")[:2])
+
+
+def just_below(major: int, minor: int) -> str:
+    """Return a version that is older than those of a minor and newer than others before it: "12.99999" for 13.0."""
+    return f"{major}.{minor - 1}.99999" if minor else f"{major - 1}.99999"

@@ -13,6 +13,7 @@ from packaging.version import InvalidVersion, Version
 from gpuforge.cuda import provided
 from gpuforge.cuda.carried import Carried
 from gpuforge.cuda.provided import Floor
+from gpuforge.cuda.version import just_below
 from gpuforge.errors import ActionError
 from gpuforge.wheel import marker, metadata, metadata_edit
 
@@ -51,7 +52,7 @@ def require(
     present = metadata.requirements(text)
     added: list[str] = []
     for distribution, version in sorted(linked.items()):
-        own = [r for r in present if canonicalize_name(r.name) == canonicalize_name(distribution)]
+        own = _of_name(present, distribution)
         bounds = (proved or {}).get(distribution)
         if version is None and bounds is None:
             if not any(_holds(r, extra) for r in own):
@@ -64,7 +65,8 @@ def require(
         for requirement in own if version else ():
             _check(requirement, distribution, version or "")
         bounds = bounds or Bounds.after(requirement_for(distribution, version or ""))
-        if not any(_holds(r, extra) and bounds.as_narrow(r) for r in [*own, *_of_name(present, bounds.line)]):
+        same = [*own, *_of_name(present, bounds.requirement.name)]  # of CUDA's metapackage, too
+        if not any(_holds(r, extra) and bounds.as_narrow(r) for r in same):
             added.append(f"{bounds.line}{condition}")
     added = list(dict.fromkeys(added))
     return metadata_edit.insert_requirements(text, added), added
@@ -93,7 +95,7 @@ def require_carried(
 def bounds_of(floors: Iterable[Floor], major: int) -> dict[str, Bounds]:
     """Return the bounds that were found in the packages of the libraries, for a wheel of this CUDA major."""
     return {
-        floor.package: Bounds(provided.requirement(floor, major), provided.outside(floor, major))
+        floor.package: Bounds(Requirement(provided.requirement(floor, major)), provided.outside(floor, major))
         for floor in floors
     }
 
@@ -102,7 +104,7 @@ def bounds_of(floors: Iterable[Floor], major: int) -> dict[str, Bounds]:
 class Bounds:
     """A requirement, and versions that it must exclude."""
 
-    line: str  # "nvidia-cufft>=12.0,<13"
+    requirement: Requirement
     outside: tuple[str, ...]
 
     @classmethod
@@ -110,30 +112,27 @@ class Bounds:
         """Make it of a requirement with two bounds; the excluded versions lie just outside of them."""
         bounds = {s.operator: Version(s.version) for s in requirement.specifier}
         low, high = bounds[">="], bounds["<"]
-        below = f"{low.major}.{low.minor - 1}.99999" if low.minor else f"{low.major - 1}.99999"
-        line = requirement.name + ",".join(sorted((str(s) for s in requirement.specifier), reverse=True))
-        return cls(line, (below, str(high), f"{high}.99999"))
+        return cls(requirement, (just_below(low.major, low.minor), str(high), f"{high}.99999"))
+
+    @property
+    def line(self) -> str:
+        """The requirement as METADATA has it: "nvidia-cufft>=12.0,<13"."""
+        extras = f"[{','.join(sorted(self.requirement.extras))}]" if self.requirement.extras else ""
+        versions = sorted(map(str, self.requirement.specifier), reverse=True)
+        return f"{self.requirement.name}{extras}{','.join(versions)}"
 
     def as_narrow(self, own: Requirement) -> bool:
-        """Tell whether a requirement of the same distribution excludes the same versions."""
-        line = Requirement(self.line)
-        if canonicalize_name(own.name) == canonicalize_name(line.name) and line.extras:
-            probes = [s.version for s in line.specifier if s.operator == "<"]
-            floors = [Version(s.version) for s in line.specifier if s.operator == ">="]
-            probes += [f"{floor.major - 1}.99999" for floor in floors if not floor.minor]
-            probes += [f"{floor.major}.{floor.minor - 1}.99999" for floor in floors if floor.minor]
-            return line.extras <= own.extras and not _allows_any(own, probes)
-        return not _allows_any(own, self.outside)
+        """Tell whether a requirement of the same distribution, or of CUDA's metapackage, excludes the same versions."""
+        outside, extras = self.outside, self.requirement.extras
+        if extras and canonicalize_name(own.name) == canonicalize_name(self.requirement.name):
+            if not extras <= own.extras:
+                return False
+            outside = self.after(self.requirement).outside
+        return not any(own.specifier.contains(version, prereleases=True) for version in outside)
 
 
-def _allows_any(own: Requirement, versions: Sequence[str]) -> bool:
-    return any(own.specifier.contains(version, prereleases=True) for version in versions)
-
-
-def _of_name(present: Sequence[Requirement], line: str) -> list[Requirement]:
-    """Return the requirements of the same distribution as a line with extras, as for CUDA's metapackage."""
-    added = Requirement(line)
-    return [r for r in present if added.extras and canonicalize_name(r.name) == canonicalize_name(added.name)]
+def _of_name(present: Iterable[Requirement], distribution: str) -> list[Requirement]:
+    return [r for r in present if canonicalize_name(r.name) == canonicalize_name(distribution)]
 
 
 def _check(own: Requirement, distribution: str, linked: str) -> None:

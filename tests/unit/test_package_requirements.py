@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+from packaging.requirements import Requirement
 
 from gpuforge.errors import ActionError
 from gpuforge.package import requirements
@@ -125,7 +126,7 @@ def test_an_unknown_version_needs_the_projects_own_requirement() -> None:
 
 
 def test_an_unknown_version_is_enough_with_proved_bounds() -> None:
-    bounds = requirements.Bounds("nvidia-cuda-runtime>=13.0,<14", ("12.99999", "14"))
+    bounds = requirements.Bounds(Requirement("nvidia-cuda-runtime>=13.0,<14"), ("12.99999", "14"))
     _, added = requirements.require(TEXT, {CUDART: None}, proved={CUDART: bounds})
     assert added == ["nvidia-cuda-runtime>=13.0,<14"]
 

@@ -197,7 +197,7 @@ def test_which_packages_are_of_one_cuda_major_by_their_own_number(package: str, 
 )
 def test_the_projects_own_line_is_enough_where_it_holds_the_cuda_major(own: str, enough: bool) -> None:
     floor = next(f for f in search(CREATE).floors if f.package == CURAND)
-    bounds = requirements.Bounds(provided.requirement(floor, 13), provided.outside(floor, 13))
+    bounds = requirements.bounds_of([floor], 13)[CURAND]
     text = f"Name: a\nVersion: 1\nRequires-Dist: {own}\n".encode()
     _, added = requirements.require(text, {CURAND: "10.4.0.50"}, proved={CURAND: bounds})
     assert added == ([] if enough else ["cuda-toolkit[curand]>=13.0,<14"])
