@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator
 
 from gpuforge.manifest.load import ManifestFile
-from gpuforge.manifest.model.object import Object
 from gpuforge.plan.action import Advice
 from gpuforge.toolkits import headers
 
@@ -45,10 +44,10 @@ def of_hook() -> tuple[Advice, ...]:
     )
 
 
-def of_compile(file: ManifestFile, item: Object) -> tuple[Advice, ...]:
-    """Return the advice for a source of an object that gpuforge compiles itself."""
-    place = file.place("objects", file.manifest.objects.index(item))
-    missing = f"add the missing header to `headers` of {item.name!r} ({place})"
+def of_compile(file: ManifestFile, number: int) -> tuple[Advice, ...]:
+    """Return the advice for a source of an object, by its index, that gpuforge compiles itself."""
+    name, place = file.manifest.objects[number].name, file.place("objects", number)
+    missing = f"add the missing header to `headers` of {name!r} ({place})"
     return (*_libraries(file), Advice(_NOT_FOUND.format(_ANY), missing))
 
 

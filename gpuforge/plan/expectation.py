@@ -51,10 +51,7 @@ def _split(manifest: Manifest) -> Expectation:
 
 
 def _has_targets(manifest: Manifest, item: Object) -> bool:
-    return (
-        item.role == "fallback"
-        and compiles_for(manifest.toolchains[item.toolchain or ""].compiler) == "targets"
-    )
+    return item.role == "fallback" and compiles_for(manifest.toolchain_of(item).compiler) == "targets"
 
 
 def _expectation(manifest: Manifest, key: str | None, objects: Sequence[Object]) -> Expectation:

@@ -32,7 +32,7 @@ def runs_with(toolchain: DeclaredToolchain) -> str:
 
 def images(manifest: Manifest, item: Object) -> tuple[KernelImage, ...]:
     """Return the images that a fallback's targets give, on any machine."""
-    toolchain = manifest.toolchains[item.toolchain or ""]
+    toolchain = manifest.toolchain_of(item)
     package = registry.toolchain(toolchain.compiler).packaged
     targets = package.targets(toolchain.targets, platform.machine()) if package else ()
     return tuple(target.image for target in targets)
@@ -68,7 +68,7 @@ def wrong_objects(
     file: ManifestFile, number: int, item: Object, package: PackagedCompiler
 ) -> Iterator[Diagnostic]:
     """Yield an object whose kind, sources, CPU levels or ABI its compiler cannot serve."""
-    compiler = file.manifest.toolchains[item.toolchain or ""].compiler
+    compiler = file.manifest.toolchain_of(item).compiler
     title, place = f"object {item.name!r}", file.place("objects", number, "toolchain")
     if item.kind != package.makes:
         hint = f'write kind = "{package.makes}"'
@@ -87,7 +87,7 @@ def wrong_objects(
             file.place("objects", number, "cpu"),
             f"list the levels there: [toolchains.{item.toolchain}] targets",
         )
-    if abi.packages(file, item):
+    if abi.packages(file, number):
         yield Diagnostic(
             f"{title}: its ABI has `packages`, which only a library made by a command can have, so far",
             place,

@@ -7,9 +7,9 @@ from pathlib import PurePosixPath
 
 from gpuforge.errors import UsageError
 from gpuforge.manifest.load import ManifestFile
-from gpuforge.manifest.model.object import Object
 from gpuforge.manifest.model.toolchain import DeclaredToolchain
 from gpuforge.plan import packaged_compilers
+from gpuforge.plan.lowered_object import LoweredObject
 from gpuforge.plan.requests.kernels import UserToolchain
 from gpuforge.toolchain_names import makes
 from gpuforge.toolchains import registry
@@ -17,22 +17,20 @@ from gpuforge.toolchains.family import LibraryCall
 from gpuforge.toolchains.version_ranges import bounds
 
 
-def toolchains(
-    file: ManifestFile, item: Object, sources: Sequence[str], toolkit: str
-) -> tuple[UserToolchain, ...]:
+def toolchains(file: ManifestFile, item: LoweredObject, toolkit: str) -> tuple[UserToolchain, ...]:
     """Return the toolchains of a user-compiled object in the order they are tried.
 
     Each has all that is needed to find the compiler, to judge its version and to call it. Raises UsageError for a
     toolchain that does not make what is wanted, for one without sources or a source without one in a set of modules,
     and for a version range that can only be judged with `packaging`.
     """
-    found = tuple(_lowered(file, item, number, sources, toolkit) for number in range(len(item.toolchains)))
-    left = [source for source in sources if not any(source in each.sources for each in found)]
+    found = tuple(_lowered(file, item, index, name, toolkit) for index, name in enumerate(item.toolchains))
+    left = [source for source in item.sources if not any(source in each.sources for each in found)]
     if item.kind == "module" and left:
         raise UsageError.of(
             f"object {item.name!r}: none of its toolchains compiles {left[0]}",
             hint=f"what compiles which: {_suffixes()}; a file that is only included is one of `headers`",
-            place=file.place("objects", file.manifest.objects.index(item), "sources"),
+            place=file.place("objects", item.number, "sources"),
         )
     return found
 
@@ -53,8 +51,8 @@ def extras(file: ManifestFile, toolkit: str) -> dict[str, tuple[str, ...]]:
     }
 
 
-def call(toolchain: DeclaredToolchain, item: Object, sources: Sequence[str]) -> LibraryCall | None:
-    """Return how a toolchain makes a library of an object's sources; None when it makes none."""
+def call(toolchain: DeclaredToolchain, item: LoweredObject, sources: Sequence[str]) -> LibraryCall | None:
+    """Return how a toolchain makes a library of some of an object's sources; None when it makes none."""
     flags = (*toolchain.flags, *item.flags)
     if registry.toolchain(toolchain.compiler).by_command:
         return LibraryCall(argv=(*toolchain.command, *flags))
@@ -63,7 +61,7 @@ def call(toolchain: DeclaredToolchain, item: Object, sources: Sequence[str]) -> 
 
 
 def _module_call(
-    toolchain: DeclaredToolchain, item: Object, sources: Sequence[str], toolkit: str
+    toolchain: DeclaredToolchain, item: LoweredObject, sources: Sequence[str], toolkit: str
 ) -> LibraryCall | None:
     """Return how a toolchain compiles its part of a set of modules: each file by itself, or a library for the CPU."""
     flags = (*toolchain.flags, *item.flags)
@@ -71,16 +69,13 @@ def _module_call(
     return module(flags, toolkit) if module else call(toolchain, item, sources)
 
 
-def _lowered(
-    file: ManifestFile, item: Object, number: int, sources: Sequence[str], toolkit: str
-) -> UserToolchain:
-    name = item.toolchains[number]
-    toolchain = file.manifest.toolchains[name]
-    place = file.place("objects", file.manifest.objects.index(item), "toolchains", number)
-    own = sources
+def _lowered(file: ManifestFile, item: LoweredObject, index: int, name: str, toolkit: str) -> UserToolchain:
+    toolchain = item.toolchains[name]
+    place = file.place("objects", item.number, "toolchains", index)
+    own = item.sources
     if item.kind == "module":
         suffixes = registry.toolchain(toolchain.compiler).compiles
-        own = [source for source in sources if PurePosixPath(source).suffix in suffixes]
+        own = tuple(source for source in own if PurePosixPath(source).suffix in suffixes)
         if not own:
             raise UsageError.of(
                 f"object {item.name!r}: {toolchain.compiler} compiles none of its sources",
@@ -89,7 +84,7 @@ def _lowered(
             )
         made = _module_call(toolchain, item, own, toolkit)
     else:
-        made = call(toolchain, item, sources)
+        made = call(toolchain, item, own)
     if made is None:
         able = [each.name for each in registry.toolchains() if each.library or each.by_command]
         raise UsageError.of(
@@ -113,7 +108,7 @@ def _lowered(
         runtimes=tuple(made.runtimes),
         install={"": toolchain.install} if toolchain.install else dict(made.install),
         makes=made.makes,
-        sources=tuple(own),
+        sources=own,
         devices=toolchain.devices,
         extensions=toolchain.extensions,
     )

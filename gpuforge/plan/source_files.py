@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
+from typing import Literal
 
 from gpuforge import digest, tree
 from gpuforge.diagnostics import Place
 from gpuforge.errors import UsageError
 from gpuforge.manifest.load import ManifestFile
-from gpuforge.manifest.model.object import Object
 from gpuforge.plan.action import FileInput
+
+PatternKey = Literal["sources", "headers", "abi"]
+"""What an object's patterns of files are for."""
 
 # Never part of a source tree: version control, environments, caches and the products of earlier builds.
 LEFT_OUT = frozenset(
@@ -42,9 +45,9 @@ def host_tree(file: ManifestFile, root: Path) -> FileInput:
     """
     apart = {
         member
-        for item in file.manifest.objects
+        for number, item in enumerate(file.manifest.objects)
         if item.sources and not item.in_host_build
-        for member in matches(file, item)
+        for member in matches(file, number)
     }
     overlays = {file.folder / folder for _, folder in file.manifest.build.overlay_folders}
     apart |= {file.path, *_own_output(root)}
@@ -66,11 +69,6 @@ def of_tree(tree: FileInput, *names: str) -> FileInput:
     """Return those of some files of a source tree that are there, as an input of their own."""
     members = tuple(name for name in names if name in (tree.members or ()))
     return FileInput(tree.path, digest.of_files(tree.path, [tree.path / name for name in members]), members)
-
-
-def object_sources(file: ManifestFile, item: Object) -> FileInput:
-    """Return the sources and headers of one object; raises UsageError when a pattern matches nothing."""
-    return files(file.folder, matches(file, item))
 
 
 def test_sources(file: ManifestFile) -> FileInput:
@@ -106,62 +104,55 @@ def overlay(file: ManifestFile, number: int, folder: str) -> FileInput:
     return files(root, [root / each.path for each in tree.walk(root) if not each.is_folder])
 
 
-def one_source(file: ManifestFile, item: Object, source: str) -> FileInput:
-    """Return what one compilation reads of its object: the source itself, and every header."""
-    headers = {path for pattern in item.headers for path in _glob(file, item, "headers", pattern)}
-    return files(file.folder, sorted({file.folder / source, *headers}))
+def matches(file: ManifestFile, number: int) -> list[Path]:
+    """Return the sources and headers of an object, sorted; raises UsageError for a pattern without a file."""
+    keys: tuple[PatternKey, ...] = ("sources", "headers", "abi")
+    return sorted({file.folder / name for key in keys for name in matching(file, number, key)})
 
 
-def matches(file: ManifestFile, item: Object) -> list[Path]:
-    """Return the files that an object's `sources` and `headers` match, sorted; raises UsageError for none."""
+def matching(file: ManifestFile, number: int, key: PatternKey) -> tuple[str, ...]:
+    """Return the files of an object that its patterns of one key match, relative to the manifest's folder, sorted.
+
+    Raises UsageError for a pattern that matches none, and for one that is wrong.
+    """
+    item = file.manifest.objects[number]
+    patterns = (item.abi.headers if item.abi else ()) if key == "abi" else getattr(item, key)
     found: set[Path] = set()
-    for key, patterns in (("sources", item.sources), ("headers", item.headers)):
-        for pattern in patterns:
-            found.update(_glob(file, item, key, pattern))
-    return sorted({*found, *abi_headers(file, item)})
+    for index, pattern in enumerate(patterns):
+        keys = ("abi", "headers") if key == "abi" else (key, index)
+        found.update(_glob(file.folder, pattern, item.name, file.place("objects", number, *keys)))
+    return tuple(path.relative_to(file.folder).as_posix() for path in sorted(found))
 
 
-def abi_headers(file: ManifestFile, item: Object) -> list[Path]:
-    """Return the headers that an object's ABI is made of, sorted; raises UsageError for a pattern without a file."""
-    if item.abi is None:
-        return []
-    return sorted({path for pattern in item.abi.headers for path in _glob(file, item, "abi", pattern)})
-
-
-def _glob(file: ManifestFile, item: Object, key: str, pattern: str) -> list[Path]:
-    """Return the files that one pattern matches; raises UsageError for none, and for a pattern that is wrong."""
-    number = file.manifest.objects.index(item)
-    if key == "abi":
-        place = file.place("objects", number, "abi", "headers")
-    else:
-        place = file.place("objects", number, key, getattr(item, key).index(pattern))
+def _glob(folder: Path, pattern: str, name: str, place: Place) -> list[Path]:
+    """Return the files that one pattern of an object matches; raises UsageError for none, and for a wrong pattern."""
     try:
-        hits = [path for path in file.folder.glob(pattern) if path.is_file()]
+        hits = [path for path in folder.glob(pattern) if path.is_file()]
     except ValueError as error:
         raise UsageError.of(
-            f"object {item.name!r}: {pattern!r} is not a valid pattern: {error}",
+            f"object {name!r}: {pattern!r} is not a valid pattern: {error}",
             hint="** stands for folders and alone between slashes: kernels/**/*.cu",
             place=place,
         ) from error
     if ".." in PurePosixPath(pattern).parts:
         raise UsageError.of(
-            f"object {item.name!r}: {pattern!r} leads out of the manifest's folder",
+            f"object {name!r}: {pattern!r} leads out of the manifest's folder",
             hint="keep sources below the manifest's folder",
             place=place,
         )
     if not hits:
         raise UsageError.of(
-            f"object {item.name!r}: {pattern!r} matches no file in {file.folder}",
+            f"object {name!r}: {pattern!r} matches no file in {folder}",
             hint="patterns are relative to the manifest's folder; ** crosses folders",
             place=place,
         )
     return hits
 
 
-def compiled(file: ManifestFile, item: Object) -> list[PurePosixPath]:
-    """Return the files of an object that are compiled (its `sources`), relative to the manifest's folder."""
-    hits = {path for pattern in item.sources for path in _glob(file, item, "sources", pattern)}
-    return sorted(PurePosixPath(path.relative_to(file.folder).as_posix()) for path in hits)
+def part(tree: FileInput, names: Collection[str]) -> FileInput:
+    """Return some files of an input as an input of their own."""
+    parts = {name: identity for name, identity in tree.parts if name in names}
+    return FileInput(tree.path, digest.of_data(parts), tuple(parts), tuple(parts.items()))
 
 
 def files(root: Path, members: Sequence[Path]) -> FileInput:

@@ -21,6 +21,7 @@ from gpuforge.manifest.model.object import Object
 from gpuforge.plan import abi, packaged_compilers, pairs
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.host_compilers import host_toolchain
+from gpuforge.plan.lowered_object import LoweredObject
 from gpuforge.plan.site import Machine
 from gpuforge.toolchain_names import OWN
 from gpuforge.toolchains import registry
@@ -52,10 +53,9 @@ def _unsupported(file: ManifestFile, cells: Sequence[Cell]) -> Iterator[Diagnost
         if toolchain.path and not _uses(file, name) & TAKES_PATH:
             yield Diagnostic(*_unused_path(file, name))
     for number, item in enumerate(manifest.objects):
-        compiler = manifest.toolchains[item.toolchain].compiler if item.toolchain else ""
         if item.role != "fallback":
             continue
-        tool = registry.toolchain(compiler)
+        tool = registry.toolchain(manifest.toolchain_of(item).compiler)
         if tool.packaged:
             yield from packaged_compilers.wrong_objects(file, number, item, tool.packaged)
             continue
@@ -139,7 +139,7 @@ def _not_the_host(file: ManifestFile, number: int, item: Object, tool: Toolchain
 
 def _versions_unknown(file: ManifestFile, number: int, item: Object) -> Iterator[Diagnostic]:
     """Yield libraries whose ABI id needs installed versions: a compiler gets the id before anything is installed."""
-    if abi.packages(file, item):
+    if abi.packages(file, number):
         yield Diagnostic(
             f"object {item.name!r}: its ABI has `packages`, which only a library made by a command can have, so far",
             file.place("objects", number, "toolchain"),
@@ -147,16 +147,16 @@ def _versions_unknown(file: ManifestFile, number: int, item: Object) -> Iterator
         )
 
 
-def refuse_same_modules(file: ManifestFile, item: Object, compiled: Sequence[str]) -> None:
+def refuse_same_modules(file: ManifestFile, item: LoweredObject) -> None:
     """Raise UsageError when two sources of a fallback object would give modules of one name."""
     by_name: dict[str, str] = {}
-    for source in compiled:
+    for source in item.sources:
         other = by_name.setdefault(PurePosixPath(source).stem, source)
         if item.role == "fallback" and item.kind == "module" and other != source:
             raise UsageError.of(
                 f"object {item.name!r}: {other} and {source} would both give the module {PurePosixPath(source).stem!r}",
                 hint="a module has its source's name without the suffix: rename one of them",
-                place=file.place("objects", file.manifest.objects.index(item), "sources"),
+                place=file.place("objects", item.number, "sources"),
             )
 
 

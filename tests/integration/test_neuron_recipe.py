@@ -13,7 +13,8 @@ import pytest
 
 from gpuforge.manifest.load import load
 from gpuforge.package import embed, source_set
-from gpuforge.plan import abi, recipe
+from gpuforge.plan import recipe
+from gpuforge.plan.lowered_object import lower_objects
 
 ROOT = Path(__file__).parents[2]
 RECIPE = ROOT / "recipes" / "neuron"
@@ -125,22 +126,21 @@ def compiling(neuron_wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> U
     (made,) = folder.glob("*/libnrnmech.so")
     shutil.copy(made, site / "ringnet")
     file = load(RECIPE)
-    (item,) = [each for each in file.manifest.objects if each.role == "user-compiled"]
-    sources = sorted(path.relative_to(RECIPE).as_posix() for path in RECIPE.glob("mod/*.mod"))
+    (item,) = [each for each in lower_objects(file) if each.role == "user-compiled"]
     lowered = [
         source_set.UserToolchain(**{**vars(data), "version": data.version or ""})
-        for data in recipe.toolchains(file, item, sources, "13.0")
+        for data in recipe.toolchains(file, item, "13.0")
     ]
     packed = source_set.pack_sources(
         folder / "packed",
         name=item.name,
-        sources={name: RECIPE / name for name in sources},
+        sources={name: RECIPE / name for name in item.sources},
         includes={},
         toolchains=lowered,
         toolkit="13.0",
         archs=[],
-        abi=abi.identity(file, item),
-        packages=abi.packages(file, item),
+        abi=item.abi,
+        packages=item.abi_packages,
     )
     embed.kernel_sets(site, "ringnet", [packed.parents[1]], Path(embed.__file__).parents[1] / "runtime")
     return User(python, folder / "user")

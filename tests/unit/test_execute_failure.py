@@ -91,9 +91,7 @@ def test_a_log_without_such_lines_is_shown_from_its_end(tmp_path: Path) -> None:
 def test_the_hint_of_a_failed_compile_is_for_the_compilers_error(
     said: str, hint: str, manifest: ManifestFile
 ) -> None:
-    compiled = Action(
-        "compile", "compile", "", (), advice=advice.of_compile(manifest, manifest.manifest.objects[0])
-    )
+    compiled = Action("compile", "compile", "", (), advice=advice.of_compile(manifest, 0))
     told = failure.of_status(compiled, 1, said.splitlines())
     assert (told.message, told.hint) == ("compile failed with exit status 1", hint)
 

@@ -62,3 +62,7 @@ class Manifest(Table):
     def host_cuda(self) -> bool:
         """Whether the host build gets a CUDA toolkit; without `[cuda]` there is none."""
         return self.build.cuda and bool(self.cuda.versions)
+
+    def toolchain_of(self, item: Object) -> DeclaredToolchain:
+        """Return the toolchain of a fallback, which always names one."""
+        return self.toolchains[item.toolchain or ""]

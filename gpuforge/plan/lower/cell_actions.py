@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from gpuforge.manifest import kernels_wheels
 from gpuforge.manifest.axes import Point, Values
 from gpuforge.manifest.load import ManifestFile
-from gpuforge.manifest.model.object import Object
 from gpuforge.plan.action import Action, ActionInput
 from gpuforge.plan.cell import Cell, matrix
 from gpuforge.plan.lower.audit import audit
@@ -20,6 +19,7 @@ from gpuforge.plan.lower.plan_context import PlanContext
 from gpuforge.plan.lower.provided import provided
 from gpuforge.plan.lower.testing import tests
 from gpuforge.plan.lower.wheel import finished_wheel, make_variant
+from gpuforge.plan.lowered_object import LoweredObject
 from gpuforge.plan.schedule import scheduled
 from gpuforge.plan.site import Machine
 from gpuforge.plan.supported import notes, refuse, tested_where_built
@@ -71,8 +71,9 @@ def lower(
     context = PlanContext(file, tuple(cells), machine, test, gpu, _files(file, cells))
     compiled: dict[tuple[str, Values], Mapping[str, ActionInput]] = {}
     ends = {}
+    contexts = {cell.point: context.at(cell.point) for cell in cells}
     for cell in cells:
-        here = context.at(cell.point)
+        here = contexts[cell.point]
         if (cell.cuda, cell.axes) not in compiled:
             compiled[cell.cuda, cell.axes] = kernels(here, cell)
         ends[cell.id] = _cell(here, cell, compiled)
@@ -109,7 +110,7 @@ def _cell(context: PlanContext, cell: Cell, compiled: _Kernels) -> _Ends:
         own = kernels_wheel(context, cell, _chosen(context, compiled[cell.cuda, ()], own=True))
     else:
         here = compiled[cell.cuda, cell.axes]
-        libraries = [here[item.name] for item in _objects(context) if _is_library(item)]
+        libraries = [here[item.name] for item in context.objects if _is_library(item)]
         brought = provided(context, cell, host, libraries)
         wheel = finished_wheel(context, cell, host, list(here.values()), brought)
     report = audit(context, cell, wheel, own, brought)
@@ -118,20 +119,11 @@ def _cell(context: PlanContext, cell: Cell, compiled: _Kernels) -> _Ends:
     return _Ends(final, report, own, tested)
 
 
-def _objects(context: PlanContext) -> list[Object]:
-    return [item for item in context.file.manifest.objects if item.sources]
-
-
-def _is_library(item: Object) -> bool:
-    """Say whether an object's kernels are a library: it needs others, as the host wheel does."""
+def _is_library(item: LoweredObject) -> bool:
+    """Return whether an object's kernels are a library, which needs other libraries as the host wheel does."""
     return item.role == "fallback" and item.kind == "library"
 
 
 def _chosen(context: PlanContext, compiled: Mapping[str, ActionInput], *, own: bool) -> list[ActionInput]:
     """Return the objects' kernels that go into a cell's kernels wheel (`own`), or into the package's."""
-    manifest = context.file.manifest
-    return [
-        compiled[item.name]
-        for item in _objects(context)
-        if kernels_wheels.in_kernels_wheel(manifest, item) is own
-    ]
+    return [compiled[item.name] for item in context.objects if item.in_kernels_wheel is own]

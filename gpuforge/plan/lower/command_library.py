@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from gpuforge.cuda.cpu_level import CpuLevel
-from gpuforge.manifest.model.object import Object
-from gpuforge.plan import abi, advice, recipe, source_files, variables
+from gpuforge.plan import advice, recipe, source_files, variables
 from gpuforge.plan.action import ActionInput
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.lower import compiler
 from gpuforge.plan.lower.build_environment import build_environment
 from gpuforge.plan.lower.lowered import Lowered, library_index
 from gpuforge.plan.lower.plan_context import PlanContext, kernels_name, of_kernels
+from gpuforge.plan.lowered_object import LoweredObject
 from gpuforge.plan.requests.command_library import CommandLibrary
 from gpuforge.plan.requests.kernels import CompiledLibrary, IndexLibraries, KernelCompiler
 from gpuforge.toolchains.placeholders import fill
@@ -22,26 +21,24 @@ _RUNTIME = Path(__file__).resolve().parents[2] / "runtime"
 _OF_RUNTIME = ("abi.c", "abi_id.py", "elf.py", "document.py")
 
 
-def lower(context: PlanContext, cell: Cell, item: Object, compiled: Sequence[str]) -> Lowered:
+def lower(context: PlanContext, cell: Cell, item: LoweredObject) -> Lowered:
     """Make a fallback's library by the manifest's command."""
-    library = _run_command(context, cell, item, compiled)
+    library = _run_command(context, cell, item)
     return Lowered(_index(context, cell, item), {"library": library})
 
 
-def _run_command(context: PlanContext, cell: Cell, item: Object, compiled: Sequence[str]) -> ActionInput:
+def _run_command(context: PlanContext, cell: Cell, item: LoweredObject) -> ActionInput:
     """Run an object's command where the host code is built, with the environment of the cell's Python.
 
     The library has nothing of that Python, so one serves the wheels of all. Its compiler is the host's, by CC and CXX.
     """
-    file = context.file
     at, host = context.machine.host_at(cell)
     used = compiler.use(context, host, at, lay=False)
-    toolchain = file.manifest.toolchains[item.toolchain or ""]
-    made = recipe.call(toolchain, item, compiled)
+    made = recipe.call(item.toolchain, item, item.sources)
     assert made is not None  # noqa: S101  a command always makes a library
     paths = {
         "include": ["${stage:sources}"],
-        "sources": [f"${{stage:sources}}/{name}" for name in compiled],
+        "sources": [f"${{stage:sources}}/{name}" for name in item.sources],
         "abi": ["${work}/gpuforge_abi.c"],
         "output": ["${work}/library.so"],
         **{name: [] for name in ("arch", "cuda", "folders")},  # a command of the build has none
@@ -49,10 +46,10 @@ def _run_command(context: PlanContext, cell: Cell, item: Object, compiled: Seque
     request = CommandLibrary(
         name=item.name,
         argv=tuple(fill(made.argv, paths)),
-        product=toolchain.product or "",
+        product=item.toolchain.product or "",
         made=Path("${work}/library.so"),
-        abi=abi.identity(file, item),
-        packages=abi.packages(file, item),
+        abi=item.abi,
+        packages=item.abi_packages,
         abi_file=Path("${work}/gpuforge_abi.c"),
         runtime=Path("${stage:runtime}"),
         environment=Path("${lay:env}"),
@@ -66,9 +63,9 @@ def _run_command(context: PlanContext, cell: Cell, item: Object, compiled: Seque
         id=f"{kernels_name(context, cell)}/{item.name}/library",
         kind="compile",
         title=f"make {item.name} by {made.argv[0]} with {host.family} {host.version}",
-        advice=advice.of_compile(file, item),
+        advice=advice.of_compile(context.file, item.number),
         inputs={
-            "sources": source_files.object_sources(file, item),
+            "sources": item.files,
             "runtime": source_files.files(_RUNTIME, [_RUNTIME / name for name in _OF_RUNTIME]),
             "env": build_environment(context, cell, at),
             "python": compiler.interpreter(cell, at),
@@ -81,10 +78,9 @@ def _run_command(context: PlanContext, cell: Cell, item: Object, compiled: Seque
     )
 
 
-def _index(context: PlanContext, cell: Cell, item: Object) -> IndexLibraries:
-    file = context.file
-    program = file.manifest.toolchains[item.toolchain or ""].command[0]
+def _index(context: PlanContext, cell: Cell, item: LoweredObject) -> IndexLibraries:
+    program = item.toolchain.command[0]
     _, host = context.machine.host_at(cell)
     made_by = KernelCompiler(f"{program} and {host.family}", str(host.version))
     made = [CompiledLibrary(Path("${in:library}"), CpuLevel())]
-    return library_index(context, cell, item, made_by, made)
+    return library_index(cell, item, made_by, made)

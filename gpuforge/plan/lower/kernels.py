@@ -2,32 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
-from gpuforge.manifest.load import ManifestFile
-from gpuforge.manifest.model.object import Object
-from gpuforge.plan import source_files
 from gpuforge.plan.action import ActionInput
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.lower import command_library, library, modules, packaged_compiler, user_sources
 from gpuforge.plan.lower.lowered import Lowered
 from gpuforge.plan.lower.plan_context import PlanContext, kernels_name, of_kernels
+from gpuforge.plan.lowered_object import LoweredObject
 from gpuforge.plan.supported import refuse_same_modules
 from gpuforge.toolchains import registry
 
 
 def kernels(context: PlanContext, cell: Cell) -> dict[str, ActionInput]:
-    """Return the kernels of the objects that have some, for the toolkit of a cell, by the object's name."""
-    objects = [item for item in context.file.manifest.objects if item.sources]
-    return {item.name: _kernels(context, cell, item) for item in objects}
+    """Return the kernels of each object that has some, by its name, for the toolkit of a cell."""
+    return {item.name: _kernels(context, cell, item) for item in context.objects}
 
 
-def _kernels(context: PlanContext, cell: Cell, item: Object) -> ActionInput:
-    file, at = context.file, context.machine.kernels_at(cell.cuda)
-    tree = source_files.object_sources(file, item)
-    compiled = [str(source) for source in source_files.compiled(file, item)]
-    refuse_same_modules(file, item, compiled)
-    made = _way(file, item)(context, cell, item, compiled)
+def _kernels(context: PlanContext, cell: Cell, item: LoweredObject) -> ActionInput:
+    at = context.machine.kernels_at(cell.cuda)
+    refuse_same_modules(context.file, item)
+    made = _way(item)(context, cell, item)
     return context.add_step(
         made.request,
         at,
@@ -35,17 +30,17 @@ def _kernels(context: PlanContext, cell: Cell, item: Object) -> ActionInput:
         kind="package",
         title=f"{'index' if made.inputs else 'gather'} {item.name}"
         + (f" for CUDA {cell.toolkit}" if cell.cuda else ""),
-        inputs={"sources": tree, **made.inputs},
+        inputs={"sources": item.files, **made.inputs},
         outputs=("kernels",),
         cells=context.users(cuda=cell.cuda, part=of_kernels),
     )
 
 
-def _way(file: ManifestFile, item: Object) -> Callable[[PlanContext, Cell, Object, Sequence[str]], Lowered]:
-    """Return what lowers an object: by where its compiler is, then by what it makes."""
+def _way(item: LoweredObject) -> Callable[[PlanContext, Cell, LoweredObject], Lowered]:
+    """Return the function that lowers an object. It depends on where the compiler is, then on what it makes."""
     if item.role == "user-compiled":
         return user_sources.lower
-    toolchain = registry.toolchain(file.manifest.toolchains[item.toolchain or ""].compiler)
+    toolchain = registry.toolchain(item.toolchain.compiler)
     if toolchain.packaged:
         return packaged_compiler.lower
     if toolchain.by_command:

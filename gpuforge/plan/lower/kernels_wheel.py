@@ -7,10 +7,8 @@ from pathlib import Path
 
 from gpuforge.cuda.major_wheels import KernelsWheel
 from gpuforge.manifest import kernels_wheels
-from gpuforge.manifest.load import ManifestFile
 from gpuforge.manifest.model.manifest import Manifest
-from gpuforge.manifest.model.object import Object
-from gpuforge.plan import abi, build_record, recipe, source_files
+from gpuforge.plan import build_record, recipe
 from gpuforge.plan.action import ActionInput
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.lower import build_environment
@@ -18,6 +16,7 @@ from gpuforge.plan.lower.carried import carried
 from gpuforge.plan.lower.plan_context import PlanContext
 from gpuforge.plan.lower.toolkit import toolkit
 from gpuforge.plan.lower.wheel import SEARCH_PATH, add_wheel, numbered, python_tag, shared_fields
+from gpuforge.plan.lowered_object import LoweredObject
 from gpuforge.plan.requests.wheel import PackageKernelsWheel, PackageWheel
 from gpuforge.toolchain_names import needs_cuda
 
@@ -44,7 +43,7 @@ def host_wheel(
         python=python_tag(cell),
         abi=manifest.package.abi,
         kernels_wheels=tuple(_described(manifest, version) for version in newest),
-        sets=sets(file),
+        sets=_sets(context),
         carried=Path("${in:carried}"),
         more_requires=manifest.wheel.requires,
         record=build_record.of_host(file, cell, compiler),
@@ -78,7 +77,7 @@ def kernels_wheel(context: PlanContext, cell: Cell, kernels: Sequence[ActionInpu
     request = PackageKernelsWheel(
         of=Path("${in:of}"),
         kernels_wheel=_described(manifest, cell.toolkit),
-        sets=sets(file),
+        sets=_sets(context),
         cuda=cell.toolkit,
         machine=cell.machine,
         pins=found.packages,
@@ -110,23 +109,20 @@ def _described(manifest: Manifest, toolkit: str) -> KernelsWheel:
     )
 
 
-def sets(file: ManifestFile) -> tuple[dict[str, str], ...]:
+def _sets(context: PlanContext) -> tuple[dict[str, str], ...]:
     """Return the kernel sets of the kernels wheels, with the interface that the package's code relies on."""
-    manifest = file.manifest
     return tuple(
-        {"name": item.name, "kind": item.kind, "abi": interface(file, item)}
+        {"name": item.name, "kind": item.kind, "abi": _interface(item)}
         | ({"stands-in-for": item.stands_in_for} if item.stands_in_for else {})
-        | ({"cpu": cpu} if (cpu := abi.cpu_of(file, item)) else {})
-        for item in manifest.objects
-        if kernels_wheels.in_kernels_wheel(manifest, item)
+        | ({"cpu": item.cpu} if item.cpu else {})
+        for item in context.objects
+        if item.in_kernels_wheel
     )
 
 
-def interface(file: ManifestFile, item: Object) -> str:
-    """Return what a set and the package must agree on: a library's ABI id, and of modules the very sources."""
-    if item.kind == "library" and (identity := abi.identity(file, item)):
-        return identity
-    return source_files.object_sources(file, item).digest[:16]
+def _interface(item: LoweredObject) -> str:
+    """Return what a kernel set and the package must share: the ABI id of a library, or the sources of modules."""
+    return (item.abi if item.kind == "library" else "") or item.files.digest[:16]
 
 
 def _name_of_host(context: PlanContext, cell: Cell) -> str:

@@ -6,15 +6,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 from gpuforge.cuda.cpu_level import CpuLevel
-from gpuforge.manifest.load import ManifestFile
-from gpuforge.manifest.model.object import Object
-from gpuforge.plan import abi, advice, recipe, source_files, variables
+from gpuforge.plan import advice, recipe, source_files, variables
 from gpuforge.plan.action import Action, ActionInput, Input
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.lower import compiler
 from gpuforge.plan.lower.lowered import Lowered, library_index
 from gpuforge.plan.lower.plan_context import PlanContext, kernels_name, of_kernels
 from gpuforge.plan.lower.toolkit import toolkit
+from gpuforge.plan.lowered_object import LoweredObject
 from gpuforge.plan.requests.kernels import CompiledLibrary, KernelCompiler
 from gpuforge.toolchains import nvcc
 from gpuforge.toolchains.placeholders import fill
@@ -22,37 +21,34 @@ from gpuforge.toolchains.placeholders import fill
 _ABI_C = Path(__file__).resolve().parents[2] / "runtime" / "abi.c"
 
 
-def by_host(context: PlanContext, cell: Cell, item: Object, compiled: Sequence[str]) -> Lowered:
+def by_host(context: PlanContext, cell: Cell, item: LoweredObject) -> Lowered:
     """Compile one fallback object by the host compiler into shared libraries that carry its ABI id.
 
     There is one, or one for each level of CPUs that the object lists.
     """
     host = context.machine.kernels_at(cell.cuda).hosts[cell.cuda]
-    names = [f"library{number}" for number in range(len(item.cpu))] or ["library"]
-    levels = dict(zip(names, item.cpu or ("",), strict=True))
-    libraries = {
-        name: _compile_by_host(context, cell, item, compiled, level) for name, level in levels.items()
-    }
+    levels = {f"library{number}": level for number, level in enumerate(item.levels)} or {"library": ""}
+    libraries = {name: _compile_by_host(context, cell, item, level) for name, level in levels.items()}
     made = [CompiledLibrary(Path(f"${{in:{name}}}"), CpuLevel(level)) for name, level in levels.items()]
     made_by = KernelCompiler(host.family, str(host.version))
-    return Lowered(library_index(context, cell, item, made_by, made), libraries)
+    return Lowered(library_index(cell, item, made_by, made), libraries)
 
 
-def by_nvcc(context: PlanContext, cell: Cell, item: Object, compiled: Sequence[str]) -> Lowered:
+def by_nvcc(context: PlanContext, cell: Cell, item: LoweredObject) -> Lowered:
     """Compile one fallback object by a toolkit's nvcc into a shared library that carries its ABI id."""
-    library = _compile_by_nvcc(context, cell, item, compiled)
+    library = _compile_by_nvcc(context, cell, item)
     made_by = KernelCompiler(nvcc.NVCC.name, context.machine.kernels_at(cell.cuda).toolkits[cell.cuda].nvcc)
     made = [CompiledLibrary(Path("${in:library}"))]
-    return Lowered(library_index(context, cell, item, made_by, made), {"library": library})
+    return Lowered(library_index(cell, item, made_by, made), {"library": library})
 
 
-def _compile_by_nvcc(context: PlanContext, cell: Cell, item: Object, compiled: Sequence[str]) -> ActionInput:
-    """Compile for every architecture of the toolkit; libcudart is linked as the manifest's linkage has it."""
+def _compile_by_nvcc(context: PlanContext, cell: Cell, item: LoweredObject) -> ActionInput:
+    """Compile for every architecture of the toolkit; libcudart is linked according to the manifest's linkage."""
     file = context.file
     at = context.machine.kernels_at(cell.cuda)
     host = compiler.use(context, at.hosts[cell.cuda], at, lay=False)
     targets = file.manifest.cuda.versions[cell.cuda].targets
-    paths = _paths(file, item, compiled)
+    paths = _paths(item)
     argv = nvcc.library_argv(
         "${in:toolkit}/bin/nvcc",
         sources=(*paths["sources"], *paths["abi"]),
@@ -61,26 +57,23 @@ def _compile_by_nvcc(context: PlanContext, cell: Cell, item: Object, compiled: S
         cudart="static" if file.manifest.cuda.linkage == "static" else "shared",
         host=host.programs["cxx"],
         includes=paths["folders"],
-        flags=(_abi_id(file, item), *file.manifest.toolchains[item.toolchain or ""].flags, *item.flags),
+        flags=(item.abi_macro, *item.toolchain.flags, *item.flags),
     )
     title = f"with nvcc {cell.toolkit} for {nvcc.images(targets)}"
     inputs = {"toolkit": toolkit(context, cell, at), **host.inputs}
     return _action(context, cell, item, argv=argv, title=title, inputs=inputs)
 
 
-def _compile_by_host(
-    context: PlanContext, cell: Cell, item: Object, compiled: Sequence[str], level: str
-) -> ActionInput:
-    file = context.file
+def _compile_by_host(context: PlanContext, cell: Cell, item: LoweredObject, level: str) -> ActionInput:
     at = context.machine.kernels_at(cell.cuda)
     host = at.hosts[cell.cuda]
     used = compiler.use(context, host, at, lay=False)
-    made = recipe.call(file.manifest.toolchains[item.toolchain or ""], item, compiled)
+    made = recipe.call(item.toolchain, item, item.sources)
     assert made is not None  # noqa: S101  plan.supported has refused others
     argv = (
         used.programs["cxx"],
-        _abi_id(file, item),
-        *fill(made.argv[1:], _paths(file, item, compiled)),
+        item.abi_macro,
+        *fill(made.argv[1:], _paths(item)),
         *((f"-march={level}",) if level else ()),  # after the flags: what the index says must be true
     )
     title = f"with {host.family} {host.version}" + (f" for {level}" if level else "")
@@ -90,7 +83,7 @@ def _compile_by_host(
 def _action(
     context: PlanContext,
     cell: Cell,
-    item: Object,
+    item: LoweredObject,
     *,
     argv: Sequence[str],
     title: str,
@@ -102,10 +95,10 @@ def _action(
         id=f"{kernels_name(context, cell)}/{item.name}/library" + (f"-{level}" if level else ""),
         kind="compile",
         title=f"compile {item.name} {title}",
-        advice=advice.of_compile(context.file, item),
+        advice=advice.of_compile(context.file, item.number),
         argv=tuple(argv),
         inputs={
-            "sources": source_files.object_sources(context.file, item),
+            "sources": item.files,
             "abi": source_files.files(_ABI_C.parent, [_ABI_C]),
             **inputs,
         },
@@ -117,19 +110,14 @@ def _action(
     return context.add(action, "library")
 
 
-def _abi_id(file: ManifestFile, item: Object) -> str:
-    return f'-DGPUFORGE_ABI_ID="{abi.identity(file, item)}"'
-
-
-def _paths(file: ManifestFile, item: Object, compiled: Sequence[str]) -> dict[str, list[str]]:
-    tree = source_files.object_sources(file, item)
-    folders = sorted({".", *(str(PurePosixPath(name).parent) for name in tree.members or ())})
+def _paths(item: LoweredObject) -> dict[str, list[str]]:
+    folders = sorted({".", *(str(PurePosixPath(name).parent) for name, _ in item.files.parts)})
     return {
         "include": ["${stage:sources}"],
         "folders": [
             "${stage:sources}" if folder == "." else f"${{stage:sources}}/{folder}" for folder in folders
         ],
-        "sources": [f"${{stage:sources}}/{name}" for name in compiled],
+        "sources": [f"${{stage:sources}}/{name}" for name in item.sources],
         "abi": ["${stage:abi}/abi.c"],
         "output": ["${out:library}"],
         **{name: [] for name in ("arch", "cuda")},  # unknown in a build

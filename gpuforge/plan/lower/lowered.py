@@ -6,11 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpuforge.manifest.model.object import Object
-from gpuforge.plan import abi
 from gpuforge.plan.action import Input
 from gpuforge.plan.cell import Cell
-from gpuforge.plan.lower.plan_context import PlanContext
+from gpuforge.plan.lowered_object import LoweredObject
 from gpuforge.plan.requests.kernels import (
     CompiledLibrary,
     CompiledModule,
@@ -32,9 +30,8 @@ class Lowered:
 
 
 def library_index(
-    context: PlanContext,
     cell: Cell,
-    item: Object,
+    item: LoweredObject,
     made_by: KernelCompiler,
     libraries: Iterable[CompiledLibrary],
 ) -> IndexLibraries:
@@ -44,18 +41,17 @@ def library_index(
         toolkit=cell.toolkit,
         toolchain=made_by,
         libraries=tuple(libraries),
-        abi=abi.identity(context.file, item),
-        packages=abi.packages(context.file, item),
-        stands_in_for=item.stands_in_for or "",
-        fallbacks=tuple(abi.fallbacks_of(context.file, item)),
+        abi=item.abi,
+        packages=item.abi_packages,
+        stands_in_for=item.stands_in_for,
+        fallbacks=item.fallbacks,
         output=KERNELS,
     )
 
 
 def module_index(
-    context: PlanContext,
     cell: Cell,
-    item: Object,
+    item: LoweredObject,
     made_by: KernelCompiler,
     modules: Iterable[CompiledModule],
     *,
@@ -67,8 +63,8 @@ def module_index(
         toolkit=cell.toolkit,
         toolchain=made_by,
         modules=tuple(modules),
-        stands_in_for=item.stands_in_for or "",
-        cpu=abi.cpu_of(context.file, item),
+        stands_in_for=item.stands_in_for,
+        cpu=item.cpu,
         install=install,
         output=KERNELS,
     )

@@ -2,44 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
-from gpuforge.manifest.model.object import Object
-from gpuforge.plan import advice, source_files, variables
+from gpuforge.plan import advice, variables
 from gpuforge.plan.action import Action, ActionInput
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.lower import compiler
 from gpuforge.plan.lower.lowered import Lowered, module_index
 from gpuforge.plan.lower.plan_context import PlanContext, kernels_name, of_kernels
 from gpuforge.plan.lower.toolkit import toolkit
+from gpuforge.plan.lowered_object import LoweredObject
 from gpuforge.plan.requests.kernels import CompiledModule, KernelCompiler
 from gpuforge.toolchains import nvcc
 
 
-def lower(context: PlanContext, cell: Cell, item: Object, compiled: Sequence[str]) -> Lowered:
+def lower(context: PlanContext, cell: Cell, item: LoweredObject) -> Lowered:
     """Compile each source by itself."""
-    made = {f"module{n}": _compile(context, cell, item, source) for n, source in enumerate(compiled)}
+    made = {f"module{n}": _compile(context, cell, item, source) for n, source in enumerate(item.sources)}
     made_by = KernelCompiler(nvcc.NVCC.name, context.machine.kernels_at(cell.cuda).toolkits[cell.cuda].nvcc)
     modules = [
         CompiledModule(
             PurePosixPath(source).stem, source, Path("${in:sources}", source), Path(f"${{in:{name}}}")
         )
-        for source, name in zip(compiled, made, strict=True)
+        for source, name in zip(item.sources, made, strict=True)
     ]
-    return Lowered(module_index(context, cell, item, made_by, modules), made)
+    return Lowered(module_index(cell, item, made_by, modules), made)
 
 
-def _compile(context: PlanContext, cell: Cell, item: Object, source: str) -> ActionInput:
+def _compile(context: PlanContext, cell: Cell, item: LoweredObject, source: str) -> ActionInput:
     """Compile one source of a fallback object for every architecture of its toolkit into one fatbin."""
-    file, at = context.file, context.machine.kernels_at(cell.cuda)
-    targets = file.manifest.cuda.versions[cell.cuda].targets
+    at = context.machine.kernels_at(cell.cuda)
+    targets = context.file.manifest.cuda.versions[cell.cuda].targets
     host = compiler.use(context, at.hosts[cell.cuda], at, lay=False)
     action = Action(
         id=f"{kernels_name(context, cell)}/{item.name}/{source}",
         kind="compile",
         title=f"compile {source} with nvcc {cell.toolkit} for {nvcc.images(targets)}",
-        advice=advice.of_compile(file, item),
+        advice=advice.of_compile(context.file, item.number),
         argv=nvcc.module_argv(
             "${in:toolkit}/bin/nvcc",
             source=f"${{stage:sources}}/{source}",
@@ -47,10 +46,10 @@ def _compile(context: PlanContext, cell: Cell, item: Object, source: str) -> Act
             targets=targets,
             host=host.programs["cxx"],
             includes=("${stage:sources}",),
-            flags=(*file.manifest.toolchains[item.toolchain or ""].flags, *item.flags),
+            flags=(*item.toolchain.flags, *item.flags),
         ),
         inputs={
-            "sources": source_files.one_source(file, item, source),
+            "sources": item.files_for(source),
             "toolkit": toolkit(context, cell, at),
             **host.inputs,
         },

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from gpuforge.cuda.cpu_level import CpuLevel
-from gpuforge.manifest.model.object import Object
-from gpuforge.plan import abi, packaged_compilers, source_files, variables
+from gpuforge.plan import packaged_compilers, source_files, variables
 from gpuforge.plan.action import Action, ActionInput, Input
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.lower import compiler
 from gpuforge.plan.lower.build_environment import LOCK
 from gpuforge.plan.lower.lowered import Lowered, library_index, module_index
 from gpuforge.plan.lower.plan_context import PlanContext, kernels_name, of_kernels
+from gpuforge.plan.lowered_object import LoweredObject
 from gpuforge.plan.requests.build import MakeEnvironment
 from gpuforge.plan.requests.kernels import CompiledLibrary, CompiledModule, IndexModules, KernelCompiler
 from gpuforge.plan.requests.packaged_compiler import FetchCompilerPackage, PackagedCompile
@@ -36,7 +36,7 @@ class _Compilation:
 
     context: PlanContext
     cell: Cell
-    item: Object
+    item: LoweredObject
     package: PackagedCompiler
 
     @property
@@ -47,27 +47,23 @@ class _Compilation:
     @property
     def compiler(self) -> str:
         """The compiler's name."""
-        return self.context.file.manifest.toolchains[self.item.toolchain or ""].compiler
+        return self.item.toolchain.compiler
 
     def targets(self) -> Sequence[Target]:
-        """Return what it compiles for; `plan.supported` has refused targets that it does not know."""
-        names = self.context.file.manifest.toolchains[self.item.toolchain or ""].targets
-        return self.package.targets(names, self.cell.machine)
+        """Return the targets that it compiles for; `plan.supported` has refused targets that it does not know."""
+        return self.package.targets(self.item.toolchain.targets, self.cell.machine)
 
 
-def lower(context: PlanContext, cell: Cell, item: Object, compiled: Sequence[str]) -> Lowered:
+def lower(context: PlanContext, cell: Cell, item: LoweredObject) -> Lowered:
     """Compile one library for each target, or a module of each source for each."""
     this = _of(context, cell, item)
     made_by = KernelCompiler(this.compiler, package=this.package.requires, lock=Path("${in:lock}"))
     lock = {"lock": ActionInput(_fetch(this), LOCK)}
     if this.package.makes == "module":
-        modules = {
-            name: _compile(this, target, source)
-            for name, (source, target) in _modules(this, compiled).items()
-        }
-        return Lowered(_module_index(this, made_by, compiled), {**modules, **lock})
+        modules = {name: _compile(this, target, source) for name, (source, target) in _modules(this).items()}
+        return Lowered(_module_index(this, made_by), {**modules, **lock})
     libraries = {
-        f"library{number}": _link(this, target, [_compile(this, target, source) for source in compiled])
+        f"library{number}": _link(this, target, [_compile(this, target, source) for source in item.sources])
         for number, target in enumerate(this.targets())
     }
     made = [
@@ -76,12 +72,11 @@ def lower(context: PlanContext, cell: Cell, item: Object, compiled: Sequence[str
         )
         for name, target in zip(libraries, this.targets(), strict=True)
     ]
-    return Lowered(library_index(context, cell, item, made_by, made), {**libraries, **lock})
+    return Lowered(library_index(cell, item, made_by, made), {**libraries, **lock})
 
 
-def _module_index(this: _Compilation, made_by: KernelCompiler, compiled: Sequence[str]) -> IndexModules:
-    toolchain = this.context.file.manifest.toolchains[this.item.toolchain or ""]
-    runs_with = packaged_compilers.runs_with(toolchain)
+def _module_index(this: _Compilation, made_by: KernelCompiler) -> IndexModules:
+    runs_with = packaged_compilers.runs_with(this.item.toolchain)
     made = [
         CompiledModule(
             name=PurePosixPath(source).stem,
@@ -93,30 +88,29 @@ def _module_index(this: _Compilation, made_by: KernelCompiler, compiled: Sequenc
             kind=target.kind,
             built_for=target.built_for,
         )
-        for name, (source, target) in _modules(this, compiled).items()
+        for name, (source, target) in _modules(this).items()
     ]
     install = f'pip install "{runs_with}"' if runs_with else ""
-    return module_index(this.context, this.cell, this.item, made_by, made, install=install)
+    return module_index(this.cell, this.item, made_by, made, install=install)
 
 
-def _modules(this: _Compilation, compiled: Sequence[str]) -> dict[str, tuple[str, Target]]:
+def _modules(this: _Compilation) -> dict[str, tuple[str, Target]]:
     """Return the sources and targets of an object's modules, by the names of inputs."""
-    pairs = [(source, target) for source in compiled for target in this.targets()]
+    pairs = [(source, target) for source in this.item.sources for target in this.targets()]
     return {f"module{number}": pair for number, pair in enumerate(pairs)}
 
 
-def _of(context: PlanContext, cell: Cell, item: Object) -> _Compilation:
-    package = registry.toolchain(context.file.manifest.toolchains[item.toolchain or ""].compiler).packaged
+def _of(context: PlanContext, cell: Cell, item: LoweredObject) -> _Compilation:
+    package = registry.toolchain(item.toolchain.compiler).packaged
     assert package is not None  # noqa: S101  the caller has asked
     return _Compilation(context, cell, item, package)
 
 
 def _compile(this: _Compilation, target: Target, source: str) -> ActionInput:
     """Compile one source for one target."""
-    toolchain = this.context.file.manifest.toolchains[this.item.toolchain or ""]
-    words = this.package.compile(target, this.cell.machine, (*toolchain.flags, *this.item.flags))
+    words = this.package.compile(target, this.cell.machine, (*this.item.toolchain.flags, *this.item.flags))
     staged = {"source": [f"${{stage:sources}}/{source}"], "name": [PurePosixPath(source).stem]}
-    inputs = {"sources": source_files.one_source(this.context.file, this.item, source)}
+    inputs = {"sources": this.item.files_for(source)}
     return _run(this, f"{source}-{target.name}", f"{source} for {target.name}", words, staged, inputs)
 
 
@@ -192,7 +186,7 @@ def _link(this: _Compilation, target: Target, objects: Sequence[ActionInput]) ->
         title=f"link {item.name} for {target.name}",
         argv=(
             *(used.programs["cxx"], "-shared", "-O2", "-fPIC"),
-            f'-DGPUFORGE_ABI_ID="{abi.identity(context.file, item)}"',
+            item.abi_macro,
             "${stage:abi}/abi.c",
             *linked,
             *fill(others, {"programs": ["${stage:programs}"]}),
@@ -221,11 +215,10 @@ def _programs(folder: Path) -> Input:
 def _fetch(this: _Compilation) -> str:
     """Fetch the compiler's package; return the action's id."""
     context, cell, at = this.context, this.cell, this.context.machine.at(this.cell)
-    name = this.item.toolchain or ""
-    version = context.file.manifest.toolchains[name].version or ""
+    ((name, toolchain),) = this.item.toolchains.items()
     request = FetchCompilerPackage(
         toolchain=name,
-        requires=(f"{this.package.requires}{version}",),
+        requires=(f"{this.package.requires}{toolchain.version or ''}",),
         python=Path("${in:python}"),
         output=Path("${out:wheels}"),
         lock=Path(f"${{out:{LOCK}}}"),
@@ -247,7 +240,7 @@ def _fetch(this: _Compilation) -> str:
 def _environment(this: _Compilation) -> ActionInput:
     """Make the environment that the compiler runs in."""
     context, cell, at = this.context, this.cell, this.context.machine.at(this.cell)
-    name = this.item.toolchain or ""
+    (name,) = this.item.toolchains
     request = MakeEnvironment(
         wheels=Path("${in:wheels}"), python=Path("${in:python}"), output=Path("${out:environment}")
     )

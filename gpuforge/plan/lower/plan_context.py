@@ -16,6 +16,7 @@ from gpuforge.manifest.model.package import PathSource
 from gpuforge.plan import git_version, programs, source_files, variables
 from gpuforge.plan.action import Action, ActionInput, Advice, CacheFolder, FileInput, Input, Kind
 from gpuforge.plan.cell import Cell
+from gpuforge.plan.lowered_object import LoweredObject, lower_objects
 from gpuforge.plan.requests.request import Request, dump
 from gpuforge.plan.site import Location, Machine
 from gpuforge.toolchains import registry
@@ -215,6 +216,11 @@ class PlanContext:
             "caches": variables.PIP_CACHE,
             "network": True,
         }
+
+    @cached_property
+    def objects(self) -> tuple[LoweredObject, ...]:
+        """The objects whose sources become kernels."""
+        return lower_objects(self.file)
 
     @cached_property
     def tree(self) -> FileInput | None:

@@ -2,47 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterable
 from pathlib import Path
 
 from gpuforge.manifest import kernels_wheels
-from gpuforge.manifest.model.object import Object
-from gpuforge.plan import abi, recipe, source_files
+from gpuforge.plan import recipe
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.lower.lowered import KERNELS, Lowered
 from gpuforge.plan.lower.plan_context import PlanContext
+from gpuforge.plan.lowered_object import LoweredObject
 from gpuforge.plan.requests.kernels import GatherSources, UserSource
 
 
-def lower(context: PlanContext, cell: Cell, item: Object, compiled: Sequence[str]) -> Lowered:
+def lower(context: PlanContext, cell: Cell, item: LoweredObject) -> Lowered:
     """Gather the sources: nothing is compiled here."""
-    members = source_files.object_sources(context.file, item).members or ()
-    included = sorted({*members} - {*compiled})
-    return Lowered(_index(context, cell, item, compiled, included), {})
-
-
-def _index(
-    context: PlanContext, cell: Cell, item: Object, compiled: Sequence[str], included: Sequence[str]
-) -> GatherSources:
-    """Return the recipe of an object that the user's machine compiles."""
     file = context.file
+    toolkit = recipe_for = cell.toolkit
     targets = file.manifest.cuda.versions[cell.cuda].targets if cell.cuda else ()
-    found = GatherSources(
+    if kernels_wheels.is_split(file.manifest):  # the wheel that they go into is for all CUDA versions
+        toolkit, targets = "", ()
+        recipe_for = kernels_wheels.toolkits(file.manifest)[0]
+    request = GatherSources(
         name=item.name,
-        toolkit=cell.toolkit,
+        toolkit=toolkit,
         archs=tuple(target.arch.number for target in targets if target.real),
-        sources=tuple(UserSource(name, Path("${in:sources}", name)) for name in compiled),
-        includes=tuple(UserSource(name, Path("${in:sources}", name)) for name in included),
-        abi=abi.identity(file, item),
-        packages=abi.packages(file, item),
+        sources=_staged(item.sources),
+        includes=_staged(name for name, _ in item.files.parts if name not in item.sources),
+        toolchains=recipe.toolchains(file, item, recipe_for),
+        abi=item.abi,
+        packages=item.abi_packages,
         kind=item.kind,
-        fallbacks=tuple(abi.fallbacks_of(file, item)),
-        cpu=abi.cpu_of(file, item),
+        fallbacks=item.fallbacks,
+        cpu=item.cpu,
         output=KERNELS,
     )
-    newest = cell.toolkit
-    if kernels_wheels.is_split(file.manifest):  # the wheel that they go into is for all CUDA versions
-        newest = kernels_wheels.toolkits(file.manifest)[0]
-        found = replace(found, toolkit="", archs=())
-    return replace(found, toolchains=recipe.toolchains(file, item, compiled, newest))
+    return Lowered(request, {})
+
+
+def _staged(names: Iterable[str]) -> tuple[UserSource, ...]:
+    return tuple(UserSource(name, Path("${in:sources}", name)) for name in names)
