@@ -39,20 +39,36 @@ def of_member(root: Path, path: str, *, follow: bool = False, stop: Callable[[],
     return content.hexdigest()
 
 
+class Contents:
+    """The digests of files' contents. Each file is read once, so nobody may change it meanwhile."""
+
+    def __init__(self) -> None:
+        self._known: dict[Path, str] = {}
+
+    def of(self, root: Path, path: str) -> str:
+        """Return the sha256 of a file below `root`, also through links; see `tree.reading` for what it raises."""
+        file = root / path
+        if file not in self._known:
+            self._known[file] = of_member(root, path, follow=True)
+        return self._known[file]
+
+
 def of_data(value: Any) -> str:
     """Return the sha256 of plain data (what JSON can say), independent of the order of mapping keys."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return of_bytes(text.encode(errors="surrogateescape"))  # names of files may be any bytes
 
 
-def of_files(root: Path, members: Iterable[Path]) -> str:
+def of_files(root: Path, members: Iterable[Path], contents: Contents | None = None) -> str:
     """Return one sha256 over files below `root`: their relative names, executable bits and bytes, in name order."""
-    return of_data([list(_entry(root, member)) for member in sorted(members)])
+    contents = contents or Contents()
+    return of_data([list(_entry(root, member, contents)) for member in sorted(members)])
 
 
-def of_each(root: Path, members: Iterable[Path]) -> dict[str, str]:
+def of_each(root: Path, members: Iterable[Path], contents: Contents | None = None) -> dict[str, str]:
     """Return the sha256 of each file below `root` by its relative name, in name order; kinds and modes count too."""
-    entries = (_entry(root, member) for member in sorted(members))
+    contents = contents or Contents()
+    entries = (_entry(root, member, contents) for member in sorted(members))
     return {name: of_data([kind, content]) for name, kind, content in entries}
 
 
@@ -68,10 +84,10 @@ def of_tree(path: Path) -> str:
     return of_files(path, (path / each.path for each in tree.walk(path) if not each.is_folder))
 
 
-def _entry(root: Path, member: Path) -> tuple[str, str, str]:
+def _entry(root: Path, member: Path, contents: Contents) -> tuple[str, str, str]:
     name = member.relative_to(root).as_posix()
     if member.is_symlink():
-        target = of_member(root, name, follow=True) if member.is_file() else ""
+        target = contents.of(root, name) if member.is_file() else ""
         return name, "link", f"{member.readlink().as_posix()} {target}".rstrip()
     executable = "exec" if member.stat().st_mode & stat.S_IXUSR else "file"
-    return name, executable, of_member(root, name, follow=True)
+    return name, executable, contents.of(root, name)

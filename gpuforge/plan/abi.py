@@ -9,7 +9,7 @@ from gpuforge.manifest.model.object import Object
 from gpuforge.plan import source_files
 
 
-def identity(file: ManifestFile, number: int) -> str:
+def identity(file: ManifestFile, number: int, contents: digest.Contents) -> str:
     """Return "VERSION-DIGEST" over the declared headers, their names and contents; "" without an `abi`.
 
     A fallback that stands in for another object has that object's. Raises UsageError for patterns without a file.
@@ -19,7 +19,7 @@ def identity(file: ManifestFile, number: int) -> str:
     if about is None:
         return ""
     headers = source_files.matching(file, owner, "abi")
-    parts = {name: digest.of_file(file.folder / name) for name in headers}
+    parts = {name: contents.of(file.folder, name) for name in headers}
     return f"{about.version}-{digest.of_data([about.version, parts])}"
 
 

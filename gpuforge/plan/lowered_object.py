@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from gpuforge.digest import Contents
 from gpuforge.manifest import kernels_wheels
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.manifest.model.object import Role
@@ -53,12 +54,14 @@ class LoweredObject:
         return source_files.part(self.files, {source, *self.headers})
 
 
-def lower_objects(file: ManifestFile) -> tuple[LoweredObject, ...]:
+def lower_objects(file: ManifestFile, contents: Contents) -> tuple[LoweredObject, ...]:
     """Return the manifest's objects that have sources; raises UsageError for a pattern that matches nothing."""
-    return tuple(_lower(file, number) for number, item in enumerate(file.manifest.objects) if item.sources)
+    return tuple(
+        _lower(file, number, contents) for number, item in enumerate(file.manifest.objects) if item.sources
+    )
 
 
-def _lower(file: ManifestFile, number: int) -> LoweredObject:
+def _lower(file: ManifestFile, number: int, contents: Contents) -> LoweredObject:
     manifest = file.manifest
     item = manifest.objects[number]
     names = [item.toolchain] if item.toolchain else item.toolchains
@@ -70,10 +73,10 @@ def _lower(file: ManifestFile, number: int) -> LoweredObject:
         toolchains={name: manifest.toolchains[name] for name in names},
         flags=item.flags,
         levels=item.cpu,
-        files=source_files.files(file.folder, source_files.matches(file, number)),
+        files=source_files.files(file.folder, source_files.matches(file, number), contents),
         sources=source_files.matching(file, number, "sources"),
         headers=frozenset(source_files.matching(file, number, "headers")),
-        abi=abi.identity(file, number),
+        abi=abi.identity(file, number, contents),
         abi_packages=abi.packages(file, number),
         stands_in_for=item.stands_in_for or "",
         fallbacks=abi.fallbacks_of(manifest, item),

@@ -15,6 +15,7 @@ from gpuforge.toolchains.cpython import Interpreter
 from gpuforge.toolkits.providers import fetchers
 
 _ROOT = Path(__file__).resolve().parent.parent
+_CONTENTS = digest.Contents()  # most files are of several steps
 _WHEEL = ("cpython.py", "release.py", "wheel")
 _JUDGING = (
     "expectation.py",
@@ -218,4 +219,4 @@ def _version(package: str) -> str:
 def _code(program: str) -> str:
     parts = [_ROOT / part for part in CODE[program]]
     members = sorted(p for part in parts for p in ([part] if part.is_file() else sorted(part.rglob("*"))))
-    return digest.of_files(_ROOT, [p for p in members if p.suffix in {".py", ".toml", ".json"}])
+    return digest.of_files(_ROOT, [p for p in members if p.suffix in {".py", ".toml", ".json"}], _CONTENTS)

@@ -11,6 +11,7 @@ from typing import Literal
 
 from gpuforge import digest, tree
 from gpuforge.diagnostics import Place
+from gpuforge.digest import Contents
 from gpuforge.errors import UsageError
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.plan.action import FileInput
@@ -37,8 +38,8 @@ LEFT_OUT = frozenset(
 LEFT_OUT_AT_TOP = frozenset({"dist", "build", "wheelhouse"})
 
 
-def host_tree(file: ManifestFile, root: Path) -> FileInput:
-    """Return the host build's source tree: all below `root` but build products, the manifest and object sources.
+def host_tree(file: ManifestFile, root: Path, contents: Contents) -> FileInput:
+    """Return the host build's source tree: all of `root` except build products, the manifest and object sources.
 
     Sources of an object with `in-host-build` stay in. So a changed kernel does not rebuild the host code. The file that
     this process's output goes to (`gpuforge build > build.log`) is no source.
@@ -52,7 +53,7 @@ def host_tree(file: ManifestFile, root: Path) -> FileInput:
     overlays = {file.folder / folder for _, folder in file.manifest.build.overlay_folders}
     apart |= {file.path, *_own_output(root)}
     members = sorted(path for path in _tree(root) if path not in apart and overlays.isdisjoint(path.parents))
-    return files(root, members)
+    return files(root, members, contents)
 
 
 def _own_output(root: Path) -> set[Path]:
@@ -65,14 +66,15 @@ def _own_output(root: Path) -> set[Path]:
     return set()
 
 
-def of_tree(tree: FileInput, *names: str) -> FileInput:
-    """Return those of some files of a source tree that are there, as an input of their own."""
+def of_tree(tree: FileInput, names: Sequence[str], contents: Contents) -> FileInput:
+    """Return the files of a source tree that are among `names`, as an input."""
     members = tuple(name for name in names if name in (tree.members or ()))
-    return FileInput(tree.path, digest.of_files(tree.path, [tree.path / name for name in members]), members)
+    files = [tree.path / name for name in members]
+    return FileInput(tree.path, digest.of_files(tree.path, files, contents), members)
 
 
-def test_sources(file: ManifestFile) -> FileInput:
-    """Return the files of `[test] sources`; raises UsageError for what is not beside the manifest."""
+def test_sources(file: ManifestFile, contents: Contents) -> FileInput:
+    """Return the files of `[test] sources`; raises UsageError for files that are not beside the manifest."""
     found: set[Path] = set()
     for number, name in enumerate(file.manifest.test.sources):
         path, place = file.folder / name, file.place("test", "sources", number)
@@ -89,11 +91,11 @@ def test_sources(file: ManifestFile) -> FileInput:
                 place=place,
             )
         found.update(_tree(path) if path.is_dir() else [path])
-    return files(file.folder, sorted(found))
+    return files(file.folder, sorted(found), contents)
 
 
-def overlay(file: ManifestFile, number: int, folder: str) -> FileInput:
-    """Return all of a folder of `[build] overlay`; raises UsageError for what leads out of it."""
+def overlay(file: ManifestFile, number: int, folder: str, contents: Contents) -> FileInput:
+    """Return all files in a folder of `[build] overlay`; raises UsageError for links that lead out of it."""
     root = file.folder / folder
     if tree.leaves(file.folder, folder):
         raise UsageError.of(
@@ -101,7 +103,8 @@ def overlay(file: ManifestFile, number: int, folder: str) -> FileInput:
             hint="put a copy there in place of the link",
             place=file.place("build", "overlay", number),
         )
-    return files(root, [root / each.path for each in tree.walk(root) if not each.is_folder])
+    members = [root / each.path for each in tree.walk(root) if not each.is_folder]
+    return files(root, members, contents)
 
 
 def matches(file: ManifestFile, number: int) -> list[Path]:
@@ -155,14 +158,14 @@ def part(tree: FileInput, names: Collection[str]) -> FileInput:
     return FileInput(tree.path, digest.of_data(parts), tuple(parts), tuple(parts.items()))
 
 
-def files(root: Path, members: Sequence[Path]) -> FileInput:
+def files(root: Path, members: Sequence[Path], contents: Contents) -> FileInput:
     """Return some files below a folder as one input.
 
     Raises UsageError for a link that leads out of the folder, and for anything but a file: a pipe, a device.
     """
     for member in members:
         _refuse_what_is_no_source(root, member)
-    parts = digest.of_each(root, members)
+    parts = digest.of_each(root, members, contents)
     return FileInput(root, digest.of_data(parts), tuple(parts), tuple(parts.items()))
 
 

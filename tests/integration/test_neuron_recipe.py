@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from gpuforge.digest import Contents
 from gpuforge.manifest.load import load
 from gpuforge.package import embed, source_set
 from gpuforge.plan import recipe
@@ -126,7 +127,7 @@ def compiling(neuron_wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> U
     (made,) = folder.glob("*/libnrnmech.so")
     shutil.copy(made, site / "ringnet")
     file = load(RECIPE)
-    (item,) = [each for each in lower_objects(file) if each.role == "user-compiled"]
+    (item,) = [each for each in lower_objects(file, Contents()) if each.role == "user-compiled"]
     lowered = [
         source_set.UserToolchain(**{**vars(data), "version": data.version or ""})
         for data in recipe.toolchains(file, item, "13.0")

@@ -9,12 +9,13 @@ from pathlib import Path
 PROGRAM = """
 import sys
 from pathlib import Path
+from gpuforge.digest import Contents
 from gpuforge.manifest.load import load
 from gpuforge.plan.source_files import host_tree
 
 file = load(Path(sys.argv[1]))
 print("done", file=sys.stdout, flush=True)
-sys.stderr.write(" ".join(host_tree(file, file.folder).members or ()))
+sys.stderr.write(" ".join(host_tree(file, file.folder, Contents()).members or ()))
 """
 MANIFEST = """
 schema = 1

@@ -67,7 +67,7 @@ def _fetch(
     """Fetch what pyproject.toml, the manifest and an answer of the backend require; return the action's id."""
     build, tree = context.file.manifest.build, source(context)
     if context.tree is not None:
-        tree = source_files.of_tree(context.tree, "pyproject.toml")
+        tree = source_files.of_tree(context.tree, ["pyproject.toml"], context.contents)
     constraints = {"constraints": _constraints(context, build.constraints)} if build.constraints else {}
     request = FetchRequirements(
         source=Path("${stage:source}"),
@@ -204,4 +204,4 @@ def environment_name(context: PlanContext, cell: Cell, at: Location) -> str:
 def _constraints(context: PlanContext, name: str) -> FileInput:
     """Return the file of constraints, which may be a link to another beside the manifest."""
     path = (context.file.folder / name).resolve()
-    return FileInput(path, digest.of_file(path))
+    return FileInput(path, context.contents.of(path.parent, path.name))

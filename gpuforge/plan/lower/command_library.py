@@ -66,7 +66,9 @@ def _run_command(context: PlanContext, cell: Cell, item: LoweredObject) -> Actio
         advice=advice.of_compile(context.file, item.number),
         inputs={
             "sources": item.files,
-            "runtime": source_files.files(_RUNTIME, [_RUNTIME / name for name in _OF_RUNTIME]),
+            "runtime": source_files.files(
+                _RUNTIME, [_RUNTIME / name for name in _OF_RUNTIME], context.contents
+            ),
             "env": build_environment(context, cell, at),
             "python": compiler.interpreter(cell, at),
             **used.inputs,

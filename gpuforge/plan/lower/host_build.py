@@ -23,7 +23,8 @@ def host_build(context: PlanContext, cell: Cell) -> ActionInput:
     build, cuda = manifest.build, manifest.host_cuda
     at, host = context.machine.host_at(cell)
     overlays = {
-        f"overlay{n}": source_files.overlay(context.file, n, each) for n, each in build.overlay_folders
+        f"overlay{n}": source_files.overlay(context.file, n, each, context.contents)
+        for n, each in build.overlay_folders
     }
     sdists = {f"sdist-{each.folder}": sdist(context, each) for each in build.overlay_sdists}
     used = compiler.use(context, host, at, lay=True)

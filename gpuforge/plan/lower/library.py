@@ -99,7 +99,7 @@ def _action(
         argv=tuple(argv),
         inputs={
             "sources": item.files,
-            "abi": source_files.files(_ABI_C.parent, [_ABI_C]),
+            "abi": source_files.files(_ABI_C.parent, [_ABI_C], context.contents),
             **inputs,
         },
         outputs=("library",),

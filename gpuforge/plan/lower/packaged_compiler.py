@@ -135,7 +135,7 @@ def _run(
     output = f"made{this.package.suffix}"
     programs: dict[str, Input] = {}
     if this.package.programs:
-        programs = {"programs": _programs(this.package.programs)}
+        programs = {"programs": _programs(this, this.package.programs)}
     filled = {
         "programs": ["${stage:programs}"],
         "output": [f"${{out:{output}}}"],
@@ -179,7 +179,7 @@ def _link(this: _Compilation, target: Target, objects: Sequence[ActionInput]) ->
     linked = [f"${{in:{name}}}" for name in inputs]
     others = this.package.links(target) if this.package.links else ()
     if this.package.programs:
-        inputs["programs"] = _programs(this.package.programs)
+        inputs["programs"] = _programs(this, this.package.programs)
     action = Action(
         id=f"{this.prefix}/library-{target.name}",
         kind="compile",
@@ -192,7 +192,11 @@ def _link(this: _Compilation, target: Target, objects: Sequence[ActionInput]) ->
             *fill(others, {"programs": ["${stage:programs}"]}),
             *("-o", "${out:library}"),
         ),
-        inputs={"abi": source_files.files(_ABI_C.parent, [_ABI_C]), **inputs, **used.inputs},
+        inputs={
+            "abi": source_files.files(_ABI_C.parent, [_ABI_C], context.contents),
+            **inputs,
+            **used.inputs,
+        },
         outputs=("library",),
         env=variables.plain() | {"PATH": at.path},
         image=at.image_id,
@@ -208,8 +212,9 @@ def _python_name(this: _Compilation, at: Location) -> str:
     return f"py{this.cell.python}{label}" + (f"-{at.image.name}" if at.image else "")
 
 
-def _programs(folder: Path) -> Input:
-    return source_files.files(folder, sorted(path for path in folder.iterdir() if path.is_file()))
+def _programs(this: _Compilation, folder: Path) -> Input:
+    members = sorted(path for path in folder.iterdir() if path.is_file())
+    return source_files.files(folder, members, this.context.contents)
 
 
 def _fetch(this: _Compilation) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TypedDict, Unpack
 
+from gpuforge.digest import Contents
 from gpuforge.manifest.axes import Point, Values, label
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.manifest.model.manifest import Manifest
@@ -83,6 +84,7 @@ class PlanContext:
     files: Mapping[Point, ManifestFile] = field(default_factory=dict)  # at every point; empty without axes
     point: Point = field(default_factory=Point)
     actions: dict[str, Action] = field(default_factory=dict)  # by id, in the order of the data flow
+    contents: Contents = field(default_factory=Contents)  # of the files that it reads
     _programs: dict[tuple[str, str | None], Input] = field(default_factory=dict)
 
     def at(self, point: Point) -> PlanContext:
@@ -220,7 +222,7 @@ class PlanContext:
     @cached_property
     def objects(self) -> tuple[LoweredObject, ...]:
         """The objects whose sources become kernels."""
-        return lower_objects(self.file)
+        return lower_objects(self.file, self.contents)
 
     @cached_property
     def tree(self) -> FileInput | None:
@@ -228,7 +230,7 @@ class PlanContext:
         source = self.file.manifest.package.source
         if not isinstance(source, PathSource) or (self.file.folder / source.path).is_file():
             return None
-        return source_files.host_tree(self.file, self.file.folder / source.path)
+        return source_files.host_tree(self.file, self.file.folder / source.path, self.contents)
 
     @cached_property
     def git_version(self) -> str:

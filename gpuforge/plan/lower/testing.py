@@ -37,7 +37,7 @@ def _test(context: PlanContext, cell: Cell, wheel: ActionInput, own: ActionInput
     if any("project" in braces.names(word) for word in test.command):
         inputs["project"] = source(context)
     if test.command and test.sources:
-        inputs["tests"] = source_files.test_sources(context.file)
+        inputs["tests"] = source_files.test_sources(context.file, context.contents)
     if manifest.cuda.linkage == "system":
         inputs["toolkit"] = toolkit(context, cell, at)
     where = _where(context, cell)
