@@ -5,43 +5,18 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from pathlib import Path
 from types import MappingProxyType
 
 from gpuforge import digest
+from gpuforge.cuda.user_toolchain import UserToolchain
 from gpuforge.embedded.layout import RECIPE, SOURCES
 from gpuforge.errors import ActionError
 from gpuforge.package.kernel_set import SCHEMA, new_folder, relative, write_json
 
 _BUILD_PATH = re.compile(r"(?:^|[=,:]|^-[A-Za-z]+)(?:/|~/)")  # "/x", "-I/x", "--opt=/x"
 _PLACEHOLDERS = ("{compiler}", "{sources}", "{output}")
-
-
-@dataclass(frozen=True, slots=True)
-class UserToolchain:
-    """How one toolchain is found on the user's machine, and how it compiles the sources there.
-
-    `argv` holds `{compiler}`, `{sources}` and `{output}` where those go; the runtime fills in more, see LibraryCall.
-    """
-
-    name: str
-    family: str
-    version: str  # a version range, as in the manifest; "" for any
-    argv: tuple[str, ...]
-    accepts: tuple[tuple[str, tuple[int, ...]], ...] = ()  # the version range as comparisons
-    path: str = ""  # the compiler's executable, where the manifest names one
-    programs: str = ""  # pattern of its file names, whose group "version" follows the plain name
-    answers: str = ""  # pattern for what it prints for --version, with a group "version"
-    places: tuple[str, ...] = ()  # folders beside PATH, as patterns
-    product: str = ""  # where a command leaves the library, as a pattern; "": it writes {output}
-    offload: str = ""  # the target that GCC must have an offload compiler for
-    runtimes: tuple[str, ...] = ()  # SONAMEs of a toolchain's runtimes that the library will need
-    install: Mapping[str, str] = field(default_factory=dict)  # how to get it, by distribution; "": others
-    makes: str = "library"  # "library", or "module": images or sources that are loaded one by one
-    sources: tuple[str, ...] = ()  # of a set of modules, those that it compiles
-    devices: tuple[str, ...] = ()  # the kinds of OpenCL's devices that they are compiled for; none for any
-    extensions: tuple[str, ...] = ()  # of OpenCL, that a device must have
 
 
 def pack_sources(

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 
+from gpuforge.cuda.user_toolchain import UserToolchain
 from gpuforge.errors import UsageError
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.manifest.model.toolchain import DeclaredToolchain
 from gpuforge.plan import packaged_compilers
 from gpuforge.plan.lowered_object import LoweredObject
-from gpuforge.plan.requests.kernels import UserToolchain
 from gpuforge.toolchain_names import makes
 from gpuforge.toolchains import registry
 from gpuforge.toolchains.family import LibraryCall
@@ -96,7 +96,7 @@ def _lowered(file: ManifestFile, item: LoweredObject, index: int, name: str, too
     return UserToolchain(
         name=name,
         family=toolchain.compiler,
-        version=toolchain.version,
+        version=toolchain.version or "",
         accepts=_accepts(file, name, toolchain),
         path=toolchain.path or "",
         programs=family.programs.pattern if family else "",

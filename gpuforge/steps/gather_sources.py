@@ -20,9 +20,7 @@ def _pack(spec: GatherSources) -> Path:
         name=spec.name,
         sources={source.source: source.path for source in spec.sources},
         includes={source.source: source.path for source in spec.includes},
-        toolchains=[
-            source_set.UserToolchain(**{**vars(t), "version": t.version or ""}) for t in spec.toolchains
-        ],
+        toolchains=spec.toolchains,
         abi=spec.abi,
         kind=spec.kind,
         packages=spec.packages,

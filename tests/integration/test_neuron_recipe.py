@@ -128,16 +128,12 @@ def compiling(neuron_wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> U
     shutil.copy(made, site / "ringnet")
     file = load(RECIPE)
     (item,) = [each for each in lower_objects(file, Contents()) if each.role == "user-compiled"]
-    lowered = [
-        source_set.UserToolchain(**{**vars(data), "version": data.version or ""})
-        for data in recipe.toolchains(file, item, "13.0")
-    ]
     packed = source_set.pack_sources(
         folder / "packed",
         name=item.name,
         sources={name: RECIPE / name for name in item.sources},
         includes={},
-        toolchains=lowered,
+        toolchains=recipe.toolchains(file, item, "13.0"),
         toolkit="13.0",
         archs=[],
         abi=item.abi,

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from gpuforge.cuda.cpu_level import CpuLevel
 from gpuforge.cuda.kernel_image import KernelImage
+from gpuforge.cuda.user_toolchain import UserToolchain
 from gpuforge.package import embed, kernel_set, source_set
 from gpuforge.toolchains import registry
 from gpuforge.toolchains.version_ranges import bounds
@@ -27,9 +28,7 @@ extern "C" int answer(void) { return ANSWER; }
 """
 
 
-def toolchain(
-    name: str, family: str, *flags: str, version: str = "", **changed: object
-) -> source_set.UserToolchain:
+def toolchain(name: str, family: str, *flags: str, version: str = "", **changed: object) -> UserToolchain:
     """A toolchain as a recipe has it."""
     plug_in = registry.toolchain(family)
     assert plug_in.library
@@ -47,7 +46,7 @@ def toolchain(
         "runtimes": call.runtimes,
         "install": {"": f"install {family}"},
     }
-    return source_set.UserToolchain(**{**known, **changed})  # type: ignore[arg-type]
+    return UserToolchain(**{**known, **changed})  # type: ignore[arg-type]
 
 
 def compile_library(target: Path, source: Path, *flags: str, abi: str = ABI) -> Path:
@@ -59,7 +58,7 @@ def compile_library(target: Path, source: Path, *flags: str, abi: str = ABI) -> 
 
 def install(
     site: Path,
-    *toolchains: source_set.UserToolchain,
+    *toolchains: UserToolchain,
     abi: str = ABI,
     packages: Mapping[str, str] | None = None,
     versions: str = "",

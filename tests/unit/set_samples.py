@@ -13,6 +13,7 @@ from library_samples import RUNTIME, compile_library
 
 from gpuforge.cuda.cpu_level import CpuLevel
 from gpuforge.cuda.kernel_image import KernelImage
+from gpuforge.cuda.user_toolchain import UserToolchain
 from gpuforge.package import embed, kernel_set, source_set
 
 CUDA = """\
@@ -70,10 +71,8 @@ def _compiled_for_the_cpu(source: str, header: str) -> bytes:
         return compile_library(folder / "cpu.so", folder / "scale.cpp", abi="").read_bytes()
 
 
-def recipe(
-    name: str, family: str, argv: tuple[str, ...], source: str, install: str
-) -> source_set.UserToolchain:
-    return source_set.UserToolchain(
+def recipe(name: str, family: str, argv: tuple[str, ...], source: str, install: str) -> UserToolchain:
+    return UserToolchain(
         name=name,
         family=family,
         version="",
@@ -90,9 +89,7 @@ NVRTC = recipe(
 OPENCL_C = recipe("cl", "opencl", ("-I{folders}",), "mod/scale.cl", "pip install demo[opencl]")
 
 
-def install_set(
-    site: Path, *toolchains: source_set.UserToolchain, cpu: bool = True, cuda: str = CUDA
-) -> Path:
+def install_set(site: Path, *toolchains: UserToolchain, cpu: bool = True, cuda: str = CUDA) -> Path:
     """Lay a package `demo` with the set `ops` into a folder; return the runtime's home, which holds the sources."""
     work = site.parent / "set-work"
     work.mkdir(parents=True)

@@ -14,7 +14,7 @@ from library_samples import environment, program, run, toolchain
 from runtime_samples import compile_stub
 from set_samples import NVRTC, OPENCL_C, install_set, nvrtc_stub
 
-from gpuforge.package import source_set
+from gpuforge.cuda.user_toolchain import UserToolchain
 from gpuforge.toolchains import nvcc
 
 pytestmark = pytest.mark.thorough
@@ -37,9 +37,9 @@ print(json.dumps({"backend": kernel.backend, "used": first.label, "place": first
 """
 
 
-def recipe_of_nvcc() -> source_set.UserToolchain:
+def recipe_of_nvcc() -> UserToolchain:
     call, family = nvcc.module((), ""), nvcc.NVCC
-    return source_set.UserToolchain(
+    return UserToolchain(
         name="device",
         family="nvcc",
         version="",

@@ -13,6 +13,7 @@ from plug_in_samples import install_plug_in
 
 from gpuforge.cuda.arch import Arch
 from gpuforge.cuda.kernel_image import KernelImage
+from gpuforge.cuda.user_toolchain import UserToolchain
 from gpuforge.package import embed, kernel_set, source_set
 from gpuforge.runtime.cpu import Cpu
 from gpuforge.runtime.machine import Device, Probe
@@ -115,7 +116,7 @@ def _recipe(toolchain: Toolchain, work: Path) -> Path:
         call = toolchain.library([source.name], ["-flag"])
     assert call
     found = toolchain.program
-    recipe = source_set.UserToolchain(
+    recipe = UserToolchain(
         name="theirs",
         family=toolchain.name,
         version=">=1",

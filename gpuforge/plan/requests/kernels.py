@@ -7,6 +7,7 @@ from typing import ClassVar, Literal
 
 from gpuforge.cuda.arch import Arch
 from gpuforge.cuda.cpu_level import CpuLevel
+from gpuforge.cuda.user_toolchain import UserToolchain
 from gpuforge.plan.requests.request import Request
 
 
@@ -44,29 +45,6 @@ class KernelCompiler:
     version: str = ""
     package: str = ""
     lock: Path | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class UserToolchain:
-    """How one toolchain compiles the sources on the user's machine."""
-
-    name: str
-    family: str
-    version: str | None = None  # a range; None: any
-    accepts: tuple[tuple[str, tuple[int, ...]], ...] = ()  # the same as comparisons
-    path: str = ""  # the compiler's executable, where the manifest names one
-    programs: str = ""  # pattern of its file names, whose group "version" follows the plain name
-    answers: str = ""  # pattern for what it prints for --version, with a group "version"
-    places: tuple[str, ...] = ()  # folders beside PATH, as patterns
-    argv: tuple[str, ...]  # with `{compiler}`, `{sources}` and `{output}`
-    product: str = ""  # where a command leaves the library
-    offload: str = ""
-    runtimes: tuple[str, ...] = ()
-    install: Mapping[str, str] = field(default_factory=dict)
-    makes: str = "library"  # or "module"
-    sources: tuple[str, ...] = ()
-    devices: tuple[str, ...] = ()
-    extensions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
