@@ -13,6 +13,7 @@ from packaging.tags import Tag
 
 from gpuforge.audit.route import Route, SearchKind
 from gpuforge.binary.facts import ElfObject
+from gpuforge.cpython import CPython
 
 ENVIRONMENT = "/env"
 SITE = f"{ENVIRONMENT}/lib/python/site-packages"
@@ -53,12 +54,9 @@ def install_path(member: str) -> str:
 
 def python_folder(tags: Iterable[Tag]) -> str:
     """Return the folder of the one Python that a wheel is for; "" for a wheel for several."""
-    pythons = {
-        (match[1], match[2], "t" * tag.abi.endswith("t"))
-        for tag in tags
-        if (match := re.fullmatch(r"cp(\d)(\d+)", tag.interpreter)) and tag.abi.startswith(tag.interpreter)
-    }
-    return "{}/lib/python{}.{}{}".format(ENVIRONMENT, *pythons.pop()) if len(pythons) == 1 else ""
+    abis = (CPython.of_tag(tag.abi) for tag in tags if tag.abi.startswith(tag.interpreter))
+    pythons = {python for python in abis if python}
+    return f"{ENVIRONMENT}/lib/python{pythons.pop()}" if len(pythons) == 1 else ""
 
 
 def is_moved(member: str) -> bool:

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
+from packaging.version import Version
+
 
 class Carried(NamedTuple):
     """One installed package, with its libraries."""
@@ -20,8 +22,8 @@ class Carried(NamedTuple):
     @property
     def series(self) -> str:
         """Requires-Dist for the releases with the same ABI, as far as a version tells: "torch>=2.15,<2.16"."""
-        major, minor = (int(part) for part in f"{self.version}.0".split("+")[0].split(".")[:2])
-        return f"{self.package}>={major}.{minor},<{major}.{minor + 1}"
+        version = Version(self.version)
+        return f"{self.package}>={version.major}.{version.minor},<{version.major}.{version.minor + 1}"
 
 
 class BuildLibraries(NamedTuple):
