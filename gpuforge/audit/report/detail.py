@@ -5,12 +5,11 @@ A name is one of the facts, or `provider`; a number is one of `about`, in its or
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from string import Formatter
 from typing import Any
 
 from gpuforge.audit.findings import Subject, Table
-from gpuforge.audit.rules.wording import requirement, shorten
 
 _LONGEST = 48  # characters of a `short` text
 
@@ -24,6 +23,12 @@ def text(subject: Subject) -> str:
 def filled(subject: Subject) -> Subject:
     """Return a subject with the words of its detail instead of the template and facts, to compare it with others."""
     return subject._replace(detail=text(subject), facts=())
+
+
+def shorten(names: Sequence[str], most: int = 3) -> str:
+    """Return the first names and the number of the rest: "a, b, c and 9 more"."""
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def _short(text: str) -> str:
@@ -49,7 +54,7 @@ _FORMATS: Mapping[str, Callable[[Any], str]] = {
     "short": _short,
     # of lists
     "chain": " → ".join,
-    "lines": requirement,  # of Requires-Dist
+    "lines": lambda lines: repr(" → ".join(lines)),  # of Requires-Dist, each brought by the one before it
     # of tables
     "MB": lambda table: ", ".join(f"{name} {size / 1e6:,.0f} MB" for name, size in table),
     "images": lambda table: ", ".join(f"{name} ({n} image{'s' if n > 1 else ''})" for name, n in table),

@@ -130,6 +130,4 @@ def _with(name: str, *about: str) -> str:
 
 
 def _shortened(names: Sequence[str], most: int | None) -> str:
-    if most is None or len(names) <= most:
-        return ", ".join(names)
-    return f"{', '.join(names[:_NAMED])} and {len(names) - _NAMED:,} more"
+    return detail.shorten(names, len(names) if most is None or len(names) <= most else _NAMED)

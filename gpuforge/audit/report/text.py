@@ -12,9 +12,9 @@ from gpuforge.audit.findings import SEVERITIES, Finding, Ignored, Severity, Subj
 from gpuforge.audit.judge import Report, WheelReport
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.report import process, proofs
+from gpuforge.audit.report.detail import shorten
 from gpuforge.audit.report.page import UNBROKEN, Page, Text
 from gpuforge.audit.report.sentences import bullets, lines
-from gpuforge.audit.rules.wording import shorten
 from gpuforge.audit.together import Together
 from gpuforge.diagnostics import shown as visible
 

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from gpuforge.audit.findings import Finding, Subject, facts_of
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.rules.rule import Rule
-from gpuforge.audit.rules.wording import file_names
 from gpuforge.cuda import sonames
 
 
@@ -18,7 +17,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             plain = sonames.plain_name(found.name)
             if plain == found.name or sonames.plain_name(found.soname) != found.soname:
                 continue
-            users = file_names(edge.loader for edge in graph.users(found))
+            users = tuple(dict.fromkeys(edge.loader.name for edge in graph.users(found)))
             yield RULE.finding(
                 wheel.name,
                 severity="error" if users else "warning",

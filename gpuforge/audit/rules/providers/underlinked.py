@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from gpuforge.audit.findings import Finding, Subject, facts_of
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.rules.rule import Rule
-from gpuforge.audit.rules.wording import file_names
 from gpuforge.binary.facts import ElfObject
 from gpuforge.cuda import libraries
 
@@ -52,7 +51,7 @@ def _loaded(graph: LinkGraph, found: ElfObject) -> list[ElfObject] | None:
 
 def _finding(graph: LinkGraph, found: ElfObject, missing: frozenset[str]) -> Finding:
     wheel = graph.wheel(found.wheel)
-    definers = file_names(o for o in wheel.objects if o.defined(_GROUP) & missing)
+    definers = tuple(dict.fromkeys(o.name for o in wheel.objects if o.defined(_GROUP) & missing))
     detail = "{definers} defines" if len(definers) == 1 else "{definers} define"
     return RULE.finding(
         found.wheel,

@@ -11,7 +11,6 @@ from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.nvidia import is_nvidia_library
 from gpuforge.audit.rules.rule import Rule
-from gpuforge.audit.rules.wording import file_names
 from gpuforge.binary.facts import ElfObject
 from gpuforge.cuda import libraries, sonames
 from gpuforge.cuda.suffix import is_of_nvidia
@@ -58,7 +57,9 @@ def _names(copy: ElfObject) -> Iterator[str]:
 
 def _twice(graph: LinkGraph, copy: ElfObject, original: ElfObject) -> Finding:
     def loaded(found: ElfObject) -> Subject:
-        return Subject(library=found.file, loaded_by=file_names(e.loader for e in graph.users(found)))
+        return Subject(
+            library=found.file, loaded_by=tuple(dict.fromkeys(e.loader.name for e in graph.users(found)))
+        )
 
     return RULE.finding(
         copy.wheel,

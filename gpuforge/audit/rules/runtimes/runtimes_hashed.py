@@ -11,7 +11,6 @@ from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import Compilers, WheelFacts
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.audit.rules.runtimes.hpc_sdk import sdk_version
-from gpuforge.audit.rules.wording import file_names
 from gpuforge.binary.facts import ElfObject
 from gpuforge.cuda import libraries, sonames
 from gpuforge.cuda.libraries import CompilerRuntimes
@@ -102,7 +101,7 @@ def _beside_sources(
         if len(toolchains) == 1
         else "the toolchains {toolchains} of {objects} bring {runtimes}",
         facts=facts_of(runtimes=runtimes, toolchains=toolchains, objects=objects),
-        loaded_by=file_names(e.loader for e in graph.users(found)),
+        loaded_by=tuple(dict.fromkeys(e.loader.name for e in graph.users(found))),
     )
 
 
@@ -182,7 +181,7 @@ def _subject(graph: LinkGraph, found: ElfObject, family: CompilerRuntimes) -> Su
         detail="{plain} comes beside it in a link with" if linkable else "",
         facts=facts_of(plain=sonames.plain_name(found.name)) if linkable else (),
         names=linkable,
-        loaded_by=file_names(users) or ("nothing in the wheel",),
+        loaded_by=tuple(dict.fromkeys(o.name for o in users)) or ("nothing in the wheel",),
     )
 
 
