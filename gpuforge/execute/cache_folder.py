@@ -1,4 +1,4 @@
-"""The folder of this machine for what is kept between runs."""
+"""This machine's folder for everything that is kept between runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The engine: runs the steps of a plan in the order of their needs, as many at once as there are slots."""
+"""The engine: runs the steps of a plan, each after those that it needs, as many at once as there are slots."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gpuforge.execute.verdict import Verdict, verdicts
 
 _Report = str | Future[ActionResult]  # a worker waits for something (text), or has ended
 _Events = queue.SimpleQueue[tuple[str, _Report]]
-_SHORT = 10.0  # seconds: doing one before the others saves nothing where each takes no longer
+_SHORT = 10.0  # seconds: running one before the others saves nothing if each takes no longer
 
 
 def run(
@@ -34,12 +34,12 @@ def run(
     project: str,
     targets: Collection[str] = (),
 ) -> Outcome:
-    """Bring every step's outputs into the store, running only what is needed, and return how each one ended.
+    """Bring every step's outputs into the store, running only the steps that must run, and return how each one ended.
 
-    `jobs` is the number of job slots; `logs` the folder for one log per action; `project` names the manifest
-    in the ledger; `targets` the ids whose outputs the caller reads, beside those of the last steps.
-    A failed step fails only the steps that need it. KeyboardInterrupt in the calling thread stops the
-    running commands (a second one, at once and by force) and ends in an Outcome with `interrupted`.
+    `jobs` is the number of job slots; `logs` the folder for one log per action; `project` names the manifest in the
+    ledger; `targets` the ids of steps whose outputs the caller reads, in addition to those of the last steps. A failed
+    step fails only the steps that need it. KeyboardInterrupt in the calling thread stops the running commands (a second
+    one, at once and by force) and ends in an Outcome with `interrupted`.
     """
     found = verdicts(steps, store=store, ledger=ledger, project=project, targets=targets)
     keys = {step.action.id: step.key for step in steps}
@@ -59,7 +59,7 @@ def _is_short(context: RunContext, name: str) -> bool:
 
 
 class _Engine:
-    """One run. Only the calling thread touches its fields, but for `_events`, where workers report."""
+    """One run. Only the calling thread uses its fields, except `_events`, where workers report."""
 
     def __init__(
         self,
@@ -77,7 +77,9 @@ class _Engine:
         self._slots = slots_of(context.workers, actions, jobs, partial(_is_short, context))
         self._observer = observer
         self._results: dict[str, ActionResult] = {}
-        self._blame: dict[str, str] = {}  # for what ended badly: the id of the action that is the cause
+        self._blame: dict[
+            str, str
+        ] = {}  # of failed and blocked steps: the id of the action that is the cause
         self._futures: dict[str, Future[ActionResult]] = {}
         self._events: _Events = queue.SimpleQueue()
 
@@ -92,7 +94,7 @@ class _Engine:
         return Outcome({name: self._results[name] for name in self._steps}, interrupted)
 
     def _run_all(self) -> bool:
-        """Run what is to run; return whether the user interrupted it."""
+        """Run the steps that must run; return whether the user interrupted it."""
         with ThreadPoolExecutor(self._slots.most, thread_name_prefix="action") as pool:
             try:
                 self._drive(pool)
@@ -123,14 +125,14 @@ class _Engine:
                 sorter.done(*self._next_ended())
 
     def _order(self) -> dict[str, tuple[int, int]]:
-        """Return each step's turn among those that are ready: by priority, then in the plan's order."""
+        """Return each step's position among the ready ones: by priority, then in the plan's order."""
         return {name: (-step.action.priority, at) for at, (name, step) in enumerate(self._steps.items())}
 
     def _needs(self, name: str) -> tuple[str, ...]:
         return self._steps[name].action.needs
 
     def _drop(self, name: str) -> bool:
-        """Settle a step that cannot run because something it needs is not there."""
+        """Record a step that cannot run because an output that it needs is not there."""
         for need in self._needs(name):
             cause = self._blame.get(need)
             if cause:
@@ -154,7 +156,7 @@ class _Engine:
         return True
 
     def _next_ended(self) -> tuple[str, ...]:
-        """Wait for the next report of a worker; return the steps that ended by it."""
+        """Wait for the next report of a worker; return the steps that have ended."""
         try:
             name, report = self._events.get(timeout=self._slots.look)
         except queue.Empty:  # a worker may have joined
@@ -174,7 +176,7 @@ class _Engine:
         self._observer.on_finish(self._steps[result.id].action, result)
 
     def _halt(self) -> None:
-        """Stop the running commands, and settle each step: some may just have finished."""
+        """Stop the running commands, and record each step: some may just have finished."""
         try:
             self._observer.on_interrupt()
             self._context.workers.cancel()

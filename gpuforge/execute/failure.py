@@ -18,7 +18,7 @@ from gpuforge.plan.action import Action
 TAIL_LINES = 20
 _TAIL_BYTES = 64 * 1024
 _LINE_BYTES = 4 * 1024
-_LOG_BYTES = 8 * 1024 * 1024  # of a build that writes more, the errors at the end
+_LOG_BYTES = 8 * 1024 * 1024  # of a longer log, only the end is read
 _NOTHING = 64 * 1024  # bytes; a disk with less free is full
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT}
 _FULL = (os.strerror(errno.ENOSPC), os.strerror(errno.EDQUOT))
@@ -27,13 +27,13 @@ _ROOM = (
 )
 
 
-# How compilers, linkers, make, Ninja, CMake and Python begin a line that reports an error.
+# How a line that reports an error begins: of compilers, linkers, make, Ninja, CMake and Python.
 _ERROR = re.compile(
     r"(?:^|[\s:])(?:fatal |catastrophic |internal compiler )?error(?: \w+)?: |^FAILED: |^CMake Error"
     r"|undefined reference to|cannot find -l|\*\*\* .*Error"
     r"|\b(?:fatal|error) {2,}: |^\w+(?:Error|Exception): "
 )
-_FURTHER = 4  # lines shown of what follows an error: the source that a compiler points at
+_FURTHER = 4  # lines shown after an error: the source that a compiler points at
 
 
 def tail(log: Path) -> tuple[str, ...]:
@@ -52,7 +52,7 @@ def last_line(log: Path) -> str:
 def errors(log: Path) -> tuple[str, ...]:
     """Return the lines of a build's log that report errors, from the first one on; its last lines if none does.
 
-    Jobs that run side by side write into one log: warnings of others stand between and after the errors.
+    Parallel jobs write into one log, so warnings of others stand between and after the errors.
     """
     lines = _output(log, _LOG_BYTES)
     found: list[str] = []
@@ -98,8 +98,8 @@ def of_status(
 ) -> Diagnostic:
     """Return the message for a command that ended with a status other than 0 (negative: a signal's number).
 
-    `lines` is the end of its output, and `causes` are those that the action's advice is for; `places` are folders it
-    wrote to, one of which may be full; `reported` is the error that a step wrote into its result.
+    `lines` is the end of its output, and `causes` are the lines that the action's advice is matched with; `places` are
+    the folders that it wrote to, one of which may be full; `reported` is the error that a step wrote into its result.
     """
     name = action.id
     if any(sign in line for sign in _FULL for line in lines) or any(_is_full(place) for place in places):
@@ -119,7 +119,7 @@ def of_status(
 
 
 def _advised(action: Action, lines: Sequence[str]) -> str:
-    """Return the hint of the first advice that a line calls for; "" when none does."""
+    """Return the hint of the first advice that matches a line; "" if none does."""
     return next(
         (each.hint for each in action.advice if any(re.search(each.pattern, line) for line in lines)), ""
     )
@@ -148,7 +148,7 @@ def of_missing(name: str, outputs: Sequence[str]) -> Diagnostic:
 
 
 def _first(error: shutil.Error) -> OSError:
-    """Return the first of the errors that `shutil.copytree` collected; their numbers survive only as text."""
+    """Return the first error that `shutil.copytree` collected; it keeps their numbers only as text."""
     _, target, text = error.args[0][0]
     if any(sign in text for sign in _FULL):
         return OSError(errno.ENOSPC, _FULL[0], target)
@@ -161,7 +161,7 @@ def of_error(name: str, error: OSError | GpuforgeError) -> Diagnostic:
         first, *others = error.diagnostics
         message = "; ".join([first.message, *(other.message for other in others)])
         return Diagnostic(message, first.place, first.hint)
-    # Of two paths, a copy's source and target, the second is where there is no room.
+    # If an error has two paths, those of a copy, the disk of the second one is full.
     name_of = error.filename2 if error.errno in _NO_ROOM and error.filename2 else error.filename
     where = f" ({name_of})" if name_of else ""
     if isinstance(error, shutil.Error):  # copying a folder goes on after an error and lists them all

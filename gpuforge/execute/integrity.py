@@ -1,4 +1,4 @@
-"""Checks of stored files against what was written down about them: by names and sizes, by bytes, by times."""
+"""Checks stored files against their record: by names and sizes, by bytes, by times."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def _wrong(path: str, file: StoredFile) -> str:
 def changes(folder: Path, entry: StoreEntry, stop: Callable[[], bool] = bool) -> str:
     """Return what is wrong with the files in `folder` when every byte is read, or an empty string.
 
-    What is there besides counts, too: a header or a `.pth` file more changes a build.
+    Additional files are reported, too: one more header or `.pth` file changes a build.
     """
     stored = {file.path: file for file in entry.files}
     there = {file.path: file for file in survey(folder, entry.outputs, stop=stop)}
@@ -118,7 +118,7 @@ def changes(folder: Path, entry: StoreEntry, stop: Callable[[], bool] = bool) ->
 def stamp(folder: Path) -> str:
     """Return a digest of when each file and folder below `folder` last changed; no byte of them is read.
 
-    The kernel sets these times (ctime), so a write shows also where its modification time was put back.
+    The kernel sets these times (ctime), so a write shows even if the modification time was reset.
     """
     found = [os.lstat(folder), *(each.stat for each in tree.walk(folder))]
     return digest.of_data([[each.st_ino, each.st_size, each.st_mtime_ns, each.st_ctime_ns] for each in found])

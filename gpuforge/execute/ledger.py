@@ -28,7 +28,7 @@ class LedgerEntry:
 
 
 class Ledger(Protocol):
-    """Where finished actions are written down."""
+    """The port to the record of finished actions."""
 
     def append(self, entry: LedgerEntry) -> None:
         """Write one entry down for good; raises OSError when that fails."""
@@ -46,13 +46,13 @@ class FileLedger:
         self._newest: dict[tuple[str, str], LedgerEntry] = {}
 
     def append(self, entry: LedgerEntry) -> None:
-        """Write one entry down for good: one write and one fsync, under a lock."""
+        """Write one entry durably: one write and one fsync, under a lock."""
         fields = {name: getattr(entry, name) for name in LedgerEntry.__slots__} | {"facts": dict(entry.facts)}
         line = json.dumps(fields, separators=(",", ":")).encode() + b"\n"
         with locks.wait(self.path.with_name(f"{self.path.name}.lock")):
             stream = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
             try:
-                if _torn(stream):  # a writer died in the middle of a line: it must not swallow this one too
+                if _torn(stream):  # a writer died in the middle of a line, which must not spoil this one
                     line = b"\n" + line
                 _write_whole(stream, line)
                 os.fsync(stream)
@@ -60,12 +60,12 @@ class FileLedger:
                 os.close(stream)
 
     def last(self, project: str, action: str) -> LedgerEntry | None:
-        """Return the newest entry of a project's action; lines that cannot be read do not count."""
+        """Return the newest entry of a project's action; lines that cannot be read are skipped."""
         self._catch_up()
         return self._newest.get((project, action))
 
     def keys(self) -> dict[str, set[str]]:
-        """Return the keys that the actions of each project ever had."""
+        """Return all keys that the actions of each project have had."""
         found: dict[str, set[str]] = {}
         with suppress(FileNotFoundError), self.path.open("rb") as stream:
             for entry in filter(None, map(_parse, stream)):
@@ -93,7 +93,7 @@ def _torn(stream: int) -> bool:
 
 
 def _write_whole(stream: int, line: bytes) -> None:
-    """Write a line or nothing: on a full disk the part that went in is taken back."""
+    """Write a whole line or nothing: on a full disk the written part is removed."""
     before = os.fstat(stream).st_size
     try:
         rest = memoryview(line)

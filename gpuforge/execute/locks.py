@@ -1,4 +1,4 @@
-"""Locks between processes and threads, taken without waiting so that the one who waits can be interrupted."""
+"""Locks between processes and threads. Taking one never blocks, so that a caller who waits can be interrupted."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Claim:
         self._lock = lock
 
     def release(self) -> None:
-        """Let others have it."""
+        """Release it."""
         self._lock.release(force=True)
 
     def __enter__(self) -> Self:
@@ -48,7 +48,7 @@ def claim(path: Path) -> Claim | None:
 
 
 def wait(path: Path) -> FileLock:
-    """Return the lock at `path` for a `with` that waits its turn: only for locks that are released at once."""
+    """Return the lock at `path` for a `with` that waits for it: only for locks that are held for moments."""
     path.parent.mkdir(parents=True, exist_ok=True)
     return FileLock(path, thread_local=False)
 

@@ -54,7 +54,7 @@ class MemoryStore:
             lock.release()
 
     def claim(self, key: str) -> AbstractContextManager[Any] | None:
-        """Take the right to work on `key` within this process."""
+        """Claim the work on `key` within this process."""
         lock = self._locks.setdefault(key, threading.Lock())
         return self._releasing(lock) if lock.acquire(blocking=False) else None
 

@@ -1,4 +1,4 @@
-"""The port to whoever shows how a run goes."""
+"""The port to the display of a run's progress."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpuforge.plan.action import Action
 
 
 class Observer(Protocol):
-    """Shows how a run goes; every method is called on the thread that called `engine.run`."""
+    """Shows the progress of a run; every method is called on the thread that called `engine.run`."""
 
     def on_plan(self, steps: Sequence[Step], run: frozenset[str]) -> None:
         """Take the whole plan, and the ids of the actions that will run, before anything starts."""
@@ -20,7 +20,7 @@ class Observer(Protocol):
         """An action got its job slots; its output goes to `log`."""
 
     def on_wait(self, action: Action, what: str) -> None:
-        """A started action waits for something outside, such as another gpuforge; with "", no longer."""
+        """A started action waits for something outside, such as another gpuforge; with "", it no longer waits."""
 
     def on_interrupt(self) -> None:
         """The user interrupted the run; the running commands are stopped next."""

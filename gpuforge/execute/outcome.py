@@ -19,13 +19,13 @@ State = Literal["reused", "done", "failed", "not-run", "cancelled"]
 Runs = Literal[
     "first", "upstream", "failed-before", "output-gone", "output-damaged", "changed", "changed-otherwise"
 ]
-# Why it needs not run, and why it was not run.
+# Why an action need not run, and why it was not run.
 Rests = Literal["stored", "same-content", "not-needed", "blocked", "interrupted", "not-started"]
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A part of an action's key that differs from the last time; None where it was or is not there."""
+    """A part of an action's key that differs from the last time; None if it was or is not part of the key."""
 
     fact: Fact
     old: str | None
@@ -37,8 +37,8 @@ class ActionReason:
     """Why an action runs or does not: a kind, and the facts that this kind has.
 
     `time` (UTC, ISO 8601) is when it last ran, with "failed-before", "output-gone" and "stored"; `seconds` what
-    "stored" saves. `actions` are those that run first ("upstream"), or the one that is the cause ("blocked"), with its
-    `state`. `problem` is the damage of "output-damaged".
+    "stored" saves. `actions` are those that run before it ("upstream"), or the one that is the cause ("blocked"), with
+    its `state`. `problem` is the damage of "output-damaged".
     """
 
     kind: Runs | Rests

@@ -1,4 +1,4 @@
-"""Performs one step of a plan: has its work done, here or elsewhere, and writes the end into the ledger."""
+"""Performs one step of a plan: has its work done, here or elsewhere, and writes the outcome into the ledger."""
 
 from __future__ import annotations
 
@@ -22,30 +22,30 @@ from gpuforge.plan.keys import labelled
 
 
 class Workers(Protocol):
-    """Those who do the work of actions: this machine, or the machines of a cluster."""
+    """The port to the machines that do the work of actions: this one, or those of a cluster."""
 
     @property
     def is_remote(self) -> bool:
         """Whether they are other machines, which share neither processors nor folders with this one."""
 
     def take_room(self, action: Action) -> bool:
-        """Keep room for an action until `do` has ended; False where none of those that are remote may be free."""
+        """Reserve a worker for an action until `do` has ended; False if no remote one may be free."""
 
     def do(self, work: Work, log: Path, waits: Callable[[str], None]) -> ActionResult:
         """Do some work to its end; see `Workplace.do`.
 
-        Raises GpuforgeError and OSError when nobody can do it.
+        Raises GpuforgeError and OSError when no machine can do it.
         """
 
     def cancel(self) -> None:
-        """Ask what runs to stop, force what does not, start nothing more; return when all is quiet."""
+        """Ask running commands to stop, kill those that do not, start nothing more; return when none runs."""
 
     def kill(self) -> None:
         """Stop everything at once, by force, and start nothing more."""
 
 
 class LocalMachine:
-    """This machine: each action runs with one `runner`, and what it makes goes into one `store`."""
+    """This machine: each action runs with one `runner`, and its outputs go into one `store`."""
 
     is_remote = False
 
@@ -61,7 +61,7 @@ class LocalMachine:
         return self._place.do(work, log, waits)
 
     def cancel(self) -> None:
-        """Ask what runs to stop, force what does not, start nothing more; return when all is quiet."""
+        """Ask running commands to stop, kill those that do not, start nothing more; return when none runs."""
         self._place.halt()
 
     def kill(self) -> None:
@@ -72,10 +72,10 @@ class LocalMachine:
 
 @dataclass(frozen=True, slots=True)
 class RunContext:
-    """What the steps of a run have in common.
+    """The values that all steps of a run share.
 
     `logs` is a folder, `project` names the manifest in the ledger, and `keys` maps every action of the plan to its key;
-    `linking` are those whose outputs may have links that lead out.
+    `linking` are the actions whose outputs may contain links that lead out.
     """
 
     ledger: Ledger
@@ -97,7 +97,7 @@ def perform(
     jobs: int,
     waits: Callable[[str], None],
 ) -> ActionResult:
-    """Have a step's work done and return how it ended; what goes wrong is a result too.
+    """Have a step's work done and return how it ended; a failure is a result, too.
 
     `reason` is why it runs, `jobs` how many processes it may run side by side; `waits` is called when it waits for
     something outside, such as another gpuforge that does the same work.
@@ -124,5 +124,5 @@ def _write_down(step: Step, context: RunContext, seconds: float, result: Literal
     name, log = step.action.id, str(context.log(step))
     facts = labelled(step.facts)
     entry = LedgerEntry(now(), context.project, name, step.key, facts, round(seconds, 3), result, log)
-    with suppress(OSError):  # only the next run's reasons suffer: what was made is in the store already
+    with suppress(OSError):  # only the next run's reasons are less precise: the outputs are in the store
         context.ledger.append(entry)

@@ -26,7 +26,7 @@ class Sessions:
         self._taken: set[str] = set()
 
     def folder(self) -> Path:
-        """Return this process's folder, under a lock that ends with the process."""
+        """Return this process's folder, whose lock ends with the process."""
         with self._first:
             if self._own is None or not self._own.is_dir():
                 self._own = self._open()
@@ -41,7 +41,7 @@ class Sessions:
         return key in self._taken
 
     def take(self, key: str) -> None:
-        """Write down that this process has an entry: until its end, others do not remove it."""
+        """Write down that this process uses an entry: until its end, other processes do not remove it."""
         with (self.folder() / _TAKEN).open("a", encoding="ascii") as stream:
             stream.write(f"{key}\n")
         self._taken.add(key)
@@ -49,7 +49,7 @@ class Sessions:
     def taken(self) -> set[str]:
         """Return the keys of the entries that live processes have, this one included."""
         found = set(self._taken)
-        with locks.wait(self._root / ".lock"):  # so that no folder is met before its process has locked it
+        with locks.wait(self._root / ".lock"):  # so that no folder is seen before its process has locked it
             for folder in self._others():
                 if not _is_dead(folder):
                     with suppress(FileNotFoundError):
@@ -66,7 +66,7 @@ class Sessions:
                     with suppress(OSError):
                         remove(folder)
             folder = self._root / uuid4().hex
-            folder.mkdir(mode=0o700)  # what a container writes may have any mode, such as setuid
+            folder.mkdir(mode=0o700)  # a container may write files of any mode, such as setuid
             claim = locks.claim(folder / ".lock")
         if claim is None:
             msg = f"{folder} was taken by another process"
@@ -76,7 +76,7 @@ class Sessions:
 
 
 def _is_dead(session: Path) -> bool:
-    """Return whether the process of a folder is no more: it held the lock there."""
+    """Return whether the process of a folder has ended: it had the lock there."""
     claim = locks.claim(session / ".lock")
     if claim is not None:
         claim.release()
@@ -84,7 +84,7 @@ def _is_dead(session: Path) -> bool:
 
 
 def _leave(folder: Path, claim: locks.Claim, owner: int) -> None:
-    if os.getpid() == owner:  # a forked child must not remove what its parent uses
+    if os.getpid() == owner:  # a forked child must not remove its parent's folder
         with suppress(OSError):
             remove(folder)
         claim.release()

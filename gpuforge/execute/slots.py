@@ -1,4 +1,4 @@
-"""Which actions run at once: those that get job slots of this machine, or that workers elsewhere have room for."""
+"""Decides which actions run at once: by the job slots of this machine, or by free workers elsewhere."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from gpuforge.execute.perform import Workers
 from gpuforge.plan.action import Action, Pool
 
 _SIDE_BY_SIDE = 4  # most actions with parallel jobs of their own at once
-_LOOK = 2.0  # seconds between two looks at who has room
-_MOST_AT_ONCE = 1000  # actions with workers that are apart
-_DOWNLOADS = 4  # at once, beside what the job slots are for
+_LOOK = 2.0  # seconds between two looks for a free worker
+_MOST_AT_ONCE = 1000  # actions on remote workers
+_DOWNLOADS = 4  # at once, in addition to the job slots
 
 
 class WorkersRoom:
-    """The room that workers on other machines have, of which they keep account themselves.
+    """The free workers on other machines, which the workers themselves keep account of.
 
-    `look` are the seconds after which there may be room although nothing has ended; `most` is how many run at once.
+    `look` is the time in seconds after which a worker may be free although nothing has ended; `most` is how many
+    actions run at once.
     """
 
     def __init__(self, workers: Workers, actions: Mapping[str, Action]) -> None:
@@ -27,7 +28,7 @@ class WorkersRoom:
         self._actions = actions
 
     def take(self, name: str) -> int:
-        """Return 1 where a worker has room for an action."""
+        """Return 1 if a worker is free for an action."""
         return int(self._workers.take_room(self._actions[name]))
 
     def ended(self, name: str) -> None:
@@ -35,7 +36,7 @@ class WorkersRoom:
 
 
 class JobSlots:
-    """The job slots of one machine, where some actions have one working directory."""
+    """The job slots of one machine, on which several actions may share a working directory."""
 
     look = None
 
@@ -45,14 +46,14 @@ class JobSlots:
         self._is_short = is_short
         self._free: dict[Pool, int] = {"jobs": jobs, "downloads": min(jobs, _DOWNLOADS)}
         self.most = sum(self._free.values())
-        self._taken: dict[str, int] = {}  # the slots of the actions that run
+        self._taken: dict[str, int] = {}  # the slots of running actions
         self._ended: set[str] = set()
         self._places: dict[tuple[str | None, str], set[str]] = defaultdict(set)
         for name, action in actions.items():
             self._places[action.image, action.place].add(name)
 
     def take(self, name: str) -> int:
-        """Return the slots of an action: none where nothing is free, or another has the working directory."""
+        """Return the slots of an action: 0 if none is free, or another action has the working directory."""
         pool = self._actions[name].pool
         if self._free[pool] < 1:
             return 0
@@ -60,7 +61,7 @@ class JobSlots:
         if alone and self._siblings(name) & self._taken.keys():
             return 0
         slots = self._taken[name] = self._share(name, alone=alone)
-        self._free[pool] -= slots  # perhaps below none: nothing else starts, until enough has ended
+        self._free[pool] -= slots  # perhaps below 0: then nothing starts until enough actions have ended
         return slots
 
     def ended(self, name: str) -> None:
@@ -70,7 +71,7 @@ class JobSlots:
             self._free[self._actions[name].pool] += slots
 
     def _share(self, name: str, *, alone: bool) -> int:
-        """Return the slots for an action: one, or a fair part for one that runs jobs of its own.
+        """Return the slots for an action: one, or a fair part for an action with parallel jobs.
 
         Four of them side by side keep a machine busy: while one configures, the others compile.
         """
@@ -87,7 +88,7 @@ class JobSlots:
         return frozenset() if action.turns == "together" else self._places[action.image, action.place]
 
     def _joins(self, name: str) -> bool:
-        """Return whether an action may run beside its siblings: after the first of them, where that is alone."""
+        """Return whether an action may run beside its siblings; if the first runs alone, only after that."""
         siblings = self._siblings(name)
         if not siblings:
             return True
@@ -98,5 +99,5 @@ class JobSlots:
 def slots_of(
     workers: Workers, actions: Mapping[str, Action], jobs: int, is_short: Callable[[str], bool]
 ) -> JobSlots | WorkersRoom:
-    """Return what the actions of a run share; `is_short` says which took no time when they last ran."""
+    """Return the slots for a run's actions; `is_short` returns whether an action took little time when it last ran."""
     return WorkersRoom(workers, actions) if workers.is_remote else JobSlots(actions, jobs, is_short)

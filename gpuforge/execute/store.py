@@ -1,7 +1,7 @@
 """The store: outputs of finished actions, found again by the action's key.
 
-An action that is known by the content of what it reads has its entry under a key of that content; its own key is
-another name of the entry (see `perform`).
+The entry of an action that is identified by the content of its inputs has a key of that content; the action's own key
+is an alias of it (see `work`).
 """
 
 from __future__ import annotations
@@ -44,18 +44,18 @@ class Stored:
         return self.folder / output
 
     def content(self, output: str) -> str:
-        """Return a digest of what an output holds: of its files' names, content and executable bits."""
+        """Return a digest of an output: of its files' names, content and executable bits."""
         files = [file for file in self.entry.files if PurePosixPath(file.path).parts[0] == output]
         return digest.of_output((file.path, file.sha256, file.link, file.executable) for file in files)
 
 
 class Store(Protocol):
-    """Where outputs are kept. Every method raises OSError when the place behind it fails."""
+    """The port to the place of outputs. Every method raises OSError when the place fails."""
 
     def get(self, key: str, *, links_out: bool = True) -> Stored | None:
         """Return the entry if it is there and its bytes are those that were stored.
 
-        Unless `links_out`, one that others made is refused if its links lead out of its outputs.
+        Unless `links_out`, an entry that others made is refused if its links lead out of its outputs.
         """
 
     def damage(self, key: str) -> str:
@@ -65,7 +65,7 @@ class Store(Protocol):
         """Make an empty folder on the store's own disk for outputs; gone afterwards if not committed."""
 
     def commit(self, key: str, folder: Path, entry: StoreEntry, *, links_out: bool = True) -> Stored:
-        """Keep the outputs in `folder`, which moves; if another process was faster, keep and return theirs.
+        """Keep the outputs in `folder`, which is moved; if another process was faster, keep and return its outputs.
 
         `links_out` is as for `get`.
         """
@@ -74,10 +74,10 @@ class Store(Protocol):
         """Let an entry that is there, `other`, be found by `key` too."""
 
     def claim(self, key: str) -> AbstractContextManager[Any] | None:
-        """Take the right to work on `key`, over all processes; None while another has it."""
+        """Claim the work on `key`, across all processes; None while another has it."""
 
     def present(self) -> AbstractContextManager[None]:
-        """Show that a build uses the store: in the `with` block, nobody prunes what the build was given."""
+        """Register a build that uses the store: during the `with`, entries that the build got are not pruned."""
 
 
 class FolderStore:
@@ -94,8 +94,8 @@ class FolderStore:
     def get(self, key: str, *, links_out: bool = True) -> Stored | None:
         """Return the entry if it is there and its bytes are those that were stored.
 
-        They are read once in a process. Those of a large entry are not read again while its times show that nothing
-        was written since.
+        A process reads them once. The bytes of a large entry are not read again while its times show that nothing was
+        written since.
         """
         found = self._look(key)
         return found if isinstance(found, Stored) else None
@@ -153,10 +153,10 @@ class FolderStore:
             return ""
 
     def _stamp(self, place: Path, entry: StoreEntry) -> None:
-        """Write down, of a large entry, when it was last seen to be whole."""
+        """Write down when a large entry was last checked completely."""
         if not _is_large(entry):
             return
-        with suppress(OSError):  # a store that can only be read: its bytes are read each time
+        with suppress(OSError):  # a read-only store: its bytes are read each time
             new = self._sessions.folder() / uuid4().hex
             new.write_text(stamp(place / "out"), encoding="ascii")
             new.rename(place / "stamp")
@@ -173,11 +173,11 @@ class FolderStore:
         try:
             yield folder
         finally:
-            with suppress(OSError):  # what cannot be removed now is swept by the next process
+            with suppress(OSError):  # the next process tries to remove it again
                 remove(box)
 
     def commit(self, key: str, folder: Path, entry: StoreEntry, *, links_out: bool = True) -> Stored:
-        """Keep the outputs in `folder` (made by `scratch`; it moves) under `key`; the first to come wins."""
+        """Keep the outputs in `folder` (made by `scratch`; it is moved) under `key`; the first process wins."""
         _protect(folder, entry)
         for other in {each.name for each in folder.iterdir()} - {*entry.outputs}:
             _discard(folder / other)
@@ -219,7 +219,7 @@ class FolderStore:
         link.rename(place)
 
     def set_aside(self, key: str) -> Path:
-        """Take a damaged entry away, so that it is made again, and return where it lies now."""
+        """Move a damaged entry aside, so that it is made again, and return its new place."""
         place, aside = self._place(key), self.root / ASIDE / key
         aside.parent.mkdir(exist_ok=True)
         with self._sessions.alone():
@@ -246,7 +246,7 @@ class FolderStore:
         return True
 
     def claim(self, key: str) -> AbstractContextManager[Any] | None:
-        """Take the right to work on `key`, over all processes; None while another has it."""
+        """Claim the work on `key`, across all processes; None while another has it."""
         return locks.claim(self.root / "locks" / key)
 
     def present(self) -> AbstractContextManager[None]:
@@ -255,7 +255,7 @@ class FolderStore:
 
 
 def read_record(place: Path) -> str:
-    """Return the text of the record of an entry, which is no alias; raises OSError."""
+    """Return the text of the record of an entry that is not an alias; raises OSError."""
     return tree.read(place, "record.json", _LONGEST_RECORD).decode(errors="replace")
 
 
@@ -266,8 +266,8 @@ def _is_large(entry: StoreEntry) -> bool:
 def _protect(folder: Path, entry: StoreEntry) -> None:
     """Take write permission from stored files, so that no later action changes them by accident.
 
-    Folders stay writable: their owner can delete the store with `rm -r`. A file that has other names, as uv and CMake
-    make them, is copied: by those it could be changed, and they would lose their permission.
+    Folders stay writable: their owner can delete the store with `rm -r`. A file with further hard links, as uv and
+    CMake make them, is copied: it could be changed by the others, and these would lose their write permission.
     """
     for file in entry.files:
         if not file.link:
@@ -280,7 +280,7 @@ def _protect(folder: Path, entry: StoreEntry) -> None:
 
 
 def _discard(path: Path) -> None:
-    """Remove a file or folder that is no output."""
+    """Remove a file or folder that is not an output."""
     if path.is_dir() and not path.is_symlink():
         remove(path)
     else:

@@ -1,4 +1,4 @@
-"""What the store writes down about one entry: who made it, when, and its files."""
+"""The record of one entry of the store: the action that made it, when, and its files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class StoredFile:
 
 @dataclass(frozen=True, slots=True)
 class StoreEntry:
-    """What was stored: by which action, when (UTC, ISO 8601), after how many seconds, and its files."""
+    """A stored entry: the action, the time (UTC, ISO 8601), the seconds that it took, and its files."""
 
     action: str
     seconds: float
@@ -78,7 +78,7 @@ def from_json(text: str) -> StoreEntry:
 
 
 def _check_names(names: list[str]) -> None:
-    """Raise ValueError or TypeError for what the system takes for no name."""
+    """Raise ValueError or TypeError for text that cannot be a file name."""
     if any(b"\0" in os.fsencode(name) for name in names):
         msg = "a name has a NUL character"
         raise ValueError(msg)

@@ -37,12 +37,12 @@ class RunPaths:
 
 
 def staged(action: Action) -> tuple[str, ...]:
-    """Return the names of the inputs that the action wants copied into its working directory."""
+    """Return the names of the inputs that are copied into the action's working directory."""
     return _named(action, "stage")
 
 
 def laid(action: Action) -> tuple[str, ...]:
-    """Return the names of the inputs that the action wants to find in its working directory, and only reads."""
+    """Return the names of the inputs that the action reads in its working directory without changing them."""
     return _named(action, "lay")
 
 

@@ -1,4 +1,4 @@
-"""What a store holds, and its upkeep: entries with their sizes and last use, a check of every byte, removal."""
+"""Upkeep of a store: lists entries with their sizes and last use, checks every byte, removes entries."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _READERS = 4  # threads; hashing lets others run
 
 @dataclass(frozen=True, slots=True)
 class ListedEntry:
-    """An entry of a store: its record (None where it cannot be read), its bytes, its last use and its other names."""
+    """An entry of a store: its record (None if it cannot be read), its bytes, its last use and its aliases."""
 
     key: str
     place: Path
@@ -38,7 +38,7 @@ class ListedEntry:
 
     @property
     def kind(self) -> str:
-        """What it is, by its first output: "toolkit", "environment", "wheel", "fatbin"."""
+        """The name of its first output: "toolkit", "environment", "wheel", "fatbin"."""
         return Path(self.record.outputs[0]).stem if self.record and self.record.outputs else "unreadable"
 
 
@@ -69,7 +69,7 @@ def _listed_entry(place: Path, aliases: tuple[Path, ...]) -> ListedEntry | None:
 
 
 def disk_size(folder: Path) -> int:
-    """Return how many bytes the files below a folder have together; what vanishes meanwhile does not count."""
+    """Return the total size of the files below a folder, without those that vanish meanwhile."""
     try:
         return sum(each.stat.st_size for each in tree.walk(folder) if not each.is_folder)
     except FileNotFoundError:
@@ -80,7 +80,7 @@ def disk_size(folder: Path) -> int:
 
 @dataclass(frozen=True, slots=True)
 class DamagedEntry:
-    """An entry whose bytes are not those that were stored: why, and where it lies now; None: it is being made again."""
+    """An entry whose bytes are not those that were stored: the reason, and its new place, None if it is made again."""
 
     entry: ListedEntry
     why: str
@@ -90,7 +90,7 @@ class DamagedEntry:
 def verify(
     store: FolderStore, found: Sequence[ListedEntry], tell: Callable[[ListedEntry], None] = lambda _: None
 ) -> list[DamagedEntry]:
-    """Read every byte of entries, and set those aside that are not what was stored; `tell` is called after each.
+    """Read every byte of entries, and move damaged ones aside; `tell` is called after each.
 
     KeyboardInterrupt ends it at once.
     """
@@ -138,13 +138,13 @@ def _taken_away(store: FolderStore, each: ListedEntry, stop: threading.Event) ->
 
 
 def loose_names(store: FolderStore) -> list[Path]:
-    """Return the other names of entries that are not there."""
+    """Return the aliases of entries that are gone."""
     places = store.root.glob("[0-9a-f][0-9a-f]/" + "[0-9a-f]" * _KEY_LENGTH)
     return sorted(place for place in places if place.is_symlink() and not place.exists())
 
 
 def aside(store: FolderStore) -> list[Path]:
-    """Return the damaged entries that were set aside."""
+    """Return the damaged entries that were moved aside."""
     with suppress(FileNotFoundError):
         return sorted((store.root / ASIDE).iterdir())
     return []
@@ -157,9 +157,9 @@ def to_prune(
     most: int | None,
     in_use: Collection[str] = (),
 ) -> Iterator[ListedEntry]:
-    """Yield the entries, least recently used first, that were not used since a time, or are beyond a size in sum.
+    """Yield the entries, least recently used first, that were not used since a time, or exceed a total size.
 
-    Those whose keys are `in_use` stay, and count.
+    Entries whose keys are `in_use` stay, and count for the size.
     """
     left = sum(each.size for each in found)
     for each in found:

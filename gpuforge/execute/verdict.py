@@ -17,7 +17,7 @@ _NOT_NEEDED = ActionReason("not-needed")
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether a step runs, and why; `stored` is the output of one that is reused."""
+    """Whether a step runs, and why; `stored` is the output if it is reused."""
 
     run: bool
     reason: ActionReason
@@ -29,8 +29,8 @@ def verdicts(
 ) -> dict[str, Verdict]:
     """Return the verdict on every step, in their order.
 
-    Only what is needed runs: the steps that no other reads, those in `targets`, and what a step that runs
-    reads. So a stored wheel needs nothing, even when the outputs it was made from are no longer stored.
+    Only needed steps run: the last ones, those in `targets`, and those whose outputs a running step reads. A stored
+    wheel thus needs nothing, even if the outputs that it was made from are no longer stored.
     """
     stored = _needed(steps, store, targets)
     running = frozenset(name for name, entry in stored.items() if entry is None)
@@ -84,9 +84,9 @@ def _reason(step: Step, last: LedgerEntry | None, running: Collection[str], dama
 
 
 def _changes(step: Step, last: LedgerEntry) -> Iterator[Change]:
-    """Yield what differs from the last time, in the order of the facts, but for other actions' outputs.
+    """Yield the changes since the last time, in the order of the facts, except those of other actions' outputs.
 
-    Those differ because something differs further up, which is reported as the action that runs.
+    They have a cause in an earlier action, which is reported with that action.
     """
     inputs = step.action.inputs.items()
     made = {Fact("input", name) for name, value in inputs if isinstance(value, ActionInput)}

@@ -1,4 +1,4 @@
-"""The work that one action is, wherever it is done: find its inputs, run it, keep what it made."""
+"""The work of one action, on any machine: find its inputs, run it, keep its outputs."""
 
 from __future__ import annotations
 
@@ -30,18 +30,17 @@ from gpuforge.plan.step_result import StepResult
 
 _INTERRUPTED = ActionReason("interrupted")
 _NOT_STARTED = ActionReason("not-started")
-_NOTES = 60  # lines shown of a step's own
+_NOTES = 60  # lines shown of a step's notes
 _POLL = 0.1  # seconds between looks at a lock that another process holds
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """One action to do: all that it takes, as data that can be sent to another machine.
+    """One action to do, as data that can be sent to another machine.
 
     `facts` are the parts of its `key`, `made` the keys of the actions whose outputs it reads, by id; `reason` is why it
     runs, and `jobs` how many processes it may run side by side; `linking` are the actions of `made` whose outputs may
-    have links that lead out. `sources` says where its `FileInput`s lie, by name,
-    if not at their own paths.
+    have links that lead out. `sources` are the paths of its `FileInput`s, by name, if they are not at their own paths.
     """
 
     action: Action
@@ -56,19 +55,19 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Workplace:
-    """Where work is done: a store, a runner, and what ends all waiting for others once it is set."""
+    """A place of work: a store, a runner, and an event that ends all waiting for others."""
 
     store: Store
     runner: Runner
     stop: threading.Event = field(default_factory=threading.Event)
 
     def halt(self) -> None:
-        """Ask what runs to stop, force what does not, start nothing more; return when all is quiet."""
+        """Ask running commands to stop, kill those that do not, start nothing more; return when none runs."""
         self.stop.set()
         self.runner.cancel()
 
     def do(self, work: Work, log: Path, waits: Callable[[str], None]) -> ActionResult:
-        """Do some work and return how it ended; what the machine or the command does wrong is a result too.
+        """Do some work and return how it ended; a failure of the machine or the command is a result, too.
 
         The command's output goes to `log`; `waits` is called when another gpuforge already does this work.
         """
@@ -85,7 +84,7 @@ class Workplace:
             return ActionResult(name, "cancelled", _NOT_STARTED)
         with turn:
             stored = self.store.get(work.key, links_out=work.action.links_out)
-            if stored is not None:  # another gpuforge made it between the plan and now
+            if stored is not None:  # another gpuforge has made it since the verdict
                 return ActionResult(name, "reused", reuse(stored).reason, stored.entry.seconds)
             if work.action.by_content:
                 return self._do_by_content(work, log, waits)
@@ -104,7 +103,7 @@ class Workplace:
         return None
 
     def _do_by_content(self, work: Work, log: Path, waits: Callable[[str], None]) -> ActionResult:
-        """Run an action unless the same was made of the same content, also by another one that does so just now."""
+        """Run an action unless an entry for the same content of its inputs exists, or is being made."""
         key = _content_key(work, self.store)
         turn = self._take_turn(key, partial(waits, "the same is made of the same content just now"))
         if turn is None:
@@ -117,7 +116,7 @@ class Workplace:
         return ActionResult(work.action.id, "reused", ActionReason("same-content"), stored.entry.seconds)
 
     def _run(self, work: Work, log: Path, key: str) -> ActionResult:
-        """Run an action and keep what it made under `key`, of which its own key is another name."""
+        """Run an action and keep its outputs under `key`; the action's own key becomes an alias."""
         action = work.action
         log.parent.mkdir(parents=True, exist_ok=True)
         log.write_bytes(b"")  # not the output of an earlier run
@@ -125,9 +124,7 @@ class Workplace:
         with self.store.scratch() as out:
             end = self.runner.run(Task(action, inputs, out, log, work.jobs))
             result = StepResult.read(out / step_result.FILE)
-            with suppress(
-                IsADirectoryError
-            ):  # as something else that is no output it is removed by the store
+            with suppress(IsADirectoryError):  # the store removes it as something that is not an output
                 (out / step_result.FILE).unlink(missing_ok=True)
             if end.cancelled:
                 return ActionResult(action.id, "cancelled", _INTERRUPTED, end.seconds, log)
@@ -166,9 +163,9 @@ def _failed(
 
 
 def _content_key(work: Work, store: Store) -> str:
-    """Return the key of an action by what it reads holds, not by how that was made.
+    """Return the key of an action by the content of its inputs, not by how they were made.
 
-    So a change that changes nothing further down, such as a comment in a source, ends where its effect ends.
+    A change without an effect on the outputs, such as a comment in a source, thus causes no further work.
     """
     facts = dict(work.facts)
     for name, value in work.action.inputs.items():

@@ -27,10 +27,10 @@ STAGED_TIME = 1577836800  # 2020-01-01T00:00:00Z
 
 
 def root(environ: Mapping[str, str]) -> Path:
-    """Return the folder for working directories, made for this user alone if it was not there.
+    """Return the folder for working directories; it is made if necessary, for this user alone.
 
-    `GPUFORGE_WORK` names it; otherwise it is /tmp/gpuforge, or /tmp/gpuforge-UID where that is another's.
-    Raises MissingError where no folder is safe.
+    `GPUFORGE_WORK` names it; otherwise it is /tmp/gpuforge, or /tmp/gpuforge-UID if that belongs to another user.
+    Raises MissingError if no folder is safe.
     """
     if folder := requested(environ):
         try:
@@ -38,7 +38,7 @@ def root(environ: Mapping[str, str]) -> Path:
         except OSError as error:
             message = f"the working directory {folder}, named by {VARIABLE}, cannot be made: {error.strerror}"
             raise MissingError.of(message, hint=f"set {VARIABLE} to a folder you can write to") from error
-        return requested(environ) or folder  # somebody else may have made it just now
+        return requested(environ) or folder  # another process may have made it just now
     for folder in (DEFAULT, DEFAULT.with_name(f"{DEFAULT.name}-{os.geteuid()}")):
         if _own(folder):
             return folder
@@ -47,9 +47,9 @@ def root(environ: Mapping[str, str]) -> Path:
 
 
 def requested(environ: Mapping[str, str]) -> Path | None:
-    """Return the folder that `GPUFORGE_WORK` names, None where it names none.
+    """Return the folder that `GPUFORGE_WORK` names, None if it is not set.
 
-    Raises MissingError for one that compilers and builds could not bear, or that others could change.
+    Raises MissingError for a path that compilers or builds cannot use, or that other users could change.
     """
     if not environ.get(VARIABLE):
         return None
@@ -69,10 +69,10 @@ def requested(environ: Mapping[str, str]) -> Path | None:
 
 
 def _not_private(folder: Path) -> tuple[str, str] | None:
-    """Return why others could change what is in a folder, and what to do; None where they cannot.
+    """Return why other users could change files in a folder, and what to do; None if they cannot.
 
-    They could where the folder or one above it is theirs, or where they can rename it. A folder that is not there yet
-    is judged by those above it.
+    They can if the folder or one above it is theirs, or if they can rename it. For a folder that does not exist yet,
+    those above it are checked.
     """
     if folder.is_symlink():
         return f"it is a link, to {folder.readlink()}", f"set {VARIABLE} to what it names"
@@ -80,7 +80,7 @@ def _not_private(folder: Path) -> tuple[str, str] | None:
     for each in dict.fromkeys([folder, *folder.parents, *Path(os.path.realpath(folder)).parents]):
         try:
             found = each.stat()
-        except OSError:  # it is made when it is needed, or cannot be
+        except OSError:  # it is made later, if possible
             continue
         it = "it" if each == folder else f"{each}, above it,"
         if found.st_uid not in (ours if each != folder else {os.geteuid()}):
@@ -93,7 +93,7 @@ def _not_private(folder: Path) -> tuple[str, str] | None:
 
 
 def _nobody() -> int:
-    """Return the user that the kernel shows for users who have no number here: in a user namespace, root is one."""
+    """Return the user number that the kernel shows for users without a number in this user namespace, such as root."""
     try:
         return int(Path("/proc/sys/kernel/overflowuid").read_text())
     except (OSError, ValueError):
@@ -126,11 +126,11 @@ class WorkPaths:
 
     @classmethod
     def of(cls, work: Path) -> WorkPaths:
-        """Return the paths that go with a working directory."""
+        """Return the paths of a working directory."""
         return cls(work, work.with_name(f"{work.name}.out"), work.with_name(f"{work.name}.in"))
 
     def clear(self) -> None:
-        """Take everything away."""
+        """Remove all of them."""
         if self.out.is_symlink():
             self.out.unlink()
         for folder in (self.out, self.inputs, self.work):
@@ -138,7 +138,7 @@ class WorkPaths:
 
 
 def project_folder(root: Path, project: str) -> Path:
-    """Return the folder of a project's working directories, made; what killed runs left below `root` is removed.
+    """Make and return the folder of a project's working directories; remove leftovers of killed runs below `root`.
 
     Only folders with gpuforge's mark are looked into: `root` may have others, when the user named it.
     """
@@ -152,7 +152,7 @@ def project_folder(root: Path, project: str) -> Path:
 
 
 def _sweep(paths: WorkPaths, lock: Path) -> None:
-    """Remove what is left of an action if nobody has its lock."""
+    """Remove the leftovers of an action if no process has its lock."""
     if any(os.path.lexists(each) for each in (paths.work, paths.out, paths.inputs)):
         with suppress(OSError):  # the next run tries again
             if (claim := locks.claim(lock)) is not None:
@@ -162,7 +162,7 @@ def _sweep(paths: WorkPaths, lock: Path) -> None:
 
 @contextmanager
 def claimed(paths: WorkPaths, stop: threading.Event) -> Iterator[bool]:
-    """Claim the paths for one action: empty at the start, removed at the end; False when `stop` was set instead.
+    """Claim the paths for one action: empty at the start, removed at the end. False if `stop` was set while waiting.
 
     Another gpuforge that builds the same project waits meanwhile.
     """
@@ -181,9 +181,9 @@ def claimed(paths: WorkPaths, stop: threading.Event) -> Iterator[bool]:
 
 
 def keep(work: Path, folder: Path | None, action: str) -> Path | None:
-    """Move the working directory of an action that failed into `folder`, in place of an earlier one; return it there.
+    """Move the working directory of a failed action into `folder`, replacing an earlier one; return its new path.
 
-    Nothing is kept without a folder, nor where it cannot be: the failure itself matters more.
+    Nothing is kept without a folder, or if moving fails: the failure of the action matters more.
     """
     if folder is None:
         return None

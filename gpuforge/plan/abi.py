@@ -1,4 +1,4 @@
-"""The ABI id of a library: what it and the code that calls it must agree on, as one string."""
+"""The ABI id of a library: one string that the library and its callers must share."""
 
 from __future__ import annotations
 

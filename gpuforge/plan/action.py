@@ -20,9 +20,9 @@ Turns = Literal[
 class FileInput:
     """A file or folder of this machine. `digest` is its identity in the key; the path itself is not.
 
-    With `members`, only these files (relative to `path`) belong to the input and are staged. `parts` are the
-    identities of single files, by which a change is explained file by file. `program` says who knows the identity of
-    what is installed here, and cannot be sent to another machine.
+    With `members`, only these files (relative to `path`) belong to the input and are staged. `parts` are the identities
+    of single files, by which a change is explained file by file. With `program`, it is a program that is installed
+    here: it is not sent to another machine, which must have the same one.
     """
 
     path: Path
@@ -58,9 +58,9 @@ class Advice:
 
 @dataclass(frozen=True, slots=True)
 class CacheFolder:
-    """A folder that outlives actions and changes no result: `variable` names it to the command.
+    """A folder that outlives actions and changes no result: the environment variable `variable` has its path.
 
-    What is only `given` is read, and is there if the runner has it.
+    With `given`, the command only reads it, and it is there only if the runner has it.
     """
 
     name: str
@@ -93,7 +93,7 @@ class Action:
     inputs: Mapping[str, Input] = field(default_factory=dict)
     outputs: tuple[str, ...] = ()  # names; each a file or folder the action must leave behind
     links_out: bool = False  # links in them may lead to this machine's files: an environment's, to its Python
-    env: Mapping[str, str] = field(default_factory=dict)  # the whole environment, but for what `passes` adds
+    env: Mapping[str, str] = field(default_factory=dict)  # the whole environment, except what `passes` adds
     passes: tuple[
         str, ...
     ] = ()  # variables of the caller handed through (proxies, CA bundles): not in the key
@@ -104,13 +104,11 @@ class Action:
     cells: tuple[str, ...] = ()  # the ids of the cells that need it
     advice: tuple[Advice, ...] = ()  # what to try when it fails; the first that fits counts; not in the key
     place: str = ""  # the name of its working directory, which others may use at other times; default: its id
-    by_content: bool = (
-        False  # an earlier result is its own when what it reads from other actions holds the same
-    )
+    by_content: bool = False  # an earlier result is reused if the outputs that it reads have the same content
     parallel: bool = False  # it runs several jobs at once; the runner sets how many
-    caches: tuple[CacheFolder, ...] = ()  # what a container keeps for the next one; not in the key
+    caches: tuple[CacheFolder, ...] = ()  # folders that a container leaves to the next one; not in the key
     pool: Pool = "jobs"
-    priority: int = 0  # of those that are ready, the highest starts first; equal ones in the plan's order
+    priority: int = 0  # the ready action with the highest starts first; equal ones in the plan's order
     turns: Turns = (
         "together"  # "first alone": the others wait until one has ended, unless it is known to be short
     )
@@ -120,7 +118,7 @@ class Action:
             object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Let it be sent to another process: pickle knows no mapping that is read-only."""
+        """Make it fit for pickle, which cannot write read-only mappings."""
         values = (getattr(self, each.name) for each in fields(self))
         return type(self), tuple(dict(v) if isinstance(v, MappingProxyType) else v for v in values)
 

@@ -9,13 +9,13 @@ from gpuforge.manifest.load import ManifestFile
 from gpuforge.plan.action import Advice
 from gpuforge.toolkits import headers
 
-# How g++, clang++ and nvcc's front end name a header that they do not find; {0} is what it is called in a pattern.
+# The messages of g++, clang++ and nvcc's front end about a missing header; {0} is a pattern of its name.
 _NOT_FOUND = r"fatal error: '?(?:{0})'?(?:: No such file| file not found)|cannot open source file \"(?:{0})\""
 
 _ANY = r"[^'\"\s:]+"
-# Headers that every toolkit has. Patterns of those that a library brings are made from its table.
+# Headers that every toolkit has. For the headers of a library see `_headers`.
 _EVERY = r"cuda\w*\.h(?:pp)?|cuda/.*|crt/.*|driver_types\.h|vector_types\.h|device_launch_parameters\.h"
-# Words that a build requirement is missing for, and the requirement.
+# Messages about a missing build requirement, and the requirement.
 _MODULES = (
     (r"Ninja is required to load C\+\+ extensions", '"ninja"'),
     (r"^(?:    )?ModuleNotFoundError: No module named", "the package of that module"),
@@ -52,7 +52,7 @@ def of_compile(file: ManifestFile, number: int) -> tuple[Advice, ...]:
 
 
 def _libraries(file: ManifestFile) -> Iterator[Advice]:
-    """Yield one for each CUDA library that the manifest does not ask for."""
+    """Yield advice for each CUDA library that the manifest does not list."""
     requested = file.manifest.cuda.libraries
     place = file.place("cuda", "libraries") if requested else file.place("cuda")
     for name in headers.by_library():
@@ -65,7 +65,7 @@ def _libraries(file: ManifestFile) -> Iterator[Advice]:
 
 
 def _unreached(file: ManifestFile) -> Iterator[Advice]:
-    """Yield what to do about files that the toolkit has, and that a project's own command does not look for there."""
+    """Yield advice about files that the toolkit has, but where a project's own command does not look."""
     requested = file.manifest.cuda.libraries
     there = "|".join((_EVERY, *(_headers(name) for name in requested if name in headers.by_library())))
     yield Advice(

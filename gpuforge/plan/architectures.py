@@ -1,4 +1,4 @@
-"""From the architectures that a manifest writes to those that are meant: "common" is the least for all GPUs."""
+"""Replaces "common" in a manifest's architectures by the shortest list that covers all GPUs."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def _axes(cell: Cell) -> dict[str, Any]:
 
 
 def of_host(file: ManifestFile, cell: Cell, host: Compiler) -> dict[str, Any]:
-    """Return the record of a wheel that is for all CUDA versions or for none: nothing in it was made by one."""
+    """Return the record of a wheel that was built without a toolkit: it is for all CUDA versions, or for none."""
     return {
         "gpuforge": __version__,
         "machine": cell.machine,
@@ -45,7 +45,7 @@ def of_host(file: ManifestFile, cell: Cell, host: Compiler) -> dict[str, Any]:
 
 
 def of_kernels(file: ManifestFile, at: Location, cell: Cell) -> dict[str, Any]:
-    """Return the record of a kernels wheel, in which nothing is of a Python."""
+    """Return the record of a kernels wheel, which does not depend on Python."""
     return {
         **_of_cuda(file, at, cell),
         "toolchains": {"device": _nvcc(at, cell, at.hosts[cell.cuda])},
@@ -53,7 +53,7 @@ def of_kernels(file: ManifestFile, at: Location, cell: Cell) -> dict[str, Any]:
 
 
 def _of_cuda(file: ManifestFile, at: Location, cell: Cell) -> dict[str, Any]:
-    """Return what the records of the wheel and of the kernels wheel of one CUDA version have in common."""
+    """Return the part that is the same in the records of the wheel and the kernels wheel of one CUDA version."""
     toolkit = at.toolkits[cell.cuda]
     return {
         "gpuforge": __version__,
@@ -97,5 +97,5 @@ def _architectures(version: CudaVersion) -> dict[str, Any]:
 
 
 def _compiler(compiler: Compiler) -> dict[str, str]:
-    """Return a host compiler's family and version; where it was fetched from, gpuforge's version says."""
+    """Return a host compiler's family and version. gpuforge's version tells where it was fetched from."""
     return {"family": compiler.family, "version": str(compiler.version)}

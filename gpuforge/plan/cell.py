@@ -40,7 +40,7 @@ class Cell:
 
     @property
     def point(self) -> Point:
-        """Where on the manifest's axes the wheel is built."""
+        """The point of the manifest's axes at which the wheel is built."""
         return self.points[0]
 
 
@@ -108,9 +108,9 @@ def select(
 ) -> Selection:
     """Choose cells by toolkit ("12": every 12.x, "12.4": that one), by Python, by axes ("torch=2.11") and by id.
 
-    Of a manifest narrowed to some architectures, cells whose toolkit has none of them are left out.
+    If the manifest is narrowed to some architectures, cells whose toolkit has none of them are left out.
 
-    Raises UsageError for a choice that is not in the manifest, and lists what is.
+    Raises UsageError for a choice that is not in the manifest, with the possible ones.
     """
     if cell is not None and (cuda or python or axis):
         raise UsageError.of("--cell names one cell", hint="leave --cuda, --python and --axis out")

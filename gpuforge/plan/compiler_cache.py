@@ -19,9 +19,9 @@ class Sharing:
 
 
 def sharing(file: ManifestFile) -> Sharing:
-    """Return who shares the compiler cache of a project: nobody, unless its manifest names others and they name it.
+    """Return the manifests that share a project's compiler cache: those that it names and that name it.
 
-    What a build writes into the cache is linked by later builds, so no project gets another's cache by naming it.
+    Naming another project alone is not enough, because later builds link what a build writes into the cache.
     """
     own, setting = file.path.resolve(), file.manifest.build.compiler_cache
     if setting is None:

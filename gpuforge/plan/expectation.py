@@ -36,7 +36,7 @@ def expectation(file: ManifestFile, cuda: str | None = None) -> Expectation:
 
 
 def _split(manifest: Manifest) -> Expectation:
-    """Return what the package's own wheel should be, which is for no CUDA version, and what each kernels wheel."""
+    """Return what the package's own wheel and each kernels wheel should be; the former is for no CUDA version."""
 
     def part(key: str | None) -> Expectation:
         own = key is not None

@@ -16,9 +16,9 @@ FILE = ".git_archival.txt"
 DECLARING = ("pyproject.toml", "setup.cfg", "setup.py")  # where a project says how it gets its version
 _BACKENDS = re.compile(rb"setuptools[-_]scm|hatch[-_]vcs|vcs[-_]versioning|use_scm_version")
 _LONGEST = 1_000_000  # bytes
-# Where objects are missing, git fetches them from where the repository's own configuration says, by a program that it
-# names. Here git may use no transport (git(1), GIT_ALLOW_PROTOCOL), and no folder of a project counts as a repository
-# that is not one's own (git-config(1), safe.bareRepository).
+# If objects are missing, git fetches them with the address and program of the repository's own configuration. Here git
+# may use no transport (git(1), GIT_ALLOW_PROTOCOL), and ignores bare repositories inside a project (git-config(1),
+# safe.bareRepository).
 _ALONE = {"GIT_ALLOW_PROTOCOL": "none", "GIT_NO_LAZY_FETCH": "1", "GIT_TERMINAL_PROMPT": "0"}
 _SETTINGS = ("safe.bareRepository=explicit", "core.fsmonitor=false", "core.hooksPath=/dev/null")
 
@@ -30,7 +30,7 @@ def is_needed(declaring: Iterable[Path]) -> bool:
 
 
 def described(repository: Path) -> str:
-    """Return what git says of the commit, "v1.2-3-g0123abc": the nearest tag and the commits since; "" for none.
+    """Return git's description of the commit, "v1.2-3-g0123abc": the nearest tag and the commits since; "" for none.
 
     No program that the repository names is run.
     """

@@ -18,7 +18,7 @@ from gpuforge.toolkits.debian_compilers import Offer
 def host_compiler(file: ManifestFile, site: Site) -> Compiler:
     """Return the compiler of the host build: the toolchain named "host", else the only C++ one, else g++.
 
-    One that is not installed is fetched, where it can be.
+    If it is not installed, it is fetched where possible.
     """
     name, toolchain = host_toolchain(file)
     try:
@@ -40,8 +40,9 @@ def host_compilers(
 ) -> dict[str, Compiler]:
     """Return the compiler of host code for each `[cuda.<name>]`: the usual one unless its toolkit refuses it.
 
-    Then another installed one that the toolkit and the manifest's version range take (g++-11 where g++ is too new), or
-    one to fetch. Without one it stays the usual one, and `survey.impossible` reports what is wrong with it.
+    If the toolkit refuses it, another installed one is taken that fits the toolkit and the manifest's version range
+    (g++-11 where g++ is too new), or one to fetch. If there is none, the usual one stays and `survey.impossible`
+    reports the conflict.
     """
     return {name: _fitting(file, name, usual, site) or usual for name in cudas}
 

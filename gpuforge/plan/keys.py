@@ -12,7 +12,7 @@ from gpuforge import digest
 from gpuforge.plan.action import Action, ActionInput, FileInput, Input
 
 MOST_EXPLAINED = 200  # files of one input whose changes are listed one by one
-FORMAT = 1  # raise it when the meaning of what is hashed changes: every stored output is then left alone
+FORMAT = 1  # raise it when the meaning of the hashed data changes: stored outputs are then not used
 
 
 FactKind = Literal["", "file", "input", "env"]
@@ -20,19 +20,19 @@ _KINDS = frozenset(get_args(FactKind)) - {""}
 
 
 class Fact(NamedTuple):
-    """What one part of a key is: a file, an input or a variable, by its name; of the kind "" anything else."""
+    """One part of a key: a file, an input or a variable, with its name. Other parts have an empty kind."""
 
     kind: FactKind
     name: str
 
     @property
     def label(self) -> str:
-        """Return the fact as keys and the ledger have it: "file kernels/saxpy.cu", "compiler"."""
+        """Return its label in keys and in the ledger: "file kernels/saxpy.cu", "compiler"."""
         return f"{self.kind} {self.name}" if self.kind else self.name
 
     @classmethod
     def of_label(cls, label: str) -> Fact:
-        """Return the fact that a ledger has as this label."""
+        """Return the fact with this label."""
         kind, _, name = label.partition(" ")
         return cls(cast("FactKind", kind), name) if name and kind in _KINDS else cls("", label)
 
@@ -56,7 +56,7 @@ def keys(actions: Iterable[Action]) -> dict[str, Key]:
     A key covers argv, request, environment, facts, image, the outputs' names, the digests of the files read and the
     keys of the actions whose outputs are read; never a path, a time or the name of a machine. So the same
     work has the same key in every folder and on every machine, before anything has run.
-    Raises ValueError when an action needs one that is not there, or when they need each other in a circle.
+    Raises ValueError when an action needs one that is not there, or when actions need each other in a circle.
     """
     by_id = {action.id: action for action in actions}
     graph = {action.id: action.needs for action in by_id.values()}

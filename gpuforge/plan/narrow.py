@@ -1,4 +1,4 @@
-"""A build for a quick try: of the manifest's architectures only those of `--archs`."""
+"""A build for a quick try, for the architectures of `--archs` only."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def narrow(file: ManifestFile, archs: Sequence[str]) -> ManifestFile:
 
 
 def having(version: CudaVersion, archs: Container[Arch]) -> tuple[Arch, ...]:
-    """Return those of the architectures `archs` that a toolkit is to compile for, in its own order."""
+    """Return the toolkit's architectures that are among `archs`, in the toolkit's order."""
     return tuple(target.arch for target in version.targets if target.real and target.arch in archs)
 
 

@@ -1,4 +1,4 @@
-"""Compilers from a package of the index: what they make of a manifest's objects, and what it may not ask for."""
+"""Compilers from a package of the index: the images that they make, and what they cannot compile."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def of_modules() -> list[str]:
 
 
 def runs_with(toolchain: DeclaredToolchain) -> str:
-    """Return the requirement that brings what runs a toolchain's modules to users, "" where nothing is needed."""
+    """Return the requirement that users need to run a toolchain's modules; "" if they need none."""
     package = registry.toolchain(toolchain.compiler).packaged
     return f"{package.runs_with}{toolchain.version or ''}" if package and package.runs_with else ""
 

@@ -1,4 +1,4 @@
-"""Programs that are installed on a machine: what they are, for a plan that was made on another."""
+"""The identities of installed programs, to run a plan that was made on another machine."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpuforge.toolkits.providers import system
 
 
 def identities(kind: Program, path: Path) -> frozenset[str]:
-    """Return how keys would name what lies at a path of this machine; nothing where no such program answers."""
+    """Return the identities, as keys have them, of the program at a path of this machine; none without one."""
     return _ASK[kind](path)
 
 

@@ -1,4 +1,4 @@
-"""gpuforge itself as an input of its own steps: which of its code and which packages decide on an output."""
+"""gpuforge itself as an input of its own steps: the code and packages that an output depends on."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ _TOOLKIT = (
     *(f"toolkits/{name}.py" for name in ("driver_stub", "redist_archives", "stub_library", "toolkit")),
     *(f"toolkits/{name}.py" for name in ("plain", "toolkit_tree", "unpack")),
 )
-# Which files of gpuforge decide what a step writes, and which packages: both are part of the step's key. A test
-# holds that the files cover all that a step imports.
+# The files of gpuforge and the packages that a step's output depends on: both are part of the step's key. A test checks
+# that the files include all that a step imports.
 CODE = {
     "fetch_source": (
         *("steps/fetch_source.py", "steps/sdist.py", "steps/within.py", "index/settings.py"),

@@ -21,8 +21,8 @@ def toolchains(file: ManifestFile, item: LoweredObject, toolkit: str) -> tuple[U
     """Return the toolchains of a user-compiled object in the order they are tried.
 
     Each has all that is needed to find the compiler, to judge its version and to call it. Raises UsageError for a
-    toolchain that does not make what is wanted, for one without sources or a source without one in a set of modules,
-    and for a version range that can only be judged with `packaging`.
+    toolchain that cannot make this kind of object, for a version range that needs `packaging` to evaluate it and, in a
+    set of modules, for a toolchain without sources or a source without a toolchain.
     """
     found = tuple(_lowered(file, item, index, name, toolkit) for index, name in enumerate(item.toolchains))
     left = [source for source in item.sources if not any(source in each.sources for each in found)]

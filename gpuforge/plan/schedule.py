@@ -12,8 +12,8 @@ from gpuforge.plan.action import Action, Pool, Turns
 def scheduled(actions: Iterable[Action]) -> tuple[Action, ...]:
     """Return the actions, in their order, with `pool`, `priority` and `turns`.
 
-    Of downloads, and of what prepares builds, the one comes first that the longest chain of actions waits for.
-    Packaging, which is short, comes before what takes long: others wait for it.
+    Downloads and preparations come in order of the longest chain of actions that waits for each. Packaging is short and
+    others wait for it, so it comes before long actions.
     """
     plan = tuple(actions)
     waiting = _chains(plan)

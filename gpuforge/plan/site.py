@@ -40,8 +40,8 @@ class Site(Protocol):
 class ContainerImage:
     """A container image that actions run in: `id` is its content's digest ("sha256:…"), `name` what it is called.
 
-    `test` is the image that its wheels are tested in; None: itself. With `spare`, what `test` has no Python for is
-    tested in the image itself, too.
+    `test` is the image that its wheels are tested in; None: itself. With `spare`, wheels of Pythons that `test` lacks
+    are tested in the image itself.
     """
 
     id: str
@@ -88,23 +88,23 @@ class ThisMachine:
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """One site with everything found there that the chosen cells need, by the cells' own names."""
+    """One site with everything that was found there for the chosen cells."""
 
     image: ContainerImage | None
     hosts: Mapping[str, Compiler]  # by Cell.cuda: the compiler of host code that its toolkit takes
     interpreters: Mapping[str, Interpreter]  # by Cell.python
     toolkits: Mapping[str, Toolkit]  # by Cell.cuda
     tests: Location | None = None  # where its wheels are tested, when that is elsewhere
-    usual: Compiler | None = None  # the compiler of host code where no toolkit has a say
+    usual: Compiler | None = None  # the compiler of host code without a toolkit
 
     @property
     def path(self) -> str:
-        """Its PATH: the image's own, whose tools may lie anywhere; of this machine, the system's and not the user's."""
+        """Its PATH: that of the image, whose tools may lie anywhere; on this machine the system's, not the user's."""
         return self.image.inventory.path if self.image else "/usr/bin:/bin"
 
     @property
     def glibc(self) -> tuple[int, ...]:
-        """The version of its C library, the newest that a wheel linked there can want; () for this machine."""
+        """The version of its C library, the newest that a wheel linked there can need; () for this machine."""
         return numbers_of(self.image.inventory.glibc) if self.image else ()
 
     @property
@@ -127,9 +127,9 @@ class Machine:
         )
 
     def host_at(self, cell: Cell) -> tuple[Location, Compiler]:
-        """Return where a cell's host build runs, and its compiler: without a toolkit both are the same for all.
+        """Return where a cell's host build runs, and its compiler; without a toolkit both are the same for all cells.
 
-        Then it is where the C library is the oldest, as the wheels are tested in every place.
+        They are then those of the place with the oldest C library, as the wheels are tested in every place.
         """
         if self.host_cuda:
             at = self.at(cell)

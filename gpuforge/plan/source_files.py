@@ -41,8 +41,8 @@ LEFT_OUT_AT_TOP = frozenset({"dist", "build", "wheelhouse"})
 def host_tree(file: ManifestFile, root: Path, contents: Contents) -> FileInput:
     """Return the host build's source tree: all of `root` except build products, the manifest and object sources.
 
-    Sources of an object with `in-host-build` stay in. So a changed kernel does not rebuild the host code. The file that
-    this process's output goes to (`gpuforge build > build.log`) is no source.
+    Sources of an object with `in-host-build` stay in. A changed kernel thus does not rebuild the host code.  The file
+    that this process's output goes to (`gpuforge build > build.log`) is left out.
     """
     apart = {
         member

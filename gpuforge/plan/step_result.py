@@ -39,9 +39,9 @@ class StepResult:
 
     @classmethod
     def read(cls, file: Path) -> StepResult:
-        """Read what `write` wrote; empty when the step ended before it wrote anything whole.
+        """Read the file that `write` wrote; the result is empty if the step ended before the file was complete.
 
-        A project's build can write there, too: what has another form does not count, and pipes are not opened.
+        A project's build can write there, too: a file of another form is ignored, and pipes are not opened.
         """
         try:
             data = json.loads(tree.read(file.parent, file.name, MOST))

@@ -94,7 +94,7 @@ def _unused_path(file: ManifestFile, name: str) -> tuple[str, Place, str]:
 
 
 def _unknown_needs(file: ManifestFile) -> Iterator[Diagnostic]:
-    """Yield names in `needs` of host-only objects that are not known libraries of a GPU stack."""
+    """Yield each name in `needs` of host-only objects that is not a known library of a GPU stack."""
     for number, item in enumerate(file.manifest.objects):
         for index, name in enumerate(item.needs):
             if not stack.is_name(name):
@@ -112,7 +112,7 @@ def _unknown_needs(file: ManifestFile) -> Iterator[Diagnostic]:
 
 
 def _narrowed_variants(file: ManifestFile, cells: Sequence[Cell]) -> Iterator[Diagnostic]:
-    """Yield that a wheel for a quick try cannot be a variant: an index would offer it to others."""
+    """Yield an error if a wheel for a quick try is a variant: an index would offer it to others."""
     if file.narrowed and any(cell.naming == "variant" for cell in cells):
         yield Diagnostic(
             '--archs makes wheels for a quick try, and naming = ["variant"] makes those of a release',
@@ -161,7 +161,7 @@ def refuse_same_modules(file: ManifestFile, item: LoweredObject) -> None:
 
 
 def _named_for_others(file: ManifestFile, cells: Sequence[Cell]) -> Iterator[Diagnostic]:
-    """Yield each CUDA major of which no wheel can be named, because the project has another one in its name."""
+    """Yield each CUDA major whose wheels cannot be named, because the project's name contains another major."""
     problems: dict[str, Diagnostic] = {}
     for cell in (cell for cell in cells if cell.naming == "suffix"):
         try:
@@ -200,7 +200,7 @@ def _same_wheels(file: ManifestFile, cells: Sequence[Cell]) -> Iterator[Diagnost
 
 
 def notes(file: ManifestFile, *, test: bool) -> Iterator[str]:
-    """Yield what the manifest asks for and this plan does not do, with the place."""
+    """Yield notes on what the manifest requests and this plan does not do, with the place."""
     if not test:
         place = f"{file.place('test', 'command')}: " if file.manifest.test.command else ""
         yield f"{place}the wheels are not tested, as --no-test says"
@@ -215,7 +215,7 @@ def notes(file: ManifestFile, *, test: bool) -> Iterator[str]:
 
 
 def tested_where_built(cells: Iterable[Cell], machine: Machine) -> Iterator[str]:
-    """Yield the Pythons that an image for tests lacks, so that their wheels are tested among compilers."""
+    """Yield the Pythons that an image for tests lacks: their wheels are tested in the image with the compilers."""
     lacking: dict[tuple[str, str], list[str]] = {}
     for cell in cells:
         built, tested = machine.at(cell), machine.tested_at(cell)

@@ -48,10 +48,10 @@ def resolve(
 ) -> tuple[Machine, Selection]:
     """Find what the selected cells need; return it with the selection that can be built there.
 
-    `sites` are the images to build in, the preferred one first; by default it is this machine. What they lack
-    leaves cells out, with the reason; but when the user requested it (`requested` names the dimensions chosen by
-    hand: "cuda", "python"), no cell is left, or only `[test] image` lacks it, it is an error. Raises UsageError for
-    combinations that cannot work, all of them at once, and MissingError for what is not there.
+    `sites` are the images to build in, the preferred one first; by default it is this machine. A cell that needs
+    something they lack is left out, with the reason. It is an error if the user requested it (`requested` names the
+    dimensions chosen by hand: "cuda", "python"), if no cell is left, or if only `[test] image` lacks it. Raises
+    UsageError for combinations that cannot work, all of them at once, and MissingError for what is not there.
     """
     surveys = [_Survey(file, selection, site, requested) for site in sites or [ThisMachine()]]
     buildable = tuple(c for c in selection.cells if any(not survey.lacks(c) for survey in surveys))
@@ -76,7 +76,7 @@ def resolve(
 
 
 class _Survey:
-    """Looks at one site for all that the cells need, and keeps what was not found, to tell it all at once."""
+    """Searches one site for all that the cells need, and collects what is missing, to report it at once."""
 
     def __init__(
         self, file: ManifestFile, selection: Selection, site: Site, requested: Collection[str]
@@ -136,7 +136,7 @@ class _Survey:
     def _clean(
         self, file: ManifestFile, site: Site, pythons: Iterable[str], toolkits: Mapping[str, Toolkit]
     ) -> Location | None:
-        """Return the image that the site's wheels are tested in; a Python that `[test] image` lacks is lacking here."""
+        """Return the image that the site's wheels are tested in; a Python that it lacks counts as missing here."""
         image = site.image.test if site.image else None
         if image is None:
             return None
@@ -165,7 +165,7 @@ class _Survey:
 
 
 def _for_tests(file: ManifestFile, python: str, error: MissingError) -> MissingError:
-    """Return the error of a Python that the image of the tests lacks, with what helps there."""
+    """Return the error for a Python that the image of the tests lacks, with a hint."""
     hint = f'name an image that has it in [test] image, such as "python:{python}-slim", or choose others with --python'
     place = file.place("test", "image")
     return MissingError.all_of(Diagnostic(d.message, place, hint) for d in error.diagnostics)
@@ -214,7 +214,7 @@ def impossible(file: ManifestFile, cuda: str, host: Compiler | None, site: Site)
 
 
 def unfit_compilers(file: ManifestFile, cuda: str, toolkit: Toolkit) -> Iterator[Diagnostic]:
-    """Yield the toolchains of fallback objects whose compiler is the toolkit's, and whose `version` it is not in."""
+    """Yield the toolchains of fallback objects that use the toolkit's compiler and whose `version` excludes it."""
     used = {item.toolchain for item in file.manifest.objects if item.role == "fallback"}
     for name, toolchain in file.manifest.toolchains.items():
         of_toolkit = registry.toolchain(toolchain.compiler).of_toolkit

@@ -57,7 +57,7 @@ class CommandResult(_Part):
     command_line: str
     seconds: _Seconds
     summary: str  # pytest's last line: "12 passed in 0.21s"; "" for other programs
-    outcome: str  # that without the time
+    outcome: str  # the summary without the time
     counts: dict[str, int]
 
 

@@ -35,7 +35,7 @@ _FETCH = frozenset(
         for name in (f"{proxy}_proxy", f"{proxy}_proxy".upper())
     }
 )
-# Of pip's variables, those that change how it fetches, not what.
+# The variables that change how pip fetches, not what.
 _NO_PIP_FACT = (
     "CERT",
     "PROXY",
@@ -63,12 +63,12 @@ def fetch_passes() -> tuple[str, ...]:
 
 
 def requirement_passes() -> tuple[str, ...]:
-    """Return those that a fetch of requirements sees: it runs the Python of a build, with the PATH of the build."""
+    """Return the variables that a fetch of requirements sees: it runs a build's Python with the build's PATH."""
     return tuple(name for name in fetch_passes() if name not in {"PATH", "SSH_AUTH_SOCK"})
 
 
 def index_passes() -> tuple[str, ...]:
-    """Return those that a look at the index sees, which keeps what it read in gpuforge's own cache."""
+    """Return the variables that an index lookup sees; it keeps what it read in gpuforge's own cache."""
     kept = [name for name in ("GPUFORGE_CACHE_DIR",) if name in os.environ]
     return tuple(sorted({*requirement_passes(), *kept}))
 
@@ -85,7 +85,7 @@ def build_passes(*, contained: bool = False) -> tuple[str, ...]:
 
 
 def pip_facts() -> dict[str, str]:
-    """Return what of pip's variables decides on what it fetches, as digests: indexes may hold passwords.
+    """Return the variables that decide what pip fetches, as digests: addresses of indexes may contain passwords.
 
     A file that a variable names (PIP_CONSTRAINT) counts by its content.
     """
@@ -115,25 +115,25 @@ def plain() -> dict[str, str]:
 
 
 def fetch() -> dict[str, str]:
-    """Return what a fetch's environment has besides what `fetch_passes` hands through."""
+    """Return the environment of a fetch, without the variables that `fetch_passes` hands through."""
     return {"TMPDIR": "${work}", "LC_ALL": "C.UTF-8"}
 
 
 def hook(path: str) -> dict[str, str]:
-    """Return what a hook of a project's build backend sees: PATH, and as a build, no index of packages."""
+    """Return the environment of a build backend's hook: PATH and, as for a build, no package index."""
     return plain() | {"PATH": path, **_NO_INDEX}
 
 
 def hook_cuda(path: str, targets: Sequence[Target]) -> dict[str, str]:
-    """Return what it sees of a toolkit, which it does not compile with: a setup.py may look for one as it starts."""
+    """Return the variables that show the hook a toolkit: it compiles nothing, but a setup.py may look for one."""
     return _toolkit("${in:toolkit}", targets) | {"PATH": f"${{in:toolkit}}/bin:{path}"}
 
 
 def host_build(host: Compiler, path: str) -> dict[str, str]:
-    """Return how a PEP 517 build learns of its compilers, by CC and CXX; `path` is its PATH but for those.
+    """Return the environment of a PEP 517 build, with its compilers in CC and CXX; `path` is its PATH without them.
 
-    `-ffile-prefix-map` keeps the build's paths out of the objects, and the compilers in `${work}/bin`, which the
-    step writes, ask the compiler cache first. scikit-build-core would build in a folder with a random name.
+    `-ffile-prefix-map` keeps the build's paths out of the objects, and the compilers in `${work}/bin`, which the step
+    writes, ask the compiler cache first. By default, scikit-build-core builds in a folder with a random name.
     """
     programs = {name: f"${{work}}/bin/{program}" for name, program in compilers(host).items()}
     pinned = {"CC": programs["cc"]} if "cc" in programs else {}
@@ -148,22 +148,19 @@ def host_build(host: Compiler, path: str) -> dict[str, str]:
 
 
 def host_cuda(host: Compiler, targets: Sequence[Target], linkage: str) -> dict[str, str]:
-    """Return how it learns of its toolkit and architectures, beside what `host_build` says.
+    """Return the variables that give a build its toolkit and architectures, in addition to `host_build`.
 
-    Its nvcc keeps random names out of the objects (`steps/stable_nvcc.py`). Left alone, both nvcc and CMake link cudart
-    statically: the manifest's linkage says which one it is.
+    The toolkit's nvcc keeps random names out of the objects (`steps/stable_nvcc.py`). By default, nvcc and CMake link
+    cudart statically; here the manifest's linkage decides.
     """
     cudart = "static" if linkage == "static" else "shared"
-    return (
-        _toolkit(TOOLKIT_SEEN, targets)
-        | {
-            "CMAKE_PREFIX_PATH": TOOLKIT_SEEN,  # for what lies in it and FindCUDAToolkit does not know: NCCL, cuDNN
-            "CUDAHOSTCXX": f"${{work}}/bin/{compilers(host)['cxx']}",
-            "CMAKE_ARGS": f"-DCMAKE_CUDA_ARCHITECTURES={cmake_architectures(targets)} "
-            f"-DCMAKE_CUDA_RUNTIME_LIBRARY={cudart.title()}",
-            "NVCC_PREPEND_FLAGS": f"-Xcompiler={_PREFIX_MAP} -cudart={cudart}",
-        }
-    )
+    return _toolkit(TOOLKIT_SEEN, targets) | {
+        "CMAKE_PREFIX_PATH": TOOLKIT_SEEN,  # for libraries that FindCUDAToolkit does not know: NCCL
+        "CUDAHOSTCXX": f"${{work}}/bin/{compilers(host)['cxx']}",
+        "CMAKE_ARGS": f"-DCMAKE_CUDA_ARCHITECTURES={cmake_architectures(targets)} "
+        f"-DCMAKE_CUDA_RUNTIME_LIBRARY={cudart.title()}",
+        "NVCC_PREPEND_FLAGS": f"-Xcompiler={_PREFIX_MAP} -cudart={cudart}",
+    }
 
 
 def _toolkit(root: str, targets: Sequence[Target]) -> dict[str, str]:
@@ -181,9 +178,9 @@ def _toolkit(root: str, targets: Sequence[Target]) -> dict[str, str]:
 
 
 def test(linkage: str, system_path: str, *, gpu: bool) -> dict[str, str]:
-    """Return the environment that a wheel is tested in: with `gpu` false none is to be seen; pip reaches no index.
+    """Return the environment that a wheel is tested in: without `gpu` no GPU is visible; pip reaches no index.
 
-    Where the wheel takes CUDA's libraries from the machine, they are the toolkit's, found as a machine would.
+    If the wheel takes CUDA's libraries from the machine, those of the toolkit are on LD_LIBRARY_PATH.
     """
     libraries = "${in:toolkit}/lib64:${in:toolkit}/lib"
     hidden = {} if gpu else {"CUDA_VISIBLE_DEVICES": "", "NVIDIA_VISIBLE_DEVICES": "void"}
@@ -203,7 +200,7 @@ def compilers(host: Compiler) -> dict[str, str]:
 def cmake_architectures(targets: Sequence[Target]) -> str:
     """Return CMAKE_CUDA_ARCHITECTURES: `80-real` for a cubin, `90-virtual` for PTX; `OFF` for a package without either.
 
-    Unset or empty it would be what the project's CMake invents:
+    If it is unset or empty, the project's CMake chooses:
     https://cmake.org/cmake/help/latest/prop_tgt/CUDA_ARCHITECTURES.html
     """
     return ";".join(item for target in targets for item in target.cmake) or "OFF"
@@ -215,7 +212,7 @@ NAMES = {
     "toolkit": TOOLKIT_SEEN,
     "env": "${lay:env}",
 }
-"""What the names of the manifest stand for in a host build."""
+"""The values of the manifest's placeholders in a host build."""
 
 
 def settings(

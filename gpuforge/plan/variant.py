@@ -1,7 +1,7 @@
 """Which GPUs a variant wheel is for, as NVIDIA's variant provider names them.
 
-The provider of uv 0.13.9 reports, of a GPU 8.6, `80_real` to `86_real` and `80_virtual`: of machine code everything of
-its major up to itself, of PTX the first of its major and nothing older. It reports no `90a` and no `100f`.
+For a GPU of 8.6, the provider of uv 0.13.9 reports `80_real` to `86_real` and `80_virtual`: machine code of its major
+up to its own, and PTX of its major's first architecture only. It never reports `90a` or `100f`.
 https://github.com/wheelnext/nvidia-variant-provider
 """
 
@@ -16,14 +16,14 @@ from gpuforge.cuda.runs_on import RENAMED, Version, binary_mismatch
 
 
 def gpus(targets: Sequence[Target]) -> tuple[str, ...]:
-    """Return the values of `sm_arch` for what a wheel has: "90_real", "90_virtual"."""
+    """Return the values of `sm_arch` for the code in a wheel: "90_real", "90_virtual"."""
     real = [f"{name}_real" for target in targets if target.real for name in _of_machine_code(target.arch)]
     virtual = [f"{name}_virtual" for target in targets if target.ptx for name in _of_ptx(target.arch)]
     return tuple(dict.fromkeys([*real, *virtual]))
 
 
 def _of_machine_code(arch: Arch) -> Iterator[str]:
-    """Yield "90a", and "90" too if it runs on every GPU that would take that for its own."""
+    """Yield "90a", and also "90" if the code runs on every GPU that reports "90_real"."""
     yield arch.number
     if arch.variant and all(
         binary_mismatch(arch, gpu) is None

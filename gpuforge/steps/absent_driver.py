@@ -1,4 +1,4 @@
-"""A stub of the driver for a test without one: modules that link with it can be loaded, and find no device."""
+"""A stub of the driver for tests without one: modules that link with the driver can be loaded, and find no device."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpuforge.toolkits import driver_stub, stub_library
 def provide(site: Path, folder: Path) -> Path:
     """Write the stub into `folder`, with the driver's functions that the libraries below `site` use; return `folder`.
 
-    Whether these functions exist was proved when the build linked with the toolkit's stub.
+    That these functions exist was checked when the build linked with the toolkit's stub.
     """
     names: set[str] = set()
     for path in sorted(site.rglob("*.so*")):

@@ -1,4 +1,4 @@
-"""Ask the build backend of a project what it needs to build a wheel: the project's own code, run as a build is."""
+"""Ask a project's build backend what it needs to build a wheel. It is the project's code, and runs as builds do."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gpuforge.wheel.locked_wheels import LockedWheels
 
 
 def main(request: AskBackend) -> None:
-    """Write to `answer` what the backend requires: none where the wheels of `lock` meet all of it."""
+    """Write the backend's requirements to `answer`: none if the wheels of `lock` meet all of them."""
     git_version.write(request.source, request.version)
     answer = requested(request, protected(request.environment, request.python, request.scratch))
     locked = value_file.read(LockedWheels, request.lock)
@@ -30,7 +30,7 @@ def main(request: AskBackend) -> None:
 
 
 def requested(request: AskBackend, python: Path) -> list[str]:
-    """Return what the backend answers, by name and version; raises ActionError for anything else."""
+    """Return the backend's requirements, by name and version; raises ActionError for anything else."""
     try:
         backend = ProjectBuilder(request.source, python_executable=str(python), runner=runner_of(python))
         return checked(

@@ -1,4 +1,4 @@
-"""Audit what a build made: the JSON report goes to a file, the text to the log; error findings fail the step."""
+"""Audit the wheels of a build: the JSON report goes to a file, the text to the log; error findings fail the step."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gpuforge.steps import entry, tested_releases, value_file
 def main(request: AuditWheel) -> None:
     """Audit `wheel` (a wheel, or a folder of wheels) against the expectation.
 
-    Writes `report`; raises ActionError for findings of severity error, and for what cannot be read.
+    Writes `report`; raises ActionError for findings of severity error, and for wheels that cannot be read.
     """
     wheels = sorted(request.wheel.glob("*.whl")) if request.wheel.is_dir() else [request.wheel]
     if not wheels:
@@ -48,13 +48,13 @@ def main(request: AuditWheel) -> None:
 
 
 def _of(report: Report, wheels: list[Path]) -> Report:
-    """Return the part of a report that is of some of its wheels; what could not be read is in each."""
+    """Return the part of a report about some of its wheels, with all problems of reading."""
     names = {path.name for path in wheels}
     return report._replace(wheels=tuple(each for each in report.wheels if each.facts.name in names))
 
 
 def _errors_of(report: Report) -> Report:
-    """Return the part of a report that keeps wheels back: their errors, without what is proved of them."""
+    """Return the part of a report that explains a failure: the errors, without the proofs."""
     errors = (
         each._replace(
             findings=tuple(f for f in each.findings if f.severity == "error"), proofs=(), ignored=()

@@ -1,4 +1,4 @@
-"""The way of a build to the compiler cache that machines share: from a port of its own to gpuforge's socket.
+"""Connects a build to the compiler cache that machines share: from a local port to gpuforge's socket.
 
 sccache speaks S3 over TCP alone, and a container has no network but 127.0.0.1. The other end of the socket is
 `execute/compiled/service.py`, which has the credentials, the network, and a limit for everything.
@@ -27,9 +27,9 @@ _KEPT = (
 
 @contextmanager
 def bridged(settings: Mapping[str, str]) -> Iterator[dict[str, str]]:
-    """Give the settings of a server that asks this machine's folder first, then what machines share.
+    """Yield the settings of a server that asks this machine's folder first, then the shared cache.
 
-    They are `settings` without change where nothing is shared, or where the user set up a back end of sccache's own.
+    They are `settings` unchanged if no cache is shared, or if the user set up a back end of sccache's own.
     """
     shared = settings.get(sccache.SHARED)
     found = _socket(Path(shared)) if shared and not sccache.back_end(settings) else None
@@ -58,7 +58,7 @@ def _settings(port: int, bucket: str) -> dict[str, str]:
 
 
 def _socket(folder: Path) -> Path | None:
-    """Return the socket in a folder if somebody serves it; its name is that of the bucket."""
+    """Return the socket in a folder if a process serves it; its name is that of the bucket."""
     with suppress(OSError):
         for each in folder.iterdir():
             _connect(each).close()
@@ -90,7 +90,7 @@ class _Bridge(socketserver.ThreadingTCPServer):
         self.path = path
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Say nothing: one of the two went away, and the other sees it."""
+        """Ignore it: one of the two went away, and the other gets the end of the connection."""
 
 
 class _Connection(socketserver.BaseRequestHandler):
@@ -106,7 +106,7 @@ class _Connection(socketserver.BaseRequestHandler):
 
 
 def _copy(source: socket.socket, target: socket.socket) -> None:
-    """Carry bytes from one socket to another until its end, and pass on the end."""
+    """Copy bytes from one socket to another until the end, which is passed on."""
     with suppress(OSError):
         while data := source.recv(_CHUNK):
             target.sendall(data)

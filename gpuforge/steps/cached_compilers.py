@@ -1,7 +1,7 @@
-"""The C and C++ compilers that a host build calls: wrappers that ask a compiler cache first, where there is one.
+"""The C and C++ compilers that a host build calls: wrappers that ask a compiler cache first, if there is one.
 
-A wrapper stands between the build and the compiler whatever the build system is, with a cache and without, so that
-neither paths nor results depend on the cache. What the cache would get wrong does not reach it.
+Every build calls the compiler by a wrapper, with a cache and without, so that neither paths nor results depend on the
+cache. Calls that the cache would answer wrongly go to the compiler.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from pathlib import Path
 
 from gpuforge import digest
 
-PROGRAM = "GPUFORGE_SCCACHE"  # where the cache's program is found while its server runs
+PROGRAM = "GPUFORGE_SCCACHE"  # path of the cache's program while its server runs
 _BEHIND = "GPUFORGE_BEHIND_SCCACHE"  # set: this call comes from the cache
 # A compiler's own failures end with 1 or a signal; sccache's with 2, or 254 when its server failed. Then the compiler
-# is called without it, and what was said so far is not repeated.
+# is called without it, and the output so far is not repeated.
 ASK = """\
     errors=$(mktemp) || exit
     {call} "$@" 2>"$errors"
     status=$?
     case $status in 2 | 254) rm -f "$errors" ;; *) cat "$errors" >&2; rm -f "$errors"; exit $status ;; esac
 """
-# -P would take the numbers of lines out of what the cache compares: they are in debug information and in
-# std::source_location. Assembly that reads a file while it is assembled is never the same as before.
+# -P would remove the line numbers from the text that the cache compares: they are in debug information and in
+# std::source_location. Assembly that reads a file cannot be compared.
 _WRAPPER = """\
 #!/bin/sh
 # {identity}
@@ -50,7 +50,7 @@ if [ "$compiles" ] && [ -x "${program}" ]; then
 {ask}fi
 exec {compiler} "$@"
 """
-# What sccache does not look into: this machine's processor, modules, plugins, and files that assembly includes.
+# Inputs that sccache ignores: this machine's processor, modules, plugins, and files that assembly includes.
 _NEVER = (
     "-m*=native | -fmodule* | -fplugin* | -specs* | --specs* | -fdump* | -fstack-usage | *.s | *.S | *.sx"
 )
@@ -79,9 +79,9 @@ def put(wrapper: Path, text: str) -> Path:
 
 
 def identity(compiler: Path) -> str:
-    """Return a digest of the programs that compile: the cache takes the wrapper, and so this, for the compiler.
+    """Return a digest of the programs that compile, for the wrapper, by which the cache identifies the compiler.
 
-    The driver alone, which sccache would look at, is not what compiles.
+    By itself, sccache would look at the driver only, which is not the program that compiles.
     """
     parts = [compiler]
     for part in ("cc1", "cc1plus", "as"):

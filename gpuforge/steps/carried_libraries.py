@@ -1,4 +1,4 @@
-"""Write which libraries the packages of a build environment have that a wheel uses at run time."""
+"""Write which libraries that a wheel uses at run time are in the packages of a build environment."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def main(request: CarriedLibraries) -> None:
 
 
 def _carried(name: str, distribution: Distribution, site: Path) -> Carried:
-    """Return a package's libraries; extension modules do not count."""
+    """Return a package's libraries, without extension modules."""
     libraries = dict(sorted(_libraries(distribution, site)))
     tops = {folder.partition("/")[0] for folder in libraries.values()}
     modules = sorted(top for top in tops if top.isidentifier() and (site / top / "__init__.py").is_file())
@@ -68,7 +68,7 @@ def _libraries(distribution: Distribution, site: Path) -> Iterator[tuple[str, st
 
 
 def _places(distribution: Distribution) -> list[PurePosixPath]:
-    """Return the files of a package that are called like libraries."""
+    """Return the files of a package that have names of libraries."""
     places = map(PurePosixPath, distribution.files or ())
     return [p for p in places if p.name.startswith("lib") and ".so" in p.name and ".." not in p.parts]
 

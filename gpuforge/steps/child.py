@@ -1,4 +1,4 @@
-"""Run a command of a test to its end, with its output passed on and the end of it kept."""
+"""Run a command of a test to its end; its output is passed on, and the end of it is kept."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def run(command: Sequence[str], folder: Path, env: Mapping[str, str]) -> Ran:
     reader.start()
     status = process.wait()
     seconds = time.monotonic() - begin
-    reader.join(timeout=_GRACE)  # what it left running may hold the pipe for ever
+    reader.join(timeout=_GRACE)  # processes that it left running may hold the pipe for ever
     return Ran(status, seconds, tuple(line.rstrip() for line in kept.decode(errors="replace").splitlines()))
 
 
@@ -58,12 +58,12 @@ def _pass_on(process: subprocess.Popen[bytes], kept: bytearray) -> None:
 
 
 def last_line(lines: Sequence[str]) -> str:
-    """Return the line that says most of a failure: the last that is not blank, where Python puts its error."""
+    """Return the most telling line of a failure: the last that is not blank, where Python writes its error."""
     return next((line.strip() for line in reversed(lines) if line.strip()), "")
 
 
 def failure(command: str, status: int, line: str) -> str:
-    """Return how a command ended that failed, with the line of its output that says why."""
+    """Return how a failed command ended, with the line of its output that explains it."""
     ended = f"failed with exit status {status}"
     if status < 0:
         known = -status in {number.value for number in signal.Signals}

@@ -35,7 +35,7 @@ json.dump(answer, sys.stdout)
 
 
 def main(spec: CommandLibrary) -> None:
-    """Leave the library at `output`; raises ActionError when the command makes none that can be used."""
+    """Write the library to `output`; raises ActionError if the command makes no usable one."""
     python = adopt(spec.environment, spec.python)
     identity = _identity(spec, python)
     template = (spec.runtime / "abi.c").read_text(encoding="utf-8")

@@ -1,6 +1,6 @@
-"""The compiler cache of one host build: an sccache server of its own, for as long as the build runs.
+"""The compiler cache of one host build: an sccache server that runs as long as the build.
 
-Nothing of it decides on the result: without a server, or when it fails, the wrappers of `cached_compilers` call the
+The result never depends on it: without a server, or when it fails, the wrappers of `cached_compilers` call the
 compilers themselves.
 """
 
@@ -26,14 +26,14 @@ from gpuforge.toolchains.sccache import CacheUse
 
 START = 30.0  # seconds; the server first connects to a remote back end
 STOP = 15.0
-# A client that finds no server starts one, which would hold the build's pipes open; where it cannot open its log, it
-# does not.
+# A client that finds no server starts one, which would hold the build's pipes open. If it cannot open its log, it
+# starts none.
 _NOWHERE = "/dev/null/none"
 _LONGEST = 100  # bytes of a socket's path; 107 on Linux (unix(7))
 
 
 def take_settings(environ: MutableMapping[str, str]) -> dict[str, str]:
-    """Move what sets up the cache out of `environ`, so that a project's build sees no credentials; return it."""
+    """Move the cache's settings out of `environ`, so that a project's build sees no credentials; return them."""
     return {name: environ.pop(name) for name in sorted(environ) if sccache.is_setting(name)}
 
 
@@ -41,10 +41,10 @@ def take_settings(environ: MutableMapping[str, str]) -> dict[str, str]:
 def serving(
     settings: Mapping[str, str], folder: Path, report: Callable[[CacheUse], None] | None = None
 ) -> Iterator[dict[str, str]]:
-    """Run a server while the context lasts; give the variables by which the compilers' wrappers use it.
+    """Run a server while the context lasts; yield the variables by which the compilers' wrappers use it.
 
-    There are none when there is no cache. `report` is called once with what the build had of it, or why it had none;
-    the log has it, too. `folder` takes the server's log and, where its path is short enough, its socket.
+    There are none when there is no cache. `report` is called once with the use of the cache, or the reason for having
+    none; the log has it, too. `folder` gets the server's log and, if its path is short enough, its socket.
     """
 
     def tell(use: CacheUse) -> None:
@@ -82,8 +82,8 @@ class _Server:
         self._place, self._log, self._is_listening = place, log, False
         self._shared = {
             "SCCACHE_SERVER_UDS": f"{place}/server",
-            "SCCACHE_NO_DAEMON": "1",  # whoever ends this step's process group ends the server
-            "SCCACHE_DIRECT": "false",  # it does not notice a header that was not there before
+            "SCCACHE_NO_DAEMON": "1",  # the server then ends with this step's process group
+            "SCCACHE_DIRECT": "false",  # it does not notice a header that is new
         }
         begin = {"SCCACHE_START_SERVER": "1", "SCCACHE_IDLE_TIMEOUT": "0"}
         environ = {**os.environ, **settings, **self._shared, **begin}
@@ -129,7 +129,7 @@ class _Server:
             )
 
     def stop(self) -> None:
-        """End it; one that answers gets a request to stop, and finishes what it writes."""
+        """End it. If it answers, it is asked to stop, and finishes its writing."""
         if self._is_listening and self._process:
             with suppress(OSError, subprocess.SubprocessError):
                 self._ask("--stop-server")
@@ -156,7 +156,7 @@ class _Server:
 
 
 def counted(counts: Mapping[str, Any]) -> CacheUse:
-    """Return hits, compile steps and what went wrong, from the `stats` of `sccache --show-stats`."""
+    """Return hits, compile steps and errors, from the `stats` of `sccache --show-stats`."""
     hits = sum(counts["cache_hits"]["counts"].values())
     misses = sum(counts["cache_misses"]["counts"].values())
     reasons = ", ".join(sorted(counts["not_cached"]))

@@ -18,11 +18,11 @@ Extras = tuple[str, ...]
 
 
 def declared_sets(wheel: Path, extras: Sequence[str], cuda: str) -> tuple[Extras, ...]:
-    """Return the sets of extras to install a wheel for CUDA `cuda` ("13.0") with, each declaring something else.
+    """Return the sets of extras with which to install a wheel for CUDA `cuda` ("13.0"); each declares something else.
 
     The last is `extras`, that of the tests; before it come the bare wheel, each extra named for this CUDA major
-    (`cuda13`, `cu13-local`), and each other one of `extras` beside its CUDA. Raises ActionError for an extra that the
-    wheel does not have: pip would pass over it.
+    (`cuda13`, `cu13-local`), and each other one of `extras` together with its CUDA extra. Raises ActionError for an
+    extra that the wheel does not have: pip would ignore it.
     """
     text = metadata.of_wheel(wheel)
     provided = metadata.fields(text, "Provides-Extra")
@@ -47,9 +47,7 @@ def declared_sets(wheel: Path, extras: Sequence[str], cuda: str) -> tuple[Extras
 def for_cuda(extra: str, cuda: str) -> bool:
     """Say whether an extra is named for the major of a CUDA version ("13.0"): cuda13, cu13, cuda13-local, cuda_13x."""
     major = major_of(cuda)
-    pattern = (
-        rf"cu(da)?[-_.]?{major}(?!\d)[a-z0-9._-]*"  # and nothing but a name: pip gets it in a requirement
-    )
+    pattern = rf"cu(da)?[-_.]?{major}(?!\d)[a-z0-9._-]*"  # a name only, as pip gets it in a requirement
     return bool(major) and re.fullmatch(pattern, extra, re.IGNORECASE) is not None
 
 

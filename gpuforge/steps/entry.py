@@ -1,4 +1,4 @@
-"""How every step program runs: its request from a file, its error as a message and an exit status, no traceback."""
+"""Runs a step program: reads its request from a file, turns an error into a message and an exit status."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ FULL = {errno.ENOSPC, errno.EDQUOT}
 
 
 def run(kind: type[R], main: Callable[[R], Mapping[str, Any] | None]) -> None:
-    """Call `main` with the request in the file of the first argument; a second names where the result goes.
+    """Call `main` with the request in the file of the first argument; the second is the file for the result.
 
-    What `main` returns are the counts of the result; the notes of an error are shown before it. SIGTERM reaches `main`
-    as KeyboardInterrupt, so that it can clean up.
+    `main` returns the counts of the result; the notes of an error are shown before it. SIGTERM reaches `main` as
+    KeyboardInterrupt, so that it can clean up.
     """
     signal.signal(signal.SIGTERM, _interrupt)
     file, *others = map(Path, sys.argv[1:])
@@ -46,7 +46,7 @@ def run(kind: type[R], main: Callable[[R], Mapping[str, Any] | None]) -> None:
     except Exception as problem:  # noqa: BLE001  the last resort: a fault of gpuforge
         message = f"gpuforge itself failed: {type(problem).__name__}: {problem}"
         error, status = Diagnostic(message, hint="this is a bug: report it"), INTERNAL
-    with suppress(OSError):  # the disk of the log or of the result may be the one that is full
+    with suppress(OSError):  # the disk of the log or of the result may be full
         for result in others:
             StepResult(error, counts, notes).write(result)
         sys.stdout.flush()

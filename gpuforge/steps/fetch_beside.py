@@ -19,7 +19,7 @@ def main(request: FetchBeside) -> None:
     """Fill the folder `output` with wheels of `beside` and all it needs, chosen together with `wheel`.
 
     Its `Resolution` lists every package that was chosen. NVIDIA's packages of libraries are not fetched: the audit
-    knows what they bring.
+    knows their libraries.
     """
     request.output.mkdir()
     wheel = wheelhouse.one_wheel(request.wheel)
@@ -46,9 +46,9 @@ def main(request: FetchBeside) -> None:
 def resolve(
     requirements_file: Path, python: Path, own: str, beside: str, wheels: Path | None = None
 ) -> list[Requirement]:
-    """Return what uv chooses for the requirements in a file; raises ActionError with uv's reason in short.
+    """Return the packages that uv chooses for the requirements in a file; raises ActionError with uv's reason in short.
 
-    `wheels` is a folder with more of what can be chosen.
+    `wheels` is a folder with further wheels to choose from.
     """
     options = [f"--python={python}", *([f"--find-links={wheels}"] if wheels else [])]
     answer = uv.compile_requirements(requirements_file, options, beside)

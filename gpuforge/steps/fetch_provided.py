@@ -1,4 +1,4 @@
-"""Find out what the packages of a wheel's CUDA libraries have and need, from the oldest that fits to the newest."""
+"""Find out what the packages of a wheel's CUDA libraries have and need, in the oldest and newest fitting release."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from gpuforge.steps import entry, value_file
 from gpuforge.steps.remote_wheel import IndexWheel, PackageIndex
 from gpuforge.wheel import marker
 
-_FOLDER = "linkage"  # in the cache: what was read of wheels, by their sha256
+_FOLDER = "linkage"  # in the cache: facts of wheels, by their sha256
 
 
 def main(request: FetchProvided) -> None:
@@ -46,14 +46,14 @@ def main(request: FetchProvided) -> None:
 
 
 def cache_folder() -> Path:
-    """Return gpuforge's folder for what is kept between runs."""
+    """Return gpuforge's cache folder."""
     set_by_user = os.environ.get("GPUFORGE_CACHE_DIR")
     return Path(set_by_user) if set_by_user else Path(platformdirs.user_cache_dir("gpuforge"))
 
 
 @dataclass
 class _Package:
-    """One package whose libraries are used: the symbols of each, and by which releases it is forgotten."""
+    """One package whose libraries are used: the symbols of each, and the releases that need it without requiring it."""
 
     symbols: dict[str, set[str]] = field(default_factory=dict)
     forgotten_by: dict[Release, None] = field(default_factory=dict)
@@ -62,7 +62,7 @@ class _Package:
     newest: IndexWheel | None = None
 
     def add(self, soname: str, symbols: Iterable[str]) -> bool:
-        """Add symbols of a library; say whether there is anything new in that."""
+        """Add symbols of a library; return whether any of them is new."""
         before = self.symbols.setdefault(soname, set()) if soname in self.symbols else None
         if before is not None and before >= set(symbols):
             return False
@@ -71,7 +71,7 @@ class _Package:
 
 
 class Search:
-    """Walks from what a wheel needs to what that needs in turn, in the oldest and in the newest releases allowed."""
+    """Follows a wheel's needs from package to package, in the oldest and in the newest releases allowed."""
 
     def __init__(self, index: PackageIndex, cuda: int, own: Iterable[Requirement], machine: str) -> None:
         self._index = index
@@ -99,7 +99,7 @@ class Search:
         )
 
     def _look_at(self, package: str) -> Iterator[str]:
-        """Find a package's floor and newest release; yield the packages that they turn out to need."""
+        """Find a package's floor and newest release; yield the packages that these need."""
         here = self._packages[package]
         wheels = self._allowed(package)
         here.newest = wheels[-1]
@@ -132,7 +132,7 @@ class Search:
         return allowed
 
     def _floor(self, package: str, here: _Package, wheels: list[IndexWheel]) -> Floor:
-        """Return the oldest release that has all symbols which the newest release has of those wanted."""
+        """Return the oldest release that has all wanted symbols which the newest release has."""
         used = {
             soname: sorted(names & self._linked(wheels[-1], soname).defined)
             for soname, names in here.symbols.items()
@@ -178,7 +178,7 @@ class Search:
         return self._index.library(wheel, soname)[1]
 
     def _follow(self, wheel: IndexWheel, role: str, sonames: list[str]) -> Iterator[str]:
-        """Record a release with all of its libraries that come to be loaded; yield further packages to look at."""
+        """Record a release with all of its libraries that are loaded; yield further packages to look at."""
         contents = self._index.contents(wheel)
         requires = _projects(contents.requires, self._environment)
         release = Release(wheel.package, wheel.version)
@@ -239,7 +239,7 @@ class Search:
         )
 
     def _toolkit_of(self, package: str, chosen: str) -> tuple[str, str]:
-        """Return from which release of the metapackage on a package is at least `chosen`, and that toolkit's minor."""
+        """Return the first release of the metapackage whose package is at least `chosen`, and that toolkit's minor."""
         having = [(v, Version(pins[package][1])) for v, pins in self._toolkits if package in pins]
         older = [index for index, (_, pin) in enumerate(having) if pin < Version(chosen)]
         after = having[older[-1] + 1 :] if older else having
@@ -254,7 +254,7 @@ class Search:
 
 
 def _refuse_lost(wheel: IndexWheel, soname: str, names: Iterable[str]) -> None:
-    """Raise ActionError for functions that are this library's by their names, and that it does not define."""
+    """Raise ActionError for functions that belong to this library by their names, but are not defined in it."""
     stem = f"{sonames.stem(soname)}.so"
     lost = sorted(name for name in names if definers(name)[:1] == (stem,))
     if lost:
@@ -266,7 +266,7 @@ def _refuse_lost(wheel: IndexWheel, soname: str, names: Iterable[str]) -> None:
 
 
 def _pinned(requires: Iterable[str], environment: Mapping[str, str]) -> Iterator[tuple[str, tuple[str, str]]]:
-    """Yield the packages that a metapackage pins, each with its own extra; what another part needs besides is not."""
+    """Yield the packages that a metapackage pins, each with its own extra, without packages that only others need."""
     found: dict[str, tuple[str, str]] = {}
     for line in requires:
         requirement = Requirement(line)

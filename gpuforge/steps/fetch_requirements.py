@@ -58,7 +58,7 @@ def required(source: Path) -> list[str]:
 
 
 def too_much(file: Path) -> str:
-    """Say why a file is not given to a TOML parser; "" if it may be."""
+    """Return why a file is not parsed as TOML; "" if it may be."""
     if file.stat().st_size > toml_text.LARGEST:
         return f"its {file.name} is larger than {toml_text.LARGEST >> 20} MiB"
     long = toml_text.long_key(file.read_text(encoding="utf-8", errors="replace")) is not None
@@ -66,9 +66,9 @@ def too_much(file: Path) -> str:
 
 
 def answered(file: Path) -> list[str]:
-    """Return what the project's build backend asked for, from the file that `ask_backend` wrote.
+    """Return the requirements of the project's build backend, from the file that `ask_backend` wrote.
 
-    The project's code ran beside that file: what it holds is judged again.
+    The project's code could write to that file, so its content is checked again.
     """
     if file.stat().st_size > _LONGEST:
         raise ActionError.of(f"the answer of the project's build backend is larger than {_LONGEST} bytes")
@@ -79,7 +79,7 @@ def answered(file: Path) -> list[str]:
 
 
 def rewritten(path: Path, scratch: Path) -> Path:
-    """Write a file of constraints anew, with what was understood of it and nothing else; return that file.
+    """Rewrite a file of constraints with nothing but the lines that were understood; return the new file.
 
     Raises ActionError when a line is not understood.
     """

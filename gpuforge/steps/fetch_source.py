@@ -22,7 +22,7 @@ from gpuforge.steps.sdist import unpack
 
 
 def main(request: FetchSource) -> None:
-    """Write the source tree to `output`; nothing is left there when it cannot be had whole."""
+    """Write the source tree to `output`; nothing is left there if it cannot be fetched completely."""
     match request.source:
         case Sdist(requirement, sha256):
             archive = download_sdist(requirement, sha256, request.scratch)
@@ -78,7 +78,7 @@ def download_sdist(requirement: str, sha256: str | None, folder: Path) -> Path:
 def clone(repository: str, rev: str, output: Path) -> None:
     """Check out one revision of a git repository, submodules included, without its history.
 
-    Where the project takes its version from git, that is left in a file.
+    If the project takes its version from git, the version is written to a file.
     """
 
     def git(*words: str) -> None:
@@ -93,7 +93,7 @@ def clone(repository: str, rev: str, output: Path) -> None:
             git("checkout", "--quiet", "FETCH_HEAD")
         except (
             subprocess.CalledProcessError
-        ):  # not every server gives a bare commit: take the history, then look
+        ):  # not every server sends a single commit: fetch the history, then search it
             git("fetch", "--quiet", "--tags", "origin")
             git("checkout", "--quiet", rev)
         git("submodule", "update", "--quiet", "--init", "--recursive", "--depth", "1")

@@ -1,4 +1,4 @@
-"""Fetch, as wheels, what a finished wheel declares and what its tests need, to be installed without an index."""
+"""Fetch, as wheels, the requirements of a finished wheel and of its tests, to be installed without an index."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpuforge.wheel import filename, metadata
 def main(request: FetchTestRequirements) -> None:
     """Fill the folder `output` with wheels for `python`: of `requires`, and of what `wheel` declares.
 
-    A wheel that lies in `at_hand` already is left out.
+    Wheels that are already in `at_hand` are left out.
     """
     request.output.mkdir()
     if request.wheel:
@@ -35,7 +35,7 @@ def main(request: FetchTestRequirements) -> None:
 def _fetch(
     request: FetchTestRequirements, wheel: Path, extras: Sequence[str], requires: Sequence[str]
 ) -> None:
-    """Fetch what a wheel needs when it is installed with some of its extras, and what is required beside it."""
+    """Fetch the requirements of a wheel that is installed with some of its extras, and those required beside it."""
     metadata.refuse_references(metadata.requirements(metadata.of_wheel(wheel)), wheel.name)
     if not declared_sets.declares(wheel, extras):
         print(f"{wheel.name}, {declared_sets.title(extras)}, declares nothing")

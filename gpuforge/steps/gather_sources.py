@@ -1,4 +1,4 @@
-"""Lay out the sources that users compile, what they include, and the recipe."""
+"""Lay out the sources that users compile, with the headers that they include and the recipe."""
 
 from __future__ import annotations
 

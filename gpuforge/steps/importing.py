@@ -17,7 +17,7 @@ from gpuforge.steps.machine_cuda import NONE, MachineCuda
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """How long the import of a package took, or the library of CUDA for want of which it failed."""
+    """How long the import of a package took, or the CUDA library whose absence made it fail."""
 
     seconds: float | None
     lacks: str = ""
@@ -28,7 +28,7 @@ def imported(
 ) -> Imported:
     """Import the package, isolated from the caller's folder and variables; raises ActionError.
 
-    `optional`: for want of a library of CUDA it may fail.
+    `optional`: it may fail if a CUDA library is absent.
     """
     ran = run([str(python), "-I", "-c", f"import {package}"], folder, os.environ)
     line = last_line(ran.lines) if ran.status else ""
@@ -42,7 +42,7 @@ def imported(
 
 
 def also_imported(modules: Sequence[str], python: Path, folder: Path, driver: Path | None) -> None:
-    """Import further modules, each alone; `driver` is a folder with a stub of the driver's library."""
+    """Import further modules, each in its own process; `driver` is a folder with a stub of the driver's library."""
     environ = {**os.environ, **({"LD_LIBRARY_PATH": str(driver)} if driver else {})}
     for module in modules:
         ran = run([str(python), "-I", "-c", f"import {module}"], folder, environ)
@@ -81,6 +81,6 @@ def import_hint(package: str, line: str, machine: MachineCuda = NONE) -> str:
 
 
 def _absent(line: str) -> str:
-    """Return the library that an import did not find, by the loader's message; "" where it says nothing of it."""
+    """Return the library that an import did not find, from the loader's message; "" for another message."""
     found = re.search(r"(\S+): cannot open shared object file", line)
     return found[1].rpartition("/")[2] if found else ""

@@ -1,4 +1,4 @@
-"""Lay a fallback's libraries out as they go into a wheel, with an index of what each runs on."""
+"""Lay a fallback's libraries out as they go into a wheel, with an index of the GPUs or CPUs that each runs on."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _pack(spec: IndexLibraries) -> Path:
 
 
 def library_images(name: str, made: CompiledLibrary) -> tuple[KernelImage, ...]:
-    """Return what a library runs on; raises ActionError for one that should have GPU code and has none."""
+    """Return the GPUs or CPUs that a library runs on; raises ActionError if it should have GPU code and has none."""
     if made.cpu is not None:
         return (KernelImage("library", made.cpu),)
     found_code = containers(made.path) or ptx.embedded(made.path.read_bytes())

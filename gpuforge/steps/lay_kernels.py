@@ -1,4 +1,4 @@
-"""What the steps share that lay an object's kernels out as they go into a wheel."""
+"""Functions of the steps that lay an object's kernels out as they go into a wheel."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def lay(output: Path, pack: Callable[[], Path]) -> None:
 
 
 def made_by(compiler: KernelCompiler) -> kernel_set.CompiledBy:
-    """Return a compiler with its version; that of a package is in the list of the wheels that brought it."""
+    """Return a compiler with its version; for one from a package, the version is in the lock."""
     version = compiler.version
     if compiler.lock:
         project = canonicalize_name(compiler.package)

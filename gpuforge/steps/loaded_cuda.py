@@ -1,4 +1,4 @@
-"""Which CUDA libraries the processes of a test had in memory, by their own account: /proc/self/maps as they end."""
+"""The CUDA libraries that the processes of a test had in memory: each writes its /proc/self/maps as it ends."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ atexit.register(_record)
 """
 
 
-# Of the files in which processes write what they have loaded; the project's tests can write there, too.
+# Limits of the files with loaded libraries; the project's tests can write there, too.
 _MOST_RECORDS, _LONGEST_RECORD = 10_000, 1 << 20  # bytes
 
 
 @dataclass(frozen=True, slots=True)
 class LoadWatch:
-    """What the Pythons of one environment loaded, each in a file in `folder`; a wheel may be meant for a `toolkit`."""
+    """The libraries that the Pythons of one environment loaded, each in a file in `folder`."""
 
     environment: Path
     toolkit: Path | None
@@ -46,7 +46,7 @@ class LoadWatch:
     def judged(self, what: str) -> tuple[LoadedCuda, ...]:
         """Return the CUDA libraries that were loaded so far.
 
-        Raises ActionError for one from elsewhere; `what` names the program that loaded them.
+        Raises ActionError for a library from elsewhere; `what` names the program that loaded them.
         """
         if strange := self.elsewhere():
             names = ", ".join(f"{path.name} from {path.parent}" for path in strange[:3])
@@ -58,7 +58,7 @@ class LoadWatch:
         return tuple(found for path in self._loaded() for found in self._place(path))
 
     def elsewhere(self) -> list[Path]:
-        """Return those that lie neither in the environment nor in the toolkit."""
+        """Return the libraries that lie neither in the environment nor in the toolkit."""
         return [path for path in self._loaded() if not list(self._place(path))]
 
     def _place(self, path: Path) -> Iterator[LoadedCuda]:
@@ -80,9 +80,9 @@ class LoadWatch:
 
 
 def watch(python: Path, folder: Path, toolkit: Path | None = None) -> LoadWatch:
-    """Have every Python of an environment write what it has loaded into `folder`, as it ends.
+    """Make every Python of an environment write its loaded libraries into `folder` as it ends.
 
-    Libraries may come from the environment, and from the `toolkit` of a wheel that takes the machine's.
+    Libraries may come from the environment and, if the wheel uses the machine's CUDA, from the `toolkit`.
     """
     folder.mkdir()
     environment = python.parent.parent
@@ -93,7 +93,7 @@ def watch(python: Path, folder: Path, toolkit: Path | None = None) -> LoadWatch:
 
 
 def advice(name: str) -> str:
-    """Say how a wheel gets a CUDA library, by its SONAME or file name."""
+    """Return how a wheel can get a CUDA library, by its SONAME or file name."""
     packages = " or ".join(dict.fromkeys(library.package for library in libraries.by_soname(name)))
     return (
         f"nothing that the wheel declares puts {name} where the wheel looks: link it, or declare "

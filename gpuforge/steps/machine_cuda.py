@@ -1,4 +1,4 @@
-"""The CUDA of the machine that a wheel is tested on, which its users may not have: found and hidden from the test."""
+"""Finds the CUDA of the machine that a wheel is tested on, and hides it from the test: users may not have it."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ _FOLDERS = tuple(
 )
 _CACHE = Path("/etc/ld.so.cache")
 _LDCONFIG = "/sbin/ldconfig"
-# The loader passes over a library for a machine of no kind (e_machine 0), as if it were not there: `elf(5)`.
+# The loader ignores a library for an unknown machine (e_machine 0): `elf(5)`.
 _STUB = struct.pack("<4s5B7x2HI3QI6H", b"\x7fELF", 2, 1, 1, 0, 0, 3, 0, 1, 0, 0, 0, 0, 64, 0, 0, 0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
 class MachineCuda:
-    """What of CUDA a test would find on this machine: toolkits by their folders, libraries, and `nvcc` programs."""
+    """The CUDA that a test would find on this machine: toolkits by their folders, libraries, and `nvcc` programs."""
 
     toolkits: tuple[Path, ...]
     libraries: tuple[Path, ...]
@@ -42,11 +42,11 @@ class MachineCuda:
 
     @property
     def state(self) -> State:
-        """How the test sees it: "none" (the machine has none), "hidden", or "visible", and then it must not be used."""
+        """Its state: "none" (the machine has none), "hidden", or "visible"; the test must not use a visible one."""
         return ("hidden" if self.hidden else "visible") if self else "none"
 
     def has(self, name: str) -> Path | None:
-        """Return the library of this SONAME or file name; None when it is nowhere, or in a toolkit alone."""
+        """Return the library of this SONAME or file name; None if there is none outside of toolkits."""
         return next((path for path in self.libraries if path.name.startswith(name)), None)
 
     def __bool__(self) -> bool:
@@ -66,7 +66,7 @@ def forget(environ: MutableMapping[str, str]) -> None:
     """Remove the variables that name a toolkit, and the folders on PATH that have an `nvcc` beside their own tools."""
     for name in [name for name in environ if _VARIABLES.fullmatch(name)]:
         del environ[name]
-    system = {"/usr/bin", "/bin", "/usr/local/bin"}  # there is more in them
+    system = {"/usr/bin", "/bin", "/usr/local/bin"}  # they have other programs, too
     folders = [folder for folder in environ.get("PATH", os.defpath).split(os.pathsep) if folder]
     environ["PATH"] = os.pathsep.join(
         folder for folder in folders if folder in system or not Path(folder, "nvcc").exists()
@@ -105,9 +105,9 @@ def find(
 
 
 def hide(cuda: MachineCuda, scratch: Path) -> MachineCuda:
-    """Hide it from this process and its children, in mounts of their own, where the system allows it.
+    """Hide it from this process and its children by private mounts, if the system allows them.
 
-    Raises OSError where it allows mounts and then refuses one.
+    Raises OSError if the system allows private mounts, but refuses one of them.
     """
     if not cuda or not private_mounts.enter():
         return replace(cuda, hidden=not cuda)
@@ -123,9 +123,7 @@ def hide(cuda: MachineCuda, scratch: Path) -> MachineCuda:
     if (cuda.toolkits or cuda.libraries) and _CACHE.exists() and Path(_LDCONFIG).exists():
         fresh = scratch / "ld.so.cache"
         subprocess.run([_LDCONFIG, "-i", "-X", "-C", fresh], check=False, capture_output=True)
-        if (
-            fresh.exists()
-        ):  # without it the loader finds the covered files in the old one, and passes over them
+        if fresh.exists():  # with the old cache the loader would find the covered files, and ignore them
             private_mounts.cover_file(_CACHE, fresh)
     return replace(cuda, hidden=True)
 
@@ -144,7 +142,7 @@ def _cached() -> Iterator[Path]:
 
 
 def _in_usual_folders(root: Path) -> Iterator[Path]:
-    """Yield those where the loader looks without a cache, and where programs look by themselves."""
+    """Yield the libraries in folders that the loader searches without a cache, or that programs search themselves."""
     for pattern in _FOLDERS:
         for folder in root.glob(pattern):
             if folder.is_dir():

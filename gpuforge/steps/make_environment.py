@@ -1,4 +1,4 @@
-"""Install build requirements into an environment that builds start from; uv does it, from wheels alone."""
+"""Install build requirements into an environment for builds, by uv, from wheels only."""
 
 from __future__ import annotations
 

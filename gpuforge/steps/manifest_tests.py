@@ -49,7 +49,7 @@ def tested(
 
 
 def _line(command: Sequence[str]) -> str:
-    """Write a command as a shell would read it, but for `{project}`, which needs no quotes to be understood."""
+    """Write a command as for a shell, but without quotes around `{project}`."""
     return " ".join(
         word if re.fullmatch(r"[\w@%+=:,./{}-]+", word) else shlex.quote(word) for word in command
     )

@@ -23,7 +23,7 @@ _FORMATS = {
 
 
 def images_of(module: CompiledModule) -> tuple[KernelImage, ...]:
-    """Return the images of a module as they are in its file; raises ActionError where it is not what was wanted."""
+    """Return the images in a module's file; raises ActionError if they are not the requested ones."""
     if not module.kind:
         return _of_fatbin(module)
     about = kind_of(module.kind)

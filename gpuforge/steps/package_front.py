@@ -15,7 +15,7 @@ from gpuforge.wheel import metadata
 
 
 def main(spec: PackageFront) -> None:
-    """Leave the wheel in the folder `output`."""
+    """Write the wheel into the folder `output`."""
     wheels = [metadata.of_wheel(one_wheel(folder)) for folder in spec.of]
     front_wheel.check(wheels, spec.brought)
     with disk.errors_at(spec.work), tempfile.TemporaryDirectory(prefix="front-", dir=spec.work) as scratch:

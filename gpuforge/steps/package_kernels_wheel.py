@@ -1,4 +1,4 @@
-"""Make a kernels wheel: the kernels of one CUDA major, with what their libraries need, in fixed bytes."""
+"""Make a kernels wheel, reproducibly: the kernels of one CUDA major, with the requirements of their libraries."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from gpuforge.wheel import metadata, unpacked
 
 
 def main(spec: PackageKernelsWheel) -> None:
-    """Leave the wheel in the folder `output`, and one of its metadata alone in `declared`."""
+    """Write the wheel into the folder `output`, and a wheel of its metadata alone into `declared`."""
     with disk.errors_at(spec.work):
         spec.work.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix="kernels-", dir=spec.work) as folder:

@@ -38,7 +38,7 @@ _RUNTIME = Path(__file__).resolve().parent.parent / "runtime"  # its source file
 
 
 def main(spec: PackageWheel) -> None:
-    """Leave exactly one wheel in the folder `output`.
+    """Write exactly one wheel into the folder `output`.
 
     The folder `declared` gets a wheel with the same METADATA and no code: requirements are resolved with it, and it
     changes only when METADATA does.
@@ -88,7 +88,7 @@ def package(spec: PackageWheel, scratch: Path, output: Path) -> Path:
 
 
 def _host_wheel(spec: PackageWheel, tree: Path) -> WheelName:
-    """Unpack the host wheel under its new name, and return that."""
+    """Unpack the host wheel under its new name; return the name."""
     source = one_wheel(spec.wheel)
     name = WheelName.parse(source.name)
     naming.check_name(name, spec.name)
@@ -125,7 +125,7 @@ def _require(text: bytes, linked: Mapping[str, str | None], spec: PackageWheel, 
 
 
 def _declare(text: bytes, carried: Sequence[Carried], spec: PackageWheel) -> bytes:
-    """Declare in METADATA what the wheel uses of other packages, and the manifest's requirements and extras."""
+    """Declare in METADATA the packages whose libraries the wheel uses, and the manifest's requirements and extras."""
     if spec.naming in {"suffix", "local"}:
         text, dropped = extras.without_other_majors(text, major_of(spec.cuda))
         for name in dropped:

@@ -12,7 +12,7 @@ from gpuforge.steps.venv import runner_of
 
 
 def main(spec: PackagedCompile) -> None:
-    """Leave what the command writes at `output`; raises ActionError when it fails or writes nothing."""
+    """Write the command's result to `output`; raises ActionError when it fails or writes nothing."""
     python = protected(spec.environment, spec.python, spec.scratch)
     argv = [word.replace("{python}", str(python)) for word in spec.argv]
     folder = spec.scratch / "run"

@@ -1,9 +1,10 @@
-"""Run pip so that it fetches and nothing else: it can start no program, and so no build backend.
+"""Run pip so that it can only fetch: it cannot start a program, and thus no build backend.
 
-`--only-binary` keeps pip from the source distributions of an index. It does not apply to what the metadata of a wheel
-names by a URL: pip would build that, with this machine's settings and network.
+`--only-binary` keeps pip from the source distributions of an index. It does not apply to URLs in the metadata of a
+wheel: pip would build a source distribution there, with this machine's settings and network.
 
-A program of its own: the Python that wheels are fetched for runs it, as `PYTHON -I pip_alone.py __pip-runner__.py …`.
+It is a separate program, which is run by the Python that wheels are fetched for, as `PYTHON -I pip_alone.py
+__pip-runner__.py …`.
 """
 
 import os
@@ -15,7 +16,7 @@ REFUSED = "pip is here to fetch and may not start"
 _STARTS = frozenset(
     {"os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "os.spawn", "os.system", "subprocess.Popen"}
 )
-_ALLOWED = "keyring"  # asks for the password of an index; pip only runs it when its settings say so
+_ALLOWED = "keyring"  # asks for the password of an index; pip runs it only if its settings say so
 
 
 def refuse(event, arguments):  # type: ignore[no-untyped-def]
@@ -28,7 +29,7 @@ def refuse(event, arguments):  # type: ignore[no-untyped-def]
 
 
 if __name__ == "__main__":
-    os.environ["_PIP_RUNNING_IN_SUBPROCESS"] = "1"  # what pip itself sets where `pip --python` starts it
+    os.environ["_PIP_RUNNING_IN_SUBPROCESS"] = "1"  # as pip itself sets it for `pip --python`
     sys.argv = sys.argv[1:]
     sys.addaudithook(refuse)
     runpy.run_path(sys.argv[0], run_name="__main__")

@@ -1,4 +1,4 @@
-"""Mounts that only this process and its children see: Linux's mount namespaces, with root's rights or without.
+"""Mounts that only this process and its children see, by Linux's mount namespaces, with or without root's rights.
 
 https://man7.org/linux/man-pages/man7/mount_namespaces.7.html and user_namespaces.7.html
 """
@@ -15,11 +15,11 @@ _READ_ONLY, _REMOUNT, _BIND, _RECURSIVE, _PRIVATE = 1, 32, 4096, 16384, 1 << 18 
 
 
 def enter() -> bool:
-    """Give this process mounts of its own, without a change of its user; say whether the system allows it.
+    """Give this process private mounts, without changing its user; return whether the system allows it.
 
     A process with other threads cannot have them without root's rights.
     """
-    child = os.fork()  # half of it may succeed, and then there is no way back: a child tries first
+    child = os.fork()  # a partial success could not be undone, so a child tries first
     if child == 0:
         with suppress(BaseException):
             _enter()
@@ -59,7 +59,7 @@ def _enter() -> None:
         (own / "setgroups").write_text("deny")
         (own / "uid_map").write_text(f"{user} {user} 1")
         (own / "gid_map").write_text(f"{group} {group} 1")
-    _call("mount", None, b"/", None, _RECURSIVE | _PRIVATE, None)  # nothing of it reaches the others
+    _call("mount", None, b"/", None, _RECURSIVE | _PRIVATE, None)  # other processes do not get the mounts
 
 
 def _call(function: str, *arguments: bytes | int | None) -> None:

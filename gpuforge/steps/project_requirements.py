@@ -1,4 +1,4 @@
-"""What a project requires, where its own files or code say so: names and versions, and nothing else."""
+"""Requirements from a project's own files or code: names and versions, and nothing else."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _HINT = "requirements come from the package index, by name; set one of your own 
 
 
 def checked(requirements: object, who: str) -> list[str]:
-    """Return requirements by name and version, sorted; `who` asks for them, in a message.
+    """Return requirements by name and version, sorted; `who` is their author in a message.
 
     Raises ActionError for options, direct references and anything but a list of text.
     """

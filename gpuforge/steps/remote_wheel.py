@@ -35,11 +35,11 @@ class IndexWheel(NamedTuple):
     version: str
     file: str
     url: str
-    sha256: str  # "" where the index does not give one
+    sha256: str  # "" if the index has none
 
 
 class Contents(NamedTuple):
-    """What a wheel requires, and its shared libraries: file name -> member."""
+    """The requirements of a wheel, and its shared libraries: file name -> member."""
 
     requires: tuple[str, ...]
     libraries: dict[str, str]
@@ -59,7 +59,7 @@ class PackageIndex:
     def wheels(self, package: str) -> list[IndexWheel]:
         """Return one wheel for this machine of each final release that was not yanked, oldest first.
 
-        Raises MissingError when the index cannot be reached; a package that it does not have gives an empty list.
+        Raises MissingError when the index cannot be reached; returns an empty list for a package that it does not have.
         """
         if package not in self._pages:
             with self._answering():
@@ -84,7 +84,7 @@ class PackageIndex:
         return Contents(tuple(cached["requires"]), cached["libraries"])
 
     def library(self, wheel: IndexWheel, soname: str) -> tuple[str, LinkedFile]:
-        """Return a library's folder in a wheel that has it, and what it needs, defines and wants."""
+        """Return a library's folder in a wheel, and the libraries and symbols that it needs and defines."""
         member = self.contents(wheel).libraries[soname]
         cached = self._cached(wheel, soname)
         if cached is None:

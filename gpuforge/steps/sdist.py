@@ -28,7 +28,7 @@ _UNSOUND = (
     ValueError,
     OverflowError,
     MemoryError,
-    RuntimeError,  # zipfile's word for a password, and for a method that it does not know
+    RuntimeError,  # zipfile's error for a password, and for an unknown method
     OSError,
 )
 _OF_THE_MACHINE = (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS, errno.EIO)
@@ -52,14 +52,14 @@ def unpack(archive: Path, output: Path, scratch: Path) -> None:
 
 
 class _Room:
-    """What an sdist may take unpacked: a small archive can hold more than any disk."""
+    """The limits of an unpacked sdist: a small archive can contain more than any disk."""
 
     def __init__(self) -> None:
         self._bytes = self._files = self._header_bytes = 0
         self._folders: set[int] = set()  # hashes of their names, which may be long
 
     def take(self, name: str, size: int) -> None:
-        """Count a member, and the folders that it lies in, before it is unpacked; raises ValueError for too much."""
+        """Count a member and its folders before it is unpacked; raises ValueError if a limit is exceeded."""
         self._bytes += max(size, 0)
         self._files += 1
         folder = name.rstrip("/")
@@ -73,7 +73,7 @@ class _Room:
             raise ValueError(msg)
 
     def headers(self) -> type[tarfile.TarInfo]:
-        """Return the class for a tar's headers, which refuses those that need no end of memory or time.
+        """Return the class for a tar's headers, which refuses headers that need too much memory or time.
 
         `tarfile` reads names and PAX records into memory whole, whatever size they declare, and goes back in the file
         by a negative size (https://nvd.nist.gov/vuln/detail/CVE-2025-8194).
@@ -106,10 +106,10 @@ def _unpack(archive: Path, place: Path, room: _Room) -> None:
 
 
 def _extract(bundle: tarfile.TarFile, place: Path, room: _Room) -> None:
-    """Extract an archive whose members stay inside `place`, with no special files; raises tarfile.TarError else.
+    """Extract an archive whose members stay inside `place`, with no special files; otherwise raises tarfile.TarError.
 
-    Links are made when all files are there, so nothing is written through them. `tarfile`'s own filters decide by
-    os.path.realpath, which hostile archives have led astray (https://nvd.nist.gov/vuln/detail/CVE-2025-4517).
+    Links are made when all files are there, so nothing is written through them. `tarfile`'s own filters use
+    os.path.realpath, which hostile archives have circumvented (https://nvd.nist.gov/vuln/detail/CVE-2025-4517).
     """
     place.mkdir(parents=True)
     links: dict[str, str] = {}
@@ -144,7 +144,7 @@ def _extract(bundle: tarfile.TarFile, place: Path, room: _Room) -> None:
 
 
 def _name_of(text: str, member: tarfile.TarInfo) -> str:
-    """Return where a member lies; raises tarfile.TarError for what is outside."""
+    """Return the path of a member; raises tarfile.TarError if it is outside."""
     parts = [part for part in text.split("/") if part not in {"", "."}]
     if ".." in parts:
         msg = f"{member.name} leads outside the archive"
@@ -161,6 +161,6 @@ def _write(bundle: tarfile.TarFile, member: tarfile.TarInfo, target: Path) -> No
 
 
 def _copy(file: Path, target: Path, room: _Room) -> None:
-    """Write what a hard link names, which is a file that came before it."""
+    """Write a copy of a hard link's target, which must be an earlier file."""
     room.take("", file.stat().st_size)
     shutil.copy(file, target)

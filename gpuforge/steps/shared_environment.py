@@ -12,10 +12,10 @@ from gpuforge.steps.venv import adopt
 
 
 def protected(environment: Path, python: Path, scratch: Path) -> Path:
-    """Return the interpreter of an environment in which a project can change nothing of the one that others share.
+    """Return the interpreter of an environment for a project that cannot change the one that others share.
 
-    It is that one itself, read-only, as in a container. Where the system does not allow this, or it was made for the
-    same Python at another path, it is a copy.
+    It is the shared environment itself, read-only, as in a container. If the system does not allow this, or the
+    environment was made for the same Python at another path, it is a copy.
     """
     own = environment / "bin" / "python"
     if own.readlink() == python:

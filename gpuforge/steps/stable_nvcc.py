@@ -36,7 +36,7 @@ _TOOLS = {
     "cicc": "nvvm/bin",
     "ptxas": "bin",
 }  # what takes the time; the rest is not cacheable
-# sccache leaves names of some outputs out of what it compares, but what is written names them.
+# sccache does not compare the names of some outputs, which are in the written file.
 _TOOL = """\
 #!/bin/sh
 if [ -x "${program}" ]; then
@@ -49,9 +49,9 @@ exec {tool} "$@"
 def write(nvcc: Path, toolkit: Path, behind: Path) -> Path:
     """Make the folder `toolkit` look like nvcc's own toolkit, with a wrapper as `bin/nvcc`; return that wrapper.
 
-    The wrapper calls `nvcc` with those of the options that this version has. Builds find the headers and libraries
-    from the place of the nvcc on their PATH, or call the one in CUDA_HOME: both are this one. `behind` becomes a folder
-    of links to the toolkit, where the programs behind the cache are found. Raises MissingError if nvcc does not run.
+    The wrapper calls `nvcc` with the options among these that this version has. Builds find headers and libraries
+    relative to the nvcc on their PATH or in CUDA_HOME, which is the wrapper. `behind` becomes a folder of links to the
+    toolkit, with the programs that the cache calls. Raises MissingError if nvcc does not run.
     """
     try:
         answer = subprocess.run([nvcc, "--help"], capture_output=True, text=True, check=True)
@@ -75,9 +75,9 @@ def _link(root: Path, place: Path, replaced: Set[str]) -> None:
 
 
 def _cached(nvcc: Path, behind: Path) -> Path:
-    """Return an nvcc that finds wrappers of its programs; `nvcc` itself where they are not in NVIDIA's layout.
+    """Return an nvcc that finds wrappers of its programs; `nvcc` itself if they are not in NVIDIA's layout.
 
-    nvcc looks for them where its profile says, which lies beside the name that it was called by
+    nvcc searches the folders in its profile, which lies beside the path that it was called by
     (https://docs.nvidia.com/cuda/cuda-compiler-driver-nvcc/#nvcc-profile). Headers and libraries keep their paths.
     """
     root = nvcc.parent.parent

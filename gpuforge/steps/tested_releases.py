@@ -1,4 +1,4 @@
-"""What the test of a wheel installs, as releases that the audit follows: those that were not looked at before."""
+"""The releases that the test of a wheel installs and that the index lookup has not read, for the audit."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ROLE = "installed by the test"
 
 
 def with_tested(provided: Provided, folders: Iterable[Path]) -> Provided:
-    """Add what of the same packages lies in folders of wheels, in versions that were not looked at on the index."""
+    """Add releases of the same packages from folders of wheels, in versions that were not looked up on the index."""
     seen: dict[str, set[str]] = {}
     for release in provided.releases:
         seen.setdefault(release.package, set()).update(library.soname for library in release.libraries)

@@ -1,4 +1,4 @@
-"""Test a finished wheel as its users get it: installed with what it declares alone, imported, its tests run."""
+"""Test a finished wheel as its users get it: install it with its requirements only, import it, run its tests."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from gpuforge.wheel import filename
 
 
 def main(request: TryWheel) -> None:
-    """Write `result`, what was tested and how it went; raises ActionError for a wheel that fails."""
+    """Write `result`, the tests and their outcomes; raises ActionError for a wheel that fails."""
     wheel = wheelhouse.one_wheel(request.wheel)
     nowhere = request.scratch / "nowhere"
     nowhere.mkdir()
@@ -36,9 +36,9 @@ def main(request: TryWheel) -> None:
 
 
 def proved(request: TryWheel, wheel: Path, nowhere: Path) -> TrialResult:
-    """Install and import the wheel in each way that its users do, and run the command in the last; return how it went.
+    """Install and import the wheel in each way that its users do, and run the command in the last; return the outcome.
 
-    Where an extra brings CUDA's libraries, an import of the bare wheel may fail for want of them: the result says so.
+    If an extra brings CUDA's libraries, the import of the bare wheel may fail without them; the result has this.
     """
     machine = secluded(request)
     *others, extras = declared_sets.declared_sets(wheel, request.extras, request.cuda)
@@ -64,7 +64,8 @@ def proved(request: TryWheel, wheel: Path, nowhere: Path) -> TrialResult:
     ran = None
     if command := request.command:
         if request.requires:
-            # Chosen together: where the tests pin a dependency, the packages that fit its newest release must go, too.
+            # They are chosen together: if the tests pin a dependency, the packages that fit only its newest release
+            # must go, too.
             require(python, [as_requirement(wheel, extras), *request.requires], request.wheels)
             with_command = packages(python)
             print(f"the command runs with: {', '.join(map(str, with_command))}", flush=True)
@@ -112,7 +113,7 @@ def tried(
 
 
 def secluded(request: TryWheel) -> MachineCuda:
-    """Leave the test nothing of this machine's CUDA, as far as the system allows; return what there is."""
+    """Hide this machine's CUDA from the test, as far as the system allows; return what was found."""
     machine_cuda.forget(os.environ)
     needed = [
         Path(sys.executable),
@@ -131,7 +132,7 @@ def secluded(request: TryWheel) -> MachineCuda:
 def installed(
     wheel: Path, python: Path, wheels: Sequence[Path], extras: Sequence[str]
 ) -> tuple[str, tuple[Release, ...]]:
-    """Install the wheel with what it declares and nothing else; return Python's version and what is there then."""
+    """Install the wheel with its requirements and nothing else; return Python's version and the installed packages."""
     requirement = as_requirement(wheel, extras)
     print(f"installing {Path(requirement).name}", flush=True)
     require(python, [requirement], wheels)
@@ -148,7 +149,7 @@ def as_requirement(wheel: Path, extras: Sequence[str]) -> str:
 
 
 def packages(python: Path) -> tuple[Release, ...]:
-    """Return what is installed for `python`, sorted."""
+    """Return the packages that are installed for `python`, sorted."""
     folders = python.parent.parent.glob("lib/python3*/site-packages/*.dist-info")
     return tuple(sorted(filename.of_info(path.name) for path in folders))
 

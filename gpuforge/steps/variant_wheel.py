@@ -10,7 +10,7 @@ from gpuforge.steps.write_wheel import epoch
 
 
 def main(request: VariantWheel) -> None:
-    """Leave exactly one wheel in the folder `output`."""
+    """Write exactly one wheel into the folder `output`."""
     content = variants.describe(request.cuda, request.gpus)
     made = variants.make(one_wheel(request.wheel), request.output, content, epoch=epoch())
     for name, values in content["variants"][variants.label(request.cuda)][variants.NAMESPACE].items():

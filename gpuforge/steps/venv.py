@@ -1,4 +1,4 @@
-"""Virtual environments, made and filled by uv from wheels at hand: with no index and no network."""
+"""Virtual environments, made and filled by uv from local wheels, without an index or a network."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from uv import find_uv_bin
 
 from gpuforge.errors import ActionError
 
-# Environments are moved, and so are the times of their files: compiled modules must not depend on either. They are
-# checked by content, as a build may correct a module of its environment.
+# Environments are moved and their files get other times, so compiled modules must not depend on either. They are
+# checked by content, because a build may patch a module of its environment.
 _UV_SETTINGS = {"PYC_INVALIDATION_MODE": "CHECKED_HASH", "UV_NO_WRAP": "1"}
 _TELLING = "hint: The wheel is compatible with"  # uv's other hints are about its options
 _ALWAYS = ("--quiet", "--no-config", "--no-cache", "--offline", "--color=never")
@@ -36,7 +36,7 @@ def install(python: Path, wheels: Path) -> None:
     if not files:
         return
     with tempfile.TemporaryDirectory(dir=python.parent.parent.parent) as beside:
-        # uv unpacks wheels into its cache and links from there: where it cannot link, it copies every file.
+        # uv unpacks wheels into its cache and links from there. If it cannot link, it copies every file.
         answer = _uv(
             *("pip", "install", "--no-deps", "--compile-bytecode", f"--python={python}", "--", *files),
             TMPDIR=beside,
@@ -57,7 +57,7 @@ def require(python: Path, requirements: Sequence[str], folders: Sequence[Path]) 
 
 
 def check(python: Path) -> None:
-    """Raise ActionError when what is installed for `python` does not fit together."""
+    """Raise ActionError if the packages installed for `python` do not fit together."""
     answer = _uv("pip", "check", f"--python={python}")
     if answer.returncode:
         raise ActionError.of(f"what is installed does not fit{cause(answer.stdout)}")
@@ -88,7 +88,7 @@ def _uv(*words: str | Path, **variables: str) -> subprocess.CompletedProcess[str
         text=True,
     )
     for line in answer.stdout.splitlines():
-        print(f"uv: {line}".rstrip(), flush=True)  # an error of uv's is not the step's
+        print(f"uv: {line}".rstrip(), flush=True)  # an error of uv is not the step's
     return answer
 
 
@@ -108,7 +108,7 @@ def cause(output: str) -> str:
 
 
 class HookRunner(Protocol):
-    """How `build` has a PEP 517 hook run: a command, its folder, and what is added to the environment."""
+    """The function by which `build` runs a PEP 517 hook: with a command, its folder, and further variables."""
 
     def __call__(
         self, cmd: Sequence[str], cwd: str | None = None, extra_environ: Mapping[str, str] | None = None

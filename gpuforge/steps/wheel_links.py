@@ -1,4 +1,4 @@
-"""Write the CUDA libraries and symbols that a wheel needs to a file, which changes less often than the wheel."""
+"""Write the CUDA libraries and symbols that a wheel needs; that file changes less often than the wheel."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def download(
     when the requirements cannot be met by wheels.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    if not requirements:  # a backend of the project's own may need nothing; pip refuses an empty list
+    if not requirements:  # a project's own backend may need nothing; pip refuses an empty list
         return
     command = [str(python), "-I", str(_ALONE), str(_PIP), "download", "--only-binary=:all:"]
     command += [pip_output.PROGRESS, "--disable-pip-version-check", f"--dest={folder}"]
@@ -53,7 +53,7 @@ def download(
 
 
 def _failure(printed: str, requirements: Sequence[str], folder: Path, what: str, hint: str) -> Exception:
-    """Return the error that pip's output stands for, as `download` raises it."""
+    """Return the error for pip's output, as `download` raises it."""
     output, _, crash = printed.partition(pip_output.CRASH)  # what follows is pip's own traceback
     if REFUSED in printed:
         return ActionError.of(
@@ -67,7 +67,7 @@ def _failure(printed: str, requirements: Sequence[str], folder: Path, what: str,
             f"cannot reach the package index for {what}",
             hint="check the network, the proxy and the CA bundle (PIP_CERT, PIP_INDEX_URL); pip's output is above",
         )
-    # pip does not tell an index without the package from one that is out of reach, or has no wheel of it.
+    # pip does not distinguish an index without the package from one that is unreachable, or has no wheel of it.
     if "(from versions: none)" in output:
         nothing = re.search(r"requirement (\S+) \(from versions: none\)", output)
         return MissingError.of(
@@ -87,7 +87,7 @@ def _failure(printed: str, requirements: Sequence[str], folder: Path, what: str,
 
 
 def _disk_full(output: str, folder: Path) -> bool:
-    """Tell whether a download broke off because the disk is full: pip reports it as an incomplete download."""
+    """Return whether a download failed because the disk is full: pip reports it as an incomplete download."""
     units = {"kB": 1e3, "MB": 1e6, "GB": 1e9}
     sizes = [float(number) * units[unit] for number, unit in re.findall(r"\(([\d.]+) (kB|MB|GB)\)", output)]
     broke_off = "incomplete-download" in output and sizes
@@ -95,7 +95,7 @@ def _disk_full(output: str, folder: Path) -> bool:
 
 
 def _other_python(output: str) -> str:
-    """Say which Python the newest release needs that a requirement allows, if pip passed over it for this; else ""."""
+    """Return which Python the newest allowed release needs, if pip rejected it for this; else ""."""
     missing = re.search(r"No matching distribution found for (.+)", output)
     rejected = re.search(r"versions that require a different python version: (.+)", output)
     if not missing or not rejected:

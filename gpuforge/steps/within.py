@@ -1,4 +1,4 @@
-"""Do some work within limits of memory and processor time that the kernel holds, and go on after it."""
+"""Do some work within limits of memory and processor time that the kernel enforces, and continue after it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from types import FrameType
 
 @contextmanager
 def within(memory: int, seconds: int) -> Iterator[None]:
-    """Let what is done inside take so many more bytes of data, and so many seconds of processor time.
+    """Limit the work in the context to so many more bytes of data, and so many seconds of processor time.
 
     Raises ValueError when either is not enough. Only the main thread can do so.
     """
@@ -44,6 +44,6 @@ def _data() -> int:
 
 
 def _lower(what: int, limit: int) -> None:
-    """Set a limit, as far as the one that is there already allows."""
+    """Set a limit, as far as the existing one allows."""
     soft, hardest = resource.getrlimit(what)
     resource.setrlimit(what, (limit if soft == resource.RLIM_INFINITY else min(limit, soft), hardest))

@@ -22,7 +22,7 @@ from gpuforge.audit.model import WheelFacts
 from gpuforge.cuda.carriers import Carrier, carriers, of_metapackage
 from gpuforge.cuda.provided import METAPACKAGE
 
-_DEPTH = 6  # carriers bring carriers; no real chain is longer than three
+_DEPTH = 6  # carriers require carriers; no real chain is longer than three
 
 
 class Declared(NamedTuple):
@@ -31,18 +31,18 @@ class Declared(NamedTuple):
     package: str
     line: str  # the Requires-Dist line that brings it
     requirement: Requirement  # that line, evaluated
-    loaded_by: str = ""  # the package whose import has its libraries in the process: "torch"
+    loaded_by: str = ""  # the package whose import loads its libraries: "torch"
     cuda: int | None = None
-    carries: tuple[str, ...] = ()  # SONAMEs of its own that are no CUDA library, and loaded with it
+    carries: tuple[str, ...] = ()  # SONAMEs of its own libraries outside CUDA, which are loaded with it
     lacks: tuple[str, ...] = ()  # SONAMEs that it has in other releases or for other machines
     unseen: tuple[
         str, ...
     ] = ()  # SONAMEs of releases that its clauses do not allow; nothing is known of others
-    via: tuple[str, ...] = ()  # the Requires-Dist lines by which other wheels that were given lead to `line`
+    via: tuple[str, ...] = ()  # the Requires-Dist lines of other given wheels that lead to `line`
 
     @property
     def extra(self) -> str:
-        """The extra of the wheel that it comes with; "" for one that always does."""
+        """The extra of the wheel that brings it; "" if it is always installed."""
         return self.requirement.extra
 
     @property
@@ -54,7 +54,7 @@ class Declared(NamedTuple):
 def packages(facts: WheelFacts, given: Mapping[str, WheelFacts]) -> Mapping[str, Declared]:
     """Resolve the wheel's requirements as far as the tables know; unconditional ones win over extras.
 
-    A package among the wheels `given`, in a version that is allowed, brings what its own METADATA requires.
+    For a package among the wheels `given`, in an allowed version, its own METADATA is used instead of the tables.
     """
     found: dict[str, Declared] = {}
     if not facts.requires:
@@ -89,7 +89,7 @@ def _together(facts: WheelFacts) -> Iterator[tuple[str, Requirement]]:
 
 
 def _omitted(facts: WheelFacts) -> Callable[[Requirement], Omitted]:
-    """Return what says where pip omits a requirement of a wheel; "" for all wheels that are not judged by it."""
+    """Return a function for where pip omits a requirement of a wheel; it returns "" if this is not judged."""
     every = pythons(facts.file_tags, facts.python)
     depends = not facts.beside and bool(facts.objects) and any("python" in line for line in facts.requires)
     found = required_with(facts) if depends else {}
@@ -103,13 +103,13 @@ def _omitted(facts: WheelFacts) -> Callable[[Requirement], Omitted]:
 
 
 def brought_by(package: str, given: Mapping[str, WheelFacts]) -> Mapping[str, Declared]:
-    """Return what comes with a package: with the one `given`, else what pip would install with its newest release."""
+    """Return the packages installed with a package: with the one `given`, else with its newest release."""
     named = Requirement(package)
     return {d.package: d for d in _brought(named, package, named, "", _DEPTH, USUAL_MACHINE, given)}
 
 
 def by_project(wheels: Iterable[WheelFacts]) -> Mapping[str, WheelFacts]:
-    """Return the wheels given by their projects, without projects of several wheels."""
+    """Return the given wheels by project, without projects that have several wheels."""
     found: dict[str, list[WheelFacts]] = {}
     for wheel in wheels:
         found.setdefault(wheel.project, []).append(wheel)
@@ -134,7 +134,7 @@ def _brought(
     carries = tuple(soname for row in rows for soname in row.carries)
     lacks = tuple(soname for row in rows for soname in row.lacks)
     unseen: tuple[str, ...] = ()
-    if required is of_line or required.versions:  # of what tables bring, the version is not known
+    if required is of_line or required.versions:  # the version of a package from the tables is not known
         versions = (exact or required).versions
         lacks += package_tables.of_other_releases(required.name, versions)
         unseen = package_tables.of_unseen_releases(required.name, versions)
@@ -150,7 +150,7 @@ def _brought(
 
 
 def _of_release(required: Requirement, own: WheelFacts) -> Requirement | None:
-    """Return a requirement of the very release that was given; None if its clauses do not allow that release."""
+    """Return a requirement of exactly the given release; None if the clauses do not allow it."""
     version = own.version.partition("+")[0]
     return (
         required._replace(versions=f"=={version}")
@@ -160,7 +160,7 @@ def _of_release(required: Requirement, own: WheelFacts) -> Requirement | None:
 
 
 def _required(own: WheelFacts, extras: Iterable[str]) -> Iterator[Requirement]:
-    """Yield what a wheel requires and the tables know, always or with some of its extras."""
+    """Yield the requirements of a wheel that the tables know, with some of its extras."""
     chosen = {"", *map(canonicalize_name, extras)}
     known = package_tables.listed() | package_tables.with_requirements()
     for line in own.requires:

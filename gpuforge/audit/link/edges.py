@@ -1,4 +1,4 @@
-"""What the link graph is made of: NEEDED entries with their provider and the way to it, and what loads together."""
+"""The parts of the link graph: NEEDED entries with their provider and route, and the objects that load together."""
 
 from typing import Literal, NamedTuple
 
@@ -8,8 +8,8 @@ from gpuforge.audit.route import Route
 from gpuforge.binary.facts import ElfObject
 
 Source = Literal["wheel", "sibling", "package", "system", "driver", "nobody"]
-# no search path leads to what the wheels give or require; a package has it that is required for another CUDA major, or
-# not required; nobody is known to have it; the linker is led to it, and does not load it
+# no search path leads to a library of the wheels or their requirements; only a package for another CUDA major, or one
+# that is not required, has it; no package is known to have it; a path leads to a file that the linker does not load
 Reason = Literal["no path", "other major", "not required", "unknown", "not loaded"]
 # why a declared package need not bring the library: no release that its clauses allow is known to have it, or pip omits
 # the package
@@ -18,25 +18,25 @@ Key = tuple[str, str]  # wheel, file
 
 
 class Provider(NamedTuple):
-    """Who supplies a NEEDED library."""
+    """What supplies a NEEDED library: the wheel, another wheel, a package, the system or the driver."""
 
     source: Source
     object: ElfObject | None = None  # for "wheel" and "sibling"
-    package: str = ""  # for "package": the one that is declared, else the one that would have it
+    package: str = ""  # for "package": the declared one, else the likely one
     declared: Declared | None = None
-    # of a package that is not declared: what is, and has the library for another CUDA major
+    # if `package` is not declared: a declared one with the library for another CUDA major
     other_major: Declared | None = None
-    # the package itself, where its releases for this machine lack the library
+    # the declared package, if its releases for this machine lack the library
     lacking: Declared | None = None
     unproved: Unproved = ""
 
 
 class Obstacle(NamedTuple):
-    """Why the dynamic linker does not load a library for which there is a way.
+    """Why the dynamic linker does not load a library that a search path leads to.
 
-    "no library": a file that is none has its name, and comes first. "folder": the search path leads through a folder
-    that not every environment has. The others are options of the linker: a program (PIE) in place of a library,
-    `-z nodlopen` of the library, and `-z nodefaultlib` of what needs it.
+    "no library": an earlier file with its name is not a library. "folder": the search path leads through a folder that
+    not every environment has. The others are options of the linker: a program (PIE) instead of a library, `-z nodlopen`
+    of the library, and `-z nodefaultlib` of the object that needs it.
     """
 
     kind: Literal["no library", "folder", "program", "nodlopen", "nodefaultlib"]
@@ -52,7 +52,7 @@ class Edge(NamedTuple):
     route: Route | None = None
     preload: Preload | None = None  # the Python file that loads it beforehand
     obstacle: Obstacle | None = None  # without a route
-    unfound_from: str = ""  # the file whose import, or start, leads to the loader and to no route
+    unfound_from: str = ""  # the file whose import or start loads the loader without a route
 
     @property
     def reason(self) -> Reason | None:
@@ -69,19 +69,19 @@ class Edge(NamedTuple):
 
     @property
     def sometimes(self) -> bool:
-        """Whether the linker finds the library in some load sets of the loader, and in others not."""
+        """Whether the linker finds the library in some load sets of the loader only."""
         return self.route is not None and bool(self.unfound_from)
 
     @property
     def imported(self) -> str:
-        """The package outside the wheels given whose import has loaded the library; "" without such."""
+        """The package, not among the given wheels, whose import loads the library; "" without one."""
         if self.route is None or self.route.kind != "import" or self.provider.object is not None:
             return ""
         return self.route.entry
 
 
 class LoadSet(NamedTuple):
-    """What one import, or one program, pulls into its process from the wheels given."""
+    """The objects of the given wheels that one import, or one program, loads into its process."""
 
     root: ElfObject
     objects: tuple[ElfObject, ...]

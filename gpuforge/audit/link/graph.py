@@ -35,9 +35,9 @@ class LinkGraph:
     wheels: tuple[WheelFacts, ...]
     edges: tuple[Edge, ...]
     load_sets: tuple[LoadSet, ...]
-    declared: Mapping[str, Mapping[str, Declared]]  # wheel, package -> how it is declared
+    declared: Mapping[str, Mapping[str, Declared]]  # wheel -> package -> its declaration
     expectation: Expectation | None = None
-    brought: Provided | None = None  # what a build found out of the packages that the wheel requires
+    brought: Provided | None = None  # what a build found in the packages that the wheel requires
     against: Against | None = None  # what a user's own build brings
     # wheel -> why its part of the graph is not complete
     too_large: Mapping[str, str] = field(default_factory=dict)
@@ -68,7 +68,7 @@ class LinkGraph:
         return {wheel.project: wheel.name for wheel in self.wheels if wheel.project}
 
     def expectation_of(self, wheel: WheelFacts) -> Expectation | None:
-        """Return what a manifest promises of one wheel: a kernels wheel has a part of its own."""
+        """Return the manifest's expectation of one wheel; a kernels wheel has its own."""
         return (
             self.expectation.kernels_wheels.get(wheel.project, self.expectation) if self.expectation else None
         )
@@ -88,16 +88,16 @@ class LinkGraph:
     def edges_where(self, condition: Callable[[Edge], bool]) -> Mapping[Key, Sequence[Edge]]:
         """Return the edges that meet a condition, by the wheels and files that they begin at.
 
-        The answer is kept: the same few edges are looked for in hundreds of load sets.
+        The answer is cached: the same few edges are looked for in hundreds of load sets.
         """
         if condition not in self._chosen:
             self._chosen[condition] = _grouped((key(e.loader), e) for e in filter(condition, self.edges))
         return self._chosen[condition]
 
     def required_always(self, name: str) -> Iterator[Declared]:
-        """Yield what is installed with a wheel without an extra, each package by the shortest way to it.
+        """Yield the packages that are installed with a wheel without extras, each by its shortest chain of lines.
 
-        What another of the wheels given requires is read there, and not in the tables of known releases.
+        Requirements of other given wheels are read from those, not from the tables of known releases.
         """
         seen: set[str] = set()
         queue: deque[tuple[str, tuple[str, ...]]] = deque([(name, ())])
@@ -114,7 +114,7 @@ class LinkGraph:
                     queue.append((self._given[found.package], reached.lines))
 
     def requires(self, name: str, project: str) -> bool:
-        """Say whether a wheel requires a project, always or in an extra, or what it requires does."""
+        """Return whether a wheel requires a project, with or without an extra, directly or indirectly."""
         seen, queue = {name}, deque([name])
         while queue:
             known = self.declared[queue.popleft()]
@@ -143,7 +143,7 @@ def build(
     objects = [o for w in given for o in w.objects if o.links and key(o) not in copies]
     sets = [resolver.load(root) for root in _roots(objects)]
     reached = {key(o) for s in sets for o in s.objects}
-    for found in objects:  # what is left needs one another in a circle: any of it may be the first
+    for found in objects:  # the rest need one another in circles: any of them may be the first
         if key(found) not in reached:
             sets.append(resolver.load(found))
             reached.update(key(o) for o in sets[-1].objects)
@@ -151,7 +151,7 @@ def build(
         for name in copy.needed:
             if edge := resolver.edges.get(
                 (*key(copies[key(copy)]), name)
-            ):  # of a wheel that is too large not all
+            ):  # missing if the wheel is too large
                 resolver.edges[(*key(copy), name)] = edge._replace(loader=copy)
     return LinkGraph(
         given,
@@ -175,7 +175,7 @@ def _grouped(pairs: Iterable[tuple[_Of, Edge]]) -> dict[_Of, list[Edge]]:
 def _linkers_names(wheel: WheelFacts) -> Iterator[tuple[ElfObject, ElfObject]]:
     """Yield the copies of libraries that were symbolic links for linkers (libx.so beside libx.so.1), with the library.
 
-    What loads them asks for the SONAME, so they find what it finds, also through the RPATHs of others.
+    A loader asks for the SONAME, so the copies find what the library finds, also through the RPATHs of others.
     """
     files = {o.file: o for o in wheel.objects if o.links}
     for found in files.values():

@@ -1,4 +1,4 @@
-"""What the wheels given install, and where; what each requires, imports and loads by itself."""
+"""The installed files of the given wheels and their places; what each wheel requires, imports and loads by itself."""
 
 import posixpath
 from collections import Counter
@@ -14,11 +14,11 @@ from gpuforge.audit.model import WheelFacts
 from gpuforge.binary.facts import ElfObject
 from gpuforge.cuda.suffix import without_suffix
 
-_MOST_LINKS = 40  # that lead to one another, as Linux follows them (MAXSYMLINKS)
+_MOST_LINKS = 40  # in a chain, as Linux follows them (MAXSYMLINKS)
 
 
 class Installed:
-    """All wheels given, as if they were installed into one environment."""
+    """All given wheels, as if they were installed into one environment."""
 
     def __init__(self, wheels: tuple[WheelFacts, ...]) -> None:
         """Index the objects by their places, their names and, for Python modules, their projects."""
@@ -31,7 +31,7 @@ class Installed:
         self.projects = {wheel.name: wheel.project for wheel in wheels}
         self.musl = {w.name: w.platforms for w in wheels if any(p.startswith("musl") for p in w.platforms)}
         self.needed = {wheel.name: {name for o in wheel.objects for name in o.needed} for wheel in wheels}
-        self.at: dict[str, dict[str, ElfObject]] = {}  # place -> wheel -> what it puts there
+        self.at: dict[str, dict[str, ElfObject]] = {}  # place -> wheel -> its object there
         self.named: dict[str, list[ElfObject]] = {}
         self.modules: dict[str, list[ElfObject]] = {}  # project -> its Python modules
         for found in sorted(
@@ -54,7 +54,7 @@ class Installed:
         self._wheels = {wheel.name: wheel for wheel in wheels}
 
     def _link(self, wheel: WheelFacts, link: str) -> None:
-        """Install what a symbolic link leads to, also through others, under the link's own name."""
+        """Install the target of a symbolic link, also through other links, under the link's own name."""
         target = link
         for _ in range(_MOST_LINKS):
             target = wheel.links.get(target, target)
@@ -62,9 +62,9 @@ class Installed:
             self.at.setdefault(layout.install_path(link), found)
 
     def _index_others(self, wheel: WheelFacts, names: Collection[str]) -> None:
-        """Index the files that have names of libraries and are none: of two for one place, the one installed last.
+        """Index the files that have names of libraries but are not; of two for one place, the one installed last.
 
-        Of what stands beside the wheels not every library was read.
+        Wheels that are only beside the others are skipped: not all of their libraries were read.
         """
         if wheel.beside:
             return
@@ -80,9 +80,9 @@ class Installed:
                 self._not_libraries.setdefault(place, {})[wheel.name] = member
 
     def not_library(self, place: str, loader: ElfObject) -> str:
-        """Return the file in a place at which the linker stops, because it is no library; "" without one.
+        """Return the file in a place at which the linker stops, because it is not a library; "" without one.
 
-        It passes over libraries for other machines alone (glibc's elf/dl-load.c, open_verify).
+        It skips only libraries for other machines (glibc's elf/dl-load.c, open_verify).
         """
         there = self._not_libraries.get(place, {})
         if loader.wheel in there or not self.at.get(place):
@@ -90,9 +90,9 @@ class Installed:
         return ""
 
     def missing(self, entry: layout.SearchEntry, loader: ElfObject) -> str:
-        """Return a folder on the way of a search path that not every environment has; "" if all are there.
+        """Return a folder of a search path that not every environment has; "" if all have it.
 
-        Of loose binaries nobody knows what lies beside them.
+        For loose binaries it is unknown what lies beside them.
         """
         wheel = self._wheels[loader.wheel]
         if wheel.form in ("file", "folder"):
@@ -112,7 +112,7 @@ class Installed:
 
     @cached_property
     def _folders(self) -> frozenset[str]:
-        """The folders that the wheels given install something into."""
+        """The folders that the given wheels install files into."""
         found = set(layout.EVERYWHERE)
         for place in (
             layout.install_path(member) for wheel in self._wheels.values() for member in wheel.members
@@ -124,9 +124,9 @@ class Installed:
         return frozenset(found)
 
     def there(self, place: str, loader: ElfObject) -> ElfObject | None:
-        """Return what the linker finds for a loader in a place: of several wheels, in its own or one that it requires.
+        """Return the object that a loader finds in a place; of several wheels, its own or one that it requires.
 
-        It passes over files for other machines (glibc's elf/dl-load.c, open_verify).
+        The linker skips files for other machines (glibc's elf/dl-load.c, open_verify).
         """
         there = {w: o for w, o in self.at.get(place, {}).items() if is_for_machine(o, loader)}
         required = (o for w, o in there.items() if self.projects[w] in self.declared[loader.wheel])
@@ -137,22 +137,22 @@ class Installed:
         return [o for o in self.named.get(name, ()) if is_for_machine(o, loader)]
 
     def imports(self, wheel: str, project: str) -> bool:
-        """Say whether a wheel links with a package that it requires and that has loaded itself once imported."""
+        """Return whether a wheel links with a required package whose import loads its libraries."""
         known = self.declared[wheel].get(project)
         return known is not None and not known.extra and known.loaded_by == project
 
     def linked(self, wheel: str) -> set[str]:
-        """Return the packages that are known to have what objects of a wheel need."""
+        """Return the packages that are known to have libraries that objects of a wheel need."""
         return {library.package for name in self.needed[wheel] for library in package_tables.candidates(name)}
 
 
 def is_for_machine(found: ElfObject, loader: ElfObject) -> bool:
-    """Say whether two objects can be in one process: they are for the same processor, and of the same bits."""
+    """Return whether two objects can be in one process: they have the same processor and word size."""
     return (found.machine, found.bits) == (loader.machine, loader.bits)
 
 
 def cuda_major(needed: Iterable[str]) -> int | None:
-    """Return the CUDA major that libraries are for, as far as SONAMEs of one major alone tell."""
+    """Return the CUDA major of libraries, from the SONAMEs that only one major has."""
     known = [package_tables.candidates(name) for name in needed]
     majors = Counter(found[0].cuda for found in known if len({library.cuda for library in found}) == 1)
     majors.pop(None, None)

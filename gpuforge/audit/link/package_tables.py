@@ -18,7 +18,7 @@ class PackageLibrary(NamedTuple):
     package: str
     folder: str  # relative to site-packages
     cuda: int | None
-    needs: tuple[str, ...] = ()  # SONAMEs of other packages that come with it, by a path of its own
+    needs: tuple[str, ...] = ()  # SONAMEs of other packages that it loads, by its own search path
 
 
 def loading() -> frozenset[str]:
@@ -29,7 +29,7 @@ def loading() -> frozenset[str]:
 @cache
 def candidates(soname: str) -> tuple[PackageLibrary, ...]:
     """Return every package known to bring a library of this SONAME."""
-    if policy.is_system(soname):  # and many wheels need nothing else: the tables are not read for them
+    if policy.is_system(soname):  # for the many wheels that need nothing else, the tables are not read
         return ()
     toolkit = (
         PackageLibrary(entry.soname, entry.package, entry.folder, entry.cuda)
@@ -46,9 +46,9 @@ def candidates(soname: str) -> tuple[PackageLibrary, ...]:
 
 @cache
 def carrying(soname: str) -> tuple[str, ...]:
-    """Return the packages that have a library of their own by this SONAME loaded once they are imported.
+    """Return the packages whose import loads a library of their own with this SONAME.
 
-    Libraries of a CUDA toolkit, of any version, belong to NVIDIA's packages alone.
+    Libraries of a CUDA toolkit, of any version, belong only to NVIDIA's packages.
     """
     if of_toolkit(soname):
         return ()
@@ -64,13 +64,13 @@ def of_toolkit(soname: str) -> bool:
 
 @cache
 def listed() -> frozenset[str]:
-    """Return the packages whose libraries are all known by name: what is not among them, they do not have."""
+    """Return the packages whose libraries are all known by name: they have no others."""
     return nvidias() | {row.package for row in carriers.other_libraries()}
 
 
 @cache
 def nvidias() -> frozenset[str]:
-    """Return NVIDIA's own packages of libraries: those of the toolkits, and what is built upon them."""
+    """Return NVIDIA's own packages of libraries: those of the toolkits, and those that use them."""
     beside = (row.package for row in carriers.other_libraries() if row.nvidia)
     return frozenset((*beside, *(entry.package for entry in libraries.toolkit_libraries())))
 
@@ -114,13 +114,14 @@ def files(package: str) -> frozenset[str]:
 def of_other_releases(package: str, clauses: str) -> tuple[str, ...]:
     """Return the SONAMEs that a package has in other releases than the one that pip would install.
 
-    That is the newest release which the clauses allow. It lacks a library if a release between it and those seen to
-    have the library, or it itself, was seen without; a row that names its releases lists all that have the library.
+    That is the newest release which the clauses allow. It lacks a library if the library was not seen in it, or not in
+    a release between it and those that were seen to have it. A row that names its releases lists all that have the
+    library.
     """
     rows = [row for row in carriers.other_libraries() if row.package == package and row.versions]
     seen = {version for each in _of_package(package) for version in (each.first, each.last)}
     newest = version_clauses.newest_allowed(seen.union(*(row.known for row in rows)), clauses)
-    if newest is None:  # no release meets them all
+    if newest is None:  # no release meets all clauses
         return (
             *(each.soname for each in _of_package(package)),
             *(name for row in rows for name in row.sonames),
@@ -137,9 +138,9 @@ def of_other_releases(package: str, clauses: str) -> tuple[str, ...]:
 
 @cache
 def of_unseen_releases(package: str, clauses: str) -> tuple[str, ...]:
-    """Return the SONAMEs of a toolkit package if clauses allow only releases that are not like those seen.
+    """Return the SONAMEs of a toolkit package if clauses allow only releases that are unlike those seen.
 
-    A release is like them if it is not newer than all of them and of the major of one: before CUDA 13,
+    A release is like them if it is not newer than all of them and has the major of one of them: before CUDA 13,
     `nvidia-cublas` has only a release without any file.
     """
     seen = {Version(version) for each in _of_package(package) for version in (each.first, each.last)}
@@ -165,7 +166,7 @@ def other_majors(soname: str) -> frozenset[str]:
 
 @cache
 def with_requirements() -> frozenset[str]:
-    """Return the packages that the tables know to bring others."""
+    """Return the packages whose requirements are in the tables."""
     return frozenset((METAPACKAGE, *(row.package for row in carriers.carriers())))
 
 

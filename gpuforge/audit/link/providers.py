@@ -1,4 +1,4 @@
-"""Providers of the libraries to which no search path leads: what imports and preloads bring, what would have them."""
+"""Providers of libraries to which no search path leads: loaded by imports and preloads, or in likely packages."""
 
 import posixpath
 from collections.abc import Iterable, Mapping
@@ -19,7 +19,7 @@ from gpuforge.cuda.suffix import library_of, without_suffix
 
 
 class Providers:
-    """Finds who provides a library, by what the wheels given install and declare."""
+    """Finds the provider of a library, from the files and requirements of the given wheels."""
 
     def __init__(self, installed: Installed) -> None:
         """Look in what is installed."""
@@ -32,7 +32,7 @@ class Providers:
         packages: tuple[package_tables.PackageLibrary, ...],
         ancestors: Iterable[ElfObject],
     ) -> Edge:
-        """Return the edge of an entry that no search path and no library of the system answers."""
+        """Return the edge of an entry that is neither on a search path nor a library of the system."""
         preload = None if loader.program else self.preload_of(loader.wheel, name)
         for found in self.installed.called(name, loader):
             if found.wheel == loader.wheel and found.name == name:
@@ -52,7 +52,7 @@ class Providers:
         if others := [
             o for o in self.installed.called(name, loader) if self._provides(o, loader.wheel, name)
         ]:
-            others.sort(key=lambda o: o.name != name)  # rather than a copy of it for linkers
+            others.sort(key=lambda o: o.name != name)  # before a copy of it for linkers
             package, found = self._brought_by(loader.wheel, others, same_named)
             return Edge(loader, name, self.of_object(loader, found), imported(package), preload)
         if same_named:
@@ -64,10 +64,10 @@ class Providers:
         return Edge(loader, name, Provider("nobody"), preload=preload)
 
     def _provides(self, found: ElfObject, wheel: str, name: str) -> bool:
-        """Say whether a library of this name is what a wheel means, though no path leads to it.
+        """Return whether a wheel means this library by a name, though no path leads to it.
 
-        A name with a version, as libraries of the system have, is not that of a package which just happens to be there
-        and has one, too: the linker looks in the system for it.
+        A name with a version, as libraries of the system have, does not mean the library of an unrelated package that
+        is also there: the linker looks for it in the system.
         """
         one, other = self.installed.projects[wheel], self.installed.projects[found.wheel]
         related = other in self.installed.declared[wheel] or one in self.installed.declared[found.wheel]
@@ -75,9 +75,10 @@ class Providers:
         return one == other or related or unknown or name.endswith(".so")
 
     def _imported_with(self, wheel: str, known: Declared | None) -> str:
-        """Return the package whose import has a declared package's libraries loaded: "torch"; "" for none.
+        """Return the package whose import loads a declared package's libraries: "torch"; "" for none.
 
-        Of a package in an extra only if objects of the wheel link with it: others work without, and do not import it.
+        A package in an extra counts only if objects of the wheel link with it: other wheels work without it, and do not
+        import it.
         """
         if known is None or not known.loaded_by:
             return ""
@@ -89,7 +90,7 @@ class Providers:
         return known.loaded_by
 
     def _carrier(self, loader: ElfObject, name: str) -> Declared | None:
-        """Return the required package that has loaded a library of its own by this SONAME once it is imported."""
+        """Return the required package whose import loads a library of its own with this SONAME."""
         if loader.program:
             return None
         known = self.installed.declared[loader.wheel].values()
@@ -98,7 +99,7 @@ class Providers:
     def _brought_by(
         self, wheel: str, others: list[ElfObject], same_named: Declared | None
     ) -> tuple[str, ElfObject]:
-        """Return which of the libraries of one name in other wheels it is, and the package whose import loads it."""
+        """Return which library of this name in other wheels is loaded, and the package whose import loads it."""
         for found in others:
             project = self.installed.projects[found.wheel]
             called = same_named is not None and same_named.package == project
@@ -107,13 +108,13 @@ class Providers:
         return "", others[0]
 
     def _has_code(self, wheel: str) -> bool:
-        """Say whether a wheel has what can be imported, and then loads libraries: others are for a path to them."""
+        """Return whether a wheel has modules whose import loads libraries; else its libraries need a path to them."""
         return bool(
             self.installed.preloads[wheel] or self.installed.modules.get(self.installed.projects[wheel])
         )
 
     def _same_named(self, wheel: str, name: str) -> Declared | None:
-        """Return the required package that is called like a library: libcuvs-cu12 has libcuvs_c.so, and loads it.
+        """Return the required package that is named like a library: libcuvs-cu12 has libcuvs_c.so, and loads it.
 
         Of librmm-cu12 and rmm-cu12, the first has librmm.so.
         """
@@ -131,8 +132,8 @@ class Providers:
     def _into(self, package: str, loader: ElfObject, ancestors: Iterable[ElfObject]) -> Route | None:
         """Return the search path that leads into a folder of a package: libx-cu12 installs into libx.
 
-        Of NVIDIA's packages the folder is known, and is the same for SONAMEs of releases that no table has. A folder
-        that the loader lies in, too, is that of a plug-in, and proves nothing.
+        The folders of NVIDIA's packages are known, and are the same in releases that no table has. A folder that also
+        contains the loader is that of a plug-in, and proves nothing.
         """
         folders = {posixpath.dirname(file) for file in package_tables.files(package)}
         for entry in layout.search(loader, ancestors):
@@ -146,7 +147,7 @@ class Providers:
         return None
 
     def of_object(self, loader: ElfObject, found: ElfObject) -> Provider:
-        """Return the provider that an object of the wheels given is to another."""
+        """Return an object of the given wheels as the provider of another."""
         return Provider("wheel" if found.wheel == loader.wheel else "sibling", found)
 
     def of_package(
@@ -156,7 +157,7 @@ class Providers:
         packages: tuple[package_tables.PackageLibrary, ...],
         reached: package_tables.PackageLibrary | None,
     ) -> Provider:
-        """Return the package that has a library: the one that is declared, else the likely one."""
+        """Return the package that has a library: the declared one, else the likely one."""
         known = self.installed.declared[loader.wheel]
         order = [p for p in packages if reached is None or p.folder == reached.folder]
         for library in order:
@@ -207,7 +208,7 @@ def _declared(found: Declared, *, known: bool = True) -> Provider:
 
 
 def _covers(preload: Preload, name: str, stem: str, known: Mapping[str, Declared]) -> bool:
-    """Say whether a Python file names a library, or what it lies in, among what it loads by itself."""
+    """Return whether a Python file loads a library by itself, by the library's name or its package's."""
     if preload.ops:
         return False
     if stem in preload.names or name in preload.names:

@@ -15,11 +15,11 @@ from gpuforge.audit.model import WheelFacts
 from gpuforge.wheel import marker
 
 USUAL_MACHINE = "x86_64"
-_LAST = 30  # the minor of the last Python 3 that wheels for all later ones are judged for
+_LAST = 30  # the last minor of Python 3 that wheels for all later ones are checked with
 
 
-# where pip does not install what a wheel requires: with some of the Pythons that the wheel is for, or anywhere, as
-# METADATA has no Provides-Extra of the extra (uv installs it)
+# where pip does not install a requirement: with some of the wheel's Pythons, or nowhere, because METADATA has no
+# Provides-Extra for the extra (uv installs it)
 Omitted = Literal["", "python", "extra"]
 
 
@@ -34,7 +34,7 @@ class Requirement(NamedTuple):
 
 
 def evaluated(line: str, facts: WheelFacts, python: str = "") -> Requirement | None:
-    """Read any requirement; None for one that is not for this platform, or this Python, and for invalid text."""
+    """Read any requirement; None if it is not for this platform or this Python, or is invalid."""
     try:
         parsed = parse(line)
     except InvalidRequirement:
@@ -104,7 +104,7 @@ def requirement(parsed: Parsed, extra: str = "") -> Requirement:
 
 
 def marker_environment(facts: WheelFacts, python: str = "") -> dict[str, str]:
-    """Return the environment of markers, as far as the file name gives it, for a `python` that is known or its own."""
+    """Return the environment of markers for a wheel, from its file name and, if given, a `python`."""
     pythons = [match for tag in facts.file_tags if (match := re.fullmatch(r"cp(\d)(\d+)", tag.interpreter))]
     tagged = f"{pythons[-1][1]}.{pythons[-1][2]}" if pythons else ""
     return marker.environment(facts.machine or USUAL_MACHINE, python or tagged)

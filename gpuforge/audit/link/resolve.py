@@ -17,19 +17,19 @@ from gpuforge.binary.facts import ElfObject
 from gpuforge.cuda import libraries
 from gpuforge.errors import TooLargeError
 
-_NEW = 5  # steps that resolving an entry counts for; finding it resolved counts for one
+_NEW = 5  # steps that resolving an entry costs; finding it resolved costs one
 
 
 class _Loader(NamedTuple):
-    """An object in a load set, and what led to it."""
+    """An object in a load set, and the objects that led to it."""
 
     object: ElfObject
     parent: "_Loader | None" = None
-    inherited: int = 0  # folders of the RPATHs of what led to it
+    inherited: int = 0  # folders in the RPATHs of the objects that led to it
 
     @property
     def ancestors(self) -> "Iterator[ElfObject]":
-        """Yield what led to it, the nearest first."""
+        """Yield the objects that led to it, the nearest first."""
         led = self.parent
         while led:
             yield led.object
@@ -37,32 +37,32 @@ class _Loader(NamedTuple):
 
     @property
     def root(self) -> ElfObject:
-        """What was imported or started."""
+        """The object that was imported or started."""
         return next(reversed((self.object, *self.ancestors)))
 
     @property
     def folders(self) -> int:
-        """Folders that are searched for what it needs, at most."""
+        """The most folders that are searched for its NEEDED entries."""
         own = self.object.runpath or self.object.rpath or ""
         return own.count(":") + (self.inherited if self.object.runpath is None else 0)
 
 
 class _Before(NamedTuple):
-    """What is in a process because of packages that are imported first."""
+    """The libraries in a process that packages imported first have loaded."""
 
     objects: Mapping[Key, ElfObject] = MappingProxyType({})
-    names: Mapping[str, ElfObject] = MappingProxyType({})  # by which the linker knows them
-    packages: Mapping[Key, str] = MappingProxyType({})  # the package whose import has loaded each
+    names: Mapping[str, ElfObject] = MappingProxyType({})  # by the names that the linker knows
+    packages: Mapping[Key, str] = MappingProxyType({})  # the package whose import loads each
 
 
 def _better(known: Edge, edge: Edge) -> Edge:
-    """Return the better of the answers for an entry in two load sets: the first that has a route, else the first."""
+    """Return the better edge of an entry in two load sets: the first that has a route, else the first."""
     better, worse = (edge, known) if edge.route and not known.route else (known, edge)
     return better._replace(unfound_from=better.unfound_from or worse.unfound_from)
 
 
 class Resolver:
-    """Walks load sets in the linker's order and keeps the best answer for each NEEDED entry."""
+    """Walks load sets in the linker's order and keeps the best edge for each NEEDED entry."""
 
     def __init__(self, wheels: tuple[WheelFacts, ...]) -> None:
         """Start with what the wheels install, and no entry resolved."""
@@ -75,14 +75,14 @@ class Resolver:
             for wheel in wheels
         }
         self._budgets = {wheel.name: Budget(wheel.size) for wheel in wheels}
-        self.too_large: dict[str, str] = {}  # wheel -> why what needs its objects was not followed to the end
+        self.too_large: dict[str, str] = {}  # wheel -> why its entries were not all resolved
 
     def load(self, root: ElfObject) -> LoadSet:
         """Load `root` as the linker does: breadth first, each name once, after what its package imports first."""
         return LoadSet(root, tuple(self._loaded_names(root)[0].values()))
 
     def _loaded_names(self, root: ElfObject) -> tuple[dict[Key, ElfObject], dict[str, ElfObject]]:
-        """Return what an import, or a program, loads, and the names by which it is known.
+        """Return the objects that an import, or a program, loads, and the names by which they are known.
 
         These are the SONAME and the NEEDED entries that led to it; the file name alone is not (glibc's
         elf/dl-load.c, _dl_map_object).
@@ -102,7 +102,7 @@ class Resolver:
                 entry = (loader.wheel, loader.file, name)
                 known = self.edges.get(entry)
                 if known and known.route and (name in loaded or self._is_apart(known)):
-                    continue  # it is answered, and nothing comes in by it that is not there
+                    continue  # it is resolved, and loads nothing new
                 if not self._has_budget(loader.wheel, self._costs[loader.wheel] + led.folders):
                     break
                 edge = self._edge(led, name, loaded)
@@ -120,7 +120,7 @@ class Resolver:
         return order, loaded
 
     def _has_budget(self, wheel: str, steps: int) -> bool:
-        """Take steps out of the budget of the wheel that they are taken in; False once it was overdrawn."""
+        """Take steps out of a wheel's budget; False if it is exceeded."""
         if wheel in self.too_large:
             return False
         try:
@@ -130,7 +130,7 @@ class Resolver:
         return wheel not in self.too_large
 
     def _is_apart(self, edge: Edge) -> bool:
-        """Say whether an edge leads to the system for any search path: no wheel given has a file of that name."""
+        """Return whether an edge leads to the system for every search path: no given wheel has a file of that name."""
         return edge.provider.source == "system" and edge.needed not in self.installed.file_names
 
     def _edge(self, led: _Loader, name: str, loaded: Mapping[str, ElfObject]) -> Edge:
@@ -140,7 +140,7 @@ class Resolver:
         if name in loaded:
             found = loaded[name]
             route = self._loaded(led, found)
-            # by a path it is found also where the package is not imported first
+            # by a path it is found even if the package is not imported first
             edge = self._searched(led, name, packages) if searched and route.imported else None
             if edge and edge.route and edge.provider.object is found:
                 return edge
@@ -154,7 +154,7 @@ class Resolver:
     def _without_path(
         self, led: _Loader, name: str, packages: tuple[package_tables.PackageLibrary, ...]
     ) -> Edge:
-        """Return the edge to what the system or the driver has, else to what packages have loaded."""
+        """Return the edge to a library of the system or the driver, else to one that packages have loaded."""
         loader = led.object
         source: Source
         if policy.is_on(name, loader, self.installed.musl.get(loader.wheel, ())):
@@ -171,9 +171,9 @@ class Resolver:
     def _searched(
         self, led: _Loader, name: str, packages: tuple[package_tables.PackageLibrary, ...]
     ) -> Edge | None:
-        """Return the edge to what search paths lead to; None if they lead to nothing of this name."""
+        """Return the edge to the file that search paths lead to; None if they lead to no file of this name."""
         loader = led.object
-        # of a package that pip does not install with it, and by a path not everywhere: found if it is there anyway
+        # in a package that pip does not install with it, or by a path that is not everywhere: found only if it is there
         unsure: list[Edge] = []
         for entry in layout.search(loader, led.ancestors):
             edge = self._reached(led, name, entry, packages)
@@ -194,7 +194,7 @@ class Resolver:
         entry: layout.SearchEntry,
         packages: tuple[package_tables.PackageLibrary, ...],
     ) -> Edge | None:
-        """Return the edge to what lies in one folder by a name, in the wheels given or in packages."""
+        """Return the edge to the library of a name in one folder, of the given wheels or of packages."""
         loader, place = led.object, f"{entry.folder}/{name}"
         if file := self.installed.not_library(place, loader):
             preload = self._providers.preload_of(loader.wheel, name)
@@ -220,9 +220,9 @@ class Resolver:
         return Route("loaded", before.packages.get(key(found), ""), found.name)
 
     def _before(self, wheel: str) -> _Before:
-        """Return what is in the process before a wheel's objects: of the packages given that it imports first."""
+        """Return the libraries in the process before a wheel's objects: of the given packages that it imports first."""
         if wheel not in self._imported:
-            self._imported[wheel] = _Before()  # ends a circle of wheels that require each other
+            self._imported[wheel] = _Before()  # ends the recursion for wheels that require each other
             objects: dict[Key, ElfObject] = {}
             names: dict[str, ElfObject] = {}
             packages: dict[Key, str] = {}

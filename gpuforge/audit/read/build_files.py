@@ -1,4 +1,4 @@
-"""Find what the build files of a wheel ask its users for: makefiles, CMake and pkg-config configuration."""
+"""Find the toolchains and folders in build files of a wheel: makefiles, CMake and pkg-config configuration."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from gpuforge.audit.model import BuildFileCompilers, BuildPath, Compilers
 from gpuforge.wheel.archive import Archive
 
 BUILD_FILE = r"(?i:.*makefile(\.\w+)?|.*\.mk)|.*(-config|Config|Targets|-targets)\.cmake|.*\.pc"
-_LIKE_BUILD_FILES = (".mk", ".cmake", ".pc")  # quicker to look for than the pattern
+_LIKE_BUILD_FILES = (".mk", ".cmake", ".pc")  # faster to search for than the pattern
 _SDK = rb"/hpc_sdk/[^/\s]+/(\d+\.\d+)/compilers/bin/(nvc\+\+|nvc|nvfortran)"
 _TARGET = rb"-gpu=[\w,.]*(?:cuda\d|cc\d)[\w,.]*"
 _NVCC = rb"/cuda-(\d+\.\d+)/bin/nvcc"
-# An absolute path that no system has by itself. What stands before it: a word's end, a sign, -I or -L.
+# An absolute path that systems do not have. Before it is the end of a word, a sign, -I or -L.
 _PATH = (
     rb"(?:(?<=[\s=\"':;,(])|(?<=-[IL]))"
     rb"(/(?!(?:usr|opt|etc|s?bin|lib\w{0,4}|dev|proc|sys|var|run|tmp|System|Library)/)[\w.+-]{1,255}/[\w.+/-]{1,4096})"
 )
 _COMMENT = rb"#[^\n]*"
-_LARGEST = 4 << 20  # bytes; larger ones are no build files
+_LARGEST = 4 << 20  # bytes; larger files are not build files
 
 
 def compilers(archive: Archive) -> tuple[BuildFileCompilers, ...]:

@@ -1,4 +1,4 @@
-"""Read JSON documents of a wheel, which anybody may have written, within the budget of its archive."""
+"""Read JSON documents of a wheel, which may be hostile, within the budget of its archive."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from gpuforge.audit.embedded import Unusable
 from gpuforge.embedded.document import Damaged, parse
 from gpuforge.wheel.archive import Archive, Member
 
-_LARGEST = 1 << 20  # bytes; gpuforge writes some hundred for each module
-_PARSED = 8  # characters of the budget for each of JSON, whose lists and numbers take more room than its text
+_LARGEST = 1 << 20  # bytes; gpuforge writes some hundred per module
+_PARSED = 8  # characters of the budget for each of the JSON, as parsed lists are larger than their text
 
 _Value = TypeVar("_Value")
 
 
 def read(archive: Archive, member: Member, fit: Callable[[dict[str, Any]], _Value]) -> _Value | Unusable:
-    """Return what `fit` makes of a document, or why it cannot be used. Raises MalformedError for a broken archive.
+    """Return the value that `fit` makes of a document, or why it is unusable.
 
-    `fit` raises Damaged for a document that does not fit its schema.
+    `fit` raises Damaged for a document that does not fit its schema. Raises MalformedError for a broken archive.
     """
     if member.size > _LARGEST:
         return Unusable("unreadable", f"it is {member.size} bytes long")

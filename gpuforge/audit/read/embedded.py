@@ -27,7 +27,7 @@ _RECIPE = rf"(.*{layout.sources(layout.HOME)}/[^/]+)/{re.escape(layout.RECIPE)}"
 _SCHEMA = 1
 _LONGEST_ARCH = 16  # characters
 _RELEASE = r"[0-9]{1,4}\.[0-9]{1,4}(?:\.|\Z)"
-# What of a recipe says where a compiler may be found on a user's machine, and how it is installed.
+# The keys of a recipe for where a compiler may be on a user's machine, and how it is installed.
 _ELSEWHERE = {"places", "install", "path"}
 _INCLUDED = rb"(?m)^[ \t]*#[ \t]*(?:include|line[ \t]+\d+|\d+)[ \t]*[<\"](/[^>\"\n]+)"
 _LARGEST_SOURCE = 16 << 20  # bytes; larger files are data
@@ -47,7 +47,7 @@ def source_sets(archive: Archive) -> Iterator[SourceSet]:
 
 
 def kernels_wheels(archive: Archive, name: str) -> KernelsWheels | Unusable | None:
-    """Return what the runtime reads of kernels wheels, `wheels.json` or `wheel.json`; None where there is none."""
+    """Return the content of `wheels.json` or `wheel.json` as the runtime reads it; None if there is none."""
     for member in archive.members:
         if member.name.endswith(f"/{layout.HOME}/{name}"):
             return read(archive, member, _listing if name == layout.LISTING else _wheel)
@@ -55,7 +55,7 @@ def kernels_wheels(archive: Archive, name: str) -> KernelsWheels | Unusable | No
 
 
 def _index(data: dict[str, Any]) -> Index:
-    """Read an index as strictly as the runtime does, which loads nothing of another; raises Damaged."""
+    """Read an index as strictly as the runtime, which loads nothing from an invalid one; raises Damaged."""
     _check_schema(data)
     document.text(data, "name")
     toolkit, toolchain = document.text(data, "toolkit"), document.table(data, "toolchain")
@@ -147,7 +147,7 @@ def _toolchain(entry: dict[str, Any]) -> UserToolchain:
         document.text(entry, key)
     for key in ("places", "argv", "sources"):
         document.texts(entry, key)
-    for key in ("devices", "extensions"):  # which the first wheels of this schema do not have
+    for key in ("devices", "extensions"):  # the first wheels of this schema do not have them
         if key in entry:
             document.texts(entry, key)
     install = document.table(entry, "install")
@@ -169,7 +169,7 @@ def _source(entry: dict[str, Any]) -> ListedFile:
 
 
 def _listing(data: dict[str, Any]) -> KernelsWheels:
-    """Read what a package has of its kernels wheels; raises Damaged."""
+    """Read a package's list of its kernels wheels; raises Damaged."""
     document.text(data, "distribution")
     wheels = document.tables(data, "wheels")
     for each in wheels:
@@ -181,7 +181,7 @@ def _listing(data: dict[str, Any]) -> KernelsWheels:
 
 
 def _wheel(data: dict[str, Any]) -> KernelsWheels:
-    """Read what a kernels wheel has of itself; raises Damaged."""
+    """Read a kernels wheel's description of itself; raises Damaged."""
     _check_schema(data)
     sets = document.tables(data, "sets")
     for each in sets:
@@ -200,7 +200,7 @@ def _check_schema(data: dict[str, Any]) -> None:
 
 
 def _check_demands(data: dict[str, Any]) -> None:
-    """Check what an index or a recipe demands of libraries; raises Damaged."""
+    """Check the requirements that an index or a recipe has of libraries; raises Damaged."""
     document.file_names(data, "fallbacks")
     packages = document.table(data, "packages") if "packages" in data else {}
     for name in packages:
@@ -220,7 +220,7 @@ def _all_texts(data: dict[str, Any]) -> Iterator[str]:
 
 
 def _absolute(archive: Archive, folder: str) -> dict[str, tuple[str, ...]]:
-    """Return what sources include by an absolute path, or name so in a #line directive."""
+    """Return the absolute paths that sources include, or have in a #line directive."""
     found: dict[str, tuple[str, ...]] = {}
     for member in archive.members:
         if member.name.startswith(f"{folder}/") and member.size <= _LARGEST_SOURCE:

@@ -1,6 +1,6 @@
-"""What the wheels of an audit are installed with: packages of an environment, and wheels that are installed into it.
+"""The packages that the wheels of an audit are installed with: those of an environment, and further wheels.
 
-Nothing of an environment is run, its Python least of all: its folders and its files say what it has.
+No program of an environment is run, not even its Python: only its folders and files are read.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def packages(environment: Path) -> list[InstalledDistribution]:
 
 
 def folders(environment: Path) -> list[Path]:
-    """Return an environment's folders of packages; raises UsageError where there are none."""
+    """Return an environment's folders of packages; raises UsageError if there are none."""
     try:
         found = sites(environment)
     except OSError as error:
@@ -59,7 +59,7 @@ def folders(environment: Path) -> list[Path]:
 
 
 def python_of(environment: Path) -> str:
-    """Return the minor of an environment's Python, "3.11", by its folders and its pyvenv.cfg; "" if neither says it."""
+    """Return the minor of an environment's Python, "3.11", from its folders or its pyvenv.cfg; "" if neither has it."""
     known = [found for site in folders(environment) if (found := python(site))]
     file = environment / _CONFIGURATION
     if not known and file.is_file():
@@ -69,7 +69,7 @@ def python_of(environment: Path) -> str:
 
 
 def inputs(beside: Beside, judged: Collection[Input]) -> Iterator[Input]:
-    """Yield what is read beside the inputs that are `judged`: what they replace in the environment is left out."""
+    """Yield the inputs that are read beside the `judged` ones, without packages that these replace."""
     replaced = {_project(one) for one in (*judged, *beside.wheels)} - {""}
     for site in folders(beside.environment) if beside.environment else ():
         for one in packages(site):
@@ -82,7 +82,7 @@ def inputs(beside: Beside, judged: Collection[Input]) -> Iterator[Input]:
 
 
 def problems(environment: Path) -> Iterator[Diagnostic]:
-    """Yield what of an environment cannot be seen in it: packages that lie elsewhere."""
+    """Yield the packages of an environment that lie elsewhere and are therefore not read."""
     for site in folders(environment):
         for entry in sorted(site.iterdir()):
             if re.fullmatch(_EDITABLE, entry.name):

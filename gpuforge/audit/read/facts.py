@@ -1,4 +1,4 @@
-"""Everything that the audit knows of one wheel: what it declares, its code and indexes, and its scanned binaries."""
+"""All facts of one wheel: its metadata, its code and indexes, and its scanned binaries."""
 
 from collections import Counter
 from pathlib import PurePosixPath
@@ -20,9 +20,9 @@ _MOST = 200  # members of a kind of refusal that are named
 
 
 def facts(wheel: OpenWheel) -> WheelFacts:
-    """Return the facts of an open wheel. Raises MalformedError for a broken archive, or one that is no wheel.
+    """Return the facts of an open wheel. Raises MalformedError for a broken archive, or one that is not a wheel.
 
-    What is not in binaries is read first, while threads read those.
+    Everything else is read while threads read the binaries.
     """
     source, archive = wheel.source, wheel.archive
     info = _dist_info(wheel)
@@ -92,7 +92,7 @@ def _rehashed(wheel: OpenWheel, info: DistInfo) -> tuple[str, ...]:
 
 
 def _refusals(wheel: OpenWheel, info: DistInfo) -> tuple[Refusal, ...]:
-    """Return what somebody refuses about the archive, with the first members that each kind is true of."""
+    """Return the reasons for which indexes and installers refuse the archive, each with its first members."""
     if wheel.source.form not in {"wheel", "nested"}:
         return ()
     name = PurePosixPath(wheel.source.label).name

@@ -23,8 +23,8 @@ class Remote(NamedTuple):
     """How a wheel on a server is read."""
 
     opened: Callable[[], AbstractContextManager[Archive]]
-    size: int  # bytes, as the index says; 0 where it does not
-    outline: bool = False  # whether its binaries are left out: they are known by their names
+    size: int  # bytes, from the index; 0 if it has no size
+    outline: bool = False  # its binaries are known by name only, and not read
 
 
 class Input(NamedTuple):
@@ -43,7 +43,7 @@ class Input(NamedTuple):
     )
     hashes: bool = False  # whether the hashes in RECORD are compared with the files
     beside: bool = (
-        False  # it is read for what it brings into one process with the others, not judged by itself
+        False  # it is read only for the libraries that it brings into the others' process, and not judged
     )
 
     @classmethod
@@ -76,7 +76,7 @@ class Input(NamedTuple):
 
     @property
     def on_disk(self) -> int:
-        """Bytes that reading it takes, holes in files left out; 0 for a folder whose files nothing lists.
+        """The bytes to read, without holes in files; 0 for a folder whose files are not listed.
 
         A wheel in an archive takes no more than the archive, which may be packed a thousand times smaller.
 
@@ -94,14 +94,14 @@ class Input(NamedTuple):
 
     @property
     def hint(self) -> str:
-        """What to do when it cannot be read."""
+        """The hint for an input that cannot be read."""
         if self.form in {"wheel", "nested"}:
             return "download or build it again; `python -m zipfile -t FILE` tests an archive"
         return "build or install it again"
 
 
 class Beside(NamedTuple):
-    """An environment, and the wheels that are installed into it beside those that an audit judges."""
+    """An environment, and the wheels that are installed into it beside the judged ones."""
 
     environment: Path | None = None
     wheels: tuple[Input, ...] = ()

@@ -1,6 +1,6 @@
-"""Turn the paths given to an audit into inputs: wheels, folders, sdists and single binaries become one or several.
+"""Turn the paths given to an audit into inputs: a wheel, folder, sdist or single binary becomes one input or several.
 
-Wheels inside an sdist are unpacked into temporary files without a name, which are gone with the process.
+Wheels inside an sdist are unpacked into temporary files without a name, which vanish with the process.
 """
 
 import os
@@ -29,12 +29,12 @@ class Inputs:
         self.readable: list[Input] = []
         self.problems: list[Diagnostic] = []
         self.unpacked: list[int] = []  # open files that hold unpacked wheels
-        self.python = ""  # of the environment beside them, "3.11"; "" without one, or where it is not known
+        self.python = ""  # of the environment beside them, "3.11"; "" without one, or if it is not known
 
 
 @contextmanager
 def expand(paths: Iterable[Path], *, hashes: bool = False, beside: Beside = ALONE) -> Iterator[Inputs]:
-    """Yield the inputs of these paths behind those `beside` them; files with unpacked wheels are freed at the end.
+    """Yield the inputs of these paths after those `beside` them; files with unpacked wheels are freed at the end.
 
     A path of an unknown kind counts as a wheel, so that reading it reports what is wrong.
     """
@@ -97,7 +97,7 @@ def _is_zip(path: Path) -> bool:
 
 
 def _add_folder(path: Path, inputs: Inputs) -> None:
-    """Add what a folder is: an environment, an unpacked wheel, wheels below it, or a folder of binaries."""
+    """Add the inputs of a folder: an environment, an unpacked wheel, wheels below it, or binaries."""
     whole = path.resolve()
     files = {} if (found := sites(path)) else files_below(path)
     if found:

@@ -1,4 +1,4 @@
-"""Keep those ranges of a stream of bytes that reading an ELF file needs."""
+"""Keeps the ranges of a stream of bytes that are needed to read an ELF file."""
 
 from collections.abc import Iterable
 
@@ -8,18 +8,18 @@ from gpuforge.binary.search import find
 from gpuforge.binary.window import MissedError, Window
 from gpuforge.errors import MalformedError
 
-_RANGES = 256  # kept of one file at most; sound files need a dozen
+_RANGES = 256  # at most, of one file; valid files need a dozen
 _NAMES = b"\0.shstrtab\0"
 _AROUND = 1 << 14  # bytes kept on each side of it
-_NEEDED = b"\0libc.so.6\0"  # stands among the names of the NEEDED entries
+_NEEDED = b"\0libc.so.6\0"  # is among the names of the NEEDED entries
 _BESIDE_IT = 1 << 16
 
 
 class KeptRanges:
-    """Keeps ranges of a stream, and adds those that the headers and the dynamic section point to."""
+    """Keeps ranges of a stream, and adds the ranges that the headers and the dynamic section point to."""
 
     def __init__(self, window: Window, ranges: Iterable[tuple[int, int]], front: int = 0) -> None:
-        """Keep `ranges`, the ranges that they point to, and of the first `front` bytes all but code."""
+        """Keep `ranges`, the ranges that they point to, and the first `front` bytes without code."""
         self.window = window
         self._front = front
         self._open = set(ranges)
@@ -30,11 +30,11 @@ class KeptRanges:
 
     @property
     def stop(self) -> int:
-        """Where the last of its ranges ends."""
+        """The end of its last range."""
         return max((stop for _, stop in self._known), default=0)
 
     def take(self, offset: int, chunk: bytes) -> None:
-        """Take the bytes at `offset`, where the last chunk ended."""
+        """Take the chunk at `offset`, which follows the last one."""
         self._recent = (*self._recent[-1:], (offset, chunk))
         end = offset + len(chunk)
         closed = False
@@ -52,19 +52,19 @@ class KeptRanges:
             self._find_needed()
 
     def _learn(self) -> bool:
-        """Add the ranges that are known by now; return whether one of them is complete already."""
+        """Add the ranges that are known by now; return whether one of them is already complete."""
         try:
             self._header = self._header or read_header(self.window)
             ranges = front(self._header, self._front) + outline(self.window, self._header)
         except MalformedError:  # reported when the file is read
             return False
-        except MissedError as missed:  # BOLT puts the headers behind: the front is not known yet
+        except MissedError as missed:  # BOLT puts the headers at the end: the front is not known yet
             ranges = [(0, self._front), (missed.start, missed.stop)]
         kept = [self._want(start, stop) for start, stop in ranges[:_RANGES]]
         return any(kept)
 
     def _want(self, start: int, stop: int) -> bool:
-        """Keep a range that does not begin before the chunks in hand; return whether all of it is there."""
+        """Keep a range that does not begin before the present chunks; return whether it is complete."""
         if (start, stop) in self._known or start < self._recent[0][0] or len(self._known) > _RANGES:
             return False
         if self.window.has(start, stop):  # from an earlier pass
@@ -78,7 +78,7 @@ class KeptRanges:
         return False
 
     def _find_needed(self) -> None:
-        """Keep the names of NEEDED entries: LLD and Go put them behind the front, and before the dynamic section."""
+        """Keep the names of NEEDED entries: LLD and Go put them after the front, and before the dynamic section."""
         offset, chunk = self._recent[-1]
         if (hit := find(chunk, _NEEDED)) >= 0:
             self._seen_needed = True

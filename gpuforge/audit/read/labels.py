@@ -9,9 +9,9 @@ from gpuforge.audit.read.input import Input
 
 
 def unique(found: Sequence[Input]) -> list[Input]:
-    """Drop duplicates, and name single files by their paths below the folder that they have in common.
+    """Drop duplicates, and label single files by their paths below their common folder.
 
-    So the RPATH of one leads to the other: `$ORIGIN/../lib`.
+    The RPATH of one then leads to another: `$ORIGIN/../lib`.
     """
     unique = list({(i.form, i.info, i.place if _is_apart(i) else _real(i.path)): i for i in found}.values())
     files = [i.path.absolute() for i in unique if i.form == "file"]
@@ -33,7 +33,7 @@ def _real(path: Path) -> Path:
 
 
 def labelled(found: Sequence[Input]) -> list[Input]:
-    """Give inputs of the same name as much of their paths as distinguishes them."""
+    """Label inputs of the same name with as much of their paths as distinguishes them."""
     counts = Counter(i.label for i in found)
     return [i if counts[i.label] == 1 else i._replace(label=_label(i, found)) for i in found]
 

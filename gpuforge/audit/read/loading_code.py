@@ -1,7 +1,7 @@
 """Find the Python code of a wheel that loads shared libraries by itself, before the linker would look for them.
 
-A reading of code, not of behaviour: it says "this file loads such libraries", never that it always does. Files with the
-names of such calls are parsed; then the patterns see their code without comments, docstrings and sentences.
+It reads code, not behaviour: a file loads such libraries, but perhaps not always. Files with the names of such calls
+are parsed; the patterns are then applied to their code without comments, docstrings and sentences.
 """
 
 from __future__ import annotations
@@ -26,38 +26,38 @@ from gpuforge.wheel.archive import Archive, Member
 if TYPE_CHECKING:
     from gpuforge.wheel.entry_points import EntryPoint
 
-# quicker to look for than the pattern, and what is read of the text around them, in bytes
+# faster to search for than the pattern; and how many bytes around each are read
 _CALLS = (b"CDLL(", b"ibrary(", b"ibraries(", b"loadPlugins", b"dynamic_lib(")
 _BEFORE, _BEHIND = 128, 512
 _LOADING = r"CDLL|load_nvidia_dynamic_lib|[lL]oad(?=\w*?(?:[lL]ibrar|Plugins))\w*+"
 _LOADS = rb"\b(?:%b)\(" % _LOADING.encode()
-# The C library is in every process: who opens it wants to call it, and loads nothing.
+# The C library is in every process: code that opens it loads nothing new.
 _LIBC = (
     rb"\bCDLL\(\s*(?:name\s*=\s*)?(?:None|[\"'](?:libc\.so\.6)?[\"']|[\w.]*find_library\(\s*[\"']c[\"']\s*\))"
 )
 _OPENS = rb"\b(?:CDLL|LoadLibrary|load_nvidia_dynamic_lib|%b)\(([^\n]{0,400})"
-_WRITTEN = rb"[\"'][\w./-]{3,}[\"']"  # a name, and no pattern to fill in
-# A program is told where to look when it is started.
+_WRITTEN = rb"[\"'][\w./-]{3,}[\"']"  # a name without placeholders
+# Code that starts a program gives it a search path.
 _STARTS = rb"\bPopen\(|\bsubprocess\.\w+\(|\bos\.(?:exec|spawn|posix_spawn)\w*\(|\bos\.system\("
-# What is called like a program starts it: a script that pip puts beside Python, or a console entry point.
+# A script that pip puts beside Python, or a console entry point, starts the program of its name.
 _SCRIPT = r"[^/]+\.data/scripts/([^/]+)"
 _BESIDE = r"\A[^/]+\.data/(?:purelib|platlib)/"
 _PYTHON = rb"#!\s*(?:python|\S*/(?:env\s+)?python)"
 _IMPORTS = rb"(?m)^[ \t]*(?:from|import)[ \t]+(\w+)"
 _ENTRY_POINTS = r"[^/]+\.dist-info/entry_points\.txt"
-# What torch writes about itself
+# The file in which torch has its versions
 _VERSION_FILE = r"[^/]+/version\.py"
 _RELEASE = rb"(?m)^cuda(?:: [^=\n]{1,80})? ?= ?[\"'](\d{1,3}\.\d{1,3})[\"']"
-# Libraries may also be handed over to compiled code that opens them: by a variable of the package's own.
+# Compiled code may also open libraries that it gets by a variable of the package.
 _HANDS_OVER = rb"environ\[\s*[\"'](?!LD_)(?=\w*?LIB)\w*+[\"']\s*\]\s*=[^=]"
-# One by one, as below: each is searched for by its first letters. A package of a library may have a function that loads
-# it: `nvidia.libnvcomp.load_library()`.
+# A package of a library may have a function that loads it: `nvidia.libnvcomp.load_library()`. The alternatives are
+# separate, as below, because each is searched for by its first letters.
 _NAMES = (rb"lib(?<!\wlib)(\w+)\.(?:so|load_library\()", rb"[\"'](?:lib)?([A-Za-z]\w+)[\"']")
 _A_LIBRARY = rb"\blib\w+\.so"
-# What makes a file worth parsing: a name that prose may have, too, and a comparison; not CUDA's own name.
+# A file with these is parsed: a name that may also be in prose, and a comparison; not CUDA's own name.
 _WORTH = rb"\blib\w+\.so|load_nvidia_dynamic_lib|%b|[\"'](?!cuda)(?:cu|nv|nccl)\w+[\"']"
 _COMMENT = rb"#[^\n]*"
-# A bare name is looked for where the linker looks, too, so opening it changes nothing: a path has to be made of it.
+# A bare name is searched where the linker searches, so opening it changes nothing: the code must make a path of it.
 _BARE = rb"[\"']lib\w+\.so"
 _PATHS = (
     rb"__file__|__path__|purelib|platlib|site-packages|sys\.path|sys\.prefix|os\.path\.|\bPath\(|find_spec|os\.environ|getenv"
@@ -67,7 +67,7 @@ _WHOLE_FOLDERS = rb"\bi?r?glob\(|listdir\(|iterdir\(|scandir\("
 _CUDAS = (rb"cu\w+", rb"nv\w+", rb"nccl\w*")
 _LARGEST = 4 << 20  # bytes; larger Python files are data
 _LARGEST_SCRIPT = 1 << 18  # bytes
-_PARSED = 32  # characters of the budget for each of the entry points, which become objects
+_PARSED = 32  # characters of the budget for each character of entry points, which become objects
 _LISTS = (".json", ".toml", ".cfg", ".txt")
 _LARGEST_LIST = 1 << 18  # bytes
 
@@ -75,7 +75,7 @@ _LARGEST_LIST = 1 << 18  # bytes
 class _Patterns(NamedTuple):
     """Patterns with the frameworks' names in them.
 
-    `ops`: a framework opens what it is given, which is an object of its own kind: nothing that others need comes of it.
+    `ops`: a framework opens an object of its own kind, in which other objects find nothing.
     """
 
     ops: bytes
@@ -91,7 +91,7 @@ def _patterns() -> _Patterns:
 
 
 class PythonCode:
-    """The Python code of a wheel, and what is beside it: what cannot be read is empty, and `damaged` says why."""
+    """The Python code of a wheel and the files beside it. An unreadable file is empty, with the reason in `damaged`."""
 
     def __init__(self, archive: Archive) -> None:
         self.members = archive.members
@@ -128,19 +128,19 @@ def preloads(code: PythonCode) -> tuple[Preload, ...]:
 
 
 def _beside(code: PythonCode, found: tuple[Preload, ...]) -> tuple[Preload, ...]:
-    """Add what starts programs, and to each that opens whole lists of libraries what lies beside it."""
+    """Add the files that start programs; to each file that opens lists of libraries, add the libraries beside it."""
     found += tuple(_launchers(code, {_package(p.file) for p in found if p.starts}))
     lists = [p for p in found if (p.everything or p.pathfinder) and not p.fixed and not p.ops]
     if not lists:
         return found
     near = _listed(code, {p.file.rpartition("/")[0] for p in lists})
-    # who calls cuda.pathfinder means NVIDIA's libraries, and may be told which by any module
+    # code that calls cuda.pathfinder loads NVIDIA's libraries, whose names may come from any module
     listed = near | _listed(code, None) if any(p.pathfinder for p in lists) else near
     return tuple(p._replace(listed=listed if p.pathfinder else near) for p in found)
 
 
 def _loaders(code: PythonCode, parser: Parser) -> Iterator[Preload | None]:
-    """Yield for each Python file what it loads, or None."""
+    """Yield each Python file's preload, or None."""
     for member in _modules(code):
         text = code.text(member)
         starts = b"LD_LIBRARY_PATH" in text and re.search(_STARTS, text) is not None
@@ -192,7 +192,7 @@ def _loader(file: str, text: bytes, tree: ast.Module | None, *, starts: bool) ->
 
 
 def _compared(text: bytes, tree: ast.Module) -> str:
-    """Return the framework of which a file refuses another CUDA release than its own; "" for none."""
+    """Return the framework whose CUDA release a file compares with its own, refusing others; "" for none."""
     compared = (e for e in frameworks() if e.cuda_release and e.cuda_release.encode() in text)
     return next((each.package for each in compared if refuses_another(tree, each.cuda_release)), "")
 
@@ -203,7 +203,7 @@ def _names(text: bytes) -> frozenset[str]:
 
 
 def _left_to_users(code: PythonCode, found: tuple[Preload, ...], parser: Parser) -> tuple[Preload, ...]:
-    """Return what loads libraries; functions that other files of the wheel use are not left to users."""
+    """Return the files that load libraries; functions that other files of the wheel use do not count as uncalled."""
     left = {p.file: p for p in found if p.uncalled}
     if left:
         points = (point for member in code.members for point in _entry_points(code, member))
@@ -217,7 +217,7 @@ def _left_to_users(code: PythonCode, found: tuple[Preload, ...], parser: Parser)
 
 
 def _used(member: Member, text: bytes, left: Mapping[str, Preload], parser: Parser) -> list[str]:
-    """Return the files of which this one uses a function: it names their module, and it uses a function's name."""
+    """Return the files whose functions this one uses: it contains their module's name and a function's name."""
     near = {p: names for p in left.values() if p.file != member.name and (names := _named(text, p))}
     if near and member.name.endswith(".py"):
         source = parser.parse(text)
@@ -227,7 +227,7 @@ def _used(member: Member, text: bytes, left: Mapping[str, Preload], parser: Pars
 
 
 def _entered(point: EntryPoint, left: Mapping[str, Preload]) -> list[str]:
-    """Return the files of which an entry point calls a function."""
+    """Return the files with a function that an entry point calls."""
     module, _, function = point.target.partition(":")
     names = set(re.findall(r"\w+", function))
     return [
@@ -238,14 +238,14 @@ def _entered(point: EntryPoint, left: Mapping[str, Preload]) -> list[str]:
 
 
 def _named(text: bytes, loader: Preload) -> set[str]:
-    """Return the uncalled functions that a text names, if it names their module, too."""
+    """Return the uncalled functions whose names are in a text that also has their module's name."""
     if _module(loader.file).rpartition(".")[2].encode() not in text:
         return set()
     return {name for name in loader.uncalled if re.search(rb"\b%b\b" % name.encode(), text)}
 
 
 def _modules(code: PythonCode) -> Iterator[Member]:
-    """Yield the Python files; those of tests only where tests have libraries, as nobody else imports them."""
+    """Yield the Python files; those of tests only if tests have libraries, because nothing else imports them."""
     read_tests = any(".so" in member.name and _of_tests(member) for member in code.members)
     for member in code.members:
         if member.name.endswith(".py") and member.size <= _LARGEST and (read_tests or not _of_tests(member)):
@@ -257,7 +257,7 @@ def _of_tests(member: Member) -> bool:
 
 
 def _calls(text: bytes) -> bytes:
-    """Return the code around what may load a library, and not the C library; nothing of most texts."""
+    """Return the code around calls that may load a library other than the C library; most files have none."""
     parts, end = [], 0
     for hit in sorted(at for word in _CALLS for at in find_all(text, word)):
         if hit - _BEFORE > end:
@@ -268,10 +268,9 @@ def _calls(text: bytes) -> bytes:
 
 
 def _launchers(code: PythonCode, starting: Collection[str]) -> Iterator[Preload]:
-    """Yield the scripts and console entry points that may start a program of their name with a path to libraries.
+    """Yield the scripts and console entry points that may start the program of their name with a path to libraries.
 
-    Their code is in one of the wheel's packages that do so (`starting`), or in a package of others, which nobody here
-    has read.
+    Their code is in one of the wheel's packages that do so (`starting`), or in a package that is not read.
     """
     found = [m for m in code.members if "/scripts/" in m.name or m.name.endswith("/entry_points.txt")]
     own = {_package(member.name) for member in code.members} if found else set()
@@ -290,17 +289,17 @@ def _launchers(code: PythonCode, starting: Collection[str]) -> Iterator[Preload]
 
 
 def _starter(file: str, names: frozenset[str]) -> Preload:
-    """Return what a file is that loads nothing itself, and starts programs."""
+    """Return the preload of a file that loads nothing itself but starts programs."""
     return Preload(file, False, False, names, bare=True, ops=True, starts=True)
 
 
 def _package(member: str) -> str:
-    """Return the name by which what a member is in is imported: "demo" for demo/run.py and for demo.py."""
+    """Return the top-level import name of a member: "demo" for demo/run.py and for demo.py."""
     return _installed(member).partition("/")[0].removesuffix(".py")
 
 
 def _module(file: str) -> str:
-    """Return the name by which a Python file is imported: "demo.run" for demo/run.py and for demo/run/__init__.py."""
+    """Return the import name of a Python file: "demo.run" for demo/run.py and for demo/run/__init__.py."""
     return _installed(file).removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
 
@@ -325,7 +324,7 @@ def _entry_points(
 
 
 def _listed(code: PythonCode, folders: set[str] | None) -> frozenset[str]:
-    """Return CUDA's words in the Python files and lists in `folders`, or in all Python files."""
+    """Return the names of CUDA libraries in the Python files and lists in `folders`, or in all Python files."""
     found: set[bytes] = set()
     for member in code.members:
         near = folders is not None and member.name.rpartition("/")[0] in folders

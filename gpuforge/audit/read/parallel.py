@@ -13,7 +13,7 @@ _Result = TypeVar("_Result")
 def started(
     function: Callable[[_Item], _Result], items: Sequence[_Item], size: Callable[[_Item], int], jobs: int
 ) -> Iterator[Callable[[], list[_Result]]]:
-    """Start calling `function` with each item, and yield what waits for the results, in the order of the items.
+    """Start calling `function` with each item, and yield a function that waits for the results, in the items' order.
 
     `jobs` threads take the largest items first. The waiting thread does everything itself if there is one job, or if
     no thread can be started: a limit of processes (`ulimit -u`) counts threads too.

@@ -1,4 +1,4 @@
-"""Python code of a wheel as its syntax tree has it: the text without comments, docstrings and sentences."""
+"""Python code of a wheel, parsed: its text without comments, docstrings and sentences."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import warnings
 from collections.abc import Iterator
 from typing import NamedTuple
 
-# The cost of parsing is about that of the tokens. An expression in an f-string is looked for from its beginning on
-# (CPython 3.11), so that many expressions in a long text take as long as both together.
+# The cost of parsing is about proportional to the tokens. For each expression in an f-string, CPython 3.11 searches the
+# string from its beginning, so many expressions in a long string cost the product of both.
 _TOKEN = rb"\w+|[^\w\s]"
-_BUDGET = 400_000  # tokens that are parsed of one wheel: torch has 260,000 in 20 files
-_LARGEST = 100_000  # tokens of one file, which take 100 MB
-_PER_TOKEN = 5_000  # bytes of an f-string that are looked through in the time that a token takes
+_BUDGET = 400_000  # tokens that are parsed per wheel: torch has 260,000 in 20 files
+_LARGEST = 100_000  # tokens per file, which take 100 MB
+_PER_TOKEN = 5_000  # bytes of an f-string that are searched in the time of one token
 _COMMENT = rb"#[^\n]*"
-_LIBRARY = r"\S*\.so\S*"  # a name among words is prose, a list of names is not
+_LIBRARY = r"\S*\.so\S*"  # a string with a name among words is prose; a list of names is not
 
 
 class Source(NamedTuple):
@@ -30,19 +30,19 @@ class Source(NamedTuple):
 
 
 class Parser:
-    """Parses the files of one wheel, as long as they are not too many tokens together."""
+    """Parses the files of one wheel, up to a total number of tokens."""
 
     def __init__(self) -> None:
-        """Start with all of the budget."""
+        """Start with the whole budget."""
         self._budget = _BUDGET
 
     def parse(self, text: bytes) -> Source | None:
-        """Return a file; None if Python cannot import it. What is too long is not parsed."""
+        """Return a file; None if Python cannot import it. A file that is too long is not parsed."""
         cost = len(re.findall(_TOKEN, text)) + text.count(b"{") * len(text) // _PER_TOKEN
         if cost > min(self._budget, _LARGEST):
             return Source(text)
         self._budget -= cost
-        decoded = text.decode("utf-8-sig", "replace")  # not as a coding line says: some codecs are slow
+        decoded = text.decode("utf-8-sig", "replace")  # coding lines are ignored: some codecs are slow
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # of the file's own escapes and comparisons
@@ -71,14 +71,14 @@ def _without_prose(text: bytes, tree: ast.Module) -> bytes:
 
 
 def walk(*nodes: ast.AST) -> Iterator[ast.AST]:
-    """Yield all nodes of trees, in any order: in half of the time of `ast.walk`."""
+    """Yield all nodes of trees, in any order; it takes half the time of `ast.walk`."""
     left = list(nodes)
     while left:
         node = left.pop()
         yield node
         for value in node.__dict__.values():
             if isinstance(value, ast.AST):
-                if value.__dict__:  # not the marks of operators and contexts
+                if value.__dict__:  # not the nodes of operators and contexts
                     left.append(value)
             elif isinstance(value, list):
                 left += [each for each in value if isinstance(each, ast.AST)]

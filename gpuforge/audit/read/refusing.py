@@ -1,4 +1,4 @@
-"""Python code that refuses a value of another package that is not its own: torch of another CUDA release."""
+"""Finds Python code that refuses another value than its own: torch with another CUDA release."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from gpuforge.audit.read.python_source import walk
 
 
 def refuses_another(tree: ast.Module, name: str) -> bool:
-    """Say whether a function reads `name`, and raises an error if two values that are both computed differ."""
+    """Return whether a function reads `name` and raises an error if two computed values differ."""
     functions = (n for n in walk(tree) if isinstance(n, ast.FunctionDef))
     return any(_reads(function, name) and _raises_if_different(function) for function in functions)
 
@@ -34,7 +34,7 @@ def _raises_if_different(function: ast.FunctionDef) -> bool:
 
 
 def _differ(test: ast.expr) -> bool:
-    """Say whether an expression compares two values, neither of which is written down."""
+    """Return whether an expression compares two values that are not literals."""
     return (
         isinstance(test, ast.Compare)
         and isinstance(test.ops[0], ast.NotEq)

@@ -21,7 +21,7 @@ from gpuforge.wheel import filename
 from gpuforge.wheel.archive import Archive, Member
 
 _HEAD = 24 << 20  # bytes kept of a file's beginning: where linkers put names, versions and strings
-# bytes of a file that is read in one piece: quicker than choosing the ranges to keep
+# files up to this size are read whole, which is faster than keeping ranges
 _WHOLE = 2 << 20
 _KERNELS = f"{layout.kernels(layout.HOME)}/"
 _START = 1 << 16  # bytes kept of any file: the headers of an ELF file, the directives of a PTX text
@@ -31,7 +31,7 @@ _SOURCES = (".py", ".pyi", ".h", ".hpp", ".cuh", ".inl", ".cmake", ".c", ".cc", 
 
 
 class Scanned(NamedTuple):
-    """The facts of one member; `problem` says why it could not be read."""
+    """The facts of one member; `problem` is the reason if it could not be read."""
 
     file: str
     object: ElfObject | None = None
@@ -62,7 +62,7 @@ def scan(archive: Archive, member: Member, wheel: str) -> Scanned:
     except TooLargeError as error:
         from traceback import clear_frames  # noqa: PLC0415  few wheels come here
 
-        clear_frames(error.__traceback__)  # each of thousands would hold what was read of its member
+        clear_frames(error.__traceback__)  # otherwise each of thousands would keep the bytes of its member
         raise
     except MalformedError as error:
         corrupt = isinstance(error, CorruptError)
@@ -120,7 +120,7 @@ def _first_pass(archive: Archive, member: Member) -> tuple[Window, fatbin.Scanne
 
 
 def _fetch(archive: Archive, member: Member, window: Window, missed: tuple[int, int]) -> None:
-    """Read a range that was missed, and the other ranges that are known to be missing."""
+    """Read a range that was missed, together with the other known missing ranges."""
     try:
         ranges = outline(window, read_header(window))
     except MissedError:  # the headers are missing, too
@@ -146,7 +146,7 @@ def _with_device_code(found: ElfObject, scanner: fatbin.Scanner) -> Scanned:
 
 @cache
 def _defines(wheel: str) -> str:
-    """Return the wheel's project if other wheels are searched for its C++ functions, else ""."""
+    """Return the wheel's project if its C++ functions are searched for in other wheels, else ""."""
     name = PurePosixPath(wheel).name
     project = filename.project(name) or canonicalize_name(name)
     return project if project in unstable() else ""

@@ -18,7 +18,7 @@ _SITE = r"lib\w*/python3[^/]*/(?:site|dist)-packages"  # below an environment, o
 
 
 def sites(path: Path) -> list[Path]:
-    """Return the folders of installed packages that `path` is or, as an environment, has."""
+    """Return the folders of installed packages: `path` itself or, of an environment, those in it."""
     infos = [entry for entry in path.iterdir() if entry.name.endswith(INFO)]
     installed = len(infos) > 1 or any((info / "INSTALLER").is_file() for info in infos)
     if installed or (infos and path.resolve().name in {"site-packages", "dist-packages"}):
@@ -30,7 +30,7 @@ def sites(path: Path) -> list[Path]:
 
 
 def python(site: Path) -> str:
-    """Return the Python that a folder of packages belongs to, by its path: "3.11"; "" if that does not say it."""
+    """Return the Python of a folder of packages, from its path: "3.11"; "" if the path does not have it."""
     match = re.search(r"/python(3\.\d+)[^/]*/(?:site|dist)-packages$", os.path.abspath(site))  # noqa: PTH100
     return match[1] if match else ""
 
@@ -38,7 +38,7 @@ def python(site: Path) -> str:
 def unrecorded(site: Path) -> dict[str, Path]:
     """Return the binaries below a folder of packages that no RECORD lists, by their names there.
 
-    Whoever put them there, and Debian's packages, write no RECORD; the linker finds them all the same.
+    Files that were copied there, and Debian's packages, have no RECORD; the linker finds them nevertheless.
     """
     listed: set[Path] = set()
     for entry in site.iterdir():
@@ -64,7 +64,7 @@ def recorded(site: Path, info: str) -> dict[str, Path]:
 
 
 def _below_environment(site: Path) -> str:
-    """Return where packages lie in an environment, whatever its Python; "" for another folder of them."""
+    """Return the folder of packages in an environment, for any Python; "" for another folder of them."""
     tail = "/".join(Path(os.path.abspath(site)).parts[-3:])  # noqa: PTH100 - links stay as they were given
     return layout.SITE.removeprefix(f"{layout.ENVIRONMENT}/") if re.fullmatch(_SITE, tail) else ""
 

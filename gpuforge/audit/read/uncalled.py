@@ -1,4 +1,4 @@
-"""Functions that load libraries and that nothing in their wheel calls: the user's code has to."""
+"""Functions that load libraries and that nothing in their wheel calls: the user's code must call them."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from typing import NamedTuple
 from gpuforge.audit.read.python_source import walk
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
-_MOST = 500  # functions of a file, each of which is followed through all the others
+_MOST = 500  # functions per file; each is followed through all the others
 
 
 class Uncalled(NamedTuple):
-    """The functions of a file by which all of its calls are reached, and the strings in what they alone reach."""
+    """The functions of a file through which all of its calls are reached, and the strings that only they reach."""
 
     functions: tuple[str, ...]
     strings: tuple[str, ...]
 
 
 def uncalled(tree: ast.Module, calls: str) -> Uncalled | None:
-    """Return the functions of a file that nothing in it uses and that alone lead to the calls of these names.
+    """Return the functions of a file that nothing in it uses, if only they lead to the calls of these names.
 
     None if a call is made on import, by a method, or by a function that the file uses otherwise.
     """
@@ -31,7 +31,7 @@ def uncalled(tree: ast.Module, calls: str) -> Uncalled | None:
     uses = {name: used_names(node.body) & functions.keys() for name, node in functions.items()}
     outside = [node for node in tree.body if not isinstance(node, _FUNCTIONS)]
     decorators = [each for node in functions.values() for each in node.decorator_list]
-    # others may call what has a decorator, and Python calls __getattr__
+    # functions with a decorator may be called elsewhere, and Python calls __getattr__
     offered = {name for name, node in functions.items() if node.decorator_list or name.startswith("__")}
     used = _reached(offered | used_names([*outside, *decorators]) & functions.keys(), uses)
     calling = {name for name, node in functions.items() if _has_call(node.body, calls, functions)}
@@ -45,7 +45,7 @@ def uncalled(tree: ast.Module, calls: str) -> Uncalled | None:
 
 
 def used_names(nodes: Iterable[ast.AST]) -> set[str]:
-    """Return the names that code reads, also those of attributes; an import alone reads none."""
+    """Return the names that code reads, also those of attributes; an import alone does not count."""
     found = set[str]()
     for node in walk(*nodes):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
@@ -56,7 +56,7 @@ def used_names(nodes: Iterable[ast.AST]) -> set[str]:
 
 
 def _has_call(nodes: Iterable[ast.AST], calls: str, functions: Mapping[str, object]) -> bool:
-    """Say whether code calls a function of these names that is not one of the file's own."""
+    """Return whether code calls a function of these names that is not defined in the file."""
     for node in (n for n in walk(*nodes) if isinstance(n, ast.Call)):
         if isinstance(node.func, ast.Attribute) and re.fullmatch(calls, node.func.attr):
             return True

@@ -1,18 +1,18 @@
-"""Who is told which inputs are being read, and may have some left out: what bounds an audit from outside."""
+"""The port to an observer of an audit: it learns which inputs are read, and can have some left out."""
 
 from collections.abc import Sequence
 from typing import Protocol
 
 
 class Watch(Protocol):
-    """Inputs are known by their numbers: the order in which they were found."""
+    """Inputs are identified by numbers, in the order in which they were found."""
 
     def expects(self, sizes: Sequence[int]) -> None:
         """Note the inputs that will be read, by their sizes in bytes, before the first is."""
         ...
 
     def refuses(self, number: int) -> str:
-        """Return why an input is not to be read; "" to read it."""
+        """Return why an input must not be read; "" to read it."""
         ...
 
     def begins(self, number: int, size: int) -> None:

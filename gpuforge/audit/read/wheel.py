@@ -27,7 +27,7 @@ _THREADS = 4  # each keeps up to 30 MB of a member in memory
 def reading(
     given: Sequence[Input], jobs: int = 1, watch: Watch | None = None
 ) -> Iterator[Callable[[], list[Outcome]]]:
-    """Start reading the inputs, and yield what waits for the facts of each, or the error that reading it raised.
+    """Start reading the inputs, and yield a function that waits for the facts of each, or for the error of reading it.
 
     `jobs` threads share the members of a single wheel; of several wheels, each is read by one thread.
     """
@@ -48,7 +48,7 @@ def reading(
             return outcome
 
         wait = stack.enter_context(started(read_alone, range(len(given)), sizes.__getitem__, jobs))
-        # of memory, what other threads read may have taken all: without these there is enough, or never
+        # if memory is short, other threads may have taken it: without them it suffices, or never will
         yield lambda: [read_alone(n) if isinstance(o, MemoryError) else o for n, o in enumerate(wait())]
 
 
@@ -69,7 +69,7 @@ def _facts(wheel: OpenWheel) -> WheelFacts:
 
 
 def _begun(number: int, source: Input, watch: Watch | None, function: Callable[[], _Read]) -> _Read:
-    """Tell who watches that an input is read, and read it. Raises TooLargeError for one that is not to be read."""
+    """Tell the observer that an input is read, and read it. Raises TooLargeError if it must not be read."""
     if watch:
         if reason := watch.refuses(number):
             raise TooLargeError.of(reason)
@@ -82,19 +82,19 @@ def _outcome(function: Callable[[], _Read]) -> _Read | MalformedError | TooLarge
         return function()
     except (MalformedError, TooLargeError, OSError) as error:
         return error
-    except MissingError as error:  # of an index that cannot be reached
+    except MissingError as error:  # an index cannot be reached
         return MalformedError(*error.diagnostics)
     except MemoryError as error:
         from traceback import clear_frames  # noqa: PLC0415  few wheels come here
 
-        clear_frames(error.__traceback__)  # they hold what there was no room for
+        clear_frames(error.__traceback__)  # they hold the data that did not fit into memory
         return error
     except Exception as error:  # noqa: BLE001  whatever a wheel raises is its own error: the others are still judged
         return fault(error)
 
 
 def fault(error: Exception) -> MalformedError:
-    """Return the error for a wheel that brings out a fault of gpuforge."""
+    """Return the error for a wheel that reveals a fault of gpuforge."""
     return MalformedError.of(
         f"gpuforge itself failed at it: {type(error).__name__}: {error}",
         hint="this is a bug; report it with the file",

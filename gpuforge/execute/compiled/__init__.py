@@ -1,1 +1,1 @@
-"""The compiler cache that machines share: served by a socket to builds without a network and without passwords."""
+"""The compiler cache that machines share: builds reach it by a socket, without a network and without passwords."""

@@ -1,4 +1,4 @@
-"""sccache's own back ends across the network, for builds that do not reach them: by OpenDAL, which sccache uses, too.
+"""sccache's own back ends across the network, for builds without a network: by OpenDAL, as in sccache itself.
 
 The variables are sccache's (https://github.com/mozilla/sccache/blob/main/docs/Configuration.md), the options OpenDAL's
 (https://opendal.apache.org/docs/services). This is the one module that imports it.
@@ -85,8 +85,8 @@ _SERVICES = {
 class BackEnd:
     """A back end that sccache's variables set up; `name` is the variable that turns it on, or a configuration file.
 
-    Raises MissingError where OpenDAL is not installed, where containers have no way to this back end, and, as all
-    methods do, when it fails.
+    Raises MissingError if OpenDAL is not installed or containers cannot use this back end. All methods raise it when
+    the back end fails.
     """
 
     def __init__(self, name: str, environ: Mapping[str, str]) -> None:
@@ -115,7 +115,7 @@ class BackEnd:
             self._fail("connect", error)
 
     def read(self, name: str, most: int) -> bytes | None:
-        """Return an object's bytes, or None where it is not there; what is larger than `most` is taken for that."""
+        """Return an object's bytes, or None if it is not there or is larger than `most`."""
         try:
             found = bytes(self._system.read(name))
         except self._absent:

@@ -12,15 +12,15 @@ from gpuforge.execute.compiled.place import CachePlace
 from gpuforge.execute.shared.names import COMPILED
 
 MOST = 128 << 20  # bytes of an entry
-ROOM = 10 << 30  # bytes that one run may write: a build decides how much that is
+ROOM = 10 << 30  # bytes that one run may write, whatever its build asks for
 _SUM = hashlib.sha256().digest_size
 
 
 class Entries:
-    """The entries of the project `family`, known by sccache's keys; a project names no entry of another.
+    """The entries of the project `family`, by sccache's keys; a project cannot name an entry of another.
 
-    Each begins with the sha256 of its bytes: a damaged one is as good as none. `connect` is called at the first use.
-    A place that fails once is left alone from then on: `tell` gets the reason, and builds compile without it.
+    Each begins with the sha256 of its bytes: a damaged one counts as missing. `connect` is called at the first use. A
+    place that fails once is not used again: `tell` gets the reason, and builds compile without it.
     """
 
     def __init__(self, connect: Callable[[], CachePlace], family: str, tell: Callable[[str], None]) -> None:
@@ -39,7 +39,7 @@ class Entries:
         return None
 
     def write(self, key: str, data: bytes) -> bool:
-        """Write an entry; False where there is no more room for it, or the place fails."""
+        """Write an entry; False if there is no more room for it, or the place fails."""
         with self._guard:
             self._room -= len(data)
             if self._room < 0:
@@ -55,7 +55,7 @@ class Entries:
 
     @contextmanager
     def _use(self) -> Iterator[CachePlace | None]:
-        """Give the place, or None after its first failure, which is reported."""
+        """Return the place, or None after its first failure, which is reported."""
         try:
             with self._guard:
                 if not self._failed:

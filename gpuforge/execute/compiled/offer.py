@@ -1,4 +1,4 @@
-"""Offers a run its compiler cache: a folder of this machine and, where there is one, what machines share."""
+"""Offers a run its compiler cache: a folder of this machine and, if there is one, the cache that machines share."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ from gpuforge.toolchains import sccache
 def offered(
     environ: Mapping[str, str], cache: Path, project: str, url: str | None, tell: Callable[[str], None]
 ) -> Iterator[Mapping[str, str]]:
-    """Give `environ` with the variables by which host builds use the cache of `project`, while the context lasts.
+    """Yield `environ` with the variables by which host builds use the cache of `project`.
 
-    `project` is the name of its folder in `cache`/sccache. What machines share is the back end that the user set up for
-    sccache, else the shared store at `url`. It is served by a socket, and fails no build: `tell` gets the reason.
+    `project` is the name of its folder in `cache`/sccache. The cache that machines share is the back end that the user
+    set up for sccache, else the shared store at `url`. Builds reach it by a socket. Its failure fails no build: `tell`
+    gets the reason.
     """
     variables = sccache.configured(environ, cache / "sccache" / project)
     with ExitStack() as stack:

@@ -1,7 +1,7 @@
-"""Serves the entries of a compiler cache over a unix socket, as much of S3's protocol as sccache speaks.
+"""Serves the entries of a compiler cache over a unix socket, by the part of S3's protocol that sccache uses.
 
-https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html and API_PutObject.html. Whoever is at the other end
-may be a hostile build: it names entries of one project by their keys, and each request has a limit.
+https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html and API_PutObject.html. The client may be a hostile
+build: it can name only the entries of one project, and each request has a limit.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _CHECK = ".sccache_check"  # what sccache reads and writes when it starts
 
 @contextmanager
 def serving(entries: Entries, cache: Path) -> Iterator[Path]:
-    """Serve while the context lasts; give the folder with the socket, which is below `cache` and the caller's alone.
+    """Serve while the context lasts; yield the socket's folder, which is below `cache` and private to the caller.
 
     The socket's name is the bucket's, and is secret: a bridge to it on 127.0.0.1 is open to other users of the machine.
     """
@@ -51,7 +51,7 @@ def serving(entries: Entries, cache: Path) -> Iterator[Path]:
 
 
 def _clear(sockets: Path) -> None:
-    """Remove the folders of sockets that nobody serves any more."""
+    """Remove the folders of sockets that no process serves any more."""
     for each in sockets.glob("*/*"):
         with suppress(OSError), socket.socket(socket.AF_UNIX) as client, _opened(each.parent) as folder:
             try:
@@ -62,7 +62,7 @@ def _clear(sockets: Path) -> None:
 
 @contextmanager
 def _opened(folder: Path) -> Iterator[str]:
-    """Give a short path of a folder: the kernel takes 107 bytes for a socket's (unix(7))."""
+    """Yield a short path of a folder: the path of a socket may have 107 bytes (unix(7))."""
     descriptor = os.open(folder, os.O_PATH | os.O_DIRECTORY)
     try:
         yield f"/proc/self/fd/{descriptor}"
@@ -91,7 +91,7 @@ class _Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
             self._free.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing: the client went away."""
+        """Ignore it: the client went away."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -119,7 +119,7 @@ class _Handler(BaseHTTPRequestHandler):
         pass
 
     def _entry(self) -> str:
-        """Return the key that is asked for, or nothing for any other name."""
+        """Return the key of the requested entry; "" for any other name."""
         bucket, _, name = self.path.removeprefix("/").partition("/")
         if bucket != self.server.bucket:
             return ""

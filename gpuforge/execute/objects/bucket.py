@@ -18,8 +18,8 @@ from gpuforge.execute.objects.port import MOST, VARIABLE, ListedObject, ObjectsE
 from gpuforge.execute.objects.secrets import hidden
 
 _BLOCK = 1 << 24  # bytes of one request
-_MODIFIED = ("LastModified", "updated", "mtime", "created")  # what the libraries call it
-_TAKEN = (409, 412)  # HTTP: Conflict, of one that is written just now; Precondition Failed
+_MODIFIED = ("LastModified", "updated", "mtime", "created")  # the libraries' names for the time of writing
+_TAKEN = (409, 412)  # HTTP: Conflict, if another is writing it; Precondition Failed
 _HINTS = {
     PermissionError: "check the credentials, and what they permit",
     FileNotFoundError: "make the bucket, or correct its name",
@@ -27,12 +27,12 @@ _HINTS = {
 
 
 class RemoteObjects:
-    """Objects below a URL. Credentials come by the library's own ways: its variables, files, the machine's role."""
+    """Objects below a URL. The library finds credentials by itself: its variables, files, the machine's role."""
 
     def __init__(self, url: str) -> None:
         self._url = url.rstrip("/")
         with self._errors("connect"):
-            # Listings are never remembered: other machines write.
+            # Listings are never cached, because other machines write.
             self._system, root = fsspec.url_to_fs(
                 self._url, use_listings_cache=False, skip_instance_cache=True
             )
@@ -81,7 +81,7 @@ class RemoteObjects:
                 ListedObject(path.lstrip("/")[start:], facts["size"] or 0, _modified(facts))
                 for path, facts in found.items()
             )
-            # Some servers list a folder that is empty now, and s3fs then takes it for an object.
+            # Some servers list an empty folder, which s3fs then reports as an object.
             made = (each for each in made if each.name.startswith(below) and not each.name.endswith("/"))
             return sorted(made, key=lambda each: each.name)
 
@@ -121,7 +121,7 @@ class RemoteObjects:
 
     @contextmanager
     def _errors(self, act: str) -> Iterator[None]:
-        """Turn what the library raises into an ObjectsError without credentials."""
+        """Turn the library's errors into an ObjectsError without credentials."""
         try:
             yield
         except GpuforgeError:

@@ -64,7 +64,7 @@ class FolderObjects:
             try:
                 self._named(name, lambda place: os.link(part, place))
             except FileExistsError:
-                return part.stat().st_nlink > 1  # the server did it, and its answer was lost: link(2), BUGS
+                return part.stat().st_nlink > 1  # the server did it, but its answer was lost: link(2), BUGS
             return True
 
     def find(self, folder: str) -> list[ListedObject]:
@@ -89,7 +89,7 @@ class FolderObjects:
         return [each.name for each in self.find(folder)]
 
     def remove(self, name: str) -> None:
-        """Remove an object, and the folders that are empty without it."""
+        """Remove an object, and the folders that become empty."""
         place = self.root / name
         with self._errors("removed", name):
             place.unlink(missing_ok=True)

@@ -14,7 +14,7 @@ MOST = 1 << 30  # bytes of an object that is read into memory; a record of a mil
 
 
 class ObjectsError(MissingError):
-    """The place cannot be reached, read or written; the message names it, the cause and what to do (exit 3)."""
+    """The place cannot be reached, read or written; the message has the place, the cause and what to do (exit 3)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class ListedObject:
 
 
 def within(data: bytes, most: int) -> bytes:
-    """Return an object's bytes, of which one more than `most` was read; raises OSError if it is there."""
+    """Return an object's bytes, read up to `most` + 1; raises OSError if there are more than `most`."""
     if len(data) > most:
         raise OSError(errno.EFBIG, f"it is larger than {most:,} bytes")
     return data
@@ -49,7 +49,7 @@ class Objects(Protocol):
     def create(self, name: str, data: bytes) -> bool:
         """Write an object unless it is there; of several that try at once, one gets True.
 
-        Where an answer was lost on its way, even that one may get False: whoever must know reads the object.
+        If an answer is lost, even that one may get False: a caller who must know reads the object.
         """
 
     def find(self, folder: str) -> list[ListedObject]:

@@ -1,4 +1,4 @@
-"""Keeps credentials out of messages: what a library says about a failure may hold the address or the key it used."""
+"""Keeps credentials out of messages: a library's error may contain the address or the key it used."""
 
 from __future__ import annotations
 

@@ -24,19 +24,19 @@ _KINDS = frozenset(get_args(AbilityKind)) - {""}
 
 
 class Ability(NamedTuple):
-    """What a worker has an amount of: memory in bytes, a gpuforge or a machine by its name; "" is others' kind."""
+    """What a worker has an amount of: bytes of memory, a version of gpuforge, a type of machine; "": not gpuforge's."""
 
     kind: AbilityKind
     name: str = ""
 
     @property
     def label(self) -> str:
-        """Return the name by which an engine's scheduler matches it: "machine x86_64"."""
+        """Return its name for an engine's scheduler: "machine x86_64"."""
         return f"{self.kind} {self.name}".strip()
 
     @classmethod
     def of_label(cls, label: str) -> Ability:
-        """Return the ability that an engine has under this name."""
+        """Return the ability with this name."""
         kind, _, name = label.partition(" ")
         return cls(cast("AbilityKind", kind), name) if kind in _KINDS else cls("", label)
 
@@ -46,7 +46,7 @@ CONTAINERS, GPUS, MEMORY = Ability("containers"), Ability("gpus"), Ability("memo
 
 
 class Lack(NamedTuple):
-    """An ability of which a worker has less than is needed; `other` is its own one of the same kind, if any."""
+    """An ability of which a worker has too little; `other` is the one of the same kind that it has, if any."""
 
     ability: Ability
     needed: float
@@ -72,7 +72,7 @@ class Lack(NamedTuple):
 
 @cache
 def identity() -> Ability:
-    """Return what a worker must have in common with the client: gpuforge's version and code, and the Python."""
+    """Return the ability that a worker must share with the client: gpuforge's version and code, and the Python."""
     root = Path(gpuforge.__file__).parent
     code = [path for path in root.rglob("*") if path.suffix in {".py", ".toml", ".json"}]
     python = ".".join(map(str, sys.version_info[:2]))
@@ -86,7 +86,7 @@ def machine() -> Ability:
 
 
 def of_this_machine() -> dict[Ability, float]:
-    """Return what a worker on this machine can do."""
+    """Return the abilities of a worker on this machine."""
     found: dict[Ability, float] = {identity(): 1, machine(): 1, MEMORY: _memory()}
     try:
         with closing(connect()):
@@ -103,7 +103,7 @@ def _memory() -> int:
 
 
 def needed(action: Action, memory: int | None) -> dict[Ability, float]:
-    """Return what a worker must be able to do for an action; `memory` is the limit of its container, if any."""
+    """Return the abilities that an action needs; `memory` is the limit of its container, if any."""
     found: dict[Ability, float] = {identity(): 1, machine(): 1}
     if action.image:
         found[CONTAINERS] = 1
@@ -115,7 +115,7 @@ def needed(action: Action, memory: int | None) -> dict[Ability, float]:
 
 
 def lacking(needs: Abilities, has: Abilities) -> Iterator[Lack]:
-    """Yield what a worker lacks of what an action needs."""
+    """Yield the abilities that an action needs and a worker lacks."""
     for ability, amount in needs.items():
         if (there := has.get(ability, 0)) < amount:
             other = next((each for each in has if each.kind == ability.kind), None)

@@ -15,9 +15,9 @@ from gpuforge.execute.remote.board import Board, End, Pulse
 from gpuforge.execute.remote.port import Ticket
 
 LOOK_S = 1.0  # seconds between two looks at the board, at first
-_SELDOM_S = 10.0  # seconds between two looks of a long action, and at the worker's beat
-_LONG = 30  # a look is as far from the last one as the job is old, divided by this
-GONE_S = 60.0  # seconds without a sign of the worker, after which another one gets the work
+_SELDOM_S = 10.0  # seconds between two looks at a long action, and at the worker's beat
+_LONG = 30  # the time between two looks is the age of the job, divided by this
+GONE_S = 60.0  # seconds without a sign of life of the worker, after which another one gets the work
 _PATIENCE_S = 30.0  # seconds that the store may be out of reach
 _STOPPING_S = 30.0  # seconds that a worker may take to stop a job that is killed
 
@@ -27,18 +27,18 @@ Loss = Literal["lost", "stopped"]
 
 @dataclass(frozen=True, slots=True)
 class AttemptEnd:
-    """How an attempt ended. One that is "lost" has no result: its worker died, or cannot be seen any more."""
+    """How an attempt ended. A "lost" one has no result: its worker died, or cannot be seen any more."""
 
     how: End | Loss
     worker: str = ""
     result: ActionResult | None = None
-    word: str = ""  # what the engine says of one that is lost
+    word: str = ""  # the engine's explanation of a lost one
 
 
 class JobAttempt:
     """Follows one job. `stop` asks to end it, `now` not to wait for that.
 
-    `idle` is told at each look whether no worker has it.
+    `idle` gets at each look whether the job waits for a worker.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class JobAttempt:
     def follow(self) -> AttemptEnd:
         """Return how the job ended."""
         pulse = Pulse(self._board.beaten, GONE_S)
-        until: float | None = None  # when it is no longer waited for
+        until: float | None = None  # when to stop waiting for it
         begin = reached = felt = time.monotonic()
         while True:
             is_over = self._wait(time.monotonic() - begin)
@@ -92,9 +92,9 @@ class JobAttempt:
                 return AttemptEnd("stopped", self._worker)
 
     def _wait(self, age: float) -> bool:
-        """Wait until it is time for a look at a job that was submitted so many seconds ago; return whether it is over.
+        """Wait until the next look at a job that was submitted so many seconds ago; return whether it is over.
 
-        A look costs the processor 7 ms where the store is a bucket, and the engine tells when the job ends.
+        A look takes 7 ms of CPU if the store is a bucket; the engine reports the end of the job.
         """
         due = time.monotonic() + min(max(age / _LONG, LOOK_S), _SELDOM_S)
         while not self._now.is_set():
@@ -106,7 +106,7 @@ class JobAttempt:
 
     def _look(self) -> AttemptEnd | None:
         """Copy what is new in the log; return the end, if it is there."""
-        ended = self._board.ended(self._action)  # before the log, of which all is there then
+        ended = self._board.ended(self._action)  # read before the log, which is complete then
         self._worker = self._worker or self._board.taken_by()
         for text in self._board.logged(self._pieces):
             with self._log.open("ab") as log:

@@ -1,8 +1,8 @@
-"""What client and worker write for each other about one job: small objects beside the store.
+"""The messages between client and worker about one job: small objects beside the store.
 
-They are gone after the job; `taken`, which says who has it, when the run is over. `beat` changes for as long as the
-worker has the job, `log-N` is a piece of its output, `end` how it ended; the client's are `kill` and, for all jobs of a
-run, `client`, which changes for as long as it wants their results.
+They are removed after the job, except `taken`, the worker that has it, which stays until the end of the run. The worker
+writes `beat`, which changes as long as it has the job, `log-N`, a piece of its output, and `end`, how it ended. The
+client writes `kill` and, for all jobs of a run, `client`, which changes as long as it wants their results.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from gpuforge.execute.locks import file_name
 from gpuforge.execute.objects.port import Objects, ObjectsError
 from gpuforge.execute.outcome import ActionResult
 
-End = Literal["ended", "unfit"]  # the work has a result; this worker cannot do it, another perhaps can
+End = Literal["ended", "unfit"]  # the work has a result; or only this worker cannot do it
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Board:
         self._job = f"{self._run}/{file_name(job)}"
 
     def take(self, worker: str) -> bool:
-        """Note which worker has the job; False where one had it before, and may still have."""
+        """Write down which worker has the job; False if another one had it before, and may still have it."""
         name, text = f"{self._job}/taken", f"{uuid4().hex} {worker}".encode()
         return self._objects.create(name, text) or self._objects.read(name) == text
 
@@ -50,15 +50,15 @@ class Board:
         return text.decode(errors="replace").partition(" ")[2]
 
     def beat(self, count: int) -> None:
-        """Let the client see that the worker is there."""
+        """Write a sign of life of the worker."""
         self._objects.put(f"{self._job}/beat", str(count).encode())
 
     def beaten(self) -> bytes | None:
-        """Return what the worker last wrote to show that it is there."""
+        """Return the worker's last sign of life."""
         return self._objects.read(f"{self._job}/beat")
 
     def client(self) -> bytes | None:
-        """Return what the client last wrote to show that it is there."""
+        """Return the client's last sign of life."""
         return self._objects.read(f"{self._run}/client")
 
     def kill(self) -> None:
@@ -70,33 +70,33 @@ class Board:
         return self._objects.read(f"{self._job}/kill") is not None
 
     def log(self, number: int, text: bytes) -> None:
-        """Hand on a piece of the log, the first by number 0."""
+        """Send a piece of the log; the first has number 0."""
         self._objects.put(f"{self._job}/log-{number:08}", text)
 
     def logged(self, start: int) -> Iterator[bytes]:
-        """Yield the pieces of the log that are there, in order, from one on."""
+        """Yield the pieces of the log that are there, in order, from this number on."""
         while (text := self._objects.read(f"{self._job}/log-{start:08}")) is not None:
             yield text
             start += 1
 
     def keep(self, archive: Path) -> None:
-        """Hand on the working directory of an action that failed."""
+        """Send the working directory of an action that failed."""
         self._objects.upload(archive, f"{self._job}/kept")
 
     def fetch_kept(self, archive: Path, most: int) -> bool:
-        """Fetch what `keep` handed on; False where it is not there."""
+        """Fetch the directory that `keep` sent; False if it is not there."""
         return self._objects.download(f"{self._job}/kept", archive, most)
 
     def end(self, how: End, result: ActionResult) -> None:
         """Write down how the job ended; nothing is written to its log after it."""
         data = TypeAdapter(_End).dump_python(_End(how, replace(result, log=None)), mode="json")
-        text = json.dumps(data, ensure_ascii=False).encode(errors="replace")  # names of files may be no UTF-8
+        text = json.dumps(data, ensure_ascii=False).encode(errors="replace")  # file names may not be UTF-8
         self._objects.put(f"{self._job}/end", text)
 
     def ended(self, action: str) -> tuple[End, ActionResult] | None:
         """Return how the job of an action ended, None as long as it has not.
 
-        Raises ObjectsError for what no worker writes.
+        Raises ObjectsError for an object that is not as workers write it.
         """
         data = self._objects.read(f"{self._job}/end")
         if data is None:
@@ -114,19 +114,19 @@ class Board:
         return end.how, replace(end.result, log=None)
 
     def close(self) -> None:
-        """Remove what is written about the job, but for who took it: a worker that gets it again leaves it alone."""
+        """Remove everything about the job except `taken`, by which a worker that gets it again ignores it."""
         for name in self._objects.names(f"{self._job}/"):
             if name != f"{self._job}/taken":
                 self._objects.remove(name)
 
     def clear(self) -> None:
-        """Remove all that is written about the job."""
+        """Remove everything about the job."""
         for name in self._objects.names(f"{self._job}/"):
             self._objects.remove(name)
 
 
 class Pulse:
-    """Whether somebody is there: what they write changes. Only this machine's clock counts, and no other's."""
+    """Whether the other side is alive: its sign of life changes. Only this machine's clock is used."""
 
     def __init__(
         self, read: Callable[[], bytes | None], seconds: float, clock: Callable[[], float] = time.monotonic
@@ -138,7 +138,7 @@ class Pulse:
         self._changed = clock()
 
     def is_there(self) -> bool:
-        """Return whether there was a change within the last seconds; a store that cannot be read shows none."""
+        """Return whether it changed within the last seconds; it does not if the store cannot be read."""
         try:
             now = self._read()
         except (OSError, ObjectsError):

@@ -1,4 +1,4 @@
-"""The client's side: has work done by the workers of a cluster, as the engine of gpuforge has it done here."""
+"""The client's side: has the work of gpuforge's engine done by the workers of a cluster."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from gpuforge.execute.work import Work
 from gpuforge.plan.action import Action, FileInput
 from gpuforge.plan.site import ContainerImage
 
-ATTEMPTS = 4  # workers that may be lost with one action before it has failed
-_LEASE_S = 5.0  # seconds between two signs for the workers that somebody wants their results
-_ABANDONED_S = 3600.0  # seconds after which what a run wrote is removed by the next
+ATTEMPTS = 4  # lost workers after which an action has failed
+_LEASE_S = 5.0  # seconds between two signs of life for the workers
+_ABANDONED_S = 3600.0  # seconds after which the next run removes the objects of a dead one
 _LISTED = 3  # workers that a message lists
-_WORKERS_S = 2.0  # seconds for which the list of workers is used
+_WORKERS_S = 2.0  # seconds until the list of workers is read again
 
 
 class RemoteWorkers:
@@ -52,7 +52,7 @@ class RemoteWorkers:
         self._stop = threading.Event()
         self._now = threading.Event()
         self._guard = threading.Lock()
-        # by action with the workers: what it needs; and by what is needed: how many workers seen can do it
+        # by action that a worker has: what it needs; by what is needed: how many of the workers seen can do it
         self._rooms: dict[str, frozenset[tuple[Ability, float]]] = {}
         self._fit: dict[frozenset[tuple[Ability, float]], int] = {}
         self._seen: Mapping[str, Abilities] = {}
@@ -60,7 +60,7 @@ class RemoteWorkers:
 
     @contextmanager
     def living(self) -> Iterator[RemoteWorkers]:
-        """Let the workers see that this client is there, for as long as a `with` lasts; remove all traces then."""
+        """Write signs of life for the workers during a `with`, and remove all objects of the run at its end."""
         over = threading.Event()
         name = f"runs/{self._run.id}/client"
 
@@ -68,7 +68,7 @@ class RemoteWorkers:
             count = 0
             while not over.wait(_LEASE_S if count else 0):
                 count += 1
-                with suppress(ObjectsError):  # workers bear with it for as long as the lease lasts
+                with suppress(ObjectsError):  # workers wait as long as the lease lasts
                     self._at.objects.put(name, str(count).encode())
 
         self._at.objects.put(name, b"0")
@@ -81,12 +81,12 @@ class RemoteWorkers:
             over.set()
             thread.join()
             with suppress(ObjectsError):
-                self._at.objects.remove(name)  # first: who takes a job from now on sees that the run is over
+                self._at.objects.remove(name)  # first: a worker that takes a job now sees the end
                 for each in self._at.objects.names(f"runs/{self._run.id}"):
                     self._at.objects.remove(each)
 
     def refuse_others(self) -> None:
-        """Raise MissingError where workers are there, and each of them has another gpuforge or Python."""
+        """Raise MissingError if there are workers, and all of them have another gpuforge or Python."""
         reasons = refused({abilities.identity(): 1.0}, self._workers())
         if reasons:
             raise MissingError.of(
@@ -95,10 +95,10 @@ class RemoteWorkers:
             )
 
     def take_room(self, action: Action) -> bool:
-        """Keep room for an action until `do` has ended; False where no worker may be free: each does one at a time.
+        """Reserve a worker for an action until `do` has ended; False if none may be free: each does one at a time.
 
-        dask does not queue what needs resources: one more than there is room for would wait behind a worker's action,
-        perhaps a long one.
+        dask does not queue tasks that need resources: one task too many would wait behind one worker's action, perhaps
+        a long one.
         """
         needs = self._needs(action)
         room, workers = frozenset(needs.items()), self._workers()
@@ -125,11 +125,11 @@ class RemoteWorkers:
                 self._rooms.pop(name, None)
 
     def cancel(self) -> None:
-        """Ask what runs to stop; the workers see to it, by force after a grace time."""
+        """Ask the running jobs to stop; the workers stop them by force after a grace time."""
         self._stop.set()
 
     def kill(self) -> None:
-        """Tell the workers to stop, and wait for none of them."""
+        """Tell the workers to stop, without waiting for them."""
         self._stop.set()
         self._now.set()
 
@@ -160,7 +160,7 @@ class RemoteWorkers:
     def _attempt(
         self, job: Job, log: Path, unfit: Mapping[str, ActionResult], waits: Callable[[str], None]
     ) -> AttemptEnd:
-        """Submit a job and follow it to its end; what is left then says only who took it."""
+        """Submit a job and follow it to its end; afterwards only the object `taken` is left."""
         action = job.work.action
         board = Board(self._at.objects, self._run.id, job.name)
         idle = _Idle(self._run.limits.seconds, lambda: self._nobody_yet(action), waits)
@@ -179,7 +179,7 @@ class RemoteWorkers:
             ended = replace(ended, result=replace(ended.result, kept=here))
         if ended.how in {"ended", "unfit"}:
             board.close()
-        else:  # a worker that is only out of sight finds this when it is back
+        else:  # a worker that was only unreachable finds this when it is back
             board.kill()
         return ended
 
@@ -194,13 +194,13 @@ class RemoteWorkers:
             return self._seen
 
     def _nobody_yet(self, action: Action) -> str:
-        """Return what an action waits for, as no worker that is there can take it; "" if one can."""
+        """Return what an action waits for if no present worker can take it; "" if one can."""
         self.refuse_others()
         return unable(self._needs(action), self._workers())
 
 
 def sweep(objects: Objects, own: str) -> None:
-    """Remove what clients that are gone have left, by the clock of the place, on which `own` was written just now."""
+    """Remove the objects of clients that are gone; the present time is that of `own`, which was just written."""
     found = objects.find("runs")
     now = max((each.modified for each in found if each.name == own), default=0.0)
     signs: dict[str, float] = {}
@@ -213,7 +213,7 @@ def sweep(objects: Objects, own: str) -> None:
 
 
 class _Idle:
-    """Called at each look: says what a job waits for while no worker has it, and gives up in the end."""
+    """Called at each look: reports what a job waits for while no worker has it, and gives up in the end."""
 
     def __init__(self, seconds: float, why: Callable[[], str], waits: Callable[[str], None]) -> None:
         self._end = time.monotonic() + seconds
@@ -235,7 +235,7 @@ class _Idle:
 
 
 def refused(needs: Abilities, workers: Mapping[str, Abilities]) -> str:
-    """Return what each worker lacks for what needs this; "" if one lacks nothing, or none is there."""
+    """Return what each worker lacks of these needs; "" if one lacks nothing, or there is none."""
     reasons = {name: [*abilities.lacking(needs, has)] for name, has in workers.items()}
     if not all(reasons.values()):
         return ""
@@ -247,7 +247,7 @@ def refused(needs: Abilities, workers: Mapping[str, Abilities]) -> str:
 
 
 def unable(needs: Abilities, workers: Mapping[str, Abilities]) -> str:
-    """Return what an action waits for that needs this; "" if a worker that is there can do it."""
+    """Return what an action with these needs waits for; "" if a present worker can do it."""
     if not workers:
         return "a worker; none is there yet"
     reasons = refused(needs, workers)

@@ -19,7 +19,7 @@ _MOST = 16 * 10**9  # bytes of the archive, and of what is unpacked from it
 
 
 def send(board: Board, folder: Path) -> None:
-    """Put a working directory on the board, but for one that is too large, or has paths that are too long."""
+    """Put a working directory on the board, unless it is too large or has paths that are too long."""
     with tempfile.TemporaryDirectory(prefix="gpuforge-kept-", dir=folder.parent) as place:
         archive = Path(place, "kept.tar.gz")
         left = _MOST
@@ -34,9 +34,9 @@ def send(board: Board, folder: Path) -> None:
 
 
 def fetch(board: Board, folder: Path, action: str) -> Path | None:
-    """Unpack what `send` put there below `folder`, in place of an earlier one; None where it is not there or broken.
+    """Unpack the directory that `send` put there below `folder`, replacing an earlier one; None if there is none.
 
-    Links that lead out of the directory, and what is neither file, folder nor link, are left out.
+    Left out are links that lead out of the directory, and anything but files, folders and links.
     """
     kept = folder / locks.file_name(action)
     folder.mkdir(parents=True, exist_ok=True)
@@ -55,7 +55,7 @@ def fetch(board: Board, folder: Path, action: str) -> Path | None:
 
 
 class _Harmless:
-    """Takes what stays in its folder, up to a size in sum."""
+    """Accepts members that stay in the folder, up to a total size."""
 
     def __init__(self) -> None:
         self._left = _MOST

@@ -16,7 +16,7 @@ from gpuforge.execute.times import now
 from gpuforge.execute.work import changed
 from gpuforge.plan.action import FileInput
 
-_FILE, _FOLDER = "file", "folder"  # what the store's entry calls it
+_FILE, _FOLDER = "file", "folder"  # the name of the output in the store's entry
 
 
 class Sender:
@@ -28,9 +28,9 @@ class Sender:
         self._sent: dict[tuple[Path, str], str] = {}
 
     def send(self, value: FileInput, action: str) -> str:
-        """Return the key under which the store has an input of an action now.
+        """Put an input of an action into the store; return its key there.
 
-        Raises ActionError where a file is not what the action's key says.
+        Raises ActionError if a file is not the one in the action's key.
         """
         with self._guard:
             known = (value.path, value.digest)
@@ -45,7 +45,7 @@ class Sender:
             if kind == _FOLDER:
                 tree.copy(value.path, target, value.members)
                 _check(value, action)
-            else:  # under its own name, by which programs know what it is
+            else:  # under its own name, which programs may look at
                 target.mkdir()
                 shutil.copy(value.path, target / value.path.name)
             files = survey(out, [kind])
@@ -57,7 +57,7 @@ class Sender:
 
 
 def _check(value: FileInput, action: str) -> None:
-    """Raise ActionError where a file is not the one in the action's key: it was changed since the plan."""
+    """Raise ActionError if a file is not the one in the action's key: it was changed since the plan."""
     known = dict(value.parts)
     for name, now_is in digest.of_each(value.path, [value.path / name for name in known]).items():
         if known[name] != now_is:

@@ -1,4 +1,4 @@
-"""A job: one attempt of a worker to do the work of one action, with all that it takes, as data."""
+"""A job: one attempt of a worker to do the work of one action, as data."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from gpuforge.plan.site import ContainerImage
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What all jobs of one run have in common.
+    """The values that all jobs of one run share.
 
     `store` is the URL of the shared store. Without one, the workers are processes of the client's machine, which have
     its folder `cache` in common; a worker elsewhere has a cache folder of its own. `failed` is the folder for working
-    directories of actions that failed. `compiled` is the name of the
-    project's compiler cache there. `id` tells this run from all others.
+    directories of actions that failed. `compiled` is the name of the project's compiler cache there. `id` is unique to
+    the run.
     """
 
     id: str
@@ -32,9 +32,9 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One attempt to do some work; `files` says under which keys its `FileInput`s are in the store, by name.
+    """One attempt to do some work; `files` has the keys of its `FileInput`s in the store, by name.
 
-    `image` is the one that the action names. `name` is no other job's.
+    `image` is the one that the action names. `name` is unique.
     """
 
     run: Run
@@ -45,5 +45,5 @@ class Job:
 
 
 def new_name(action: str) -> str:
-    """Return a name for a job; it begins with its action's, as an engine shows it."""
+    """Return a name for a job; it begins with the action's name, for the engine's display."""
     return f"{action}-{uuid4().int % 10**12:012}"

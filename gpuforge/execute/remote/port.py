@@ -1,4 +1,4 @@
-"""The port to an engine that has workers, such as dask: jobs are submitted to it and, how they end, read elsewhere."""
+"""The port to an engine that has workers, such as dask: it gets the jobs; how they end is read from the store."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ class Ticket(Protocol):
     """A job that was submitted."""
 
     def wait(self, seconds: float) -> bool:
-        """Wait at most so long, and return whether the engine has done with the job, whatever became of it."""
+        """Wait at most so long, and return whether the engine has finished with the job, successfully or not."""
 
     def word(self) -> str:
-        """Return what the engine has of a job that it has done with: what `work_on` returned, or an error's text."""
+        """Return what the engine has of a finished job: the word that `work_on` returned, or an error's text."""
 
     def drop(self) -> None:
-        """Let the engine forget the job; one that runs is not ended by that."""
+        """Let the engine forget the job; a running one is not stopped."""
 
 
 class Cluster(Protocol):
     """An engine with its workers."""
 
     def submit(self, job: Job, needs: Abilities, avoid: Collection[str]) -> Ticket:
-        """Give a job to a worker that has what it needs, and is none of those to avoid, as soon as one is free."""
+        """Give a job to the first free worker that has what it needs and is not among those to avoid."""
 
     def workers(self) -> Mapping[str, Abilities]:
-        """Return what each worker that is there can do, by its name; raises MissingError without an engine."""
+        """Return the abilities of each present worker, by its name; raises MissingError without an engine."""

@@ -15,19 +15,19 @@ HINT = "install the same programs on every worker, or build in containers: --ima
 
 
 class UnfitError(MissingError):
-    """This machine cannot do an action that another perhaps can."""
+    """This machine cannot do an action; another one may be able to."""
 
 
 def find(action: Action) -> dict[str, InputPath]:
     """Return where the programs among an action's inputs lie on this machine.
 
-    Raises UnfitError for those that are not here, or are not the same.
+    Raises UnfitError for programs that are not here, or are not the same.
     """
     found, problems = {}, []
     for name, value in action.inputs.items():
         if not isinstance(value, FileInput) or value.program is None:
             continue
-        if value.program == "gpuforge":  # the same: or the worker would not have been given the job
+        if value.program == "gpuforge":  # it is the same, else the worker would not have got the job
             found[name] = InputPath(Path(sys.executable))
             continue
         if value.digest in identities(value.program, value.path):

@@ -1,4 +1,4 @@
-"""The watchdog beside a job on a worker: it hands on the log, and ends the job when nobody wants it any more."""
+"""The watchdog of a job on a worker: it sends the log to the client, and ends the job when the client is gone."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from gpuforge.execute.objects.port import ObjectsError
 from gpuforge.execute.remote.board import Board, Pulse
 
 BEAT_S = 1.0  # seconds between two looks
-LEASE_S = 30.0  # seconds without a sign of the client, after which its jobs are ended
-_PIECE = 1 << 20  # bytes of a log that are handed on at once
+LEASE_S = 30.0  # seconds without a sign of life of the client, after which its jobs are ended
+_PIECE = 1 << 20  # bytes of a log that are sent at once
 
 
 class Watchdog:
-    """Watches over one job for as long as a `with` lasts; `stop` ends what runs."""
+    """Watches one job during a `with`; `stop` ends the running command."""
 
     def __init__(self, board: Board, log: Path, stop: Callable[[], None], *, lease: float = LEASE_S) -> None:
         self._board = board
@@ -48,7 +48,9 @@ class Watchdog:
         while not self._over.wait(BEAT_S if count else 0):
             count += 1
             killed = False
-            with suppress(OSError, ObjectsError):  # the store cannot be reached now: the lease has an end
+            with suppress(
+                OSError, ObjectsError
+            ):  # the store cannot be reached now; if that lasts, the lease ends
                 self._board.beat(count)
                 self._hand_on()
                 killed = self._board.is_killed()

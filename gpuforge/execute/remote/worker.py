@@ -1,4 +1,4 @@
-"""The worker's side: takes a job, does its work as it would be done here, and writes down how it ended."""
+"""The worker's side: takes a job, does its work as on the client's machine, and writes down how it ended."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from gpuforge.plan.action import FileInput
 
 
 def work_on(job: Job, worker: str, cpus: int) -> str:
-    """Do a job on this machine, for the worker of that name, with so many processors; return what became of it.
+    """Do a job on this machine, for the worker of that name, with so many processors; return a word for its end.
 
-    How it ended is on the job's board. A job that a worker had before is left alone: its client sees to it.
+    The result is on the job's board. A job that another worker had before is not done: its client handles that.
     """
     at = of_worker(job.run, os.environ)
     board = Board(at.objects, job.run.id, job.name)
@@ -40,7 +40,7 @@ def work_on(job: Job, worker: str, cpus: int) -> str:
         return no_run
     if not board.take(worker):
         return "taken before"
-    if board.client() is None:  # it ended just now, and who had the job before is no longer known
+    if board.client() is None:  # it ended just now, and `taken` is already removed
         board.clear()
         return no_run
     with tempfile.TemporaryDirectory(prefix="gpuforge-job-") as folder, ExitStack() as stack:
@@ -70,7 +70,7 @@ def work_on(job: Job, worker: str, cpus: int) -> str:
 
 
 def _here(job: Job, store: Store, cpus: int) -> Work:
-    """Return the work as it is done on this machine: its files from the store, its programs from here."""
+    """Return the work with the paths of this machine: files from the store, programs that are installed here."""
     action = job.work.action
     sources = programs_here.find(action)
     for name, key in job.files.items():

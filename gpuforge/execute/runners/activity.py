@@ -1,4 +1,4 @@
-"""What a runner does now, and how all of it is stopped: the same for every runner of this machine."""
+"""The running tasks of a runner, and how they are stopped: the same for every runner of this machine."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ GRACE = 5.0  # seconds between asking a process to stop and stopping it
 
 
 class Activity:
-    """The tasks that run. `send` sends a signal to all of their commands; `guard` is over what a runner notes of them.
+    """The running tasks. `send` sends a signal to all of their commands; `guard` is the lock of a runner's own notes.
 
     Once `cancelled` is set, nothing more is started.
     """
@@ -25,7 +25,7 @@ class Activity:
 
     @contextmanager
     def task(self) -> Iterator[None]:
-        """Count a task for as long as the `with` lasts."""
+        """Count a task during the `with`."""
         with self.guard:
             self._running += 1
         try:

@@ -15,12 +15,12 @@ from gpuforge.execute.store import Store
 from gpuforge.plan.site import ContainerImage
 
 RUNNERS = ("local", "docker", "dask")
-_ON_A_WORKER = {False: "local", True: "docker"}  # what an action is run by that has no image, or has one
+_ON_A_WORKER = {False: "local", True: "docker"}  # the runner of actions without an image, and with one
 
 
 @dataclass(frozen=True, slots=True)
 class SiteRequest:
-    """The sites that a build is to run in: the images' names, and whether wheels are tested, or in which image.
+    """The requested sites of a build: the images' names, and whether wheels are tested, or in which image.
 
     `is_chosen` says whether the user named the images on the command line.
     """
@@ -38,8 +38,8 @@ class RunnerSettings:
     """What a runner works with: the manifest's project, gpuforge's cache folder, the caller's variables and limits.
 
     `failed` is the folder for working directories of actions that failed; without it they are removed. `compiled` is
-    the name of the project's compiler cache. `jobs` run at once here; `scheduler` is the address of a cluster's, and
-    `shared` that of the store which its workers share.
+    the name of the project's compiler cache. `jobs` run at once here; `scheduler` is the address of a cluster's
+    scheduler, and `shared` the address of the store that its workers share.
     """
 
     project: str
@@ -54,26 +54,26 @@ class RunnerSettings:
 
 
 class Setup(Protocol):
-    """What the module `setup` of a runner has."""
+    """The functions in the module `setup` of a runner."""
 
     @property
     def takes(self) -> Sequence[str]:
-        """Those of the options "image", "memory", "scheduler" and "timeout" that it heeds."""
+        """The options that it uses, of "image", "memory", "scheduler" and "timeout"."""
 
     def sites(self, request: SiteRequest) -> list[ContainerImage]:
         """Return the images to build in, ready to run; none for this machine itself.
 
-        Raises MissingError and UsageError for what is not there or cannot be done.
+        Raises MissingError and UsageError if something is missing or not possible.
         """
 
     def workers(
         self, sites: Sequence[ContainerImage], settings: RunnerSettings, store: Store
     ) -> AbstractContextManager[Workers]:
-        """Make those who do the work, for the sites that `sites` returned."""
+        """Make the workers, for the sites that `sites` returned."""
 
 
 class WorkerSetup(Setup, Protocol):
-    """What the module `setup` of a runner has whose `Runner` workers of a cluster use, too."""
+    """The functions in `setup` of a runner that workers of a cluster use, too."""
 
     def runner(self, sites: Sequence[ContainerImage], settings: RunnerSettings) -> Runner:
         """Make the runner, for these images."""
@@ -83,7 +83,7 @@ class WorkerSetup(Setup, Protocol):
 
 
 def on_worker(*, in_image: bool) -> WorkerSetup:
-    """Return the setup of the runner for actions that have an image or, without one, run on the machine itself."""
+    """Return the setup of the runner for actions with an image or, without one, on the machine itself."""
     return cast("WorkerSetup", chosen(_ON_A_WORKER[in_image]))
 
 

@@ -1,4 +1,4 @@
-"""The head of an action's log: what it takes to run the command by hand."""
+"""The head of an action's log: all that is needed to run the command by hand."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def header(
     where: Sequence[str] = (),
     request: str = "",
 ) -> str:
-    """Return the head of a log, with the request; of variables that are passed through, only the names are written."""
+    """Return the head of a log, with the request, and without the values of variables that are passed through."""
     variables = [
         f"#   {name}={shlex.quote(value) if name not in action.passes else '(from the caller)'}"
         for name, value in sorted(env.items())

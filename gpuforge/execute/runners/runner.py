@@ -1,4 +1,4 @@
-"""The port to what runs an action: this machine, a container, a cluster."""
+"""The port to a runner of actions: on this machine, in a container, in a cluster."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class InputPath:
 class Task:
     """An action with its paths: `out` is an existing empty folder, outputs go to `out/NAME`.
 
-    `jobs` is how many processes it should run side by side, if it runs more than one.
+    `jobs` is how many processes it should run in parallel, if it runs several.
     """
 
     action: Action
@@ -49,7 +49,7 @@ class Task:
 class Exit:
     """How a command ended: its exit status (negative: the number of the signal that ended it) and time.
 
-    `kept` is where the working directory of one that failed was moved to.
+    `kept` is the folder to which a failed one's working directory was moved.
     """
 
     status: int
@@ -60,7 +60,7 @@ class Exit:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one action may use: `seconds` everywhere; `memory` in bytes, `cpus`, `pids` (processes) in a container."""
+    """The limits of one action: `seconds` everywhere; `memory` in bytes, `cpus`, `pids` (processes) in a container."""
 
     memory: int | None = None
     cpus: float | None = None
@@ -85,7 +85,7 @@ class Runner(Protocol):
         """
 
     def cancel(self) -> None:
-        """Ask what runs to stop, force what does not, start nothing more; return when all is quiet."""
+        """Ask running commands to stop, kill those that do not, start nothing more; return when none runs."""
 
     def kill(self) -> None:
         """Stop everything at once, by force, and start nothing more."""

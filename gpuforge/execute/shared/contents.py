@@ -1,7 +1,7 @@
 """The bytes of an output as one object: those of its files, one after another, compressed.
 
-The names and sizes stand in the record alone, where they are checked: an archive with names of its own would have to
-be checked twice.
+Names and sizes are only in the record, where they are checked; an archive would have names of its own, to be checked
+again.
 """
 
 from __future__ import annotations
@@ -48,10 +48,9 @@ def pack(folder: Path, files: Iterable[StoredFile], target: Path) -> Content:
 def unpack(
     content: Path, folder: Path, files: Iterable[tuple[StoredFile, int]], stop: Callable[[], bool] = bool
 ) -> None:
-    """Make files below `folder`, which is empty but for folders, of what `pack` wrote.
+    """Make files below `folder`, which has only folders, from the bytes that `pack` wrote.
 
-    Raises ValueError when a byte differs from what their record says, or is missing, or is too much; no more bytes
-    than it says are written.
+    Raises ValueError if the bytes are not those of the record; never writes more bytes than the record has.
     """
     try:
         with content.open("rb") as raw, zstandard.ZstdDecompressor().stream_reader(raw) as stream:
@@ -89,7 +88,7 @@ def _copy(stream: BinaryIO, target: BinaryIO, file: StoredFile) -> None:
 def link(folder: Path, entry: StoreEntry, *, links_out: bool) -> None:
     """Make the links of an entry, after its files, so that nothing is written through them.
 
-    Raises ValueError, unless `links_out`, for one that leads out of its output.
+    Raises ValueError for a link that leads out of its output, unless `links_out`.
     """
     links = [file for file in entry.files if file.link]
     for file in links:

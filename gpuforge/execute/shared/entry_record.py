@@ -1,4 +1,4 @@
-"""What a shared store writes down about an entry; what others wrote is checked before anything of it is used."""
+"""The record of an entry of a shared store; a record that others wrote is checked before it is used."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 _TOKEN = re.compile(r"[0-9a-f]{32}")
 _LATEST = 1 << 33  # seconds since the epoch: the year 2242
 _LONGEST_LINK = 4096  # bytes (PATH_MAX of linux/limits.h)
-_EXPANSION = 1 << 16  # bytes by which what cannot be compressed grows; zstd adds less than 0.4 % beside it
+_EXPANSION = 1 << 16  # bytes that incompressible data may grow by; zstd adds less than 0.4 % to it
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +36,10 @@ class Content:
 
 @dataclass(frozen=True, slots=True)
 class SharedEntry:
-    """An entry: what a local store knows of it, and what else makes the same folder of it on another machine.
+    """An entry: the record of a local store, and what else is needed to make the same folder on another machine.
 
-    `folders` are those that hold nothing; `times` are those of the files that are no links, in the entry's order, in
-    whole seconds since the epoch: compilers compare them.
+    `folders` are the empty ones. `times` are those of the files, without links, in the entry's order, in whole seconds
+    since the epoch: compilers compare them.
     """
 
     entry: StoreEntry
@@ -48,7 +48,7 @@ class SharedEntry:
     contents: Mapping[str, Content]
 
     def files(self, output: str) -> list[tuple[StoredFile, int]]:
-        """Return an output's files that are no links, with their times."""
+        """Return an output's files, without links, with their times."""
         plain = [file for file in self.entry.files if not file.link]
         pairs = zip(plain, self.times, strict=True)
         return [(file, time) for file, time in pairs if PurePosixPath(file.path).parts[0] == output]
@@ -81,7 +81,7 @@ def to_bytes(key: str, record: SharedEntry | Alias) -> bytes:
 
 
 def from_bytes(key: str, data: bytes) -> SharedEntry | Alias:
-    """Return the record that `to_bytes` wrote; raises ValueError for any other bytes, and for what would do harm."""
+    """Return the record that `to_bytes` wrote; raises ValueError for any other bytes, and for harmful content."""
     try:
         found = json.loads(unsealed(key, data))
         if found["format"] != FORMAT:
@@ -140,7 +140,7 @@ def _check_file(file: StoredFile) -> None:
 
 
 def _check_paths(record: SharedEntry) -> None:
-    """Raise ValueError for paths that lead out, and for those below a file or a link."""
+    """Raise ValueError for paths that lead out of the folder, and for paths below a file or a link."""
     files = [file.path for file in record.entry.files]
     paths = {*files, *record.folders}
     _hold(len(paths) == len(files) + len(record.folders), "two files have one path")

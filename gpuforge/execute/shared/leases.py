@@ -1,8 +1,8 @@
-"""The right to work on a key, over all machines: an object that its owner writes anew again and again.
+"""Leases: the right to work on a key, across all machines. A lease is an object that its owner rewrites regularly.
 
-Clocks of machines differ. So nobody compares times: an owner is taken for dead when its lease has not changed for a
-while by the watcher's own clock. `leases/KEY/N` is the N-th lease since nobody had one; of those that want to follow a
-dead owner, one creates the next.
+Clocks of machines differ, so times are not compared: an owner counts as dead when its lease has not changed for a while
+by the watcher's own clock. `leases/KEY/N` is the N-th lease since the key was last free; several may want to follow a
+dead owner, and one of them succeeds in creating the next lease.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ _LARGEST = 1 << 12  # bytes
 
 
 class Lease:
-    """A right that this process has until `release`, or to the end of a `with`."""
+    """A lease that this process has until `release`, or to the end of a `with`."""
 
     def __init__(self, leases: Leases, name: str, token: str) -> None:
         self.name, self._token = name, token
         self._leases, self._count = leases, 0
 
     def renew(self) -> None:
-        """Show that the owner lives."""
+        """Write a sign of life."""
         self._count += 1
         self._leases.objects.put(self.name, self._leases.content(self._token, self._count))
 
     def release(self) -> None:
-        """Let others have it."""
+        """Release it."""
         self._leases.end(self)
 
     def __enter__(self) -> Self:
@@ -49,7 +49,7 @@ class Lease:
 
 
 class Leases:
-    """The leases of one process; `home` names its machine's cache, within which a lock has come before the lease."""
+    """The leases of one process, which has this machine's lock of each key; `home` names the machine's cache."""
 
     def __init__(self, objects: Objects, home: str, clock: Callable[[], float] = time.monotonic) -> None:
         self.objects = objects
@@ -60,7 +60,7 @@ class Leases:
         self._renewer: threading.Thread | None = None
 
     def content(self, token: str, count: int = 0) -> bytes:
-        """Return what is written into a lease."""
+        """Return the content of a lease."""
         return json.dumps({"home": self._home, "token": token, "count": count}).encode()
 
     def is_due(self, key: str) -> bool:
@@ -87,7 +87,7 @@ class Leases:
         return self._keep(Lease(self, name, token))
 
     def hold(self, name: str) -> Lease:
-        """Write an object anew again and again until the lease is released."""
+        """Rewrite the object regularly until the lease is released."""
         lease = Lease(self, name, uuid4().hex)
         lease.renew()
         return self._keep(lease)
@@ -101,17 +101,17 @@ class Leases:
         return lease
 
     def end(self, lease: Lease) -> None:
-        """Remove a lease of this process; what fails is left to its age."""
+        """Remove a lease of this process; if that fails, it expires."""
         with self._guard:
             self._leases.pop(lease.name, None)
             with suppress(ObjectsError):
                 self.objects.remove(lease.name)
 
     def _lives(self, key: str, content: bytes) -> bool:
-        """Return whether the owner of a lease lives, as far as this process has seen."""
+        """Return whether the owner of a lease is alive, as far as this process has seen."""
         now = self._clock()
         if _home(content) == self._home:
-            return False  # whoever calls has this machine's lock of the key, which that owner had
+            return False  # the caller has this machine's lock of the key, which that owner had
         before = self._seen.get(key)
         since = before[1] if before and before[0] == content else now
         self._seen[key] = content, since, now

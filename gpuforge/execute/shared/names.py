@@ -1,11 +1,11 @@
-"""What the objects of a shared store are called."""
+"""The names of objects in a shared store."""
 
 ENTRIES, LEASES, USED, BUILDS, CLOCK = "entries", "leases", "used", "builds", "clock"
-COMPILED = "compiled"  # what `execute/compiled` keeps there, by project
+COMPILED = "compiled"  # the compiler caches of `execute/compiled`, by project
 
 
 def record(key: str) -> str:
-    """Return the name of an entry's record: where it is, the entry is."""
+    """Return the name of an entry's record; the entry exists if the record does."""
     return f"{ENTRIES}/{key[:2]}/{key}/record.json"
 
 

@@ -1,4 +1,4 @@
-"""Opens the store of a machine: its folder alone, or before a store that it shares with other machines."""
+"""Opens the store of a machine: its folder alone, or as a cache of a store that it shares with other machines."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from gpuforge.execute.shared.store import MARK, SharedStore
 from gpuforge.execute.store import FolderStore
 
 MOST = 100 * 10**9  # bytes of this machine's part
-_STEP = 10  # it may grow by a tenth before it is looked at again
+_STEP = 10  # it may grow by a tenth of that before it is measured again
 
 
 def opened(root: Path, url: str, most: int = MOST) -> SharedStore:
     """Return the shared store at `url`, with `root` as this machine's part of at most `most` bytes.
 
-    What this process uses, and what is not shared yet, stays beyond that. Raises what `connect` does.
+    Entries that this process uses, or that are not shared yet, stay even beyond that. Raises the errors of `connect`.
     """
     local = FolderStore(root)
     return SharedStore(local, connect(url), grown=_Limit(local, most).grown)
@@ -28,7 +28,7 @@ class _Limit:
         self._left = 0  # bytes until the next look; the first is at once
 
     def grown(self, size: int) -> None:
-        """Remove what was not used for longest when enough has come in since the last time."""
+        """Remove the least recently used entries, if enough new ones have come since the last time."""
         self._left -= size
         if self._left < 0:
             self._left = self._most // _STEP

@@ -1,6 +1,6 @@
-"""Which builds use a shared store just now: what they may have been given is not pruned.
+"""The builds that use a shared store now: entries that they may have got are not pruned.
 
-All times are the place's own: each build has an object of when it began, and one that it writes anew as a lease.
+All times are the place's own. Each build has an object written at its start, and one that it rewrites as a lease.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from gpuforge.execute.objects.port import Objects, ObjectsError
 from gpuforge.execute.shared import names
 from gpuforge.execute.shared.leases import Leases
 
-GONE = 600.0  # seconds without a sign after which a build is gone
+GONE = 600.0  # seconds without a sign of life after which a build counts as gone
 
 
 @contextmanager
 def present(leases: Leases) -> Iterator[None]:
-    """Be seen as a build that uses the store, as long as the context lasts."""
+    """Register as a build that uses the store, while the context lasts."""
     folder = f"{names.BUILDS}/{uuid4().hex}"
     leases.objects.put(f"{folder}/began", b"")
     try:
         with leases.hold(f"{folder}/lives"):
             yield
     finally:
-        with suppress(ObjectsError):  # it is taken for gone after a while
+        with suppress(ObjectsError):  # it counts as gone after a while
             leases.objects.remove(f"{folder}/began")
 
 
@@ -39,9 +39,9 @@ def now(objects: Objects) -> float:
 
 
 def oldest(objects: Objects) -> float:
-    """Return when the oldest of the builds that live began, or the time of now where there is none.
+    """Return the start of the oldest live build, or the present time if there is none.
 
-    What a build that is gone left is removed.
+    The objects of builds that are gone are removed.
     """
     time = now(objects)
     builds: dict[str, dict[str, float]] = {}

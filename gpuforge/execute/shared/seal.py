@@ -1,4 +1,4 @@
-"""The sum of a record: over its bytes and its key, so that a changed byte and a record in another's place are seen."""
+"""The checksum of a record and its key: it reveals changed bytes, and a record in another's place."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ _SEALED = re.compile(rb'\{"sha256":"([0-9a-f]{64})","record":(.*)\}', re.DOTALL)
 
 
 def sealed(key: str, record: bytes) -> bytes:
-    """Return a record, which is JSON, with its sum: JSON again."""
+    """Return a JSON record with its checksum, as JSON."""
     return b'{"sha256":"%s","record":%s}' % (_sum(key, record), record)
 
 
 def unsealed(key: str, data: bytes) -> bytes:
-    """Return what `sealed` was given; raises ValueError for other bytes, and for the record of another key."""
+    """Return the record without its checksum; raises ValueError for changed bytes and for another key's record."""
     found = _SEALED.fullmatch(data)
     if found is None:
         msg = "its record has no sum"

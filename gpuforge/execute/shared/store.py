@@ -1,7 +1,7 @@
 """The store that several machines share: objects, read and written through a store in a folder of this machine.
 
-`entries/KK/KEY/record.json` is written last, and once; beside it lie the contents of the outputs. An entry counts
-only whole. What others wrote is hostile until it was unpacked and found to be what its record says.
+`entries/KK/KEY/record.json` is written last, and once; beside it lie the contents of the outputs. An entry counts only
+if it is complete. Entries of others are treated as hostile until they are unpacked and checked against their records.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from gpuforge.execute.shared.presence import present
 from gpuforge.execute.store import FolderStore, Stored
 from gpuforge.execute.store_entry import StoreEntry
 
-MARK = "shared"  # in an entry of this machine: under which names which shared stores have it
+MARK = "shared"  # in an entry of this machine: its names in shared stores
 USED = 3600.0  # seconds after which the use of an entry is written down again
 
 
 class SharedStore:
-    """A shared store; see `Store` for its methods. `grown` is called with the bytes that came into the folder."""
+    """A shared store; see `Store` for its methods. `grown` is called with the bytes that the folder grew by."""
 
     def __init__(
         self, local: FolderStore, objects: Objects, *, grown: Callable[[int], None] = lambda _: None
@@ -41,7 +41,7 @@ class SharedStore:
         self._grown = grown
 
     def get(self, key: str, *, links_out: bool = True) -> Stored | None:
-        """Return the entry, of this machine or fetched; one that only this machine has is shared now.
+        """Return the entry, this machine's own or fetched; an entry that only this machine has is shared now.
 
         Unless `links_out`, a fetched entry with links that lead out of its outputs is refused.
         """
@@ -62,9 +62,9 @@ class SharedStore:
         return self.local.scratch()
 
     def commit(self, key: str, folder: Path, entry: StoreEntry, *, links_out: bool = True) -> Stored:
-        """Keep the outputs here, then share them; where another machine was faster, theirs are kept.
+        """Keep the outputs here, then share them; if another machine was faster, its outputs are kept instead.
 
-        Those are refused as `get` refuses them: then these are shared in their place.
+        If `get` would refuse those, this machine's replace them.
         """
         stored = self.local.commit(key, folder, entry)
         self._grown(sum(file.size for file in entry.files))
@@ -74,7 +74,7 @@ class SharedStore:
         return stored
 
     def _agreed(self, key: str, mine: Stored, *, links_out: bool) -> Stored:
-        """Return the entry that the shared store has, in place of this machine's own if it is another one."""
+        """Return the entry of the shared store, which replaces this machine's own if they differ."""
         data = self.objects.read(names.record(key), MOST) or b""
         with self.local.scratch() as out:
             try:
@@ -96,7 +96,7 @@ class SharedStore:
             self._share(key, stored)
 
     def claim(self, key: str) -> AbstractContextManager[Any] | None:
-        """Take the right to work on `key`, over all processes of all machines; None while another has it."""
+        """Claim the work on `key`, across all processes of all machines; None while another has it."""
         if not self._leases.is_due(key) or (turn := self.local.claim(key)) is None:
             return None
         with ExitStack() as undo:
@@ -108,7 +108,7 @@ class SharedStore:
             return undo.pop_all()
 
     def present(self) -> AbstractContextManager[None]:
-        """Be seen as a build that uses the store: others prune nothing of what it was given."""
+        """Register as a build that uses the store: others do not prune entries that it got."""
         return present(self._leases)
 
     def _shared_entry(self, key: str) -> SharedEntry | None:
@@ -118,7 +118,7 @@ class SharedStore:
         return None
 
     def _fetch(self, key: str, *, links_out: bool) -> Stored | None:
-        """Bring an entry into this machine's store; None where it is not there, or is refused."""
+        """Bring an entry into this machine's store; None if it is not there, or is refused."""
         data = self.objects.read(names.record(key), MOST)
         if data is None:
             return None
@@ -142,7 +142,7 @@ class SharedStore:
         return self.local.get(key)
 
     def _unpack(self, key: str, record: SharedEntry, out: Path, *, links_out: bool) -> None:
-        """Fetch and check all contents of an entry; ValueError for one that is not as it should be."""
+        """Fetch and check all contents of an entry; raises ValueError if they are not those of its record."""
         with self.local.scratch() as parts:
             for folder in record.folders:
                 (out / folder).mkdir(parents=True)
@@ -153,7 +153,7 @@ class SharedStore:
             contents.link(out, record.entry, links_out=links_out)
 
     def _unpacked(self, key: str, record: SharedEntry, *, links_out: bool) -> Stored:
-        """Fetch an entry, check it and keep it; ValueError for one that is not as it should be."""
+        """Fetch an entry, check it and keep it; raises ValueError if it is not that of its record."""
         with self.local.scratch() as out:
             self._unpack(key, record, out, links_out=links_out)
             stored = self.local.commit(key, out, record.entry)
@@ -164,7 +164,7 @@ class SharedStore:
         return stored
 
     def _share(self, key: str, stored: Stored) -> None:
-        """Let other machines have an entry of this one, under a name that it has here; and note that it is used."""
+        """Share an entry of this machine under one of its names, and write down that it is used."""
         own = stored.folder.resolve().parent.name
         marked = self._marks(stored)
         if own not in marked:
@@ -180,7 +180,7 @@ class SharedStore:
             os.utime(mark)
 
     def _push(self, key: str, stored: Stored) -> bool:
-        """Upload an entry; False where the shared store has one of that name."""
+        """Upload an entry; False if the shared store has one of that name."""
         data = self.objects.read(names.record(key))
         if data is not None and not self._is_refused(key, data):
             return False
@@ -201,7 +201,7 @@ class SharedStore:
         return False
 
     def _create(self, key: str, record: bytes) -> bool:
-        """Write a record unless a sound one is there; one that was refused makes place."""
+        """Write a record unless a sound one is there; a refused one is replaced."""
         name = names.record(key)
         if self.objects.create(name, record):
             return True
@@ -231,7 +231,7 @@ class SharedStore:
 
 
 def fetch_content(objects: Objects, key: str, content: Content, place: Path) -> None:
-    """Download the bytes of an output; raises ValueError when they are gone, or not what was stored."""
+    """Download the bytes of an output; raises ValueError when they are gone, or are not those that were stored."""
     if not objects.download(names.content(key, content.token), place, content.size):
         msg = "a content is gone"
         raise ValueError(msg)

@@ -1,4 +1,4 @@
-"""What a shared store holds, and its upkeep: entries with their sizes and last use, a check of all bytes, removal."""
+"""Upkeep of a shared store: lists entries with their sizes and last use, checks all bytes, removes entries."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gpuforge.execute.store_entry import StoreEntry
 from gpuforge.execute.upkeep import ListedEntry
 
 _READERS = 8  # threads
-_FORGOTTEN = 86400.0  # seconds after which contents without a record are what a killed build left
+_FORGOTTEN = 86400.0  # seconds after which contents without a record are those of a killed build
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class EntryObjects:
 
 
 def entries(objects: Objects) -> list[EntryObjects]:
-    """Return all entries, the least recently used first; what a killed build left long ago is removed."""
+    """Return all entries, the least recently used first; remove old contents without a record, of killed builds."""
     by_key: dict[str, dict[str, ListedObject]] = {}
     for each in objects.find(names.ENTRIES):
         parts = each.name.split("/")
@@ -68,7 +68,7 @@ def entries(objects: Objects) -> list[EntryObjects]:
 
 
 def compiled(objects: Objects) -> list[ListedEntry]:
-    """Return what the compiler caches of projects have there, each object with the time when it was written."""
+    """Return the objects of all projects' compiler caches, each with the time when it was written."""
     found = objects.find(names.COMPILED)
     return [ListedEntry(each.name, Path(each.name), None, each.size, each.modified) for each in found]
 
@@ -88,12 +88,12 @@ def _forget(objects: Objects, found: Iterable[ListedObject]) -> None:
 
 
 def recent(objects: Objects) -> float:
-    """Return the time since when all that was used stays: a build that runs may have been given it."""
+    """Return the time since which used entries stay, because a running build may have got them."""
     return presence.oldest(objects) - 2 * USED
 
 
 def discard(objects: Objects, each: EntryObjects) -> bool:
-    """Remove an entry and its names, its record first; False where another has taken its place."""
+    """Remove an entry and its names, its record first; False if another entry has replaced it."""
     if objects.read(names.record(each.listed.key)) != each.data:
         return False
     for name in (*each.objects, names.used(each.listed.key), *map(names.record, each.aliases)):
@@ -102,7 +102,7 @@ def discard(objects: Objects, each: EntryObjects) -> bool:
 
 
 def verify(objects: Objects, found: Sequence[EntryObjects]) -> list[tuple[EntryObjects, str]]:
-    """Fetch and unpack all entries; remove and return those that are not what their records say, with the reason."""
+    """Fetch and unpack all entries; remove and return those that differ from their records, with the reason."""
     damaged = []
     for each in found:
         why = _wrong(objects, each)

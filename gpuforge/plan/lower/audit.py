@@ -26,8 +26,8 @@ def audit(
 ) -> ActionInput:
     """Prove the finished wheel against the manifest; an error finding fails the cell.
 
-    `own` is its kernels wheel, where kernels have one. What the test installs is followed, too, as far as it is not
-    what was looked at on the index.
+    `own` is its kernels wheel, if it has one. If the index was looked up (`provided`), the audit also reads the
+    packages that the test installs.
     """
     inputs: dict[str, Input] = {"wheel": wheel, **({"kernels": own} if own else {})}
     installed: Mapping[str, Input] = {}

@@ -1,7 +1,8 @@
 """The environment of the host builds of one Python: what is fetched for it, and what the project's backend asks for.
 
 Fetches run pip alone, from lists of names and versions, and no code of the project. The hook of its build backend runs
-as builds do: without a network, in an environment that is thrown away, and once for each toolkit, which it may look at.
+as builds do: without a network, in an environment that is thrown away, and once for each toolkit, as it may look for
+one.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from gpuforge.plan.requests.request import Request
 from gpuforge.plan.site import Location
 
 LOCK = "requirements.json"  # the output with what was requested, and each wheel's sha256
-# What the hook of a backend that needs nothing else writes.
+# The answer of a backend that needs nothing else.
 _ANSWER = Path(__file__).with_name("answer.json")
 NOTHING = FileInput(_ANSWER, digest.of_output([(_ANSWER.name, digest.of_file(_ANSWER), "", False)]))
 
@@ -31,9 +32,8 @@ NOTHING = FileInput(_ANSWER, digest.of_output([(_ANSWER.name, digest.of_file(_AN
 def build_environment(context: PlanContext, cell: Cell, at: Location) -> ActionInput:
     """Return the environment that holds all build requirements.
 
-    What the backend asks for is fetched together with the rest. If it asks for nothing, the actions that fetch and
-    install read the same content as before, and what they made is reused; so it is where it asks for the same with
-    several toolkits.
+    The backend's own requirements are fetched together with the others. If it has none, or the same with several
+    toolkits, the actions that fetch and install read the same content as before, and their results are reused.
     """
     everything = _all(context, cell, at)
     return _installed(
@@ -124,7 +124,7 @@ def _installed(
 
 
 def _ask_backend(context: PlanContext, cell: Cell, at: Location, fetch: str) -> ActionInput:
-    """Ask the project's build backend what it needs beside what was fetched: with a toolkit, if the build has one."""
+    """Ask the project's build backend what else it needs; its hook sees a toolkit if the build has one."""
     manifest = context.file.manifest
     build = manifest.build
     names = {**variables.NAMES, "toolkit": "${in:toolkit}", "env": "${in:env}"}
@@ -173,7 +173,7 @@ def _add(
     kind: Kind = "prepare",
     **fields: Unpack[StepFields],
 ) -> ActionInput:
-    """Add an action that is done once for a Python or, if what the backend `answered` counts, for a toolkit, too."""
+    """Add an action for each Python or, if it depends on what the backend `answered`, for each Python and toolkit."""
     of_toolkit = answered and context.file.manifest.host_cuda
     shared = environment_name(context, cell, at) if answered else python_name(context, cell, at)
     return context.add_step(
@@ -191,12 +191,12 @@ def _add(
 
 
 def python_name(context: PlanContext, cell: Cell, at: Location) -> str:
-    """Return the name of what is done once for a Python: "py3.11", in an image "py3.11-bookworm"."""
+    """Return the prefix for ids of actions that run once per Python: "py3.11", in an image "py3.11-bookworm"."""
     return f"py{cell.python}{context.label(of_build)}" + (f"-{at.image.name}" if at.image else "")
 
 
 def environment_name(context: PlanContext, cell: Cell, at: Location) -> str:
-    """Return the name of what is done once for a build environment: "py3.11", with a toolkit "py3.11-cu13.0"."""
+    """Return the prefix for ids of actions that run once per build environment: "py3.11", or "py3.11-cu13.0"."""
     of_toolkit = f"-cu{cell.toolkit}" if context.file.manifest.host_cuda else ""
     return f"{python_name(context, cell, at)}{of_toolkit}"
 

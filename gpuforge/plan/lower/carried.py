@@ -12,7 +12,7 @@ from gpuforge.plan.requests.carried import CarriedLibraries
 
 
 def carried(context: PlanContext, cell: Cell) -> ActionInput:
-    """Look at them while the host build runs in another copy of that environment."""
+    """List them, while the host build runs in another copy of that environment."""
     at, _ = context.machine.host_at(cell)
     env = build_environment(context, cell, at)
     return context.add_step(

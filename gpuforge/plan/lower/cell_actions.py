@@ -33,8 +33,8 @@ _Kernels = Mapping[
 class Plan:
     """What will be done: the cells, their actions, and where each cell's wheel, report and test result will be.
 
-    `kernels` are the cells' kernels wheels, none where kernels lie inside the wheels, and `kernels_reports` what the
-    audit says of them. `front` is the front package with the report of its audit. `tests` is empty when the wheels are
+    `kernels` are the cells' kernels wheels, empty if kernels lie inside the wheels, and `kernels_reports` their audit
+    reports. `front` is the front package with the report of its audit. `tests` is empty when the wheels are
     not tested. `notes` say what the manifest asks for and this plan does not do.
     """
 
@@ -52,7 +52,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class _Ends:
-    """What one cell comes to: its wheel, the audit's report, its kernels wheel and its tests, where it has some."""
+    """The outputs of one cell: its wheel, the audit's report and, if it has them, its kernels wheel and its tests."""
 
     wheel: ActionInput
     report: ActionInput
@@ -65,7 +65,7 @@ def lower(
 ) -> Plan:
     """Return the plan of `cells`, in the order of the data flow; raises UsageError for what cannot be done.
 
-    With `test`, each wheel is installed, imported and tested besides; with `gpu`, where the machine's GPUs are seen.
+    With `test`, each wheel is also installed, imported and tested; with `gpu`, the test sees the machine's GPUs.
     """
     refuse(file, cells)
     context = PlanContext(file, tuple(cells), machine, test, gpu, _files(file, cells))
@@ -95,7 +95,7 @@ def lower(
 
 
 def _files(file: ManifestFile, cells: Sequence[Cell]) -> dict[Point, ManifestFile]:
-    """Return the manifest at each point of its axes, also of cells that are not chosen; none without axes."""
+    """Return the manifest at each point of its axes, also of cells that are not chosen; empty without axes."""
     every = matrix(file, cells[0].machine) if file.manifest.axes and cells else ()
     return {point: file.at(point) for cell in every for point in cell.points}
 

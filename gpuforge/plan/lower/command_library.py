@@ -30,7 +30,7 @@ def lower(context: PlanContext, cell: Cell, item: LoweredObject) -> Lowered:
 def _run_command(context: PlanContext, cell: Cell, item: LoweredObject) -> ActionInput:
     """Run an object's command where the host code is built, with the environment of the cell's Python.
 
-    The library has nothing of that Python, so one serves the wheels of all. Its compiler is the host's, by CC and CXX.
+    The library does not depend on that Python: one serves all wheels. Its compiler is the host compiler, by CC and CXX.
     """
     at, host = context.machine.host_at(cell)
     used = compiler.use(context, host, at, lay=False)

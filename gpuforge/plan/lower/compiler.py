@@ -18,7 +18,7 @@ from gpuforge.toolkits.debian_compilers import FetchedCompiler
 
 @dataclass(frozen=True, slots=True)
 class CompilerUse:
-    """The inputs that a compiler is, and its programs, by what they compile ("cxx", "cc"), as commands name them."""
+    """A compiler as an action uses it: its inputs, and how commands name its programs "cxx" and "cc"."""
 
     inputs: Mapping[str, Input]
     programs: Mapping[str, str]
@@ -27,7 +27,7 @@ class CompilerUse:
 def use(context: PlanContext, host: Compiler, at: Location, *, lay: bool) -> CompilerUse:
     """Return how an action calls a compiler of a place.
 
-    One that is fetched is found, with `lay`, at the same path on every machine: what is compiled may name its headers.
+    With `lay`, a fetched compiler has the same path on every machine: compiled files may contain paths of its headers.
     """
     names = variables.compilers(host)
     paths = {"cxx": host.path, "cc": host.c_path or host.path}

@@ -1,4 +1,4 @@
-"""The front package, and its audit: once, whatever the cells."""
+"""The front package and its audit, once for all cells."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gpuforge.plan.requests.wheel import PackageFront
 
 
 def front_package(context: PlanContext) -> tuple[ActionInput, ActionInput] | None:
-    """Return the front package and the report of its audit; None where the manifest wants none.
+    """Return the front package and the report of its audit; None if the manifest has none.
 
     It is made from the metadata of one wheel for each chosen CUDA version.
     """

@@ -22,7 +22,7 @@ from gpuforge.toolchain_names import needs_cuda
 
 
 def first_of(context: PlanContext, cell: Cell) -> Cell:
-    """Return the first chosen cell of the same Python: its kernels serve for what is shared by all CUDA versions."""
+    """Return the first chosen cell of the same Python, whose kernels stand for what all CUDA versions share."""
     return next(each for each in context.cells if each.python == cell.python)
 
 
@@ -48,7 +48,7 @@ def host_wheel(
         more_requires=manifest.wheel.requires,
         record=build_record.of_host(file, cell, compiler),
         requirements=Path("${in:requirements}"),
-        # NVRTC is of one CUDA major, and this wheel of all: the runtime names the package that fits the driver.
+        # NVRTC is for one CUDA major and this wheel for all, so the runtime names the package that fits the driver.
         extras={k: v for k, v in recipe.extras(file, newest[0]).items() if not needs_cuda(k)},
         **shared_fields(manifest, kernels),
     )

@@ -24,7 +24,7 @@ _ABI_C = Path(__file__).resolve().parents[2] / "runtime" / "abi.c"
 def by_host(context: PlanContext, cell: Cell, item: LoweredObject) -> Lowered:
     """Compile one fallback object by the host compiler into shared libraries that carry its ABI id.
 
-    There is one, or one for each level of CPUs that the object lists.
+    It makes one library, or one for each CPU level that the object lists.
     """
     host = context.machine.kernels_at(cell.cuda).hosts[cell.cuda]
     levels = {f"library{number}": level for number, level in enumerate(item.levels)} or {"library": ""}

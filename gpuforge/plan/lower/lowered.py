@@ -1,4 +1,4 @@
-"""What an object's kernels are lowered to, however they are compiled: the request for their index, and its inputs."""
+"""The result of lowering an object's kernels, for any compiler: the request for their index, and its inputs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ KERNELS = Path("${out:kernels}")
 
 @dataclass(frozen=True, slots=True)
 class Lowered:
-    """The request for an object's kernels; `inputs` are what it reads beside the sources: what was compiled."""
+    """The request for an object's kernels; `inputs` are the compiled files that it reads beside the sources."""
 
     request: LayKernels
     inputs: Mapping[str, Input]
@@ -57,7 +57,7 @@ def module_index(
     *,
     install: str = "",
 ) -> IndexModules:
-    """Return the index of a fallback's modules; `install` is how a user gets what runs them."""
+    """Return the index of a fallback's modules; `install` is the command that installs what runs them."""
     return IndexModules(
         name=item.name,
         toolkit=cell.toolkit,

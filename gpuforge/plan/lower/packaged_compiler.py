@@ -1,4 +1,4 @@
-"""Kernels by a compiler from a package: its environment, one action per source and target, and what is linked of them.
+"""Kernels by a compiler from a package: its environment, one action per source and target, and the linking.
 
 The sources may be programs of the project (Python, for Halide), so they run as builds do: without a network, in an
 environment that holds the compiler and nothing else.
@@ -41,7 +41,7 @@ class _Compilation:
 
     @property
     def prefix(self) -> str:
-        """How the ids of its actions begin."""
+        """The prefix of its actions' ids."""
         return f"{kernels_name(self.context, self.cell)}/{self.item.name}"
 
     @property
@@ -115,7 +115,7 @@ def _compile(this: _Compilation, target: Target, source: str) -> ActionInput:
 
 
 def _runtime(this: _Compilation, target: Target) -> list[ActionInput]:
-    """Compile what is linked once with all objects of a target; none where the compiler needs nothing."""
+    """Compile the compiler's runtime, which is linked once with all objects of a target; empty if it has none."""
     if this.package.runtime is None:
         return []
     words = this.package.runtime(target, this.cell.machine)
@@ -207,7 +207,7 @@ def _link(this: _Compilation, target: Target, objects: Sequence[ActionInput]) ->
 
 
 def _python_name(this: _Compilation, at: Location) -> str:
-    """Return the name of what is done once for a Python: "py3.11", in an image "py3.11-bookworm"."""
+    """Return the prefix for ids of actions that run once per Python: "py3.11", in an image "py3.11-bookworm"."""
     label = this.context.label(of_kernels)
     return f"py{this.cell.python}{label}" + (f"-{at.image.name}" if at.image else "")
 

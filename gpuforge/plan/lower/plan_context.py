@@ -1,4 +1,4 @@
-"""What the actions of one plan are decided from, and the actions that are decided already."""
+"""The inputs of lowering (the manifest, cells and machine), and the actions of the plan so far."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ from gpuforge.toolchains import registry
 from gpuforge.toolchains.family import Compiler
 
 Part = Callable[[Manifest], object]
-"""What of a manifest an action is made from."""
+"""A function that returns the part of a manifest that an action depends on."""
 
 
 def of_build(manifest: Manifest) -> object:
-    """Return what decides on a host build and its environment."""
+    """Return the part that a host build and its environment depend on."""
     return manifest.build, manifest.package.name
 
 
 def of_kernels(manifest: Manifest) -> object:
-    """Return what decides on the kernels; commands run in the environment of the host build."""
+    """Return the part that kernels depend on; commands run in the environment of the host build."""
     commands = any(registry.toolchain(each.compiler).by_command for each in manifest.toolchains.values())
     return manifest.toolchains, manifest.objects, manifest.build if commands else None
 
 
 def of_tests(manifest: Manifest) -> object:
-    """Return what decides on what a test installs beside the wheel."""
+    """Return the part that decides which packages a test installs beside the wheel."""
     return manifest.test
 
 
@@ -54,7 +54,7 @@ class Fetching(TypedDict):
 
 
 class StepFields(TypedDict, total=False):
-    """The fields of an action (`Action`) that the one who adds a step program may set."""
+    """The fields of an `Action` that callers of `add_step` may set."""
 
     links_out: bool
     env: Mapping[str, str]
@@ -88,13 +88,13 @@ class PlanContext:
     _programs: dict[tuple[str, str | None], Input] = field(default_factory=dict)
 
     def at(self, point: Point) -> PlanContext:
-        """Return the same at another point; the actions are shared."""
+        """Return the context at another point; both have the same actions."""
         return replace(self, file=self.files[point], point=point) if self.files else self
 
     def label(self, part: Part) -> str:
-        """Return what tells an action apart that is made from a part of the manifest: "-torch2.11".
+        """Return the suffix for the id of an action that depends on a part of the manifest: "-torch2.11".
 
-        It is empty if the part is the same at every point, and the same wherever the part is.
+        It is empty if the part is the same at every point. Points with the same part have the same suffix.
         """
         same = self._same(part)
         if len(same) == len(self.files):
@@ -103,7 +103,7 @@ class PlanContext:
         return f"-{same[0].label}" + (f"-to-{label(same[0].ends)}" if same[0].label in others else "")
 
     def words(self, part: Part) -> str:
-        """Return the same for a title: " with torch 2.11"."""
+        """Return the suffix for a title: " with torch 2.11"."""
         same = self._same(part)
         values = " and ".join(f"{name} {value}" for name, value in same[0].values) if same else ""
         return f" with {values}" if len(same) < len(self.files) else ""
@@ -136,8 +136,8 @@ class PlanContext:
     ) -> ActionInput:
         """Add the action that runs a step program; return its first output.
 
-        It runs at a place or (None) with gpuforge's own Python. `code` names what decides on the output in
-        `programs.CODE`; default: the program.
+        It runs at a place or (None) with gpuforge's own Python. `code` is the program's key in `programs.CODE`;
+        default: its name.
         """
         environ = fields.get("env", variables.plain())
         fields["env"] = {"PATH": at.path, **environ} if at else environ
@@ -163,7 +163,7 @@ class PlanContext:
         return self.add(action, outputs[0])
 
     def _program(self, code: str, at: Location | None) -> Input:
-        """Return gpuforge itself as an input: of this machine or, in an image, where the runner lays it."""
+        """Return gpuforge itself as an input: this machine's or, in an image, the one that the runner mounts."""
         image = at.image if at else None
         key = (code, image.id if image else None)
         if key not in self._programs:
@@ -180,9 +180,9 @@ class PlanContext:
         axes: Values | None = None,
         part: Part | None = None,
     ) -> tuple[str, ...]:
-        """Return the ids of the cells that share something of one toolkit, one Python, or everything.
+        """Return the ids of the cells that share an action for one toolkit, for one Python, or for all.
 
-        With `part`, it is made from this part of the manifest.
+        With `part`, the action depends on this part of the manifest.
         """
         found = [
             c
@@ -205,12 +205,12 @@ class PlanContext:
 
     @cached_property
     def pip_facts(self) -> dict[str, str]:
-        """What of pip's variables decides on what it fetches."""
+        """The settings of pip that decide what it fetches."""
         return variables.pip_facts()
 
     @property
     def by_pip(self) -> Fetching:
-        """What the actions that fetch by pip have in common."""
+        """The fields that all actions that fetch by pip share."""
         return {
             "facts": self.pip_facts,
             "env": variables.fetch(),

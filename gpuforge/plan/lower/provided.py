@@ -17,7 +17,7 @@ from gpuforge.plan.requests.links import FetchProvided, WheelLinks
 def provided(
     context: PlanContext, cell: Cell, host: ActionInput, libraries: Sequence[ActionInput]
 ) -> ActionInput | None:
-    """Look at the packages of the libraries that a wheel needs; None where no package is required for them.
+    """Look up the packages of the libraries that a wheel needs; None if no package is required for them.
 
     The wheel is that of the host build, with the kernel sets that are `libraries`. A wheel with
     the same libraries and symbols shares the result.

@@ -25,10 +25,10 @@ def tests(
 
 
 def _test(context: PlanContext, cell: Cell, wheel: ActionInput, own: ActionInput | None) -> ActionInput:
-    """Install the wheel with what it declares alone, import it, and run the manifest's command.
+    """Install the wheel with nothing but its declared requirements, import it, and run the manifest's command.
 
-    `own` is its kernels wheel, where kernels have one. One wheel for many Pythons is tested on the one that builds it,
-    which is the lowest at hand.
+    `own` is its kernels wheel, if it has one. A wheel for many Pythons is tested on the Python that builds it, the
+    oldest one available.
     """
     manifest, test = context.file.manifest, context.file.manifest.test
     at = context.machine.tested_at(cell)
@@ -83,7 +83,7 @@ def installed(
 
 
 def _shared(context: PlanContext, cell: Cell) -> ActionInput | None:
-    """Fetch what the test command needs, once per Python and while the wheels are built; None for nothing."""
+    """Fetch what the test command needs, once per Python and while the wheels are built; None if it needs nothing."""
     test = context.file.manifest.test
     if not (test.command and test.requires):
         return None
@@ -172,7 +172,7 @@ def extras(file: ManifestFile, cell: Cell) -> tuple[str, ...]:
 
 
 def _where(context: PlanContext, cell: Cell) -> str:
-    """Return which of several points a wheel is tested at: "-torch2.11"; "" if it serves only one."""
+    """Return the suffix for the point that a wheel is tested at: "-torch2.11"; "" if it serves only one."""
     return f"-{context.point.label}" if len(cell.points) > 1 else ""
 
 

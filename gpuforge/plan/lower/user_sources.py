@@ -1,4 +1,4 @@
-"""The sources of an object that users' machines compile, with the recipes of the compilers that can."""
+"""The sources of an object that users' machines compile, with a recipe for each compiler that can compile them."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def finished_wheel(
     kernels: Sequence[ActionInput],
     provided: ActionInput | None,
 ) -> ActionInput:
-    """Make the wheel: kernels and runtime in, repaired, named, with its requirements, in fixed bytes."""
+    """Make the wheel, reproducibly: add kernels and runtime, repair it, name it, declare its requirements."""
     at = context.machine.at(cell)
     host_at, _ = context.machine.host_at(cell)
     return add_wheel(
@@ -115,7 +115,7 @@ def add_wheel(
     inputs: Mapping[str, Input],
     cells: tuple[str, ...],
 ) -> ActionInput:
-    """Add the action that makes a wheel, with what it declares beside it."""
+    """Add the action that makes a wheel and, beside it, a wheel of its metadata alone."""
     return context.add_step(
         request,
         at,
@@ -130,7 +130,7 @@ def add_wheel(
 
 
 def make_variant(context: PlanContext, cell: Cell, wheel: ActionInput, report: ActionInput) -> ActionInput:
-    """Make the variant wheel of the proved one; after the audit, as few tools read the names of variants yet."""
+    """Make the variant wheel from the audited one: few tools can read the names of variants yet."""
     cuda_version = context.file.manifest.cuda.versions[cell.cuda]
     return context.add_step(
         VariantWheel(

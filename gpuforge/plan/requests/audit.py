@@ -28,7 +28,7 @@ class FetchBeside(Request):
     program: ClassVar[str] = "fetch_beside"
     beside: str  # a requirement: "jax[cuda13]"
     wheel: Path  # one of its metadata alone, or its folder
-    extras: tuple[str, ...] = ()  # that are installed with it
+    extras: tuple[str, ...] = ()  # the wheel's extras to install
     own: Path | None = None  # folder of the wheel's own kernels wheel, which no index has
     python: Path
     scratch: Path
@@ -38,7 +38,7 @@ class FetchBeside(Request):
 def _with_archs(
     expectation: Mapping[str, Any], cubin: Callable[[Any], Any], ptx: Callable[[Any], Any]
 ) -> Any:
-    """Return the fields of an expectation with other forms of its architectures."""
+    """Return the fields of an expectation, with its architectures converted."""
     wheels = expectation["kernels_wheels"].items()
     return {
         **expectation,
@@ -59,14 +59,14 @@ class AuditWheel(Request):
     program: ClassVar[str] = "audit_wheel"
     wheel: Path
     expectation: Annotated[Expectation, BeforeValidator(_parsed)]
-    provided: Path | None = None  # what fetch_provided found out
-    installed: tuple[Path, ...] = ()  # folders of what the test installs
-    beside: tuple[Path, ...] = ()  # what fetch_beside made
+    provided: Path | None = None  # the result of fetch_provided
+    installed: tuple[Path, ...] = ()  # folders of wheels that the test installs
+    beside: tuple[Path, ...] = ()  # folders that fetch_beside made
     kernels: Path | None = None  # folder of the wheel's own kernels wheel, audited with it
     kernels_report: Path | None = None
     report: Path
 
     def plain(self) -> dict[str, Any]:
-        """Return it as its file has it: machine code is "sm_90" there, PTX "compute_90"."""
+        """Return the data for its file, in which machine code is "sm_90" and PTX "compute_90"."""
         written = _with_archs(asdict(self.expectation), lambda arch: arch.sm, lambda arch: arch.compute)
         return {**asdict(self), "expectation": written}

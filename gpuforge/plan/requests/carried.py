@@ -9,7 +9,7 @@ from gpuforge.plan.requests.request import Request
 
 @dataclass(frozen=True, kw_only=True)
 class CarriedLibraries(Request):
-    """Write the libraries of packages in `environment`: of `packages`, and of those that are known to carry some."""
+    """Write the libraries of packages in `environment`: of `packages`, and of packages that are known to carry some."""
 
     program: ClassVar[str] = "carried_libraries"
     environment: Path

@@ -13,10 +13,10 @@ from gpuforge.plan.requests.request import Request
 
 @dataclass(frozen=True)
 class CompiledModule:
-    """One compiled source: the module's name, the source's in the project, its file, and what was compiled of it.
+    """One compiled source: the module's name, the source's path in the project, its file, and the compiled file.
 
-    That is a fatbin or, of a source that is compiled for several targets one after the other, the file for `target`:
-    `kind` and `built_for` are what the only image in it must be.
+    The compiled file is a fatbin or, with `target`, the file for one of several targets. Its only image must then be of
+    the given `kind` and `built_for`.
     """
 
     name: str
@@ -39,7 +39,7 @@ class UserSource:
 
 @dataclass(frozen=True)
 class KernelCompiler:
-    """The compiler that made the kernels. Of one from a package, `lock` lists the wheels that brought it."""
+    """The compiler that made the kernels. If it is from a package, `lock` lists the wheels that were installed."""
 
     family: str
     version: str = ""
@@ -73,7 +73,7 @@ class IndexModules(LayKernels):
     modules: tuple[CompiledModule, ...]
     stands_in_for: str = ""  # the object that this fallback is used for
     cpu: str = ""  # the library that does a set's work on the CPU
-    install: str = ""  # how a user gets what runs the modules
+    install: str = ""  # the command that installs what runs the modules
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,11 +95,11 @@ class GatherSources(LayKernels):
 
     program: ClassVar[str] = "gather_sources"
     archs: tuple[str, ...] = ()
-    sources: tuple[UserSource, ...]  # what is given to the compiler
-    includes: tuple[UserSource, ...] = ()  # what must lie beside it: headers
+    sources: tuple[UserSource, ...]  # the arguments of the compiler
+    includes: tuple[UserSource, ...] = ()  # headers that must lie beside them
     toolchains: tuple[UserToolchain, ...] = ()
     abi: str
     packages: Mapping[str, str] = field(default_factory=dict)  # whose version is part of the ABI
-    kind: Literal["library", "module"]  # what is made of them
+    kind: Literal["library", "module"]  # what they are compiled to
     fallbacks: tuple[str, ...] = ()  # those that stand in for this object
     cpu: str = ""  # the library that does a set's work on the CPU

@@ -13,7 +13,7 @@ class WheelLinks(WithToolkitPackages):
     """Write the symbols that a wheel and its kernel libraries use of CUDA's packages."""
 
     program: ClassVar[str] = "wheel_links"
-    wheel: Path  # it, or the folder that holds it alone
+    wheel: Path  # the wheel, or a folder with nothing else
     kernels: tuple[Path, ...] = ()  # libraries that go into it
     cuda: str  # the toolkit: "13.0"
     scratch: Path

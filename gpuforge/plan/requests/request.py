@@ -23,7 +23,7 @@ class Request:
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
     def plain(self) -> dict[str, Any]:
-        """Return it as its file has it; paths are written as text."""
+        """Return the data for its file, with paths as text."""
         return asdict(self)
 
 

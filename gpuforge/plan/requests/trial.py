@@ -15,7 +15,7 @@ class FetchTestRequirements(Request):
     python: Path
     requires: tuple[str, ...] = ()  # what the tests need
     wheel: Path | None = None  # the wheel, one of its metadata alone, or the folder that holds it
-    extras: tuple[str, ...] = ()  # that are installed with it
+    extras: tuple[str, ...] = ()  # the wheel's extras to install
     cuda: str = ""  # the CUDA version that it is for: its extra is fetched, too
     at_hand: tuple[Path, ...] = ()  # folders of wheels: what lies there already is left out
     own: Path | None = None  # folder of the wheel's own kernels wheel, which no index has
@@ -24,19 +24,19 @@ class FetchTestRequirements(Request):
 
 @dataclass(frozen=True, kw_only=True)
 class TryWheel(Request):
-    """Install a wheel as users do, import it, run the manifest's test command; `result` gets how it went."""
+    """Install a wheel as users do, import it, run the manifest's test command; `result` gets the outcome."""
 
     program: ClassVar[str] = "try_wheel"
     cell: str  # what messages call the wheel
-    wheel: Path  # it, or the folder that holds it alone
+    wheel: Path  # the wheel, or a folder with nothing else
     python: Path
-    wheels: tuple[Path, ...] = ()  # folders of what it needs
+    wheels: tuple[Path, ...] = ()  # folders of the wheels that it needs
     extras: tuple[str, ...] = ()  # to install it with
     cuda: str = ""  # the CUDA version that it is for: its extra is tried, too
     package: str  # the import package
     imports: tuple[str, ...] = ()  # further modules to import
-    stub: bool = True  # whether the driver is a stub for these
-    requires: tuple[str, ...] = ()  # what the command needs beside it
+    stub: bool = True  # import them with a stub of the driver
+    requires: tuple[str, ...] = ()  # what the command needs beside the wheel
     command: tuple[str, ...] = ()  # words, in which {project} is filled in
     project: Path | None = None  # the source tree
     folder: Path | None = None  # where the command runs; default: an empty folder

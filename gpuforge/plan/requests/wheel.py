@@ -18,7 +18,7 @@ class PackageWheel(WithToolkitPackages):
 
     program: ClassVar[str] = "package_wheel"
     wheel: Path  # the host wheel, or the folder that holds it and no other
-    name: str | None = None  # the distribution that it should be
+    name: str | None = None  # the distribution's expected name
     kernels: tuple[Path, ...] = ()  # folders, as the steps of `requests.kernels` make them
     package: str  # the import package that the kernels go into
     cuda: str  # the toolkit's version: "13.0"
@@ -32,11 +32,11 @@ class PackageWheel(WithToolkitPackages):
     size_limit: int | None = None  # bytes
     exclude: tuple[str, ...] = ()  # libraries that stay out of the wheel: "gomp" of libgomp.so.1
     search_path: tuple[str, ...] = ()  # where libraries to graft are looked for, besides the system's places
-    provided: Path | None = None  # what fetch_provided found out of the packages of its CUDA libraries
-    carried: Path | None = None  # what carried_libraries found in the build environment
+    provided: Path | None = None  # the result of fetch_provided: the packages of its CUDA libraries
+    carried: Path | None = None  # the result of carried_libraries: those of the build environment
     more_requires: tuple[str, ...] = ()  # Requires-Dist lines of the manifest
     record: Mapping[str, Any] = field(default_factory=dict)  # the build record
-    requirements: Path | None = None  # what fetch_requirements locked, which the record names too
+    requirements: Path | None = None  # the lock of the build requirements, for the record
     kernels_wheels: tuple[KernelsWheel, ...] = ()  # that its extras bring; then it is for all CUDA versions
     sets: tuple[Mapping[str, str], ...] = ()  # the kernel sets in them
     extras: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # besides CUDA's packages

@@ -20,7 +20,7 @@ from gpuforge.execute.runners.dask.task import run
 _CONNECT_S = 30  # seconds that a scheduler may take to answer
 _WORD_S = 5
 _GROUP = (
-    "gpuforge"  # of all jobs' keys, for which dask expects the same length: so it shares them out by number
+    "gpuforge"  # of all jobs' keys; dask expects the same duration of all, and so distributes them evenly
 )
 _ERRORS = (
     ClosedClientError,
@@ -44,7 +44,7 @@ _OWN: dict[str, object] = {
 
 
 class DaskTicket:
-    """A task of dask. `is_stranded` returns whether none of the workers that it may run on is there any more."""
+    """A task of dask. `is_stranded` returns whether all workers that it may run on are gone."""
 
     def __init__(self, future: Future[str], is_stranded: Callable[[], bool]) -> None:
         self._future = future
@@ -53,11 +53,11 @@ class DaskTicket:
         future.add_done_callback(lambda _: self._over.set())
 
     def wait(self, seconds: float) -> bool:
-        """Wait at most so long, and return whether dask has done with it."""
+        """Wait at most so long, and return whether dask has finished with it."""
         return self._over.wait(seconds) or self._is_stranded()
 
     def word(self) -> str:
-        """Return what `work_on` returned, or an error's text."""
+        """Return the word that `work_on` returned, or an error's text."""
         if self._future.status == "finished":
             with suppress(Exception):
                 return str(self._future.result(timeout=_WORD_S))
@@ -97,15 +97,15 @@ class DaskCluster:
             )
         except _ERRORS as error:
             raise _unreachable(self.address, error) from error
-        # Without this, dask would wait for the same workers for ever, whoever joins.
+        # Without this, dask would wait for the same workers for ever, even if others join.
         return DaskTicket(future, lambda: bool(fit) and fit.isdisjoint(self.workers()))
 
     def workers(self) -> Mapping[str, Abilities]:
-        """Return what each worker that is there can do, by its address."""
+        """Return the abilities of each present worker, by its address."""
         scheduler = self._client.scheduler
         if scheduler is None:
             raise _unreachable(self.address, OSError("the connection is closed"))
-        try:  # not by `scheduler_info`: dask may replace its answer by one that lists no workers
+        try:  # `scheduler_info` may be replaced by one that lists no workers
             found = self._client.sync(scheduler.identity, n_workers=-1)["workers"]
         except _ERRORS as error:
             raise _unreachable(self.address, error) from error
@@ -118,10 +118,10 @@ def _abilities(resources: Mapping[str, float]) -> Abilities:
 
 @contextmanager
 def connected(address: str) -> Iterator[DaskCluster]:
-    """Use the workers of a scheduler for as long as a `with` lasts."""
+    """Use the workers of a scheduler during a `with`."""
     logging.getLogger("distributed").setLevel(
         logging.CRITICAL
-    )  # what a user must know is in gpuforge's messages
+    )  # gpuforge's own messages tell users what they need
     with dask.config.set(_OWN):
         try:
             client = Client(address, timeout=_CONNECT_S, set_as_default=False)
@@ -133,7 +133,7 @@ def connected(address: str) -> Iterator[DaskCluster]:
 
 @contextmanager
 def started(workers: int) -> Iterator[DaskCluster]:
-    """Start a scheduler and workers, processes of this machine, for as long as a `with` lasts."""
+    """Start a scheduler and workers, processes of this machine, for the time of a `with`."""
     with (
         dask.config.set(_OWN),
         _local(workers) as cluster,
@@ -148,13 +148,13 @@ def _local(workers: int) -> LocalCluster:
             n_workers=workers,
             threads_per_worker=1,
             memory_limit=0,
-            security=Security.temporary(),  # other users of this machine must not have code run as this one
+            security=Security.temporary(),  # other users of this machine must not be able to run code as this one
             dashboard_address="127.0.0.1:0",
             worker_dashboard_address="127.0.0.1:0",
             silence_logs=logging.CRITICAL,
             preload=[preload.__name__],
         )
-    except _ERRORS as error:  # dask starts again what ends later
+    except _ERRORS as error:  # dask restarts processes that end later
         raise MissingError.of(
             f"dask's workers on this machine were not started: {error}",
             hint="run the same command again; if memory ran out, try a smaller --jobs",

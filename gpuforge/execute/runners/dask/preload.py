@@ -1,4 +1,4 @@
-"""`dask worker --preload` of this module makes a worker say what it can do: only such workers get actions."""
+"""`dask worker --preload` of this module adds gpuforge's abilities to a worker: only such workers get actions."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from gpuforge.execute.remote import abilities
 from gpuforge.execute.runners.docker import reaper
 
 CPUS = "cpus"
-_guards: list[subprocess.Popen[bytes]] = []  # for as long as this process lives
+_guards: list[subprocess.Popen[bytes]] = []  # they live as long as this process
 
 
 def dask_setup(worker: Worker) -> None:
-    """Add what this machine can do to the worker's resources, unless `--resources` says otherwise."""
+    """Add this machine's abilities to the worker's resources; those of `--resources` take precedence."""
     found = abilities.of_this_machine()
     resources = {each.label: amount for each, amount in found.items()}
     for name, amount in {**resources, CPUS: len(os.sched_getaffinity(0))}.items():
@@ -26,4 +26,4 @@ def dask_setup(worker: Worker) -> None:
     if abilities.CONTAINERS in found:
         _guards.append(reaper.start())
     if worker.nanny and threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for its client, or its nanny
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is handled by its client or its nanny

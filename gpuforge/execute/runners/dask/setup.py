@@ -37,7 +37,7 @@ def sites(request: SiteRequest) -> list[ContainerImage]:
 
 @contextmanager
 def workers(sites: Sequence[ContainerImage], settings: RunnerSettings, store: Store) -> Iterator[Workers]:
-    """Use the workers of the scheduler, or start some here, for as long as a `with` lasts."""
+    """Use the workers of the scheduler, or start some here, during a `with`."""
     from gpuforge.execute.runners.dask.cluster import connected, started  # noqa: PLC0415  an extra
 
     remote = settings.scheduler is not None

@@ -1,4 +1,4 @@
-"""What a dask worker runs: one job. Nothing but a word comes back by dask."""
+"""The task of a dask worker: one job. dask returns only a word; the result is in the store."""
 
 from __future__ import annotations
 

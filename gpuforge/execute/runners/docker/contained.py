@@ -1,4 +1,4 @@
-"""One action's container, from its making to its removal: its output goes to the log, its end is judged."""
+"""One action's container, from its creation to its removal: its output goes to the log, its exit becomes a result."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Contained:
     connect: Callable[[], Containers]
 
     def run(self, containers: Containers) -> int:
-        """Return the command's status (negative: a signal); raises for an end that the command did not choose."""
+        """Return the command's status (negative: a signal); raises if something else ended it."""
         container = containers.create(self.spec)
         try:
             with engine_errors(f"to run {self.task.action.id}"), closing(container.attach()) as output:
@@ -45,7 +45,7 @@ class Contained:
             container.remove()
 
     def _follow(self, container: Container, output: Iterable[bytes]) -> ContainerEnd:
-        with self.activity.guard:  # so that `cancel` sees either no container, or one that it can signal
+        with self.activity.guard:  # so that `cancel` finds either no container, or one that it can signal
             if self.activity.cancelled.is_set():
                 return ContainerEnd(-signal.SIGTERM)
             self.running.add(container.id)
@@ -74,9 +74,9 @@ class Contained:
         return ended
 
     def _write_log(self, container: Container, output: Iterable[bytes]) -> bool:
-        """Write what the container prints into the log, and end one that prints too much; return whether it did.
+        """Write the container's output into the log, and stop it if it prints too much; return whether it did.
 
-        The engine ends a container only while its output is read: another thread asks for it.
+        The engine stops a container only while its output is read, so another thread requests the stop.
         """
         left = MOST_PRINTED
         with self.task.log.open("ab", buffering=0) as log:
@@ -107,7 +107,7 @@ class Contained:
                 hint="try a smaller --jobs, or allow more by --memory",
             )
         if -ended.status in _FROM_OUTSIDE:
-            # Podman does not always know that its container had too little memory.
+            # Podman does not always report that its container had too little memory.
             limited = ", or allow more by --memory" if self.limits.memory else ""
             raise ActionError.of(
                 f"{action} was ended by {signal.Signals(-ended.status).name}, not by gpuforge",

@@ -28,11 +28,11 @@ from gpuforge.plan.site import ContainerImage
 class DockerRunner:
     """Runs each action that names an image in a container of its own; the others with `local`.
 
-    A container runs as the caller, without network unless the action fetches, without capabilities, within
-    `limits`. It sees its working directory and its outputs' folder at the same path on every machine, what it
-    reads as read-only mounts, and gpuforge for the image's Python. `images` are those that actions name, by id;
-    below `cache` lie those environments and, by their names, the cache folders of actions that `caches` does not
-    name; `root` and `project` are as in LocalRunner.
+    A container runs as the caller, without network unless the action fetches, without capabilities, within `limits`. It
+    sees its working directory and its outputs' folder at the same path on every machine, its inputs as read-only
+    mounts, and gpuforge for the image's Python. `images` are the images of actions, by id. Below `cache` lie the
+    environments with gpuforge and the cache folders of actions that `caches` does not have; `root` and `project` are as
+    in LocalRunner.
     """
 
     def __init__(
@@ -121,7 +121,7 @@ class DockerRunner:
         for name in staged(action):
             workdir.stage(task.inputs[name], paths.work / name)
         for name in laid(action):
-            (paths.work / name).mkdir()  # what is mounted there would else make it, as another user
+            (paths.work / name).mkdir()  # otherwise the mount would create it, as another user
         argv, env = fill(action, seen.places)
         env |= (
             task.job_variables()
@@ -165,9 +165,9 @@ class DockerRunner:
 
 
 def _compile(containers: DockerContainers, image: ContainerImage, folder: Path) -> None:
-    """Compile the packages of a new environment by the Python that will run them, and pip by all that fetch.
+    """Compile the packages of a new environment with the Python that runs them, and pip with every Python that fetches.
 
-    Compiled modules lie where containers only read: none is ever taken from a folder that an action writes to.
+    Compiled modules lie in a folder that containers only read, so no action can change them.
     """
     argv = ["/bin/sh", "-c", image_environment.compiling(image.inventory)]
     mounted = (Mount(folder, Path(IN_IMAGE), writable=True),)

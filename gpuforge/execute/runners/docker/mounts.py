@@ -1,4 +1,4 @@
-"""What an action's container sees of this machine, and at which paths."""
+"""The mounts of an action's container, and their paths in it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpuforge.execute.runners.runner import Task
 from gpuforge.execute.substitution import RunPaths, laid, staged
 from gpuforge.plan.action import CacheFolder
 
-INSIDE = workdir.DEFAULT  # what the folder of working directories is called in every container
+INSIDE = workdir.DEFAULT  # the folder of working directories in every container
 CACHES = Path("/opt/gpuforge-caches")
 
 
@@ -26,7 +26,7 @@ class View:
 
 
 def view(task: Task, paths: workdir.WorkPaths, project: str) -> View:
-    """Return what every container of an action sees: its working directory, its outputs' folder and what it reads."""
+    """Return the mounts of an action's container: its working directory, its outputs' folder and its inputs."""
     inside = workdir.WorkPaths.below(INSIDE / project, task.action.place or task.action.id)
     mounts = [Mount(paths.work, inside.work, writable=True), Mount(task.out, inside.out, writable=True)]
     inputs = {}
@@ -52,7 +52,7 @@ def of_settings(task: Task, passed: Mapping[str, str], home: Path) -> Iterator[M
 def of_caches(task: Task, folders: Mapping[str, Path], default: Path) -> Iterator[Mount]:
     """Yield the cache folders of an action: those of `folders` by name, the others below `default`.
 
-    A build may leave a program in its own that runs as the caller (setuid): no other user gets to it.
+    Other users cannot enter them: a build may leave a program there that runs as the caller (setuid).
     """
     for each in _there(task, folders):
         folder = folders.get(each.name, default / each.name)

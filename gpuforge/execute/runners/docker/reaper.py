@@ -1,7 +1,7 @@
-"""Removes the containers of a process once it is no more: a program of its own, which outlives it.
+"""Removes the containers of a process that has ended: a separate program, which outlives it.
 
-A container does not end with the process that started it. What reads this program's standard input is the process's
-end, also by SIGKILL.
+A container does not end with the process that started it. The end of this program's standard input shows that the
+process has ended, also by SIGKILL.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from gpuforge.containers.docker_containers import DockerContainers
 from gpuforge.containers.leftovers import clear_leftovers
 from gpuforge.errors import GpuforgeError
 
-_TRIES_S = (0, 1, 2, 5, 10)  # until the process has been reaped, its number counts as alive
+_TRIES_S = (0, 1, 2, 5, 10)  # the process's number counts as alive until its parent has reaped it
 
 
 def start() -> subprocess.Popen[bytes]:
@@ -26,7 +26,7 @@ def start() -> subprocess.Popen[bytes]:
 
 
 def main() -> None:
-    """Wait for the end of standard input, then remove what is left."""
+    """Wait for the end of standard input, then remove the containers that are left."""
     sys.stdin.buffer.read()
     for seconds in _TRIES_S:
         time.sleep(seconds)

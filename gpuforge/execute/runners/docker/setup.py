@@ -27,8 +27,7 @@ takes = ("image", "memory", "timeout")
 def sites(request: SiteRequest) -> list[ContainerImage]:
     """Return the images to build in, ready to run.
 
-    Raises what `obtain.images` does, and MissingError when containers are to have a limit of memory that the engine
-    would not keep.
+    Raises the errors of `obtain.images`, and MissingError for a memory limit that the engine would not keep.
     """
     try:
         client = connect()
@@ -55,7 +54,7 @@ def sites(request: SiteRequest) -> list[ContainerImage]:
 def workers(
     sites: Sequence[ContainerImage], settings: RunnerSettings, store: Store
 ) -> AbstractContextManager[Workers]:
-    """Make those who do the work."""
+    """Make the workers."""
     return nullcontext(LocalMachine(store, runner(sites, settings)))
 
 

@@ -1,8 +1,8 @@
-"""Runs commands and ends with each all that it has started, also what has left its session or its process group.
+"""Runs commands and ends, with each, all processes that it started, even in other sessions or process groups.
 
-A program of its own, which makes a process for each command, its keeper. As a "child subreaper" (prctl(2)) a keeper
-becomes the parent of what loses its own. It ends everything when the command has ended, when its time is over, and when
-gpuforge goes away, be it by SIGKILL.
+It is a separate program, which makes a process for each command, its keeper. As a "child subreaper" (prctl(2)) a keeper
+becomes the parent of processes whose own parent has ended. It ends all of them when the command has ended, when its
+time is over, and when gpuforge has ended, even by SIGKILL.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ import time
 from contextlib import suppress
 
 STOP = b"t"  # over the pipe from gpuforge: ask the command to end; the pipe's end: end everything now
-# What is reported, with a number.
+# The words of reports, each with a number.
 KEEPER, LATE, NOT_STARTED, LEFT, ENDED = "keeper", "late", "not started", "left", "ended"
 _SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER of linux/prctl.h
-_CLEARING_S = 10.0  # seconds; a process that the kernel does not let go of is left
+_CLEARING_S = 10.0  # seconds; a process that the kernel does not end by then is left
 
 
 def serve(descriptor: int) -> None:
-    """Make a keeper for each message on a socket: with a pipe of orders, a log and a pipe of reports.
+    """Make a keeper for each message on a socket, which brings a pipe of orders, a log and a pipe of reports.
 
-    They are closed in this order: who reads the end of the reports knows that nobody has the log any more.
+    They are closed in this order: at the end of the reports, no process has the log open any more.
     """
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # keepers need no farewell
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # keepers are reaped by the kernel
     channel = socket.socket(fileno=descriptor)
     while True:
         data, handles, _, _ = socket.recv_fds(channel, 1, 3)
@@ -111,7 +111,7 @@ def _follow(child: int, orders: int, wakeups: int, end: float) -> int | None:
 
 
 def _reaped() -> list[tuple[int, int]]:
-    """Take leave of the children that have ended, and return their numbers and statuses."""
+    """Reap the children that have ended, and return their numbers and statuses."""
     found = []
     with suppress(ChildProcessError):
         while (ended := os.waitpid(-1, os.WNOHANG))[0]:
@@ -120,9 +120,9 @@ def _reaped() -> list[tuple[int, int]]:
 
 
 def _clear(end: float) -> int:
-    """End all descendants: children first, whose own children then are ours; return how many are left at `end`.
+    """End all descendants: first the children, whose own children then become ours; return how many are left at `end`.
 
-    The number of a child that is not reaped belongs to nobody else, so no other process can be hit.
+    The number of a child that is not reaped is not reused, so no other process can get the signal.
     """
     while children := _children():
         if time.monotonic() > end:
@@ -136,7 +136,7 @@ def _clear(end: float) -> int:
 
 
 def _children() -> list[int]:
-    """Return the numbers of this process's children; none without a look at every process where it has none."""
+    """Return the numbers of this process's children; if it has none, without a look at every process."""
     try:
         os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except ChildProcessError:

@@ -1,4 +1,4 @@
-"""A command with its keeper, from gpuforge's side: started, asked to stop, stopped, waited for."""
+"""gpuforge's side of a command with its keeper: start it, ask it to stop, stop it, wait for it."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from typing import IO
 from gpuforge.execute.runners.local import keeper
 
 _LONGEST_S = 10.0**8
-_SLOW_S = 30.0  # seconds that a keeper may be late by; then somebody has stopped it
+_SLOW_S = 30.0  # seconds that a keeper may be late; after that, something has stopped it
 
 
 @dataclass(frozen=True, slots=True)
 class End:
     """How a command ended: its status (negative: a signal), whether its time was over, and how many processes are left.
 
-    `error` is the number (errno) of why it could not be started; `status` is None where its keeper was ended.
+    `error` is the errno if it could not be started; `status` is None if its keeper was killed.
     """
 
     status: int | None
@@ -44,7 +44,7 @@ class Keepers:
 
     @classmethod
     def of_this_process(cls) -> Keepers:
-        """Return the one for all runs of this process, started now if there is none or somebody ended it."""
+        """Return the one for all runs of this process; it is started if there is none or it was killed."""
         with cls._guard:
             if cls._of_this_process is None or cls._of_this_process._process.poll() is not None:
                 cls._of_this_process = cls()
@@ -71,7 +71,7 @@ class Keepers:
                 os.close(keepers_orders)
                 keepers_orders = -1
                 stream.write(marshal.dumps(([*argv], {**env}, str(folder), seconds)))
-        except BrokenPipeError:  # somebody ended the program: `wait` finds no report
+        except BrokenPipeError:  # the program was killed: `wait` finds no report
             pass
         finally:
             for handle in (keepers_orders, keepers_reports):
@@ -94,14 +94,14 @@ class KeptCommand:
                 os.write(self._orders, keeper.STOP)
 
     def kill(self) -> None:
-        """End the command and all that it has started, at once."""
+        """End the command and all processes that it has started, at once."""
         with self._guard:
             if self._orders >= 0:
                 os.close(self._orders)
                 self._orders = -1
 
     def wait(self) -> End:
-        """Return how the command ended, once nothing of it runs any more."""
+        """Return how the command ended, when none of its processes runs any more."""
         found: dict[str, int] = {}
         end = time.monotonic() + self._seconds + _SLOW_S
         rest = b""
@@ -121,7 +121,7 @@ class KeptCommand:
         return End(status, keeper.LATE in found, found.get(keeper.LEFT, 0), found.get(keeper.NOT_STARTED, 0))
 
     def _next(self, end: float) -> bytes:
-        """Return what the keeper reports next; raises TimeoutError when it should have ended long ago."""
+        """Return the keeper's next report; raises TimeoutError when it should have ended long ago."""
         while not select.select([self._reports], [], [], 1.0)[0]:
             if self._orders < 0:
                 end = min(end, time.monotonic() + _SLOW_S)

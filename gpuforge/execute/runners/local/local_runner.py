@@ -28,10 +28,10 @@ class _CancelledError(Exception):
 class LocalRunner:
     """Runs each action in a fixed working directory, in its own session, with exactly its environment.
 
-    When its command has ended, or its time is over, nothing of it runs any more (see `keeper`).
+    When the command has ended or its time is over, none of its processes runs any more (see `keeper`).
 
-    `environ` is where the variables that actions pass through come from; `root` holds the working directories
-    (default: see `workdir.root`), below it those of one `project`.
+    `environ` has the variables that actions pass through. `root` has the working directories (default: see
+    `workdir.root`), in a folder for each `project`.
     """
 
     def __init__(
@@ -88,8 +88,8 @@ class LocalRunner:
     def _workplace(self, task: Task) -> Iterator[RunPaths]:
         """Give the action its working directory, empty, and remove it in the end.
 
-        Folders that are read and the outputs' folder, which lie elsewhere on every machine, get fixed names
-        beside it, as links: compilers write the paths of what they read into what they make.
+        Input folders and the outputs' folder have other paths on every machine. They get links with fixed names beside
+        it, because compilers write the paths of inputs into outputs.
         """
         if self._root is None:
             self._root = workdir.project_folder(workdir.root(self._environ), self._project)
@@ -122,7 +122,7 @@ class LocalRunner:
         if any("\0" in word for word in (*argv, *env, *env.values())):
             message = f"{action.id} cannot be started: embedded null byte in its command line or environment"
             raise ActionError.of(message)
-        with self._activity.guard:  # so that `cancel` sees either no process, or one that it can signal
+        with self._activity.guard:  # so that `cancel` finds either no process, or one that it can signal
             if self._activity.cancelled.is_set():
                 raise _CancelledError
             command = Keepers.of_this_process().start(argv, env, work, log, self._limits.seconds)
@@ -130,7 +130,7 @@ class LocalRunner:
         return command
 
     def _judge(self, action: Action, argv: list[str], env: Mapping[str, str], end: End) -> int:
-        """Return the command's status; raises for an end that the command did not choose."""
+        """Return the command's status; raises if something else ended it."""
         if end.error:
             raise _not_started(action, argv, env, end.error)
         if end.is_late:
@@ -150,7 +150,7 @@ class LocalRunner:
 
 
 def _linked(path: Path, link: Path) -> Path:
-    """Return a link to a folder; a file keeps its own path, by which programs know where they are installed."""
+    """Return a link to a folder; a file keeps its own path, from which programs derive where they are installed."""
     if not path.is_dir():
         return path
     link.symlink_to(path.absolute())

@@ -1,4 +1,4 @@
-"""Local processes as a choice of `--runner`: no images, no limit but that of time."""
+"""Local processes as a choice of `--runner`: no images, and no limit except on time."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def sites(request: SiteRequest) -> list[ContainerImage]:
 def workers(
     sites: Sequence[ContainerImage], settings: RunnerSettings, store: Store
 ) -> AbstractContextManager[Workers]:
-    """Make those who do the work."""
+    """Make the workers."""
     return nullcontext(LocalMachine(store, runner(sites, settings)))
 
 
