@@ -15,9 +15,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gpuforge import digest
+from gpuforge.cache_folder import cache_folder
 from gpuforge.errors import GpuforgeError
 from gpuforge.execute import engine
-from gpuforge.execute.cache_folder import cache_folder
 from gpuforge.execute.ledger import FileLedger
 from gpuforge.execute.outcome import ActionResult, Step
 from gpuforge.execute.runners.choice import RunnerSettings, SiteRequest, chosen

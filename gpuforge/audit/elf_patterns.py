@@ -4,9 +4,9 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from gpuforge.audit import policy
-from gpuforge.audit.tables import load
 from gpuforge.binary.elf.patterns import Patterns, SymbolGroup
 from gpuforge.cuda import interfaces
+from gpuforge.datafile import load
 
 _ONLY_STABLE_ABI = "python"
 
@@ -73,4 +73,4 @@ def static_cudart() -> StaticCudart:
 
 @cache
 def _data() -> dict[str, Any]:
-    return load("elf_patterns.toml")
+    return load(__file__, "elf_patterns.toml")

@@ -11,7 +11,7 @@ PLACES: tuple[Place, ...] = ("debug info", ".comment", "section", "symbol", "sou
 class Mark(NamedTuple):
     """Something in an object that GPU compilers leave."""
 
-    compiler: str  # its kind in `data/gpu_traces.toml`
+    compiler: str  # its kind in `host/data/gpu_traces.toml`
     place: Place
     text: str  # the name of the section or symbol, the line, "NVC++ 22.1-0"
 
@@ -41,7 +41,7 @@ class Gap(NamedTuple):
 
 
 class GpuCode(NamedTuple):
-    """Code for GPUs in an object: its kind in `data/gpu_traces.toml`, and of fatbin containers the architectures."""
+    """Code for GPUs in an object: its kind in `host/data/gpu_traces.toml`, and of fatbins the architectures."""
 
     kind: str
     archs: tuple[str, ...] = ()

@@ -5,8 +5,8 @@ from __future__ import annotations
 from gpuforge.audit.findings import Facts, facts_of
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
-from gpuforge.audit.tables import load
 from gpuforge.cuda import sonames
+from gpuforge.datafile import load
 
 
 def origin(graph: LinkGraph, file: str) -> tuple[str, Facts]:
@@ -27,7 +27,7 @@ def origin(graph: LinkGraph, file: str) -> tuple[str, Facts]:
                         facts = facts_of(original=name, owner=other.name)
                         return "byte for byte {original} of {owner}", facts
     named = sonames.graft_hash(file)
-    for row in load("nvidia_files.toml")["library"]:
+    for row in load(__file__, "nvidia_files.toml")["library"]:
         if digest == row["sha256"] or (named and row["sha256"].startswith(named)):
             facts = facts_of(soname=row["soname"], package=row["package"], version=row["version"])
             return "{soname} of {package} {version}", facts

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 import auditwheel
 
-from gpuforge.audit.tables import load
 from gpuforge.binary.facts import ElfObject
 from gpuforge.cuda.version import numbers_of
+from gpuforge.datafile import load
 from gpuforge.wheel.tags import LinuxTag
 
 _VERSION = re.compile(r"([A-Z]+)_(.+)")
@@ -194,7 +194,7 @@ def _is_loader_of(soname: str, loader: ElfObject) -> bool:
 @cache
 def loaders(libc: str) -> Mapping[str, str]:
     """Return the path of a C library's dynamic linker for each processor."""
-    return load("loaders.toml")[libc]  # type: ignore[no-any-return]
+    return load(__file__, "loaders.toml")[libc]  # type: ignore[no-any-return]
 
 
 def systems_of(found: ElfObject, platforms: Collection[str]) -> frozenset[str]:

@@ -22,7 +22,7 @@ from gpuforge.index import byte_ranges, choice
 from gpuforge.index.settings import public, session
 from gpuforge.manifest import constraints
 from gpuforge.wheel import filename, metadata
-from gpuforge.wheel.archive import Archive
+from gpuforge.wheel.archive import Archive, info_folders
 from gpuforge.wheel.dist_info import DistInfo
 from gpuforge.wheel.tags import LinuxTag
 
@@ -65,8 +65,7 @@ def _requirement(text: str) -> str:
 def _own(wheel: Path) -> str:
     """Return a wheel as a requirement; raises ActionError for one that would have something else fetched."""
     with Archive(wheel) as archive:
-        tops = {member.name.partition("/")[0] for member in archive.members}
-        info = DistInfo.of(archive, [name for name in tops if name.endswith(".dist-info")] or [".dist-info"])
+        info = DistInfo.of(archive, info_folders(archive) or [".dist-info"])
     metadata.refuse_references(metadata.parsed(info.requires), wheel.name)
     return f"{filename.project(wheel.name)} @ {wheel.absolute().as_uri()}"
 

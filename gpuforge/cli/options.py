@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 
 import click
 
+from gpuforge import cache_folder
 from gpuforge.cli.arguments import PATH
-from gpuforge.execute import cache_folder
 from gpuforge.manifest.sizes import size_in_bytes
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -133,6 +133,7 @@ CODE = {
         *_JUDGING,
     ),
     "fetch_provided": (
+        "cache_folder.py",
         "cuda",
         *(f"steps/{name}.py" for name in ("fetch_provided", "remote_wheel", "value_file")),
         *(f"index/{name}.py" for name in ("byte_ranges", "settings")),

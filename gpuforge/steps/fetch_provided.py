@@ -6,15 +6,14 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from pathlib import Path
 
-import platformdirs
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from gpuforge.binary.elf.linked_file import LinkedFile
+from gpuforge.cache_folder import cache_folder
 from gpuforge.cuda import libraries, sonames
 from gpuforge.cuda.interfaces import definers
 from gpuforge.cuda.provided import METAPACKAGE, CudaNeeds, Floor, PackageRelease, Provided, Shared, shortest
@@ -35,7 +34,7 @@ def main(request: FetchProvided) -> None:
     needs = value_file.read(CudaNeeds, request.links)
     found = Provided()
     if needs.symbols:
-        index = PackageIndex(cache_folder() / _FOLDER, request.machine)
+        index = PackageIndex(cache_folder(os.environ) / _FOLDER, request.machine)
         own = map(Requirement, needs.requires)
         found = Search(index, major_of(request.cuda), own, request.machine).run(needs.symbols)
     else:
@@ -43,12 +42,6 @@ def main(request: FetchProvided) -> None:
     for floor in found.floors:
         print(f"{floor.package} {floor.version}")
     value_file.write(found, request.output)
-
-
-def cache_folder() -> Path:
-    """Return gpuforge's cache folder."""
-    set_by_user = os.environ.get("GPUFORGE_CACHE_DIR")
-    return Path(set_by_user) if set_by_user else Path(platformdirs.user_cache_dir("gpuforge"))
 
 
 @dataclass

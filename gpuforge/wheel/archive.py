@@ -216,6 +216,12 @@ def shared_libraries(archive: Archive) -> dict[str, Member]:
     return {PurePosixPath(member.name).name: member for member in found}
 
 
+def info_folders(archive: Archive) -> frozenset[str]:
+    """Return the `.dist-info` folders at the top of a wheel: one, if it is sound."""
+    tops = {member.name.partition("/")[0] for member in archive.members}
+    return frozenset(name for name in tops if name.endswith(".dist-info"))
+
+
 def _member(info: zipfile.ZipInfo, size: int) -> Member:
     # an offset outside of the archive is reported when the member is read: system calls reject some of them
     header = info.header_offset if 0 <= info.header_offset <= size else size

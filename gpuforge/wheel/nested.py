@@ -45,7 +45,7 @@ def is_wheel(path: Path) -> bool:
     if not zipfile.is_zipfile(path):
         return False
     with archive.Archive(path) as found:
-        return any(m.name.partition("/")[0].endswith(".dist-info") for m in found.members)
+        return bool(archive.info_folders(found))
 
 
 def wheels(path: Path, budget: Budget) -> Iterator[tuple[str, int]]:

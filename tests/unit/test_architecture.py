@@ -20,6 +20,7 @@ from gpuforge.toolchain_names import OWN
 pytestmark = pytest.mark.xdist_group("architecture")  # parses the package once
 ROOT = Path(gpuforge.__file__).parent
 FOUNDATION = {
+    "cache_folder",
     "expectation",
     "datafile",
     "cpython",

@@ -6,12 +6,11 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from gpuforge.audit.evidence import GpuCode, Mark, Place
-from gpuforge.audit.tables import load
 from gpuforge.binary import fatbin, ptx
 from gpuforge.binary.elf.object_file import ObjectFile
 from gpuforge.binary.elf.symbols import Symbol
+from gpuforge.datafile import load
 
-_TABLE = "gpu_traces.toml"
 _LINKERS = ("Linker: ", "mold ", "GNU gold ")  # lines of .comment that name no compiler
 _FATBIN = "fatbin"
 _PTX = "PTX"
@@ -114,7 +113,7 @@ def _architectures(data: bytes) -> tuple[str, ...]:
 
 @cache
 def _loaded() -> dict[str, Any]:
-    return load(_TABLE)
+    return load(__file__, "gpu_traces.toml")
 
 
 @cache

@@ -12,6 +12,7 @@ from gpuforge.binary.facts import DeviceCode
 from gpuforge.embedded import layout
 from gpuforge.errors import MalformedError
 from gpuforge.wheel import filename
+from gpuforge.wheel.archive import info_folders
 from gpuforge.wheel.checks import hashes, promises, whole
 from gpuforge.wheel.checks.refusal import Refusal
 from gpuforge.wheel.dist_info import DistInfo
@@ -78,8 +79,7 @@ def facts(wheel: OpenWheel) -> WheelFacts:
 def _dist_info(wheel: OpenWheel) -> DistInfo:
     if wheel.source.form in {"file", "folder"}:
         return DistInfo()
-    tops = {member.name.partition("/")[0] for member in wheel.archive.members}
-    folders = frozenset(name for name in tops if name.endswith(".dist-info"))
+    folders = info_folders(wheel.archive)
     if not folders:
         raise MalformedError.of("it is a zip file but no wheel: it has no .dist-info folder")
     return DistInfo.of(wheel.archive, folders)

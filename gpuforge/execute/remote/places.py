@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from gpuforge.execute.cache_folder import cache_folder
+from gpuforge.cache_folder import cache_folder
 from gpuforge.execute.objects.connect import connect
 from gpuforge.execute.objects.port import Objects
 from gpuforge.execute.remote.job import Run
