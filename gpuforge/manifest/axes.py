@@ -45,7 +45,7 @@ class Point:
 
     @property
     def names(self) -> dict[str, str]:
-        """What the names in braces stand for: `torch`, and for a version also `torch-next`."""
+        """The values of the names in braces: of `torch` and, for a version, also of `torch-next`."""
         after = {f"{name}-next": text for name, value in self.ends if (text := _next(value))}
         return dict(self.values) | after
 
@@ -93,7 +93,7 @@ def texts(data: Raw) -> Iterator[tuple[KeyPath, str]]:
 
 
 def _changed(value: Any, pattern: KeyPath, path: KeyPath, change: Callable[[KeyPath, str], str]) -> Any:
-    """Return a value with its texts changed, those alone that a pattern leads to, and everything below."""
+    """Return a value in which the texts that a pattern leads to, and all texts below them, are changed."""
     if isinstance(value, str):
         return value if pattern else change(path, value)
     if not isinstance(value, Mapping | list):
@@ -108,7 +108,7 @@ def _changed(value: Any, pattern: KeyPath, path: KeyPath, change: Callable[[KeyP
 
 
 def _next(value: str) -> str:
-    """Return the version after all that begin with this one: "2.12" after 2.11; "" if it is no version."""
+    """Return the version after all that begin with this one: "2.12" after 2.11; "" if it is not a version."""
     try:
         release = Version(value).release
     except InvalidVersion:

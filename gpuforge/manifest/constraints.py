@@ -1,7 +1,7 @@
-"""Requirements as packaging reads them: files of constraints, and what projects and their build backends ask for.
+"""Requirements as packaging reads them: in files of constraints, in projects, and from their build backends.
 
-pip also takes options in such places (`--index-url`, `-f`, `-r`) and direct references (`name @ https://…`), by which
-whoever writes a line decides what is fetched, and from where. Here a line is a name, extras, versions and a marker.
+pip also takes options in such places (`--index-url`, `-f`, `-r`) and direct references (`name @ https://…`), by which a
+line decides what is fetched, and from where. Here a line is a name, extras, versions and a marker.
 https://packaging.python.org/en/latest/specifications/dependency-specifiers/
 """
 
@@ -48,7 +48,7 @@ class Constraint(NamedTuple):
 def text(folder: Path, name: str) -> str:
     """Return the text of a file of constraints below the manifest's folder.
 
-    Raises OSError for one that leads out of it, is no file, or is too large.
+    Raises OSError for a path that leads out of it, is not a file, or is too large.
     """
     with tree.reading(folder, name, follow=True) as handle:
         found = os.read(handle, _LARGEST + 1)

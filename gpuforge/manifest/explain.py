@@ -33,7 +33,7 @@ _TABLE_HINTS = {
 
 
 def explain(error: ValidationError, data: Mapping[str, Any]) -> Iterator[Problem]:
-    """Yield one problem for each thing wrong, in the model's order, and of very many the first ones and their number.
+    """Yield one problem for each error, in the model's order; of very many, the first ones and their number.
 
     `data` is the manifest as parsed.
     """
@@ -127,7 +127,7 @@ _TOOLKITS = {"11": "11.8", "12": "12.4"}  # an example of each major
 
 
 def _example_beside(path: KeyPath, table: Mapping[str, Any]) -> str:
-    """Return an example for a missing key that fits what is beside it; "" where any example does."""
+    """Return an example for a missing key that fits the keys beside it; "" if any example fits."""
     if path[0] == "cuda" and path[-1] == "toolkit":
         return f"write, for example, toolkit = {quote(_TOOLKITS.get(str(path[1]), f'{path[1]}.0'))}"
     if path[-1] == "role":
@@ -207,7 +207,7 @@ def _wrong_type(path: KeyPath, found: object, expected: str, who: str, location:
 
 
 def _header_hint(path: KeyPath, found: object, expected: str) -> str:
-    """Return how the header of a table is written, where `expected` is one or an array of them; else ""."""
+    """Return the header of a table as it is written, if `expected` is a table or an array of tables; else ""."""
     name = ".".join(fields.toml_key(part) for part in path if isinstance(part, str))
     if expected == "a table":
         instead = f" instead of [[{name}]]" if isinstance(found, list) else " and its keys on lines below it"

@@ -61,7 +61,7 @@ def keys_of(model: type[Table]) -> dict[str, FieldInfo]:
 
 
 def tables_in(annotation: Any) -> Iterator[type[Table]]:
-    """Yield the tables that a value of this type is made of, or may be."""
+    """Yield the tables that a value of this type contains, or may be."""
     if isinstance(annotation, type) and get_origin(annotation) is None:
         if issubclass(annotation, Table):
             yield annotation

@@ -15,7 +15,7 @@ from gpuforge.manifest.validators import Distinct, Form, wrong
 from gpuforge.release import Release
 
 VERSION_KEY = r"^[0-9]+(\.[0-9]+)?$"
-"""What the key of a `[cuda.<version>]` table looks like: a major, or major.minor."""
+"""The form of the key of a `[cuda.<version>]` table: a major, or major.minor."""
 
 
 def _without_secret(url: str) -> str:
@@ -34,7 +34,7 @@ def _without_secret(url: str) -> str:
 
 
 def _distribution(text: str) -> None:
-    """Refuse a name in which the value of an axis is missing: the pattern, which editors also read, lets it pass."""
+    """Refuse a name in which the value of an axis is missing: the pattern, which editors also use, accepts it."""
     if "{" in text:
         raise ValueError(text)
 

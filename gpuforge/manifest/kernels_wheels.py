@@ -17,7 +17,7 @@ def is_split(manifest: Manifest) -> bool:
 
 
 def in_kernels_wheel(manifest: Manifest, item: Object) -> bool:
-    """Return whether an object goes into the kernels wheels; what is for every CUDA version stays in the package's."""
+    """Return whether an object goes into the kernels wheels; objects for every CUDA version stay in the package's."""
     made = item.role == "fallback" and needs_cuda(manifest.toolchain_of(item).compiler)
     return is_split(manifest) and made
 

@@ -38,7 +38,9 @@ class ManifestFile:
     digest: str  # sha256 of the file's bytes
     text: str = field(repr=False)
     narrowed: tuple[Arch, ...] = ()  # the architectures that `manifest` was narrowed to
-    whole: Manifest | None = field(default=None, repr=False)  # then, what the file says
+    whole: Manifest | None = field(
+        default=None, repr=False
+    )  # the manifest as in the file, if `manifest` was narrowed
     data: Mapping[str, Any] = field(default_factory=dict, repr=False)  # the parsed TOML
 
     @property
@@ -57,7 +59,7 @@ class ManifestFile:
     def place(self, *keys: str | int) -> Place:
         """Return where a value stands in the file: `place("cuda", "13", "archs", 0)`.
 
-        What is not written (a default) stands where its nearest ancestor that is written does.
+        A value that is not written (a default) has the place of its nearest written ancestor.
         """
         return _place(self.path, locate(self.text).value(keys))
 
@@ -134,10 +136,10 @@ def _parse(text: str, file: Path, *, alone: bool) -> tuple[Mapping[str, Any], Ma
 
 
 def check(data: Mapping[str, Any], folder: Path | None) -> tuple[Manifest | None, list[Problem]]:
-    """Return the manifest that the parsed TOML is, if it is one, and everything that is wrong with it.
+    """Return the manifest of the parsed TOML, if it is valid, and its problems.
 
-    It is checked at each point of its axes, until something is wrong at one; the manifest is that of the first. In
-    `folder` are the files that it names; None: they are not looked for.
+    It is checked at each point of its axes, until one has problems; the manifest is that of the first point. The files
+    that it names are looked for in `folder`, unless that is None.
     """
     manifests: list[Manifest | None] = []
     found = list(axis_problems(data))

@@ -43,7 +43,7 @@ class Positions:
 def locate(text: str) -> Positions:
     """Find every key and value of a TOML document that `tomli` accepts.
 
-    The grammar is that of TOML 1.0: of what only 1.1 allows, which `tomli` reads, some may not be found.
+    The grammar is that of TOML 1.0. `tomli` also reads 1.1, so some keys in the syntax of 1.1 may not be found.
     """
     return _Locator(text.encode()).locate()
 
@@ -126,5 +126,5 @@ def _names(node: Node) -> Iterator[tuple[Node, str]]:
 def _unquoted(key: str) -> str:
     try:
         return next(iter(tomli.loads(f"{key}=0")))
-    except tomli.TOMLDecodeError:  # torn by the grammar, which did not understand what is around it
+    except tomli.TOMLDecodeError:  # split by the grammar, which did not understand the text around it
         return key

@@ -14,7 +14,7 @@ def quote(value: object) -> str:
 
 
 def _without_secrets(text: str) -> str:
-    """Return a text without what may be a user name, a password or a token in a URL."""
+    """Return a text without user names, passwords and tokens in URLs."""
     text = re.sub(r"(://)[^/\s@]*@|(^|\s)[^\s/@:]+:[^\s/@]+@", r"\1\2…@", text)
     return re.sub(r"(://[^\s?]*\?)\S+", r"\1…", text)
 

@@ -19,7 +19,7 @@ def wrong(
 ) -> PydanticCustomError:
     """Make the error that a validator raises; `at` leads from its value to the part that is wrong.
 
-    A message that `names_subject` says itself which table or key it is about.
+    With `names_subject`, the message itself names the table or key.
     """
     context = {"message": message, "hint": hint, "at": at, "names_subject": names_subject}
     return PydanticCustomError("form", "{message}", context)
@@ -83,7 +83,7 @@ class Checked:
 
 
 class Wrapped:
-    """The base of annotations whose `wrap` turns what the manifest has into a value of the type."""
+    """The base of annotations whose `wrap` turns a value of the manifest into a value of the type."""
 
     wrap: ClassVar[Any]
 

@@ -1,5 +1,6 @@
 """The manifest as written: one frozen model per table of `gpuforge.toml`.
 
 The JSON schema and `docs/manifest.md` are generated from these classes and the docstrings under their fields.
-Conditions between keys are in `gpuforge.manifest.relations`, which reads the raw data: so all errors come at once.
+Conditions between keys are in `gpuforge.manifest.relations`, which reads the raw data, so that all errors are reported
+at once.
 """

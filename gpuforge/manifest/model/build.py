@@ -23,12 +23,12 @@ Overlay = Annotated[
 
 
 class CompilerCache(Table):
-    """A compiler cache for several projects: what one has compiled, the others need not compile again.
+    """A compiler cache for several projects: sources that one has compiled, the others need not compile again.
 
     One project's build writes into the cache what another's build links. So the manifests must name each other: a
     project whose manifest does not name this one is left out, and a note reports it. A source is found in the cache if
-    it lies at the same place in both projects. Compilers write paths into what they make, so builds of projects with
-    the same `name` run in the same folders, one after another.
+    it lies at the same place in both projects. Compilers write paths into objects, so builds of projects with the same
+    `name` run in the same folders, one after another.
     """
 
     name: forms.Name = Field(examples=["finufft"])

@@ -17,8 +17,8 @@ CpuLevelName = Literal["x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4"]
 
 
 class Abi(Table):
-    """What a library and its callers must agree on. Another version, or another name or content of a header, is a new
-    ABI."""
+    """The interface that a library and its callers must share. Another version, or another name or content of a header,
+    is a new ABI."""
 
     version: Annotated[str, forms.AbiVersion] = Field(examples=["1"])
     """A version of your choice. Change it if functions keep their declarations but change their meaning."""
@@ -77,8 +77,8 @@ class Object(Table):
     the user's CPU has. Without `x86-64`, older CPUs have no library. Default: one library, for the CPU that the
     compiler and `flags` select (`fallback` with `kind = "library"`)."""
     abi: Abi | None = Field(default=None, examples=[{"version": "1", "headers": ["mod/mechanisms.h"]}])
-    """What a compiled library must agree on with its callers. Its id is compiled into every library, and a library with
-    another id is never loaded (`user-compiled`, and `fallback` with `kind = "library"`)."""
+    """The interface that a compiled library must share with its callers. Its id is compiled into every library, and a
+    library with another id is never loaded (`user-compiled`, and `fallback` with `kind = "library"`)."""
     stands_in_for: str | None = Field(default=None, alias="stands-in-for", examples=["mechanisms"])
     """Name of the object that this one replaces (`fallback`). A `library` is used if the user has not compiled that
     object or, for another fallback, if that one does not run. It has the ABI of that object. Several fallbacks may

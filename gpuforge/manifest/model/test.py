@@ -20,7 +20,7 @@ class Test(Table):
     loaded a CUDA library from elsewhere. A wheel that fails is not copied to `dist/`.
     """
 
-    __test__ = False  # no test class, whatever pytest thinks of its name
+    __test__ = False  # pytest must not take it for a test class
 
     image: forms.Text | None = Field(default=None, examples=["python:3.13-slim"])
     """Container image for the test with `--runner docker`; like users' machines, it should have neither compilers nor
@@ -29,8 +29,8 @@ class Test(Table):
     extras: Annotated[tuple[forms.ExtraName, ...], Distinct] = Field(default=(), examples=[["plots"]])
     """Extras of the wheel that are installed for the command. With `[cuda] requires = "extra"`, the CUDA extra is
     always among them. The wheel is also installed and imported without extras, with each extra named for its CUDA major
-    (`cuda13`, `cu13`), and with each extra listed here. Without extras, missing CUDA libraries are no failure if such
-    an extra provides them; the result lists them."""
+    (`cuda13`, `cu13`), and with each extra listed here. Without extras, missing CUDA libraries are not a failure if
+    such an extra provides them; the result lists them."""
     imports: Annotated[tuple[forms.ImportName, ...], Distinct] = Field(
         default=(), examples=[["pycuda.driver"]]
     )

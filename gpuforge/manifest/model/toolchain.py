@@ -39,7 +39,7 @@ class DeclaredToolchain(Table):
     targets: Annotated[tuple[forms.Text, ...], Distinct] = Field(
         default=(), examples=[["compute_80", "compute_50", "cpu"]]
     )
-    """What a compiler from PyPI compiles for. The runtime uses the first output that the user's machine runs. `halide`
+    """Targets of a compiler from PyPI. The runtime uses the first output that the user's machine runs. `halide`
     and `iree` take compute capabilities (`compute_80`), `cpu`, and levels of CPUs (`x86-64-v3`), `iree` also
     `vulkan-spirv`. Default: the compiler's own choice, `compute_50` and `cpu` for `halide`, `compute_60`,
     `vulkan-spirv` and `cpu` for `iree`. Toolchains with other compilers refuse this key."""
@@ -65,5 +65,5 @@ class DeclaredToolchain(Table):
 
     @property
     def versions(self) -> SpecifierSet:
-        """The versions that may be used, as a set that says whether it contains one."""
+        """The accepted versions, as a set of specifiers."""
         return SpecifierSet(self.version or "")

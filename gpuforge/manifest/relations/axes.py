@@ -1,4 +1,4 @@
-"""`[axes]`: names in braces that are no axis, axes that nothing uses, and values that a toolkit cannot have."""
+"""`[axes]`: names in braces that are not axes, axes that nothing uses, and values that a toolkit cannot have."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _OWN_BRACES = frozenset(
 
 
 def points(data: Raw) -> Iterator[axes.Point]:
-    """Yield each point of the manifest's axes once; of tables with mistakes, what can be read of them.
+    """Yield each point of the manifest's axes once; tables with mistakes are read as far as possible.
 
-    Of a toolkit with more than `MOST` combinations, only the first values: nobody could wait for all.
+    A toolkit with more than `MOST` combinations gets only the first values, because all would take too long.
     """
     spans = _names(table(data, "wheel").get("spans"))
     own = [_limited(each) for each in _by_toolkit(data)]
@@ -100,7 +100,7 @@ def _spans(data: Raw) -> Iterator[Problem]:
 
 
 def _unknown(data: Raw) -> Iterator[Problem]:
-    """Yield names in braces that are no axis, where no other names can be in braces."""
+    """Yield names in braces that are not axes, in keys that can have no other names in braces."""
     known = table(data, "axes")
     for path, text in axes.texts(data):
         for name in dict.fromkeys(name.removesuffix("-next") for name in braces.names(text)):
@@ -163,7 +163,7 @@ def _limited(own: Mapping[str, Sequence[str]]) -> Mapping[str, Sequence[str]]:
 
 
 def _names(values: object) -> list[str]:
-    """Return the texts of an array; a text alone and numbers, which the model refuses, are read as they are meant."""
+    """Return the texts of an array; a single text and numbers, which the model refuses, are converted."""
     found = values if isinstance(values, list) else [values]
     return [
         value if isinstance(value, str) else number_text(value)

@@ -59,7 +59,7 @@ def native(data: Raw) -> Iterator[Problem]:
 
 
 def unknown_placeholders(data: Raw) -> Iterator[Problem]:
-    """Yield placeholders that no value is known for."""
+    """Yield unknown placeholders."""
     axes = table(data, "axes")  # their names have been filled in, where they are known
     known = [(("build", key), braces.OF_BUILD) for key in _FILLED]
     for path, own in [*known, (("test", "command"), braces.OF_TEST)]:

@@ -16,7 +16,7 @@ _EXAMPLE = 'write, for example, [cuda.13] with toolkit = "13.0" and archs = ["80
 
 
 def without(data: Raw) -> Iterator[Problem]:
-    """Yield what needs a CUDA toolkit in a manifest without `[cuda]`, and a manifest with nothing for a GPU."""
+    """Yield keys that need a CUDA toolkit in a manifest without `[cuda]`, and a manifest with nothing for a GPU."""
     if "cuda" in data:
         return
     if not data.get("objects"):

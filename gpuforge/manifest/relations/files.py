@@ -19,7 +19,7 @@ _MOST = 10  # wrong lines of one file
 
 
 def _constraints(folder: Path, file: str) -> Iterator[Problem]:
-    """Yield what is wrong with the file of constraints, at most some of it: messages quote its lines."""
+    """Yield the problems of the file of constraints, at most a few, because messages quote its lines."""
     keys, name = ("build", "constraints"), quote(file)
     try:
         text = constraints.text(folder, file)

@@ -9,7 +9,7 @@ from gpuforge.manifest.problem import Problem, Raw, table
 from gpuforge.manifest.quoting import quote
 
 OLDEST_PYTHON = "3.10"
-"""The oldest Python that wheels are built and tested with: pip fetches for no older one.
+"""The oldest Python that wheels are built and tested with: the oldest that pip supports.
 Source: Requires-Python of https://pypi.org/project/pip/26.3/"""
 
 
