@@ -18,7 +18,7 @@ from gpuforge.audit.rules.nvidia import is_nvidia_library
 from gpuforge.audit.rules.runtimes.own_runtimes import own_runtimes
 from gpuforge.audit.rules.runtimes.processes import processes
 from gpuforge.binary.facts import ElfObject
-from gpuforge.cuda import drivers, libraries, sonames, stack
+from gpuforge.cuda import carriers, drivers, libraries, sonames, stack
 
 How = Literal["linked", "static", "opened"]
 Kind = Literal["CUDA runtime", "OpenMP runtime", "driver", "library"]
@@ -163,7 +163,7 @@ def _opened_by_python(graph: LinkGraph, environment: _Environment) -> Iterator[t
     brought = [
         (name, sonames.bare(name))
         for wheel in graph.wheels
-        if wheel.project in package_tables.nvidias()
+        if wheel.project in carriers.nvidia_packages()
         for name, _ in _libraries(wheel)
     ]
     for wheel in graph.wheels:
@@ -180,7 +180,7 @@ def _libraries(wheel: WheelFacts) -> Iterator[tuple[str, str]]:
     for found in wheel.objects:
         if found.links and not found.program and "python-module" not in found.markers:
             yield found.soname or found.name, found.file
-    for file in wheel.members if wheel.project in package_tables.nvidias() else ():
+    for file in wheel.members if wheel.project in carriers.nvidia_packages() else ():
         name = file.rpartition("/")[2]
         if ".so." in name and file not in seen:  # its files are known by their names alone
             yield name, file

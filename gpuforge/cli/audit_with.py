@@ -12,11 +12,11 @@ from pathlib import Path, PurePosixPath
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
-from gpuforge.audit.link import package_tables
 from gpuforge.audit.read import environment
 from gpuforge.audit.read.input import Beside, Input, Remote
 from gpuforge.cli.terminal import say
 from gpuforge.cpython import CPython
+from gpuforge.cuda import carriers
 from gpuforge.errors import ActionError, UsageError
 from gpuforge.index import byte_ranges, choice
 from gpuforge.index.settings import public, session
@@ -107,7 +107,7 @@ def _input(chosen: choice.Chosen, client: byte_ranges.Session) -> Input:
     """Return a wheel to read: of NVIDIA's libraries only what is not in them, as the tables know what they need."""
     if chosen.path:
         return Input.of(chosen.path)
-    outline = canonicalize_name(chosen.project) in package_tables.nvidias()
+    outline = canonicalize_name(chosen.project) in carriers.nvidia_packages()
     remote = Remote(
         partial(byte_ranges.opened, client, chosen.file, chosen.url), chosen.size, outline=outline
     )
@@ -116,7 +116,7 @@ def _input(chosen: choice.Chosen, client: byte_ranges.Session) -> Input:
 
 def _summary(new: Sequence[choice.Chosen], python: str, kept: int) -> str:
     fetched = [each for each in new if not each.path]
-    read = [each for each in fetched if each.project not in package_tables.nvidias()]
+    read = [each for each in fetched if each.project not in carriers.nvidia_packages()]
     size = sum(each.size for each in read) / 1e6
     there = f", {kept} are in the environment" if kept else ""
     return (

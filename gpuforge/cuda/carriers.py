@@ -10,6 +10,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
+from gpuforge.cuda import libraries
 from gpuforge.cuda.provided import METAPACKAGE
 from gpuforge.cuda.suffix import major_of_local
 from gpuforge.datafile import load, rows
@@ -57,6 +58,13 @@ def carriers() -> tuple[Carrier, ...]:
 def other_libraries() -> tuple[OtherLibraries, ...]:
     """Return the libraries that are not in the toolkits' table."""
     return rows(OtherLibraries, _tables()["library"])
+
+
+@cache
+def nvidia_packages() -> frozenset[str]:
+    """Return NVIDIA's own packages of libraries: those of the toolkits, and those that use them."""
+    beside = (row.package for row in other_libraries() if row.nvidia)
+    return frozenset((*beside, *(entry.package for entry in libraries.toolkit_libraries())))
 
 
 def of_metapackage(extras: Collection[str]) -> tuple[Carrier, ...]:

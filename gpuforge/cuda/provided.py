@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from gpuforge.cuda import libraries
+from gpuforge.cuda import libraries, sonames
 from gpuforge.cuda.releases import parsed
 from gpuforge.cuda.suffix import suffix_of, with_suffix
 from gpuforge.cuda.version import just_below
@@ -78,6 +78,15 @@ def requirement(floor: Floor, cuda: int) -> str:
     if floor.extra and not tells_major(floor.package, cuda):
         return f"{METAPACKAGE}[{floor.extra}]>={floor.since},<{cuda + 1}"
     return f"{floor.package}>={floor.bound},<{parsed(floor.version).major + 1}"
+
+
+def reason(floor: Floor) -> str:
+    """Write the reason for the oldest release that a wheel requires of a package."""
+    counts = [(n, sonames.stem(name)) for name, n in floor.symbols.items() if n]
+    symbols = ", ".join(f"{n} symbol{'s' * (n > 1)} of {name}" for n, name in counts)
+    newer = f", and not in {floor.refused[-1]}" if floor.refused else ""
+    used = f"all {symbols} are" if symbols else "its library is"
+    return f"{floor.package}: floor {floor.cuda or floor.version}: {used} in {floor.package} {floor.version}{newer}"
 
 
 def tells_major(package: str, cuda: int) -> bool:

@@ -144,8 +144,8 @@ CODE = {
     "fetch_beside": (
         *(f"index/{name}.py" for name in ("settings", "uv")),
         *_WHEELHOUSE,
-        *("steps/fetch_beside.py", "steps/value_file.py", "plan/requests/audit.py"),
-        *_JUDGING,
+        *("steps/fetch_beside.py", "steps/value_file.py", "plan/requests/audit.py", "expectation.py"),
+        *("binary/budget.py", "cuda", *_WHEEL),
     ),
     "fetch_test_requirements": (
         "steps/fetch_test_requirements.py",

@@ -7,7 +7,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from gpuforge.audit.link import package_tables
+from gpuforge.cuda import carriers
 from gpuforge.errors import ActionError
 from gpuforge.index import uv
 from gpuforge.plan.requests.audit import RESOLUTION, FetchBeside, Resolution
@@ -33,7 +33,7 @@ def main(request: FetchBeside) -> None:
     chosen = {canonicalize_name(r.name): r for r in lines if canonicalize_name(r.name) not in ours}
     wheelhouse.download(
         request.python,
-        [str(r) for name, r in sorted(chosen.items()) if name not in package_tables.nvidias()],
+        [str(r) for name, r in sorted(chosen.items()) if name not in carriers.nvidia_packages()],
         request.output,
         alone=True,
         what=f"what {request.beside} brings",

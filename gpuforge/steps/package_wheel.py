@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from gpuforge import disk
-from gpuforge.audit.report import proofs
 from gpuforge.cuda.carried import BuildLibraries, Carried
-from gpuforge.cuda.provided import Provided
+from gpuforge.cuda.provided import Provided, reason
 from gpuforge.cuda.version import major_of
 from gpuforge.package import (
     build_record,
@@ -118,7 +117,7 @@ def _require(text: bytes, linked: Mapping[str, str | None], spec: PackageWheel, 
         text = metadata_edit.provide_extras(text, [extra, f"{extra}-local"])
     _print_required(added)
     for floor in (each for each in provided.floors if each.package in linked):
-        print(proofs.floor(floor))
+        print(reason(floor))
         for other in floor.forgotten_by:
             print(f"requires {floor.package} for {other}, which needs it and does not declare it")
     return text

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-from gpuforge.audit.report import proofs
 from gpuforge.binary.elf.linked_file import LinkedFile
 from gpuforge.cuda import provided
 from gpuforge.cuda.provided import Provided
@@ -92,7 +91,7 @@ def test_what_the_newest_release_needs_and_does_not_declare_is_found() -> None:
         (Release(CURAND, "10.4.5.25"),), ("13.0.48",), False,
     )  # fmt: skip
     assert (
-        proofs.floor(own)
+        provided.reason(own)
         == "nvidia-curand: floor 13.0: all 1 symbol of libcurand are in nvidia-curand 10.4.0.35"
     )
     roles = [(r.package, r.version, r.role) for r in found.releases]
@@ -146,7 +145,7 @@ def test_what_the_metapackage_pins_for_other_systems_is_not_pinned_here() -> Non
 def test_a_symbol_of_a_later_release_lifts_the_floor_and_the_metapackage_with_it() -> None:
     found = search({CURAND: {"libcurand.so.10": ["curandCreate", "curandNew"]}})
     assert lines(found)[1] == "cuda-toolkit[curand]>=13.0.1,<14"
-    assert proofs.floor(found.floors[1]) == (
+    assert provided.reason(found.floors[1]) == (
         "nvidia-curand: floor 13.0: all 2 symbols of libcurand are in nvidia-curand 10.4.0.50, and not in 10.4.0.35"
     )
 

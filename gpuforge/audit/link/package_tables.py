@@ -65,19 +65,14 @@ def of_toolkit(soname: str) -> bool:
 @cache
 def listed() -> frozenset[str]:
     """Return the packages whose libraries are all known by name: they have no others."""
-    return nvidias() | {row.package for row in carriers.other_libraries()}
-
-
-@cache
-def nvidias() -> frozenset[str]:
-    """Return NVIDIA's own packages of libraries: those of the toolkits, and those that use them."""
-    beside = (row.package for row in carriers.other_libraries() if row.nvidia)
-    return frozenset((*beside, *(entry.package for entry in libraries.toolkit_libraries())))
+    return carriers.nvidia_packages() | {row.package for row in carriers.other_libraries()}
 
 
 def has_wheels(package: str, machine: str, *, musl: bool) -> bool:
     """Say whether pip finds wheels of a package for a processor and a C library; True for packages not of NVIDIA."""
-    return package not in nvidias() or (not musl and machine in carriers.machines_of_nvidia())
+    return package not in carriers.nvidia_packages() or (
+        not musl and machine in carriers.machines_of_nvidia()
+    )
 
 
 def is_in_environment(package: str) -> bool:

@@ -14,7 +14,7 @@ from gpuforge.audit.model import Preload
 from gpuforge.audit.route import Route, imported
 from gpuforge.binary.elf.header import MACHINES
 from gpuforge.binary.facts import ElfObject
-from gpuforge.cuda import sonames
+from gpuforge.cuda import carriers, sonames
 from gpuforge.cuda.suffix import library_of, without_suffix
 
 
@@ -56,7 +56,7 @@ class Providers:
             package, found = self._brought_by(loader.wheel, others, same_named)
             return Edge(loader, name, self.of_object(loader, found), imported(package), preload)
         if same_named:
-            provider = _declared(same_named, known=same_named.package not in package_tables.nvidias())
+            provider = _declared(same_named, known=same_named.package not in carriers.nvidia_packages())
             route = self._into(same_named.package, loader, ancestors)
             if route is None and not loader.program:
                 route = imported(same_named.package)

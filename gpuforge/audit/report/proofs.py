@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from gpuforge.audit.proofs import proof
 from gpuforge.audit.report.sentences import route
-from gpuforge.cuda import sonames
-from gpuforge.cuda.provided import Floor
+from gpuforge.cuda.provided import Floor, reason
 
 if TYPE_CHECKING:
     from gpuforge.audit.against import Against
@@ -76,20 +75,11 @@ def _once(packages: Sequence[str]) -> str:
 def _requirements(found: Floor | proof.Forgotten | proof.Complete) -> str:
     match found:
         case Floor():
-            return floor(found)
+            return reason(found)
         case proof.Forgotten(package, by):
             return f"{package} is for {by}, which needs it and does not declare it"
         case proof.Complete(releases):
             return f"no undeclared CUDA library is needed by {', '.join(map(str, releases))}"
-
-
-def floor(found: Floor) -> str:
-    """Write the reason for the oldest release that a wheel requires of a package."""
-    counts = [(n, sonames.stem(name)) for name, n in found.symbols.items() if n]
-    symbols = ", ".join(f"{n} symbol{'s' * (n > 1)} of {name}" for n, name in counts)
-    newer = f", and not in {found.refused[-1]}" if found.refused else ""
-    used = f"all {symbols} are" if symbols else "its library is"
-    return f"{found.package}: floor {found.cuda or found.version}: {used} in {found.package} {found.version}{newer}"
 
 
 def _gpu_code(found: proof.GpuCode) -> str:

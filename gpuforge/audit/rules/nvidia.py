@@ -6,12 +6,12 @@ from gpuforge.audit.link import package_tables
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
 from gpuforge.binary.facts import ElfObject
-from gpuforge.cuda import libraries, sonames
+from gpuforge.cuda import carriers, libraries, sonames
 
 
 def is_nvidia_wheel(wheel: WheelFacts) -> bool:
     """Say whether a wheel is one of NVIDIA's own, with libraries of a CUDA toolkit or built upon them."""
-    return wheel.project in package_tables.nvidias()
+    return wheel.project in carriers.nvidia_packages()
 
 
 def is_nvidia_library(graph: LinkGraph, found: ElfObject) -> bool:
@@ -22,7 +22,7 @@ def is_nvidia_library(graph: LinkGraph, found: ElfObject) -> bool:
     if any(package_tables.of_toolkit(name) for name in plain):  # libnvjpeg.so.10, too, which is in no package
         return True
     if any(
-        library.package in package_tables.nvidias()
+        library.package in carriers.nvidia_packages()
         for name in plain
         for library in package_tables.candidates(name)
     ):

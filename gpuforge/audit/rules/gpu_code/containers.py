@@ -13,7 +13,7 @@ from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.nvidia import is_nvidia_wheel
 from gpuforge.binary.facts import DeviceCode, FatbinContainer
 from gpuforge.binary.runnable import bearing_ptx, complete_ptx, not_linked, runnable
-from gpuforge.cuda import libraries, sonames
+from gpuforge.cuda import carriers, libraries, sonames
 from gpuforge.embedded import layout
 
 if TYPE_CHECKING:
@@ -47,7 +47,9 @@ def _is_own(file: str) -> bool:
         return True  # a cubin, a fatbin, PTX
     name = sonames.plain_name(file)
     stem = re.split(r"_static\b|\.so|\.a$", name)[0]
-    nvidias = any(library.package in package_tables.nvidias() for library in package_tables.candidates(name))
+    nvidias = any(
+        library.package in carriers.nvidia_packages() for library in package_tables.candidates(name)
+    )
     return not (nvidias or stem in _stems() or libraries.compiler_runtime(name))
 
 

@@ -13,7 +13,7 @@ from gpuforge.audit import layout, version_clauses
 from gpuforge.audit.link import package_tables
 from gpuforge.audit.link.edges import Edge
 from gpuforge.audit.link.graph import LinkGraph
-from gpuforge.cuda import libraries
+from gpuforge.cuda import carriers, libraries
 from gpuforge.cuda.suffix import without_suffix
 
 Entry = tuple[str, str, str]  # wheel, file, NEEDED
@@ -100,7 +100,7 @@ def _searched(graph: LinkGraph, edge: Edge, own: Collection[str]) -> _Searched:
     parts = [f.removeprefix(site).split("/") for f in folders if f.startswith(site)]
     empty = {canonicalize_name("-".join(p[:count])) for p in parts for count in range(1, len(p) + 1)}
     known = graph.declared[edge.loader.wheel]
-    others = known.keys() - {wheel.project for wheel in graph.wheels} - package_tables.nvidias()
+    others = known.keys() - {wheel.project for wheel in graph.wheels} - carriers.nvidia_packages()
     return _Searched(
         {package for package in others if {package, without_suffix(package)} & empty},
         f"{layout.ENVIRONMENT}/lib" in folders

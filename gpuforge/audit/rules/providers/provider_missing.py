@@ -6,14 +6,13 @@ from collections.abc import Iterator
 
 from gpuforge.audit import policy
 from gpuforge.audit.findings import Facts, Finding, Severity, Subject, facts_of
-from gpuforge.audit.link import package_tables
 from gpuforge.audit.link.edges import Edge
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.rules.providers.clues import Clue, clues
 from gpuforge.audit.rules.providers.unrequired import implied_other_major, without_requirements
 from gpuforge.audit.rules.rule import PACKAGES, Rule
 from gpuforge.audit.rules.variants import is_for_other_framework
-from gpuforge.cuda import libraries
+from gpuforge.cuda import carriers, libraries
 from gpuforge.cuda.suffix import is_of_nvidia, suffix_of
 
 
@@ -144,7 +143,7 @@ def _unknown_carriers(graph: LinkGraph, edge: Edge) -> list[str]:
         for package, d in known.items()
         if suffix_of(package)
         and not is_of_nvidia(package)
-        and package not in package_tables.nvidias()
+        and package not in carriers.nvidia_packages()
         and sum(o.line == d.line for o in known.values()) == 1
     ]
 

@@ -13,6 +13,7 @@ from gpuforge.audit.rules.runtimes.cuda_tools import is_tool
 from gpuforge.audit.rules.runtimes.loaded import LibraryOrigin, LoadedLibrary, loaded_libraries, one_of_them
 from gpuforge.audit.rules.runtimes.processes import Process, processes
 from gpuforge.audit.rules.variants import variant_family
+from gpuforge.cuda import carriers
 from gpuforge.cuda.libraries import is_cudart
 
 
@@ -55,7 +56,7 @@ def _counts(soname: str) -> bool:
     """Say whether two images of a library of this name have something of their own: tools have not."""
     packages = {library.package for library in package_tables.candidates(soname)}
     return not is_cudart(soname) and any(
-        package in package_tables.nvidias() and not is_tool(package) for package in packages
+        package in carriers.nvidia_packages() and not is_tool(package) for package in packages
     )
 
 
