@@ -73,7 +73,7 @@ def _describe(folder: Path, name: str, entry: tree.TreeEntry, stop: Callable[[],
 
 
 def damage(folder: Path, entry: StoreEntry) -> str:
-    """Return what is wrong with the files in `folder` by names and sizes alone, or an empty string."""
+    """Return how the names or sizes of the files in `folder` differ from their record, or an empty string."""
     root = os.fspath(folder)
     for name in entry.outputs:
         if not os.path.lexists(f"{root}/{name}"):
@@ -101,7 +101,7 @@ def _wrong(path: str, file: StoredFile) -> str:
 
 
 def changes(folder: Path, entry: StoreEntry, stop: Callable[[], bool] = bool) -> str:
-    """Return what is wrong with the files in `folder` when every byte is read, or an empty string.
+    """Return how the bytes of the files in `folder` differ from their record, or an empty string.
 
     Additional files are reported, too: one more header or `.pth` file changes a build.
     """

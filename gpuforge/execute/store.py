@@ -129,7 +129,7 @@ class FolderStore:
         return read_record(place)
 
     def _changes(self, place: Path, entry: StoreEntry) -> str:
-        """Return what is wrong with an entry's bytes, or an empty string."""
+        """Return how an entry's bytes differ from its record, or an empty string."""
         name = place.resolve().name  # of an alias, that of the entry
         if name in self._sound:
             return ""

@@ -34,7 +34,7 @@ class Form:
     pattern: str = r"\S"
     parse: Callable[[str], object] | None = None
     meant: Callable[[str], str] | None = (
-        None  # what a text of another form stands for; raises ValueError for none
+        None  # returns the value of a text of another form, or raises ValueError
     )
 
     def validate(self, text: str) -> str:

@@ -1,4 +1,4 @@
-"""What to try when a compiler's words show what is missing: a CUDA library, or a header beside the manifest."""
+"""Advice for messages of compilers that show what is missing: a CUDA library, or a header beside the manifest."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def toolchains(file: ManifestFile, item: LoweredObject, toolkit: str) -> tuple[U
 
 
 def extras(file: ManifestFile, toolkit: str) -> dict[str, tuple[str, ...]]:
-    """Return the wheel's extras that bring what compiles or runs its modules on the user's machine.
+    """Return the wheel's extras for the packages that compile or run its modules on the user's machine.
 
     They have the names of toolchains: `nvrtc`, `opencl`, `iree`.
     """
@@ -115,7 +115,7 @@ def _lowered(file: ManifestFile, item: LoweredObject, index: int, name: str, too
 
 
 def _suffixes() -> str:
-    """Return the suffixes of what the toolchains compile in a set of modules: "nvcc .cu, opencl .cl"."""
+    """Return the suffixes of the files that toolchains compile in a set of modules: "nvcc .cu, opencl .cl"."""
     able = [
         each for each in registry.toolchains() if each.module or (each.library and makes(each.name, "module"))
     ]

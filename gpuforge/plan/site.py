@@ -1,4 +1,4 @@
-"""Where work is done: on this machine or in container images, with what is found there."""
+"""The places of work: this machine or container images, and the programs that are found there."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gpuforge.toolkits.toolkit import Toolkit
 
 
 class Site(Protocol):
-    """Where work is done, and what is there: this machine, or a container image."""
+    """A place of work: this machine or a container image, where programs can be looked for."""
 
     @property
     def image(self) -> ContainerImage | None:
@@ -60,7 +60,7 @@ class ContainerImage:
         return self.inventory.detect(family, path=path, specifier=specifier)
 
     def offered(self, family: str, specifier: str) -> Offer | None:
-        """Offer no compiler: an image holds those that it was made with."""
+        """Offer no compiler: an image has only those that it was made with."""
         return None
 
     def find(self, minor: str, *, or_newer: bool = False) -> Interpreter:

@@ -1,4 +1,4 @@
-"""What a step reports to the engine: a small file beside its outputs, with its error and what it counted."""
+"""The report of a step to the engine: a small file beside its outputs, with its error and its counts."""
 
 from __future__ import annotations
 

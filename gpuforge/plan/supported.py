@@ -70,7 +70,7 @@ def _unsupported(file: ManifestFile, cells: Sequence[Cell]) -> Iterator[Diagnost
 
 
 def _uses(file: ManifestFile, name: str) -> set[str]:
-    """Return what a toolchain is used for: roles of objects, and the host build."""
+    """Return the uses of a toolchain: roles of objects, and the host build."""
     roles = {item.role for item in file.manifest.objects if name in (item.toolchain, *item.toolchains)}
     return roles | ({"host build"} if host_toolchain(file)[0] == name else set())
 

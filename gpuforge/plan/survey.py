@@ -102,7 +102,7 @@ class _Survey:
         self.location = Location(site.image, hosts, interpreters, toolkits, tests, self._usual)
 
     def lacks(self, cell: Cell) -> dict[str, MissingError]:
-        """Return what a cell needs and the site does not have, by dimension."""
+        """Return the needs of a cell that the site does not have, by dimension."""
         names = (("cuda", cell.cuda), ("python", cell.python))
         return {key[0]: self._missing[key] for key in names if key in self._missing}
 

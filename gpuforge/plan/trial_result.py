@@ -1,4 +1,4 @@
-"""What the test of a wheel leaves in its file, checked when it is read: the project's tests can write there, too."""
+"""The result of a wheel's test. The project's tests can write to its file, too, so it is checked when it is read."""
 
 from __future__ import annotations
 

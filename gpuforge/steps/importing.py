@@ -1,4 +1,4 @@
-"""Import the package of an installed wheel, and say what is missing where that fails."""
+"""Import the package of an installed wheel, and report what is missing if that fails."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def also_imported(modules: Sequence[str], python: Path, folder: Path, driver: Pa
 
 
 def import_hint(package: str, line: str, machine: MachineCuda = NONE) -> str:
-    """Say what to do about an import that ended with this line, on a machine with this CUDA."""
+    """Return a hint for an import that ended with this line, on a machine with this CUDA."""
     module = re.search(r"No module named '([\w.]+)'", line)
     if module and module[1].partition(".")[0] == package.partition(".")[0]:
         return "`[package] import` says what the wheel's import package is called; is it in the wheel?"

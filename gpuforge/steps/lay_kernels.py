@@ -16,7 +16,7 @@ from gpuforge.wheel.locked_wheels import LockedWheels
 
 
 def lay(output: Path, pack: Callable[[], Path]) -> None:
-    """Pack a folder below `output`, and print what is in it."""
+    """Pack a folder below `output`, and print its files."""
     with disk.errors_at(output):
         output.mkdir(parents=True, exist_ok=True)
         made = pack()

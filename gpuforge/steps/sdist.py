@@ -75,8 +75,8 @@ class _Room:
     def headers(self) -> type[tarfile.TarInfo]:
         """Return the class for a tar's headers, which refuses headers that need too much memory or time.
 
-        `tarfile` reads names and PAX records into memory whole, whatever size they declare, and goes back in the file
-        by a negative size (https://nvd.nist.gov/vuln/detail/CVE-2025-8194).
+        `tarfile` reads names and PAX records into memory without a limit, and moves back in the file for a negative
+        size (https://nvd.nist.gov/vuln/detail/CVE-2025-8194).
         """
         room = self
 

@@ -1,1 +1,1 @@
-"""Read the files that a manifest calls host-only, completely: what compiled them, what GPU code is in them."""
+"""Reads all bytes of the files that a manifest calls host-only: their compilers, and the GPU code in them."""

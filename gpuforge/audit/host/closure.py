@@ -1,4 +1,4 @@
-"""What a file loads from its own wheel, and by way of which libraries."""
+"""The libraries that a file loads from its own wheel, and the chain that leads to each."""
 
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
@@ -12,7 +12,7 @@ from gpuforge.cuda import stack
 
 
 class Dependency(NamedTuple):
-    """A library of the wheel that a file loads, itself or by way of others."""
+    """A library of the wheel that a file loads, directly or through others."""
 
     object: ElfObject
     chain: tuple[str, ...]  # the libraries from the file to this one, this one included
@@ -21,10 +21,10 @@ class Dependency(NamedTuple):
 def closure(
     graph: LinkGraph, wheel: WheelFacts, file: str, needed: Iterable[str], allowed: Iterable[str] = ()
 ) -> Iterator[Dependency]:
-    """Yield everything of its own wheel that a file loads, the nearest first.
+    """Yield the libraries of its own wheel that a file loads, the nearest first.
 
-    `needed` is what it NEEDs by its own bytes: the graph does not have files that are named like sources. What
-    libraries of a GPU stack load that are `allowed` is their own business.
+    `needed` is what it NEEDs by its own bytes: the graph does not have files that are named like sources. Libraries
+    that `allowed` ones of a GPU stack load are not followed.
     """
     names = {name.casefold() for name in allowed}
     own = next((o for o in wheel.objects if o.file == file), None)

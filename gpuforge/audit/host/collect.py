@@ -1,4 +1,4 @@
-"""Read completely what a manifest calls host-only, and what it loads from its wheel; other wheels are not touched."""
+"""Reads all bytes of the files that a manifest calls host-only, and of the libraries of its wheel that these load."""
 
 from collections.abc import Iterable, Mapping
 from functools import partial
@@ -18,7 +18,7 @@ _LARGEST = 1 << 30  # bytes of a file that is read completely
 
 
 def collect(given: Iterable[Input], graph: LinkGraph) -> dict[tuple[str, str], Evidence]:
-    """Return the evidence by wheel and file; for a file that cannot be read, it says so."""
+    """Return the evidence by wheel and file; it includes the reason for a file that cannot be read."""
     found: dict[tuple[str, str], Evidence] = {}
     inputs = {one.label: one for one in given}
     for wheel in graph.wheels:

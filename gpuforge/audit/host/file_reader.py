@@ -1,4 +1,4 @@
-"""Read one file completely, whatever its name: an object, an archive of objects, or something else."""
+"""Reads all bytes of one file, of any name: an object, an archive of objects, or something else."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -65,7 +65,7 @@ class FileReader:
             yield from self._members(data, file, f"{name}/", depth + 1)
 
     def _content(self, member: ar.ArMember, file: str) -> bytes:
-        """Return a member's bytes: of a thin archive those of a file of the wheel."""
+        """Return a member's bytes; a member of a thin archive is a file of the wheel."""
         if member.data is not None:
             return member.data
         path = _beside(file, member.name)
@@ -75,7 +75,7 @@ class FileReader:
 
 
 def part(data: bytes, name: str = "") -> ObjectEvidence:
-    """Return what was found in one object, or in a file that is none."""
+    """Return the evidence in one object, or in a file that is not an object."""
     if data[:4] != MAGIC:
         return ObjectEvidence(name, counted=False, code=tuple(traces.code([data])), unproved=_foreign(data))
     try:
@@ -104,7 +104,7 @@ def _object(found: ObjectFile, name: str) -> ObjectEvidence:
 
 
 def _unproved(found: ObjectFile) -> Gap | None:
-    """Return why nothing can be proved of an object without any trace; None where it can."""
+    """Return why an object without any trace proves nothing; None if it does."""
     if traces.machine(found.machine) is None:
         return Gap("machine", found.machine)
     if found.type not in (RELOCATABLE, PROGRAM, SHARED):

@@ -1,4 +1,4 @@
-"""What GPU compilers leave in objects, as `data/gpu_traces.toml` has it, and how to find it."""
+"""Finds the traces of GPU compilers in objects, by the patterns in `data/gpu_traces.toml`."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -18,7 +18,7 @@ _CHUNK = 8 << 20  # bytes of a file that the search for GPU code by kinds of ima
 
 
 class _Names(NamedTuple):
-    """The patterns of one kind of all compilers, joined, and whose each is."""
+    """The patterns of one kind for all compilers, joined, and the compiler of each."""
 
     pattern: re.Pattern[str]
     compilers: tuple[str, ...]
@@ -28,7 +28,7 @@ class _Names(NamedTuple):
         return _compiler_matched(self.pattern.fullmatch(name), self.compilers)
 
     def compiler_in(self, line: str) -> str | None:
-        """Return the compiler that writes this into a line."""
+        """Return the compiler that writes this line."""
         return _compiler_matched(self.pattern.search(line), self.compilers)
 
 

@@ -22,7 +22,7 @@ class Providers:
     """Finds the provider of a library, from the files and requirements of the given wheels."""
 
     def __init__(self, installed: Installed) -> None:
-        """Look in what is installed."""
+        """Look for providers in the installed wheels."""
         self.installed = installed
 
     def without_path(

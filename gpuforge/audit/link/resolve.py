@@ -78,7 +78,7 @@ class Resolver:
         self.too_large: dict[str, str] = {}  # wheel -> why its entries were not all resolved
 
     def load(self, root: ElfObject) -> LoadSet:
-        """Load `root` as the linker does: breadth first, each name once, after what its package imports first."""
+        """Load `root` as the linker does: breadth first, each name once; libraries of imported packages come before."""
         return LoadSet(root, tuple(self._loaded_names(root)[0].values()))
 
     def _loaded_names(self, root: ElfObject) -> tuple[dict[Key, ElfObject], dict[str, ElfObject]]:

@@ -12,7 +12,7 @@ from gpuforge.execute.compiled.place import CachePlace
 from gpuforge.execute.shared.names import COMPILED
 
 MOST = 128 << 20  # bytes of an entry
-ROOM = 10 << 30  # bytes that one run may write, whatever its build asks for
+ROOM = 10 << 30  # bytes that one run may write
 _SUM = hashlib.sha256().digest_size
 
 
@@ -31,7 +31,7 @@ class Entries:
         self._room = ROOM
 
     def read(self, key: str) -> bytes | None:
-        """Return an entry's bytes, or None where there is no such entry."""
+        """Return an entry's bytes, or None if there is no such entry."""
         with self._use() as place:
             found = place.read(self._name(key), MOST + _SUM) if place else None
             if found and hashlib.sha256(found[_SUM:]).digest() == found[:_SUM]:

@@ -1,4 +1,4 @@
-"""What the compiler cache needs of the place where it lies."""
+"""The port to the place of a compiler cache."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the shared store needs of the place where it lies: named bytes that appear whole or not at all."""
+"""The port to the place of a shared store: named bytes that appear whole or not at all."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Work that is done by other machines: what client and workers write for each other into a store that they share."""
+"""Work on other machines: client and workers exchange messages through a store that they share."""

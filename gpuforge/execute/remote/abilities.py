@@ -1,4 +1,4 @@
-"""What a worker can do and what an action needs, as amounts by name, so that an engine's scheduler can match them."""
+"""The abilities of workers and the needs of actions, as amounts by name that an engine's scheduler can match."""
 
 from __future__ import annotations
 

@@ -213,7 +213,7 @@ def sweep(objects: Objects, own: str) -> None:
 
 
 class _Idle:
-    """Called at each look: reports what a job waits for while no worker has it, and gives up in the end."""
+    """Called at each look: reports why a job waits while no worker has it, and gives up in the end."""
 
     def __init__(self, seconds: float, why: Callable[[], str], waits: Callable[[str], None]) -> None:
         self._end = time.monotonic() + seconds

@@ -54,7 +54,7 @@ class SharedStore:
         return stored
 
     def damage(self, key: str) -> str:
-        """Return what is wrong with an entry that is there but not whole, else an empty string."""
+        """Return how an existing entry is damaged, else an empty string."""
         return self._refused[key][0] if key in self._refused else self.local.damage(key)
 
     def scratch(self) -> AbstractContextManager[Path]:

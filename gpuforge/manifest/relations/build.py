@@ -40,7 +40,7 @@ def without_cuda(data: Raw) -> Iterator[Problem]:
 
 
 def native(data: Raw) -> Iterator[Problem]:
-    """Yield settings that compile GPU code for the build machine's own GPU, whatever `archs` lists."""
+    """Yield settings that compile GPU code for the build machine's own GPU, not for `archs`."""
     build = table(data, "build")
     for title in ("config-settings", "env"):
         before: tuple[KeyPath, str] = ((), "")  # the string before in a list: `["-arch", "native"]`

@@ -31,11 +31,11 @@ _Kernels = Mapping[
 
 @dataclass(frozen=True)
 class Plan:
-    """What will be done: the cells, their actions, and where each cell's wheel, report and test result will be.
+    """A plan: the cells, their actions, and the outputs that will be each cell's wheel, report and test result.
 
     `kernels` are the cells' kernels wheels, empty if kernels lie inside the wheels, and `kernels_reports` their audit
-    reports. `front` is the front package with the report of its audit. `tests` is empty when the wheels are
-    not tested. `notes` say what the manifest asks for and this plan does not do.
+    reports. `front` is the front package with the report of its audit. `tests` is empty when the wheels are not tested.
+    `notes` are for users: requests of the manifest that this plan does not fulfil.
     """
 
     cells: tuple[Cell, ...]

@@ -22,7 +22,7 @@ from gpuforge.toolchain_names import needs_cuda
 
 
 def first_of(context: PlanContext, cell: Cell) -> Cell:
-    """Return the first chosen cell of the same Python, whose kernels stand for what all CUDA versions share."""
+    """Return the first chosen cell of the same Python, whose kernels stand for those of all CUDA versions."""
     return next(each for each in context.cells if each.python == cell.python)
 
 

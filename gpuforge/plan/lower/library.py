@@ -74,7 +74,7 @@ def _compile_by_host(context: PlanContext, cell: Cell, item: LoweredObject, leve
         used.programs["cxx"],
         item.abi_macro,
         *fill(made.argv[1:], _paths(item)),
-        *((f"-march={level}",) if level else ()),  # after the flags: what the index says must be true
+        *((f"-march={level}",) if level else ()),  # after the flags, so that the index is right
     )
     title = f"with {host.family} {host.version}" + (f" for {level}" if level else "")
     return _action(context, cell, item, argv=argv, title=title, inputs=used.inputs, level=level)

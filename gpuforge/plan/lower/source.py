@@ -1,4 +1,4 @@
-"""The project's source, a folder of this machine or what is fetched, and the sdists of `[build] overlay`."""
+"""The project's source, a folder of this machine or fetched, and the sdists of `[build] overlay`."""
 
 from __future__ import annotations
 

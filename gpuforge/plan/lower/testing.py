@@ -1,4 +1,4 @@
-"""The test of a finished wheel: what it needs is fetched, then it is installed, imported and tested."""
+"""The test of a finished wheel: its requirements are fetched, then it is installed, imported and tested."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def installed(
 
 
 def _shared(context: PlanContext, cell: Cell) -> ActionInput | None:
-    """Fetch what the test command needs, once per Python and while the wheels are built; None if it needs nothing."""
+    """Fetch the requirements of the test command, once per Python, while the wheels are built; None without any."""
     test = context.file.manifest.test
     if not (test.command and test.requires):
         return None
@@ -106,7 +106,7 @@ def _shared(context: PlanContext, cell: Cell) -> ActionInput | None:
 def _declared(
     context: PlanContext, cell: Cell, wheel: ActionInput, own: ActionInput | None, shared: ActionInput | None
 ) -> ActionInput:
-    """Fetch what a wheel declares, chosen together with what the test command needs.
+    """Fetch a wheel's requirements, chosen together with those of the test command.
 
     Wheels that declare the same share the result.
     """

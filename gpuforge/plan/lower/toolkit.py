@@ -1,4 +1,4 @@
-"""The CUDA toolkit of a cell: a folder of this machine or of the image, or what is fetched."""
+"""The CUDA toolkit of a cell: a folder of this machine or of the image, or fetched."""
 
 from __future__ import annotations
 

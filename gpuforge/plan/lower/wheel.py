@@ -94,7 +94,7 @@ class _SharedFields(TypedDict):
 
 
 def shared_fields(manifest: Manifest, kernels: Sequence[ActionInput]) -> _SharedFields:
-    """Return what the requests for wheels have in common: kernels, linkage, size limit, places of files."""
+    """Return the fields that the requests for wheels share: kernels, linkage, size limit, places of files."""
     return {
         "kernels": placeholders(numbered(kernels)),
         "linkage": manifest.cuda.linkage,

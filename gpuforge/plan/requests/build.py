@@ -12,10 +12,10 @@ Settings = Mapping[str, str | list[str]]  # config settings of PEP 517
 
 @dataclass(frozen=True, kw_only=True)
 class FetchRequirements(Request):
-    """Fetch, as wheels, what the builds of one Python require: into the folder `output`.
+    """Fetch the build requirements of one Python as wheels into the folder `output`.
 
-    `requires` is what the manifest adds, `answer` a file with what the project's backend adds (`AskBackend`),
-    `constraints` a file as pip reads it. `lock` gets the names of what was requested and each wheel's sha256.
+    `requires` are the manifest's, `answer` is a file with those of the project's backend (`AskBackend`), `constraints`
+    a file as pip reads it. `lock` gets the requirements and each wheel's sha256.
     """
 
     program: ClassVar[str] = "fetch_requirements"
@@ -43,7 +43,7 @@ class MakeEnvironment(Request):
 class AskBackend(Request):
     """Ask a project's build backend what it needs for a wheel (`get_requires_for_build_wheel`).
 
-    It runs in `environment`, which holds what `lock` lists. `answer` gets its requirements as JSON: none where all of
+    It runs in `environment`, which has the wheels of `lock`. `answer` gets its requirements as JSON, none if all of
     them are met.
     """
 

@@ -1,4 +1,4 @@
-"""What the rules about GPU code ask of fatbin containers, and which of them are the project's own."""
+"""Predicates of the rules about GPU code for fatbin containers, and the choice of the project's own."""
 
 from __future__ import annotations
 

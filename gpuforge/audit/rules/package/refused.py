@@ -11,7 +11,7 @@ from gpuforge.audit.rules.rule import ARCHIVES, Rule
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
-    """Report each kind of thing that somebody refuses, and who does."""
+    """Report each kind of refusal, and which indexes and installers refuse."""
     for wheel in graph.wheels:
         yield from (finding(RULE, wheel, row, refusals) for row, refusals in kinds(wheel) if row.by)
 

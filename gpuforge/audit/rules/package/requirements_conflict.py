@@ -40,7 +40,7 @@ RULE = Rule(
 
 
 def _meets(other: WheelFacts, requirement: Requirement) -> bool:
-    """Say whether a wheel is what a Requires-Dist line asks for; what another package brings is no line of its own."""
+    """Return whether a wheel meets a Requires-Dist line; requirements through other packages have no line."""
     return (
         requirement.name != other.project
         or not other.version

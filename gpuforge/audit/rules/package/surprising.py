@@ -1,4 +1,4 @@
-"""GF713: files that nobody refuses, and that are not installed as they look."""
+"""GF713: files that are accepted everywhere, but not installed as expected."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from gpuforge.tree import remove
 def ensure(inventory: Inventory, cache: Path, finish: Callable[[Path], None]) -> Path:
     """Return the environment for an image's Python, made in `cache` if it is not there.
 
-    `finish` is called with a new one before it is used. Raises what `image_environment.write` does.
+    `finish` is called with a new one before it is used. Raises the errors of `image_environment.write`.
     """
     folder = cache / image_environment.name(inventory)
     with locks.wait(folder.with_suffix(".lock")):
