@@ -15,6 +15,17 @@ class KernelsWheel:
 
 
 @dataclass(frozen=True, slots=True)
+class KernelsWheelSet:
+    """A kernel set of a kernels wheel, with the interface (`abi`) that the code of the package was built for."""
+
+    name: str
+    kind: str
+    abi: str
+    stands_in_for: str = ""  # the object that it replaces
+    cpu: str = ""  # the library that does the work of its modules on the CPU
+
+
+@dataclass(frozen=True, slots=True)
 class FrontExtra:
     """An extra of the front package ("cuda12"), the wheel that it installs ("name-cu12"), and that wheel's extra."""
 

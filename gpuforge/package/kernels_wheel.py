@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from gpuforge.cuda.major_wheels import KernelsWheel
+from gpuforge.cuda.major_wheels import KernelsWheel, KernelsWheelSet
 from gpuforge.cuda.version import major_of
 from gpuforge.embedded.layout import HOME, LISTING, WHEEL
 from gpuforge.errors import ActionError
@@ -29,7 +29,7 @@ _SHARED = (
 
 
 def list_wheels(
-    tree: Path, name: str, wheels: Sequence[KernelsWheel], sets: Sequence[Mapping[str, str]]
+    tree: Path, name: str, wheels: Sequence[KernelsWheel], sets: Sequence[KernelsWheelSet]
 ) -> list[str]:
     """Declare the kernels wheels in an unpacked main wheel: an extra for each, and a list for the runtime.
 
@@ -48,7 +48,7 @@ def list_wheels(
         "distribution": metadata.required(text, "Name"),
         "version": version,
         "wheels": [asdict(wheel) for wheel in wheels],
-        "sets": [dict(each) for each in sets],
+        "sets": [_as_json(each) for each in sets],
     }
     write_json(home / HOME / LISTING, listing)
     return lines
@@ -59,7 +59,7 @@ def lay_out(
     wheel: KernelsWheel,
     of: bytes,
     packed: Sequence[Path],
-    sets: Sequence[Mapping[str, str]],
+    sets: Sequence[KernelsWheelSet],
     *,
     toolkit: str,
     machine: str,
@@ -77,7 +77,7 @@ def lay_out(
         "distribution": wheel.distribution,
         "version": version,
         "toolkit": toolkit,
-        "sets": [dict(each) for each in sets],
+        "sets": [_as_json(each) for each in sets],
     }
     write_json(home / WHEEL, about)
     linked = any(path.suffix == ".so" for path in unpacked.files(tree))
@@ -90,6 +90,11 @@ def lay_out(
     (info / "METADATA").write_text(_metadata(wheel, of, toolkit), encoding="utf-8")
     (info / "WHEEL").write_bytes(wheel_file.new(purelib=False))
     return name
+
+
+def _as_json(kernels: KernelsWheelSet) -> dict[str, str]:
+    """Return a set as the files have it: only what is not empty, in the order of the keys."""
+    return {name.replace("_", "-"): value for name, value in sorted(asdict(kernels).items()) if value}
 
 
 def refuse_libraries(distributions: Sequence[str]) -> None:

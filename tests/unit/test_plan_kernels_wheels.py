@@ -19,7 +19,7 @@ from test_package_kernels import fatbin, image, run_fallback
 from gpuforge.audit import audit
 from gpuforge.audit.report.sentences import lines
 from gpuforge.cli.dist import kept_back, proved
-from gpuforge.cuda.major_wheels import KernelsWheel
+from gpuforge.cuda.major_wheels import KernelsWheel, KernelsWheelSet
 from gpuforge.errors import ActionError
 from gpuforge.execute.outcome import ActionReason, ActionResult, Outcome
 from gpuforge.manifest.load import ManifestFile
@@ -32,7 +32,7 @@ from gpuforge.plan.site import Machine
 from gpuforge.steps import package_kernels_wheel
 from gpuforge.wheel import metadata, writer
 
-SETS = [{"name": "default-kernels", "kind": "module", "abi": "k1"}]
+SETS = [KernelsWheelSet("default-kernels", "module", "k1")]
 CU13 = KernelsWheel("saxpy-kernels-cu13", "saxpy_kernels_cu13", "cuda13")
 METADATA = (
     "Metadata-Version: 2.4\nName: saxpy\nVersion: 1.0\nLicense-Expression: MIT\nRequires-Python: >=3.11\n"
@@ -111,7 +111,7 @@ def make(folder: Path, packed: Path, **changes: Any) -> Path:
         "of": str(declared(folder)),
         "kernels_wheel": asdict(CU13),
         "kernels": [str(packed)],
-        "sets": SETS,
+        "sets": [asdict(each) for each in SETS],
         "cuda": "13.0",
         "machine": "x86_64",
         "linkage": "pip",
@@ -173,7 +173,8 @@ def host_tree(tmp_path: Path) -> Path:
 def test_the_package_has_an_extra_for_each_of_exactly_its_version(tmp_path: Path) -> None:
     tree = host_tree(tmp_path)
     wheels = [CU13, KernelsWheel("saxpy-kernels-cu12", "saxpy_kernels_cu12", "cuda12")]
-    kernels_wheel.list_wheels(tree, "saxpy", wheels, SETS)
+    stand_in = KernelsWheelSet("ops-gpu", "library", "1-aa", stands_in_for="ops", cpu="ops-cpu")
+    kernels_wheel.list_wheels(tree, "saxpy", wheels, [*SETS, stand_in])
     text = (tree / "saxpy-1.0.dist-info" / "METADATA").read_bytes()
     assert metadata.requirements(text) == [
         Requirement('saxpy-kernels-cu13==1.0; extra == "cuda13"'),
@@ -184,6 +185,13 @@ def test_the_package_has_an_extra_for_each_of_exactly_its_version(tmp_path: Path
     assert (listing["version"], [wheel["folder"] for wheel in listing["wheels"]]) == (
         "1.0", ["saxpy_kernels_cu13", "saxpy_kernels_cu12"]
     )  # fmt: skip
+    assert [list(each.items()) for each in listing["sets"]] == [
+        [("abi", "k1"), ("kind", "module"), ("name", "default-kernels")],
+        [
+            *(("abi", "1-aa"), ("cpu", "ops-cpu"), ("kind", "library"), ("name", "ops-gpu")),
+            ("stands-in-for", "ops"),
+        ],
+    ]
 
 
 def test_the_packages_wheel_must_need_no_cuda() -> None:
@@ -216,7 +224,7 @@ def test_the_audit_holds_a_kernels_wheel_against_its_package(packed: Path, tmp_p
     ("changes", "reason"),
     [
         (
-            {"sets": [{**SETS[0], "abi": "k2"}]},
+            {"sets": [asdict(replace(SETS[0], abi="k2"))]},
             "default-kernels has the interface k2, and saxpy-1.0-py3-none-any.whl was built for k1",
         ),
         ({"sets": []}, "it lacks the kernel set default-kernels, which saxpy-1.0-py3-none-any.whl needs"),

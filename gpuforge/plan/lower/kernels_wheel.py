@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from gpuforge.cuda.major_wheels import KernelsWheel
+from gpuforge.cuda.major_wheels import KernelsWheel, KernelsWheelSet
 from gpuforge.manifest import kernels_wheels
 from gpuforge.manifest.model.manifest import Manifest
 from gpuforge.plan import build_record, recipe
@@ -109,12 +109,10 @@ def _described(manifest: Manifest, toolkit: str) -> KernelsWheel:
     )
 
 
-def _sets(context: PlanContext) -> tuple[dict[str, str], ...]:
+def _sets(context: PlanContext) -> tuple[KernelsWheelSet, ...]:
     """Return the kernel sets of the kernels wheels, with the interface that the package's code relies on."""
     return tuple(
-        {"name": item.name, "kind": item.kind, "abi": _interface(item)}
-        | ({"stands-in-for": item.stands_in_for} if item.stands_in_for else {})
-        | ({"cpu": item.cpu} if item.cpu else {})
+        KernelsWheelSet(item.name, item.kind, _interface(item), item.stands_in_for, item.cpu)
         for item in context.objects
         if item.in_kernels_wheel
     )

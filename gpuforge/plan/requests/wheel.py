@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from gpuforge.cuda.major_wheels import FrontExtra, KernelsWheel
+from gpuforge.cuda.major_wheels import FrontExtra, KernelsWheel, KernelsWheelSet
 from gpuforge.plan.requests.request import Request
 from gpuforge.plan.requests.toolkit_packages import WithToolkitPackages
 
@@ -38,7 +38,7 @@ class PackageWheel(WithToolkitPackages):
     record: Mapping[str, Any] = field(default_factory=dict)  # the build record
     requirements: Path | None = None  # the lock of the build requirements, for the record
     kernels_wheels: tuple[KernelsWheel, ...] = ()  # that its extras bring; then it is for all CUDA versions
-    sets: tuple[Mapping[str, str], ...] = ()  # the kernel sets in them
+    sets: tuple[KernelsWheelSet, ...] = ()  # the kernel sets in them
     extras: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # besides CUDA's packages
     work: Path | None = None  # where scratch files go; default: beside the output
     output: Path
@@ -53,7 +53,7 @@ class PackageKernelsWheel(WithToolkitPackages):
     of: Path  # a wheel of the package's metadata, or its folder
     kernels_wheel: KernelsWheel
     kernels: tuple[Path, ...]  # folders, as the steps of `requests.kernels` make them
-    sets: tuple[Mapping[str, str], ...]
+    sets: tuple[KernelsWheelSet, ...]
     cuda: str  # the toolkit's version: "13.0"
     machine: str
     linkage: Linkage
