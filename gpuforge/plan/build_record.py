@@ -5,9 +5,18 @@ The same compilers make the same bytes on this machine, in containers and on wor
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
 
 from gpuforge import __version__, digest
+from gpuforge.cuda.build_record import (
+    Architectures,
+    AxisValues,
+    BuildRecord,
+    CudaBuild,
+    DeviceCompiler,
+    HostCompiler,
+    UsedToolkit,
+)
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.manifest.model.cuda import CudaVersion
 from gpuforge.plan.cell import Cell
@@ -16,68 +25,40 @@ from gpuforge.toolchains.family import Compiler
 from gpuforge.toolchains.nvcc import NVCC
 
 
-def of(file: ManifestFile, at: Location, cell: Cell, host: Compiler, of_nvcc: Compiler) -> dict[str, Any]:
-    """Return the record of one cell as plain data: `host` compiled its host build, `of_nvcc` the kernels with nvcc."""
-    if not cell.cuda:
-        return {**of_host(file, cell, host), "cell": cell.id, "naming": cell.naming, **_axes(cell)}
-    return {
-        **_of_cuda(file, at, cell),
-        "cell": cell.id,
-        "naming": cell.naming,
-        "toolchains": {"host": _compiler(host), "device": _nvcc(at, cell, of_nvcc)},
-    }
+def of(file: ManifestFile, at: Location, cell: Cell, host: Compiler, of_nvcc: Compiler) -> BuildRecord:
+    """Return the record of one cell: `host` compiled its host build, `of_nvcc` the kernels with nvcc."""
+    shared = of_kernels(file, at, cell, of_nvcc) if cell.cuda else of_host(file, cell, host)
+    return replace(shared, host=_compiler(host), axes=_axes(cell), cell=cell.id, naming=cell.naming)
 
 
-def _axes(cell: Cell) -> dict[str, Any]:
-    """Return the values of the maintainer's own axes, where the manifest has some."""
-    values = {"built": dict(cell.point.values), "serves": _served(cell)}
-    return {"axes": values} if cell.point.values else {}
-
-
-def of_host(file: ManifestFile, cell: Cell, host: Compiler) -> dict[str, Any]:
+def of_host(file: ManifestFile, cell: Cell, host: Compiler) -> BuildRecord:
     """Return the record of a wheel that was built without a toolkit: it is for all CUDA versions, or for none."""
-    return {
-        "gpuforge": __version__,
-        "machine": cell.machine,
-        "toolchains": {"host": _compiler(host)},
-        "manifest": {"sha256": _manifest_digest(file)},
-    }
+    return BuildRecord(__version__, cell.machine, _manifest_digest(file), _compiler(host))
 
 
-def of_kernels(file: ManifestFile, at: Location, cell: Cell) -> dict[str, Any]:
-    """Return the record of a kernels wheel, which does not depend on Python."""
-    return {
-        **_of_cuda(file, at, cell),
-        "toolchains": {"device": _nvcc(at, cell, at.hosts[cell.cuda])},
-    }
-
-
-def _of_cuda(file: ManifestFile, at: Location, cell: Cell) -> dict[str, Any]:
-    """Return the part that is the same in the records of the wheel and the kernels wheel of one CUDA version."""
+def of_kernels(file: ManifestFile, at: Location, cell: Cell, host: Compiler) -> BuildRecord:
+    """Return the record of a kernels wheel, which does not depend on Python; nvcc used the compiler `host`."""
     toolkit = at.toolkits[cell.cuda]
-    return {
-        "gpuforge": __version__,
-        "machine": cell.machine,
-        "linkage": file.manifest.cuda.linkage,
-        **_axes(cell),
-        "toolkit": {
-            "version": toolkit.version,
-            "provider": toolkit.provider,
-            "packages": dict(toolkit.packages),
-        },
-        **_architectures(file.manifest.cuda.versions[cell.cuda]),
-        "narrowed": _architectures(file.whole.cuda.versions[cell.cuda]) if file.whole else None,
-        "manifest": {"sha256": _manifest_digest(file)},
-    }
+    return BuildRecord(
+        gpuforge=__version__,
+        machine=cell.machine,
+        manifest=_manifest_digest(file),
+        device=DeviceCompiler(NVCC.name, toolkit.nvcc, _compiler(host)),
+        cuda=CudaBuild(
+            linkage=file.manifest.cuda.linkage,
+            toolkit=UsedToolkit(toolkit.version, toolkit.provider, toolkit.packages),
+            compiled=_architectures(file.manifest.cuda.versions[cell.cuda]),
+            whole=_architectures(file.whole.cuda.versions[cell.cuda]) if file.whole else None,
+        ),
+        axes=_axes(cell),
+    )
 
 
-def _nvcc(at: Location, cell: Cell, host: Compiler) -> dict[str, Any]:
-    return {"family": NVCC.name, "version": at.toolkits[cell.cuda].nvcc, "host": _compiler(host)}
-
-
-def _served(cell: Cell) -> list[dict[str, str]]:
-    """Return the values of the axes that the wheel is meant for."""
-    return [dict(point.values) for point in cell.points]
+def _axes(cell: Cell) -> AxisValues | None:
+    """Return the values of the maintainer's own axes, where the manifest has some."""
+    if not cell.point.values:
+        return None
+    return AxisValues(dict(cell.point.values), tuple(dict(point.values) for point in cell.points))
 
 
 def _manifest_digest(file: ManifestFile) -> str:
@@ -88,14 +69,14 @@ def _manifest_digest(file: ManifestFile) -> str:
     )
 
 
-def _architectures(version: CudaVersion) -> dict[str, Any]:
+def _architectures(version: CudaVersion) -> Architectures:
     """Return the architectures of machine code and of PTX for a toolkit; a wheel of `--archs` has only some of them."""
-    return {
-        "archs": [target.arch.number for target in version.targets if target.real],
-        "ptx": [target.arch.number for target in version.targets if target.ptx],
-    }
+    return Architectures(
+        archs=tuple(target.arch.number for target in version.targets if target.real),
+        ptx=tuple(target.arch.number for target in version.targets if target.ptx),
+    )
 
 
-def _compiler(compiler: Compiler) -> dict[str, str]:
+def _compiler(compiler: Compiler) -> HostCompiler:
     """Return a host compiler's family and version. gpuforge's version tells where it was fetched from."""
-    return {"family": compiler.family, "version": str(compiler.version)}
+    return HostCompiler(compiler.family, str(compiler.version))

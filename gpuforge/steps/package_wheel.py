@@ -82,7 +82,7 @@ def package(spec: PackageWheel, scratch: Path, output: Path) -> Path:
     if spec.record:
         locked = value_file.read(LockedWheels, spec.requirements).releases() if spec.requirements else ()
         floors = [floor for floor in provided.floors if floor.package in distributions]
-        build_record.write(tree, {**spec.record, **build_record.packages(locked, floors)})
+        build_record.write(tree, spec.record, build_record.packages(locked, floors))
     return write(tree, output / str(repaired.name), spec.size_limit)
 
 

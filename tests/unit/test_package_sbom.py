@@ -10,7 +10,7 @@ import pytest
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 
-from gpuforge.package import build_record, sbom
+from gpuforge.package import sbom
 
 AUDITWHEEL = {
     "bomFormat": "CycloneDX",
@@ -95,10 +95,3 @@ def test_the_same_wheel_has_the_same_bill(tree: Path, tmp_path: Path) -> None:
     assert first["metadata"]["timestamp"].startswith("1980-01-01T00:00:00")
     (moved / "demo.libs" / "libgomp-0a1b2c3d.so.1").unlink()
     assert bill(moved)["serialNumber"] != first["serialNumber"]
-
-
-def test_the_build_record_is_sorted_json(tree: Path) -> None:
-    build_record.write(tree, {"toolkit": {"version": "13.0"}, "linkage": "pip"})
-    text = (tree / "demo-1.0.dist-info" / "gpuforge.json").read_text()
-    assert json.loads(text) == {"schema": 1, "linkage": "pip", "toolkit": {"version": "13.0"}}
-    assert text.index("linkage") < text.index("schema") < text.index("toolkit")

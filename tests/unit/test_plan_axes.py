@@ -10,6 +10,7 @@ import pytest
 from plan_samples import LoadRecipe
 
 from gpuforge.cli.ci import github, gitlab
+from gpuforge.cuda.build_record import AxisValues
 from gpuforge.errors import UsageError
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.plan.build_record import of
@@ -250,9 +251,9 @@ def test_the_record_names_the_values(recipe: LoadRecipe, machine: Machine) -> No
     cell = select(file, "x86_64", cuda=["13"]).cells[0]
     at, host = machine.host_at(cell)
     record = of(file.at(cell.point), at, cell, host, host)
-    assert record["axes"] == {"built": {"torch": "2.11"}, "serves": [{"torch": "2.11"}, {"torch": "2.15"}]}
+    assert record.axes == AxisValues({"torch": "2.11"}, ({"torch": "2.11"}, {"torch": "2.15"}))
     plain = recipe(ONE)
-    assert "axes" not in of(plain, at, select(plain, "x86_64").cells[0], host, host)
+    assert of(plain, at, select(plain, "x86_64").cells[0], host, host).axes is None
 
 
 def test_a_narrowed_manifest_keeps_its_architectures_at_every_point(recipe: LoadRecipe) -> None:

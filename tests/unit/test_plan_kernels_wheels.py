@@ -115,6 +115,7 @@ def make(folder: Path, packed: Path, **changes: Any) -> Path:
         "cuda": "13.0",
         "machine": "x86_64",
         "linkage": "pip",
+        "record": {"gpuforge": "0.1", "machine": "x86_64", "manifest": "5" * 64},
         "work": str(folder / "work"),
         "output": str(folder / "out"),
         "declared": str(folder / "declared"),

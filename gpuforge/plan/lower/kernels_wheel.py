@@ -83,7 +83,7 @@ def kernels_wheel(context: PlanContext, cell: Cell, kernels: Sequence[ActionInpu
         pins=found.packages,
         pins_file=Path("${in:toolkit}", found.packages_file) if found.packages_file else None,
         search_path=SEARCH_PATH,
-        record=build_record.of_kernels(file, at, cell),
+        record=build_record.of_kernels(file, at, cell, at.hosts[cell.cuda]),
         **shared_fields(manifest, kernels),
     )
     return add_wheel(

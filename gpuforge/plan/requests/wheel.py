@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
+from gpuforge.cuda.build_record import BuildRecord
 from gpuforge.cuda.major_wheels import FrontExtra, KernelsWheel, KernelsWheelSet
 from gpuforge.plan.requests.request import Request
 from gpuforge.plan.requests.toolkit_packages import WithToolkitPackages
@@ -35,7 +36,7 @@ class PackageWheel(WithToolkitPackages):
     provided: Path | None = None  # the result of fetch_provided: the packages of its CUDA libraries
     carried: Path | None = None  # the result of carried_libraries: those of the build environment
     more_requires: tuple[str, ...] = ()  # Requires-Dist lines of the manifest
-    record: Mapping[str, Any] = field(default_factory=dict)  # the build record
+    record: BuildRecord | None = None
     requirements: Path | None = None  # the lock of the build requirements, for the record
     kernels_wheels: tuple[KernelsWheel, ...] = ()  # that its extras bring; then it is for all CUDA versions
     sets: tuple[KernelsWheelSet, ...] = ()  # the kernel sets in them
@@ -59,7 +60,7 @@ class PackageKernelsWheel(WithToolkitPackages):
     linkage: Linkage
     size_limit: int | None = None  # bytes
     search_path: tuple[str, ...] = ()
-    record: Mapping[str, Any] = field(default_factory=dict)
+    record: BuildRecord
     work: Path
     output: Path
     declared: Path

@@ -1,0 +1,76 @@
+"""What a wheel was built with, as a value: the build record in its `.dist-info`. It names nothing of the machine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class HostCompiler:
+    """A compiler of host code: "g++", "12.2.0"."""
+
+    family: str
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceCompiler:
+    """A compiler of GPU code, and the one that it has host code compiled by."""
+
+    family: str
+    version: str
+    host: HostCompiler
+
+
+@dataclass(frozen=True, slots=True)
+class Architectures:
+    """The architectures of machine code ("90", "90a") and of PTX."""
+
+    archs: tuple[str, ...]
+    ptx: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class UsedToolkit:
+    """A CUDA toolkit, where it came from, and the versions of its packages."""
+
+    version: str
+    provider: str
+    packages: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class CudaBuild:
+    """How a wheel was built for one CUDA version; with `--archs`, `whole` has the architectures of the manifest."""
+
+    linkage: str
+    toolkit: UsedToolkit
+    compiled: Architectures
+    whole: Architectures | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AxisValues:
+    """The values of the manifest's axes that a wheel was built with, and those that it serves."""
+
+    built: Mapping[str, str]
+    serves: tuple[Mapping[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BuildRecord:
+    """What a wheel was built with; None for what it has nothing of.
+
+    A wheel that is for all CUDA versions or for none has no `cuda` and no `device`, and a kernels wheel no `host`.
+    """
+
+    gpuforge: str  # its version
+    machine: str
+    manifest: str  # the sha256 of what decides on the wheel
+    host: HostCompiler | None = None
+    device: DeviceCompiler | None = None
+    cuda: CudaBuild | None = None
+    axes: AxisValues | None = None
+    cell: str = ""  # none of a wheel that several cells share
+    naming: str = ""
