@@ -9,10 +9,12 @@ import shutil
 import signal
 from collections.abc import Iterable, Sequence
 from itertools import dropwhile
+from operator import not_
 from pathlib import Path
 
 from gpuforge.diagnostics import Diagnostic
 from gpuforge.errors import GpuforgeError
+from gpuforge.execute.runners import log_header
 from gpuforge.plan.action import Action
 
 TAIL_LINES = 20
@@ -73,14 +75,14 @@ def _output(log: Path, most: int) -> tuple[str, ...]:
     """Return the lines of the last `most` bytes of a log, without its head; none when it cannot be read."""
     try:
         with log.open("rb") as stream:
-            stream.seek(0, os.SEEK_END)
-            stream.seek(max(0, stream.tell() - most))
+            log_header.skip(stream)
+            start, end = stream.tell(), stream.seek(0, os.SEEK_END)
+            stream.seek(max(start, end - most))
             text = stream.read().decode(errors="replace")
     except OSError:
         return ()
     lines = [_printable(line.rstrip("\r").rpartition("\r")[2]) for line in text.rstrip().split("\n")]
-    output = dropwhile(lambda line: not line or line.startswith(("# ", "$ ")), lines)
-    return tuple(line.rstrip() for line in output)
+    return tuple(line.rstrip() for line in dropwhile(not_, lines))
 
 
 def _printable(line: str) -> str:

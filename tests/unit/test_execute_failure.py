@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from gpuforge.diagnostics import Diagnostic
 from gpuforge.execute import failure
+from gpuforge.execute.runners import log_header
 from gpuforge.manifest.load import ManifestFile, load
 from gpuforge.plan import advice
 from gpuforge.plan.action import Action
@@ -78,6 +80,20 @@ def test_the_errors_of_a_parallel_build_are_shown_and_not_a_neighbours_warnings(
 def test_a_log_without_such_lines_is_shown_from_its_end(tmp_path: Path) -> None:
     (tmp_path / "log").write_text("".join(f"line {n}\n" for n in range(50)))
     assert failure.errors(tmp_path / "log") == tuple(f"line {n}" for n in range(30, 50))
+
+
+def test_output_that_looks_like_the_head_of_a_log_is_shown(tmp_path: Path) -> None:
+    action = Action("a", kind="host-build", title="build a", argv=("sh",))
+    argv, env = ["sh", "-c", "echo '\n\n\n'"], {"TWO": "a\n\nb\n\n", "ONE": "a\nb"}
+    head = log_header.header(action, argv, env, tmp_path, request="{}")
+    output = ("# a comment", "", "$ make", "# the last line")
+    (tmp_path / "log").write_text(head + "\n" + "\n".join(output) + "\n")
+    assert failure.tail(tmp_path / "log") == output
+    (tmp_path / "log").write_text(head)
+    assert failure.tail(tmp_path / "log") == ()
+    words = head.rstrip().partition("\n$ ")[2]
+    shown = subprocess.run(["bash", "-c", f"printf %s {words}"], capture_output=True, text=True, check=True)
+    assert shown.stdout == "".join(argv)
 
 
 @pytest.mark.parametrize(

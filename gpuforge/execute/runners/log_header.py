@@ -1,10 +1,12 @@
-"""The head of an action's log: all that is needed to run the command by hand."""
+"""The head of an action's log: all that is needed to run the command by hand. It ends with its first empty line."""
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import IO
 
 from gpuforge.plan.action import Action
 
@@ -30,6 +32,15 @@ def header(
         *variables,
         *(f"# {line}" for line in request.splitlines()),
         f"$ {shlex.join(argv)}",
-        "",
     ]
-    return "\n".join(lines) + "\n"
+    # an empty line in a quoted word would end the head: its line feed is written as bash's $'\n'
+    return re.sub(r"\n(?=\n)", r"'$'\\n''", "\n".join(lines)) + "\n\n"
+
+
+def skip(log: IO[bytes]) -> None:
+    """Move from the start of a log to the command's output, which is all of a log without a head."""
+    if not log.readline().startswith(b"# "):
+        log.seek(0)
+        return
+    while log.readline() not in {b"\n", b""}:
+        pass
