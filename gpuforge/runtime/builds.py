@@ -77,7 +77,8 @@ class BuildsFolder:
             raise BuildUnusable(f"{file}: {error.strerror or error}") from error
         except document.Damaged:
             raise BuildUnusable(f"{file} is damaged: compile again") from None
-        for path in (self.folder, file, library.parent, library):
+        guard_place(self.folder)
+        for path in (file, library.parent, library):
             guard(path)
         return build
 
@@ -132,8 +133,23 @@ def recorded(path: str) -> str:
     return "".join(c if c >= " " and c != "\x7f" else f"\\x{ord(c):02x}" for c in text)
 
 
-def guard(path: Path) -> None:
-    """Raise BuildUnusable where others could put code into a folder or a file; what is not there is no danger."""
+def folders_above(folder: Path) -> list[Path]:
+    """Return the folders above an object's: <home>/user/<package>, <home>/user and <home>."""
+    return list(folder.parents)[:3]
+
+
+def guard_place(folder: Path) -> None:
+    """Raise BuildUnusable where others could put code into an object's folder, or replace it or a folder above it."""
+    guard(folder)
+    for above in folders_above(folder):
+        guard(above, sticky=True)
+
+
+def guard(path: Path, *, sticky: bool = False) -> None:
+    """Raise BuildUnusable where others could put code into a folder or a file; what is not there is no danger.
+
+    With `sticky`, a folder with that bit is safe: nobody can rename there what belongs to others.
+    """
     try:
         found = path.stat()
     except OSError:
@@ -142,5 +158,5 @@ def guard(path: Path) -> None:
         raise BuildUnusable(f"{str(path)!r} is not a path: compile again") from None
     if found.st_uid not in (0, os.geteuid()):
         raise BuildUnusable(f"{path} belongs to another user, who could put code into it")
-    if found.st_mode & stat.S_IWOTH:
+    if found.st_mode & stat.S_IWOTH and not (sticky and found.st_mode & stat.S_ISVTX):
         raise BuildUnusable(f"{path} can be written by other users (chmod o-w {path})")

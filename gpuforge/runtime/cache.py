@@ -18,7 +18,7 @@ from pathlib import Path
 from .cache_folder import CacheFolder, FolderUnusable
 from .cache_key import CacheKey
 from .cache_lock import Flights, locked
-from .look import HOME, kernel_home
+from .look import HOME, home_problem, kernel_home
 
 LIMIT = "GPUFORGE_KERNEL_CACHE_SIZE"
 OFF = "GPUFORGE_KERNEL_CACHE"
@@ -54,11 +54,16 @@ class KernelCache:
         GPUFORGE_KERNEL_CACHE=0 keeps compiled kernels in memory alone.
         """
         limit = limit_of(env)
-        folder = None if env.get(OFF, "") == "0" or limit == 0 else folder_of(env)
+        off = env.get(OFF, "") == "0" or limit == 0
+        wrong = None if off else home_problem(env)
+        folder = None if off or wrong else folder_of(env)
         with _lock:
             if (folder, limit) not in _caches:
                 _caches[folder, limit] = cls(CacheFolder(folder, limit) if folder else None, limit=limit)
-            return _caches[folder, limit]
+            found = _caches[folder, limit]
+        if wrong:
+            found._warn(str(wrong))
+        return found
 
     def obtain(self, key: CacheKey, compile: Compile, *, cache: bool = True) -> bytes:  # noqa: A002
         """Return the compiled kernel of `key`, calling `compile` unless it is known.

@@ -53,7 +53,9 @@ class CacheFolder:
     def prepare(self) -> None:
         """Make the folder; raises FolderUnusable where others could put code into it, or it cannot be made."""
         try:
-            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if not self.path.parent.exists():  # not for everybody, whatever the umask
+                self.path.parent.mkdir(mode=0o775, parents=True, exist_ok=True)
+            self.path.mkdir(mode=0o700, exist_ok=True)
             found = self.path.stat()
         except OSError as error:
             raise FolderUnusable(f"{self.path}: {error.strerror or error}") from error

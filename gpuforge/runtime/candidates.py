@@ -9,7 +9,7 @@ from . import builds, elf, layout, recipe
 from .errors import KernelUnavailable
 from .image import Build, Candidate, Origin
 from .index import Demands, Library, LibraryIndex, Refused, read_libraries, unreadable
-from .look import Lookup, user_folder, variable
+from .look import Lookup, home_problem, user_folder, variable
 from .machine import Probe, probe, with_cpu
 from .reason import Reason
 from .resolve import judge
@@ -112,6 +112,9 @@ def explicit_library(lookup: Lookup, abi: str | Reason) -> list[Candidate]:
 
 def built_library(lookup: Lookup, abi: str | Reason) -> Candidate:
     """Return what the user has compiled: a library or, of a set of modules, a folder of device images."""
+    wrong = home_problem(lookup.env)
+    if wrong:
+        return _candidate(Origin.USER_BUILD, "", wrong)
     place = place_of(lookup)
     try:
         build = place.active()

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .sources import Sources
 
 HOME = "GPUFORGE_KERNEL_HOME"
+_NO_HOME = "/nonexistent"  # the folder that Debian says is never there
 _FILES = (".fatbin", ".cubin", ".ptx")
 
 
@@ -106,14 +107,19 @@ def variable(package: str, name: str) -> str:
 
 def kernel_home(env: Mapping[str, str]) -> str:
     """Return where this user's kernels are kept: $GPUFORGE_KERNEL_HOME, else below the user's cache folder."""
-    home = os.path.expanduser("~")
-    if not os.path.isabs(
-        home
-    ):  # a user whom the machine does not know: the folder that Debian says is never there
-        home = "/nonexistent"
-    return env.get(HOME) or os.path.join(
-        env.get("XDG_CACHE_HOME") or os.path.join(home, ".cache"), "gpuforge", "kernels"
-    )
+    cache = env.get("XDG_CACHE_HOME", "")
+    if not os.path.isabs(cache):  # which its specification, XDG's basedir-spec, calls invalid
+        home = os.path.expanduser("~")  # stays "~" for a user whom the machine does not know
+        cache = os.path.join(home if os.path.isabs(home) else _NO_HOME, ".cache")
+    return env.get(HOME) or os.path.join(cache, "gpuforge", "kernels")
+
+
+def home_problem(env: Mapping[str, str]) -> Reason | None:
+    """Return why what $GPUFORGE_KERNEL_HOME names is not used: a relative path, which each program takes as another."""
+    value = env.get(HOME, "")
+    if not value or os.path.isabs(value):
+        return None
+    return Reason("relative-path", {"variable": HOME, "value": value})
 
 
 def user_folder(package: str, name: str, env: Mapping[str, str]) -> str:
@@ -128,8 +134,7 @@ def look(package: str, name: str, shipped: str, env: Mapping[str, str]) -> tuple
     recipe, problem = _recipe(layout.sources(home, name))
     explicit = _explicit(lookup, recipe.abi if recipe else "")
     if recipe is None:
-        user = user_folder(package, name, env)
-        own = [_own_folder(user)] if os.path.isdir(user) else []
+        own = _own(lookup)
         there = _shipped(lookup, shipped, problem)
         known = listing(home)
         apart = known.sets.get(name) if known else None
@@ -236,18 +241,26 @@ def _explicit(lookup: Lookup, abi: str) -> Iterator[BuildPlace]:
         yield BuildPlace(Origin.EXPLICIT, path, problem=problem)
 
 
-def _own_folder(path: str) -> BuildPlace:
-    """Return the place of the user's build, with a problem where others could have put code into it."""
+def _own(lookup: Lookup) -> Iterator[BuildPlace]:
+    """Yield the place of the user's build, with a problem where others could have put code into it."""
+    wrong = home_problem(lookup.env)
+    if wrong:
+        yield BuildPlace(Origin.USER_BUILD, "", problem=wrong)
+        return
+    path = user_folder(lookup.package, lookup.name, lookup.env)
+    if not os.path.isdir(path):
+        return
     from pathlib import Path
 
-    from .builds import BuildUnusable, guard
+    from .builds import BuildUnusable, guard, guard_place
 
     try:
-        guard(Path(path))
+        guard_place(Path(path))
         guard(Path(layout.index(path)))  # it names the digests of all else
     except BuildUnusable as error:
-        return BuildPlace(Origin.USER_BUILD, path, problem=Reason("unusable", {"problem": str(error)}))
-    return _folder(Origin.USER_BUILD, path)
+        yield BuildPlace(Origin.USER_BUILD, path, problem=Reason("unusable", {"problem": str(error)}))
+    else:
+        yield _folder(Origin.USER_BUILD, path)
 
 
 def _folder(origin: Origin, path: str) -> BuildPlace:

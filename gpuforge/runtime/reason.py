@@ -82,6 +82,7 @@ SENTENCES = {
     "no-such-iree-device": "IREE's driver {driver} has no device {device}: there are {count}",
     "own-context": "IREE uses the primary context of a device, and another one is given",
     "not-a-kernel": "{kernel} cannot be launched: {problem}",
+    "relative-path": "{variable}={value}: expected an absolute path",
     "bad-value": "{variable}={value}: expected one of {expected}",
     "opencl-not-allowed": "{variable}={value} allows none of OpenCL's devices: {found}",
     "opencl-other-kind": "its devices must be {kinds}; OpenCL has {found}",

@@ -206,6 +206,15 @@ static const char *gpuf_users_home(gpuf_arena *arena)
     return length ? gpuf_copy(arena, home, length) : "/";
 }
 
+/* Return why what GPUFORGE_KERNEL_HOME names cannot be used, without a kind where it can. */
+static gpuforge_reason gpuf_home_problem(const gpuf_setting *setting)
+{
+    const char *value = gpuf_value(setting, "GPUFORGE_KERNEL_HOME");
+    if (!*value || *value == '/')
+        return gpuf_simply(NULL);
+    return gpuf_because("relative-path", "variable", "GPUFORGE_KERNEL_HOME", "value", value, NULL, NULL);
+}
+
 static const char *gpuf_kernel_home(const gpuf_setting *setting)
 {
     const char *home = gpuf_value(setting, "GPUFORGE_KERNEL_HOME");
@@ -213,8 +222,10 @@ static const char *gpuf_kernel_home(const gpuf_setting *setting)
     if (*home)
         return home;
     home = gpuf_value(setting, "XDG_CACHE_HOME");
-    if (!*home)
-        home = gpuf_path(arena, gpuf_users_home(arena), ".cache");
+    if (*home != '/') { /* which its specification, XDG's basedir-spec, calls invalid */
+        home = gpuf_users_home(arena);
+        home = gpuf_path(arena, *home == '/' ? home : "/nonexistent", ".cache");
+    }
     return gpuf_path(arena, gpuf_path(arena, home, "gpuforge"), "kernels");
 }
 
@@ -225,17 +236,30 @@ static const char *gpuf_user_folder(const gpuf_setting *setting, const char *nam
     return gpuf_path(setting->arena, gpuf_path(setting->arena, folder, *package ? package : "-"), name);
 }
 
-/* Return why others could put code into a folder or file, NULL where they could not. */
-static const char *gpuf_guard(gpuf_arena *arena, const char *path)
+/* Return why others could put code into a folder or file, NULL where they could not. With `sticky`, a folder with that
+   bit is safe: nobody can rename there what belongs to others. */
+static const char *gpuf_guard(gpuf_arena *arena, const char *path, int sticky)
 {
     struct stat found;
     if (stat(path, &found) != 0)
         return NULL;
     if (found.st_uid != 0 && found.st_uid != geteuid())
         return gpuf_join(arena, path, " belongs to another user, who could put code into it", NULL, NULL);
-    if (found.st_mode & S_IWOTH)
+    if ((found.st_mode & S_IWOTH) && !(sticky && (found.st_mode & S_ISVTX)))
         return gpuf_join(arena, path, " can be written by other users (chmod o-w ", path, ")");
     return NULL;
+}
+
+/* The same of an object's folder, <home>/user/<package>/<object>, and of the folders of these above it. */
+static const char *gpuf_guard_place(gpuf_arena *arena, const char *folder)
+{
+    const char *problem = gpuf_guard(arena, folder, 0);
+    int above;
+    for (above = 0; above < 3 && !problem; ++above) {
+        folder = gpuf_parent(arena, folder);
+        problem = gpuf_guard(arena, folder, 1);
+    }
+    return problem;
 }
 
 /* ---- kernel libraries: candidates.py ---- */
@@ -331,13 +355,13 @@ static gpuf_active gpuf_active_build(gpuf_arena *arena, const char *folder)
         active.problem = gpuf_join(arena, path, " is damaged: compile again", NULL, NULL);
         return active;
     }
-    active.problem = gpuf_guard(arena, folder);
+    active.problem = gpuf_guard_place(arena, folder);
     if (!active.problem)
-        active.problem = gpuf_guard(arena, path);
+        active.problem = gpuf_guard(arena, path, 0);
     if (!active.problem)
-        active.problem = gpuf_guard(arena, inside);
+        active.problem = gpuf_guard(arena, inside, 0);
     if (!active.problem)
-        active.problem = gpuf_guard(arena, active.file);
+        active.problem = gpuf_guard(arena, active.file, 0);
     return active;
 }
 
@@ -422,6 +446,9 @@ static gpuf_library gpuf_built_library(const gpuf_setting *setting, const char *
     gpuforge_reason refusal, none = gpuf_simply(NULL);
     gpuf_active active;
     int tries;
+    refusal = gpuf_home_problem(setting);
+    if (refusal.kind)
+        return gpuf_library_at(GPUF_USER_BUILD, "", refusal, none);
     if (!digest) {
         *problem = gpuf_join(arena, recipe, ": ", failure, NULL);
         return gpuf_library_at(GPUF_USER_BUILD, "", none, none);
@@ -1088,11 +1115,18 @@ static void gpuf_add_built(const gpuf_setting *setting, gpuf_places *places, con
             built.build.problem;
 }
 
-static void gpuf_add_own_folder(const gpuf_setting *setting, gpuf_places *places, const char *user)
+static void gpuf_add_own(const gpuf_setting *setting, gpuf_places *places, const char *name)
 {
-    const char *folder = gpuf_parts(setting->arena, user, 0), *problem = gpuf_guard(setting->arena, folder);
+    gpuforge_reason wrong = gpuf_home_problem(setting);
+    const char *user = gpuf_user_folder(setting, name), *folder, *problem;
+    if (wrong.kind)
+        gpuf_add_place(places, GPUF_USER_BUILD, "")->problem = wrong;
+    if (wrong.kind || !gpuf_is_folder(user))
+        return;
+    folder = gpuf_parts(setting->arena, user, 0);
+    problem = gpuf_guard_place(setting->arena, folder);
     if (!problem)
-        problem = gpuf_guard(setting->arena, gpuf_path(setting->arena, folder, "index.json"));
+        problem = gpuf_guard(setting->arena, gpuf_path(setting->arena, folder, "index.json"), 0);
     if (problem)
         gpuf_add_place(places, GPUF_USER_BUILD, user)->problem =
             gpuf_because("unusable", "problem", problem, NULL, NULL, NULL, NULL);
@@ -1103,7 +1137,7 @@ static void gpuf_add_own_folder(const gpuf_setting *setting, gpuf_places *places
 static void gpuf_look(const gpuf_setting *setting, const char *name, gpuf_places *places)
 {
     gpuf_arena *arena = setting->arena;
-    const char *home = setting->host->home, *user, *cpu = "";
+    const char *home = setting->host->home, *cpu = "";
     const char *sources = gpuf_path(arena, gpuf_path(arena, home, "sources"), name);
     const gpuf_listing *known = gpuf_list_wheels(arena, home);
     gpuforge_reason refusal;
@@ -1126,9 +1160,7 @@ static void gpuf_look(const gpuf_setting *setting, const char *name, gpuf_places
         gpuf_add_cpu(setting, known, places, recipe.cpu, &abi);
         return;
     }
-    user = gpuf_user_folder(setting, name);
-    if (gpuf_is_folder(user))
-        gpuf_add_own_folder(setting, places, user);
+    gpuf_add_own(setting, places, name);
     n = places->count;
     gpuf_add_shipped(setting, known, places, name, refusal);
     for (; n < places->count && !*cpu; ++n) {

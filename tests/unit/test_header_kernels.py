@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import time
 from pathlib import Path
@@ -11,8 +12,9 @@ import pytest
 from header_samples import compile_program
 from runtime_samples import write_set
 
-SOURCE = Path(__file__).with_name("saxpy_host.c")
+from gpuforge.runtime.look import kernel_home
 
+SOURCE = Path(__file__).with_name("saxpy_host.c")
 
 pytestmark = [pytest.mark.xdist_group("header"), pytest.mark.thorough]  # compiled once
 
@@ -63,6 +65,37 @@ def test_the_environment_names_what_the_driver_refuses(program: Path, home: Path
         "words of the stub\n"
         "What to do: the kernel's file is damaged: install the wheel again\n"
         "device 0: right\n",
+    )
+
+
+@pytest.mark.parametrize(
+    ("env", "place"),
+    [
+        ({"GPUFORGE_KERNEL_HOME": "{root}/rel"}, "rel"),
+        ({"GPUFORGE_KERNEL_HOME": "", "XDG_CACHE_HOME": "{root}/cache"}, "cache/gpuforge/kernels"),
+        ({"GPUFORGE_KERNEL_HOME": "", "XDG_CACHE_HOME": "x", "HOME": "{root}"}, ".cache/gpuforge/kernels"),
+        ({"GPUFORGE_KERNEL_HOME": "", "XDG_CACHE_HOME": "x", "HOME": "h"}, ""),
+    ],
+)
+def test_the_users_build_is_looked_for_where_python_does(
+    program: Path,
+    home: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    env: dict[str, str],
+    place: str,
+) -> None:
+    given = {name: value.format(root=tmp_path) for name, value in env.items()}
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", given.get("HOME", "/nothing"))
+    assert kernel_home(given) == (str(tmp_path / place) if place else "/nonexistent/.cache/gpuforge/kernels")
+    for folder in {"x/gpuforge/kernels", "h/.cache/gpuforge/kernels", place}:
+        own = write_set(tmp_path / folder / "user" / "pkg" / "default-kernels")
+        (own / "index.json").write_text("no JSON")
+    status, printed = host(program, home, "libnothing.so", **given)
+    assert status == 4
+    assert re.findall(r"user build \((.*?)\)", printed) == (
+        [str(tmp_path / place / "user" / "pkg" / "default-kernels")] if place else []
     )
 
 

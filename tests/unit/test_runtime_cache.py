@@ -323,6 +323,33 @@ def test_the_folder_is_beside_the_users_own_builds(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_relative_folder_is_a_cache_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    env = {"GPUFORGE_KERNEL_HOME": "rel", "GPUFORGE_KERNEL_CACHE_SIZE": "12M"}
+    with pytest.warns(RuntimeWarning) as caught:
+        found = [KernelCache.of_user(env).obtain(key(), compiled) for compiled in (lambda: b"cubin", never)]
+    assert found == [b"cubin", b"cubin"]
+    assert [str(warning.message) for warning in caught] == [
+        "compiled kernels are kept in memory only: GPUFORGE_KERNEL_HOME=rel: expected an absolute path. "
+        "Set GPUFORGE_KERNEL_HOME to a folder that you can write."
+    ]
+    monkeypatch.setenv("GPUFORGE_KERNEL_HOME", "rel")
+    assert main(["cache", "ls"]) == 2
+    assert capsys.readouterr().err == "error: GPUFORGE_KERNEL_HOME=rel: expected an absolute path\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_folder_above_is_not_made_for_everybody_whatever_the_umask(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        cache_in(tmp_path / "home" / "cache").obtain(key(), lambda: b"cubin")
+    finally:
+        os.umask(before)
+    assert [(tmp_path / name).stat().st_mode & 0o777 for name in ("home", "home/cache")] == [0o775, 0o700]
+
+
 # The command
 
 

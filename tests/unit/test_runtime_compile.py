@@ -202,6 +202,13 @@ def test_a_user_without_a_home(monkeypatch: pytest.MonkeyPatch) -> None:
     assert look.kernel_home({"XDG_CACHE_HOME": "/x"}) == "/x/gpuforge/kernels"
 
 
+def test_a_relative_cache_folder_of_the_user_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/h")
+    assert look.kernel_home({"XDG_CACHE_HOME": "x"}) == "/h/.cache/gpuforge/kernels"
+    monkeypatch.setenv("HOME", "h")
+    assert look.kernel_home({"XDG_CACHE_HOME": "./x"}) == "/nonexistent/.cache/gpuforge/kernels"
+
+
 @pytest.mark.parametrize("name", ["b ü", "b\udcff"])
 def test_a_folder_whose_name_the_terminal_cannot_show(site: Path, tmp_path: Path, name: str) -> None:
     env = {"GPUFORGE_KERNEL_HOME": str(tmp_path / name), "PYTHONIOENCODING": "ascii"}

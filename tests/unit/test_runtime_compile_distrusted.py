@@ -135,6 +135,45 @@ def test_where_others_could_put_code_nothing_is_loaded(site: Path, part: str) ->
     assert answer(site) == 42
 
 
+@pytest.mark.parametrize("above", ["", "user", "user/demo"])
+def test_where_others_could_replace_a_folder_above_nothing_is_loaded(site: Path, above: str) -> None:
+    run(site, "compile")
+    path = site.parent / "builds" / above
+    path.chmod(0o777)
+    assert answer(site) == 7
+    problem = f"{path} can be written by other users (chmod o-w {path})"
+    assert problem in run(site, "explain").stdout
+    done = run(site, "compile")
+    refused = f"error: {problem}; nothing was changed. GPUFORGE_KERNEL_HOME names another folder\n"
+    assert (done.returncode, done.stderr) == (1, refused)
+    path.chmod(0o1777)  # as /tmp is: others cannot rename what is in it
+    assert answer(site) == 42
+    path.chmod(0o775)  # members of a group are trusted
+    assert answer(site) == 42
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives a folder away")
+@pytest.mark.parametrize("above", ["", "user", "user/demo"])
+def test_below_a_folder_of_another_user_nothing_is_loaded(site: Path, above: str) -> None:
+    run(site, "compile")
+    path = site.parent / "builds" / above
+    os.chown(path, 12345, 12345)
+    path.chmod(0o1755)
+    assert answer(site) == 7
+    assert f"{path} belongs to another user, who could put code into it" in run(site, "explain").stdout
+
+
+def test_folders_are_not_made_for_everybody_whatever_the_umask(site: Path) -> None:
+    before = os.umask(0)
+    try:
+        assert run(site, "compile").returncode == 0
+    finally:
+        os.umask(before)
+    assert answer(site) == 42
+    modes = {path.stat().st_mode & 0o022 for path in (site.parent / "builds").rglob("*") if path.is_dir()}
+    assert modes <= {0, 0o020}
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives a folder away")
 def test_a_build_of_another_user_is_not_loaded(site: Path) -> None:
     run(site, "compile")

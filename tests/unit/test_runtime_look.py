@@ -230,6 +230,20 @@ def test_importing_opens_nothing_and_is_quick(package: Path) -> None:
     assert min(times) < 0.015
 
 
+def test_a_relative_home_is_refused_with_a_warning_and_the_next_is_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stub: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    env = {"GPUFORGE_KERNEL_HOME": "home"}
+    write_set(Path(user_folder("demo", "s", env)), b"another fatbin")
+    kernels = KernelSet(write_set(tmp_path / "s"), package="demo", env=env, driver=stub)
+    with pytest.warns(RuntimeWarning) as caught:
+        assert kernels.function("saxpy").backend == "cuda"
+    assert [str(warning.message) for warning in caught] == [
+        "user build: GPUFORGE_KERNEL_HOME=home: expected an absolute path. Used instead: cubin sm_90"
+    ]
+
+
 def test_a_user_build_that_others_could_have_changed_is_refused_and_the_next_is_used(tmp_path: Path) -> None:
     env = {"GPUFORGE_KERNEL_HOME": str(tmp_path / "home")}
     shipped = write_set(tmp_path / "s")

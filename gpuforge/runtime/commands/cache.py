@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from ..cache import bytes_of, folder_of, limit_of
 from ..cache_folder import CacheFolder, File
+from ..look import home_problem
 from ..userbuild.leftovers import remove_leftovers
 
 SUMMARY = "list, check or remove the kernels that were compiled on this machine"
@@ -30,7 +31,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Do what the options ask; return the exit code: 1 when `verify` found a damaged entry."""
+    """Do what the options ask; return the exit code: 1 when `verify` found a damaged entry, 2 for a wrong folder."""
+    wrong = home_problem(os.environ)
+    if wrong:
+        sys.stderr.write(f"error: {wrong}\n")
+        return 2
     folder = CacheFolder(folder_of(os.environ), limit_of(os.environ))
     action = {"ls": _list, "verify": _verify, "prune": _prune, "clear": _clear}[options.action]
     return action(folder, options)

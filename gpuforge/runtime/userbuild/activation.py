@@ -12,7 +12,16 @@ from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from ..builds import ACTIVE, SCHEMA, BuildsFolder, BuildUnusable, UserBuild, guard, object_of
+from ..builds import (
+    ACTIVE,
+    SCHEMA,
+    BuildsFolder,
+    BuildUnusable,
+    UserBuild,
+    folders_above,
+    guard_place,
+    object_of,
+)
 
 _LOCK, _OWNER, _WORK, _HIDDEN = "lock", "owner", "work-", ".compile-"
 
@@ -23,8 +32,11 @@ def work(place: BuildsFolder) -> Iterator[Path]:
 
     What killed processes left behind is removed, too. Raises OSError, and BuildUnusable where others could put code in.
     """
-    place.folder.mkdir(mode=0o755, parents=True, exist_ok=True)
-    guard(place.folder)
+    for above in reversed(folders_above(place.folder)):
+        if not above.exists():
+            above.mkdir(mode=0o775, parents=True, exist_ok=True)  # not for everybody, whatever the umask
+    place.folder.mkdir(mode=0o755, exist_ok=True)
+    guard_place(place.folder)
     with contextlib.ExitStack() as stack:
         with _locked(place):
             _clean(place)

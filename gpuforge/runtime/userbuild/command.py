@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +19,7 @@ from ..errors import KernelUnavailable
 from ..image import Candidate, Origin
 from ..kernelset import KernelSet
 from ..loading import named
-from ..look import HOME, variable
+from ..look import HOME, home_problem, variable
 from ..machine import Probe, probe
 from ..recipe import UserToolchain
 from ..switches import gpu_disabled
@@ -137,9 +136,9 @@ def _done(recipe: Recipe, package: Package, options: argparse.Namespace) -> str:
 def _chosen(package: Package, options: argparse.Namespace) -> list[Recipe]:
     found = recipes(package.home)
     names = ", ".join(recipe.name for recipe in found)
-    home = package.env.get(HOME, "")
-    if home and not os.path.isabs(home) and not options.output:
-        raise Stopped(f"{HOME}={home}: expected an absolute path", USAGE)
+    wrong = home_problem(package.env)
+    if wrong and not options.output:
+        raise Stopped(str(wrong), USAGE)
     if not found:
         raise Stopped(f"{package.name} has no sources to compile", USAGE)
     if options.object:
