@@ -77,13 +77,6 @@ def of_output(files: Iterable[tuple[str, str, str, bool]]) -> str:
     return of_data([list(file) for file in files])
 
 
-def of_tree(path: Path) -> str:
-    """Return one sha256 over a file or over everything in a folder."""
-    if path.is_file() and not path.is_symlink():
-        return of_file(path)
-    return of_files(path, (path / each.path for each in tree.walk(path) if not each.is_folder))
-
-
 def _entry(root: Path, member: Path, contents: Contents) -> tuple[str, str, str]:
     name = member.relative_to(root).as_posix()
     if member.is_symlink():

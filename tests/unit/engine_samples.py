@@ -7,13 +7,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from memory_runner import MemoryRunner
+from memory_store import MemoryLedger, MemoryStore
+
 from gpuforge.execute import engine
 from gpuforge.execute.ledger import FileLedger
-from gpuforge.execute.memory_store import MemoryLedger, MemoryStore
 from gpuforge.execute.outcome import ActionResult, Outcome, Step
 from gpuforge.execute.perform import LocalMachine
 from gpuforge.execute.runners.local.local_runner import LocalRunner
-from gpuforge.execute.runners.memory_runner import MemoryRunner
 from gpuforge.execute.runners.runner import Task
 from gpuforge.execute.store import FolderStore
 from gpuforge.plan.action import Action, ActionInput, Kind

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from report_schema import SCHEMA
 
 import gpuforge.audit
 from gpuforge.audit.findings import Subject, facts_of
@@ -65,7 +66,7 @@ def test_json_has_the_facts_as_values() -> None:
         "detail": "3 MiB of x, y: x 2 MB",
         "facts": {"size": 3 << 20, "names": ("x", "y"), "sizes": {"x": 2_000_000}},
     }
-    properties = data.schema()["$defs"]["subject"]["properties"]
+    properties = SCHEMA["$defs"]["subject"]["properties"]
     assert properties["facts"]["additionalProperties"] == {
         "type": ["string", "integer", "array", "object"],
         "items": {"type": "string"},

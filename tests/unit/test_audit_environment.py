@@ -14,6 +14,7 @@ import pytest
 from audit_samples import STATIC_CUDART, elf, fatbin, wheel
 from golden import hold
 from jsonschema import validate
+from report_schema import SCHEMA
 
 from gpuforge.audit import audit
 from gpuforge.audit.judge import Ignore
@@ -86,7 +87,7 @@ def test_conflicts_name_the_packages_and_the_process_is_listed(tmp_path: Path) -
     hold("audit/environment.txt", text.render(report, width=100, verbose=True))
     hold("audit/environment.md", markdown.render(report))
     as_data = json.loads(data.dumps(report))
-    validate(as_data, data.schema())
+    validate(as_data, SCHEMA)
     runtimes = [x["name"] for x in as_data["together"]["libraries"] if x["kind"] == "CUDA runtime"]
     assert runtimes == ["libcudart.so.12", "libcudart.so.13", "libcudart.so.13"]
     assert as_data["together"]["driver"].startswith("580.")

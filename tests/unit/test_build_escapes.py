@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 from hostile.names import STEERING
+from memory_store import MemoryLedger, MemoryStore
 from test_build_report import INSTALL, RAN, changed
 
 from gpuforge.cli.build_result import BuiltWheel, Result, SetAside
 from gpuforge.cli.build_text import show_plan, show_result
 from gpuforge.diagnostics import Diagnostic, shown
 from gpuforge.execute.ledger import LedgerEntry
-from gpuforge.execute.memory_store import MemoryLedger, MemoryStore
 from gpuforge.execute.outcome import ActionReason, ActionResult, Outcome, Step
 from gpuforge.execute.verdict import verdicts
 from gpuforge.manifest.load import ManifestFile

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 from engine_samples import Listener, Rig, states, step
+from memory_runner import MemoryRunner
 
 from gpuforge.cli.action_reason import words
 from gpuforge.diagnostics import Diagnostic
 from gpuforge.errors import MissingError
 from gpuforge.execute.outcome import Step
-from gpuforge.execute.runners.memory_runner import MemoryRunner
 from gpuforge.execute.runners.runner import Task
 from gpuforge.plan.action import Action, ActionInput
 from gpuforge.plan.step_result import FILE, StepResult

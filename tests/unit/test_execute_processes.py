@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from engine_samples import Listener, real, states, step
+from memory_runner import MemoryRunner
 
 from gpuforge import digest
 from gpuforge.cli.action_reason import words
@@ -21,7 +22,6 @@ from gpuforge.execute import engine
 from gpuforge.execute.ledger import FileLedger
 from gpuforge.execute.outcome import Step
 from gpuforge.execute.perform import LocalMachine
-from gpuforge.execute.runners.memory_runner import MemoryRunner
 from gpuforge.execute.store import FolderStore
 from gpuforge.plan.action import Action, FileInput
 

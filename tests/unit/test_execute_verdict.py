@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
+from memory_store import MemoryLedger, MemoryStore
 
 from gpuforge.cli.action_reason import _SENTENCES, words
 from gpuforge.execute.ledger import FileLedger, LedgerEntry
-from gpuforge.execute.memory_store import MemoryLedger, MemoryStore
 from gpuforge.execute.outcome import Rests, Runs, Step
 from gpuforge.execute.store_entry import StoreEntry
 from gpuforge.execute.times import short_seconds

@@ -7,9 +7,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from memory_store import MemoryStore
 
 from gpuforge import digest
-from gpuforge.execute.memory_store import MemoryStore
 from gpuforge.execute.outcome import ActionReason
 from gpuforge.execute.work import Work, _content_key
 from gpuforge.plan.action import Action, ActionInput, FileInput, ImageInput

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from importlib.resources import files
 from itertools import islice
 from typing import Any, TypeGuard
 
@@ -57,13 +56,6 @@ def _list(elements: Iterator[Any]) -> Iterator[str]:
 
 def _text(value: object) -> str:
     return json.dumps(value, indent=2)
-
-
-def schema() -> dict[str, Any]:
-    """Return the JSON schema that every report is valid against."""
-    text = (files("gpuforge.audit.report") / "report.schema.json").read_text(encoding="utf-8")
-    found: dict[str, Any] = json.loads(text)
-    return found
 
 
 def of(report: Report, unused: Sequence[str] = ()) -> dict[str, Any]:
