@@ -278,3 +278,26 @@ def test_the_report_names_required_packages_of_another_cuda_release(tmp_path: Pa
     path = wheel(tmp_path, {MODULE: elf()}, requires=["nvidia-curand-cu12", "nvidia-cuda-runtime-cu12"])
     brought = against.Against("the toolkit 13.0", frozenset(["libcudart.so.13"]))
     hold("audit/not_proved_against.txt", text.render(audit([path], against=brought), width=100))
+
+
+@pytest.mark.parametrize(
+    ("needed", "line", "found"),
+    [
+        ("libtorch_python.so", "torch", True),
+        ("libtorch.so.9", "torch", False),
+        ("libcuvs_c.so", "libcuvs-cu12", True),
+        ("libcuvs_x.so", "libcuvs-cu12", False),
+        ("librmm.so", "librmm-cu12", True),
+        ("librmm.so", "librmm-cu12==25.4.*", False),  # which has none
+        ("libcuml.so", "libcuml-cu12", True),
+        ("libcuml++.so", "libcuml-cu12", False),  # renamed in 26.6
+        ("libcuml++.so", "libcuml-cu12<26.6", True),
+        ("libdemo_x.so", "libdemo-cu12", False),  # nobody here has seen that package
+    ],
+)
+def test_a_package_called_like_a_library_need_not_have_it(
+    tmp_path: Path, needed: str, line: str, found: bool
+) -> None:
+    path = wheel(tmp_path, {MODULE: elf(needed=[needed])}, requires=[line])
+    assert bool(proved("providers", path)) == found
+    assert {f.code for f in audit([path]).findings} == (set() if found else {"GF201"})

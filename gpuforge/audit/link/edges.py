@@ -11,9 +11,9 @@ Source = Literal["wheel", "sibling", "package", "system", "driver", "nobody"]
 # no search path leads to a library of the wheels or their requirements; only a package for another CUDA major, or one
 # that is not required, has it; no package is known to have it; a path leads to a file that the linker does not load
 Reason = Literal["no path", "other major", "not required", "unknown", "not loaded"]
-# why a declared package need not bring the library: no release that its clauses allow is known to have it, or pip omits
-# the package
-Unproved = Literal["", "release", "python", "extra"]
+# why a declared package need not bring the library: no release that its clauses allow is known to have it, it is only
+# called like the library, or pip omits the package
+Unproved = Literal["", "release", "name", "python", "extra"]
 Key = tuple[str, str]  # wheel, file
 
 

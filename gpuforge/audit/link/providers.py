@@ -8,7 +8,7 @@ from packaging.utils import canonicalize_name
 from gpuforge.audit import layout, policy
 from gpuforge.audit.link import package_tables
 from gpuforge.audit.link.declared import Declared
-from gpuforge.audit.link.edges import Edge, Provider
+from gpuforge.audit.link.edges import Edge, Provider, Unproved
 from gpuforge.audit.link.installed import Installed, cuda_major
 from gpuforge.audit.model import Preload
 from gpuforge.audit.route import Route, imported
@@ -56,7 +56,8 @@ class Providers:
             package, found = self._brought_by(loader.wheel, others, same_named)
             return Edge(loader, name, self.of_object(loader, found), imported(package), preload)
         if same_named:
-            provider = _declared(same_named, known=same_named.package not in carriers.nvidia_packages())
+            listed = same_named.package in package_tables.listed()
+            provider = _declared(same_named, "release" if listed else "name")
             route = self._into(same_named.package, loader, ancestors)
             if route is None and not loader.program:
                 route = imported(same_named.package)
@@ -82,12 +83,21 @@ class Providers:
         """
         if known is None or not known.loaded_by:
             return ""
-        if known.extra and known.loaded_by not in self.installed.linked(wheel):
-            unlisted = (name for name in self.installed.needed[wheel] if not package_tables.candidates(name))
-            same_named = (self._same_named(wheel, name) for name in unlisted)
-            if not any(found and found.loaded_by == known.loaded_by for found in same_named):
-                return ""
+        if known.extra and known.loaded_by not in self._imports_of_linked(wheel):
+            return ""
         return known.loaded_by
+
+    def _imports_of_linked(self, wheel: str) -> set[str]:
+        """Return the packages whose import loads what objects of a wheel link with; NVIDIA's need no import."""
+        declared = self.installed.declared[wheel]
+        found = set(self.installed.linked(wheel))
+        for name in self.installed.needed[wheel]:
+            libraries = package_tables.candidates(name)
+            built_on = (declared.get(each.package) for each in libraries if each.cuda)
+            of_cuda = (d for d in built_on if d and d.package not in carriers.nvidia_packages())
+            same_named = None if libraries else self._same_named(wheel, name)
+            found.update(d.loaded_by for d in (*of_cuda, *([same_named] if same_named else ())))
+        return found
 
     def _carrier(self, loader: ElfObject, name: str) -> Declared | None:
         """Return the required package whose import loads a library of its own with this SONAME."""
@@ -114,7 +124,7 @@ class Providers:
         )
 
     def _same_named(self, wheel: str, name: str) -> Declared | None:
-        """Return the required package that is named like a library: libcuvs-cu12 has libcuvs_c.so, and loads it.
+        """Return the required package that is named like a library and so may have it: libcuvs-cu12 has libcuvs_c.so.
 
         Of librmm-cu12 and rmm-cu12, the first has librmm.so.
         """
@@ -163,7 +173,7 @@ class Providers:
         for library in order:
             found = known.get(library.package)
             if found and library.soname not in found.lacks and self._has_wheels(library.package, loader):
-                return _declared(found, known=library.soname not in found.unseen)
+                return _declared(found, "release" if library.soname in found.unseen else "")
         lacking = next((known[p.package] for p in order if p.package in known), None)
         major = cuda_major(loader.needed) or self.installed.majors[loader.wheel]
         likely = [p for p in order if p.cuda == major] or order
@@ -201,9 +211,9 @@ class Providers:
         return None
 
 
-def _declared(found: Declared, *, known: bool = True) -> Provider:
-    """Return a declared package as provider of a library; `known` says whether it is known to have that."""
-    unproved = found.requirement.omitted or ("" if known else "release")
+def _declared(found: Declared, unproved: Unproved = "") -> Provider:
+    """Return a declared package as provider of a library, with the reason why it need not bring it."""
+    unproved = found.requirement.omitted or unproved
     return Provider("package", package=found.package, declared=found, unproved=unproved)
 
 

@@ -101,6 +101,10 @@ def _unproved(edge: Edge) -> Finding:
             fix = (
                 "Require the packages with all of these Pythons, or state the right ones in Requires-Python."
             )
+        case "name":
+            what = "By their names, these packages have the libraries; no table of gpuforge lists what they have."
+            why = "The import fails if the package does not have them."
+            fix = "Audit the wheel together with that package: gpuforge audit FILE.whl OTHER.whl"
         case _:
             what = "No release that the requirement allows is known to have these libraries."
             why = "The import fails if the release that pip installs does not have them."
@@ -108,7 +112,7 @@ def _unproved(edge: Edge) -> Finding:
     declared = edge.provider.declared
     return RULE.finding(
         edge.loader.wheel,
-        severity="info" if edge.provider.unproved == "release" else "warning",
+        severity="info" if edge.provider.unproved in {"release", "name"} else "warning",
         files=(edge.loader.file,),
         subjects=(
             Subject(
