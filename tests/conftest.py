@@ -1,6 +1,9 @@
-"""What holds for all tests: short names."""
+"""What holds for all tests: short names, and whether there is an OpenCL device."""
 
 from __future__ import annotations
+
+import pytest
+from pocl import needed
 
 _LONGEST = 200  # characters of a value in a test's name
 
@@ -13,3 +16,9 @@ def pytest_make_parametrize_id(val: object) -> str | None:
     if isinstance(val, str | bytes) and len(val) > _LONGEST:
         return f"{type(val).__name__} of {len(val)}"
     return None
+
+
+@pytest.fixture(scope="session")
+def pocl() -> None:
+    """Skip tests that need an OpenCL device where PoCL is none."""
+    needed()

@@ -155,6 +155,7 @@ def use(site: Path, env: dict[str, str]) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.usefixtures("pocl")
 def test_opencl_is_used_without_a_gpu_and_compiled_once(tmp_path: Path, packages: Path) -> None:
     site = tmp_path / "site"
     install_set(site)
@@ -179,6 +180,7 @@ def test_opencl_is_used_without_a_gpu_and_compiled_once(tmp_path: Path, packages
     assert "fits     CPU library" in told
 
 
+@pytest.mark.usefixtures("pocl")
 def test_what_opencl_refuses_is_told_and_the_cpu_does_the_work(
     tmp_path: Path, packages: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -127,18 +127,21 @@ def test_its_wheel_has_no_trace_of_cuda_and_the_audit_finds_nothing(wheel: Path)
     assert [finding for finding in report.findings if finding.severity == "error"] == []
 
 
+@pytest.mark.usefixtures("pocl")
 def test_its_own_tests_pass_on_an_opencl_device(site: Path, tmp_path: Path) -> None:
     shutil.copytree(RECIPE / "tests", tmp_path / "tests")
     said = python(site, tmp_path, "-m", "pytest", "-q", "-rs", "tests")
     assert said.splitlines()[-1].startswith("32 passed, 1 skipped"), said
 
 
+@pytest.mark.usefixtures("pocl")
 def test_arrays_that_overlap_in_a_launch(site: Path, tmp_path: Path) -> None:
     first, second, third = python(site, tmp_path, "-c", LAUNCH).splitlines()
     assert (first, second) == ("True", "True")
     assert third.startswith("arguments 1 and 3 overlap in memory, and one of them can be written: ")
 
 
+@pytest.mark.usefixtures("pocl")
 def test_a_folder_in_the_users_options_is_looked_into_each_time(site: Path, tmp_path: Path) -> None:
     """The header that it leads to may change: nothing that was compiled with it is kept."""
     (tmp_path / "mine").mkdir()
@@ -149,6 +152,7 @@ def test_a_folder_in_the_users_options_is_looked_into_each_time(site: Path, tmp_
     assert len(list((tmp_path / "kernels").rglob("*.kernel"))) == 1
 
 
+@pytest.mark.usefixtures("pocl")
 def test_it_may_be_installed_below_a_folder_with_a_space(site: Path, wheel: Path, tmp_path: Path) -> None:
     """OpenCL's options have no quotes, and the kernel includes headers."""
     folder = tmp_path / "my programs"

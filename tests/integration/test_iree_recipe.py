@@ -129,6 +129,7 @@ print(backend(), context.devices[0].platform.name)
 """
 
 
+@pytest.mark.usefixtures("pocl")
 def test_iree_and_opencl_work_in_one_process(built: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
     wanted = ("iree-base-runtime==3.13.*", "pyopencl", "pocl-binary-distribution")
     python = python_with(built[0], tmp_path / "both", *wanted)

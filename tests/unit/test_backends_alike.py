@@ -6,8 +6,6 @@ machines with a GPU, tests/gpu runs the real ones.
 
 from __future__ import annotations
 
-import platform
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -33,8 +31,7 @@ def kernels(
         case "cuda":
             return KernelSet(write_set(tmp_path / "default-kernels"), package="demo", env=home, driver=stub)
         case "opencl":
-            if (sys.platform, platform.machine()) != ("linux", "x86_64"):
-                pytest.importorskip("pyopencl")  # the test extra brings it and PoCL on x86-64 Linux alone
+            request.getfixturevalue("pocl")
             made = install_set(tmp_path / "packages", OPENCL_C, cpu=False)
             return KernelSet(made / "kernels" / "ops", package="demo", env=home, driver="libnothing.so")
         case "cpu":
