@@ -64,14 +64,6 @@ class AcceptedSubject:
     provider: str = field(default="", compare=False)  # what such a sentence may name instead of the library
     schema: int = field(default=SCHEMA, compare=False)  # of the file
 
-    def __str__(self) -> str:
-        """Write it as a line of a message."""
-        old = self.of_schema(3)
-        subject = self.sentence or ": ".join(
-            filter(None, (old.file, old.item, old.library, old.kind, old.name))
-        )
-        return f"{self.code} {self.project}: {subject or 'the wheel as a whole'}"
-
     def of_schema(self, schema: int) -> Self:
         """Return it as a file of that schema has it; fingerprints and messages have it as in schema 3."""
         one = self
@@ -198,6 +190,13 @@ def unused(baseline: Baseline, ignored: Iterable[Ignored]) -> list[AcceptedSubje
         for row in baseline.accepted
         if not any(row.accepts(one) for one in of_rule.get((row.code, row.project), ()))
     )
+
+
+def line(one: AcceptedSubject) -> str:
+    """Write a subject as a line of a message, and for fingerprints."""
+    old = one.of_schema(3)
+    subject = one.sentence or ": ".join(filter(None, (old.file, old.item, old.library, old.kind, old.name)))
+    return f"{one.code} {one.project}: {subject or 'the wheel as a whole'}"
 
 
 def of_finding(finding: Finding) -> Iterator[AcceptedSubject]:

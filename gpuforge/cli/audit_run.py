@@ -210,7 +210,7 @@ def _unused(report: Report, accepted: Sequence[Ignore], base: Baseline | None) -
 
         projects = {baseline.project_of(wheel.facts.name) for wheel in report.wheels}
         found += [
-            f"in the baseline, and not found: {k}"
+            f"in the baseline, and not found: {baseline.line(k)}"
             for k in baseline.unused(base, ignored)
             if k.project in projects
         ]

@@ -7,6 +7,7 @@ import signal
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import docker
@@ -187,6 +188,11 @@ def caller(info: Mapping[str, Any]) -> dict[str, str]:
         return {"user": "0:0"}
     user = {"user": f"{os.geteuid()}:{os.getegid()}"}
     return user | ({"userns_mode": "host"} if "name=userns" in security else {})
+
+
+def gpus() -> int:
+    """Return how many GPUs this machine can hand to a container: NVIDIA's driver makes a file for each."""
+    return len([*Path("/dev").glob("nvidia[0-9]*")])
 
 
 def _every_gpu() -> docker.types.DeviceRequest:

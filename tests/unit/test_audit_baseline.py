@@ -287,7 +287,7 @@ def test_what_a_row_is_about_is_a_list_of_texts(about: object, tmp_path: Path) -
 
 def test_what_was_mended_is_told() -> None:
     held = known(FINDING, FINDING._replace(code="GF302", subjects=(Subject("demo/a.so"),)))
-    assert [str(k) for k in baseline.unused(held, [Ignored(FINDING, held.reason)])] == [
+    assert [baseline.line(k) for k in baseline.unused(held, [Ignored(FINDING, held.reason)])] == [
         "GF302 demo-pkg: demo/a.so"
     ]
 

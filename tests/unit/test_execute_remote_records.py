@@ -18,10 +18,11 @@ from gpuforge.errors import ActionError
 from gpuforge.execute.objects.folder import FolderObjects
 from gpuforge.execute.objects.port import ObjectsError
 from gpuforge.execute.outcome import ActionResult
-from gpuforge.execute.remote import abilities, client, programs_here
+from gpuforge.execute.remote import abilities, programs_here
 from gpuforge.execute.remote.board import Board, Pulse
 from gpuforge.execute.remote.files import Sender, received
 from gpuforge.execute.remote.job import Job, Run, new_name
+from gpuforge.execute.remote.lack_text import predicate, unable
 from gpuforge.execute.runners.runner import Limits
 from gpuforge.execute.store import FolderStore
 from gpuforge.plan.action import FileInput
@@ -138,7 +139,7 @@ def test_what_an_action_needs_and_what_a_worker_lacks() -> None:
     plain, contained = action(), action(image="sha256:1", gpu=True)
     machine = {abilities.identity(): 1.0, abilities.machine(): 1.0, abilities.MEMORY: 16e9}
     assert [*abilities.lacking(abilities.needed(plain, int(32e9)), machine)] == []
-    assert [*map(str, abilities.lacking(abilities.needed(contained, int(32e9)), machine))] == [
+    assert [*map(predicate, abilities.lacking(abilities.needed(contained, int(32e9)), machine))] == [
         "has no container engine",
         "has 16 GB of memory, not 32",
         "has no GPU",
@@ -150,13 +151,17 @@ def test_what_an_action_needs_and_what_a_worker_lacks() -> None:
     ] == []
     others = {abilities.Ability("gpuforge", "0.0.9 (code 0) on Python 3.12"): 1.0, abilities.machine(): 1.0}
     needs = abilities.needed(plain, None)
-    assert [*map(str, abilities.lacking(needs, others))] == ["has gpuforge 0.0.9 (code 0) on Python 3.12"]
-    assert str(next(abilities.lacking(needs, {}))) == "was started without gpuforge's preload"
+    assert [*map(predicate, abilities.lacking(needs, others))] == [
+        "has gpuforge 0.0.9 (code 0) on Python 3.12"
+    ]
+    assert predicate(next(abilities.lacking(needs, {}))) == "was started without gpuforge's preload"
     other = {abilities.identity(): 1.0, abilities.Ability("machine", "riscv64"): 1.0}
-    assert [*map(str, abilities.lacking(needs, other))] == [f"runs on riscv64, not on {platform.machine()}"]
-    assert client.unable(needs, {}) == "a worker; none is there yet"
-    assert client.unable(needs, {"w1": others, "w2": machine}) == ""
-    assert client.unable(needs, {f"w{n}": others for n in range(5)}).endswith("; and 2 more")
+    assert [*map(predicate, abilities.lacking(needs, other))] == [
+        f"runs on riscv64, not on {platform.machine()}"
+    ]
+    assert unable(needs, {}) == "a worker; none is there yet"
+    assert unable(needs, {"w1": others, "w2": machine}) == ""
+    assert unable(needs, {f"w{n}": others for n in range(5)}).endswith("; and 2 more")
 
 
 def test_files_go_into_the_store_once_and_keep_their_names(tmp_path: Path) -> None:

@@ -119,7 +119,7 @@ def _location(wheel: str, file: str) -> dict[str, Any]:
 
 def _fingerprint(finding: Finding) -> str:
     known = sorted(
-        str(one).encode(errors="backslashreplace").decode() for one in baseline.of_finding(finding)
+        baseline.line(one).encode(errors="backslashreplace").decode() for one in baseline.of_finding(finding)
     )
     return digest.of_data(known)
 

@@ -15,10 +15,10 @@ from typing import Literal, NamedTuple, cast, get_args
 import gpuforge
 from gpuforge import digest
 from gpuforge.containers.connect import connect
+from gpuforge.containers.docker_containers import gpus
 from gpuforge.errors import MissingError
 from gpuforge.plan.action import Action
 
-_DEVICES = "nvidia[0-9]*"  # of /dev; the driver makes one for each GPU
 AbilityKind = Literal["", "gpuforge", "machine", "containers", "gpus", "memory"]
 _KINDS = frozenset(get_args(AbilityKind)) - {""}
 
@@ -53,22 +53,6 @@ class Lack(NamedTuple):
     has: float
     other: Ability | None
 
-    def __str__(self) -> str:
-        """Write it as the predicate of a sentence about the worker: "has no GPU"."""
-        match self.ability.kind:
-            case "gpuforge":
-                return f"has {self.other.label}" if self.other else "was started without gpuforge's preload"
-            case "machine":
-                return f"runs on {self.other.name if self.other else 'another machine'}, not on {self.ability.name}"
-            case "containers":
-                return "has no container engine"
-            case "gpus":
-                return "has no GPU"
-            case "memory":
-                return f"has {self.has / 1e9:.0f} GB of memory, not {self.needed / 1e9:.0f}"
-            case _:
-                return f"lacks {self.ability.name}"
-
 
 @cache
 def identity() -> Ability:
@@ -93,8 +77,8 @@ def of_this_machine() -> dict[Ability, float]:
             found[CONTAINERS] = 1
     except MissingError:
         pass
-    if gpus := len([*Path("/dev").glob(_DEVICES)]):
-        found[GPUS] = gpus
+    if count := gpus():
+        found[GPUS] = count
     return found
 
 

@@ -18,6 +18,7 @@ from gpuforge.execute.remote.attempt import AttemptEnd, JobAttempt
 from gpuforge.execute.remote.board import Board
 from gpuforge.execute.remote.files import Sender
 from gpuforge.execute.remote.job import Job, Run, new_name
+from gpuforge.execute.remote.lack_text import refused, unable
 from gpuforge.execute.remote.places import SharedPlaces
 from gpuforge.execute.remote.port import Cluster
 from gpuforge.execute.work import Work
@@ -27,7 +28,6 @@ from gpuforge.plan.site import ContainerImage
 ATTEMPTS = 4  # lost workers after which an action has failed
 _LEASE_S = 5.0  # seconds between two signs of life for the workers
 _ABANDONED_S = 3600.0  # seconds after which the next run removes the objects of a dead one
-_LISTED = 3  # workers that a message lists
 _WORKERS_S = 2.0  # seconds until the list of workers is read again
 
 
@@ -232,26 +232,6 @@ class _Idle:
                 f"no worker took it for {self._seconds / 3600:g} h" + (f": {why}" if why else ""),
                 hint="start workers that can do it, or allow more time by --timeout",
             )
-
-
-def refused(needs: Abilities, workers: Mapping[str, Abilities]) -> str:
-    """Return what each worker lacks of these needs; "" if one lacks nothing, or there is none."""
-    reasons = {name: [*abilities.lacking(needs, has)] for name, has in workers.items()}
-    if not all(reasons.values()):
-        return ""
-    listed = "; ".join(
-        f"{name} {' and '.join(map(str, each))}" for name, each in [*reasons.items()][:_LISTED]
-    )
-    more = len(reasons) - _LISTED
-    return f"{listed}; and {more} more" if more > 0 else listed
-
-
-def unable(needs: Abilities, workers: Mapping[str, Abilities]) -> str:
-    """Return what an action with these needs waits for; "" if a present worker can do it."""
-    if not workers:
-        return "a worker; none is there yet"
-    reasons = refused(needs, workers)
-    return f"a worker that can do it: {reasons}" if reasons else ""
 
 
 def _nobody(action: Action, unfit: Mapping[str, ActionResult]) -> MissingError:
