@@ -26,7 +26,7 @@ def of_file(path: Path) -> str:
 
 
 def of_member(root: Path, path: str, *, follow: bool = False, stop: Callable[[], bool] = bool) -> str:
-    """Return the sha256 of a file below a folder that somebody else fills; see `tree.reading` for what it raises.
+    """Return the sha256 of a file below an untrusted folder; raises the errors of `tree.reading`.
 
     `stop` is called again and again; InterruptedError is raised once it returns True.
     """
@@ -40,7 +40,7 @@ def of_member(root: Path, path: str, *, follow: bool = False, stop: Callable[[],
 
 
 class Contents:
-    """The digests of files' contents. Each file is read once, so nobody may change it meanwhile."""
+    """The digests of files' contents. Each file is read once, so it must not change meanwhile."""
 
     def __init__(self) -> None:
         self._known: dict[Path, str] = {}

@@ -1,4 +1,4 @@
-"""Read folders whose content somebody else decides on: no link leads out, no pipe or device is opened, none is skipped.
+"""Reads untrusted folders: links cannot lead out, pipes and devices are not opened, and no file is skipped.
 
 Paths are opened folder by folder, so that a link that is put there after a check is not followed (openat(2)).
 """
@@ -24,7 +24,7 @@ KINDS = {
     stat.S_IFDIR: "a folder",
     stat.S_IFLNK: "a link",
 }
-"""What is no file, in words, by the format bits of its mode."""
+"""The names of other kinds than files, by the format bits of their mode."""
 
 _MOST_LINKS = 40  # of one path (MAXSYMLINKS of linux/namei.h)
 LONGEST = 2000  # bytes of a path below its root: whole paths may have 4096 (PATH_MAX of linux/limits.h)

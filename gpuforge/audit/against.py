@@ -29,7 +29,7 @@ class Against(NamedTuple):
     compiler: str = ""  # whose libraries they are in any release, if no files of this one were looked at
 
     def brings(self, plain: str) -> tuple[str, ...]:
-        """Return the libraries of the same name as `plain`, whatever the versions: those that are one library."""
+        """Return the libraries with the same name as `plain`, in any version: they are one library."""
         stem = sonames.stem(plain)
         return tuple(sorted(name for name in self.libraries if sonames.stem(name) == stem))
 

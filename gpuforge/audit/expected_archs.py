@@ -1,4 +1,4 @@
-"""The architectures that somebody expects of a wheel without a manifest: `--expect 80,90a,120+ptx`."""
+"""The architectures that users expect of a wheel without a manifest: `--expect 80,90a,120+ptx`."""
 
 from gpuforge.cuda.arch import Arch, Target
 from gpuforge.errors import UsageError
@@ -6,7 +6,7 @@ from gpuforge.expectation import Expectation
 
 
 def expecting(text: str) -> Expectation:
-    """Read the architectures that somebody expects of a wheel without a manifest: "80,90a,120+ptx".
+    """Read the expected architectures of a wheel without a manifest: "80,90a,120+ptx".
 
     An architecture with "+ptx" is expected as PTX too; "ptx:90" as PTX alone. Raises UsageError for anything else.
     """

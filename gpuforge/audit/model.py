@@ -118,7 +118,7 @@ class WheelFacts(NamedTuple):
     def unread(self) -> Mapping[str, str | int]:
         """Its files that cannot be read, each with the problem, or the number of its damaged fatbin containers.
 
-        Debug information that was cut from an object is none: its headers still speak of the rest (objcopy).
+        Separate debug information is not an object, although it has the headers of one (objcopy).
         """
         damaged: dict[str, str | int] = dict(self.damaged)
         for code in self.device:

@@ -44,7 +44,7 @@ class FatbinContainer(NamedTuple):
 
     @property
     def is_ptx(self) -> bool:
-        """Whether it is no container: a PTX text by itself, as in `.ptx` files and in Halide's libraries."""
+        """Whether it is a PTX text outside of a container, as in `.ptx` files and in Halide's libraries."""
         return (
             len(self.entries) == 1 and self.entries[0].kind == "ptx" and self.size == self.entries[0].stored
         )

@@ -15,7 +15,7 @@ _SPACE, _NUMBER, _NAME = re.compile(rb"\s*+"), re.compile(rb"\d{1,2}\.\d{1,2}(?!
 
 
 def occurs(data: bytes) -> bool:
-    """Return whether there is a PTX text in a file, wherever it begins and whatever comments it has.
+    """Return whether there is a PTX text anywhere in a file, with any comments.
 
     Each byte is read once: the search goes on behind what was skipped.
     """

@@ -32,7 +32,7 @@ pass_outside = click.make_pass_decorator(Outside, ensure=True)
 
 
 class _FilePath(click.Path):
-    """A path; the empty text, which is what an unset variable of a shell leaves, is none."""
+    """A path. The empty text, as from an unset variable of a shell, is refused."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if value == "":

@@ -1,7 +1,7 @@
 """Do an audit in a process whose processor time and memory the kernel limits: the last line against hostile files.
 
-The readers' budgets end most of them with a finding. This ends those that nobody thought of: an input at which the
-process was ended is left out of the next one, which reports that it is too large to judge.
+The readers' budgets end most of them with a finding. This ends the unforeseen ones: an input at which the process was
+ended is left out of the next one, which reports that it is too large to judge.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from gpuforge.toolchains.sccache import CacheUse
 def use_of(result: ActionResult) -> CacheUse | None:
     """Return what an action that ran had of the cache; None for one that does not use it.
 
-    The project's build may have written this, too: numbers and words of another kind are no report.
+    The project's build may have written this, too: numbers and words of another kind are ignored.
     """
     match result.counts.get("compiler_cache"):
         case {"hits": int(hits), "steps": int() | None as steps, "notes": [*notes]}:

@@ -66,7 +66,7 @@ def call(arguments: Sequence[str], within: Within | None = None) -> int:
         return 2
     except click.Abort as stop:
         raise KeyboardInterrupt from stop
-    except SystemExit as stop:  # click has completed for a shell, else nobody reads the output any more
+    except SystemExit as stop:  # click has completed for a shell, or the output's reader is gone
         if os.environ.get(_COMPLETION) and isinstance(stop.code, int):
             return stop.code
         raise BrokenPipeError from stop

@@ -94,7 +94,7 @@ def put_index(dist: Path, names: Sequence[str]) -> None:
 
 
 def _read(file: Path) -> dict[str, Mapping[str, Any]]:
-    """Read the record; empty where it is not there or somebody has changed it."""
+    """Read the record; empty if it is not there or was changed."""
     try:
         wheels = json.loads(file.read_bytes())["wheels"]
     except (OSError, ValueError, KeyError, TypeError, RecursionError):

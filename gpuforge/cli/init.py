@@ -1,4 +1,4 @@
-"""`gpuforge init`: a first manifest for a project that somebody else wrote."""
+"""`gpuforge init`: a first manifest for any project."""
 
 from __future__ import annotations
 

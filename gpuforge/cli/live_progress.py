@@ -116,7 +116,7 @@ class LiveProgress:
         return self._spinner, text, Text(_clock_text(now - running.since), style="dim")
 
     def _last_line(self, cells: int, actions: int, now: float) -> str:
-        """Return how far the plan is, after what of it the terminal is too low for."""
+        """Return how far the plan is, after the number of lines that do not fit on the terminal."""
         hidden = [f"{cells} more cells"] * bool(cells) + [f"{actions} more actions that run"] * bool(actions)
         more = f"… and {' and '.join(hidden)}; " if hidden else ""
         stopping = "; stopping what runs (Ctrl-C: by force)" if self._stopping and self._live else ""

@@ -56,7 +56,7 @@ def run(arguments: Sequence[str] | None = None, within: bounded.Within | None = 
 def of_os_error(error: OSError) -> Diagnostic:
     """Say what the machine refused, and what to do about it."""
     full = error.errno in {errno.ENOSPC, errno.EDQUOT}
-    # Of two paths, a copy's source and target, the second is where there is no room.
+    # If an error has two paths, those of a copy, the disk of the second one is full.
     where = (error.filename2 if full else None) or error.filename
     room = "free some space (`df -h` shows which disk is full), or take another disk: "
     room += "--output, GPUFORGE_CACHE_DIR and GPUFORGE_WORK name what is written; what is finished is kept"

@@ -34,7 +34,7 @@ _PUBLIC = (
 def opened(cache: Path) -> FolderStore | SharedStore:
     """Return the store in gpuforge's folder `cache`, shared with other machines where GPUFORGE_STORE says so.
 
-    Raises UsageError for an address or a size that is none, and MissingError where a package for it is missing.
+    Raises UsageError for an invalid address or size, and MissingError if a package for it is missing.
     """
     if not (url := address()):
         return FolderStore(cache / "store")

@@ -22,7 +22,7 @@ def say(message: str, before: str = "") -> None:
     if sys.stderr is not None:  # as it is after `2>&-`
         try:
             sys.stderr.write(f"{before}{shown_lines(message)}\n")
-        except OSError:  # nobody reads it, or its disk is full: result and status are the same
+        except OSError:  # its reader is gone or its disk is full: result and status are the same
             drop_output(2)
 
 

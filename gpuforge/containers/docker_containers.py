@@ -100,7 +100,7 @@ class DockerContainers:
             "nano_cpus": self._nano_cpus(spec.cpus),
             "pids_limit": spec.pids,
             "network_mode": "host" if spec.network else "none",
-            "init": True,  # hands signals on, and reaps what nobody waits for
+            "init": True,  # it passes signals on, and reaps orphaned processes
             "log_config": {"type": "json-file" if spec.keeps_output else "none"},
             "cap_drop": ["ALL"],
             # What is mounted has this machine's SELinux labels, which a container's own would forbid to read.
@@ -143,7 +143,7 @@ class DockerContainer:
             self._container.start()
 
     def wait(self) -> ContainerEnd:
-        """Wait for its end. A container that somebody removed was ended by SIGKILL."""
+        """Wait for its end. A container that was removed counts as ended by SIGKILL."""
         with engine_errors("to follow a container"):
             try:
                 status = int(self._container.wait()["StatusCode"])

@@ -18,9 +18,7 @@ from gpuforge.toolchains.family import Compiler
 from gpuforge.toolchains.inventory import Inventory
 from gpuforge.toolkits.providers import debian
 
-ANY_PYTHON = tuple(
-    f"3.{minor}" for minor in range(8, 100)
-)  # what an image may have that nobody has described
+ANY_PYTHON = tuple(f"3.{minor}" for minor in range(8, 100))  # the Pythons that an unknown image may have
 ANY_MAJOR = range(30, 3, -1)  # of a compiler, the newest first
 _NVCC = "Cuda compilation tools, release {minor}, V{version}"  # as nvcc --version prints it
 

@@ -30,13 +30,13 @@ def labels(action: str = "", seconds: float = MOMENT_S) -> dict[str, str]:
 
 
 def clear_leftovers(containers: Containers) -> int:
-    """Remove the containers of gpuforge processes that are no more; return how many."""
+    """Remove the containers of gpuforge processes that have ended; return how many."""
     left = [each for each in containers.labelled(OWNER) if is_left(each.labels, each.age)]
     return sum(containers.remove(each.id) for each in left)
 
 
 def is_left(found: Mapping[str, str], age: float) -> bool:
-    """Return whether nobody will remove the container with these labels, made `age` seconds ago.
+    """Return whether a container with these labels, made `age` seconds ago, is left over: its process has ended.
 
     A process is known by its number, its start and the namespace that counts it, so that neither a new process of
     the same number nor a gpuforge in another container is taken for it. It has ended when its machine was started

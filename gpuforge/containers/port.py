@@ -125,7 +125,7 @@ class Container(Protocol):
         """Start its command."""
 
     def wait(self) -> ContainerEnd:
-        """Wait for its end. A container that somebody removed was ended by SIGKILL."""
+        """Wait for its end. A container that was removed counts as ended by SIGKILL."""
 
     def read(self) -> Ran:
         """Wait for the end of a container that keeps its output, and return all of it."""

@@ -21,7 +21,7 @@ class ToolkitRelease(NamedTuple):
 
     version: str
     ptx: str  # the PTX ISA that it writes
-    driver: str | None  # released with it, and needed by its PTX; None where there is none or it is unknown
+    driver: str | None  # released with it, and needed by its PTX; None if there was none, or it is unknown
     driver_floor: str  # the oldest driver for programs of the same major that need no PTX
     hosts: Mapping[str, tuple[int, int]]  # host compiler family -> first and last major
     archs: tuple[Arch, ...]

@@ -69,7 +69,7 @@ def reason(output: str) -> str:
 
 
 def _limit() -> None:
-    """Let this process take what uv may need, whatever its parent is limited to; an index may be hostile."""
+    """Set this process's limits to what uv may need, not to its parent's: an index may be hostile."""
     for what, most in ((resource.RLIMIT_CPU, _SECONDS), (resource.RLIMIT_DATA, _MEMORY)):
         _, hardest = resource.getrlimit(what)
         resource.setrlimit(what, (most if hardest == resource.RLIM_INFINITY else min(most, hardest), hardest))

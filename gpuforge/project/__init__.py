@@ -1,1 +1,1 @@
-"""A project that somebody else wrote: its files become facts, and these a first manifest. Nothing of it is run."""
+"""Reads a project into facts, and makes a first manifest from them. No code of the project is run."""

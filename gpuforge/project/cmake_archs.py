@@ -1,4 +1,4 @@
-"""The GPU architectures that CMake files set themselves, whatever CMAKE_CUDA_ARCHITECTURES gpuforge passes."""
+"""The GPU architectures that CMake files set themselves, overriding gpuforge's CMAKE_CUDA_ARCHITECTURES."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ class Project:
         return declares or self.cmake is not None or self.cuda is not None
 
     def is_off(self, option: str) -> bool:
-        """Tell whether an option of CMake's is off unless somebody sets it."""
+        """Return whether an option of CMake is off by default."""
         if self.cmake is None or option not in self.cmake.options:
             return False
         decided = option in self.backend.defined or option in self.cmake.set

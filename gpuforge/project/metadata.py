@@ -47,7 +47,7 @@ class Pyproject:
         return value
 
     def table(self, *keys: str) -> Mapping[str, Any]:
-        """Return a table; an empty one where there is none."""
+        """Return a table; an empty one if it is not there."""
         value = self.get(*keys)
         return value if isinstance(value, Mapping) else {}
 

@@ -27,7 +27,7 @@ class LibraryCall:
 
     In `argv` these are filled in: `{compiler}`; `{include}`, the folder that the sources lie in, and `{folders}`, each
     folder with sources or headers; `{sources}`; `{abi}`, the C file with the ABI id; `{output}`; `{arch}` of the user's
-    GPU ("90"); `{cuda}`, the toolkit's folder. A word is repeated for each value, and left out where there is none.
+    GPU ("90"); `{cuda}`, the toolkit's folder. A word is repeated for each value, and left out if there is no value.
     """
 
     argv: tuple[str, ...]

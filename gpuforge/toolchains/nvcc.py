@@ -106,8 +106,8 @@ def library_argv(
 ) -> tuple[str, ...]:
     """Return the argv that compiles sources into one shared library with host and device code, as `module_argv` does.
 
-    Left alone, nvcc would link libcudart statically, whatever the rest of the wheel does. Its temporary files would
-    leave random names in the symbol table.
+    By default, nvcc links libcudart statically, also if the rest of the wheel does not. Its temporary files would leave
+    random names in the symbol table.
     """
     return (
         *(nvcc, "-shared", "-O2", "-std=c++17", "-Xcompiler=-fPIC", f"-cudart={cudart}", f"-ccbin={host}"),

@@ -9,7 +9,7 @@ from gpuforge.toolchains.toolchain import Toolchain
 
 
 def requirement(toolkit: str) -> str:
-    """Return what an extra of a wheel requires, whatever the toolkit is."""
+    """Return the requirements of a wheel's extra, which are the same for every toolkit."""
     return "pyopencl>=2022.1"
 
 

@@ -45,7 +45,7 @@ def toolchains() -> Iterator[Toolchain]:
 
 @cache
 def identity(name: str) -> str:
-    """Return what of a toolchain's own code decides on what it made, for keys: its plug-in's, or gpuforge's module.
+    """Return the identity of a toolchain's code, for keys: of its plug-in, or of gpuforge's module.
 
     That is the content of the entry point's module or, in a package of its own, of all files of that package.
     """

@@ -28,9 +28,9 @@ def unpack_deb(
 ) -> int:
     """Unpack regular files of a .deb into `tree`; `place` says where (relative) each goes, or None to leave it out.
 
-    Names are given without the leading "./". Returns how many files were written; executable bits stay. Symbolic
-    links are not made, but `links` gets each with its target. Raises ActionError when it is no .deb, is compressed in
-    an unknown way, or breaks off.
+    Names are given without the leading "./". Returns how many files were written; executable bits stay. Symbolic links
+    are not made, but `links` gets each with its target. Raises ActionError when it is not a .deb, is compressed in an
+    unknown way, or breaks off.
     """
     with deb.open("rb") as stream:
         mode = _seek_data(stream, deb)

@@ -87,7 +87,7 @@ class HostOnly(NamedTuple):
 
     object: str
     files: tuple[str, ...]
-    objects: int  # of the files, those that are no archives
+    objects: int  # the files that are not archives
     members: int  # of the archives
     needs: tuple[str, ...]  # libraries of a GPU stack that the manifest allows it to need
     opens: tuple[str, ...]  # libraries of a GPU stack that its strings name

@@ -13,7 +13,7 @@ _LINK = re.compile(r"\[([^\]]+)\]\([^)]*\)")
 
 @cache
 def markdown(code: str) -> str:
-    """Return the page of a finding's code without its heading; "" where there is none."""
+    """Return the page of a finding's code without its heading; "" if it has none."""
     packaged = files("gpuforge.audit.report") / "findings" / f"{code}.md"
     in_tree = Path(__file__).parents[3] / "docs" / "findings" / f"{code}.md"
     for page in (packaged, in_tree):

@@ -19,7 +19,7 @@ def needs(file: ElfFile) -> Iterator[VersionNeed]:
     need = file.dynamic.place(DT_VERNEED)
     row, part = layout(file.header.order + "HHIII"), layout(file.header.order + "IHHII")
     left = window.size // 16
-    for _ in range(left):  # glibc follows the chain to its end, whatever DT_VERNEEDNUM says
+    for _ in range(left):  # glibc follows the chain to its end and ignores DT_VERNEEDNUM
         _, count, library, first, following = row.unpack(window.read(need, 16))
         window.budget.spend("entries", 1 + count)
         names, position = [], need + first

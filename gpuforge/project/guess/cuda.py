@@ -200,7 +200,7 @@ def _archs(project: Project, toolkit: str, table: tuple[str, ...]) -> Iterator[G
 
 
 def _fixed(project: Project, toolkit: str) -> dict[Target, Where]:
-    """Return the architectures that the project compiles for whatever gpuforge passes, in their order."""
+    """Return the architectures that the project always compiles for, in their order."""
     known = set(release(toolkit).archs)
     real: dict[Arch, Where] = {}
     virtual: dict[Arch, Where] = {}

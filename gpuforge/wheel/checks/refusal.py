@@ -21,10 +21,10 @@ class Refusal(NamedTuple):
 class Kind(NamedTuple):
     """A row of `refusals.toml`."""
 
-    by: tuple[Literal["PyPI", "pip", "uv"], ...]  # nobody for what only surprises users
+    by: tuple[Literal["PyPI", "pip", "uv"], ...]  # empty for files that only surprise users
     what: str
     fix: str
-    why: str = ""  # what happens where nobody refuses
+    why: str = ""  # what happens if nothing refuses the wheel
     severity: Literal["", "error", "warning", "info"] = ""  # "" where it follows from who refuses
     uv: Literal["", "index", "file"] = ""  # where uv takes it from, if it refuses it from there alone
     unpack: str = ""  # why gpuforge does not unpack such an archive

@@ -24,7 +24,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
         tags = [(CPython.of_tag(tag.interpreter), tag) for tag in wheel.file_tags]
         abi3 = [python for python, tag in tags if tag.abi == "abi3" and python]
         anything = any(tag.abi == "none" and tag.interpreter in {"py2", "py3"} for _, tag in tags)
-        # cp312-none is of CPython 3.12 alone, as cp312-cp312 is: later ones look for older tags with abi3 only
+        # cp312-none is for CPython 3.12 only, like cp312-cp312: later ones accept older tags only with abi3
         alone = (python if tag.abi == "none" else CPython.of_tag(tag.abi) for python, tag in tags)
         yield from _by_name(wheel, {each for each in alone if each}, promises_many=bool(abi3) or anything)
         if abi3 or anything:

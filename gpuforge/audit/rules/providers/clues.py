@@ -1,4 +1,4 @@
-"""Who may have the libraries that nothing is known to provide, and what indicates it."""
+"""Packages that may have the libraries that nothing is known to provide, and the clues for each."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Entry = tuple[str, str, str]  # wheel, file, NEEDED
 
 
 class Clue(NamedTuple):
-    """What indicates who has a library.
+    """A clue for the package that has a library.
 
     "folder": search paths lead to folders of `packages`, which are required. "release": `packages` are required in the
     wheel's own version. "parent": the required package `parent` may bring `packages`, which have it. "environment":

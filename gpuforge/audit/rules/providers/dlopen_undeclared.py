@@ -16,7 +16,7 @@ from gpuforge.cuda import sonames
 def check(graph: LinkGraph) -> Iterator[Finding]:
     """Find SONAMEs of CUDA packages among the constants of objects that neither need nor require them.
 
-    A constant proves no call, and a missing library may be handled: this is no error.
+    It is not an error: a constant does not prove a call, and the code may handle a missing library.
     """
     for wheel in (w for w in graph.wheels if w.form != "file"):  # a single binary declares nothing
         for found in (o for o in wheel.objects if o.links and o.mentions and not is_nvidia_library(graph, o)):

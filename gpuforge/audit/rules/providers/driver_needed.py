@@ -40,7 +40,7 @@ RULE = Rule(
 def _is_reached(wheel: WheelFacts, roots: Sequence[ElfObject]) -> bool:
     """Say whether an import or a program leads to an object: one is among its roots, or Python code names one.
 
-    Of a wheel without code, and of binaries alone, nobody knows who loads them.
+    For a wheel without code, and for single binaries, it is unknown what loads them.
     """
     if wheel.form in ("file", "folder") or not has_code(wheel):
         return True

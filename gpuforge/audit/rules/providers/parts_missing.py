@@ -65,7 +65,7 @@ def _of(packages: set[str], names: Iterable[str]) -> set[str]:
 def _there(wheel: WheelFacts, name: str) -> bool:
     """Say whether the wheel has a part, under its own name or loaded before the call that needs it.
 
-    NVRTC takes its builtins from the process, of whatever name, before it opens them.
+    NVRTC uses builtins that are in the process, under any name, before it opens them.
     """
     stem = sonames.bare(name)
     needed = {

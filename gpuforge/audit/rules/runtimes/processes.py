@@ -14,8 +14,8 @@ Scope = Literal["import", "wheel", "environment"]
 class Process(NamedTuple):
     """Objects that come into one process, and how sure that is.
 
-    "import": one import or one program loads them all. "wheel": somebody imports everything of one wheel.
-    "environment": somebody imports all the wheels given; `blamed` says which of them the finding belongs to.
+    "import": one import or one program loads them all. "wheel": all modules of one wheel are imported. "environment":
+    all given wheels are imported; `blamed` says which of them the finding belongs to.
     """
 
     scope: Scope

@@ -73,7 +73,7 @@ RULE = Rule(
 
 
 def _sources(graph: LinkGraph, wheel: WheelFacts) -> Iterator[Finding]:
-    """Find hashed runtimes that come plain with what users compile of the wheel's sources, whatever its link."""
+    """Find hashed runtimes that libraries compiled from the wheel's sources load by their plain names."""
     grafted = [(o, family) for o in wheel.objects if (family := _grafted(o))] if wheel.sources else []
     met = [(o, family, brought) for o, family in grafted if (brought := _brought(wheel, family))]
     if met:

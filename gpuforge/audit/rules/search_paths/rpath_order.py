@@ -1,4 +1,4 @@
-"""GF305: search paths in an order that lets somebody else's library win."""
+"""GF305: search paths in an order in which another library of the name is found first."""
 
 from __future__ import annotations
 
