@@ -20,7 +20,7 @@ from gpuforge.plan.lower.lowered import Lowered, library_index, module_index
 from gpuforge.plan.lower.plan_context import PlanContext, kernels_name, of_kernels
 from gpuforge.plan.lowered_object import LoweredObject
 from gpuforge.plan.requests.build import MakeEnvironment
-from gpuforge.plan.requests.kernels import CompiledLibrary, CompiledModule, IndexModules, KernelCompiler
+from gpuforge.plan.requests.kernels import CompiledLibrary, CompiledModule, KernelCompiler
 from gpuforge.plan.requests.packaged_compiler import FetchCompilerPackage, PackagedCompile
 from gpuforge.plan.site import Location
 from gpuforge.toolchains import registry
@@ -28,6 +28,14 @@ from gpuforge.toolchains.placeholders import fill
 from gpuforge.toolchains.toolchain import PackagedCompiler, Target
 
 _ABI_C = Path(__file__).resolve().parents[2] / "runtime" / "abi.c"
+
+
+def lower(context: PlanContext, cell: Cell, item: LoweredObject) -> Lowered:
+    """Compile one library for each target, or a module of each source for each."""
+    package = registry.toolchain(item.toolchain.compiler).packaged
+    assert package is not None  # noqa: S101  the caller has checked
+    compilation = _Compilation(context, cell, item, package)
+    return compilation.modules() if package.makes == "module" else compilation.libraries()
 
 
 @dataclass(frozen=True)
@@ -49,218 +57,197 @@ class _Compilation:
         """The compiler's name."""
         return self.item.toolchain.compiler
 
+    @property
+    def made_by(self) -> KernelCompiler:
+        """The compiler, as the index has it: its version is in the lock."""
+        return KernelCompiler(self.compiler, package=self.package.requires, lock=Path("${in:lock}"))
+
     def targets(self) -> Sequence[Target]:
         """Return the targets that it compiles for; `plan.supported` has refused targets that it does not know."""
         return self.package.targets(self.item.toolchain.targets, self.cell.machine)
 
+    def modules(self) -> Lowered:
+        """Compile a module of each source for each target."""
+        lock = {"lock": ActionInput(self._fetch(), LOCK)}
+        pairs = [(source, target) for source in self.item.sources for target in self.targets()]
+        compiled = {
+            f"module{number}": self._compile(target, source) for number, (source, target) in enumerate(pairs)
+        }
+        made = [
+            CompiledModule(
+                name=PurePosixPath(source).stem,
+                source=source,
+                path=Path("${in:sources}", source),
+                compiled=Path(f"${{in:{name}}}"),
+                target=target.name,
+                suffix=self.package.suffix,
+                kind=target.kind,
+                built_for=target.built_for,
+            )
+            for name, (source, target) in zip(compiled, pairs, strict=True)
+        ]
+        runs_with = packaged_compilers.runs_with(self.item.toolchain)
+        install = f'pip install "{runs_with}"' if runs_with else ""
+        index = module_index(self.cell, self.item, self.made_by, made, install=install)
+        return Lowered(index, {**compiled, **lock})
 
-def lower(context: PlanContext, cell: Cell, item: LoweredObject) -> Lowered:
-    """Compile one library for each target, or a module of each source for each."""
-    this = _of(context, cell, item)
-    made_by = KernelCompiler(this.compiler, package=this.package.requires, lock=Path("${in:lock}"))
-    lock = {"lock": ActionInput(_fetch(this), LOCK)}
-    if this.package.makes == "module":
-        modules = {name: _compile(this, target, source) for name, (source, target) in _modules(this).items()}
-        return Lowered(_module_index(this, made_by), {**modules, **lock})
-    libraries = {
-        f"library{number}": _link(this, target, [_compile(this, target, source) for source in item.sources])
-        for number, target in enumerate(this.targets())
-    }
-    made = [
-        CompiledLibrary(
-            Path(f"${{in:{name}}}"), level if isinstance(level := target.built_for, CpuLevel) else None
+    def libraries(self) -> Lowered:
+        """Link a library for each target, of all sources."""
+        lock = {"lock": ActionInput(self._fetch(), LOCK)}
+        targets = self.targets()
+        linked = {f"library{number}": self._link(target) for number, target in enumerate(targets)}
+        made = [
+            CompiledLibrary(
+                Path(f"${{in:{name}}}"), target.built_for if isinstance(target.built_for, CpuLevel) else None
+            )
+            for name, target in zip(linked, targets, strict=True)
+        ]
+        return Lowered(library_index(self.cell, self.item, self.made_by, made), {**linked, **lock})
+
+    def _compile(self, target: Target, source: str) -> ActionInput:
+        """Compile one source for one target."""
+        words = self.package.compile(
+            target, self.cell.machine, (*self.item.toolchain.flags, *self.item.flags)
         )
-        for name, target in zip(libraries, this.targets(), strict=True)
-    ]
-    return Lowered(library_index(cell, item, made_by, made), {**libraries, **lock})
+        staged = {"source": [f"${{stage:sources}}/{source}"], "name": [PurePosixPath(source).stem]}
+        inputs = {"sources": self.item.files_for(source)}
+        return self._run(f"{source}-{target.name}", f"{source} for {target.name}", words, staged, inputs)
 
+    def _runtime(self, target: Target) -> list[ActionInput]:
+        """Compile the compiler's runtime, which is linked once with all objects of a target; empty if it has none."""
+        if self.package.runtime is None:
+            return []
+        words = self.package.runtime(target, self.cell.machine)
+        return [self._run(f"runtime-{target.name}", f"the runtime for {target.name}", words, {}, {})]
 
-def _module_index(this: _Compilation, made_by: KernelCompiler) -> IndexModules:
-    runs_with = packaged_compilers.runs_with(this.item.toolchain)
-    made = [
-        CompiledModule(
-            name=PurePosixPath(source).stem,
-            source=source,
-            path=Path("${in:sources}", source),
-            compiled=Path(f"${{in:{name}}}"),
-            target=target.name,
-            suffix=this.package.suffix,
-            kind=target.kind,
-            built_for=target.built_for,
+    def _run(
+        self,
+        name: str,
+        what: str,
+        words: Sequence[str],
+        values: Mapping[str, list[str]],
+        inputs: Mapping[str, Input],
+    ) -> ActionInput:
+        """Run one command of the compiler."""
+        context, cell, at = self.context, self.cell, self.context.machine.at(self.cell)
+        output = f"made{self.package.suffix}"
+        filled = {"programs": ["${stage:programs}"], "output": [f"${{out:{output}}}"], **values}
+        request = PackagedCompile(
+            compiler=self.compiler,
+            argv=tuple(fill(words, filled)),
+            environment=Path("${in:env}"),
+            python=Path("${in:python}"),
+            scratch=Path("${work}"),
+            output=Path(f"${{out:{output}}}"),
         )
-        for name, (source, target) in _modules(this).items()
-    ]
-    install = f'pip install "{runs_with}"' if runs_with else ""
-    return module_index(this.cell, this.item, made_by, made, install=install)
+        return context.add_step(
+            request,
+            at,
+            id=f"{self.prefix}/{name}",
+            kind="compile",
+            title=f"compile {what} with {self.compiler}",
+            inputs={
+                "env": self._environment(),
+                "python": compiler.interpreter(cell, at),
+                **self._programs(),
+                **inputs,
+            },
+            outputs=(output,),
+            facts={"toolchain": registry.identity(self.compiler)},
+            by_content=True,
+            cells=context.users(cuda=cell.cuda, part=of_kernels),
+        )
 
+    def _link(self, target: Target) -> ActionInput:
+        """Compile all sources for a target; link them, with the compiler's runtime, into a library with the ABI id."""
+        context, cell, item = self.context, self.cell, self.item
+        at = context.machine.kernels_at(cell.cuda)
+        used = compiler.use(context, at.hosts[cell.cuda], at, lay=False)
+        compiled = [*(self._compile(target, source) for source in item.sources), *self._runtime(target)]
+        objects = {f"object{number}": made for number, made in enumerate(compiled)}
+        others = self.package.links(target) if self.package.links else ()
+        action = Action(
+            id=f"{self.prefix}/library-{target.name}",
+            kind="compile",
+            title=f"link {item.name} for {target.name}",
+            argv=(
+                *(used.programs["cxx"], "-shared", "-O2", "-fPIC"),
+                item.abi_macro,
+                "${stage:abi}/abi.c",
+                *(f"${{in:{name}}}" for name in objects),
+                *fill(others, {"programs": ["${stage:programs}"]}),
+                *("-o", "${out:library}"),
+            ),
+            inputs={
+                "abi": source_files.files(_ABI_C.parent, [_ABI_C], context.contents),
+                **objects,
+                **self._programs(),
+                **used.inputs,
+            },
+            outputs=("library",),
+            env=variables.plain() | {"PATH": at.path},
+            image=at.image_id,
+            facts={"toolchain": registry.identity(self.compiler)},
+            cells=context.users(cuda=cell.cuda, part=of_kernels),
+        )
+        return context.add(action, "library")
 
-def _modules(this: _Compilation) -> dict[str, tuple[str, Target]]:
-    """Return the sources and targets of an object's modules, by the names of inputs."""
-    pairs = [(source, target) for source in this.item.sources for target in this.targets()]
-    return {f"module{number}": pair for number, pair in enumerate(pairs)}
+    def _fetch(self) -> str:
+        """Fetch the compiler's package; return the action's id."""
+        context, cell, at = self.context, self.cell, self.context.machine.at(self.cell)
+        ((name, toolchain),) = self.item.toolchains.items()
+        request = FetchCompilerPackage(
+            toolchain=name,
+            requires=(f"{self.package.requires}{toolchain.version or ''}",),
+            python=Path("${in:python}"),
+            output=Path("${out:wheels}"),
+            lock=Path(f"${{out:{LOCK}}}"),
+        )
+        return context.add_step(
+            request,
+            at,
+            id=f"{self._python_name(at)}/{name}-packages",
+            kind="fetch",
+            title=f"fetch {request.requires[0]}",
+            inputs={"python": compiler.interpreter(cell, at)},
+            outputs=("wheels", LOCK),
+            by_content=True,
+            cells=context.users(part=of_kernels),
+            **context.by_pip,
+        ).action
 
+    def _environment(self) -> ActionInput:
+        """Make the environment that the compiler runs in."""
+        context, cell, at = self.context, self.cell, self.context.machine.at(self.cell)
+        (name,) = self.item.toolchains
+        request = MakeEnvironment(
+            wheels=Path("${in:wheels}"), python=Path("${in:python}"), output=Path("${out:environment}")
+        )
+        return context.add_step(
+            request,
+            at,
+            id=f"{self._python_name(at)}/{name}-environment",
+            kind="prepare",
+            title=f"install {self.package.requires} for [toolchains.{name}]",
+            inputs={
+                "wheels": ActionInput(self._fetch(), "wheels"),
+                "python": compiler.interpreter(cell, at),
+            },
+            outputs=("environment",),
+            links_out=True,
+            by_content=True,
+            cells=context.users(part=of_kernels),
+        )
 
-def _of(context: PlanContext, cell: Cell, item: LoweredObject) -> _Compilation:
-    package = registry.toolchain(item.toolchain.compiler).packaged
-    assert package is not None  # noqa: S101  the caller has asked
-    return _Compilation(context, cell, item, package)
+    def _python_name(self, at: Location) -> str:
+        """Return the prefix for ids of actions that run once per Python: "py3.11", in an image "py3.11-bookworm"."""
+        label = self.context.label(of_kernels)
+        return f"py{self.cell.python}{label}" + (f"-{at.image.name}" if at.image else "")
 
-
-def _compile(this: _Compilation, target: Target, source: str) -> ActionInput:
-    """Compile one source for one target."""
-    words = this.package.compile(target, this.cell.machine, (*this.item.toolchain.flags, *this.item.flags))
-    staged = {"source": [f"${{stage:sources}}/{source}"], "name": [PurePosixPath(source).stem]}
-    inputs = {"sources": this.item.files_for(source)}
-    return _run(this, f"{source}-{target.name}", f"{source} for {target.name}", words, staged, inputs)
-
-
-def _runtime(this: _Compilation, target: Target) -> list[ActionInput]:
-    """Compile the compiler's runtime, which is linked once with all objects of a target; empty if it has none."""
-    if this.package.runtime is None:
-        return []
-    words = this.package.runtime(target, this.cell.machine)
-    return [_run(this, f"runtime-{target.name}", f"the runtime for {target.name}", words, {}, {})]
-
-
-def _run(
-    this: _Compilation,
-    name: str,
-    what: str,
-    words: Sequence[str],
-    values: Mapping[str, list[str]],
-    inputs: Mapping[str, Input],
-) -> ActionInput:
-    """Run one command of the compiler."""
-    context, cell, at = this.context, this.cell, this.context.machine.at(this.cell)
-    output = f"made{this.package.suffix}"
-    programs: dict[str, Input] = {}
-    if this.package.programs:
-        programs = {"programs": _programs(this, this.package.programs)}
-    filled = {
-        "programs": ["${stage:programs}"],
-        "output": [f"${{out:{output}}}"],
-        **values,
-    }
-    request = PackagedCompile(
-        compiler=this.compiler,
-        argv=tuple(fill(words, filled)),
-        environment=Path("${in:env}"),
-        python=Path("${in:python}"),
-        scratch=Path("${work}"),
-        output=Path(f"${{out:{output}}}"),
-    )
-    return context.add_step(
-        request,
-        at,
-        id=f"{this.prefix}/{name}",
-        kind="compile",
-        title=f"compile {what} with {this.compiler}",
-        inputs={
-            "env": _environment(this),
-            "python": compiler.interpreter(cell, at),
-            **programs,
-            **inputs,
-        },
-        outputs=(output,),
-        facts={"toolchain": registry.identity(this.compiler)},
-        by_content=True,
-        cells=context.users(cuda=cell.cuda, part=of_kernels),
-    )
-
-
-def _link(this: _Compilation, target: Target, objects: Sequence[ActionInput]) -> ActionInput:
-    """Link the objects of a target, with the compiler's runtime once, into a library with the ABI id."""
-    context, cell, item = this.context, this.cell, this.item
-    at = context.machine.kernels_at(cell.cuda)
-    used = compiler.use(context, at.hosts[cell.cuda], at, lay=False)
-    inputs: dict[str, Input] = {
-        f"object{number}": made for number, made in enumerate([*objects, *_runtime(this, target)])
-    }
-    linked = [f"${{in:{name}}}" for name in inputs]
-    others = this.package.links(target) if this.package.links else ()
-    if this.package.programs:
-        inputs["programs"] = _programs(this, this.package.programs)
-    action = Action(
-        id=f"{this.prefix}/library-{target.name}",
-        kind="compile",
-        title=f"link {item.name} for {target.name}",
-        argv=(
-            *(used.programs["cxx"], "-shared", "-O2", "-fPIC"),
-            item.abi_macro,
-            "${stage:abi}/abi.c",
-            *linked,
-            *fill(others, {"programs": ["${stage:programs}"]}),
-            *("-o", "${out:library}"),
-        ),
-        inputs={
-            "abi": source_files.files(_ABI_C.parent, [_ABI_C], context.contents),
-            **inputs,
-            **used.inputs,
-        },
-        outputs=("library",),
-        env=variables.plain() | {"PATH": at.path},
-        image=at.image_id,
-        facts={"toolchain": registry.identity(this.compiler)},
-        cells=context.users(cuda=cell.cuda, part=of_kernels),
-    )
-    return context.add(action, "library")
-
-
-def _python_name(this: _Compilation, at: Location) -> str:
-    """Return the prefix for ids of actions that run once per Python: "py3.11", in an image "py3.11-bookworm"."""
-    label = this.context.label(of_kernels)
-    return f"py{this.cell.python}{label}" + (f"-{at.image.name}" if at.image else "")
-
-
-def _programs(this: _Compilation, folder: Path) -> Input:
-    members = sorted(path for path in folder.iterdir() if path.is_file())
-    return source_files.files(folder, members, this.context.contents)
-
-
-def _fetch(this: _Compilation) -> str:
-    """Fetch the compiler's package; return the action's id."""
-    context, cell, at = this.context, this.cell, this.context.machine.at(this.cell)
-    ((name, toolchain),) = this.item.toolchains.items()
-    request = FetchCompilerPackage(
-        toolchain=name,
-        requires=(f"{this.package.requires}{toolchain.version or ''}",),
-        python=Path("${in:python}"),
-        output=Path("${out:wheels}"),
-        lock=Path(f"${{out:{LOCK}}}"),
-    )
-    return context.add_step(
-        request,
-        at,
-        id=f"{_python_name(this, at)}/{name}-packages",
-        kind="fetch",
-        title=f"fetch {request.requires[0]}",
-        inputs={"python": compiler.interpreter(cell, at)},
-        outputs=("wheels", LOCK),
-        by_content=True,
-        cells=context.users(part=of_kernels),
-        **context.by_pip,
-    ).action
-
-
-def _environment(this: _Compilation) -> ActionInput:
-    """Make the environment that the compiler runs in."""
-    context, cell, at = this.context, this.cell, this.context.machine.at(this.cell)
-    (name,) = this.item.toolchains
-    request = MakeEnvironment(
-        wheels=Path("${in:wheels}"), python=Path("${in:python}"), output=Path("${out:environment}")
-    )
-    return context.add_step(
-        request,
-        at,
-        id=f"{_python_name(this, at)}/{name}-environment",
-        kind="prepare",
-        title=f"install {this.package.requires} for [toolchains.{name}]",
-        inputs={
-            "wheels": ActionInput(_fetch(this), "wheels"),
-            "python": compiler.interpreter(cell, at),
-        },
-        outputs=("environment",),
-        links_out=True,
-        by_content=True,
-        cells=context.users(part=of_kernels),
-    )
+    def _programs(self) -> dict[str, Input]:
+        """Return the plug-in's own files that its commands need, as an input; empty without any."""
+        folder = self.package.programs
+        if folder is None:
+            return {}
+        members = sorted(path for path in folder.iterdir() if path.is_file())
+        return {"programs": source_files.files(folder, members, self.context.contents)}
