@@ -27,7 +27,9 @@ def compiled(tmp_path: Path, kind: str, arch: str, members: dict[str, str] | byt
             for name, text in members.items():
                 archive.writestr(name, text)
     built_for = CpuLevel(arch) if kind == "iree-cpu" else Arch.parse(arch) if arch else None
-    return CompiledModule("a", "kernels/a.mlir", file, file, arch or kind, ".vmfb", kind, built_for)
+    return CompiledModule(
+        "a", "kernels/a.mlir", file, file, arch or kind, ".vmfb", KernelImage(kind, built_for)
+    )
 
 
 def ptx(target: str, isa: str = "7.6") -> str:

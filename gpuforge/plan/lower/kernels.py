@@ -28,8 +28,7 @@ def _kernels(context: PlanContext, cell: Cell, item: LoweredObject) -> ActionInp
         at,
         id=f"{kernels_name(context, cell)}/{item.name}",
         kind="package",
-        title=f"{'index' if made.inputs else 'gather'} {item.name}"
-        + (f" for CUDA {cell.toolkit}" if cell.cuda else ""),
+        title=f"{made.request.verb} {item.name}" + (f" for CUDA {cell.toolkit}" if cell.cuda else ""),
         inputs={"sources": item.files, **made.inputs},
         outputs=("kernels",),
         cells=context.users(cuda=cell.cuda, part=of_kernels),

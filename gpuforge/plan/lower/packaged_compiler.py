@@ -81,8 +81,7 @@ class _Compilation:
                 compiled=Path(f"${{in:{name}}}"),
                 target=target.name,
                 suffix=self.package.suffix,
-                kind=target.kind,
-                built_for=target.built_for,
+                image=target.image,
             )
             for name, (source, target) in zip(compiled, pairs, strict=True)
         ]

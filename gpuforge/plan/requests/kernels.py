@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from gpuforge.cuda.arch import Arch
 from gpuforge.cuda.cpu_level import CpuLevel
+from gpuforge.cuda.kernel_image import KernelImage
 from gpuforge.cuda.user_toolchain import UserToolchain
 from gpuforge.plan.requests.request import Request
 
@@ -15,8 +15,8 @@ from gpuforge.plan.requests.request import Request
 class CompiledModule:
     """One compiled source: the module's name, the source's path in the project, its file, and the compiled file.
 
-    The compiled file is a fatbin or, with `target`, the file for one of several targets. Its only image must then be of
-    the given `kind` and `built_for`.
+    The compiled file is a fatbin or, with `image`, the file for one of several targets. It must then have this image
+    and no other.
     """
 
     name: str
@@ -25,8 +25,7 @@ class CompiledModule:
     compiled: Path
     target: str = ""
     suffix: str = ".fatbin"
-    kind: str = ""
-    built_for: Arch | CpuLevel | None = None
+    image: KernelImage | None = None
 
 
 @dataclass(frozen=True)
@@ -59,6 +58,7 @@ class CompiledLibrary:
 class LayKernels(Request):
     """Lay the kernels of one object out below `output`, as they go into a wheel."""
 
+    verb: ClassVar[str] = "index"  # for the title of the action
     name: str
     toolkit: str
     output: Path
@@ -94,6 +94,7 @@ class GatherSources(LayKernels):
     """Gather the sources that users compile, with a recipe."""
 
     program: ClassVar[str] = "gather_sources"
+    verb: ClassVar[str] = "gather"
     archs: tuple[str, ...] = ()
     sources: tuple[UserSource, ...]  # the arguments of the compiler
     includes: tuple[UserSource, ...] = ()  # headers that must lie beside them
