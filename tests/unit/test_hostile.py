@@ -119,11 +119,11 @@ def test_a_wheel_that_ends_the_process_is_left_out_of_the_next(tmp_path: Path) -
     """What no budget stops: reading one of two wheels never ends, and the kernel ends the process."""
     program = (
         "import gpuforge.audit.read.wheel as reader\nfrom gpuforge.cli import bounded\n"
-        "opened = reader._opened\nbounded._SECONDS = 2\n"
+        "opened = reader.opened\nbounded._SECONDS = 2\n"
         "def endless(source, *rest):\n"
         "    while source.label.startswith('evil'): pass\n"
         "    return opened(source, *rest)\n"
-        f"reader._opened = endless\n{_PROGRAM}"
+        f"reader.opened = endless\n{_PROGRAM}"
     )
     evil = wheel(tmp_path, {"demo/a.so": elf()}, name="evil-1.0-py3-none-any.whl")
     sound = wheel(tmp_path, {"demo/a.so": elf()})
