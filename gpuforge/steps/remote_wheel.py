@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeVar
 
 import requests
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 from packaging.version import Version
 from pypi_simple import DistributionPackage, NoSuchProjectError, PyPISimple
 
-from gpuforge import disk
 from gpuforge.binary.elf import linked_file
 from gpuforge.binary.elf.linked_file import LinkedFile
 from gpuforge.errors import ActionError, MalformedError, MissingError
 from gpuforge.index import byte_ranges
 from gpuforge.index.settings import index_url, public, session
+from gpuforge.steps import value_file
 from gpuforge.wheel import metadata
 from gpuforge.wheel.archive import shared_libraries
 from gpuforge.wheel.remote_archive import RemoteArchive
 from gpuforge.wheel.tags import serves
 
+T = TypeVar("T")
 _TIMEOUT = 60  # seconds without an answer
 
 
@@ -74,42 +74,26 @@ class PackageIndex:
 
     def contents(self, wheel: IndexWheel) -> Contents:
         """Return a wheel's requirements and libraries; only its directory and its METADATA are read."""
-        cached = self._cached(wheel, "contents")
-        if cached is None:
-            with self._open(wheel) as archive:
-                requires = metadata.fields(metadata.of_archive(archive), "Requires-Dist")
-                libraries = {soname: m.name for soname, m in shared_libraries(archive).items()}
-            cached = {"requires": requires, "libraries": libraries}
-            self._cache_result(wheel, "contents", cached)
-        return Contents(tuple(cached["requires"]), cached["libraries"])
+        return self._cached(wheel, "contents", Contents, lambda: self._contents(wheel))
 
     def library(self, wheel: IndexWheel, soname: str) -> tuple[str, LinkedFile]:
         """Return a library's folder in a wheel, and the libraries and symbols that it needs and defines."""
         member = self.contents(wheel).libraries[soname]
-        cached = self._cached(wheel, soname)
-        if cached is None:
-            print(f"reading {soname} of {wheel.file}", flush=True)
-            with tempfile.NamedTemporaryFile(prefix="library-") as file:
-                with self._open(wheel) as archive:
-                    file.writelines(archive.chunks(shared_libraries(archive)[soname]))
-                file.flush()
-                found = _linked(Path(file.name), wheel, soname)
-            cached = {
-                "soname": found.soname,
-                "needed": found.needed,
-                "runpath": found.runpath,
-                "defines": sorted(found.defined),
-                "wants": sorted(found.undefined),
-            }
-            self._cache_result(wheel, soname, cached)
-        found = LinkedFile(
-            cached["soname"],
-            tuple(cached["needed"]),
-            tuple(cached["runpath"]),
-            defined=frozenset(cached["defines"]),
-            undefined=frozenset(cached["wants"]),
-        )
+        found = self._cached(wheel, soname, LinkedFile, lambda: self._library(wheel, soname))
         return str(PurePosixPath(member).parent), found
+
+    def _contents(self, wheel: IndexWheel) -> Contents:
+        with self._open(wheel) as archive:
+            requires = metadata.fields(metadata.of_archive(archive), "Requires-Dist")
+            return Contents(tuple(requires), {name: m.name for name, m in shared_libraries(archive).items()})
+
+    def _library(self, wheel: IndexWheel, soname: str) -> LinkedFile:
+        print(f"reading {soname} of {wheel.file}", flush=True)
+        with tempfile.NamedTemporaryFile(prefix="library-") as file:
+            with self._open(wheel) as archive:
+                file.writelines(archive.chunks(shared_libraries(archive)[soname]))
+            file.flush()
+            return _linked(Path(file.name), wheel, soname)
 
     def _wheel(self, package: str, file: DistributionPackage) -> IndexWheel | None:
         if file.package_type != "wheel":
@@ -139,19 +123,17 @@ class PackageIndex:
         with self._answering(), byte_ranges.opened(self._session, wheel.file, wheel.url) as archive:
             yield archive
 
-    def _file(self, wheel: IndexWheel, what: str) -> Path:
-        return self._cache / wheel.sha256[:2] / wheel.sha256 / f"{what}.json"
-
-    def _cached(self, wheel: IndexWheel, what: str) -> Any:
-        try:
-            return json.loads(self._file(wheel, what).read_bytes()) if wheel.sha256 else None
-        except (OSError, ValueError):  # not there, or half a file, after a crash
-            return None
-
-    def _cache_result(self, wheel: IndexWheel, what: str, data: Any) -> None:
+    def _cached(self, wheel: IndexWheel, what: str, kind: type[T], read: Callable[[], T]) -> T:
+        """Return what the cache has of a wheel, else what `read` returns, which the cache then has."""
         if not wheel.sha256:
-            return
-        disk.write_text(self._file(wheel, what), json.dumps(data))
+            return read()
+        # earlier versions have .json
+        file = self._cache / wheel.sha256[:2] / wheel.sha256 / f"{what}.2.json"
+        with suppress(OSError, ValueError):  # not there, or half a file, after a crash
+            return value_file.read(kind, file)
+        found = read()
+        value_file.write(found, file)
+        return found
 
 
 def _linked(path: Path, wheel: IndexWheel, soname: str) -> LinkedFile:

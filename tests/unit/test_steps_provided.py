@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
 
+from gpuforge.binary.elf import linked_file
 from gpuforge.binary.elf.linked_file import LinkedFile
 from gpuforge.cuda import provided
 from gpuforge.cuda.provided import Provided
@@ -16,7 +18,7 @@ from gpuforge.package import requirements
 from gpuforge.release import Release
 from gpuforge.steps import value_file
 from gpuforge.steps.fetch_provided import Search
-from gpuforge.steps.remote_wheel import Contents, IndexWheel
+from gpuforge.steps.remote_wheel import Contents, IndexWheel, PackageIndex
 
 CURAND, CUDART, CUFFT = "nvidia-curand", "nvidia-cuda-runtime", "nvidia-cufft"
 Library = tuple[str, tuple[str, ...], set[str], set[str]]  # SONAME, NEEDED, defines, wants
@@ -200,3 +202,21 @@ def test_the_projects_own_line_is_enough_where_it_holds_the_cuda_major(own: str,
     text = f"Name: a\nVersion: 1\nRequires-Dist: {own}\n".encode()
     _, added = requirements.require(text, {CURAND: "10.4.0.50"}, proved={CURAND: bounds})
     assert added == ([] if enough else ["cuda-toolkit[curand]>=13.0,<14"])
+
+
+def test_what_was_read_of_a_wheel_is_read_once(tmp_path: Path) -> None:
+    wheel = IndexWheel(CURAND, "10.4", "curand.whl", "https://example.org/curand.whl", "a" * 64)
+    library = linked_file.read(Path(sys.executable).resolve())
+    assert library is not None
+    times = []
+
+    def read() -> LinkedFile:
+        times.append(1)
+        return library
+
+    index = PackageIndex(tmp_path, "x86_64")
+    assert [index._cached(wheel, "libcurand.so.10", LinkedFile, read) for _ in range(2)] == [library] * 2
+    (file,) = tmp_path.rglob("*.json")
+    file.write_text(file.read_text()[:-20])  # as after a crash
+    assert index._cached(wheel, "libcurand.so.10", LinkedFile, read) == library
+    assert len(times) == 2
