@@ -1,4 +1,4 @@
-"""What is wrong, where, and what to do: the one shape of every message to a user; and names in it, made harmless."""
+"""The form of every message to users: what is wrong, where, and what to do. Names in it are escaped."""
 
 import re
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""What a wheel should be: made from a manifest or from `--expect`, compared with the wheel by the audit."""
+"""The expectation of a wheel: made from a manifest or from `--expect`, and compared with the wheel by the audit."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Accepted:
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """What a wheel should be. `cubins` are empty when it is unknown which toolkit built it, or with `no_code`."""
+    """The expected properties of a wheel. `cubins` are empty if its toolkit is unknown, or with `no_code`."""
 
     cubins: tuple[Arch, ...] = ()
     ptx: tuple[Arch, ...] = ()

@@ -1,4 +1,4 @@
-"""What a compiler, a toolkit or a folder of a user's machine brings into the process beside a wheel."""
+"""The libraries that a compiler, a toolkit or a folder of a user's machine brings into the process of a wheel."""
 
 import os
 import re

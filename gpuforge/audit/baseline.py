@@ -118,7 +118,7 @@ class Baseline:
 
 
 class Acceptance(Protocol):
-    """What accepts findings, and why."""
+    """The accepted findings, with the reasons."""
 
     @property
     def reason(self) -> str:

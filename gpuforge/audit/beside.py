@@ -12,7 +12,7 @@ from gpuforge.audit.proofs.proof import FitsBeside, Proof
 
 
 class Neighbour(NamedTuple):
-    """What a wheel must live beside: the requirement, the packages that it brings, and the wheels at hand of them."""
+    """Packages that must work in a wheel's process: the requirement, its packages, and the available wheels of them."""
 
     requirement: str  # "jax[cuda13]"
     packages: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""What gpuforge itself puts into wheels, as read: kernel sets, sources with a recipe, lists of kernels wheels."""
+"""Files that gpuforge itself puts into wheels, as read: kernel sets, sources with a recipe, lists of kernels wheels."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -84,7 +84,7 @@ class SourceSet(NamedTuple):
 
 
 class KernelsWheels(NamedTuple):
-    """What a package has of its kernels wheels, or a kernels wheel of itself."""
+    """A package's list of its kernels wheels, or a kernels wheel's description of itself."""
 
     version: str
     sets: Mapping[str, str]  # kernel set -> its interface

@@ -1,4 +1,4 @@
-"""What was found by reading a host-only file completely. Data only."""
+"""The evidence from reading all bytes of a host-only file. Data only."""
 
 from collections.abc import Mapping
 from types import MappingProxyType

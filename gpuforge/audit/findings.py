@@ -1,4 +1,4 @@
-"""What an audit finds: findings with their subjects, and accepted findings. Data only."""
+"""Findings of an audit with their subjects, and accepted findings. Data only."""
 
 from typing import Literal, NamedTuple
 

@@ -93,7 +93,7 @@ class Report(NamedTuple):
 
 
 class Question(NamedTuple):
-    """What the wheels are compared with, and which findings are accepted."""
+    """The expectations that the wheels are compared with, and the accepted findings."""
 
     expectation: Expectation | None = None
     against: Against | None = None

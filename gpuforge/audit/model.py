@@ -40,7 +40,7 @@ class Preload(NamedTuple):
 
 
 class Compilers(NamedTuple):
-    """What a build file of the wheel asks its users for: compilers of a version, or an option of theirs."""
+    """The demand of a build file on users: compilers of a version, or an option of theirs."""
 
     kind: Literal["HPC SDK", "nvcc", "option"]
     version: str  # "22.1"; the option as it is: "-gpu=cuda11.5,cc60,cc70,cc80"
@@ -138,7 +138,7 @@ class WheelFacts(NamedTuple):
 
     @property
     def called(self) -> str:
-        """What a line of text calls it: "cupy-cuda12x 14.2.0"."""
+        """Its name in a line of text: "cupy-cuda12x 14.2.0"."""
         return f"{self.project} {self.version}" if self.project else self.name
 
     @property

@@ -1,4 +1,4 @@
-"""What the platform promises: the policies that auditwheel ships.
+"""The promises of platform tags: the policies that auditwheel ships.
 
 Data: auditwheel's own `manylinux-policy.json` and `musllinux-policy.json` (PEP 600 and 656, and the profiles kept by
 the auditwheel project).

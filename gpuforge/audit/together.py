@@ -1,4 +1,4 @@
-"""What the wheels of an audit bring into one process if all of them are imported: each shared library from each place.
+"""The shared libraries that the wheels of an audit bring into one process, if all of them are imported.
 
 A reading of files, not of a process: what is opened by a name that is put together at run time is not known.
 """
@@ -45,7 +45,7 @@ class ProcessLibrary(NamedTuple):
 
 
 class Together(NamedTuple):
-    """What comes into one process."""
+    """The libraries of one process."""
 
     libraries: tuple[ProcessLibrary, ...]
 

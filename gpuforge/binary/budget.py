@@ -1,4 +1,4 @@
-"""What reading and judging a wheel may cost. Every reader draws on it: no small file takes hours or gigabytes.
+"""The budget for reading and judging a wheel. Every reader spends it: a small file cannot take hours or gigabytes.
 
 The limits are far beyond what sound wheels need: of thirty real ones none spends a tenth of any.
 """

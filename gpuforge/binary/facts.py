@@ -97,7 +97,7 @@ class SymbolNames(NamedTuple):
 
 
 class BrokenSegment(NamedTuple):
-    """What is wrong with the segments of an ELF file."""
+    """An error in the segments of an ELF file."""
 
     part: str  # "PT_LOAD 1", "the table of strings"
     kind: str  # which problem it has: a key of `segments.SENTENCES`

@@ -1,4 +1,4 @@
-"""What every command of gpuforge does alike: refuse empty paths, guess at names, print its errors as JSON."""
+"""Functions of all commands: refuse empty paths, suggest names, print errors as JSON."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Returned = TypeVar("Returned")
 
 
 class Outside(NamedTuple):
-    """What the caller gives the commands: the process of an audit, and images other than the engine's."""
+    """The caller's objects for the commands: the process of an audit, and images other than the engine's."""
 
     within: Within | None = None
     images: Images | None = None

@@ -1,4 +1,4 @@
-"""What `gpuforge audit` does once its options are read: judge, report, and say by the exit status what was found."""
+"""Runs `gpuforge audit` after its options are read: judges, reports, and returns the exit status."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _FAILING: dict[Failing, tuple[str, ...]] = {"error": ("error",), "warning": ("er
 
 
 class Options(NamedTuple):
-    """What the command line asks for; the defaults are the command's."""
+    """The options of the command line; the defaults are the command's."""
 
     wheels: tuple[Path, ...]
     form: str = "text"

@@ -1,4 +1,4 @@
-"""What `gpuforge audit --with` reads: what pip would install beside the wheels given, into an environment or none."""
+"""The wheels for `gpuforge audit --with`: those that pip would install beside the given ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one `gpuforge build` did."""
+"""The result of one `gpuforge build`."""
 
 from __future__ import annotations
 

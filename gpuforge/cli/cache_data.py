@@ -1,4 +1,4 @@
-"""What `gpuforge cache` prints for programs."""
+"""The output of `gpuforge cache` for programs."""
 
 from __future__ import annotations
 

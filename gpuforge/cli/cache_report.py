@@ -1,4 +1,4 @@
-"""What the host builds of a run had of their compiler cache, for the summary."""
+"""The use of the compiler cache by the host builds of a run, for the summary."""
 
 from __future__ import annotations
 

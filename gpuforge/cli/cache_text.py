@@ -1,4 +1,4 @@
-"""What `gpuforge cache` prints for people."""
+"""The output of `gpuforge cache` for people."""
 
 from __future__ import annotations
 

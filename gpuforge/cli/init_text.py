@@ -1,4 +1,4 @@
-"""What `gpuforge init` reports: its guesses with their reasons, what is left to do, and the cells."""
+"""The report of `gpuforge init`: its guesses with their reasons, the remaining work, and the cells."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What several commands ask for in the same words."""
+"""Options that several commands share."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def listed(ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What the user chose: PATH, --cuda, --python, --axis, --archs and --cell."""
+    """The user's choice: PATH, --cuda, --python, --axis, --archs and --cell."""
 
     path: Path
     cuda: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""What every command writes to the terminal: results to stdout, everything else to stderr."""
+"""The output of every command: results to stdout, everything else to stderr."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the test of a wheel reports, in words."""
+"""The report of a wheel's test, in words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a Dockerfile copies: its definition files, and what the host fetches for it, packed as the engine takes it."""
+"""The build context of a Dockerfile: its definition files and files that the host fetches, packed for the engine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a fetch in a container sees of this machine's settings: the files that they name, mounted at their own paths."""
+"""This machine's settings for a fetch in a container: the files that they name, mounted at their own paths."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ class MadeImage:
 
 @dataclass(frozen=True, slots=True)
 class ImageBuilder:
-    """What the making of images needs: an engine, a folder of gpuforge's own, and functions that show progress.
+    """The resources for making images: an engine, a folder of gpuforge's own, and functions that show progress.
 
     `show` gets a line for each step, `show_output` the last lines of a step that failed. `network` is the engine's
     network that builds use; None for the engine's default.

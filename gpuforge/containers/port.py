@@ -1,4 +1,4 @@
-"""What gpuforge needs of a container engine: its images and its containers. Tests have the images in memory."""
+"""The port to a container engine: its images and its containers. Tests have the images in memory."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class ContainerEnd:
 
 
 class ContainerOutput(Protocol):
-    """What a container writes, in pieces."""
+    """The output of a container, in pieces."""
 
     def __iter__(self) -> Iterator[bytes]:
         """Yield the pieces as they come."""

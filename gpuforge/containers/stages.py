@@ -60,7 +60,7 @@ class Stage:
 
     @property
     def reference(self) -> str:
-        """What an engine calls the image."""
+        """The image's name in an engine."""
         return references.local(self.identity)
 
     def _content(self) -> dict[str, Any]:

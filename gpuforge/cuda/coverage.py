@@ -1,4 +1,4 @@
-"""What `archs = "common"` stands for: the least code of one toolkit that every GPU of that toolkit runs.
+"""The architectures of `archs = "common"`: the least code of a toolkit that runs on each of its GPUs.
 
 The tables are data/cuda.toml; what runs where is gpuforge/cuda/runs_on.py.
 """

@@ -17,7 +17,7 @@ class Generation(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What reports call it: "Blackwell, RTX 50"."""
+        """Its name in reports: "Blackwell, RTX 50"."""
         return f"{self.family}, {self.gpu}" if self.gpu else self.family
 
     @property

@@ -14,7 +14,7 @@ METAPACKAGE = "cuda-toolkit"
 
 
 class CudaNeeds(NamedTuple):
-    """What a wheel needs of CUDA's packages."""
+    """The needs of a wheel in CUDA's packages: libraries and symbols."""
 
     symbols: Mapping[str, Mapping[str, Sequence[str]]]  # package -> SONAME -> symbols
     requires: tuple[str, ...]  # the project's own requirements, of any package

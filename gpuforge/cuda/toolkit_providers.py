@@ -11,4 +11,4 @@ ABOUT: Mapping[Provider, str] = {
     "debian": "Debian's compiler with NVIDIA's wheels (11.8 and 12.4)",
     "redist": "NVIDIA's archives (11.4 to 13.0)",
 }
-"""What each brings, as the manifest's reference has it."""
+"""The toolkits of each provider, as the manifest's reference describes them."""

@@ -1,4 +1,4 @@
-"""What uv chooses from the package indexes that pip is set to use; it builds nothing."""
+"""uv's choice of packages from the indexes that pip is set to use; it builds nothing."""
 
 from __future__ import annotations
 

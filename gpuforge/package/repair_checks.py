@@ -1,4 +1,4 @@
-"""What a repaired wheel must not need or carry; each check raises ActionError."""
+"""Checks of a repaired wheel: libraries that it must not need or contain. Each raises ActionError."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the CMake files of a project do with CUDA, and under which options; no CMake runs."""
+"""The use of CUDA in a project's CMake files, and the options for it; CMake is not run."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Use:
 
 @dataclass(frozen=True, slots=True)
 class Download:
-    """What a command would fetch, with the options around it."""
+    """A download by a command, with the options around it."""
 
     what: str
     where: Where
@@ -69,7 +69,7 @@ class _If:
 
 
 class _Conditions(NamedTuple):
-    """What must hold for a command to run."""
+    """The conditions under which a command runs."""
 
     options: tuple[str, ...] = ()  # that are on; "!" among them where others decide
     versions: Versions = ALWAYS  # of CUDA
@@ -77,7 +77,7 @@ class _Conditions(NamedTuple):
 
 @dataclass(slots=True)
 class CMake:
-    """What the files have that the top one leads to."""
+    """The content of the top file and of all files that it includes."""
 
     options: dict[str, Seen] = field(default_factory=dict)  # the default ("ON", "OFF") of each
     set: set[str] = field(default_factory=set)  # variables that some file sets

@@ -28,7 +28,7 @@ class Compiled(NamedTuple):
 
 @dataclass(slots=True)
 class Archs:
-    """What `set` and the property CUDA_ARCHITECTURES say, in the order of the commands."""
+    """The architectures of `set` and of the property CUDA_ARCHITECTURES, in the order of the commands."""
 
     fixed: dict[tuple[Target, SpecifierSet], Compiled] = field(default_factory=dict)
     variable: Seen | None = None  # the first variable of the environment that they are taken from

@@ -17,7 +17,7 @@ from gpuforge.wheel import metadata
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """What a project says of itself."""
+    """A project's own metadata."""
 
     name: Seen | None = None
     version: Seen | None = None

@@ -1,4 +1,4 @@
-"""What `gpuforge init` is asked to look at: a folder, an sdist, or a project on the index."""
+"""The project for `gpuforge init`: a folder, an sdist, or a project on the index."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class Gencode:
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """What a setup.py has, if there is one."""
+    """The content of a setup.py, if there is one."""
 
     exists: bool = False
     arguments: Mapping[str, tuple[Seen, ...]] = field(default_factory=dict)  # literals of `setup(...)`

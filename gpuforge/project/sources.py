@@ -19,7 +19,7 @@ _PRAGMA = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """What the source files show."""
+    """The facts in the source files."""
 
     cuda: tuple[str, ...] = ()  # names of .cu files
     kernel: Where | None = None  # the first `__global__` in a .cu file

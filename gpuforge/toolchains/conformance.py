@@ -1,4 +1,4 @@
-"""What every toolchain has to hold, gpuforge's own and plug-ins alike: checked without its compiler."""
+"""Conditions that every toolchain must meet, gpuforge's own and plug-ins; checked without the compiler."""
 
 from __future__ import annotations
 

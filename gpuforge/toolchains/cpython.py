@@ -56,7 +56,7 @@ class Interpreter:
 
     @property
     def identity(self) -> str:
-        """What of it goes into a key: builds of one CPython minor see the same headers and ABI."""
+        """Its part of a key: builds of one CPython minor see the same headers and ABI."""
         return f"CPython {self.version} {self.abi}"
 
 

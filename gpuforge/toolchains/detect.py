@@ -98,7 +98,7 @@ def _specifier(text: str | None) -> SpecifierSet:
 
 @dataclass
 class Looked:
-    """What was tried on the way, for the message when nothing fits."""
+    """The programs that were tried, for the message if none fits."""
 
     family: Family
     allowed: SpecifierSet

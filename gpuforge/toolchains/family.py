@@ -1,4 +1,4 @@
-"""What gpuforge knows about a compiler: the family it belongs to, and one found on this machine."""
+"""Compilers: the family that one belongs to, and one found on this machine."""
 
 from __future__ import annotations
 

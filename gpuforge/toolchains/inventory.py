@@ -69,7 +69,7 @@ print(json.dumps({"machine": platform.machine(), "glibc": glibc, "compilers": co
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """What one image holds. `name` is the image's, for people; paths are those that its containers see."""
+    """The content of one image. `name` is the image's, for people; paths are as in its containers."""
 
     name: str
     machine: str  # "x86_64"

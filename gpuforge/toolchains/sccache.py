@@ -38,7 +38,7 @@ _OWN = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class CacheUse:
-    """What a build had of the cache: how many of its compile steps were found there, and what went wrong.
+    """A build's use of the cache: how many of its compile steps were found there, and errors.
 
     Without `steps` it was not used, and the notes say why.
     """

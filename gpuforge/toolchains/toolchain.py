@@ -1,4 +1,4 @@
-"""What a plug-in offers: one `Toolchain`, with everything that its compiler can do, here and on users' machines."""
+"""The interface of plug-ins: one `Toolchain`, with the abilities of its compiler, here and on users' machines."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Kind = Literal["library", "module"]
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What one output of a packaged compiler runs on: `name` is an entry of `[toolchains.*] targets`.
+    """The target of one output of a packaged compiler: `name` is an entry of `[toolchains.*] targets`.
 
     `kind` and `built_for` are those of the image in the kernel set's index: the architecture of "ptx" and "cubin", the
     level of CPUs of a "library".
@@ -80,7 +80,7 @@ class Toolchain:
 
     @property
     def uses(self) -> frozenset[Use]:
-        """What it can be used for."""
+        """Its uses."""
         found: set[Use] = {*self.builtin}
         if self.library or self.module:
             found.add("user-compiled")

@@ -18,7 +18,7 @@ from gpuforge.diagnostics import Place
 from gpuforge.errors import CorruptError, MalformedError, TooLargeError
 
 BROKEN = (zipfile.BadZipFile, NotImplementedError, EOFError, ValueError, OverflowError, struct.error)
-"""What `zipfile` raises for an archive that is damaged, or made to confuse its readers."""
+"""The errors of `zipfile` for an archive that is damaged, or made to confuse its readers."""
 
 _InflateError: type[Exception] = isal_zlib.error  # type: ignore[assignment]  # its stub calls it an instance
 _PACKED_CHUNK = 1 << 20

@@ -1,4 +1,4 @@
-"""What a wheel declares about itself in its `.dist-info` folder: METADATA, WHEEL, RECORD, symbolic links."""
+"""The files in a wheel's `.dist-info` folder: METADATA, WHEEL, RECORD, and the list of symbolic links."""
 
 import csv
 import posixpath
@@ -29,7 +29,7 @@ class Identity(NamedTuple):
 
 
 class MetadataProblem(NamedTuple):
-    """What keeps installers from using the metadata: its kind, a constant word, what it is about, and other facts."""
+    """A problem of the metadata for installers: its kind, a constant word, its subject, and other facts."""
 
     kind: str
     about: tuple[str, ...] = ()

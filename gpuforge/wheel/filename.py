@@ -66,7 +66,7 @@ class WheelName:
 
 
 class Claims(NamedTuple):
-    """What a file name says of a wheel: its normalized project, its version and its sorted tags."""
+    """The parts of a wheel's file name: its normalized project, its version and its sorted tags."""
 
     project: str = ""
     version: str = ""

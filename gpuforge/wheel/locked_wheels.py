@@ -21,7 +21,7 @@ class LockedRelease(NamedTuple):
 
 
 class LockedWheels(NamedTuple):
-    """What was requested, and the wheels that were fetched: each one's sha256 by its file name."""
+    """The requirements, and the wheels that were fetched for them: each one's sha256 by its file name."""
 
     requires: tuple[str, ...]
     wheels: Mapping[str, str]

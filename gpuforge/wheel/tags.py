@@ -21,7 +21,7 @@ _LONGEST = (2, 3)  # digits of the numbers in the version of a C library
 
 
 class LinuxTag(NamedTuple):
-    """What a platform tag of Linux promises. Both names of one tag are equal: manylinux2014 and manylinux_2_17."""
+    """The promise of a platform tag of Linux. Both names of one tag are equal: manylinux2014 and manylinux_2_17."""
 
     libc: str  # "glibc", "musl"; "" if it promises nothing: linux_x86_64
     floor: tuple[int, int]  # the oldest version of the C library: (2, 28)

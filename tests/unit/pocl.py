@@ -1,4 +1,4 @@
-"""PoCL, the OpenCL device of the tests. PyPI's newest (3.0, LLVM 14) compiles nothing for newer CPUs, such as AMD Zen 5."""
+"""PoCL, the OpenCL device of the tests. PyPI's newest (3.0, LLVM 14) does not compile for newer CPUs, such as Zen 5."""
 
 from __future__ import annotations
 

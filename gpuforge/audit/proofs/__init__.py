@@ -1,1 +1,1 @@
-"""What an audit proves of a wheel: the values (`proof`), and what has to hold for each (`prove`)."""
+"""The proofs of an audit: their values (`proof`), and the conditions of each (`prove`)."""

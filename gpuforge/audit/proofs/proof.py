@@ -1,4 +1,4 @@
-"""What an audit proves of a wheel, as values: a topic and the facts. `audit.report.proofs` makes the sentences."""
+"""The proofs of an audit as values: a topic and the facts. `audit.report.proofs` makes the sentences."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ def driver(entries: Sequence[FatbinEntry]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class GenerationRow:
-    """What GPUs of one compute capability can do with each wheel."""
+    """How each wheel runs on GPUs of one compute capability."""
 
     capability: str
     name: str

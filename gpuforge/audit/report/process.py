@@ -1,4 +1,4 @@
-"""What comes into one process, as lines of text and as plain data."""
+"""The libraries of one process, as lines of text and as plain data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a rule is: its code, its title, what it applies to, the proof that it contradicts, and its check."""
+"""A rule: its code, its title, the inputs that it applies to, the proof that it contradicts, and its check."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is guessed of a manifest, and why."""
+"""Guesses for a manifest, with their reasons."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What package indexes and installers refuse about a wheel: its archive, the names in it, what its metadata promise."""
+"""Reasons for which package indexes and installers refuse a wheel: its archive, names in it, its metadata."""

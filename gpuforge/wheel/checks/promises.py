@@ -1,4 +1,4 @@
-"""What the file name and the metadata promise: names as PyPI spells them, licence files, commands, data folders."""
+"""Checks of the file name and the metadata: names as PyPI spells them, licence files, commands, data folders."""
 
 import re
 from collections.abc import Iterable, Iterator

@@ -1,4 +1,4 @@
-"""What meets in one process: the objects of one import, of all imports of a wheel, of all wheels together."""
+"""The objects that meet in one process: of one import, of all imports of a wheel, of all wheels together."""
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
