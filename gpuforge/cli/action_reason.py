@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 
 from gpuforge.execute.outcome import ActionReason, Change
 from gpuforge.execute.times import local_time, short_seconds
 
-_DIGEST = re.compile(r"(sha256:)?[0-9a-f]{32,}(:.*)?", re.DOTALL)
-_LONGEST = 40  # characters of a value that is still shown
+_LONGEST = 40  # characters of a value that is still shown: no digest has so few
 _MOST = 3  # changes that are listed
 _VERBS = {
     "stored": "reused",
@@ -70,6 +68,6 @@ def _change(change: Change) -> str:
         return f"{name} is new"
     if new is None:
         return f"{name} is gone"
-    if any(_DIGEST.fullmatch(value) or len(value) > _LONGEST or "\n" in value for value in (old, new)):
+    if any(len(value) > _LONGEST or "\n" in value for value in (old, new)):
         return f"{name} changed"
     return f"{name} {old or 'nothing'} → {new or 'nothing'}"
