@@ -10,7 +10,7 @@ from gpuforge.plan.action import ActionInput
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.lower import compiler
 from gpuforge.plan.lower.build_environment import build_environment
-from gpuforge.plan.lower.lowered import Lowered, library_index
+from gpuforge.plan.lower.kernels_step import KernelsStep, library_index
 from gpuforge.plan.lower.plan_context import PlanContext, kernels_name, of_kernels
 from gpuforge.plan.lowered_object import LoweredObject
 from gpuforge.plan.requests.command_library import CommandLibrary
@@ -21,10 +21,10 @@ _RUNTIME = Path(__file__).resolve().parents[2] / "runtime"
 _OF_RUNTIME = ("abi.c", "abi_id.py", "elf.py", "document.py")
 
 
-def lower(context: PlanContext, cell: Cell, item: LoweredObject) -> Lowered:
+def lower(context: PlanContext, cell: Cell, item: LoweredObject) -> KernelsStep:
     """Make a fallback's library by the manifest's command."""
     library = _run_command(context, cell, item)
-    return Lowered(_index(context, cell, item), {"library": library})
+    return KernelsStep(_index(context, cell, item), {"library": library})
 
 
 def _run_command(context: PlanContext, cell: Cell, item: LoweredObject) -> ActionInput:

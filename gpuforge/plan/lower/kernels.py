@@ -7,7 +7,7 @@ from collections.abc import Callable
 from gpuforge.plan.action import ActionInput
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.lower import command_library, library, modules, packaged_compiler, user_sources
-from gpuforge.plan.lower.lowered import Lowered
+from gpuforge.plan.lower.kernels_step import KernelsStep
 from gpuforge.plan.lower.plan_context import PlanContext, kernels_name, of_kernels
 from gpuforge.plan.lowered_object import LoweredObject
 from gpuforge.plan.supported import refuse_same_modules
@@ -35,7 +35,7 @@ def _kernels(context: PlanContext, cell: Cell, item: LoweredObject) -> ActionInp
     )
 
 
-def _way(item: LoweredObject) -> Callable[[PlanContext, Cell, LoweredObject], Lowered]:
+def _way(item: LoweredObject) -> Callable[[PlanContext, Cell, LoweredObject], KernelsStep]:
     """Return the function that lowers an object. It depends on where the compiler is, then on what it makes."""
     if item.role == "user-compiled":
         return user_sources.lower

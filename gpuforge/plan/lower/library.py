@@ -10,7 +10,7 @@ from gpuforge.plan import advice, recipe, source_files, variables
 from gpuforge.plan.action import Action, ActionInput, Input
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.lower import compiler
-from gpuforge.plan.lower.lowered import Lowered, library_index
+from gpuforge.plan.lower.kernels_step import KernelsStep, library_index
 from gpuforge.plan.lower.plan_context import PlanContext, kernels_name, of_kernels
 from gpuforge.plan.lower.toolkit import toolkit
 from gpuforge.plan.lowered_object import LoweredObject
@@ -21,7 +21,7 @@ from gpuforge.toolchains.placeholders import fill
 _ABI_C = Path(__file__).resolve().parents[2] / "runtime" / "abi.c"
 
 
-def by_host(context: PlanContext, cell: Cell, item: LoweredObject) -> Lowered:
+def by_host(context: PlanContext, cell: Cell, item: LoweredObject) -> KernelsStep:
     """Compile one fallback object by the host compiler into shared libraries that carry its ABI id.
 
     It makes one library, or one for each CPU level that the object lists.
@@ -31,15 +31,15 @@ def by_host(context: PlanContext, cell: Cell, item: LoweredObject) -> Lowered:
     libraries = {name: _compile_by_host(context, cell, item, level) for name, level in levels.items()}
     made = [CompiledLibrary(Path(f"${{in:{name}}}"), CpuLevel(level)) for name, level in levels.items()]
     made_by = KernelCompiler(host.family, str(host.version))
-    return Lowered(library_index(cell, item, made_by, made), libraries)
+    return KernelsStep(library_index(cell, item, made_by, made), libraries)
 
 
-def by_nvcc(context: PlanContext, cell: Cell, item: LoweredObject) -> Lowered:
+def by_nvcc(context: PlanContext, cell: Cell, item: LoweredObject) -> KernelsStep:
     """Compile one fallback object by a toolkit's nvcc into a shared library that carries its ABI id."""
     library = _compile_by_nvcc(context, cell, item)
     made_by = KernelCompiler(nvcc.NVCC.name, context.machine.kernels_at(cell.cuda).toolkits[cell.cuda].nvcc)
     made = [CompiledLibrary(Path("${in:library}"))]
-    return Lowered(library_index(cell, item, made_by, made), {"library": library})
+    return KernelsStep(library_index(cell, item, made_by, made), {"library": library})
 
 
 def _compile_by_nvcc(context: PlanContext, cell: Cell, item: LoweredObject) -> ActionInput:

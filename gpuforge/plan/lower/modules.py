@@ -8,7 +8,7 @@ from gpuforge.plan import advice, variables
 from gpuforge.plan.action import Action, ActionInput
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.lower import compiler
-from gpuforge.plan.lower.lowered import Lowered, module_index
+from gpuforge.plan.lower.kernels_step import KernelsStep, module_index
 from gpuforge.plan.lower.plan_context import PlanContext, kernels_name, of_kernels
 from gpuforge.plan.lower.toolkit import toolkit
 from gpuforge.plan.lowered_object import LoweredObject
@@ -16,7 +16,7 @@ from gpuforge.plan.requests.kernels import CompiledModule, KernelCompiler
 from gpuforge.toolchains import nvcc
 
 
-def lower(context: PlanContext, cell: Cell, item: LoweredObject) -> Lowered:
+def lower(context: PlanContext, cell: Cell, item: LoweredObject) -> KernelsStep:
     """Compile each source by itself."""
     made = {f"module{n}": _compile(context, cell, item, source) for n, source in enumerate(item.sources)}
     made_by = KernelCompiler(nvcc.NVCC.name, context.machine.kernels_at(cell.cuda).toolkits[cell.cuda].nvcc)
@@ -26,7 +26,7 @@ def lower(context: PlanContext, cell: Cell, item: LoweredObject) -> Lowered:
         )
         for source, name in zip(item.sources, made, strict=True)
     ]
-    return Lowered(module_index(cell, item, made_by, modules), made)
+    return KernelsStep(module_index(cell, item, made_by, modules), made)
 
 
 def _compile(context: PlanContext, cell: Cell, item: LoweredObject, source: str) -> ActionInput:

@@ -16,7 +16,7 @@ from gpuforge.plan.action import Action, ActionInput, Input
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.lower import compiler
 from gpuforge.plan.lower.build_environment import LOCK
-from gpuforge.plan.lower.lowered import Lowered, library_index, module_index
+from gpuforge.plan.lower.kernels_step import KernelsStep, library_index, module_index
 from gpuforge.plan.lower.plan_context import PlanContext, kernels_name, of_kernels
 from gpuforge.plan.lowered_object import LoweredObject
 from gpuforge.plan.requests.build import MakeEnvironment
@@ -30,7 +30,7 @@ from gpuforge.toolchains.toolchain import PackagedCompiler, Target
 _ABI_C = Path(__file__).resolve().parents[2] / "runtime" / "abi.c"
 
 
-def lower(context: PlanContext, cell: Cell, item: LoweredObject) -> Lowered:
+def lower(context: PlanContext, cell: Cell, item: LoweredObject) -> KernelsStep:
     """Compile one library for each target, or a module of each source for each."""
     package = registry.toolchain(item.toolchain.compiler).packaged
     assert package is not None  # noqa: S101  the caller has checked
@@ -66,7 +66,7 @@ class _Compilation:
         """Return the targets that it compiles for; `plan.supported` has refused targets that it does not know."""
         return self.package.targets(self.item.toolchain.targets, self.cell.machine)
 
-    def modules(self) -> Lowered:
+    def modules(self) -> KernelsStep:
         """Compile a module of each source for each target."""
         lock = {"lock": ActionInput(self._fetch(), LOCK)}
         pairs = [(source, target) for source in self.item.sources for target in self.targets()]
@@ -88,9 +88,9 @@ class _Compilation:
         runs_with = packaged_compilers.runs_with(self.item.toolchain)
         install = f'pip install "{runs_with}"' if runs_with else ""
         index = module_index(self.cell, self.item, self.made_by, made, install=install)
-        return Lowered(index, {**compiled, **lock})
+        return KernelsStep(index, {**compiled, **lock})
 
-    def libraries(self) -> Lowered:
+    def libraries(self) -> KernelsStep:
         """Link a library for each target, of all sources."""
         lock = {"lock": ActionInput(self._fetch(), LOCK)}
         targets = self.targets()
@@ -101,7 +101,7 @@ class _Compilation:
             )
             for name, target in zip(linked, targets, strict=True)
         ]
-        return Lowered(library_index(self.cell, self.item, self.made_by, made), {**linked, **lock})
+        return KernelsStep(library_index(self.cell, self.item, self.made_by, made), {**linked, **lock})
 
     def _compile(self, target: Target, source: str) -> ActionInput:
         """Compile one source for one target."""

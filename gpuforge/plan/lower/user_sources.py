@@ -8,13 +8,13 @@ from pathlib import Path
 from gpuforge.manifest import kernels_wheels
 from gpuforge.plan import recipe
 from gpuforge.plan.cell import Cell
-from gpuforge.plan.lower.lowered import KERNELS, Lowered
+from gpuforge.plan.lower.kernels_step import KERNELS, KernelsStep
 from gpuforge.plan.lower.plan_context import PlanContext
 from gpuforge.plan.lowered_object import LoweredObject
 from gpuforge.plan.requests.kernels import GatherSources, UserSource
 
 
-def lower(context: PlanContext, cell: Cell, item: LoweredObject) -> Lowered:
+def lower(context: PlanContext, cell: Cell, item: LoweredObject) -> KernelsStep:
     """Gather the sources: nothing is compiled here."""
     file = context.file
     toolkit = recipe_for = cell.toolkit
@@ -36,7 +36,7 @@ def lower(context: PlanContext, cell: Cell, item: LoweredObject) -> Lowered:
         cpu=item.cpu,
         output=KERNELS,
     )
-    return Lowered(request, {})
+    return KernelsStep(request, {})
 
 
 def _staged(names: Iterable[str]) -> tuple[UserSource, ...]:

@@ -22,7 +22,7 @@ KERNELS = Path("${out:kernels}")
 
 
 @dataclass(frozen=True, slots=True)
-class Lowered:
+class KernelsStep:
     """The request for an object's kernels; `inputs` are the compiled files that it reads beside the sources."""
 
     request: LayKernels
