@@ -1,10 +1,17 @@
 """Which files of a wheel the objects of a manifest name."""
 
+from __future__ import annotations
+
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from gpuforge.audit.model import WheelFacts
 from gpuforge.embedded.layout import HOME
+
+if TYPE_CHECKING:
+    from gpuforge.audit.link.graph import LinkGraph
+    from gpuforge.expectation import HostOnly
 
 
 def matches(pattern: str, file: str) -> bool:
@@ -34,3 +41,12 @@ def files_of(patterns: Sequence[str], wheel: WheelFacts) -> set[str]:
         for member in wheel.members
         if f"/{HOME}/" not in f"/{member}" and any(matches(p, member) for p in patterns)
     }
+
+
+def host_only_files(graph: LinkGraph) -> Iterator[tuple[WheelFacts, HostOnly, str]]:
+    """Yield each file that a manifest calls host-only, with its wheel and its object."""
+    for wheel in graph.wheels:
+        expectation = graph.expectation_of(wheel)
+        for promised in expectation.host_only if expectation else ():
+            for file in sorted(files_of(promised.patterns, wheel)):
+                yield wheel, promised, file

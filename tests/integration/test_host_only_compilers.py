@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import requests
+from host_only_samples import MANIFEST
 
 from gpuforge.audit import audit
 from gpuforge.audit.report import proofs
@@ -28,19 +29,6 @@ pytestmark = [
     pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++"),
 ]
 
-MANIFEST = """
-schema = 1
-[package]
-name = "demo"
-python = ["3.11"]
-[cuda.13]
-toolkit = "13.0"
-archs = ["80"]
-[[objects]]
-name = "core"
-role = "host-only"
-files = ["demo/*"]
-"""
 HOST = """
 #include <stdexcept>
 #include <vector>

@@ -9,7 +9,7 @@ from gpuforge.audit.evidence import PLACES, Evidence, GpuCode, Place
 from gpuforge.audit.findings import Facts, Finding, Subject, facts_of
 from gpuforge.audit.host import traces as gpu_traces
 from gpuforge.audit.host.closure import Dependency, closure
-from gpuforge.audit.host_files import files_of
+from gpuforge.audit.host_files import host_only_files
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.rule import Rule
@@ -22,22 +22,18 @@ if TYPE_CHECKING:
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
     """Judge every file that the manifest calls host-only, and what it loads from the wheel."""
-    for wheel in graph.wheels:
-        expectation = graph.expectation_of(wheel)
-        for promised in expectation.host_only if expectation else ():
-            for file in sorted(files_of(promised.patterns, wheel)):
-                if traces := list(dict.fromkeys(_File(graph, wheel, promised, file).traces())):
-                    yield RULE.finding(
-                        wheel.name,
-                        files=(file,),
-                        subjects=tuple(trace._replace(file=file) for trace in traces),
-                        cause=(promised.name,),
-                        what=f"The object {promised.name!r} is declared host-only, and these files are not.",
-                        why="They may not load, or not link, on a machine without a GPU stack.",
-                        fix="Compile and link these files with the host compiler alone. Move GPU code into a "
-                        "fallback or "
-                        "user-compiled object, and list the libraries that they may NEED in `needs`.",
-                    )
+    for wheel, promised, file in host_only_files(graph):
+        if traces := list(dict.fromkeys(_File(graph, wheel, promised, file).traces())):
+            yield RULE.finding(
+                wheel.name,
+                files=(file,),
+                subjects=tuple(trace._replace(file=file) for trace in traces),
+                cause=(promised.name,),
+                what=f"The object {promised.name!r} is declared host-only, and these files are not.",
+                why="They may not load, or not link, on a machine without a GPU stack.",
+                fix="Compile and link these files with the host compiler alone. Move GPU code into a "
+                "fallback or user-compiled object, and list the libraries that they may NEED in `needs`.",
+            )
 
 
 RULE = Rule(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from gpuforge.audit.evidence import Evidence, Gap, GapKind
 from gpuforge.audit.findings import Finding, Subject, facts_of
 from gpuforge.audit.host.closure import closure
-from gpuforge.audit.host_files import files_of
+from gpuforge.audit.host_files import host_only_files
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.rule import Rule
@@ -19,22 +19,18 @@ if TYPE_CHECKING:
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
     """Find files that could not be read completely, or that do not show what compiled them."""
-    for wheel in graph.wheels:
-        expectation = graph.expectation_of(wheel)
-        for promised in expectation.host_only if expectation else ():
-            for file in sorted(files_of(promised.patterns, wheel)):
-                if subjects := tuple(_subjects(graph, wheel, promised, file)):
-                    yield RULE.finding(
-                        wheel.name,
-                        files=(file,),
-                        subjects=subjects,
-                        cause=(promised.name,),
-                        what=f"Files of the host-only object {promised.name!r} cannot be proved to be host-only.",
-                        why="They may contain GPU code that the audit does not see.",
-                        fix="Build them as machine code for a CPU: without -flto or with -ffat-lto-objects, and "
-                        "with the "
-                        "name of the compiler in .comment. [audit] ignore accepts a file that you know.",
-                    )
+    for wheel, promised, file in host_only_files(graph):
+        if subjects := tuple(_subjects(graph, wheel, promised, file)):
+            yield RULE.finding(
+                wheel.name,
+                files=(file,),
+                subjects=subjects,
+                cause=(promised.name,),
+                what=f"Files of the host-only object {promised.name!r} cannot be proved to be host-only.",
+                why="They may contain GPU code that the audit does not see.",
+                fix="Build them as machine code for a CPU: without -flto or with -ffat-lto-objects, and "
+                "with the name of the compiler in .comment. [audit] ignore accepts a file that you know.",
+            )
 
 
 RULE = Rule(
