@@ -52,6 +52,14 @@ def install_path(member: str) -> str:
     return _SITES.sub(SITE, f"{_SCHEME[match[1]]}/{match[2]}") if match else f"{SITE}/{member}"
 
 
+@cache
+def folder_of_python(member: str) -> str:
+    """Return the folder of the one Python whose packages a member of `.data/data` is laid among; "" for others."""
+    match = _DATA.fullmatch(member)
+    found = match and _SITES.match(f"{_SCHEME[match[1]]}/{match[2]}")
+    return found[1].replace("/lib64/", "/lib/") if found else ""
+
+
 def python_folder(tags: Iterable[Tag]) -> str:
     """Return the folder of the one Python that a wheel is for; "" for a wheel for several."""
     abis = (CPython.of_tag(tag.abi) for tag in tags if tag.abi.startswith(tag.interpreter))

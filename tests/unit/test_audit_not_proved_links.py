@@ -133,6 +133,12 @@ LOST = "error GF202"
             id="the folder is that of another Python",
         ),
         pytest.param(
+            {**module(), f"demo-1.0.data/data/lib/python3.11/site-packages/{LIBRARY}": X[LIBRARY]},
+            {**module(), f"demo-1.0.data/data/lib/python3.10/site-packages/{LIBRARY}": X[LIBRARY]},
+            "info GF202",
+            id="the library lies among the packages of another Python",
+        ),
+        pytest.param(
             {**module("$ORIGIN/../../../../lib/python3.11/site-packages/demo.libs"), **X},
             {**module("$ORIGIN/../../../../lib64/python3.11/site-packages/demo.libs"), **X},
             "info GF202",
@@ -203,3 +209,19 @@ def judged(folder: Path, files: Files) -> list[str]:
     report = audit([wheel(folder, files)])
     proved = [p for p in report.wheels[0].proofs if p.topic == "providers"]
     return [*(f"{f.severity} {f.code}" for f in report.findings), *(["proved"] if proved else [])]
+
+
+@pytest.mark.parametrize(
+    ("tag", "found"), [("py3-none", False), ("cp310-cp310", True), ("cp311-cp311", False)]
+)
+def test_a_library_among_the_packages_of_one_python(tmp_path: Path, tag: str, found: bool) -> None:
+    place = "demo-1.0.data/data/lib64/python3.10/site-packages"
+    name = f"demo-1.0-{tag}-manylinux_2_17_x86_64.whl"
+    for files in (
+        {**module(), f"{place}/{LIBRARY}": X[LIBRARY]},
+        {f"{place}/{MODULE}": module()[MODULE], **X},
+    ):
+        report = audit([wheel(tmp_path, files, name=name)])
+        assert bool([p for p in report.wheels[0].proofs if p.topic == "providers"]) == found
+    both = {f"{place}/{MODULE}": module()[MODULE], f"{place}/{LIBRARY}": X[LIBRARY]}
+    assert [f.code for f in audit([wheel(tmp_path, both, name=name)]).findings if f.code == "GF202"] == []

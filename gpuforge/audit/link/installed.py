@@ -99,6 +99,15 @@ class Installed:
             return ""
         return next((folder for folder in entry.through if not self._has(folder, wheel)), "")
 
+    def other_python(self, found: ElfObject, loader: ElfObject) -> str:
+        """Return the folder of a Python that one of two objects lies in, and that their wheel need not be for."""
+        folders = {layout.folder_of_python(found.file), layout.folder_of_python(loader.file)}
+        if len(folders) == 1:
+            return ""
+        return next(
+            iter(sorted(folders - {"", layout.python_folder(self._wheels[found.wheel].file_tags)})), ""
+        )
+
     def _has(self, folder: str, wheel: WheelFacts) -> bool:
         if folder in self._folders or folder == layout.python_folder(wheel.file_tags):
             return True

@@ -179,7 +179,9 @@ class Resolver:
             edge = self._reached(led, name, entry, packages)
             if edge is None or edge.provider.lacking:
                 continue
-            if missing := self.installed.missing(entry, loader):
+            found = edge.provider.object
+            other = self.installed.other_python(found, loader) if found else ""
+            if missing := self.installed.missing(entry, loader) or other:
                 unsure.append(edge._replace(route=None, obstacle=Obstacle("folder", missing)))
             elif edge.provider.source == "package" and not edge.provider.declared:
                 unsure.append(edge)
