@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from packaging.requirements import Requirement
@@ -16,14 +15,15 @@ from gpuforge.binary.elf.linked_file import LinkedFile
 from gpuforge.cache_folder import cache_folder
 from gpuforge.cuda import libraries, sonames
 from gpuforge.cuda.interfaces import definers
-from gpuforge.cuda.provided import METAPACKAGE, CudaNeeds, Floor, PackageRelease, Provided, Shared, shortest
-from gpuforge.cuda.suffix import suffix_of, without_suffix
+from gpuforge.cuda.provided import CudaNeeds, Floor, PackageRelease, Provided, Shared, shortest
+from gpuforge.cuda.suffix import suffix_of
 from gpuforge.cuda.version import major_of
 from gpuforge.errors import ActionError
 from gpuforge.plan.requests.links import FetchProvided
 from gpuforge.release import Release
 from gpuforge.steps import entry, value_file
 from gpuforge.steps.remote_wheel import IndexWheel, PackageIndex
+from gpuforge.steps.toolkit_releases import ToolkitReleases
 from gpuforge.wheel import marker
 
 _FOLDER = "linkage"  # in the cache: facts of wheels, by their sha256
@@ -74,7 +74,7 @@ class Search:
         self._packages: dict[str, _Package] = {}
         self._releases: dict[Release, PackageRelease] = {}
         self._missing: dict[tuple[str, Release], None] = {}
-        self._toolkits = self._metapackages()
+        self._toolkits = ToolkitReleases.read(index, cuda, self._environment)
 
     def run(self, needed: Mapping[str, Mapping[str, Iterable[str]]]) -> Provided:
         """Return everything that was found; raises ActionError for a package or symbol that no release has."""
@@ -105,10 +105,12 @@ class Search:
         """Return the releases of a package that the project's own requirements and the CUDA major allow."""
         wheels = self._index.wheels(package)
         pinned = [
-            version for major in (self._cuda, self._cuda + 1) for version in self._pins(package, major)[:1]
+            version
+            for major in (self._cuda, self._cuda + 1)
+            for version in self._toolkits.pinned(package, major)[:1]
         ]
         if not suffix_of(package):
-            if pinned and self._pins(package, self._cuda):
+            if pinned and self._toolkits.pinned(package, self._cuda):
                 wheels = [w for w in wheels if Version(w.version) >= pinned[0]]
             if len(pinned) > 1:
                 wheels = [w for w in wheels if Version(w.version) < pinned[1]]
@@ -140,14 +142,14 @@ class Search:
             else:
                 low = middle + 1
         chosen = wheels[low].version
-        since, cuda = self._toolkit_of(package, chosen)
+        since, cuda = self._toolkits.first_with(package, chosen)
         return Floor(
             package,
             chosen,
             shortest(chosen, [w.version for w in wheels]),
             cuda,
             since,
-            self._toolkits[-1][1].get(package, ("", ""))[0] if self._toolkits else "",
+            self._toolkits.extra_of(package),
             {soname: len(names) for soname, names in used.items()},
             tuple(wheel.version for wheel in wheels[:low]),
             tuple(here.forgotten_by),
@@ -213,38 +215,6 @@ class Search:
         if here.add(soname, symbols) or is_new:
             yield package
 
-    def _metapackages(self) -> list[tuple[str, dict[str, tuple[str, str]]]]:
-        """Return the releases of the toolkits' metapackage, oldest first, each: package -> its extra and version."""
-        majors = {self._cuda, self._cuda + 1}
-        wheels = [w for w in self._index.wheels(METAPACKAGE) if Version(w.version).major in majors]
-        with ThreadPoolExecutor(8) as pool:
-            texts = list(pool.map(self._index.contents, wheels))
-        return [
-            (w.version, dict(_pinned(c.requires, self._environment)))
-            for w, c in zip(wheels, texts, strict=True)
-        ]
-
-    def _pins(self, package: str, major: int) -> list[Version]:
-        return sorted(
-            Version(pins[package][1])
-            for version, pins in self._toolkits
-            if Version(version).major == major and package in pins
-        )
-
-    def _toolkit_of(self, package: str, chosen: str) -> tuple[str, str]:
-        """Return the first release of the metapackage whose package is at least `chosen`, and that toolkit's minor."""
-        having = [(v, Version(pins[package][1])) for v, pins in self._toolkits if package in pins]
-        older = [index for index, (_, pin) in enumerate(having) if pin < Version(chosen)]
-        after = having[older[-1] + 1 :] if older else having
-        if not after:
-            return "", ""
-        since = Version(after[0][0])
-        minor = f"{since.major}.{since.minor}"
-        whole = any(
-            Version(v).release[:2] == since.release[:2] for v, _ in having[: len(having) - len(after)]
-        )
-        return (str(since) if whole else minor), minor
-
 
 def _refuse_lost(wheel: IndexWheel, soname: str, names: Iterable[str]) -> None:
     """Raise ActionError for functions that belong to this library by their names, but are not defined in it."""
@@ -256,21 +226,6 @@ def _refuse_lost(wheel: IndexWheel, soname: str, names: Iterable[str]) -> None:
             "that it may be installed with, does not define",
             hint=f"require an older {wheel.package} in the project's dependencies, or change the call",
         )
-
-
-def _pinned(requires: Iterable[str], environment: Mapping[str, str]) -> Iterator[tuple[str, tuple[str, str]]]:
-    """Yield the packages that a metapackage pins, each with its own extra, without packages that only others need."""
-    found: dict[str, tuple[str, str]] = {}
-    for line in requires:
-        requirement = Requirement(line)
-        extra = marker.extra_of(requirement.marker, environment)
-        pins = [s.version.removesuffix(".*") for s in requirement.specifier if s.operator == "=="]
-        package = canonicalize_name(requirement.name)
-        if extra and extra != "all" and pins:
-            plain = without_suffix(package).replace("-", "")
-            if package not in found or plain.endswith(extra):
-                found[package] = (extra, pins[0])
-    yield from found.items()
 
 
 def _projects(requires: Iterable[str], environment: Mapping[str, str]) -> set[str]:
