@@ -1,6 +1,6 @@
-"""Judge wheels: what may meet in one process, who provides what, which GPUs and machines it really runs on.
+"""Judges wheels: libraries that may meet in one process, their providers, and the GPUs and machines that they run on.
 
-The audit is one pure call: paths of wheels in, a report out; nothing is printed, nothing is written.
+The audit is one pure call from the paths of wheels to a report: it prints and writes nothing.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ def audit(
     hashes: bool = False,
     beside: Beside = ALONE,
 ) -> Report:
-    """Audit wheels and other inputs (see `inputs`) together: one may provide what another needs.
+    """Audit wheels and other inputs (see `inputs`) together: one may provide a library that another needs.
 
-    The wheels are compared with the `expectation`, if there is one, and what it accepts is accepted. `brought` is what
-    a build found in the packages that the wheel requires, `against` what a user's own build brings into the process.
-    `jobs` threads read members at the same time. An input that cannot be read becomes a problem of the report.
-    `watch` is told which inputs are being read. With `hashes` the hashes in RECORD are compared with the files, too.
-    Packages `beside` them are audited only for what they bring into one process with the wheels.
+    `expectation` is compared with the wheels, and has the findings that are accepted. `brought` has the facts that a
+    build found in the packages that the wheel requires, `against` the libraries that a user's own build brings into the
+    process. `jobs` threads read members. An input that cannot be read becomes a problem of the report. `watch` gets the
+    inputs that are being read. With `hashes` the hashes in RECORD are compared with the files, too. Packages `beside`
+    the wheels are audited only for the libraries that they bring into one process with them.
     """
     with (
         inputs.expand(paths, hashes=hashes, beside=beside) as given,
         wheel.reading(given.readable, jobs, watch) as outcomes,
     ):
-        # All that judges is loaded while the threads read. First packaging: deeper in the chain of imports, its regular
-        # expressions cost 1,800 system calls. Python 3.11 takes memory from the kernel for each call beyond a block of
-        # its stack.
+        # The rules are loaded while the threads read. packaging comes first: deeper in the chain of imports, its
+        # regular expressions cost 1,800 system calls, as Python 3.11 takes memory from the kernel for each call beyond
+        # a block of its stack.
         import gpuforge.wheel.metadata  # noqa: F401, PLC0415
         from gpuforge.audit.judge import Question, judge  # noqa: PLC0415
 

@@ -17,7 +17,7 @@ _HPC_SDK = re.compile(r"/Linux_\w+/(\d+\.\d+)/compilers(?:/|$)")
 
 
 class Against(NamedTuple):
-    """The libraries that come with a user's own build: `label` is what was asked for, in words.
+    """The libraries that come with a user's own build: `label` is the text of `--against`.
 
     `libraries` are file names or SONAMEs; a name that ends in ".so" stands for every version of it. `release` is the
     compiler's version, "" where it is not known.
@@ -26,7 +26,7 @@ class Against(NamedTuple):
     label: str
     libraries: frozenset[str]
     release: str = ""
-    compiler: str = ""  # whose libraries they are in any release, if no files of this one were looked at
+    compiler: str = ""  # of these libraries in any release, if no files of this one were looked at
 
     def brings(self, plain: str) -> tuple[str, ...]:
         """Return the libraries with the same name as `plain`, in any version: they are one library."""
@@ -36,8 +36,8 @@ class Against(NamedTuple):
     def second_copies(self, name: str) -> tuple[str, ...]:
         """Return the libraries that the dynamic linker would load beside one that has the SONAME `name`.
 
-        Two files of one SONAME are one image in a process; a hashed name and a plain one, and two majors, are two.
-        A brought name without a version is another image than a hashed name, and unknown to be one beside a plain name.
+        Two files of one SONAME are one image in a process; a hashed name and a plain one, and two majors, are two. A
+        brought name without a version is another image than a hashed name; beside a plain name this is not known.
         """
         plain = sonames.plain_name(name)
         brought = self.brings(plain)
@@ -51,7 +51,7 @@ class Against(NamedTuple):
 
 
 def _same_soname(plain: str, other: str) -> bool:
-    """Say whether two plain names may be one SONAME: the same up to their major versions."""
+    """Return whether two plain names may be one SONAME: the same up to their major versions."""
     ours, theirs = (sonames.major(name) for name in (plain, other))
     return ours == theirs or not ours or not theirs
 
@@ -59,7 +59,7 @@ def _same_soname(plain: str, other: str) -> bool:
 def of(text: str) -> Against:
     """Read what `--against` names: "nvhpc@24.9", "toolkit:/usr/local/cuda", a folder, a compiler's path.
 
-    Nothing is executed. Raises UsageError for a name that is not known, and for a place without libraries.
+    Nothing is executed. Raises UsageError for an unknown name, and for a place without libraries.
     """
     if text.startswith("toolkit:"):
         return _toolkit(Path(text.removeprefix("toolkit:")))

@@ -1,16 +1,9 @@
-"""Findings that were there before: a file lists them, and the audit accepts them and no new one.
+"""Accepts the known findings that a file lists; all others stay findings.
 
-A finding is identified by its rule, its severity, the project, and of each of its subjects the file, the library, the
-item, the kind, what it is about and each of its names, so that its words may change. What changes from build to build
-(the hash in a grafted library's name, the Python of an extension's name, the version in a wheel's name) is written `*`.
-A finding that became more severe is a new one.
-
-Older files are still read. In schema 1 a row has the sentence of a subject instead of its fields. In schema 2 a row has
-neither kind nor name: one that names a file, a library or an item accepts every kind and name of it. One without any of
-these accepts only a subject without any: it does not tell which finding of the wheel was seen. In schema 3 the kind is
-a phrase with what it is about, and in schema 4 the architectures of GPU code, GPU compilers, the patterns of the
-manifest and the compilers that build files ask for are phrases (`audit.phrases`). Up to schema 5 a row of GF212, GF215
-and GF216 names no symbol, and accepts every symbol of its file.
+A finding is identified by its rule, its severity, the project and the fields of its subjects: file, library, item,
+kind, what it is about, and each of its names. Parts that change from build to build are written `*`: the hash in a
+grafted library's name, the Python in an extension's name, the version in a wheel's name. A finding that became more
+severe is a new one. Files of older schemas are still read (docs/decisions/0029-baselines-by-fields.md).
 """
 
 from __future__ import annotations
@@ -60,8 +53,10 @@ class AcceptedSubject:
     kind: str = ""
     about: tuple[str, ...] = ()
     name: str = ""  # one of the subject's names
-    sentence: str = ""  # of a file of schema 1, instead of these five
-    provider: str = field(default="", compare=False)  # what such a sentence may name instead of the library
+    sentence: str = ""  # in a file of schema 1, instead of these five
+    provider: str = field(
+        default="", compare=False
+    )  # a provider that such a sentence may name instead of the library
     schema: int = field(default=SCHEMA, compare=False)  # of the file
 
     def of_schema(self, schema: int) -> Self:
@@ -75,7 +70,7 @@ class AcceptedSubject:
         return one
 
     def accepts(self, other: AcceptedSubject) -> bool:
-        """Say whether this row of a file accepts a subject of the same rule and project."""
+        """Return whether this row of a file accepts a subject of the same rule and project."""
         if SEVERITIES.index(other.severity) < SEVERITIES.index(self.severity):
             return False
         other = other.of_schema(self.schema)
@@ -92,7 +87,7 @@ class AcceptedSubject:
 
 @dataclass(frozen=True)
 class Baseline:
-    """The findings of a file; `reason` is what a report gives for those that it accepts."""
+    """The accepted findings of a file; `reason` is the reason that reports give."""
 
     accepted: frozenset[AcceptedSubject]
     reason: str = REASON
@@ -103,7 +98,7 @@ class Baseline:
         return cls(frozenset(subject for finding in findings for subject in of_finding(finding)))
 
     def covers(self, finding: Finding) -> bool:
-        """Say whether each subject of a finding is known, at this severity or a worse one."""
+        """Return whether each subject of a finding is accepted, at this severity or a worse one."""
         return all(
             any(row.accepts(one) for row in self._rows.get((one.code, one.project), ()))
             for one in of_finding(finding)
@@ -125,7 +120,7 @@ class Acceptance(Protocol):
         """Why they are accepted."""
 
     def covers(self, finding: Finding) -> bool:
-        """Say whether it accepts a finding."""
+        """Return whether it accepts a finding."""
 
 
 def read(path: Path) -> Baseline:
@@ -180,7 +175,7 @@ def dumps(findings: Iterable[Finding]) -> str:
 
 
 def unused(baseline: Baseline, ignored: Iterable[Ignored]) -> list[AcceptedSubject]:
-    """Return the rows of a baseline that accepted no subject: what they are about has been mended."""
+    """Return the rows of a baseline that accepted no subject: the problem was fixed."""
     met = {one for i in ignored if i.reason == baseline.reason for one in of_finding(i.finding)}
     of_rule: dict[tuple[str, str], list[AcceptedSubject]] = {}
     for one in met:
@@ -220,7 +215,7 @@ def of_finding(finding: Finding) -> Iterator[AcceptedSubject]:
 
 
 def _item(subject: Subject) -> str:
-    """Return a subject's item as rows have it, a search path as "RUNPATH $ORIGIN": reports may word it otherwise.
+    """Return a subject's item as rows have it; a search path is "RUNPATH $ORIGIN", also if reports word it differently.
 
     It is "" for other values, which `about` has.
     """
@@ -239,12 +234,12 @@ def _unchanging(text: str) -> str:
 
 
 def _names(sentence: str, name: str) -> bool:
-    """Say whether a sentence of schema 1 has a name in it, or the last part of a path, as a word of its own."""
+    """Return whether a sentence of schema 1 contains a name, or the last part of a path, as a separate word."""
     words = (rf"(?<![\w./@+-]){re.escape(n)}(?![\w/@+]|\.\w)" for n in (name, posixpath.basename(name)))
     return not name or any(re.search(word, sentence) for word in words)
 
 
 def project_of(wheel: str) -> str:
-    """Return the project that a wheel, as a report calls it, is of."""
+    """Return the project of a wheel, which is given by its name in reports."""
     name = PurePosixPath(wheel).name
     return filename.project(name) or canonicalize_name(name)

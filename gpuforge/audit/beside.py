@@ -1,4 +1,4 @@
-"""A wheel and the packages that it must live beside, judged together: what is found of neither alone."""
+"""Judges a wheel together with the packages that it must work beside, for problems that neither has alone."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -22,7 +22,7 @@ class Neighbour(NamedTuple):
 def judged(
     report: Report, own: Sequence[Path], neighbours: Iterable[Neighbour], accepted: Sequence[Ignore]
 ) -> Report:
-    """Return the report of a wheel with what is found, besides, of it together with each neighbour.
+    """Return the report of a wheel with the additional findings of it together with each neighbour.
 
     A wheel of a neighbour that cannot be read is a problem of the report.
 
@@ -30,9 +30,7 @@ def judged(
     """
     wheel, *kernels = report.wheels
     for neighbour in neighbours:
-        together = audit(
-            [*neighbour.wheels, *own]
-        )  # the last of them is the one that findings of both are of
+        together = audit([*neighbour.wheels, *own])  # findings of both belong to the last of them
         wheel = _with(wheel, own, neighbour, together, accepted)
         report = report._replace(problems=(*report.problems, *together.problems))
     return report._replace(wheels=(wheel, *kernels))

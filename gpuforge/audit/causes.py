@@ -1,4 +1,4 @@
-"""Join findings of one cause, and subjects that differ only in what needs or loads them."""
+"""Joins findings of one cause, and subjects that differ only in the files that need or load them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def by_cause(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 
 
 def join(subjects: Iterable[Subject]) -> tuple[Subject, ...]:
-    """Make one subject of those that are equal but for what needs, loads or imports them, in order of the first."""
+    """Join the subjects that differ only in the files that need, load or import them, in the order of the first."""
     needed: dict[Subject, dict[str, None]] = {}
     loaded: dict[Subject, dict[str, None]] = {}
     imported: dict[Subject, dict[str, None]] = {}

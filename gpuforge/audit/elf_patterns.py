@@ -1,4 +1,4 @@
-"""Names that the audit looks for in ELF files: the data is in data/elf_patterns.toml and in cuda."""
+"""The names that the audit looks for in ELF files, from data/elf_patterns.toml and gpuforge.cuda."""
 
 from functools import cache
 from typing import Any, NamedTuple
@@ -21,7 +21,7 @@ class StaticCudart(NamedTuple):
 
 @cache
 def patterns(*, stable_abi: bool, project: str = "") -> Patterns:
-    """Return what is looked for in a wheel of a project; Python's C API only in modules of the stable ABI."""
+    """Return the names to look for in a wheel of a project; Python's C API only in modules of the stable ABI."""
     data = _data()
     groups = [
         SymbolGroup(
@@ -60,7 +60,7 @@ def patterns(*, stable_abi: bool, project: str = "") -> Patterns:
 
 @cache
 def unstable() -> dict[str, str]:
-    """Return the groups of symbols that a package has in another form with each release, by the package's name."""
+    """Return the groups of symbols that change with each release of a package, by the package's name."""
     return {row["package"]: row["group"] for row in _data()["symbols"] if "package" in row}
 
 

@@ -11,7 +11,7 @@ class Unusable(NamedTuple):
     """Why a document cannot be used: it is not a JSON object of a usual size, or does not fit its schema."""
 
     kind: Literal["unreadable", "schema"]
-    problem: str  # in the words of the reader that the runtime has, too
+    problem: str  # as the runtime's reader words it
 
 
 class ListedFile(NamedTuple):
@@ -44,7 +44,7 @@ class KernelSet(NamedTuple):
 
     @property
     def images(self) -> tuple[KernelImage, ...]:
-        """All images that its index lists; none of an index that cannot be used."""
+        """All images that its index lists; empty if the index cannot be used."""
         files = self.listing.files if isinstance(self.listing, Index) else ()
         return tuple(image for listed in files for image in listed.images)
 
@@ -63,9 +63,11 @@ class Recipe(NamedTuple):
     toolchains: tuple[UserToolchain, ...]
     stand_ins: tuple[
         str, ...
-    ]  # the kernel sets that are used where nothing was compiled; that for CPUs is the last
+    ]  # the kernel sets that are used if nothing was compiled; the one for CPUs is the last
     abi: str
-    texts: tuple[str, ...]  # all that is in it, but where users' compilers lie and how they are installed
+    texts: tuple[
+        str, ...
+    ]  # all texts in it, except the locations of users' compilers and how to install them
 
 
 class SourceSet(NamedTuple):
@@ -74,12 +76,12 @@ class SourceSet(NamedTuple):
     folder: str
     recipe: Recipe | Unusable
     digests: Mapping[str, str]
-    # file -> what it includes by absolute path
+    # file -> the files that it includes by absolute path
     absolute: Mapping[str, tuple[str, ...]] = MappingProxyType({})
 
     @property
     def name(self) -> str:
-        """The object that they are of."""
+        """The object that the sources are of."""
         return self.folder.rpartition("/")[2]
 
 

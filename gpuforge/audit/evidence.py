@@ -1,4 +1,4 @@
-"""The evidence from reading all bytes of a host-only file. Data only."""
+"""The evidence from reading all bytes of a host-only file, as values."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -9,7 +9,7 @@ PLACES: tuple[Place, ...] = ("debug info", ".comment", "section", "symbol", "sou
 
 
 class Mark(NamedTuple):
-    """Something in an object that GPU compilers leave."""
+    """A trace of a GPU compiler in an object."""
 
     compiler: str  # its kind in `host/data/gpu_traces.toml`
     place: Place
@@ -19,7 +19,7 @@ class Mark(NamedTuple):
 GapKind = Literal[
     "not read",  # the file could not be read
     "damaged",
-    "members",  # more members than are read
+    "members",  # more members than the audit reads
     "depth",  # an archive in too many others
     "LLVM bitcode",
     "GCC bytecode",
@@ -27,21 +27,21 @@ GapKind = Literal[
     "AIX",
     "Windows",
     "machine",  # not a CPU that wheels are made for
-    "type",  # not one of ELF that is known
+    "type",  # an unknown type of ELF file
     "sections",  # a relocatable object without sections
     "compiler",  # nothing in it names its compiler
 ]
 
 
 class Gap(NamedTuple):
-    """Why nothing can be proved of an object, or of a file that holds none."""
+    """The reason why an object, or a file without objects, proves nothing."""
 
     kind: GapKind
     fact: str | int = ""  # the error; the number of the machine, of the type, of members or archives
 
 
 class GpuCode(NamedTuple):
-    """Code for GPUs in an object: its kind in `host/data/gpu_traces.toml`, and of fatbins the architectures."""
+    """Code for GPUs in an object: its kind in `host/data/gpu_traces.toml`, and the architectures if it is a fatbin."""
 
     kind: str
     archs: tuple[str, ...] = ()
@@ -54,16 +54,16 @@ class ObjectEvidence(NamedTuple):
     counted: bool = True  # it is an object: program, library or relocatable; not some other file
     code: tuple[GpuCode, ...] = ()
     marks: tuple[Mark, ...] = ()
-    needs: tuple[str, ...] = ()  # the libraries that it NEEDs
+    needs: tuple[str, ...] = ()  # the libraries in its NEEDED entries
     # undefined symbols of a GPU stack's interfaces -> the library: "cudaMalloc" -> "cudart"
     undefined: Mapping[str, str] = MappingProxyType({})
     defined: frozenset[str] = frozenset()  # the symbols of such interfaces that it defines
-    opens: frozenset[str] = frozenset()  # libraries of a GPU stack that its strings name
-    unproved: Gap | None = None  # None where it was read completely
+    opens: frozenset[str] = frozenset()  # libraries of a GPU stack that are named in its strings
+    unproved: Gap | None = None  # None if it was read completely
 
 
 class Evidence(NamedTuple):
-    """All that was found in one file of a wheel."""
+    """The evidence in one file of a wheel."""
 
     file: str
     parts: tuple[ObjectEvidence, ...]

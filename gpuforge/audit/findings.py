@@ -1,4 +1,4 @@
-"""Findings of an audit with their subjects, and accepted findings. Data only."""
+"""The findings of an audit, their subjects and the accepted findings, as values."""
 
 from typing import Literal, NamedTuple
 
@@ -7,7 +7,7 @@ from gpuforge.audit.route import Route
 
 Severity = Literal["error", "warning", "info"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
-# What an audit proves something about: a finding may contradict it.
+# The topics of the audit's proofs: a finding may contradict one.
 Topic = Literal[
     "providers",
     "requirements",
@@ -35,7 +35,7 @@ Facts = tuple[tuple[str, Fact], ...]  # names and values, in their order
 
 
 def facts_of(**values: Fact) -> Facts:
-    """Return the facts that a subject's detail is filled with, each under its name; sizes are in bytes."""
+    """Return the facts that fill a subject's detail, each under its name; sizes are in bytes."""
     return tuple(values.items())
 
 
@@ -47,29 +47,29 @@ class Subject(NamedTuple):
     """
 
     file: str = ""  # a member of the wheel
-    library: str = ""  # a library: its SONAME where it is NEEDED, its file where it is loaded
-    # what in the file: an architecture, a platform tag, a CUDA version, a search path; a `PatternOf` and `Compilers`
-    # have their fields in `about`, too
+    library: str = ""  # a library: its SONAME if it is NEEDED, its file if it is loaded
+    # the part of the file: an architecture, a platform tag, a CUDA version, a search path; the fields of a `PatternOf`
+    # and of `Compilers` are in `about`, too
     item: str | Route | PatternOf | Compilers = ""
     provider: str = ""  # the package or the file that has the library
-    # what else is known about it: a template that `audit.report.detail` fills with facts, the provider and `about`
+    # more facts: a template that `audit.report.detail` fills with facts, the provider and `about`
     detail: str = ""
     facts: Facts = ()
     kind: str = ""  # the problem: a constant word that no text shows, without names or numbers
-    # what the problem is about, and the detail has in words: a package, an architecture
+    # the package or the architecture of the problem; the detail has it in words
     about: tuple[str, ...] = ()
-    names: tuple[str, ...] = ()  # what the detail lists: symbols, versions, files
+    names: tuple[str, ...] = ()  # the symbols, versions or files that the detail lists
     needed_by: tuple[str, ...] = ()
     loaded_by: tuple[str, ...] = ()
     imported_by: tuple[str, ...] = ()  # the packages whose import loads the library
-    routes: tuple[Route, ...] = ()  # the search path that leads to the library; of several, in their order
+    routes: tuple[Route, ...] = ()  # the search path that leads to the library; several in their order
     wheel: str = (
-        ""  # the one that its file, or what loads it, belongs to; kept where several wheels make the finding
+        ""  # the wheel of its file, or of the file that loads it; set if several wheels make the finding
     )
 
 
 class Finding(NamedTuple):
-    """One cause, and everything that it is true of: `subjects` differ by file.
+    """One cause and all its subjects, which differ by file.
 
     `what` is the fact and `why` what breaks for users, each in one sentence. `fix` is a command or a line to add.
     """
@@ -82,25 +82,25 @@ class Finding(NamedTuple):
     what: str
     why: str
     fix: str
-    # with the code and the severity, all that its sentences depend on: findings of one cause are joined
+    # the facts that its sentences depend on, beside code and severity: findings of one cause are joined
     cause: tuple[object, ...] = ()
-    across: bool = False  # it is true of several of the wheels together, and of none alone
-    beside: str = ""  # the requirement that it is true beside of, if it is not true without it
+    across: bool = False  # it is true of several wheels together, not of one alone
+    beside: str = ""  # the requirement beside which it is true, if it is not true without
 
     @property
     def file(self) -> str:
-        """The first of its files; "" when it is about the wheel as a whole."""
+        """The first of its files; "" if it is about the whole wheel."""
         return self.files[0] if self.files else ""
 
     @property
     def message(self) -> str:
-        """The cause as reports have it: what, and why it breaks."""
+        """The cause as in reports: what, and why it breaks."""
         beside = f"beside {self.beside}:" if self.beside else ""
         return " ".join(filter(None, (beside, self.what, self.why)))
 
     @property
     def remedy(self) -> str:
-        """The fix, by the name that reports have for it."""
+        """The fix, under the name that reports use."""
         return self.fix
 
 

@@ -1,4 +1,4 @@
-"""Tell whose library a grafted file really is: by its hash in RECORD, or by the hash in its name."""
+"""Identifies a grafted library by its hash in RECORD, or by the hash in its name."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from gpuforge.datafile import load
 
 
 def origin(graph: LinkGraph, file: str) -> tuple[str, Facts]:
-    """Return whose library a file is, as a subject's detail and its facts; empty if it is not recognised.
+    """Return the origin of a library file as a subject's detail and its facts; empty if it is not recognised.
 
-    A grafted file that was changed afterwards is recognised by its name: auditwheel puts the first 8 digits of
-    the sha256 of what it copied there.
+    A grafted file that was changed afterwards is recognised by its name: auditwheel puts the first 8 digits of the
+    sha256 of the original there.
     """
     wheel = next((w for w in graph.wheels if file in w.members), None)
     if wheel is None:
@@ -35,5 +35,5 @@ def origin(graph: LinkGraph, file: str) -> tuple[str, Facts]:
 
 
 def sha256(wheel: WheelFacts, file: str) -> str:
-    """Return the sha256 of a wheel's member as RECORD has it, in hexadecimal; "" where it has none."""
+    """Return the sha256 of a wheel's member from RECORD, in hexadecimal; "" if it has none."""
     return wheel.record.sha256.get(file, "") if wheel.record else ""

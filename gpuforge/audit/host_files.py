@@ -1,4 +1,4 @@
-"""Which files of a wheel the objects of a manifest name."""
+"""Finds the files of a wheel that the patterns of a manifest's objects match."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def matches(pattern: str, file: str) -> bool:
 
 
 def files_of(patterns: Sequence[str], wheel: WheelFacts) -> set[str]:
-    """Return the files of a wheel that patterns name, but for kernel sets."""
+    """Return the files of a wheel that match the patterns, except those of kernel sets."""
     return {
         member
         for member in wheel.members

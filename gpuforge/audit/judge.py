@@ -1,4 +1,4 @@
-"""Judge wheels that were read: link them, apply the rules, and prove what no rule contradicts."""
+"""Judges wheels that were read: links them, applies the rules, and proves what no rule contradicts."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Ignore(NamedTuple):
     file: str = "*"
 
     def covers(self, finding: Finding) -> bool:
-        """Say whether a finding is accepted; one with several files only when all of them are."""
+        """Return whether a finding is accepted; one with several files only if all of them are."""
         if self.rule != finding.code:
             return False
         return self.file == "*" or all(
@@ -60,7 +60,7 @@ def accepted_by(expectation: Expectation | None) -> list[Ignore]:
 
 
 class WheelReport(NamedTuple):
-    """One wheel, what is wrong with it, and what was proved of it."""
+    """One wheel with its findings and proofs."""
 
     facts: WheelFacts
     findings: tuple[Finding, ...]
@@ -74,7 +74,7 @@ class Report(NamedTuple):
     wheels: tuple[WheelReport, ...]
     problems: tuple[Diagnostic, ...]
     graph: link.LinkGraph
-    together: Together | None = None  # what all of them bring into one process, where that was asked for
+    together: Together | None = None  # the libraries that all of them bring into one process, if requested
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -99,7 +99,7 @@ class Question(NamedTuple):
     against: Against | None = None
     brought: Provided | None = None
     ignore: Sequence[Acceptance] = ()
-    together: bool = False  # whether to tell what all of them bring into one process
+    together: bool = False  # whether to list the libraries that all of them bring into one process
 
 
 def judge(given: inputs.Inputs, outcomes: Sequence[Outcome], question: Question) -> Report:
@@ -157,7 +157,7 @@ def _with_proof(wheels: Sequence[WheelReport], python: str) -> Iterator[WheelRep
 def _without_faults(
     given: inputs.Inputs, facts: Sequence[WheelFacts], problems: list[Diagnostic], question: Question
 ) -> Iterator[WheelFacts]:
-    """Yield the wheels that can be judged by themselves, and add a problem for each that cannot: it hides no other."""
+    """Yield the wheels that can be judged by themselves, and add a problem for each of the others."""
     places = {one.label: Place(str(one.place)) for one in given.readable}
     for each in facts:
         try:
@@ -171,7 +171,7 @@ def _without_faults(
 
 
 def _graph(facts: Sequence[WheelFacts], question: Question) -> link.LinkGraph:
-    """Build the graph, with nothing but the names of wheels whose libraries take too long to follow."""
+    """Build the graph; of wheels whose libraries take too long to follow, it has the names only."""
     while True:
         graph = link.build(facts, question.expectation, question.brought, question.against)
         if not graph.too_large:
@@ -211,7 +211,7 @@ def _unjudged(one: Input, reason: str) -> WheelFacts:
 
 
 def _findings(graph: link.LinkGraph) -> dict[str, list[Finding]]:
-    """Return the findings by wheel; of a wheel that is too large to judge only that."""
+    """Return the findings by wheel; a wheel that is too large to judge has only that finding."""
     wheels = {each.name: each for each in graph.wheels}
     names = called(graph.wheels)
     found: dict[str, list[Finding]] = {}
@@ -226,7 +226,7 @@ def _findings(graph: link.LinkGraph) -> dict[str, list[Finding]]:
 
 
 def called(wheels: Sequence[WheelFacts]) -> dict[str, str]:
-    """Return what lines of text call wheels: by their file names where several are of one release."""
+    """Return the names of wheels in lines of text: their file names if several are of one release."""
     names = Counter(wheel.called for wheel in wheels)
     return {wheel.name: wheel.called if names[wheel.called] == 1 else wheel.name for wheel in wheels}
 
@@ -240,7 +240,7 @@ def _with_owners(finding: Finding, names: Mapping[str, str]) -> Finding:
 def _report(
     graph: link.LinkGraph, facts: WheelFacts, findings: Iterable[Finding], accepted: Sequence[Acceptance]
 ) -> WheelReport:
-    """Return the report of one wheel: its findings, those that were accepted, and what is proved of it."""
+    """Return the report of one wheel: its findings, those that were accepted, and its proofs."""
     kept: list[Finding] = []
     ignored: list[Ignored] = []
     for finding in findings:

@@ -1,4 +1,4 @@
-"""Where a wheel's files come to lie, and where the dynamic linker would look from there. Nothing is installed.
+"""Where a wheel's files would be installed, and where the dynamic linker would look from there. Nothing is installed.
 
 Paths are virtual: `/env` is the environment, `/env/lib/python/site-packages` its packages.
 """
@@ -20,10 +20,10 @@ SITE = f"{ENVIRONMENT}/lib/python/site-packages"
 EVERYWHERE = frozenset(
     {ENVIRONMENT, f"{ENVIRONMENT}/bin", f"{ENVIRONMENT}/lib", f"{ENVIRONMENT}/lib/python", SITE}
 )
-# as one Python calls it
+# its path in one Python
 _SITES = re.compile(rf"^({ENVIRONMENT}/lib(?:64)?/python3\.\d+t?)/site-packages(?=/|$)")
 _ORIGIN = re.compile(r"\$\{ORIGIN\}|\$ORIGIN(?!\w)", re.ASCII)
-# Folders that mean the same on every machine, where they exist.
+# Folders that are the same on every machine, if they exist.
 SHARED = (
     "/usr/lib",
     "/usr/local/lib",
@@ -38,11 +38,11 @@ _SCHEME = {"purelib": SITE, "platlib": SITE, "data": "/env", "scripts": "/env/bi
 
 
 class SearchEntry(NamedTuple):
-    """One folder that the linker looks into for an object, and the entry that names it."""
+    """One folder that the linker searches for an object, and the entry that names it."""
 
     folder: str
     route: Route
-    through: tuple[str, ...] = ()  # folders that have to exist, too, and that need not
+    through: tuple[str, ...] = ()  # folders on the path to it, which have to exist, too
 
 
 @cache
@@ -68,7 +68,7 @@ def python_folder(tags: Iterable[Tag]) -> str:
 
 
 def is_moved(member: str) -> bool:
-    """Say whether pip installs a member after those that lie in the root of the wheel, and so over them."""
+    """Return whether pip installs a member after those in the root of the wheel, and so may overwrite them."""
     return install_path(member) != f"{SITE}/{member}"
 
 
@@ -78,21 +78,21 @@ def entries(path: str | None) -> tuple[str, ...]:
 
 
 def expanded(entry: str, origin: str) -> str:
-    """Return an entry of a search path with the folder of its object for $ORIGIN (glibc, elf/dl-load.c, is_dst)."""
+    """Return an entry of a search path with $ORIGIN replaced by its object's folder (glibc, elf/dl-load.c, is_dst)."""
     return _ORIGIN.sub(lambda _: origin, entry)
 
 
 def written(found: ElfObject) -> Iterator[Route]:
-    """Yield each entry of an object's search paths as it is written there, also those that the linker does not use."""
+    """Yield each entry of an object's search paths as written, also those that the linker does not use."""
     yield from (Route("RPATH", entry) for entry in dict.fromkeys(entries(found.rpath)))
     yield from (Route("RUNPATH", entry) for entry in dict.fromkeys(entries(found.runpath)))
 
 
 def search(loader: ElfObject, ancestors: Iterable[ElfObject]) -> Iterator[SearchEntry]:
-    """Yield the folders in which glibc looks for what `loader` needs, in order, before the system's own.
+    """Yield the folders in which glibc looks for the libraries that `loader` needs, in order, before the system's own.
 
-    An object with a RUNPATH uses that alone; one without uses its own RPATH and those of the objects that
-    led to it, as far as they have no RUNPATH (ld.so(8)). Entries that lead nowhere fixed are left out.
+    An object with a RUNPATH uses only that. One without uses its own RPATH and those of the objects that loaded it, if
+    they have no RUNPATH (ld.so(8)). Entries that do not lead to a fixed place are left out.
     """
     if loader.runpath is not None:
         yield from _folders(loader, loader.runpath, "RUNPATH")
@@ -120,7 +120,7 @@ def _entries(origin: str, path: str, kind: SearchKind, via: str) -> Iterator[Sea
 
 
 def _through(folder: str, origin: str) -> Iterator[str]:
-    """Yield the folders that a path names by one Python, or leaves by `..`: the kernel follows it step by step."""
+    """Yield the folders that a path goes through and leaves by `..`: the kernel follows it step by step."""
     behind = folder.removeprefix(origin).lstrip("./")
     if ".." not in behind and "python3." not in behind:
         return

@@ -1,4 +1,4 @@
-"""The values that the audit is about: objects, device code, wheels, findings. Data only; readers make them."""
+"""The values of the audit, which its readers make: objects, device code, wheels, findings."""
 
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
@@ -13,7 +13,7 @@ from gpuforge.wheel.checks.refusal import Refusal
 from gpuforge.wheel.dist_info import Identity, MetadataProblem
 from gpuforge.wheel.record import Record
 
-Form = Literal["wheel", "nested", "unpacked", "installed", "folder", "file"]  # what was given to read
+Form = Literal["wheel", "nested", "unpacked", "installed", "folder", "file"]  # the form of an input
 
 
 class Preload(NamedTuple):
@@ -21,14 +21,14 @@ class Preload(NamedTuple):
 
     file: str
     pathfinder: bool  # through cuda-pathfinder
-    everything: bool  # it loads into the global scope what a list elsewhere names
+    everything: bool  # it loads all libraries of a list elsewhere into the global scope
     names: frozenset[str]  # the libraries and words in it, without "lib" and ".so"
-    folders: bool = False  # it lists folders, and may load all that lies there
-    bare: bool = False  # by bare names: it loads only what the linker finds anyway
-    # for a framework that it hands them to (torch.ops.load_library), and that loads no others
+    folders: bool = False  # it lists folders, and may load every library in them
+    bare: bool = False  # by bare names: it loads only libraries that the linker finds anyway
+    # it passes them to a framework (torch.ops.load_library), and loads no others
     ops: bool = False
-    fixed: bool = False  # each by a name that is written there, none by a variable
-    # it starts programs and has LD_LIBRARY_PATH in it; one that loads nothing is bare, too
+    fixed: bool = False  # each name is a constant, not a variable
+    # it starts programs and mentions LD_LIBRARY_PATH; one that loads nothing is bare, too
     starts: bool = False
     # CUDA's words in the Python files and lists beside it; with pathfinder in all Python files
     listed: frozenset[str] = frozenset()
@@ -48,7 +48,7 @@ class Compilers(NamedTuple):
 
 
 class BuildFileCompilers(NamedTuple):
-    """Compilers that a build file of the wheel asks its users for."""
+    """The compilers that a build file of the wheel demands of its users."""
 
     file: str
     compilers: Compilers
@@ -62,11 +62,11 @@ class BuildPath(NamedTuple):
 
 
 class WheelFacts(NamedTuple):
-    """Everything read from one wheel; rules see nothing else of it."""
+    """Everything read from one wheel; the rules see nothing else of it."""
 
     name: str  # the wheel's file name
     size: int
-    project: str  # normalized; "" when the file name does not say
+    project: str  # normalized; "" if the file name does not have it
     version: str
     file_tags: tuple[Tag, ...]  # expanded and sorted
     wheel_tags: tuple[Tag | str, ...] = ()  # a line of WHEEL that is not a tag is text
@@ -74,34 +74,36 @@ class WheelFacts(NamedTuple):
     extras: frozenset[str] = frozenset()  # Provides-Extra, normalized
     python: str = ""  # Requires-Python: ">=3.11,<3.15"
     members: Mapping[str, int] = MappingProxyType({})  # name -> size in bytes
-    checksums: Mapping[str, int] = MappingProxyType({})  # name -> CRC-32, as the archive's directory has it
+    checksums: Mapping[str, int] = MappingProxyType({})  # name -> CRC-32 from the archive's directory
     purelib: bool = False  # Root-Is-Purelib in WHEEL
     build_compilers: tuple[BuildFileCompilers, ...] = ()
     build_paths: tuple[BuildPath, ...] = ()
-    cuda_release: str = ""  # as its version.py has it: "13.2" for torch
+    cuda_release: str = ""  # from its version.py: "13.2" for torch
     record: Record | None = None  # None without a RECORD
     objects: tuple[ElfObject, ...] = ()
     device: tuple[DeviceCode, ...] = ()  # every file with GPU code, ELF or not
     kernels: tuple[KernelSet, ...] = ()
     sources: tuple[SourceSet, ...] = ()
     kernels_wheels: KernelsWheels | Unusable | None = None  # its list of kernels wheels
-    kernels_wheel: KernelsWheels | Unusable | None = None  # what a kernels wheel has of itself
+    kernels_wheel: KernelsWheels | Unusable | None = None  # a kernels wheel's description of itself
     preloads: tuple[Preload, ...] = ()
     metadata_problems: tuple[MetadataProblem, ...] = ()
     identities: tuple[Identity, ...] = ()
     damaged: Mapping[str, str] = MappingProxyType({})  # member -> why it cannot be read
     corrupt: frozenset[str] = frozenset()  # those of them that cannot even be unpacked
     form: Form = "wheel"
-    beside: bool = False  # read for what it brings into one process with the others, not judged by itself
+    beside: bool = False  # read only for the libraries that it brings into one process with the others
     # symbolic links made after installation, by their member names
     links: Mapping[str, str] = MappingProxyType({})
-    rehashed: tuple[str, ...] = ()  # files with another hash than in RECORD, where the hashes were compared
-    refusals: tuple[Refusal, ...] = ()  # what indexes and installers refuse about it, or what surprises users
-    too_large: str = ""  # why it was not judged: then nothing else of it is known
+    rehashed: tuple[str, ...] = ()  # files with another hash than in RECORD, if the hashes were compared
+    refusals: tuple[
+        Refusal, ...
+    ] = ()  # files or metadata that indexes and installers refuse, or that surprise users
+    too_large: str = ""  # why it was not judged; then nothing else of it is read
     machine: str = ""  # the processor that it is for, see `machine_of`
 
     def unjudged(self, reason: str) -> Self:
-        """Return what is kept of a wheel that is too large to judge."""
+        """Return the facts that are kept of a wheel that is too large to judge."""
         return type(self)(
             self.name,
             self.size,
@@ -132,7 +134,7 @@ class WheelFacts(NamedTuple):
 
     @property
     def complete(self) -> bool:
-        """Whether all of its binaries were read, and are such that the dynamic linker loads them."""
+        """Whether all of its binaries were read, and the dynamic linker can load them."""
         refused = any(not all(each.loads for each in o.broken) for o in self.objects if not o.is_debug)
         return not (self.too_large or self.unread or refused)
 
@@ -148,7 +150,7 @@ class WheelFacts(NamedTuple):
 
 
 def machine_of(tags: Iterable[Tag], objects: Iterable[ElfObject]) -> str:
-    """Return the processor that a wheel is for, by its tags or, where they name none, its objects; "" for any."""
+    """Return the processor that a wheel is for, by its tags or else by its objects; "" for any."""
     tagged = {name for tag in tags for name in MACHINES.values() if tag.platform.endswith(f"_{name}")}
     machines = tagged or {MACHINES.get(o.machine, "") for o in objects if o.links}
     return machines.pop() if len(machines) == 1 else ""

@@ -1,4 +1,4 @@
-"""The phrases that older baselines and fingerprints have for what is in fields now: kinds, what they are about."""
+"""The phrases that older baselines and fingerprints have instead of fields: kinds, and what they are about."""
 
 from collections.abc import Mapping
 
@@ -29,7 +29,7 @@ _PHRASES: Mapping[str, Mapping[str, str]] = {
         "interface": "interface of {0} of {1}",
     },
 }
-_GPU_CODE: Mapping[str, str] = {  # until schema 4; what is not here had its kind
+_GPU_CODE: Mapping[str, str] = {  # until schema 4; kinds that are not here had no other phrase
     "fatbin": "a fatbin container",
     "cubin": "machine code of an NVIDIA GPU (a cubin)",
     "AMD GPU": "machine code of an AMD GPU",
@@ -54,7 +54,7 @@ _COMPILERS: Mapping[str, str] = {  # until schema 4
 
 
 def of_schema_4(code: str, item: str, kind: str, about: tuple[str, ...]) -> tuple[str, str, tuple[str, ...]]:
-    """Return the item, the kind and what it is about as a baseline of schema 4 has them."""
+    """Return the item, the kind and the `about` of a subject as a baseline of schema 4 has them."""
     match code, kind, about:
         case "GF101", "HPC SDK", (version, *tools):
             return f"asks for {' and '.join(tools)} of the NVIDIA HPC SDK {version}", "", ()
@@ -74,7 +74,7 @@ def of_schema_4(code: str, item: str, kind: str, about: tuple[str, ...]) -> tupl
 
 
 def of_schema_3(code: str, kind: str, about: tuple[str, ...]) -> str:
-    """Return what a baseline of schema 3 has as the kind of such a subject."""
+    """Return the kind of such a subject as a baseline of schema 3 has it."""
     if not about:
         return kind
     if code == "GF510":

@@ -1,6 +1,6 @@
 """The promises of platform tags: the policies that auditwheel ships.
 
-Data: auditwheel's own `manylinux-policy.json` and `musllinux-policy.json` (PEP 600 and 656, and the profiles kept by
+The data are auditwheel's `manylinux-policy.json` and `musllinux-policy.json` (PEP 600 and 656, and the profiles kept by
 the auditwheel project).
 """
 
@@ -20,7 +20,7 @@ from gpuforge.wheel.tags import LinuxTag
 
 _VERSION = re.compile(r"([A-Z]+)_(.+)")
 _ANDROIDS = {"libm.so", "libdl.so"}
-# what musl takes for itself, whatever follows (ldso/dynlink.c, load_library)
+# names that musl takes for itself, with any ending (ldso/dynlink.c, load_library)
 _MUSLS = r"lib(?:c|pthread|rt|m|dl|util|xnet)\..*|ld-musl-.*\.so\.1"
 RELR = "GLIBC_ABI_DT_RELR"  # of objects with DT_RELR: a glibc without it does not apply their relocations
 PRIVATE = "PRIVATE"  # every glibc has GLIBC_PRIVATE; its symbols change
@@ -30,12 +30,12 @@ _LOADER = re.compile(
 
 
 class Policy(NamedTuple):
-    """One manylinux policy: what every machine that accepts its tag has."""
+    """One manylinux policy: the libraries and versions on every machine that accepts its tag."""
 
-    glibc: tuple[int, int]  # the version that gives it its name
+    glibc: tuple[int, int]  # the version in its name
     versions: Mapping[str, Mapping[str, frozenset[str]]]  # machine -> "GLIBC" -> {"2.2.5", ...}
     libraries: frozenset[str]
-    # library -> the symbols that some system's does not have, or that it keeps for itself
+    # library -> the symbols that some system's lacks, or that it keeps for itself
     forbidden: Mapping[str, frozenset[str]]
 
     @property
@@ -44,18 +44,18 @@ class Policy(NamedTuple):
         return "manylinux_{}_{}".format(*self.glibc)
 
     def lacking(self, needed: Iterable[str]) -> frozenset[str]:
-        """Return the libraries among these that newer systems have, and that this policy does not promise."""
+        """Return the libraries among these that newer systems have and this policy does not promise."""
         return system_libraries().intersection(needed) - self.libraries
 
     def refused(self, found: ElfObject, library: str) -> frozenset[str]:
-        """Return the symbols that an object uses of a library, and that this policy forbids."""
+        """Return the symbols that an object uses of a library although this policy forbids it."""
         return found.undefined(library) & self.forbidden.get(library, frozenset())
 
     def missing(self, found: ElfObject, machine: str) -> tuple[str, ...]:
         """List the symbol versions that an object requires and this policy does not promise, as `GLIBC_2.34`.
 
-        `GLIBC_PRIVATE` is in no policy, and no newer one has it: it is not what tells policies apart. DT_RELR needs
-        `GLIBC_ABI_DT_RELR`, named or not. Raises KeyError for a machine that the policy is not about.
+        `GLIBC_PRIVATE` is left out: it is in no policy, so it does not tell policies apart. DT_RELR needs
+        `GLIBC_ABI_DT_RELR`, named or not. Raises KeyError for a machine that the policy does not have.
         """
         promised = self.versions[machine]
         named = [v for need in found.version_needs if is_system(need.library) for v in need.versions]
@@ -90,7 +90,7 @@ def policies() -> tuple[Policy, ...]:
 
 
 def is_known(promised: Policy) -> bool:
-    """Say whether policies tell all that this one promises: beyond the newest they tell nothing but glibc."""
+    """Return whether all promises of this policy are known; beyond the newest policy only the one of glibc is."""
     return promised.glibc <= policies()[-1].glibc
 
 
@@ -100,9 +100,9 @@ def _shipped(family: str) -> list[dict[str, Any]]:
 
 
 def of_tag(tag: str) -> tuple[Policy | None, str]:
-    """Return the policy and the machine of a platform tag; no policy for one that promises nothing known.
+    """Return the policy and the machine of a platform tag; no policy if its promises are not known.
 
-    Nothing is known of the promise for a machine that is newer than the policy: manylinux_2_28_riscv64.
+    The promises for a machine that is newer than the policy are not known: manylinux_2_28_riscv64.
     """
     parsed = LinuxTag.parse(tag)
     if parsed is None or parsed.libc != "glibc" or not parsed.machine:
@@ -114,9 +114,9 @@ def of_tag(tag: str) -> tuple[Policy | None, str]:
 
 @cache
 def _between(glibc: tuple[int, int]) -> Policy:
-    """Return what a tag promises whose glibc no policy is about: manylinux_2_25 is the next one, with its own glibc.
+    """Return the policy of a tag that has none: for manylinux_2_25 it is the next newer one, with the tag's own glibc.
 
-    PEP 600 lets any version be named. Beyond the newest policy nothing is known of other libraries than glibc.
+    PEP 600 allows any version in a tag. Beyond the newest policy, only glibc's version is promised.
     """
     above = next((p for p in policies() if p.glibc > glibc), None)
     like = above or policies()[-1]
@@ -129,7 +129,7 @@ def _between(glibc: tuple[int, int]) -> Policy:
 
 
 def fitting(objects: Iterable[ElfObject], machine: str) -> Policy | None:
-    """Return the oldest policy that promises everything these objects want; None when none does."""
+    """Return the oldest policy that promises everything these objects want; None if none does."""
     objects = list(objects)
     fits = (p for p in policies() if machine in p.versions)
     return next((p for p in fits if all(_fits(p, o, machine) for o in objects)), None)
@@ -164,14 +164,14 @@ def _musl_libraries() -> frozenset[str]:
 
 @cache
 def is_system(soname: str, *, musl: bool = False) -> bool:
-    """Say whether the platform itself, a system with glibc or one with musl, brings this library."""
+    """Return whether the platform itself, a system with glibc or with musl, has this library."""
     if musl:
         return soname in _musl_libraries() or re.fullmatch(_MUSLS, soname) is not None
     return soname in system_libraries() or _LOADER.fullmatch(soname) is not None
 
 
 def is_on(soname: str, loader: ElfObject, platforms: Collection[str]) -> bool:
-    """Say whether all systems that load an object of a wheel for these platforms bring a library that it needs.
+    """Return whether all systems that load an object of a wheel for these platforms have a library that it needs.
 
     An object for musl in a wheel that names no such system is loaded on either.
     """
@@ -186,7 +186,7 @@ def is_on(soname: str, loader: ElfObject, platforms: Collection[str]) -> bool:
 
 
 def _is_loader_of(soname: str, loader: ElfObject) -> bool:
-    """Say whether this is the dynamic linker for an object's processor; any one, where the ABI's is not known."""
+    """Return whether this is the dynamic linker for an object's processor; any one if the ABI's is not known."""
     path = loaders("glibc").get(loader.processor)
     return soname == path.rpartition("/")[2] if path else soname.startswith(("ld-linux", "ld64.so"))
 
@@ -229,11 +229,11 @@ def _version_needs(objects: Iterable[ElfObject]) -> Iterator[tuple[str, tuple[in
 
 
 def c_libraries(found: ElfObject) -> frozenset[str]:
-    """Return which C library an object can be loaded with, "glibc" or "musl"; nothing for none, or for one not known.
+    """Return the C libraries that can load an object, "glibc" or "musl"; empty for none, and for unknown ones.
 
-    musl is `libc.musl-x86_64.so.1` on Alpine, and `libc.so` to its own compilers; so is Android's, which has a libm.so
-    and a libdl.so, too: of musl these are parts. musl takes glibc's names for its own, and so loads what wants none of
-    glibc's versions: libraries that are made for both (ddtrace's libddwaf.so).
+    musl is `libc.musl-x86_64.so.1` on Alpine, and `libc.so` to its own compilers. Android's is `libc.so`, too, but it
+    has a libm.so and a libdl.so, which in musl are not separate. musl takes glibc's names for its own, and so loads
+    objects that want none of glibc's versions, such as ddtrace's libddwaf.so, which is for both.
     """
     names = {*found.needed, found.interpreter.rpartition("/")[2]}
     musl = any("musl-" in name for name in names) or ("libc.so" in names and not names & _ANDROIDS)
@@ -245,5 +245,5 @@ def c_libraries(found: ElfObject) -> frozenset[str]:
 
 
 def is_loader(soname: str) -> bool:
-    """Say whether this is the dynamic linker itself or the C library, which every process has."""
+    """Return whether this is the dynamic linker itself or the C library, which every process has."""
     return _LOADER.fullmatch(soname) is not None or soname == "libc.so.6"

@@ -1,4 +1,4 @@
-"""On which GPUs the device code of a file runs: natively, by JIT from PTX with which driver, or not at all.
+"""The GPUs that run the device code of a file: natively, by JIT from PTX with a certain driver, or not at all.
 
 `gpuforge.cuda.runs_on` decides which image runs on which GPU, here and on the user's machine.
 """
@@ -26,28 +26,28 @@ class Reach(NamedTuple):
     native: int
     jit: int
     none: int
-    driver: str  # the oldest driver for all that runs, "525.60.13"; "" where it is not known, or nothing runs
+    driver: str  # the oldest driver for all that runs, "525.60.13"; "" if it is not known, or nothing runs
 
     @property
     def way(self) -> Way | Literal["partly"]:
-        """The one word for it: "jit" when any container needs it, "partly" when some run and others do not."""
+        """The way of the whole file: "jit" if any container needs it, "partly" if some run and others do not."""
         if self.none:
             return "partly" if self.native or self.jit else "none"
         return "jit" if self.jit else "native"
 
 
 def reach(code: DeviceCode, machine: str = "") -> tuple[Reach, ...]:
-    """Judge the device code of one file for each generation, container by container, never by their union."""
+    """Judge the device code of one file for each generation, each container by itself, never their union."""
     judged, ptx = runnable(code.containers)
     linked = bool(ptx) and all(map(portable_ptx, ptx))
-    kinds = Counter(map(_kind, judged))  # a library has thousands of containers, of a few kinds
+    kinds = Counter(map(_kind, judged))  # a library has thousands of containers of a few kinds
     return _reach(tuple(kinds.items()), tuple(dict.fromkeys(map(_kind, ptx if linked else ()))), machine)
 
 
 _Kind = tuple[tuple[str, Arch, str, str, bool], ...]
 
 
-@lru_cache(maxsize=256)  # and a wheel may have thousands of files with one container each
+@lru_cache(maxsize=256)  # a wheel may have thousands of files with one container each
 def _reach(
     kinds: tuple[tuple[_Kind, int], ...], linked: tuple[_Kind, ...], machine: str
 ) -> tuple[Reach, ...]:
@@ -58,7 +58,7 @@ def _reach(
         ways = list(_ways(judged, generation, linked_ptx))
         counts = {way: sum(count for w, _, count in ways if w == way) for way in ("native", "jit", "none")}
         drivers = [driver for way, driver, _ in ways if way != "none" and driver]
-        if drivers:  # and the GPU itself needs one
+        if drivers:  # the GPU itself needs a driver, too
             drivers.append(driver_of_gpu(generation.capability))
         newest = max(filter(None, drivers), key=parsed, default="")
         found.append(Reach(generation, counts["native"], counts["jit"], counts["none"], newest))
@@ -66,12 +66,12 @@ def _reach(
 
 
 def _kind(container: FatbinContainer) -> _Kind:
-    """Return all of a container that decides on where it runs."""
+    """Return the properties of a container that decide where it runs."""
     return tuple((e.kind, e.arch, e.isa, e.toolkit, e.size >= EMPTY_PTX) for e in container.entries)
 
 
 def _of_kind(kind: _Kind) -> FatbinContainer:
-    """Return a container of this kind, of no place and no size."""
+    """Return a container of this kind, without place and size."""
     entries = (
         FatbinEntry(name, arch, isa, EMPTY_PTX if whole else 0, 0, toolkit=toolkit)
         for name, arch, isa, toolkit, whole in kind
@@ -84,9 +84,9 @@ def _ways(
     generation: Generation,
     linked_ptx: Sequence[FatbinContainer],
 ) -> Iterator[tuple[Way, str, int]]:
-    """Yield how containers run on a generation, with which driver at least, and how many do.
+    """Yield how containers run on a generation, the oldest driver for it, and their number.
 
-    The PTX of the inputs of a device link is for its result: one container without PTX of its own.
+    The PTX of the inputs of a device link belongs to its result, a container without PTX of its own.
     """
     linked = _linked(generation, linked_ptx)
     for container, count in judged:
@@ -108,13 +108,13 @@ def _way(container: FatbinContainer, generation: Generation) -> tuple[Way, str]:
 
 
 def _linked(generation: Generation, linked_ptx: Sequence[FatbinContainer]) -> list[str]:
-    """Return the ISA of each input of a device link that is compiled for a generation; nothing if one has none."""
+    """Return the ISA of each input of a device link that is compiled for a generation; empty if one has none."""
     sets = [[e.isa for e in portable_ptx(c) if _reaches(e, generation.number)] for c in linked_ptx]
     return [min(found, key=parsed) for found in sets] if all(sets) else []
 
 
 def driver_of_container(entries: Sequence[FatbinEntry]) -> str:
-    """Return the oldest driver for the machine code of a container, by the toolkits that its entries name; or ""."""
+    """Return the oldest driver for the machine code of a container, by the toolkits that its entries name, or ""."""
     return driver_of_cubins(
         (e.toolkit for e in entries if e.toolkit), (e.isa for e in entries if e.kind == "ptx")
     )

@@ -1,4 +1,4 @@
-"""How the dynamic linker finds a library, as a value."""
+"""The way by which the dynamic linker finds a library."""
 
 from typing import Literal, NamedTuple
 
@@ -6,12 +6,12 @@ SearchKind = Literal["RPATH", "RUNPATH"]
 
 
 class Route(NamedTuple):
-    """How the dynamic linker finds a library."""
+    """The way by which the dynamic linker finds a library."""
 
     kind: SearchKind | Literal["import", "loaded", "system", "driver"]
-    entry: str = ""  # the entry of RPATH or RUNPATH; the package whose import has loaded it
+    entry: str = ""  # the entry of RPATH or RUNPATH, or the package whose import has loaded it
     via: str = (
-        ""  # the object whose RPATH it is, if not the loader's own; the object that has loaded it before
+        ""  # the object with the RPATH, if not the loader itself, or the object that has loaded it before
     )
 
     @property
@@ -21,10 +21,10 @@ class Route(NamedTuple):
 
     @property
     def imported(self) -> str:
-        """The package that has to be imported before; "" for none."""
+        """The package that has to be imported before, or ""."""
         return "" if self.is_path else self.entry
 
 
 def imported(package: str) -> Route | None:
-    """Return the way of a library that importing a package has loaded; None for no package."""
+    """Return the route to a library that was loaded by importing a package; None without a package."""
     return Route("import", package) if package else None

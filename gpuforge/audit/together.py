@@ -1,6 +1,6 @@
 """The shared libraries that the wheels of an audit bring into one process, if all of them are imported.
 
-A reading of files, not of a process: what is opened by a name that is put together at run time is not known.
+It reads files, not a process: libraries whose names are put together at run time are not known.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Origin = Literal["wheel", "package", "machine"]
 
 
 class LibraryUse(NamedTuple):
-    """A file that has a library in the process: it is NEEDED, linked into it, or opened by its name."""
+    """A file that has a library in the process: by NEEDED, by static linking, or by opening its name."""
 
     wheel: str
     file: str
@@ -37,7 +37,7 @@ class ProcessLibrary(NamedTuple):
     """A shared library in the process. The same name from another place is another library."""
 
     kind: Kind
-    name: str  # as it is asked for: "libcudart.so.12"
+    name: str  # the requested name: "libcudart.so.12"
     origin: Origin  # one of the wheels, a package that is not among them, or the machine
     provider: str  # the wheel or the package; "" for the machine
     file: str  # in the wheel
@@ -55,7 +55,7 @@ class Together(NamedTuple):
 
     @property
     def driver(self) -> str:
-        """The oldest NVIDIA driver for all of its CUDA runtimes, by their majors; "" where none is known."""
+        """The oldest NVIDIA driver for all of its CUDA runtimes, by their majors; "" if none is known."""
         majors = [sonames.major(each.name) for each in self.of("CUDA runtime")]
         return drivers.driver_of_cubins({f"{major}.0" for major in majors if major}, ())
 
@@ -67,23 +67,21 @@ _Place = tuple[Kind, str, Origin, str, str]
 
 
 def together(graph: LinkGraph) -> Together:
-    """Return what all wheels of a graph bring into one process, programs and choices for one CUDA version left out."""
+    """Return the libraries that all wheels of a graph bring into one process, without programs and CUDA variants."""
     objects = {(o.wheel, o.file): o for p in processes(graph) if p.scope == "wheel" for o in p.objects}
     found: dict[_Place, dict[LibraryUse, None]] = {}
     environment = _Environment(graph)
     for place, use in _uses(graph, environment, objects.values()):
         found.setdefault(place, {})[use] = None
     for kind, _, origin, wheel, file in tuple(found):
-        if (
-            kind == "CUDA runtime" and origin == "wheel"
-        ):  # which opens the driver, also where none of it was read
+        if kind == "CUDA runtime" and origin == "wheel":  # it opens the driver, also if none of it was read
             found.setdefault(environment.place(_DRIVER), {})[LibraryUse(wheel, file, "opened")] = None
     present = [ProcessLibrary(*place, tuple(uses)) for place, uses in found.items()]
     return Together(tuple(sorted(present, key=lambda i: (_KINDS.index(i.kind), i.name, i.provider, i.file))))
 
 
 class _Environment:
-    """Where the libraries are that are opened by their names."""
+    """The places of libraries that are opened by their names."""
 
     def __init__(self, graph: LinkGraph) -> None:
         self.projects = {wheel.project: wheel.name for wheel in graph.wheels if wheel.project}
@@ -93,14 +91,14 @@ class _Environment:
                 self._named.setdefault(name, (wheel.name, file))
 
     def place(self, name: str) -> _Place:
-        """Return the place of what code opens by a name: in a wheel that has a library called so, else the machine."""
+        """Return the place of a library that code opens by name: in a wheel that has it, else on the machine."""
         if name in self._named and not libraries.is_driver(name):
             wheel, file = self._named[name]
             return _kind(name), name, "wheel", wheel, file
         return _kind(name), name, "machine", "", ""
 
     def of_package(self, package: str, name: str) -> _Place:
-        """Return the place of a library that a package has."""
+        """Return the place of a library in a package."""
         if package in self.projects:
             wheel = self.projects[package]
             known = (
@@ -128,7 +126,7 @@ def _uses(
 def _own_runtimes(
     graph: LinkGraph, environment: _Environment, objects: list[ElfObject]
 ) -> Iterator[tuple[_Place, LibraryUse]]:
-    """Yield the CUDA runtimes that objects have inside, or open; of those without GPU code no major is known."""
+    """Yield the CUDA runtimes that objects contain or open; without GPU code their major is not known."""
     static = {
         (o.wheel, o.file): "libcudart.so"
         for o in objects
@@ -159,7 +157,7 @@ def _linked(environment: _Environment, edge: Edge) -> _Place | None:
 
 
 def _opened_by_python(graph: LinkGraph, environment: _Environment) -> Iterator[tuple[_Place, LibraryUse]]:
-    """Yield the libraries of NVIDIA's packages that Python files of other wheels name among what they load."""
+    """Yield the libraries of NVIDIA's packages that Python files of other wheels name as loaded."""
     brought = [
         (name, sonames.bare(name))
         for wheel in graph.wheels
@@ -175,14 +173,14 @@ def _opened_by_python(graph: LinkGraph, environment: _Environment) -> Iterator[t
 
 
 def _libraries(wheel: WheelFacts) -> Iterator[tuple[str, str]]:
-    """Yield the names by which libraries of a wheel are asked for, with their files."""
+    """Yield the names under which libraries of a wheel are requested, with their files."""
     seen = {o.file for o in wheel.objects}
     for found in wheel.objects:
         if found.links and not found.program and "python-module" not in found.markers:
             yield found.soname or found.name, found.file
     for file in wheel.members if wheel.project in carriers.nvidia_packages() else ():
         name = file.rpartition("/")[2]
-        if ".so." in name and file not in seen:  # its files are known by their names alone
+        if ".so." in name and file not in seen:  # its files have only these names
             yield name, file
 
 

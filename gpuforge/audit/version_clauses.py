@@ -9,12 +9,12 @@ from packaging.version import InvalidVersion, Version
 
 @cache
 def allows(clauses: str, release: str) -> bool:
-    """Tell whether the clauses allow a release; pre-releases count, too."""
+    """Return whether the clauses allow a release; pre-releases count, too."""
     return _version(release) is not None and _parsed(clauses).contains(release, prereleases=True)
 
 
 def pins(clauses: str, release: str) -> bool:
-    """Tell whether the clauses allow this release alone."""
+    """Return whether the clauses allow only this release."""
     exact = any(c.operator in ("==", "===") and not c.version.endswith(".*") for c in _parsed(clauses))
     return exact and allows(clauses, release)
 
@@ -38,7 +38,7 @@ def newest_first(releases: Iterable[str]) -> Iterator[str]:
 
 
 def newest_allowed(known: Iterable[str], clauses: str) -> str | None:
-    """Return the newest release that clauses allow, of those that are known or that they name; None without any."""
+    """Return the newest release that clauses allow, of the known ones and those that they name; None without any."""
     listed = (*newest_first({*known, *named(clauses)}), *below(clauses))
     return next((release for release in listed if allows(clauses, release)), None)
 

@@ -196,7 +196,7 @@ def _cuda_major(wheel: str) -> int | None:
 
 
 def _unused(report: Report, accepted: Sequence[Ignore], base: Baseline | None) -> list[str]:
-    """Say which acceptances met nothing; nothing can be said when not everything was read."""
+    """Return which acceptances met nothing; nothing can be said when not everything was read."""
     if report.problems:
         return []
     ignored = [i for wheel in report.wheels for i in wheel.ignored]

@@ -54,7 +54,7 @@ def _work(environ: Mapping[str, str]) -> Iterator[Diagnostic]:
 
 
 def unwritable(folder: Path) -> str:
-    """Say why a folder can be neither made nor written to; "" when it can."""
+    """Return why a folder can be neither made nor written to; "" when it can."""
     try:
         there = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
     except OSError as error:  # a name too long, a parent that may not be searched

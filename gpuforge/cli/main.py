@@ -54,7 +54,7 @@ def run(arguments: Sequence[str] | None = None, within: bounded.Within | None = 
 
 
 def of_os_error(error: OSError) -> Diagnostic:
-    """Say what the machine refused, and what to do about it."""
+    """Return what the machine refused, and what to do about it."""
     full = error.errno in {errno.ENOSPC, errno.EDQUOT}
     # If an error has two paths, those of a copy, the disk of the second one is full.
     where = (error.filename2 if full else None) or error.filename

@@ -48,19 +48,19 @@ class PlainProgress:
         self._plan = PlanProgress(())
 
     def on_plan(self, steps: Sequence[Step], run: frozenset[str]) -> None:
-        """Say how much there is to do."""
+        """Return how much there is to do."""
         self._plan = PlanProgress(step.action for step in steps)
         self._to_run = run
         if run:
             self._line("plan", f"{len(run)} of {len(steps)} actions to run")
 
     def on_start(self, action: Action, log: Path) -> None:
-        """Say what starts."""
+        """Return what starts."""
         self._plan.start(action, self._clock(), log)
         self._line("start", f"{where(action)}{action.title}")
 
     def on_wait(self, action: Action, what: str) -> None:
-        """Say what an action waits for."""
+        """Return what an action waits for."""
         if what:
             self._line("waits", f"{where(action)}{action.title}: {what}")
 
@@ -69,7 +69,7 @@ class PlainProgress:
         self._line("stop", "interrupted: stopping what runs (once more to stop it by force)")
 
     def on_finish(self, action: Action, result: ActionResult) -> None:
-        """Say how an action ended, unless it never had to run."""
+        """Return how an action ended, unless it never had to run."""
         self._plan.finish(action, result, self._clock())
         if action.id not in self._to_run:
             return

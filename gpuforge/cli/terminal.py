@@ -56,7 +56,7 @@ def drop_output(*streams: int) -> None:
 
 
 def in_color(stream: TextIO | None) -> bool:
-    """Say whether to write in colour: to a terminal, or where a CI system asks for it (force-color.org)."""
+    """Return whether to write in colour: to a terminal, or where a CI system asks for it (force-color.org)."""
     if os.environ.get("NO_COLOR"):  # no-color.org
         return False
     return bool(os.environ.get("FORCE_COLOR")) or (

@@ -23,7 +23,7 @@ class Framework(NamedTuple):
     builder: str = ""
 
     def is_in(self, name: str) -> bool:
-        """Say whether the name of a file or a project has the framework's in it: libx_torch_ops.so."""
+        """Return whether the name of a file or a project has the framework's in it: libx_torch_ops.so."""
         return re.search(self.named, name) is not None
 
 

@@ -29,7 +29,7 @@ def embed(tree: Path, name: str, module: str) -> str:
 
 
 def imports(source: bytes, name: str, module: str) -> bool:
-    """Tell whether a package's source always imports a module, before anything of the package itself."""
+    """Return whether a package's source always imports a module, before anything of the package itself."""
     for statement in ast.parse(source).body:
         for top in _imported(statement):
             if top == module:

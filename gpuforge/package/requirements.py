@@ -122,7 +122,7 @@ class Bounds:
         return f"{self.requirement.name}{extras}{','.join(versions)}"
 
     def as_narrow(self, own: Requirement) -> bool:
-        """Tell whether a requirement of the same distribution, or of CUDA's metapackage, excludes the same versions."""
+        """Return whether a requirement of the distribution, or of CUDA's metapackage, excludes the same versions."""
         outside, extras = self.outside, self.requirement.extras
         if extras and canonicalize_name(own.name) == canonicalize_name(self.requirement.name):
             if not extras <= own.extras:
@@ -144,5 +144,5 @@ def _check(own: Requirement, distribution: str, linked: str) -> None:
 
 
 def _holds(own: Requirement, extra: str | None) -> bool:
-    """Tell whether a requirement holds on this machine with every Python, always or whenever `extra` is installed."""
+    """Return whether a requirement holds on this machine with every Python, always or whenever `extra` is installed."""
     return marker.always_holds(own.marker, platform.machine(), extra or "")

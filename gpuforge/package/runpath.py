@@ -76,7 +76,7 @@ def _installed(member: PurePosixPath) -> PurePosixPath | None:
 
 
 def from_origin(entry: str) -> bool:
-    """Tell whether a RUNPATH entry starts at the folder of the file that has it."""
+    """Return whether a RUNPATH entry starts at the folder of the file that has it."""
     return re.match(r"\$(ORIGIN|\{ORIGIN\})(/|$)", entry) is not None
 
 

@@ -24,7 +24,7 @@ _SETTINGS = ("safe.bareRepository=explicit", "core.fsmonitor=false", "core.hooks
 
 
 def is_needed(declaring: Iterable[Path]) -> bool:
-    """Say whether a project's own files name a backend that takes the version from git."""
+    """Return whether a project's own files name a backend that takes the version from git."""
     found = (path for path in declaring if path.is_file() and path.stat().st_size < _LONGEST)
     return any(_BACKENDS.search(path.read_bytes()) for path in found)
 

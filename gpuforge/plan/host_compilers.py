@@ -84,7 +84,7 @@ def _majors(file: ManifestFile, cuda: str) -> Mapping[str, tuple[int, int]]:
 
 
 def to_install(offer: Offer) -> str:
-    """Say why a compiler is not fetched, and the command that installs it."""
+    """Return why a compiler is not fetched, and the command that installs it."""
     compiler = offer.compiler
     major = compiler.version.major
     return (

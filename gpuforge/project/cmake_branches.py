@@ -45,7 +45,7 @@ class Branches:
 
 
 def is_elsewhere(words: tuple[str, ...]) -> bool:
-    """Tell whether a condition holds on other systems than Linux only."""
+    """Return whether a condition holds on other systems than Linux only."""
     return len(words) == 1 and words[0] in _ELSEWHERE
 
 

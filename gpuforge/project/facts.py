@@ -87,7 +87,7 @@ class Project:
         return found
 
     def runs(self, options: Iterable[str]) -> bool:
-        """Tell whether a command may run that needs these options of CMake's, when CUDA is used."""
+        """Return whether a command may run that needs these options of CMake's, when CUDA is used."""
         return not any(self.is_off(option) and option not in self.switched for option in options)
 
     @property

@@ -75,12 +75,12 @@ def reader(position: int, value: Any) -> Reader:
 
 
 def is_array(value: Any) -> bool:
-    """Say whether a value is an array of NumPy's."""
+    """Return whether a value is an array of NumPy's."""
     return type(value).__module__ == "numpy" and hasattr(value, "dtype") and hasattr(value, "ctypes")
 
 
 def is_scalar(value: Any) -> bool:
-    """Say whether a value is one number or struct of NumPy's."""
+    """Return whether a value is one number or struct of NumPy's."""
     return type(value).__module__ == "numpy" and hasattr(value, "dtype") and not hasattr(value, "ctypes")
 
 

@@ -99,7 +99,7 @@ class _Compile:
 
 
 def _is_ptx(data: bytes) -> bool:
-    """Say whether a module is PTX as text, as compilers other than nvcc leave it; comments may come first."""
+    """Return whether a module is PTX as text, as compilers other than nvcc leave it; comments may come first."""
     position = 0
     while found := _PTX_TEXT.match(data, position):
         if found[0].startswith(b"."):

@@ -67,7 +67,7 @@ class KernelSet:
         return cls(kernels(_HERE, name), package=(__package__ or "").rpartition(".")[0])
 
     def explain(self) -> str:
-        """Say what this machine has, and for each build whether it is used, fits or is refused, and why."""
+        """Return what this machine has, and for each build whether it is used, fits or is refused, and why."""
         from .explain import as_text, facts_of
 
         return as_text(facts_of(self))

@@ -11,7 +11,7 @@ KINDS = ("gpu", "accelerator", "cpu")  # of OpenCL's devices, in the order in wh
 
 
 def gpu_disabled(env: Mapping[str, str]) -> bool:
-    """Say whether the environment switches the GPU off: GPUFORGE_DISABLE_GPU set, and not to "0"."""
+    """Return whether the environment switches the GPU off: GPUFORGE_DISABLE_GPU set, and not to "0"."""
     return env.get(DISABLE_GPU, "") not in {"", "0"}
 
 

@@ -45,14 +45,14 @@ def declared_sets(wheel: Path, extras: Sequence[str], cuda: str) -> tuple[Extras
 
 
 def for_cuda(extra: str, cuda: str) -> bool:
-    """Say whether an extra is named for the major of a CUDA version ("13.0"): cuda13, cu13, cuda13-local, cuda_13x."""
+    """Return whether an extra is for the major of a CUDA version ("13.0"): cuda13, cu13, cuda13-local, cuda_13x."""
     major = major_of(cuda)
     pattern = rf"cu(da)?[-_.]?{major}(?!\d)[a-z0-9._-]*"  # a name only, as pip gets it in a requirement
     return bool(major) and re.fullmatch(pattern, extra, re.IGNORECASE) is not None
 
 
 def declares(wheel: Path, extras: Sequence[str]) -> bool:
-    """Say whether a wheel, installed with some of its extras, may need anything else."""
+    """Return whether a wheel, installed with some of its extras, may need anything else."""
     requirements = metadata.requirements(metadata.of_wheel(wheel))
     return any(extras or not marker.extras_in(each.marker) for each in requirements)
 

@@ -34,7 +34,7 @@ def environment(machine: str, python: str = "") -> dict[str, str]:
 
 
 def holds(marker: Marker | None, environment: Mapping[str, str], extra: str = "") -> bool:
-    """Tell whether what has this marker is installed with an extra, or without any; True if its words mean nothing."""
+    """Return whether a requirement with this marker is installed with an extra, or without; True for unknown words."""
     try:
         return marker is None or marker.evaluate({**environment, "extra": extra})
     except (ValueError, KeyError):  # packaging's errors for comparisons and names that do not exist
@@ -42,7 +42,7 @@ def holds(marker: Marker | None, environment: Mapping[str, str], extra: str = ""
 
 
 def always_holds(marker: Marker | None, machine: str, extra: str = "") -> bool:
-    """Tell whether what has this marker is installed with every Python on a Linux machine, as in `holds`."""
+    """Return whether a requirement with this marker is installed with every Python on Linux, as in `holds`."""
     return all(holds(marker, environment(machine, python), extra) for python in _PYTHONS)
 
 

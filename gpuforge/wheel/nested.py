@@ -30,7 +30,7 @@ _BEFORE_MEMBERS = (
 
 
 def is_archive(path: Path) -> bool:
-    """Tell whether a file is a zip or a tar file. Raises MalformedError."""
+    """Return whether a file is a zip or a tar file. Raises MalformedError."""
     if zipfile.is_zipfile(path):
         return True
     try:

@@ -40,7 +40,7 @@ def tags(text: bytes) -> tuple[Tag | str, ...]:
 
 
 def is_purelib(text: bytes) -> bool:
-    """Tell whether the files are installed into purelib, which may lie apart from platlib."""
+    """Return whether the files are installed into purelib, which may lie apart from platlib."""
     return metadata.field(text, "Root-Is-Purelib").lower() == "true"
 
 

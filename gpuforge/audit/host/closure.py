@@ -40,7 +40,7 @@ def closure(
 
 
 def others(graph: LinkGraph, wheel: WheelFacts, found: Evidence, allowed: Iterable[str]) -> Iterator[str]:
-    """Yield what a file and its closure NEED from outside of the wheel and the system; not libraries of a GPU stack."""
+    """Yield the libraries outside of wheel, system and GPU stacks that a file and its closure NEED."""
     needed = {name for part in found.parts for name in part.needs}
     loaded = [each.object for each in closure(graph, wheel, found.file, needed, allowed)]
     here = {name for each in loaded for name in (each.name, each.soname)}

@@ -22,7 +22,7 @@ _UNREADABLE = {
     b"!<bi": Gap("AIX"),
     b"<big": Gap("AIX"),
 }
-_PE = 0x3C  # where a Windows binary says where its header is
+_PE = 0x3C  # the offset of the header's position in a Windows binary
 
 
 @dataclass
@@ -33,7 +33,7 @@ class FileReader:
     _left: int = _MEMBERS
 
     def file(self, name: str) -> Evidence:
-        """Return the evidence in a file, or why it cannot be read."""
+        """Return the evidence in a file, or the reason why it cannot be read."""
         try:
             data = self.fetch(name)
         except MalformedError as error:
@@ -44,7 +44,7 @@ class FileReader:
         return Evidence(name, (part(data),))
 
     def _members(self, data: bytes, file: str, above: str, depth: int) -> Iterator[ObjectEvidence]:
-        """Yield the parts of an archive's members, and of the archives in it."""
+        """Yield the evidence in an archive's members, and in the archives among them."""
         try:
             for member in ar.members(data):
                 self._left -= 1
@@ -121,7 +121,7 @@ def _unproved(found: ObjectFile) -> Gap | None:
 
 
 def _is_gimple(found: ObjectFile) -> bool:
-    """Say whether an object has bytecode and no machine code of it (struct lto_section of GCC's lto-streamer.h)."""
+    """Return whether an object has bytecode but no machine code for it (struct lto_section of GCC's lto-streamer.h)."""
     slim = (found.content(s)[4:5] for s in found.sections if s.name.startswith(".gnu.lto_.lto."))
     return any(flag == b"\x01" for flag in slim) or any(s.name == "__gnu_lto_slim" for s in found.symbols)
 

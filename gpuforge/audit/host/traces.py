@@ -14,7 +14,7 @@ from gpuforge.datafile import load
 _LINKERS = ("Linker: ", "mold ", "GNU gold ")  # lines of .comment that name no compiler
 _FATBIN = "fatbin"
 _PTX = "PTX"
-_CHUNK = 8 << 20  # bytes of a file that the search for GPU code by kinds of images is fed at once
+_CHUNK = 8 << 20  # bytes of a file that are searched for GPU code at once
 
 
 class _Names(NamedTuple):
@@ -81,7 +81,7 @@ def _of_symbol(symbol: Symbol) -> Iterator[Mark]:
 
 
 def names_its_compiler(found: ObjectFile) -> bool:
-    """Say whether an object says by what it was compiled, GPU compiler or not."""
+    """Return whether an object names its compiler, GPU compiler or not."""
     if any(not line.startswith(_LINKERS) for line in found.comments):
         return True
     if any(symbol.file and _host_sources().fullmatch(symbol.name) for symbol in found.symbols):
@@ -90,7 +90,7 @@ def names_its_compiler(found: ObjectFile) -> bool:
 
 
 def is_assembly(found: ObjectFile) -> bool:
-    """Say whether an object was assembled by hand: compilers describe frames for unwinding, or say who they are."""
+    """Return whether an object was assembled by hand: compilers write unwinding frames, or their name."""
     unwound = any(s.name in {".eh_frame", ".debug_frame", ".ARM.exidx"} for s in found.sections)
     return not unwound and bool(found.symbols)
 
@@ -103,7 +103,7 @@ def interface_symbols(symbols: Iterable[Symbol]) -> Iterator[Symbol]:
 
 
 def _architectures(data: bytes) -> tuple[str, ...]:
-    """Return what a file's fatbin containers have, sorted: "compute_90", "sm_80"."""
+    """Return the architectures in a file's fatbin containers, sorted: "compute_90", "sm_80"."""
     scanner = fatbin.Scanner(len(data))
     for offset in range(0, len(data), _CHUNK):
         scanner.feed(offset, data[offset : offset + _CHUNK])
@@ -147,7 +147,7 @@ def _host_producers() -> re.Pattern[bytes]:
 
 
 def _compiler_matched(match: re.Match[str] | re.Match[bytes] | None, names: tuple[str, ...]) -> str | None:
-    """Return the compiler whose named group matched; groups inside of it have no names."""
+    """Return the compiler whose named group matched; the groups inside of it are unnamed."""
     if match is None:
         return None
     return next(names[int(group[1:])] for group, text in match.groupdict().items() if text is not None)

@@ -57,7 +57,7 @@ def carrying(soname: str) -> tuple[str, ...]:
 
 @cache
 def of_toolkit(soname: str) -> bool:
-    """Say whether a SONAME is that of a CUDA library of any version: libcudart.so.9.0, libcudart.so.12."""
+    """Return whether a SONAME is that of a CUDA library of any version: libcudart.so.9.0, libcudart.so.12."""
     stem = sonames.stem(soname)
     return any(sonames.stem(entry.soname) == stem for entry in libraries.toolkit_libraries())
 
@@ -69,14 +69,14 @@ def listed() -> frozenset[str]:
 
 
 def has_wheels(package: str, machine: str, *, musl: bool) -> bool:
-    """Say whether pip finds wheels of a package for a processor and a C library; True for packages not of NVIDIA."""
+    """Return whether pip finds wheels of a package for a processor and a C library; True for packages not of NVIDIA."""
     return package not in carriers.nvidia_packages() or (
         not musl and machine in carriers.machines_of_nvidia()
     )
 
 
 def is_in_environment(package: str) -> bool:
-    """Say whether a package installs its libraries into the environment's own lib folder, as Intel's do."""
+    """Return whether a package installs its libraries into the environment's own lib folder, as Intel's do."""
     return any(f"{package}-".startswith(f"{name}-") for name in carriers.in_environment())
 
 

@@ -1,4 +1,4 @@
-"""Whether pip installs a wheel beside packages: by tags, Requires-Python and Requires-Dist."""
+"""Checks whether pip installs a wheel beside packages: by tags, Requires-Python and Requires-Dist."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from gpuforge.cpython import CPython
 def is_installable(
     wheel: WheelFacts, beside: Iterable[WheelFacts], given: Sequence[WheelFacts], python: str
 ) -> bool:
-    """Say whether pip installs a wheel beside packages, and finds each package that it requires in those `given`.
+    """Return whether pip installs a wheel beside packages, and finds each package that it requires among those `given`.
 
-    `python` is the minor of the environment's Python, "3.11"; "" where it is not known.
+    `python` is the minor of the environment's Python, "3.11"; "" if it is not known.
     """
     return (
         (not python or _runs_on(wheel, python))
@@ -29,7 +29,7 @@ def is_installable(
 
 
 def _runs_on(wheel: WheelFacts, python: str) -> bool:
-    """Say whether a wheel is for every patch release of a CPython."""
+    """Return whether a wheel is for every patch release of a CPython."""
     try:
         allowed = SpecifierSet(wheel.python)
     except InvalidSpecifier:
@@ -50,7 +50,7 @@ def _runs_on(wheel: WheelFacts, python: str) -> bool:
 
 
 def _is_met(line: str, wheel: WheelFacts, given: Iterable[WheelFacts], python: str) -> bool:
-    """Say whether one of the wheels given is what a Requires-Dist line asks for, if it has no extra."""
+    """Return whether one of the given wheels meets a Requires-Dist line without an extra."""
     required = evaluated(line, wheel, python)
     if required is None or required.extra:
         return True

@@ -20,13 +20,13 @@ Highest = Mapping[str, tuple[str, str]]  # "GLIBC" -> the highest version wanted
 
 
 class LibrariesFound(NamedTuple):
-    """Every NEEDED library is found: how many are found where.
+    """Every NEEDED library is found: the number for each place.
 
-    Some of them may be found only after packages were imported. Nobody has looked who imports these, and when.
+    Some may be found only after packages were imported; the audit does not check that they are imported first.
     """
 
     counts: Mapping[FoundIn, int]
-    imports: tuple[str, ...] = ()  # these packages
+    imports: tuple[str, ...] = ()  # the packages that have to be imported first
 
 
 class OfPackage(NamedTuple):
@@ -39,7 +39,7 @@ class OfPackage(NamedTuple):
 
 
 class Forgotten(NamedTuple):
-    """A package that the wheel declares for another, which needs it and does not declare it."""
+    """A package that the wheel declares for another one, which needs it but does not declare it."""
 
     package: str
     by: Release
@@ -60,10 +60,10 @@ class ContainerCode(NamedTuple):
 
 
 class GpuCode(NamedTuple):
-    """The containers of one kind, with how many have the same images."""
+    """The containers of one kind, with the number of those that have the same images."""
 
     kind: Code
-    as_declared: bool  # all of the wheel's code is what the manifest promises
+    as_declared: bool  # all of the wheel's code is as the manifest promises
     images: Mapping[ContainerCode, int]
 
 
@@ -90,10 +90,10 @@ class HostOnly(NamedTuple):
     objects: int  # the files that are not archives
     members: int  # of the archives
     needs: tuple[str, ...]  # libraries of a GPU stack that the manifest allows it to need
-    opens: tuple[str, ...]  # libraries of a GPU stack that its strings name
+    opens: tuple[str, ...]  # libraries of a GPU stack that are named in its strings
     others: tuple[
         str, ...
-    ] = ()  # libraries outside of the wheel and the system that it loads: they were not read
+    ] = ()  # libraries outside of the wheel and the system that it loads; they were not read
 
 
 class KernelSetsMatch(NamedTuple):
@@ -116,16 +116,16 @@ class NoUnstableFunctions(NamedTuple):
 
 
 class NoSecondCopies(NamedTuple):
-    """What a user's own build brings, of which the wheel loads no second copy."""
+    """The libraries of a user's own build of which the wheel loads no second copy."""
 
     against: Against
 
 
 class FitsBeside(NamedTuple):
-    """The packages with which the wheel shares a process, and nothing is found of them together."""
+    """The packages that share a process with the wheel without a finding."""
 
     packages: int
-    requirement: str = ""  # what brings them: "jax[cuda13]"; "" for those of an environment
+    requirement: str = ""  # the requirement that brings them: "jax[cuda13]"; "" for those of an environment
 
 
 Proved = (

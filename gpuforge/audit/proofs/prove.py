@@ -1,4 +1,4 @@
-"""Prove what holds of a wheel: the other half of a report. A proof that a finding contradicts is left out."""
+"""Proves facts about a wheel, except those that a finding contradicts."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ from gpuforge.release import Release
 def proofs(graph: LinkGraph, wheel: WheelFacts, findings: Iterable[Finding]) -> tuple[Proof, ...]:
     """List the proofs about a wheel that no finding contradicts; accepted findings count, too.
 
-    Beside binaries that cannot be read or loaded, nothing is proved that is true of all of them.
+    If binaries cannot be read or loaded, proofs about all binaries are left out.
     """
     contradicted = _contradicted(wheel, {f.code: f for f in sorted(findings, key=_severity, reverse=True)})
     if not wheel.complete:
@@ -63,12 +63,12 @@ def proofs(graph: LinkGraph, wheel: WheelFacts, findings: Iterable[Finding]) -> 
     )
 
 
-# "host-only" has a rule of its own for what cannot be read, and sets are compared file by file.
+# "host-only" has its own rule for files that cannot be read, and sets are compared file by file.
 _OF_BINARIES: frozenset[Topic] = frozenset({"providers", "GPU code", "platform", "stable ABI", "against"})
 
 
 def _contradicted(wheel: WheelFacts, worst: Mapping[str, Finding]) -> set[Topic | None]:
-    """Return the topics that a rule has a finding of, and those that a rule cannot judge in such an input."""
+    """Return the topics that a finding contradicts, and those that no rule can judge in such an input."""
     return {
         rule.contradicts
         for rule in RULES
@@ -99,10 +99,10 @@ def _providers(graph: LinkGraph, wheel: WheelFacts) -> Iterator[LibrariesFound |
 
 
 def _is_found(graph: LinkGraph, edge: Edge) -> bool:
-    """Say whether the linker finds a library in each load set; with `linkage = "system"`, the machine has CUDA's own.
+    """Return whether each load set has a route to a library; with `linkage = "system"`, CUDA's are on the machine.
 
-    A finding that is an information alone, or none, may be about an edge that is not found. Of the driver are names
-    alone: libcuda.so.2 would be its, and no driver has it.
+    Findings for information, and edges without a finding, may be about libraries that are not found. Only the driver's
+    known names count: libcuda.so.2 would be one of its libraries, but no driver has it.
     """
     if edge.provider.source == "driver" and not libraries.is_soname_of_driver(edge.needed):
         return False
@@ -113,7 +113,7 @@ def _is_found(graph: LinkGraph, edge: Edge) -> bool:
 
 
 def _requirements(graph: LinkGraph, wheel: WheelFacts) -> Iterator[Floor | Forgotten | Complete]:
-    """Yield what the bounds of the requirements rest on, of the packages that the wheel declares."""
+    """Yield the facts behind the bounds of the requirements, for the packages that the wheel declares."""
     if graph.brought is None:
         return
     declared = graph.declared[wheel.name]
@@ -210,9 +210,9 @@ def _against(graph: LinkGraph, wheel: WheelFacts) -> Iterator[NoSecondCopies]:
 
 
 def _may_open_copies(graph: LinkGraph, wheel: WheelFacts, against: Against) -> bool:
-    """Say whether code of the wheel names a library of `against` in another version, or in one that is not known.
+    """Return whether code of the wheel names a library of `against` in another version, or in an unknown one.
 
-    Of what Python code opens no version is known, unless the wheel NEEDs the library or requires its package.
+    The version of a library that Python code opens is unknown, unless the wheel NEEDs it or requires its package.
     """
     mentions = {name for o in wheel.objects if o.links for name in o.mentions}
     if any(against.other_versions(name) for name in mentions):

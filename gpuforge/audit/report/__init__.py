@@ -1,1 +1,1 @@
-"""Renderers of an audit's report: values never render themselves."""
+"""The renderers of an audit's report."""

@@ -1,4 +1,4 @@
-"""The audit's report as plain data, for JSON: as `report.schema.json` describes it."""
+"""The audit's report as plain data for JSON, in the form of `report.schema.json`."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _TITLES = {rule.code: rule.title for rule in RULES}
 
 
 def dumps(report: Report, unused: Sequence[str] = ()) -> str:
-    """Return the report as JSON text with a final newline; `unused` are acceptances that met nothing."""
+    """Return the report as JSON text with a final newline; `unused` are acceptances that matched no finding."""
     return "".join(pieces(report, unused))
 
 
 def pieces(report: Report, unused: Sequence[str] = ()) -> Iterator[str]:
-    """Yield the JSON text piece by piece: with thousands of files it is too long for one string."""
+    """Yield the JSON text piece by piece: for thousands of files it is too long for one string."""
     before = "{\n"
     for name, value in _fields(report, unused):
         yield f"{before}  {json.dumps(name)}: "
@@ -65,7 +65,7 @@ def of(report: Report, unused: Sequence[str] = ()) -> dict[str, Any]:
 
 
 def _fields(report: Report, unused: Sequence[str]) -> Iterator[tuple[str, Any]]:
-    """Yield the fields of the report; lists are iterators, of which no more than one element is made at a time."""
+    """Yield the fields of the report; lists are iterators, which make one element at a time."""
     yield "schema", SCHEMA
     yield "tool", {"name": "gpuforge", "version": __version__}
     yield "wheels", map(_wheel, report.wheels)

@@ -1,6 +1,6 @@
-"""The details of subjects in words: a rule's template, such as "{left:MiB} MiB in {0}", filled with its values.
+"""Writes the details of subjects: fills a rule's template, such as "{left:MiB} MiB in {0}", with values.
 
-A name is one of the facts, or `provider`; a number is one of `about`, in its order.
+A name is one of the facts, or `provider`; a number is an index into `about`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def text(subject: Subject) -> str:
 
 
 def filled(subject: Subject) -> Subject:
-    """Return a subject with the words of its detail instead of the template and facts, to compare it with others."""
+    """Return a subject with the text of its detail instead of template and facts, to compare it with others."""
     return subject._replace(detail=text(subject), facts=())
 
 
@@ -32,13 +32,13 @@ def shorten(names: Sequence[str], most: int = 3) -> str:
 
 
 def _short(text: str) -> str:
-    """Return a text that may be long, in quotes if it has blanks."""
+    """Return a text, cut if it is long, in quotes if it has blanks."""
     short = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
     return f'"{short}"' if " " in short else short
 
 
 def _drivers(table: Table) -> str:
-    """Write which driver each GPU needs, GPUs with the same driver together."""
+    """Write the driver that each GPU needs, GPUs with the same driver together."""
     gpus: dict[str | int, list[str]] = {}
     for capability, driver in table:
         gpus.setdefault(driver, []).append(capability)
@@ -54,7 +54,7 @@ _FORMATS: Mapping[str, Callable[[Any], str]] = {
     "short": _short,
     # of lists
     "chain": " → ".join,
-    "lines": lambda lines: repr(" → ".join(lines)),  # of Requires-Dist, each brought by the one before it
+    "lines": lambda lines: repr(" → ".join(lines)),  # Requires-Dist lines, each brought by the one before it
     # of tables
     "MB": lambda table: ", ".join(f"{name} {size / 1e6:,.0f} MB" for name, size in table),
     "images": lambda table: ", ".join(f"{name} ({n} image{'s' if n > 1 else ''})" for name, n in table),
@@ -64,7 +64,7 @@ _FORMATS: Mapping[str, Callable[[Any], str]] = {
 
 
 class _Words(Formatter):
-    """Fills in values in one of Python's formats or of `_FORMATS`; lists whole, or with a number as many names."""
+    """Fills in values in one of Python's formats or of `_FORMATS`; the format of a list may limit its elements."""
 
     def format_field(self, value: Any, format_spec: str) -> str:
         if format_spec in _FORMATS:

@@ -1,4 +1,4 @@
-"""The GPU code of wheels as tables: by file, and by GPU generation; what they say is plain text for any renderer."""
+"""The GPU code of wheels as tables of plain text: by file, and by GPU generation."""
 
 from __future__ import annotations
 
@@ -26,27 +26,27 @@ class Virtual(NamedTuple):
 
     @property
     def text(self) -> str:
-        """It as nvcc calls it: "compute_90 (8.4)"; "lto-ir compute_90" for LTO-IR."""
+        """Its name in nvcc: "compute_90 (8.4)"; "lto-ir compute_90" for LTO-IR."""
         return (
             f"{self.arch.compute} ({self.isa})" if self.kind == "ptx" else f"{self.kind} {self.arch.compute}"
         )
 
     @property
     def short(self) -> str:
-        """It behind another of its kind: "90 (8.4)"."""
+        """Its name after another one of its kind: "90 (8.4)"."""
         return f"{self.arch.number} ({self.isa})" if self.kind == "ptx" else self.text
 
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """Containers with the same images, in one file or in several that are alike."""
+    """Containers with the same images, in one file or in several equal ones."""
 
     files: tuple[str, ...]
     section: str  # "" for a file that is a container itself
     count: int  # containers, in each of the files
     cubins: tuple[Arch, ...]
     ptx: tuple[Virtual, ...]
-    toolkit: str  # "12.4"; several joined by ", "; "" when it is not known
+    toolkit: str  # "12.4"; several joined by ", "; "" if it is not known
     packing: str  # "lz4", "none, zstd"
     driver: str  # the oldest that runs it: "525.60 for machine code, 550.54 for PTX"
     stored: int  # bytes in one file
@@ -93,9 +93,9 @@ def _row(files: tuple[str, ...], containers: list[FatbinContainer]) -> Code:
 
 
 def driver(entries: Sequence[FatbinEntry]) -> str:
-    """Say the oldest driver for machine code and for PTX, as "≥525.60, PTX ≥550.54"; "" where nothing is known.
+    """Return the oldest driver for machine code and for PTX, as "≥525.60, PTX ≥550.54"; "" if nothing is known.
 
-    Where PTX needs none that is newer, one number is for both.
+    One number is for both if PTX needs no newer driver.
     """
     cubins = driver_of_container(entries) if any(e.kind == "cubin" for e in entries) else ""
     ptx = max((driver_of_ptx(e.isa) for e in entries if e.kind == "ptx"), key=numbers_of, default="")
@@ -124,7 +124,7 @@ class Generations:
 
 
 def generations(report: Report) -> Generations:
-    """Return the table of the GPU generations that some wheel may meet; a verdict is that of all files together."""
+    """Return the table of the GPU generations that some wheel may meet; a verdict is for all files together."""
     wheels = [w.facts for w in report.wheels if w.facts.device]
     reached = [_reached(wheel) for wheel in wheels]
     rows = [
@@ -139,7 +139,7 @@ def generations(report: Report) -> Generations:
 
 
 def runs_on(wheel: WheelFacts, file: str) -> str:
-    """Say in a line on which generations one file's GPU code runs: "5.0 to 7.0: does not run; 7.5 to 12.1: native"."""
+    """Return the generations on which one file's GPU code runs: "5.0 to 7.0: does not run; 7.5 to 12.1: native"."""
     found = next(
         (reach(file_code, wheel.machine) for file_code in wheel.device if file_code.file == file), ()
     )

@@ -1,7 +1,7 @@
-"""The audit's report as JUnit XML, which GitLab and Jenkins show: a suite for each wheel, a case for each rule.
+"""The audit's report as JUnit XML for GitLab and Jenkins: a suite for each wheel, a case for each rule.
 
-What fails a case is what fails the command (`--fail-on`); lesser findings are its output. Format: the schema of
-Jenkins' JUnit plugin, of which GitLab reads a part
+A case fails with findings at which the command fails (`--fail-on`); lesser findings are its output. Format: the schema
+of Jenkins' JUnit plugin, of which GitLab reads a part
 (https://github.com/jenkinsci/xunit-plugin/blob/master/src/main/resources/org/jenkinsci/plugins/xunit/types/model/xsd/junit-10.xsd).
 """
 

@@ -1,4 +1,4 @@
-"""The link graph as a tree: from each object that Python or a user starts, what is NEEDED, by whom, and how found."""
+"""The link graph as a tree: objects that Python or a user starts, their NEEDED libraries, and the routes to these."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SOURCES = {"driver": "the driver", "system": "the system"}
 
 @dataclass(slots=True)
 class Node:
-    """A line of the tree, or at a root a line for each of its names. `found` is False where nothing leads to them."""
+    """A line of the tree; a root has a line for each of its names. `found` is False if no route leads to it."""
 
     names: list[str]
     provider: str = ""  # "" at a root
@@ -28,7 +28,7 @@ class Node:
 
 
 def roots(graph: LinkGraph, wheel: WheelFacts) -> list[Node]:
-    """Return a tree for each load root of a wheel; roots with the same below them are one with several names.
+    """Return a tree for each load root of a wheel; roots with the same libraries below them are one with several names.
 
     Below a root each object is opened once, and libraries of the system are listed at the root alone.
     """

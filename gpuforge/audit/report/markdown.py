@@ -21,9 +21,9 @@ _SIGNS: dict[str, str] = {"error": "❌", "warning": "⚠️", "info": "ℹ️",
 _MOST_SUBJECTS = 30
 _SPECIAL = re.compile(
     r"([\\`*_{}\[\]<>#|~$@]|:(?=//)|(?<=www)\.)"
-)  # of links, too, which GitHub makes of names
-# What is better shown as code: quoted with backticks by a rule, a path with $ORIGIN (GitHub takes two $ for a formula),
-# the name of a binary.
+)  # also of links, which GitHub makes of names
+# Parts of a text that are shown as code: quoted with backticks by a rule, a path with $ORIGIN (two $ make a formula on
+# GitHub), the name of a binary.
 _CODE = re.compile(
     r"(?<!`)`(?P<quoted>[^`\s][^`]*)`(?!`)"
     r"|(?P<path>\$\{?ORIGIN\}?[^\s,;:)']*)"
@@ -103,7 +103,7 @@ def _finding(finding: Finding) -> Iterator[str]:
 def _folded(head: str, body: Iterable[str], severity: Severity | None = None) -> Iterator[str]:
     yield "<details open>" if severity == "error" else "<details>"
     yield f"<summary>{head}</summary>"
-    yield ""  # without it, what follows would be HTML to GitHub, not Markdown
+    yield ""  # without it, GitHub takes the next lines for HTML, not Markdown
     yield from body
     yield ""
     yield "</details>"
@@ -142,22 +142,22 @@ def _fenced(lines: Sequence[str]) -> Iterator[str]:
 
 
 def _text(text: str) -> str:
-    """Escape what Markdown would take for markup, on one line."""
+    """Escape the characters that Markdown takes for markup, on one line."""
     return _plain(shown(" ".join(text.split())))
 
 
 def _plain(text: str) -> str:
-    """Escape what Markdown takes for markup; a backtick by its number: escaped, it lengthens a run behind it."""
+    """Escape the characters that Markdown takes for markup; backticks as numbers, as a backslash lengthens a run."""
     return _SPECIAL.sub(lambda found: "&#96;" if found[0] == "`" else f"\\{found[0]}", text)
 
 
 def _html(text: str) -> str:
-    """Escape for inside an HTML block, where GitHub reads no Markdown."""
+    """Escape a text inside an HTML block, where GitHub does not read Markdown."""
     return html.escape(shown(" ".join(text.split())), quote=False)
 
 
 def _code(text: str, *, cell: bool = False) -> str:
-    """Return a code span; a table ends its cells at `|` even in one."""
+    """Return a code span; in a table, a `|` ends a cell even in code."""
     text = shown(" ".join(text.split()))
     fence = "`" * (max((len(run) for run in re.findall(r"`+", text)), default=0) + 1)
     pad = " " if text.startswith("`") or text.endswith("`") else ""

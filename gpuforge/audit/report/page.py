@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 _CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}  # ECMA-48, SGR
-# A space inside of a name, at which no line ends: of Unicode's private use, as no text has it.
+# A space inside of a name, at which a line is not broken: a private character of Unicode, as texts have none.
 UNBROKEN = "\uf8ff"
-_NARROWEST = 8  # columns that a text is given in any case
+_NARROWEST = 8  # the least columns of a text
 
 
 class Text(NamedTuple):
@@ -21,7 +21,7 @@ class Text(NamedTuple):
 
 
 class Page(NamedTuple):
-    """Where text is laid out: so many columns, with colour or without."""
+    """The width of lines in columns, and whether they are coloured."""
 
     width: int
     color: bool
@@ -31,7 +31,7 @@ class Page(NamedTuple):
         head = head or Text("")
         room = max(self.width - indent, _NARROWEST)
         whole = text.start + text.rest
-        styled = len(text.start)  # characters that are still to be styled
+        styled = len(text.start)  # characters that are not styled yet
         for line in textwrap.wrap(whole, room, break_long_words=False, break_on_hyphens=False):
             shown = line.replace(UNBROKEN, " ")
             beginning, rest = shown[: max(styled, 0)], shown[max(styled, 0) :]

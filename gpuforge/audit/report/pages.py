@@ -1,4 +1,4 @@
-"""The pages about findings (docs/findings), which every package of gpuforge has with it."""
+"""The pages about findings (docs/findings), which are part of the installed package."""
 
 from __future__ import annotations
 

@@ -9,11 +9,11 @@ from gpuforge.audit.judge import Report, called
 from gpuforge.audit.together import How, LibraryUse, ProcessLibrary, Together
 
 _VERBS: dict[How, str] = {"linked": "linked by", "static": "linked statically into", "opened": "opened by"}
-_MOST = 3  # wheels or files that are named; of more, their number
+_MOST = 3  # wheels or files that are named; the rest is a number
 
 
 class ProcessSection(NamedTuple):
-    """A kind of libraries: how many there are, and a line for each."""
+    """A kind of libraries: their number, and a line for each."""
 
     title: str
     summary: str
@@ -21,7 +21,7 @@ class ProcessSection(NamedTuple):
 
 
 def data(found: Together) -> dict[str, Any]:
-    """Return what comes into one process as JSON-compatible data."""
+    """Return the libraries of one process as JSON-compatible data."""
     return {
         "driver": found.driver,
         "libraries": [
@@ -32,7 +32,7 @@ def data(found: Together) -> dict[str, Any]:
 
 
 def parts(report: Report, found: Together, *, every: bool) -> Iterator[ProcessSection]:
-    """Yield the CUDA and OpenMP runtimes, the drivers and the other libraries; with `every`, those one by one."""
+    """Yield the CUDA and OpenMP runtimes, the drivers and the other libraries, the latter one by one with `every`."""
     names = called([wheel.facts for wheel in report.wheels])
     for kind in ("CUDA runtime", "OpenMP runtime", "driver"):
         libraries = found.of(kind)
@@ -56,7 +56,7 @@ def _summary(found: Together, libraries: Sequence[ProcessLibrary]) -> str:
 
 
 def _lines(libraries: Iterable[ProcessLibrary], names: Mapping[str, str]) -> Iterator[str]:
-    """Yield a line for each library; those that are linked into files of one wheel are on one."""
+    """Yield a line for each library; those that are linked into files of one wheel share one."""
     inside: dict[tuple[str, str], list[LibraryUse]] = {}
     for library in libraries:
         if any(use.how == "static" for use in library.uses):

@@ -89,7 +89,7 @@ def _gpu_code(found: proof.GpuCode) -> str:
 
 
 def _images(found: proof.ContainerCode) -> str:
-    """Write what is in a container: "sm_80 sm_90 + compute_90 (PTX 8.7)", "sm_80, no PTX", "LTO-IR of compute_75"."""
+    """Write the code in a container: "sm_80 sm_90 + compute_90 (PTX 8.7)", "sm_80, no PTX", "LTO-IR of compute_75"."""
     native = " ".join(arch.sm for arch in found.native)
     ptx = ", ".join(f"{target} (PTX {isa})" for target, isa in found.ptx)
     lto = f"LTO-IR of {' '.join(arch.compute for arch in found.lto)}" if found.lto else ""

@@ -1,6 +1,6 @@
 """The audit's report as SARIF 2.1.0, for code scanning: one result for each cause, with all of its files.
 
-Format: https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html; and what GitHub asks for beyond it:
+Format: https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html; GitHub's additional requirements:
 https://docs.github.com/en/code-security/code-scanning/integrating-with-code-scanning/sarif-support-for-code-scanning
 """
 
@@ -22,7 +22,7 @@ from gpuforge.audit.rules import RULES
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.diagnostics import shown, shown_lines
 
-_MOST_SUBJECTS = 30  # that a message names
+_MOST_SUBJECTS = 30  # subjects in a message
 _MOST_LOCATIONS = 1000  # GitHub refuses a file with more in one result; the JSON report has all
 _AT_ONCE = 1 << 14  # tokens of JSON that are written at once
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
@@ -36,7 +36,7 @@ def dumps(report: Report) -> str:
 
 
 def pieces(report: Report) -> Iterator[str]:
-    """Yield that text piece by piece: with thousands of files it is too long for one string."""
+    """Yield that text piece by piece: for thousands of files it is too long for one string."""
     tokens = json.JSONEncoder(indent=2).iterencode(of(report))
     while some := list(islice(tokens, _AT_ONCE)):
         yield "".join(some)
@@ -47,7 +47,7 @@ def of(report: Report) -> dict[str, Any]:
     """Return the report as a SARIF log of one run; accepted findings are in it as suppressed results."""
     results = [_result(finding) for finding in report.findings]
     accepted = [(i.finding, i.reason) for wheel in report.wheels for i in wheel.ignored]
-    if accepted:  # all results say whether they are suppressed, or none does (section 3.27.23)
+    if accepted:  # either all results have suppressions, or none has (section 3.27.23)
         results = [{**result, "suppressions": []} for result in results]
         results += [
             {
@@ -100,9 +100,9 @@ def _result(finding: Finding) -> dict[str, Any]:
 
 
 def _plain(text: str) -> str:
-    """Escape what a viewer would take for a link (section 3.11.6), and what steers it.
+    """Escape the characters that a viewer takes for a link (section 3.11.6), and control characters.
 
-    A backslash does not: one that is there already would escape it.
+    It does not use a backslash, which an existing one would escape.
     """
     return shown_lines(text).replace("](", "\\x5d(")
 

@@ -10,7 +10,7 @@ from gpuforge.audit.model import Compilers
 from gpuforge.audit.report import detail
 from gpuforge.audit.route import Route
 
-_EACH, _MOST = 4, 6  # subjects with a line each, names in a list; of more, a few and their number
+_EACH, _MOST = 4, 6  # subjects with a line each, names in a list; of more, some and the number of the rest
 _NAMED = 3
 
 
@@ -22,7 +22,7 @@ def lines(finding: Finding) -> tuple[str, ...]:
 def sentence(subject: Subject, most: int | None = None) -> str:
     """Write a subject as a line: "libcudart.so.12 (nvidia-cuda-runtime-cu12), NEEDED by x/ext.so".
 
-    With `most`, longer lists of names are cut to a few and how many more.
+    With `most`, longer lists of names are cut to some and the number of the rest.
     """
     names = _shortened(subject.names, most)
     ways = _routes(subject.routes)
@@ -45,7 +45,7 @@ def sentence(subject: Subject, most: int | None = None) -> str:
 
 
 def item(subject: Subject) -> str:
-    """Write what in a file a subject is about."""
+    """Write the part of a file that a subject is about."""
     match subject.item:
         case Route():
             return route(subject.item)
@@ -72,9 +72,9 @@ def route(way: Route) -> str:
 
 
 def bullets(finding: Finding) -> tuple[str, ...]:
-    """Return one line for each cause: the libraries of one provider, the files about which the same is known.
+    """Return one line for each cause: the libraries of one provider, the files with the same problem.
 
-    What several files have of the same list (symbol versions) is a line for each part that the same files have.
+    If files share some elements of a list (symbol versions), each part that the same files have is a line.
     """
     groups: dict[Subject, list[Subject]] = {}
     for subject in finding.subjects:

@@ -1,4 +1,4 @@
-"""Draw the link graph and the GPU code with rich: the parts of the text report that are shown on request."""
+"""Draws the link graph and the GPU code with rich: the parts of the text report that are shown on request."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.report import devices, link_tree
 from gpuforge.diagnostics import shown as visible
 
-_BETWEEN = 3  # columns between those of a table
-_INDENT, _GUIDE = 2, 4  # columns before what is drawn, and of the lines of a tree at each level
+_BETWEEN = 3  # between columns of a table
+_INDENT, _GUIDE = 2, 4  # columns of the indent before a drawing, and of each level of a tree
 
 
 class Drawing:
@@ -38,7 +38,7 @@ class Drawing:
         )
 
     def tree(self, report: Report, facts: WheelFacts) -> list[str]:
-        """Draw who loads what in a wheel."""
+        """Draw the libraries that each object of a wheel loads."""
         nodes = link_tree.roots(report.graph, facts)
         self._console.width = max(self._width, *map(_widest, nodes), 0)
         with self._console.capture() as captured:
@@ -54,7 +54,7 @@ class Drawing:
         return _lines(captured.get())
 
     def generations(self, report: Report) -> list[str]:
-        """Draw what the generations of GPUs can run."""
+        """Draw how wheels run on the generations of GPUs."""
         with self._console.capture() as captured:
             _show_generations(report, self._console)
         return _lines(captured.get())
@@ -98,7 +98,7 @@ def _show_code(facts: WheelFacts, console: Console) -> None:
 
 
 def _show_name(name: str, style: str, console: Console) -> None:
-    """Print a name on a line of its own, whole also where it is wider than the terminal."""
+    """Print a name on its own line, not broken even if it is wider than the terminal."""
     text = Text.assemble(" " * _INDENT, (name, style))
     console.print(text, no_wrap=True, overflow="ignore", crop=False)
 
@@ -128,14 +128,14 @@ def _code_table(rows: Sequence[devices.Code], width: int) -> Table:
 
 
 def _megabytes(size: int) -> str:
-    """Write bytes as MB with digits that are not all zero: "22.7", "0.0206"."""
+    """Write bytes as MB with at least one digit that is not zero: "22.7", "0.0206"."""
     return f"{size / 1e6:.1f}" if size >= 100_000 else f"{max(size, 100) / 1e6:.4f}"
 
 
 def _widths(columns: Sequence[Sequence[str]], width: int) -> list[int]:
-    """Share out the width of a table: each column its longest word, and what is left to those with longer lines.
+    """Return the widths of a table's columns: each its longest word, and the rest for those with longer lines.
 
-    Left alone, rich breaks words in one column while another still has lines to wrap.
+    rich alone breaks words in one column while another one still has lines to wrap.
     """
     found = [max(len(word) for text in texts for word in text.split()) for texts in columns]
     longest = [max(map(len, texts)) for texts in columns]

@@ -1,6 +1,6 @@
-"""The audit's report for people: a verdict for each wheel, its findings by cause, and what was proved.
+"""The audit's report for people: a verdict for each wheel, its findings by cause, and its proofs.
 
-Then what is found of several wheels together. Findings for information are named, and shown on request.
+Findings about several wheels together follow. Findings for information are named, and shown on request.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ def render(
     show_tree: bool = False,
     show_gpus: bool = False,
 ) -> str:
-    """Return a report as text, `width` characters wide but for longer names, no line ending in spaces.
+    """Return a report as text, `width` characters wide except for longer names, without spaces at the ends of lines.
 
-    With every subject of a finding, the link graph and the GPU tables where they are requested. Inputs that could not
-    be read are left to the caller.
+    Every subject of a finding, the link graph and the GPU tables are shown on request. The caller shows the inputs that
+    could not be read.
     """
     page = Page(width, color)
     found = _report(report, page, verbose=verbose, show_tree=show_tree, show_gpus=show_gpus)
@@ -80,7 +80,7 @@ def _end(report: Report, empty: int, page: Page) -> Iterator[str]:
 
 
 def _is_empty(wheel: WheelReport) -> bool:
-    """Say whether something is there only because the whole environment was given."""
+    """Return whether a distribution of an environment has neither binaries nor findings."""
     facts = wheel.facts
     return (
         facts.form == "installed"
@@ -90,7 +90,7 @@ def _is_empty(wheel: WheelReport) -> bool:
 
 
 def _is_beside(wheel: WheelReport) -> bool:
-    """Say whether all that is told of something is what it brings into the process."""
+    """Return whether the report about an input has only the libraries that it brings into the process."""
     return wheel.facts.beside and all(finding.across for finding in wheel.findings) and not wheel.ignored
 
 
@@ -148,7 +148,7 @@ def _count(number: int, severity: Severity) -> str:
 
 
 def _findings(findings: Sequence[Finding], page: Page, *, verbose: bool) -> Iterator[str]:
-    """Yield errors and warnings, and those for information or, if these are not requested, their codes."""
+    """Yield errors and warnings, and findings for information or, if these are not requested, their codes."""
     for finding in findings:
         if verbose or finding.severity != "info":
             yield ""
@@ -170,7 +170,7 @@ def _finding(finding: Finding, page: Page, *, verbose: bool) -> Iterator[str]:
 
 
 def _with_whole_names(subject: Subject) -> Subject:
-    """Return a subject whose names and paths stay on one line, also those with spaces."""
+    """Return a subject whose names and paths are not broken at spaces."""
     names, needed_by, loaded_by = (
         tuple(map(_whole, each)) for each in (subject.names, subject.needed_by, subject.loaded_by)
     )

@@ -1,4 +1,4 @@
-"""Whether a library without a search path to it may be in the process already."""
+"""Decides whether a library without a search path to it may be in the process already."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from gpuforge.cuda import sonames
 
 
 def may_be_loaded(graph: LinkGraph, edge: Edge) -> bool:
-    """Say whether a library of the wheel without a search path to it may be in the process already.
+    """Return whether a library of the wheel without a search path to it may be in the process already.
 
-    It may when another object brings it along, or Python code imports it, names it among what it loads, or loads what
-    a variable says, of its own part of the wheel; and beside it in a wheel of libraries alone, which others load by
-    a path to that folder. A program starts with nothing loaded, but Python code may start it with an LD_LIBRARY_PATH:
-    code of others if the wheel has none.
+    Another object may load it first. Python code of its own part of the wheel may import it, name it among the
+    libraries that it loads, or load the value of a variable. A wheel without code is for others to load from, who may
+    load both libraries by paths to one folder. A program starts with nothing loaded, but Python code may start it with
+    an LD_LIBRARY_PATH: code of other packages if the wheel has none.
     """
     target = edge.provider.object
     if target is None:
         return False
     wheel = graph.wheel(edge.loader.wheel)
     if edge.loader.program:
-        # what lies in a folder `bin` is meant to be started by hand, too
+        # programs in a folder `bin` are meant to be started by hand, too
         others = not has_code(wheel) and "/bin/" not in f"/{edge.loader.file}"
         return others or any(p.starts and _may_start(p, edge.loader) for p in wheel.preloads)
     loaders = list(wheel.preloads)
-    if edge.provider.source == "sibling":  # importing a package that is required may load it
+    if edge.provider.source == "sibling":  # importing a required package may load it
         loaders += [p for w in _required(graph, wheel) if w.name == target.wheel for p in w.preloads]
     loads = any(_may_load(p, target) for p in loaders) or _plugin(graph, wheel, edge.loader)
     folders = {layout.install_path(o.file).rpartition("/")[0] for o in (target, edge.loader)}
@@ -49,15 +49,15 @@ def _required(graph: LinkGraph, wheel: WheelFacts) -> Iterator[WheelFacts]:
 
 
 def _may_start(preload: Preload, program: ElfObject) -> bool:
-    """Say whether code that starts programs may start this one: one of its own part of the wheel, or of its name."""
+    """Return whether code that starts programs may start this one: it is in its part of the wheel or has its name."""
     part = program.file.partition("/")[0]
     return preload.file.partition("/")[0] == part or (preload.bare and program.name in preload.names)
 
 
 def _may_load(preload: Preload, target: ElfObject) -> bool:
-    """Say whether a Python file may load an object: it names it, or may load anything of its own package.
+    """Return whether a Python file may load an object: it names it, or may load any library of its own package.
 
-    What lies in a `.libs` folder belongs to all packages of the wheel.
+    Libraries in a `.libs` folder belong to all packages of the wheel.
     """
     if preload.bare:
         return False
@@ -69,10 +69,10 @@ def _may_load(preload: Preload, target: ElfObject) -> bool:
 
 
 def _plugin(graph: LinkGraph, wheel: WheelFacts, found: ElfObject) -> bool:
-    """Say whether an object is a plugin for a program of another package, which decides what is loaded before it.
+    """Return whether an object is a plugin for a program of another package, which decides what is loaded before it.
 
-    It needs a library of that program, which has no version as libraries of the system have; and nothing in its own
-    wheel could load it.
+    It needs a library of that program, without a version, unlike libraries of the system, and nothing in its own wheel
+    could load it.
     """
     edges = [
         e for e in graph.from_object(found) if e.provider.source in ("nobody", "sibling") and not e.route
@@ -83,15 +83,15 @@ def _plugin(graph: LinkGraph, wheel: WheelFacts, found: ElfObject) -> bool:
 
 
 def has_code(wheel: WheelFacts) -> bool:
-    """Say whether a wheel has Python code, or modules: one without is for others to load from."""
+    """Return whether a wheel has Python code or modules; the libraries of one without are loaded by others."""
     code = any(name.endswith(".py") and size for name, size in wheel.members.items())
     return code or any("python-module" in o.markers for o in wheel.objects)
 
 
 def brought_by_need(graph: LinkGraph, edge: Edge) -> bool:
-    """Say whether an object needs another object of its wheel that finds the library, and is loaded before it.
+    """Return whether an object needs another object of its wheel that finds the library, and is loaded before it.
 
-    All that a program needs is looked for when it starts.
+    All NEEDED libraries of a program are looked for when it starts.
     """
     return not edge.loader.program and any(
         other.needed == edge.needed and other.route
@@ -102,9 +102,9 @@ def brought_by_need(graph: LinkGraph, edge: Edge) -> bool:
 
 
 def brought_by_module(graph: LinkGraph, edge: Edge) -> bool:
-    """Say whether a library of a package is in the process once the wheel's own Python modules are imported.
+    """Return whether a library of a package is in the process once the wheel's own Python modules are imported.
 
-    Then what Python code opens afterwards finds it; a module may be the first to be imported, and a program
+    Python code that opens libraries later finds it then. A module may be the first import of the process, and a program
     starts with nothing loaded.
     """
     if edge.loader.program or "python-module" in edge.loader.markers:
@@ -117,7 +117,7 @@ def brought_by_module(graph: LinkGraph, edge: Edge) -> bool:
 
 
 def brought_by_package(graph: LinkGraph, edge: Edge) -> bool:
-    """Say whether Python code loads another package's library for this object, which brings along what it needs."""
+    """Return whether Python code loads, for this object, another package's library that NEEDs this one."""
     return any(
         edge.needed in library.needs
         for other in graph.from_object(edge.loader)

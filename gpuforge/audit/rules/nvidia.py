@@ -1,4 +1,4 @@
-"""Which wheels and libraries are NVIDIA's own."""
+"""Recognises the wheels and libraries that are NVIDIA's own."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from gpuforge.cuda import carriers, libraries, sonames
 
 
 def is_nvidia_wheel(wheel: WheelFacts) -> bool:
-    """Say whether a wheel is one of NVIDIA's own, with libraries of a CUDA toolkit or built upon them."""
+    """Return whether a wheel is NVIDIA's own, with libraries of a CUDA toolkit or based on them."""
     return wheel.project in carriers.nvidia_packages()
 
 
 def is_nvidia_library(graph: LinkGraph, found: ElfObject) -> bool:
-    """Say whether an object is a library of NVIDIA's: one by its name, or of one of NVIDIA's wheels."""
-    if libraries.is_driver(found.name):  # it speaks with the runtime, and has its words
+    """Return whether an object is a library of NVIDIA, by its name or its wheel."""
+    if libraries.is_driver(found.name):  # it calls the runtime, and has its names
         return True
     plain = [sonames.plain_name(name) for name in (found.name, found.soname)]
     if any(package_tables.of_toolkit(name) for name in plain):  # libnvjpeg.so.10, too, which is in no package

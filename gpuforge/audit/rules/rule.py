@@ -19,7 +19,7 @@ ARCHIVES = AS_BUILT - {"unpacked"}  # one file, as it is uploaded
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One rule. `check` yields one finding for each cause; findings that differ in their files alone are joined later.
+    """One rule. `check` yields one finding for each cause; findings that differ only in their files are joined later.
 
     `check` is pure: it reads the graph, and no files.
     """
@@ -29,9 +29,11 @@ class Rule:
     title: str
     check: Callable[[LinkGraph], Iterator[Finding]]
     applies_to: frozenset[Form] = EVERY_INPUT
-    of_process: bool = False  # what it finds of one package is true of the process that it is in with others
-    of_too_large: bool = False  # it judges wheels that are too large to judge
-    contradicts: Topic | None = None  # the proof that does not hold beside a finding of this rule
+    of_process: bool = (
+        False  # a finding about one package is also true of the process that it shares with others
+    )
+    of_too_large: bool = False  # it judges wheels that are too large for the other rules
+    contradicts: Topic | None = None  # the topic of the proof that a finding of this rule contradicts
     contradicts_from: Severity = "warning"  # the lowest severity of a finding that contradicts it
 
     def finding(
@@ -49,8 +51,8 @@ class Rule:
     ) -> Finding:
         """Return a finding of this rule, of the rule's severity if no other is given.
 
-        `cause` are the words and facts that `what`, `why` and `fix` depend on, where these are not constant. `across`
-        says that several of the wheels together make it true.
+        `cause` are the words and facts that `what`, `why` and `fix` depend on, if these are not constant. `across` is
+        set if several wheels together cause it.
         """
         return Finding(
             self.code,

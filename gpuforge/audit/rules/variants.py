@@ -1,4 +1,4 @@
-"""Objects that are built for one of several CUDA versions or frameworks."""
+"""Recognises objects that are built for one of several CUDA versions or frameworks."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ _VARIANT = r"(cu(da)?|rocm|xpu)[-_]?\d+"
 
 
 def variant_family(found: ElfObject) -> str:
-    """Return what several objects for different CUDA versions have in common: libx_cuda118.so's is "libx_#.so".
+    """Return the common name of objects for different CUDA versions: "libx_#.so" for libx_cuda118.so.
 
-    "" for an object whose name has no such version: it is not chosen from several.
+    "" for an object without such a version in its name: it is not one of several.
     """
     family = re.sub(_VARIANT, "#", found.name)
     return family if family != found.name else ""
 
 
 def is_for_other_framework(graph: LinkGraph, found: ElfObject) -> bool:
-    """Say whether an object is only for users of a framework: libx_torch_ops.so of a project x."""
+    """Return whether an object is only for users of a framework: libx_torch_ops.so of a project x."""
     project = graph.wheel(found.wheel).project
     return any(each.is_in(found.name) and not each.is_in(project) for each in frameworks())

@@ -102,7 +102,7 @@ def _of_other(segment: Segment, loads: list[Segment]) -> BrokenSegment | None:
 
 
 def _within(segment: Segment, load: Segment, room: int) -> bool:
-    """Say whether a segment lies in a load, with its end rounded up to `room`."""
+    """Return whether a segment lies in a load, with its end rounded up to `room`."""
     end = load.address + load.memory
     rounded = -(-end // room) * room
     begins = end if room == _LARGEST_PAGE else rounded

@@ -107,7 +107,7 @@ def architectures(data: Raw) -> Iterator[Problem]:
 
 
 def _without_archs(data: Raw, thing: Raw) -> bool:
-    """Say whether none of an object's toolchains compiles for `archs`."""
+    """Return whether none of an object's toolchains compiles for `archs`."""
     several = thing.get("toolchains")
     names = [thing.get("toolchain"), *(several if isinstance(several, list) else ())]
     tables = [table(table(data, "toolchains"), name) for name in names if isinstance(name, str)]

@@ -95,7 +95,7 @@ def _beside(
 
 
 def is_for(requirement: str, major: int | None) -> bool:
-    """Say whether a requirement is for a CUDA major, or for any: jax[cuda12] and cupy-cuda12x are not for 13.
+    """Return whether a requirement is for a CUDA major, or for any: jax[cuda12] and cupy-cuda12x are not for 13.
 
     A wheel without CUDA (None) may meet all of them.
     """

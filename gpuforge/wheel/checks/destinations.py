@@ -57,7 +57,7 @@ def _place(name: str) -> str:
 
 
 def _is_run(place: str, member: Member, read: Callable[[Member], bytes]) -> bool:
-    """Say whether Python runs lines of a file at each start (https://docs.python.org/3/library/site.html)."""
+    """Return whether Python runs lines of a file at each start (https://docs.python.org/3/library/site.html)."""
     if "customize" in place and _IMPORTED.fullmatch(place):
         return True
     if "/" in place or not place.endswith((".pth", ".start")):

@@ -55,7 +55,7 @@ def _length(info: zipfile.ZipInfo) -> int:
 
 
 def _whole(entry: bytes, length: int) -> bool:
-    """Say whether an entry has the length that it declares: `zipfile` cuts the last one to the directory's size."""
+    """Return whether an entry has the length that it declares: `zipfile` cuts the last one to the directory's size."""
     lengths: tuple[int, int, int] = struct.unpack_from("<HHH", entry, 28)
     return _ENTRY + sum(lengths) == length
 

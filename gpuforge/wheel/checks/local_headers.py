@@ -63,7 +63,7 @@ def check(archive: Archive) -> Iterator[Refusal]:
 
 
 def _is_plain(archive: Archive, named: Sequence[tuple[zipfile.ZipInfo, bytes]]) -> bool:
-    """Say whether nothing differs, as in nearly every wheel: the members follow each other without extra fields."""
+    """Return whether nothing differs, as in nearly every wheel: the members follow each other without extra fields."""
     position = 0
     spans = ((info.header_offset, _FORM.size + len(name)) for info, name in named)
     for (info, name), head in zip(named, archive.starts(spans), strict=True):
@@ -134,7 +134,7 @@ def _differences(local: Local, info: zipfile.ZipInfo, name: bytes) -> Iterator[R
 
 
 def _between(archive: Archive, start: int, stop: int, member: str) -> Iterator[Refusal]:
-    """Say what lies before a member (or before the directory) that is in the wrong place."""
+    """Return what lies before a member (or before the directory) that is in the wrong place."""
     if stop < start:
         yield Refusal("overlap", member, {"size": start - stop})
         return

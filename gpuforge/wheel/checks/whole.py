@@ -27,7 +27,7 @@ def check(archive: Archive) -> Iterator[Refusal]:
 
 
 def _is_tar(archive: Archive) -> bool:
-    """Say whether it begins as a tar file, too, which is not compressed."""
+    """Return whether it begins as a tar file, too, which is not compressed."""
     block = archive.at(0, _BLOCK)
     if len(block) < _BLOCK or not _CHECKSUM.fullmatch(block, *_CHECKSUM_AT):
         return False

@@ -1,4 +1,4 @@
-"""GF401: architectures that are declared and not embedded."""
+"""GF401: architectures that are declared but not embedded."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gpuforge.cuda.arch import Arch
 def check(graph: LinkGraph) -> Iterator[Finding]:
     """Compare each container with the manifest's architectures; a union over containers proves nothing.
 
-    One of PTX alone lacks them all.
+    A container with PTX only lacks all of them.
     """
     for wheel in graph.wheels:
         expectation = graph.expectation_of(wheel)

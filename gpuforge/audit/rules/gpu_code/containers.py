@@ -24,7 +24,7 @@ _LTO_IR = ".ltoir"  # as nvcc -ltoir names its output
 
 
 def own_code(wheel: WheelFacts) -> Iterator[DeviceCode]:
-    """Yield the GPU code that the project itself compiled: not that of NVIDIA's libraries or compilers' runtimes.
+    """Yield the GPU code that the project itself compiled, without that of NVIDIA's libraries or compilers' runtimes.
 
     IREE's modules are compiled for `targets`, not for the manifest's architectures: GF701 compares them.
     """
@@ -34,12 +34,12 @@ def own_code(wheel: WheelFacts) -> Iterator[DeviceCode]:
 
 
 def of_archs(expectation: Expectation, wheel: WheelFacts) -> Iterator[DeviceCode]:
-    """Yield the project's own GPU code that `[cuda.*] archs` decides on; GF701 compares the rest with its targets."""
+    """Yield the project's own GPU code for `[cuda.*] archs`; GF701 compares the rest with its targets."""
     apart = tuple(f"{layout.kernels(layout.HOME, name)}/" for name in expectation.targets)
     yield from (code for code in own_code(wheel) if not any(folder in code.file for folder in apart))
 
 
-@cache  # several rules ask, of thousands of files in some wheels
+@cache  # several rules call it, for thousands of files in some wheels
 def _is_own(file: str) -> bool:
     if file.endswith(".vmfb"):
         return False
@@ -55,15 +55,15 @@ def _is_own(file: str) -> bool:
 
 @cache
 def _stems() -> frozenset[str]:
-    """Return the names of CUDA's libraries without what follows; libcudadevrt and its like are archives alone."""
+    """Return the names of CUDA's libraries up to ".so"; libcudadevrt and others exist only as archives."""
     known = (sonames.stem(each.soname) for each in libraries.toolkit_libraries())
     return frozenset(known) | {"libcudadevrt", "libculibos", "libcupti"}
 
 
 def as_declared(expectation: Expectation, wheel: WheelFacts) -> bool:
-    """Say whether every container has machine code and PTX for the declared architectures, and for no others.
+    """Return whether every container has machine code and PTX for the declared architectures, and for no others.
 
-    The PTX of relocatable code is that of the inputs of its device link. Files of LTO-IR are not read.
+    The PTX of relocatable code is in the inputs of its device link. Files of LTO-IR are not read.
     """
     if not (expectation.cubins or expectation.ptx) or any(name.endswith(_LTO_IR) for name in wheel.members):
         return False
@@ -83,22 +83,22 @@ def as_declared(expectation: Expectation, wheel: WheelFacts) -> bool:
 
 
 def has_kernels(code: DeviceCode) -> bool:
-    """Say whether there is anything to run: nvcc leaves images without a kernel in libraries of host code, too."""
+    """Return whether there is a kernel: nvcc writes images without one into libraries of host code, too."""
     judged, _ = runnable(code.containers)
     return bool(judged) or any(e.kind == "lto-ir" for c in code.containers for e in c.entries)
 
 
 def coverage(having: int, total: int) -> tuple[str, Facts]:
-    """Return in how many containers something is, as a subject's detail with its facts."""
+    """Return the number of containers that have something, as a subject's detail with its facts."""
     text = "in only {having} of {total} containers" if having else "in no container"
     return text, facts_of(having=having, total=total)
 
 
 def is_relocatable(container: FatbinContainer) -> bool:
-    """Say whether a container is the input of a device link, which is kept beside its result."""
+    """Return whether a container is the input of a device link, which is kept beside its result."""
     return container.section == "__nv_relfatbin"
 
 
 def is_specific(container: FatbinContainer) -> bool:
-    """Say whether a container has images for `a` and `f` targets only."""
+    """Return whether a container has only images for `a` and `f` targets."""
     return bool(container.entries) and all(e.arch.variant for e in container.entries)

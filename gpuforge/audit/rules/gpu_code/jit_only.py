@@ -1,4 +1,4 @@
-"""GF408: GPUs that run the device code by JIT alone, and the driver that this needs."""
+"""GF408: GPUs that run the device code only by JIT, and the driver that this needs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gpuforge.audit.rules.rule import Rule
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
-    """Say which generations have to compile PTX, and from which driver on they can."""
+    """Find the generations that have to compile PTX, and the oldest driver that can."""
     for wheel in graph.wheels:
         expectation = graph.expectation_of(wheel)
         if expectation is not None and expectation.cubins:

@@ -17,7 +17,8 @@ from gpuforge.cuda import releases
 def check(graph: LinkGraph) -> Iterator[Finding]:
     """Compare the toolkits that wrote the machine code of each file, and those that wrote its PTX.
 
-    Never the one with the other: clang writes PTX of an older ISA than that of the toolkit whose ptxas it runs.
+    Machine code and PTX are not compared: clang writes PTX of an older ISA than that of the toolkit whose ptxas it
+    runs.
     """
     for wheel in graph.wheels:
         for code in own_code(wheel):

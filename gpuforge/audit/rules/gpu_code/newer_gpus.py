@@ -17,7 +17,7 @@ _NO_IMAGE = "`no kernel image is available for execution on the device`"
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
-    """Find files whose kernels stop at some generation: a warning for GPUs of today, for information for later ones.
+    """Find files without kernels for newer generations: a warning for GPUs of today, for information for later ones.
 
     An error if the whole wheel has nothing for any GPU of a generation.
     """
@@ -34,7 +34,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
         }
         for code in own_code(wheel):
             if code.file.endswith(".cubin"):
-                continue  # one target each; the program chooses among such files by their names
+                continue  # one target each; the program chooses one of these files by name
             judged, inputs = runnable(code.containers)
             if not judged or all(is_specific(c) for c in judged):
                 continue

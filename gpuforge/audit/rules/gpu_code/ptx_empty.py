@@ -13,7 +13,7 @@ from gpuforge.binary.runnable import EMPTY_PTX, runnable
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
-    """Find containers whose PTX says its version and target and nothing else, while their cubins have code."""
+    """Find containers whose PTX has only its version and target, while their cubins have code."""
     for wheel in graph.wheels:
         for code in own_code(wheel):
             judged, inputs = runnable(code.containers)
@@ -44,7 +44,7 @@ RULE = Rule(
 
 
 def _empty(container: FatbinContainer) -> bool:
-    if container.empty is None:  # the machine code may be as empty
+    if container.empty is None:  # the machine code may be empty, too
         return False
     ptx = [e for e in container.entries if e.kind == "ptx"]
     return bool(ptx) and all(e.size < EMPTY_PTX for e in ptx)

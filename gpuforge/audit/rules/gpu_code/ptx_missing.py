@@ -1,4 +1,4 @@
-"""GF402: PTX that is declared and not embedded."""
+"""GF402: PTX that is declared but not embedded."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from gpuforge.cuda.arch import Arch
 def check(graph: LinkGraph) -> Iterator[Finding]:
     """Compare each container with the manifest's PTX.
 
-    Relocatable device code keeps its PTX in the inputs of the device link, not in the result (nvcc manual,
-    "Using Separate Compilation in CUDA"), so there the inputs are judged, and containers with PTX of their own.
+    Relocatable device code keeps its PTX in the inputs of the device link, not in the result (nvcc manual, "Using
+    Separate Compilation in CUDA"). There the inputs are judged, and the containers with PTX of their own.
     """
     for wheel in graph.wheels:
         expectation = graph.expectation_of(wheel)

@@ -9,7 +9,7 @@ from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.rules.gpu_code.containers import is_relocatable, own_code
 from gpuforge.audit.rules.rule import Rule
 
-_LEAST = 32 << 20  # bytes; less is not worth another build: PTX for newer GPUs lies there too
+_LEAST = 32 << 20  # bytes; less does not justify another build, as PTX for newer GPUs is there, too
 _SHARE = 0.1  # of the file
 
 

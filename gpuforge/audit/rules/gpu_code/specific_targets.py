@@ -1,4 +1,4 @@
-"""GF404: device code for single architectures or families alone."""
+"""GF404: device code for single architectures or families only."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gpuforge.binary.runnable import runnable
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
-    """Find containers that have nothing but `a` and `f` targets: no later GPU runs them, not even by JIT."""
+    """Find containers that have only `a` and `f` targets: no later GPU runs them, not even by JIT."""
     for wheel in graph.wheels:
         expectation = graph.expectation_of(wheel)
         if expectation is not None and expectation.cubins:

@@ -17,7 +17,7 @@ from gpuforge.cuda.arch import Arch
 def check(graph: LinkGraph) -> Iterator[Finding]:
     """Find GPU code where the manifest declares none, and architectures that it does not list.
 
-    With static libraries of CUDA (`linkage = "static"`) containers have the architectures that NVIDIA chose, too.
+    With CUDA's static libraries (`linkage = "static"`) containers also have the architectures that NVIDIA chose.
     """
     for wheel in graph.wheels:
         expectation = graph.expectation_of(wheel)
@@ -64,7 +64,7 @@ def _images(cubins: Iterable[Arch], ptx: Iterable[Arch]) -> frozenset[tuple[str,
 
 
 def _undeclared(code: DeviceCode, declared: frozenset[tuple[str, Arch]]) -> Iterator[tuple[str, int, int]]:
-    """Yield each architecture that is not declared: how many containers have code for it, of how many."""
+    """Yield each undeclared architecture, the number of containers with code for it, and of all containers."""
     judged, inputs = runnable(code.containers)
     containers = [*judged, *inputs]
     counts = Counter(

@@ -1,4 +1,4 @@
-"""GF704: metadata that installers cannot work with."""
+"""GF704: metadata that installers do not accept."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _DETAILS = {
 def check(graph: LinkGraph) -> Iterator[Finding]:
     """Report files of .dist-info that are missing, do not parse, or contradict the file name.
 
-    pip compares the same things: the name of the folder, and name and version in METADATA, with the file name.
+    pip makes the same comparisons of the file name: with the folder's name, and with name and version in METADATA.
     """
     for wheel in graph.wheels:
         problems = list(_problems(wheel))
@@ -89,10 +89,10 @@ def _contradictions(wheel: WheelFacts) -> Iterator[MetadataProblem]:
 
 
 def _same(one: str, other: str) -> bool:
-    """Compare two versions as installers do; a folder writes "_" where a version has "-"."""
+    """Compare two versions as installers do; a folder has "_" where a version has "-"."""
     if one == other:
         return True
     try:
         return Version(one.replace("_", "-")) == Version(other)
-    except ValueError:  # its own, and that of a number with thousands of digits
+    except ValueError:  # packaging's error, and that of a number with thousands of digits
         return False

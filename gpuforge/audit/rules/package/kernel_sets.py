@@ -1,4 +1,4 @@
-"""GF701: kernel sets that are not what their index says."""
+"""GF701: kernel sets that differ from their index."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def _files(wheel: WheelFacts, kernels: KernelSet) -> Iterator[Subject]:
 
 
 def _targets(kernels: KernelSet, declared: Sequence[KernelImage] | None) -> Iterator[Subject]:
-    """Yield the targets of the manifest that a set's index has no image for, and images for others."""
+    """Yield the targets of the manifest without an image in a set's index, and images for other targets."""
     if declared is None or isinstance(kernels.listing, Unusable):
         return
     file = layout.index(kernels.folder)
@@ -151,7 +151,7 @@ def _of_entry(entry: FatbinEntry) -> KernelImage:
 
 
 def _compare(file: str, images: Set[KernelImage], real: Set[KernelImage]) -> Iterator[Subject]:
-    """Compare what the images are for, then the ISA of PTX that both have."""
+    """Compare the targets of the images, then the ISA of the PTX that both have."""
     listed, found = _isas(images), _isas(real)
     for image in sorted(listed.keys() - found.keys()):
         detail = "the index lists {0} {1}, which is not in it"

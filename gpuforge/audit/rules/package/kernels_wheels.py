@@ -13,7 +13,7 @@ from gpuforge.embedded import layout
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
-    """Hold each kernels wheel against the list in its package's wheel, as the runtime does."""
+    """Compare each kernels wheel with the list in its package's wheel, as the runtime does."""
     packages = [(w, w.kernels_wheels) for w in graph.wheels if isinstance(w.kernels_wheels, KernelsWheels)]
     for wheel in graph.wheels:
         about = wheel.kernels_wheel
@@ -21,7 +21,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
         if about is None or not given:
             continue
         reasons = [list(_reasons(about, package, known)) for package, known in given]
-        if all(reasons):  # of several releases of the package one may be its own
+        if all(reasons):  # if there are several releases of the package, it may belong to one of them
             yield RULE.finding(
                 wheel.name,
                 across=True,

@@ -1,4 +1,4 @@
-"""GF708: a large wheel, and what makes it so."""
+"""GF708: a large wheel, and the files, sections and architectures that make it large."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.rule import ARCHIVES, Rule
 
 _LIMIT = 100_000_000  # bytes; https://docs.pypi.org/project-management/storage-limits/
-_WORTH = 500_000  # bytes that are not written as 0 MB
+_WORTH = 500_000  # bytes; less is written as 0 MB
 _MOST = 5
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
-    """Say of wheels over 100 MB which files, which sections and which architectures take the room."""
+    """Find wheels over 100 MB, and the files, sections and architectures that take most of their bytes."""
     for wheel in graph.wheels:
         if wheel.size > _LIMIT:
             yield RULE.finding(

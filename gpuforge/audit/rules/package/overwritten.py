@@ -1,4 +1,4 @@
-"""GF709: files that two packages would install in the same place."""
+"""GF709: files that two packages would install to the same path."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _MOST_IN_ONE_PLACE = 8  # wheels that the others are compared with: a thousand w
 def check(graph: LinkGraph) -> Iterator[Finding]:
     """Find paths that two wheels of the audit have with different bytes, and required packages that share a file.
 
-    pip does not look: the one that is installed last wins, and uninstalling either takes the other's files away.
-    What is the same in both (the `__init__.py` of a namespace) may be there twice.
+    pip does not check this: the package that is installed last wins, and uninstalling either one removes the other's
+    files. Equal files (the `__init__.py` of a namespace) may be in both.
     """
     packages = [wheel for wheel in graph.wheels if wheel.project and wheel.form not in ("folder", "file")]
     for (first, second), names in _shared(packages).items():
@@ -45,7 +45,7 @@ RULE = Rule(
 
 
 def _shared(packages: Sequence[WheelFacts]) -> dict[tuple[int, int], list[tuple[str, str]]]:
-    """Return what pairs of wheels have in the same place, by its name in each: an environment has hundreds of them."""
+    """Return the files that pairs of wheels install to the same path, by their names in each."""
     places: dict[str, list[tuple[int, str]]] = {}
     found: dict[tuple[int, int], list[tuple[str, str]]] = {}
     for index, wheel in enumerate(packages if len(packages) > 1 else ()):
@@ -59,7 +59,7 @@ def _shared(packages: Sequence[WheelFacts]) -> dict[tuple[int, int], list[tuple[
 
 
 def _differ(one: WheelFacts, name: str, other: WheelFacts, others: str) -> bool:
-    """Say whether two files differ: by what the archives say; files of a folder have no checksum there, but RECORD."""
+    """Return whether two files differ, by their checksums in the archives or, for files of a folder, by RECORD."""
     if one.members[name] != other.members[others]:
         return True
     checksums = one.checksums.get(name), other.checksums.get(others)
@@ -95,12 +95,12 @@ def _finding(one: WheelFacts, other: WheelFacts, names: list[str]) -> Finding:
 
 
 def _guarded(wheel: WheelFacts) -> bool:
-    """Say whether `gpuforge build` put its guard into a wheel (package/guard.py)."""
+    """Return whether `gpuforge build` put its guard into a wheel (package/guard.py)."""
     return any(f"/{GUARD}/" in name for name in wheel.members)
 
 
 def _required(graph: LinkGraph, wheel: WheelFacts) -> Iterator[Finding]:
-    """Find required packages for two CUDA majors that have the same file: those of cuDNN, NCCL and a few others."""
+    """Find required packages for two CUDA majors that have the same file, as those of cuDNN and NCCL have."""
     always = {d.package: d for d in graph.required_always(wheel.name) if package_tables.files(d.package)}
     for one, other in combinations(sorted(always.values(), key=lambda d: d.package), 2):
         if one.via and one.lines[0] == other.lines[0]:

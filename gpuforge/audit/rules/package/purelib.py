@@ -1,4 +1,4 @@
-"""GF706: shared objects in a wheel that calls itself pure."""
+"""GF706: shared objects in a wheel that is declared pure."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ _ELSEWHERE = r"[^/]+\.data/(?!purelib/)"
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
-    """Compare Root-Is-Purelib with what is in the wheel.
+    """Compare Root-Is-Purelib with the files of the wheel.
 
-    NVIDIA's own packages all say so and lie in one folder, also those that no table has, so they find each other.
+    NVIDIA's own packages are all declared so and installed to one folder, also those that are in no table, so their
+    libraries find each other.
     """
     for wheel in graph.wheels:
         bound = [o.file for o in wheel.objects if o.links and not re.match(_ELSEWHERE, o.file)]

@@ -1,4 +1,4 @@
-"""GF703: a RECORD that is not the list of the wheel's files."""
+"""GF703: a RECORD that differs from the wheel's files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _FIX = "Write RECORD again after the last change, as `wheel pack` does."
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
-    """Compare RECORD with the archive: the names, the sizes where it has them, and the hashes if that was asked for."""
+    """Compare RECORD with the archive: the names, the sizes that it has, and the hashes if requested."""
     for wheel in graph.wheels:
         problems = tuple(_problems(wheel))
         if problems:

@@ -1,4 +1,4 @@
-"""Findings of the kinds in `refusals.toml`: one for each kind of a wheel, and who refuses it."""
+"""Makes findings of the kinds in `refusals.toml`: one for each kind in a wheel, with the programs that refuse it."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from gpuforge.wheel.checks.refusal import Kind, Refusal, kind
 if TYPE_CHECKING:
     from gpuforge.audit.rules.rule import Rule
 
-_NOT_LINUX = {"case", "path on Windows"}  # what surprises users of other systems alone
+_NOT_LINUX = {"case", "path on Windows"}  # surprises only users of other systems
 
 
 def kinds(wheel: WheelFacts) -> Iterator[tuple[Kind, list[Refusal]]]:
-    """Yield each kind with what it is true of."""
+    """Yield each kind with its refusals."""
     found: dict[str, list[Refusal]] = {}
     for refusal in wheel.refusals:
         found.setdefault(refusal.kind, []).append(refusal)
@@ -43,12 +43,12 @@ def finding(rule: Rule, wheel: WheelFacts, row: Kind, refusals: list[Refusal]) -
 
 
 def _severity(row: Kind) -> Severity:
-    """Return "error" where an installer refuses; PyPI is not the only index."""
+    """Return "error" if an installer refuses; PyPI is not the only index."""
     return row.severity or ("warning" if row.by == ("PyPI",) else "error")
 
 
 def _refusers(row: Kind) -> str:
-    """Return who refuses the wheel, as a sentence."""
+    """Return a sentence about the indexes and installers that refuse the wheel."""
     installers = [name for name in row.by if name != "PyPI"]
     installing = (
         f"{' and '.join(installers)} {'refuse' if len(installers) > 1 else 'refuses'} to install the wheel"

@@ -1,4 +1,4 @@
-"""GF712: what a package index or an installer refuses about the wheel."""
+"""GF712: files or metadata that a package index or an installer refuses."""
 
 from __future__ import annotations
 

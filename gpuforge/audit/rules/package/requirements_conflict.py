@@ -1,4 +1,4 @@
-"""GF710: wheels that are given together and cannot be installed together."""
+"""GF710: given wheels that cannot be installed together."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from gpuforge.audit.rules.rule import Rule
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
-    """Find requirements that no wheel of that project in the audit meets: pip does not install them together.
+    """Find requirements that no wheel of that project in the audit meets, so that pip does not install them together.
 
-    Compiled against the one, an object need not work with the other: torch promises no ABI across its releases.
+    An object that was compiled against one release need not work with another: torch promises no ABI across releases.
     """
     wheels = [wheel for wheel in graph.wheels if wheel.form in ("wheel", "nested") or wheel.beside]
     for wheel in wheels if len(wheels) > 1 else ():
@@ -49,7 +49,7 @@ def _meets(other: WheelFacts, requirement: Requirement) -> bool:
 
 
 def _unmet(wheel: WheelFacts, others: list[WheelFacts]) -> str:
-    """Return the Requires-Dist line that none of the releases of a project meets; "" if each meets some lines."""
+    """Return the Requires-Dist line that no release of a project meets; "" if each meets some lines."""
     for line in wheel.requires:
         required = evaluated(line, wheel)
         if required and not required.extra and not any(_meets(other, required) for other in others):
@@ -58,7 +58,7 @@ def _unmet(wheel: WheelFacts, others: list[WheelFacts]) -> str:
 
 
 def _refused(wheel: WheelFacts, framework: str, others: list[WheelFacts]) -> Iterator[Finding]:
-    """Find a framework of another CUDA release than a wheel, whose own code compares the two and raises an error."""
+    """Find a framework of another CUDA release than a wheel whose own code compares the two and raises an error."""
     checking = [p.file for p in wheel.preloads if p.compares_cuda == framework]
     releases_of = {e.toolkit for d in wheel.device for c in d.containers for e in c.entries if e.toolkit}
     if len(releases_of) != 1:

@@ -1,4 +1,4 @@
-"""GF702: user-compiled sources that are not what their recipe says."""
+"""GF702: user-compiled sources that differ from their recipe."""
 
 from __future__ import annotations
 

@@ -8,13 +8,13 @@ from gpuforge.audit.findings import Finding, Subject, facts_of
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.rules.rule import Rule
 
-_LEAST = 1 << 20  # bytes that one copy would save
+_LEAST = 1 << 20  # bytes that removing one copy would save
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
     """Find members with the same size and checksum; wheels have no links, so each copy is stored and installed.
 
-    Programs of several names only take room: that is for information.
+    Programs with several names only take space: these findings are for information.
     """
     for wheel in graph.wheels:
         programs = {o.file for o in wheel.objects if o.program}

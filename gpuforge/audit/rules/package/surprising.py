@@ -11,7 +11,7 @@ from gpuforge.audit.rules.rule import ARCHIVES, Rule
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
-    """Report each kind, and what installers do with such files."""
+    """Report each kind, and how installers treat such files."""
     for wheel in graph.wheels:
         yield from (finding(RULE, wheel, row, refusals) for row, refusals in kinds(wheel) if not row.by)
 

@@ -1,4 +1,4 @@
-"""GF714: a wheel that would take all memory or time to judge."""
+"""GF714: a wheel that takes too much memory or time to judge."""
 
 from __future__ import annotations
 

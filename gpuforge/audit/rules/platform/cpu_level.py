@@ -16,7 +16,7 @@ _NEEDED = r"lib(?=.*\.so).*[-_](avx512\w*|avx2|avx)\b.*"
 def check(graph: LinkGraph) -> Iterator[Finding]:
     """Find x86-64 levels in GNU properties, and runtimes for such processors that are NEEDED.
 
-    A wheel tag for x86_64 promises the baseline alone (PEP 600: what every such machine has).
+    A wheel tag for x86_64 promises only the baseline (PEP 600: every machine of the name has it).
     """
     for wheel in graph.wheels:
         for found in (o for o in wheel.objects if o.links):

@@ -1,4 +1,4 @@
-"""GF508: debug information in what users download."""
+"""GF508: debug information in the download."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gpuforge.audit.rules.rule import Rule
 from gpuforge.binary.elf.header import EM_CUDA
 from gpuforge.binary.facts import ElfObject
 
-_LEAST = 1 << 20  # bytes in the whole wheel; less is not worth a word
+_LEAST = 1 << 20  # bytes in the whole wheel; less is not reported
 _SHARE = 100  # a file with less than this part of it is not named
 
 

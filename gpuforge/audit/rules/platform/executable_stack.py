@@ -1,7 +1,7 @@
-"""GF503: objects that ask for an executable stack.
+"""GF503: objects that require an executable stack.
 
 Without PT_GNU_STACK, glibc takes the processor's default: DEFAULT_STACK_PERMS in the `stackinfo.h` of its port
-(https://sourceware.org/git/?p=glibc.git;a=blob;f=sysdeps/x86_64/stackinfo.h). musl never changes the stack's.
+(https://sourceware.org/git/?p=glibc.git;a=blob;f=sysdeps/x86_64/stackinfo.h). musl never makes the stack executable.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _EXECUTABLE_BY_DEFAULT = frozenset({"x86_64", "i686", "armv7l"})
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
-    """Find objects whose PT_GNU_STACK segment has the flag for execution, or that have none where that is the same."""
+    """Find objects whose PT_GNU_STACK is executable, or that have none on a processor where that means the same."""
     for found in (o for wheel in graph.wheels for o in wheel.objects if o.links):
         if _is_executable(found):
             detail = "has no PT_GNU_STACK" if found.stack is None else ""

@@ -1,4 +1,4 @@
-"""GF509: a wheel for every Python, where the manifest has each Python get its own."""
+"""GF509: a wheel for every Python although the manifest builds one for each."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gpuforge.audit.rules.rule import Rule
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
-    """Compare the tags with `[package] python` and `abi`: a pure wheel has lost what made one per Python necessary."""
+    """Compare the tags with `[package] python` and `abi`: a pure wheel for each Python has lost its extensions."""
     for wheel in graph.wheels:
         expectation = graph.expectation_of(wheel)
         if expectation is None or not expectation.python:

@@ -17,7 +17,7 @@ from gpuforge.wheel.tags import LinuxTag
 
 _ARM = r"armv[5-8]\w*"  # ELF has one number for all of them
 
-# what other systems load: by its ending or, as their programs have none, by a folder that it lies in
+# files for other systems: recognised by their suffix or, as programs have none there, by a folder on their path
 _FOREIGN_ENDINGS = (".dll", ".pyd", ".dylib", ".exe", ".jnilib")
 _FOREIGN_FOLDER = r"(?i)(darwin|mac(os)?x?|osx|win(dows|32|64)?|android|arm64-v8a|armeabi)[-_.\w]*"
 _LIBC_WORDS = r"[-_.]?(?<![a-z])(?:manylinux|musllinux|musl|glibc|gnu)(?:[-_.]?\d[\d._]*\d)?(?=eabi|[^a-z]|$)"
@@ -81,7 +81,7 @@ def _floor(wheel: WheelFacts, promised: policy.Policy, tag: str, machine: str) -
 
 
 def _forbidden(graph: LinkGraph, wheel: WheelFacts, promised: policy.Policy, tag: str) -> Iterator[Finding]:
-    """Find symbols of the system's libraries that the policy forbids, with no version that would tell.
+    """Find symbols of the system's libraries that the policy forbids, although they have no version.
 
     Another library that the object needs may define a symbol of the same name.
     """
@@ -108,7 +108,7 @@ def _forbidden(graph: LinkGraph, wheel: WheelFacts, promised: policy.Policy, tag
 
 
 def _private(wheel: WheelFacts) -> Iterator[Finding]:
-    """Find what glibc keeps for itself: the version is in each of its releases, its symbols may be in none but one."""
+    """Find glibc's private symbols: every release has their version, but perhaps only one has the symbols."""
     for found in (o for o in wheel.objects if o.links):
         if any(f"GLIBC_{policy.PRIVATE}" in need.versions for need in found.version_needs):
             yield RULE.finding(
@@ -147,7 +147,7 @@ def _relocations(wheel: WheelFacts) -> Iterator[Finding]:
 
 
 def _interpreters(wheel: WheelFacts, machines: set[str]) -> Iterator[Finding]:
-    """Find programs whose PT_INTERP is not the path that the ABI has; of libraries it is not read."""
+    """Find programs whose PT_INTERP is not the path of the ABI; the kernel does not read that of libraries."""
     for found in (o for o in wheel.objects if o.interpreter and o.processor in machines):
         paths = [policy.loaders(libc).get(found.processor) for libc in ("glibc", "musl")]
         if found.interpreter not in paths and not found.soname and ".so" not in found.name:
@@ -246,7 +246,7 @@ def _c_library(graph: LinkGraph, wheel: WheelFacts, machines: set[str]) -> Itera
 
 
 def _spared(graph: LinkGraph, wrong: list[ElfObject], right: set[str]) -> set[str]:
-    """Return the files among objects of the wrong C library that have a twin of the right one, or serve such alone."""
+    """Return the files of objects for the wrong C library that have a right twin, or are needed only by such files."""
     spared = {o.file for o in wrong if _of_either(o) in right}
     users = {o.file: {e.loader.file for e in graph.users(o)} for o in wrong} if spared else {}
     while more := {file for file, loaders in users.items() if loaders and loaders <= spared} - spared:
@@ -255,13 +255,13 @@ def _spared(graph: LinkGraph, wrong: list[ElfObject], right: set[str]) -> set[st
 
 
 def _of_either(found: ElfObject) -> str:
-    """Return an object's place without what in it names a C library: that of its twin for another is the same."""
+    """Return an object's path without the name of a C library: its twin for another one has the same."""
     folder = found.file.removesuffix(found.name)
     return re.sub("/+", "/", re.sub(_LIBC_WORDS, "", folder + sonames.plain_name(found.name)))
 
 
 def _why_intended(wheel: WheelFacts, bound: list[ElfObject]) -> str:
-    """Say why shared objects in a wheel for any platform may be in order; "" where nothing in it says so."""
+    """Return why shared objects in a wheel for any platform may be intended; "" if nothing indicates it."""
     if any(_is_foreign(name) for name in wheel.members):
         return "It has some for other systems, too, so this may be intended."
     if len({o.machine for o in bound}) > 1:
@@ -274,7 +274,7 @@ def _why_intended(wheel: WheelFacts, bound: list[ElfObject]) -> str:
 
 
 def _is_foreign(name: str) -> bool:
-    """Say whether a member is for another system, by its ending or, if it has none, by a folder."""
+    """Return whether a member is for another system, by its suffix or, if it has none, by a folder."""
     *folders, file = name.split("/")
     if "." in file:
         return file.lower().endswith(_FOREIGN_ENDINGS)

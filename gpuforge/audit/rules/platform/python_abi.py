@@ -1,4 +1,4 @@
-"""GF504: Python modules that not every Python which accepts the wheel can load."""
+"""GF504: Python modules that some Python cannot load although it accepts the wheel."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _HELPER = r"\.abi3\.so(\.|$)"
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
-    """Compare modules with the tags: by the version in their file name, and by the symbols that they want."""
+    """Compare modules with the tags: by the version in their file name, and by the symbols that they use."""
     for wheel in graph.wheels:
         tags = [(CPython.of_tag(tag.interpreter), tag) for tag in wheel.file_tags]
         abi3 = [python for python, tag in tags if tag.abi == "abi3" and python]
@@ -43,7 +43,7 @@ RULE = Rule(
 
 
 def _by_name(wheel: WheelFacts, versions: set[CPython], *, promises_many: bool) -> Iterator[Finding]:
-    """Judge modules by the CPython version in their names; several versions of one module are chosen from."""
+    """Judge modules by the CPython version in their names; Python chooses among several versions of one module."""
     named: dict[str, set[CPython]] = {}
     files_of: dict[str, str] = {}
     for member in wheel.members:
@@ -77,7 +77,7 @@ def _by_symbols(
 ) -> Iterator[Finding]:
     """Check the symbols that modules for the stable ABI use (PEP 384).
 
-    A library that is itself for the stable ABI may define them: libshiboken6.abi3.so does for PySide6.
+    A library that is for the stable ABI itself may define them: libshiboken6.abi3.so does for PySide6.
     """
     if not found.name.endswith(".abi3.so") and (
         re.fullmatch(_MODULE, found.name) or "python-module" not in found.markers
@@ -112,7 +112,7 @@ def _by_symbols(
 
 
 def _oldest(wheel: WheelFacts, floor: CPython) -> CPython:
-    """Return the oldest CPython from the tag's on that the wheel is installed for, as Requires-Python has it."""
+    """Return the oldest CPython, not older than the tag's, that Requires-Python allows."""
     from packaging.specifiers import InvalidSpecifier, SpecifierSet  # noqa: PLC0415  rarely needed, slow to load
 
     try:

@@ -1,4 +1,4 @@
-"""GF510: objects whose segments the dynamic linker cannot map, as patchelf and strip leave them now and then."""
+"""GF510: objects whose segments the dynamic linker cannot map, as patchelf and strip sometimes write."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ENDS = {"behind strings", "end outside"}  # "end" in baselines
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
-    """Report each object with what is wrong; debug information cut from an object has its headers, and no content."""
+    """Report each object with its problem; separate debug information has the headers of an object, but no content."""
     for wheel in graph.wheels:
         for found in wheel.objects:
             if not found.broken or found.is_debug:

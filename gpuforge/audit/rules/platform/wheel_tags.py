@@ -13,7 +13,7 @@ from gpuforge.wheel.tags import LinuxTag
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
-    """Compare both lists of tags, compressed sets written out, and two names of one tag taken for one."""
+    """Compare both lists of tags, with compressed sets expanded, and the two names of one tag as equal."""
     for wheel in graph.wheels:
         if not wheel.wheel_tags or not wheel.file_tags or set(wheel.wheel_tags) == set(wheel.file_tags):
             continue
@@ -49,7 +49,7 @@ def _without(tags: Iterable[Tag | str], others: Iterable[Tag | str]) -> list[Tag
 
 
 def _by_promise(tag: Tag | str) -> object:
-    """Return what is the same for two names of one tag."""
+    """Return a value that is the same for two names of one tag."""
     if isinstance(tag, str):
         return tag
     linux = LinuxTag.parse(tag.platform)

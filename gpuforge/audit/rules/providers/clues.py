@@ -1,4 +1,4 @@
-"""Packages that may have the libraries that nothing is known to provide, and the clues for each."""
+"""Finds packages that may have libraries without a known provider, and the clue for each."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Clue(NamedTuple):
 
 
 class _Searched(NamedTuple):
-    """Where the linker looks for a library in vain."""
+    """The places where the linker looks for a library in vain."""
 
     packages: set[str]  # required ones with the names of folders that are not in the wheel
     environment: (
@@ -44,7 +44,7 @@ class _Searched(NamedTuple):
 
 
 def clues(graph: LinkGraph, edges: Iterable[Edge]) -> dict[Entry, Clue]:
-    """Return the clue for each edge without a provider; one object of a wheel may search for all of them."""
+    """Return the clue for each edge without a provider; an object may search for all libraries of its wheel."""
 
     @cache
     def folders(name: str) -> frozenset[str]:
@@ -67,13 +67,13 @@ def clues(graph: LinkGraph, edges: Iterable[Edge]) -> dict[Entry, Clue]:
 
 
 def _required(graph: LinkGraph, edge: Edge, searched: _Searched) -> Clue | None:
-    """Return what points to a required package."""
+    """Return the clue that points to a required package."""
     if searched.packages:
         return Clue("folder", tuple(sorted(searched.packages)))
     if parts := _released_with(graph, edge):
         return Clue("release", parts)
     carrying = package_tables.carrying(edge.needed)
-    # tensorrt brings tensorrt-cu12-libs, or that of another CUDA
+    # tensorrt brings tensorrt-cu12-libs, or the one of another CUDA
     for parent in graph.declared[edge.loader.wheel]:
         if named := tuple(package for package in carrying if package.startswith(f"{parent}-")):
             return Clue("parent", named, parent)
@@ -91,10 +91,10 @@ def _other(graph: LinkGraph, edge: Edge, *, of_compiler: bool) -> Clue:
 def _searched(graph: LinkGraph, edge: Edge, own: Collection[str]) -> _Searched:
     """Return the required packages with the name of a folder that the object searches and that is not in the wheel.
 
-    PyQt5 searches `PyQt5/Qt5/lib`, and requires PyQt5-Qt5; `libx` is that of libx-cu12. What was given, too, has been
-    searched.
+    PyQt5 searches `PyQt5/Qt5/lib`, and requires PyQt5-Qt5; `libx` is the folder of libx-cu12. Given packages have been
+    searched already.
     """
-    users = (user.loader for user in graph.users(edge.loader))  # whose RPATHs hold for it, too
+    users = (user.loader for user in graph.users(edge.loader))  # their RPATHs apply to it, too
     folders = {e.folder for e in layout.search(edge.loader, users)} - {*own}
     site = f"{layout.SITE}/"
     parts = [f.removeprefix(site).split("/") for f in folders if f.startswith(site)]

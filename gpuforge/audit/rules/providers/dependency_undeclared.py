@@ -1,4 +1,4 @@
-"""GF214: a library of a package that the wheel requires needs another, which nothing installs."""
+"""GF214: a library of a required package that needs another library, which nothing installs."""
 
 from __future__ import annotations
 

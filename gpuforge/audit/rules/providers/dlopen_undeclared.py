@@ -14,7 +14,7 @@ from gpuforge.cuda import sonames
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
-    """Find SONAMEs of CUDA packages among the constants of objects that neither need nor require them.
+    """Find SONAMEs of CUDA packages among the constants of objects that neither NEED nor require them.
 
     It is not an error: a constant does not prove a call, and the code may handle a missing library.
     """

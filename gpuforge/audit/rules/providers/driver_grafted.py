@@ -11,7 +11,7 @@ from gpuforge.cuda import libraries
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
-    """Find files with a driver library's name; stubs in a folder of that name are there for linkers alone."""
+    """Find files with a driver library's name; stubs in a folder of that name are only for linkers."""
     for wheel in graph.wheels:
         for found in (o for o in wheel.objects if o.links):
             if not (libraries.is_driver(found.name) or libraries.is_driver(found.soname)):

@@ -16,7 +16,7 @@ from gpuforge.cuda import libraries, sonames
 def check(graph: LinkGraph) -> Iterator[Finding]:
     """Find NEEDED entries of the driver's own libraries, and the imports and programs that they break.
 
-    If all of them are opened later by compiled code, no import breaks: that is for information.
+    If compiled code opens all of them later, no import breaks: then it is for information.
     """
     for wheel in graph.wheels:
         needing = [
@@ -38,7 +38,7 @@ RULE = Rule(
 
 
 def _is_reached(wheel: WheelFacts, roots: Sequence[ElfObject]) -> bool:
-    """Say whether an import or a program leads to an object: one is among its roots, or Python code names one.
+    """Return whether an import or a program leads to an object: a root is a program or a module, or is opened by code.
 
     For a wheel without code, and for single binaries, it is unknown what loads them.
     """

@@ -1,4 +1,4 @@
-"""GF213: a library of NVIDIA's in the wheel without the parts that it opens by name."""
+"""GF213: a library of NVIDIA in the wheel without the parts that it opens by name."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from gpuforge.cuda.version import minor_of
 def check(graph: LinkGraph) -> Iterator[Finding]:
     """Find copies of cuDNN or NVRTC that open parts of their package, where all parts are missing.
 
-    auditwheel copies NEEDED libraries, and the parts are not NEEDED. If some are there, others were left out on purpose
-    (cuDNN without its training). Which parts: what the copy's own constants name in full, else what the table says
-    (cuDNN 9 puts the version behind `libcudnn_ops.so` when it opens it).
+    auditwheel copies NEEDED libraries, and the parts are not NEEDED. If some are there, the others were left out on
+    purpose (cuDNN without its training). The parts are those that the copy's own constants name in full, else those of
+    the table: cuDNN 9 adds the version to `libcudnn_ops.so` when it opens it.
     """
     given = {wheel.project for wheel in graph.wheels}
     for wheel in (w for w in graph.wheels if w.form != "file"):
@@ -48,12 +48,12 @@ RULE = Rule(
 
 
 def _versions(name: str) -> tuple[str, str]:
-    """Return what may follow `.so.` in a part's name: "9" and "9.1" for libcudnn.so.9.1.0."""
+    """Return the versions that may follow `.so.` in a part's name: "9" and "9.1" for libcudnn.so.9.1.0."""
     return sonames.major(name), minor_of(sonames.version(name))
 
 
 def _of(packages: set[str], names: Iterable[str]) -> set[str]:
-    """Return which of the names are, to the letter, SONAMEs of one of the packages."""
+    """Return the names that are exactly SONAMEs of one of the packages."""
     return {
         n
         for n in names
@@ -63,7 +63,7 @@ def _of(packages: set[str], names: Iterable[str]) -> set[str]:
 
 
 def _there(wheel: WheelFacts, name: str) -> bool:
-    """Say whether the wheel has a part, under its own name or loaded before the call that needs it.
+    """Return whether the wheel has a part, under its own name or loaded before the call that needs it.
 
     NVRTC uses builtins that are in the process, under any name, before it opens them.
     """

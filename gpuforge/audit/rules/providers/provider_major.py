@@ -1,4 +1,4 @@
-"""GF204: the library is declared, but for another CUDA major."""
+"""GF204: a library that is declared, but for another CUDA major."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpuforge.cuda import sonames
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
-    """Find edges to a CUDA library whose sibling of another major is what pip would install."""
+    """Find edges to a CUDA library if pip would install the one of another major."""
     for edge in graph.edges:
         if edge.provider.source != "package" or edge.provider.declared or edge.preload:
             continue
@@ -59,7 +59,7 @@ RULE = Rule(
 
 
 def _chosen_from(graph: LinkGraph, edge: Edge) -> bool:
-    """Say whether an object is one of several for different CUDA versions, of which another one fits."""
+    """Return whether an object is one of several for different CUDA versions, and another one matches."""
     family, stem = variant_family(edge.loader), sonames.stem(edge.needed)
     return bool(family) and any(
         other.provider.declared is not None

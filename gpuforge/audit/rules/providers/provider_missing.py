@@ -17,7 +17,7 @@ from gpuforge.cuda.suffix import is_of_nvidia, suffix_of
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
-    """Find edges that lead to no wheel, no declared package and nothing of the system.
+    """Find edges to libraries that no wheel, no declared package and not the system has.
 
     With `linkage = "system"` in the manifest, CUDA's own libraries belong to the machine.
     """
@@ -87,7 +87,7 @@ def _missing(graph: LinkGraph, edge: Edge) -> Finding:
 
 
 def _unproved(edge: Edge) -> Finding:
-    """Return the finding of a library whose package is declared, and need not bring it."""
+    """Return the finding of a library whose package is declared, but may not bring it."""
     match edge.provider.unproved:
         case "extra":
             what = "METADATA has no Provides-Extra line for the extras that bring these libraries."
@@ -131,7 +131,7 @@ def _unproved(edge: Edge) -> Finding:
 
 
 def _otherwise_loaded(graph: LinkGraph, edge: Edge) -> tuple[str, Facts]:
-    """Say what loads a library that no requirement brings, or which other one a package brings that is needed, too."""
+    """Return the Python file that opens the missing library, or the package that has it for another CUDA major."""
     if edge.preload:
         return "{opener} opens it where it finds it", facts_of(opener=edge.preload.file)
     if other := implied_other_major(graph, edge):
@@ -190,7 +190,7 @@ def _unknown(graph: LinkGraph, edge: Edge, clue: Clue) -> Finding:
 
 
 def _where(clue: Clue) -> str:
-    """Say which required package may have a library."""
+    """Return the required package that may have a library, as a phrase."""
     names = ", ".join(clue.packages)
     match clue.kind:
         case "folder":

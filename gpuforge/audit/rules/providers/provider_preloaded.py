@@ -1,4 +1,4 @@
-"""GF205: libraries that only the package's own Python code brings in."""
+"""GF205: libraries that only the package's own Python code loads."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gpuforge.cuda import sonames
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
-    """Find edges without a route whose library some Python file of the wheel speaks of loading."""
+    """Find edges without a route whose library some Python file of the wheel names as loaded."""
     for edge in graph.edges:
         if edge.route or edge.preload is None:
             continue

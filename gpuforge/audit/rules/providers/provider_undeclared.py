@@ -1,4 +1,4 @@
-"""GF203: libraries that the RUNPATH finds and no requirement installs."""
+"""GF203: libraries that the RUNPATH finds but no requirement installs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpuforge.binary.facts import ElfObject
 def check(graph: LinkGraph) -> Iterator[Finding]:
     """Find search paths that lead to a pip package, or to another wheel of the audit, that nothing requires.
 
-    In an environment, installed packages are there without being required.
+    Installed packages of an environment are there without being required.
     """
     projects = {wheel.name: wheel.project for wheel in graph.wheels if wheel.form in ("wheel", "nested")}
     for edge in graph.edges:
@@ -47,12 +47,12 @@ def _required(graph: LinkGraph, edge: Edge, project: str) -> bool:
 
 
 def _is_part(graph: LinkGraph, edge: Edge, target: ElfObject, projects: Mapping[str, str]) -> bool:
-    """Say whether the wheel that has the library requires the one that needs it: openmm[cuda12] brings its plugins."""
+    """Return whether the wheel with the library requires the one that needs it: openmm[cuda12] brings its plugins."""
     return graph.requires(target.wheel, projects[edge.loader.wheel])
 
 
 def _led_by(graph: LinkGraph, edge: Edge) -> set[str]:
-    """Return the wheel whose search path leads somewhere: of an RPATH of others, those that need the object, too."""
+    """Return the wheel whose search path led there; with an RPATH of others, also the wheels that need the loader."""
     others = graph.users(edge.loader) if edge.route and edge.route.via else ()
     return {edge.loader.wheel, *(user.loader.wheel for user in others)}
 

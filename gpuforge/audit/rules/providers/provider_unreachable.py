@@ -1,4 +1,4 @@
-"""GF202: NEEDED libraries that are there, but not where the linker looks."""
+"""GF202: NEEDED libraries that exist, but not where the linker looks."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _THINGS = {"folder": "folder", "installed": "package"}
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
-    """Find edges whose provider is known and whose route is not, unless Python code loads the library first.
+    """Find edges with a provider but without a route, unless Python code loads the library first.
 
-    A route in one load set does not help another, which may be the first of its process.
+    A route in one load set does not help another, which may be the first in its process.
     """
     for edge in graph.edges:
         if edge.reason == "no path":
@@ -91,7 +91,7 @@ def _from_some(edge: Edge) -> Finding:
 def _not_loaded(edge: Edge, obstacle: Obstacle) -> Finding:
     text = _OBSTACLES[obstacle.kind]
     path = obstacle.path.removeprefix(f"{layout.ENVIRONMENT}/").replace("lib/python/", "")
-    # most environments have a lib64, and paths for several Pythons are written one by one
+    # most environments have a lib64, and paths for several Pythons are listed one by one
     usual = obstacle.kind == "folder" and not obstacle.path.startswith(layout.SITE)
     return RULE.finding(
         edge.loader.wheel,

@@ -1,4 +1,4 @@
-"""GF210: a grafted library under a hashed name that still calls itself by the plain one."""
+"""GF210: a grafted library whose file name is hashed and whose SONAME is not."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpuforge.cuda import sonames
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
-    """Find libraries whose file name is hashed and whose SONAME is the one that everybody else asks for."""
+    """Find libraries whose file name is hashed and whose SONAME is the one that other packages request."""
     for wheel in graph.wheels:
         for found in (o for o in wheel.objects if o.links and o.soname):
             plain = sonames.plain_name(found.name)

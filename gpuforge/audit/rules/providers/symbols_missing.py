@@ -1,4 +1,4 @@
-"""GF215: functions of CUDA's libraries that are called, and that nothing NEEDED defines."""
+"""GF215: called functions of CUDA's libraries that nothing NEEDED defines."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _GROUP = "cuda"  # of symbols that the audit looks for
 def check(graph: LinkGraph) -> Iterator[Finding]:
     """Find strong undefined CUDA functions that no library loaded with the calling object defines.
 
-    What a required package has loaded beforehand, as torch has, may define anything; so may a library that is not
-    known here. Functions that the wheel defines itself, such as trampolines to what it opens, are found.
+    A required package such as torch may have loaded any library before, and an unknown library may define any function.
+    Functions that the wheel defines itself count as found, such as trampolines to libraries that it opens.
     """
     for wheel in graph.wheels:
         if any(known.loaded_by for known in graph.declared[wheel.name].values()):
@@ -49,7 +49,7 @@ RULE = Rule(
 
 
 def _missing(graph: LinkGraph, wheel: WheelFacts, found: ElfObject, sets: Iterable[LoadSet]) -> set[str]:
-    """Return the functions that nothing defines; none where an unknown library is loaded, too."""
+    """Return the functions that nothing defines; none if an unknown library is loaded, too."""
     objects = {(o.wheel, o.file): o for load_set in sets for o in load_set.objects} or {("", ""): found}
     edges = [edge for each in objects.values() for edge in graph.from_object(each)]
     if any(_is_unknown(edge) for edge in edges):
@@ -70,7 +70,7 @@ def _is_unknown(edge: Edge) -> bool:
 
 
 def _with(soname: str) -> Iterator[str]:
-    """Yield a library and those of the packages that its own package requires, which it may bring along."""
+    """Yield a library, and those of the packages that its own package requires and may load."""
     yield _stem(soname)
     for entry in libraries.by_soname(sonames.plain_name(soname)):
         for package in entry.requires:
@@ -83,7 +83,7 @@ def _stem(name: str) -> str:
 
 
 def _loaded_by_code(wheel: WheelFacts, names: Iterable[str]) -> bool:
-    """Say whether Python code of the wheel loads such a library, after which its functions may be found."""
+    """Return whether Python code of the wheel loads such a library, so that its functions may be found later."""
     stems = {sonames.bare(name) for name in names}
     return any(
         p.everything or p.pathfinder or p.folders or stems & p.names for p in wheel.preloads if not p.bare

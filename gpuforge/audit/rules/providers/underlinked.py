@@ -14,9 +14,9 @@ _GROUP = "nvhpc"  # of symbols that the audit looks for
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
-    """Find strong undefined `__pgi_*` and `__nv*` symbols without a definition in what the object itself loads.
+    """Find strong undefined `__pgi_*` and `__nv*` symbols without a definition in the libraries that the object loads.
 
-    nvc++ leaves it to the main program to load its runtimes in the right order. Weak ones are optional.
+    nvc++ relies on the main program to load its runtimes in the right order. Weak symbols are optional.
     """
     for wheel in graph.wheels:
         for found in (o for o in wheel.objects if o.links and o.undefined(_GROUP)):
@@ -37,7 +37,7 @@ RULE = Rule(
 
 
 def _loaded(graph: LinkGraph, found: ElfObject) -> list[ElfObject] | None:
-    """Return the object and all that it loads; None where a runtime among it was not given, and is not known."""
+    """Return the object and all libraries that it loads; None if an unknown runtime among them was not given."""
     order = [found]
     for holder in order:
         for edge in graph.from_object(holder):

@@ -20,7 +20,7 @@ _LATER = "9999"  # a release that is not published yet
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
-    """Find C++ functions of a package in wheels whose requirements, or whose manifest, allow several of its minors."""
+    """Find C++ functions of a package in wheels whose requirements or manifest allow several of its minors."""
     for wheel in graph.wheels:
         expectation = graph.expectation_of(wheel)
         for package, group in unstable().items():
@@ -48,7 +48,7 @@ RULE = Rule(
 def _finding(
     wheel: WheelFacts, found: ElfObject, package: str, names: Sequence[str], requirement: str
 ) -> Finding:
-    """Return the finding of one file; without a requirement that is too wide, it is the manifest that promises them."""
+    """Return the finding of one file; without a requirement that is too wide, the manifest allows the releases."""
     promise = (
         f"the requirement {requirement} allows"
         if requirement

@@ -1,4 +1,4 @@
-"""GF211: symbol versions wanted from a library that is not NEEDED."""
+"""GF211: symbol versions required from a library that is not NEEDED."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _PYTHONS = "libm.so.6"  # every Python interpreter is linked with it
 def check(graph: LinkGraph) -> Iterator[Finding]:
     """Find required symbol versions of libraries that are not NEEDED, as `patchelf --remove-needed` leaves them.
 
-    The linker looks for it among all that is loaded and gives up with an assertion when it is not there
-    (glibc, elf/dl-version.c, _dl_check_map_versions).
+    The linker looks for the library among all loaded ones, and ends with an assertion if it is not there (glibc,
+    elf/dl-version.c, _dl_check_map_versions).
     """
     for wheel in graph.wheels:
         for found in (o for o in wheel.objects if o.links):
@@ -61,7 +61,7 @@ RULE = Rule(
 
 
 def _opened(wheel: WheelFacts, library: str) -> bool:
-    """Say whether Python code of the wheel names the library among those that it opens, by a path or by its name."""
+    """Return whether Python code of the wheel names the library among those that it opens, by a path or by its name."""
     stem = sonames.bare(library)
     return any({stem, library} & preload.names for preload in wheel.preloads)
 

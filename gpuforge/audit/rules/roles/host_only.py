@@ -1,4 +1,4 @@
-"""GF601: host-only objects with something of a GPU toolchain in them."""
+"""GF601: host-only objects with traces of a GPU toolchain."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
-    """Judge every file that the manifest calls host-only, and what it loads from the wheel."""
+    """Judge every file that the manifest calls host-only, and the libraries that it loads from the wheel."""
     for wheel, promised, file in host_only_files(graph):
         if traces := list(dict.fromkeys(_File(graph, wheel, promised, file).traces())):
             yield RULE.finding(
@@ -46,7 +46,7 @@ RULE = Rule(
 
 
 class _File:
-    """One host-only file, what was found in it, and what it loads from its wheel."""
+    """One host-only file, the evidence in it, and the libraries that it loads from its wheel."""
 
     def __init__(self, graph: LinkGraph, wheel: WheelFacts, promised: HostOnly, file: str) -> None:
         self._graph, self._wheel, self._file = graph, wheel, file
@@ -56,9 +56,9 @@ class _File:
         self._loaded = list(closure(graph, wheel, file, needed, promised.needs))
 
     def traces(self) -> Iterator[Subject]:
-        """Yield everything that contradicts the promise, without the file.
+        """Yield every subject that contradicts the promise, without the file.
 
-        It is about a name, then the library that it is in and the architectures of fatbin containers.
+        It is about a name, then the library with it and the architectures of fatbin containers.
         """
         yield from _of_evidence(self._evidence)
         yield from self._needs(self._evidence)
@@ -77,7 +77,7 @@ class _File:
             yield from _of_evidence(evidence)
             yield from self._needs(evidence)
             yield from _static_cudart(loaded.object)
-        else:  # of a GPU stack, and not allowed: its NEEDED alone is of interest
+        else:  # of a GPU stack, and not allowed: only its NEEDED entry matters
             yield from self._needed(loaded.object.needed)
 
     def _needs(self, evidence: Evidence) -> Iterator[Subject]:
@@ -92,7 +92,7 @@ class _File:
                 yield Subject(detail="needs {0}" + part, facts=facts, kind="needs", about=(name,))
 
     def _undefined(self) -> Iterator[Subject]:
-        """Yield the libraries that the file wants symbols of without a word of them in NEEDED, as archives do."""
+        """Yield the libraries of which the file uses symbols without a NEEDED entry, as archives do."""
         files = [self._file, *(loaded.object.file for loaded in self._loaded)]
         read = [e for file in files if (e := self._graph.evidence.get((self._wheel.name, file)))]
         given = {symbol for evidence in read for part in evidence.parts for symbol in part.defined}
@@ -115,7 +115,7 @@ def _static_cudart(found: ElfObject | None) -> Iterator[Subject]:
 
 
 def _of_evidence(evidence: Evidence) -> Iterator[Subject]:
-    """Yield the GPU code and the marks of compilers in one file, those of an archive's members together."""
+    """Yield the GPU code and the traces of compilers in one file, those of an archive's members together."""
     code: dict[GpuCode, list[str]] = {}
     compilers: dict[str, list[str]] = {}
     marks: dict[str, dict[Place, str]] = {}
@@ -152,7 +152,7 @@ def _members(evidence: Evidence, names: Sequence[str]) -> tuple[str, Facts]:
 
 
 def _stack_part(name: str) -> tuple[str, Facts]:
-    """Return which part of a GPU stack a library is, where its name does not tell everybody."""
+    """Return the part of a GPU stack that a library belongs to, if its name does not show it."""
     if libraries.is_driver(name):
         return ", of the driver", ()
     runtimes = libraries.compiler_runtime(name)

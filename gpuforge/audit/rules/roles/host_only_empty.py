@@ -48,6 +48,6 @@ RULE = Rule(
 
 
 def _is_binary(graph: LinkGraph, wheel: WheelFacts, file: str) -> bool:
-    """Say whether a file holds objects, or is a binary that cannot be read, which GF604 reports."""
+    """Return whether a file has objects, or is a binary that cannot be read, which GF604 reports."""
     evidence = graph.evidence.get((wheel.name, file))
     return evidence is not None and any(part.counted or part.unproved for part in evidence.parts)

@@ -1,4 +1,4 @@
-"""GF604: host-only files of which nothing can be proved."""
+"""GF604: host-only files that prove nothing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
-    """Find files that could not be read completely, or that do not show what compiled them."""
+    """Find files that could not be read completely, or that do not name their compiler."""
     for wheel, promised, file in host_only_files(graph):
         if subjects := tuple(_subjects(graph, wheel, promised, file)):
             yield RULE.finding(
@@ -79,7 +79,7 @@ def _subjects(graph: LinkGraph, wheel: WheelFacts, promised: HostOnly, file: str
 
 
 def _of_evidence(evidence: Evidence, loaded_by: tuple[str, ...]) -> Iterator[Subject]:
-    """Yield each reason once, with the members of an archive that it is true of."""
+    """Yield each reason once, with the members of an archive that it applies to."""
     members: dict[Gap, list[str]] = {}
     for part in evidence.parts:
         if part.unproved:

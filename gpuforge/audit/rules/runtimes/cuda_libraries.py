@@ -31,7 +31,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
         for soname, own in by_name.items():
             found = [*own, *_imported(graph, process, soname, own)]
             origins = {i.origin for i in found}
-            # one name, in several wheels, some of which open it by a path that is not known
+            # one name in several wheels, some of which open it by a path that is not known
             unsure = process.scope == "environment" and len({i.requested for i in found}) == 1
             files = {i.file for i in found}
             inside = files <= members.get(process.wheel, {}).keys() and any(
@@ -53,7 +53,7 @@ RULE = Rule(
 
 
 def _counts(soname: str) -> bool:
-    """Say whether two images of a library of this name have something of their own: tools have not."""
+    """Return whether two images of a library of this name each have a state of their own: tools have none."""
     packages = {library.package for library in package_tables.candidates(soname)}
     return not is_cudart(soname) and any(
         package in carriers.nvidia_packages() and not is_tool(package) for package in packages
@@ -63,7 +63,7 @@ def _counts(soname: str) -> bool:
 def _imported(
     graph: LinkGraph, process: Process, soname: str, own: list[LoadedLibrary]
 ) -> Iterator[LoadedLibrary]:
-    """Yield the library that importing a package (torch) has loaded, if the objects ask for none by its plain name."""
+    """Yield the library that importing a package (torch) has loaded, if no object requests it by its plain name."""
     if any(i.requested == soname for i in own):
         return
     packages = {library.package for library in package_tables.candidates(soname)}

@@ -51,7 +51,7 @@ RULE = Rule(
 
 @cache
 def major_of(soname: str) -> int | None:
-    """Return the one CUDA major that has a library of this SONAME; None for several, or for none."""
+    """Return the only CUDA major that has a library of this SONAME; None for several or none."""
     plain = sonames.plain_name(soname)
     majors = {library.cuda for library in package_tables.candidates(plain)}
     return majors.pop() if len(majors) == 1 and package_tables.other_majors(plain) else None
@@ -68,7 +68,7 @@ def _majors(graph: LinkGraph, process: Process) -> _Held:
     for image in (*every, *loaded_cudarts(graph, process.objects), *own):
         major = major_of(image.soname)
         of_major = found.setdefault(major, {}) if major is not None else {}
-        # libcudarts come twice, once by their major alone
+        # a libcudart is there twice, once under its major only
         if all(
             (image.origin, image.requested) != (other.origin, other.requested) for other in of_major.values()
         ):
@@ -81,7 +81,8 @@ def _required(graph: LinkGraph, reported_wheels: set[str]) -> Iterator[Finding]:
 
     Python code imports them into one process.
 
-    A NEEDED library of another major is reported as GF204. A wheel that requires both majors by name chooses.
+    A NEEDED library of another major is reported as GF204. A wheel that requires both majors by name chooses one at run
+    time.
     """
     brought = {wheel.name: _brought(graph, wheel) for wheel in graph.wheels}
     both = {wheel.project for wheel in graph.wheels if len(brought[wheel.name]) > 1}
@@ -92,7 +93,7 @@ def _required(graph: LinkGraph, reported_wheels: set[str]) -> Iterator[Finding]:
             or wheel.name in reported_wheels
             or any(d.package in both - {wheel.project} for d in graph.required_always(wheel.name))
         ):
-            continue  # one of those that it requires is where both come together
+            continue  # reported for the required wheel that brings both
         needed = {
             package_tables.major(e.provider.package) for e in graph.of(wheel) if e.provider.declared is None
         }
@@ -127,10 +128,10 @@ def _required(graph: LinkGraph, reported_wheels: set[str]) -> Iterator[Finding]:
 
 
 def _brought(graph: LinkGraph, wheel: WheelFacts) -> dict[int, dict[tuple[str, ...], list[str]]]:
-    """Return the packages of each CUDA major that are installed with a wheel, by the lines that bring them.
+    """Return the packages of each CUDA major that are installed with a wheel, by the requirement lines that bring them.
 
-    Packages of the same files are left out: an environment has one of them (GF709). What the wheel has
-    itself, if it is all of one major, is under no lines.
+    Packages with the same files are left out: an environment has only one of them (GF709). The wheel's own libraries,
+    if all are of one major, are under no lines.
     """
     required = sorted(graph.required_always(wheel.name), key=lambda d: d.package)
     known = [d for d in required if package_tables.major(d.package) and not is_tool(d.package)]
@@ -149,7 +150,7 @@ def _brought(graph: LinkGraph, wheel: WheelFacts) -> dict[int, dict[tuple[str, .
 
 
 def _own(wheel: WheelFacts) -> dict[int, list[str]]:
-    """Return the libraries of each CUDA major that are in the wheel, tools left out."""
+    """Return the libraries of each CUDA major in the wheel, without tools."""
     found: dict[int, list[str]] = {}
     for name in sorted({o.name for o in wheel.objects if o.links}):
         cuda = major_of(name)

@@ -7,5 +7,5 @@ from gpuforge.cuda.suffix import without_suffix
 
 
 def is_tool(package: str) -> bool:
-    """Say whether a CUDA package has a compiler or a tool: that of one major does no harm beside another's runtime."""
+    """Return whether a CUDA package is a compiler or tool, whose major may differ from that of the runtimes."""
     return without_suffix(package) in libraries.tool_packages()

@@ -14,7 +14,7 @@ from gpuforge.cuda import libraries, sonames
 
 
 def loaded_cudarts(graph: LinkGraph, objects: Iterable[ElfObject]) -> list[LoadedLibrary]:
-    """List the images of libcudart that these objects bring, `soname` being cut to "libcudart.so.12"."""
+    """List the images of libcudart that these objects load, with `soname` shortened to "libcudart.so.12"."""
     objects_once = list(objects)
     found = loaded_libraries(graph, objects_once, _has_version)
     imported = graph.edges_where(_is_imported)
@@ -36,15 +36,15 @@ def _is_imported(edge: Edge) -> bool:
 
 
 def _carried(graph: LinkGraph, edge: Edge) -> Iterator[LoadedLibrary]:
-    """Yield the libcudart that importing a package (torch) has loaded, if it is not given or brings its own.
+    """Yield the libcudart that importing a package (torch) has loaded, unless it is in that package.
 
-    One of several variants for different CUDA versions is chosen by the version that has been loaded.
+    A variant for one CUDA version yields none: Python code chooses it by the version that has been loaded.
     """
     if variant_family(edge.loader):
         return
     importing = graph.declared[edge.loader.wheel].get(edge.imported)
     if importing and any(map(libraries.is_cudart, importing.carries)):
-        return  # it has a libcudart of its own, which is found elsewhere
+        return  # its own libcudart is found elsewhere
     for package, known in graph.declared[edge.loader.wheel].items():
         if known.loaded_by == edge.imported and package in _packages():
             soname = _packages()[package]

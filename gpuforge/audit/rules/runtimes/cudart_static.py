@@ -1,4 +1,4 @@
-"""GF103: the CUDA runtime linked statically beside another image of it."""
+"""GF103: a statically linked CUDA runtime beside another image of it."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _KERNELS = f"/{layout.kernels(layout.HOME)}/"
 def check(graph: LinkGraph) -> Iterator[Finding]:
     """Find objects with a static libcudart beside a shared one (a warning in one import), or beside each other.
 
-    A library of a kernel set comes into the process of the wheel's own code, whoever imports what: there it is a
-    warning, too. NVIDIA's own libraries have it inside by design: they hide its symbols and never share its state.
+    A kernel set's library always shares a process with the wheel's own code, so there it is a warning, too. NVIDIA's
+    own libraries contain it by design: they hide its symbols and never share its state.
     """
     reported: list[set[str]] = []
     for process in processes(graph):
@@ -47,7 +47,7 @@ RULE = Rule(
 
 
 def _with_kernels(process: Process, static: list[ElfObject], images: list[LoadedLibrary]) -> bool:
-    """Say whether a kernel set's library has another CUDA runtime than its wheel's other objects."""
+    """Return whether a kernel set's library has another CUDA runtime than its wheel's other objects."""
     files = [*(o.file for o in static), *(image.loader for image in images)]
     return process.scope == "wheel" and any(_KERNELS in f"/{file}" for file in files)
 
@@ -55,7 +55,7 @@ def _with_kernels(process: Process, static: list[ElfObject], images: list[Loaded
 def _finding(
     process: Process, static: list[ElfObject], shared: list[LoadedLibrary], *, mixed: bool
 ) -> Finding:
-    # one that needs the shared one, too, was not meant to have its own: a static library of NVIDIA brought it
+    # an object that needs the shared one, too, got its own from a static library of NVIDIA, not on purpose
     chosen = [o for o in static if not any(map(is_cudart, o.needed))]
     serious = (process.scope == "import" or mixed) and bool(shared) and bool(chosen)
     wheel = process.blamed([o.wheel for o in static])

@@ -18,12 +18,12 @@ from gpuforge.audit.rules.runtimes.loaded import (
 from gpuforge.audit.rules.runtimes.processes import processes
 from gpuforge.cuda import sonames
 
-# the parts of glibc, and musl, that are in every process
+# the parts of glibc and musl that are in every process
 _C = r"ld-[\w-]+\.so(\.\d+)?|lib(c|m|dl|rt|pthread|mvec)(\.so\.\d|-2\.\d+\.so)|libc\.musl-\w+\.so(\.\d+)?"
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
-    """Find libraries of the standards that one import loads beside those that it has."""
+    """Find C and C++ standard libraries that one import loads in addition to those of the process."""
     yield from _of_cxx(graph)
     yield from _of_c(graph)
 
@@ -46,10 +46,10 @@ def _is_cxx(soname: str) -> bool:
 
 
 def _of_c(graph: LinkGraph) -> Iterator[Finding]:
-    """Find parts of the C library in wheels: a process has all of them before it loads anything."""
+    """Find parts of the C library in wheels: every process has all of them before it loads a module."""
     names = {sonames.plain_name(o.name) for w in graph.wheels for o in w.objects if o.links}
     if not any(map(_is_c, names)):
-        return  # as in nearly all wheels
+        return  # nearly all wheels have none
     for process in processes(graph):
         found = loaded_libraries(graph, process.objects, _is_c)
         for image in (i for i in found if i.origin.source != "system"):
@@ -67,7 +67,7 @@ def _of_c(graph: LinkGraph) -> Iterator[Finding]:
 
 
 def _of_cxx(graph: LinkGraph) -> Iterator[Finding]:
-    """Count the images of libstdc++ that one import loads; libc++ beside it shares no symbol with it."""
+    """Count the images of libstdc++ that one import loads; libc++ shares no symbol with it."""
     reported: list[set[LibraryOrigin]] = []
     for process in processes(graph):
         found = loaded_libraries(graph, process.objects, _is_cxx)

@@ -16,7 +16,7 @@ _EVERY = "halide_error"
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
-    """Count the libraries that define the runtime. Those of one kernel set are alternatives: one of them is opened."""
+    """Count the libraries that define the runtime. Those of one kernel set are alternatives: only one is opened."""
     for wheel in graph.wheels:
         opened: dict[str, list[str]] = {}
         gpus = set()

@@ -1,4 +1,4 @@
-"""The NVIDIA HPC SDK that compiled an object."""
+"""Detects the NVIDIA HPC SDK that compiled an object."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from gpuforge.cuda.version import numbers_of
 
 
 def sdk_version(found: ElfObject) -> str:
-    """Return the newest HPC SDK that left its traces in an object, "22.1"; "" for none, and for its own runtimes."""
+    """Return the newest HPC SDK with traces in an object, "22.1"; "" for none, and for the SDK's own runtimes."""
     if not found.producers or libraries.is_of_one_release(found.name):
         return ""
     return max(found.producers, key=numbers_of, default="")

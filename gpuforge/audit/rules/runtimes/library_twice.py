@@ -1,4 +1,4 @@
-"""GF108: a library of the wheel that is there twice, once under a hashed name."""
+"""GF108: a library that the wheel has twice, once under a hashed name."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from gpuforge.cuda.suffix import is_of_nvidia
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
-    """Find hashed copies of a library that the wheel has under its own name too, both with users in the wheel.
+    """Find hashed copies of a library that the wheel also has under its own name, if objects of the wheel need both.
 
-    Across the wheels given: copies that are byte for byte a library of NVIDIA's packages.
+    Across the given wheels: copies with the same bytes as a library of NVIDIA's packages.
     """
     for wheel in graph.wheels:
         plain = [o for o in wheel.objects if o.links and sonames.plain_name(o.name) == o.name]
         originals = {o.soname or o.name: o for o in plain} | {o.name: o for o in plain}
         for copy in (o for o in wheel.objects if o.links and sonames.plain_name(o.name) != o.name):
             original = next((originals[n] for n in _names(copy) if n in originals), None)
-            # a library does not link with itself: what needs the copy has its name alone
+            # a library is not linked with itself: an object that needs the copy has only its name
             if original is None or copy.name in original.needed:
                 continue
             if graph.users(copy) and graph.users(original):
@@ -44,10 +44,10 @@ RULE = Rule(
 
 
 def _names(copy: ElfObject) -> Iterator[str]:
-    """Yield what the library that a copy was made of may be called by: libx.so.26.10.00, libx.so.26.10, libx.so.26.
+    """Yield the possible names of the library that was copied: libx.so.26.10.00, libx.so.26.10, libx.so.26.
 
-    auditwheel names a copy after the file, versions and all, and writes its SONAME anew. A file with versions in its
-    name has a SONAME with one: libx.so is another library then.
+    auditwheel names a copy after the file with its versions, and rewrites its SONAME. A file with a version in its name
+    has one in its SONAME, so libx.so is another library.
     """
     name = sonames.plain_name(copy.name)
     yield name
@@ -92,7 +92,7 @@ def _ownership(owners: tuple[WheelFacts, ElfObject]) -> tuple[bool, bool]:
 
 
 def _one_image(graph: LinkGraph, original: ElfObject, copy: ElfObject) -> bool:
-    """Say whether both are one: one file in the same place, or one to the linker by the SONAME it is asked for."""
+    """Return whether both are one image: one file in the same place, or one SONAME to the linker."""
     if layout.install_path(copy.file) == layout.install_path(original.file):
         return True
     hashed = sonames.plain_name(copy.name) != copy.name

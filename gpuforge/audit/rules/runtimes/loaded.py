@@ -1,4 +1,4 @@
-"""The libraries that a process loads: two of one library, from different places, are two images in memory."""
+"""The libraries that a process loads: two files of one library in different places are two images in memory."""
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
@@ -12,7 +12,7 @@ from gpuforge.cuda import sonames
 
 
 class LibraryOrigin(NamedTuple):
-    """Where a loaded library comes from."""
+    """The origin of a loaded library."""
 
     source: Literal["wheel", "package", "system"]
     name: str  # the file in its wheel, the package, or the SONAME
@@ -26,7 +26,7 @@ class LoadedLibrary(NamedTuple):
     wheel: str  # of the object that needs it
     loader: str  # the file that needs it; "" if an import has loaded it
     requested: str = ""  # the name in NEEDED
-    opened: bool = False  # Python code of that wheel names it among what it opens
+    opened: bool = False  # Python code of that wheel names it among the libraries that it opens
     imported: str = ""  # the package whose import has loaded it
 
     @property
@@ -35,7 +35,7 @@ class LoadedLibrary(NamedTuple):
         return self.origin.name if self.origin.source == "wheel" else ""
 
     def subject(self, item: str = "", detail: str = "", facts: Facts = ()) -> Subject:
-        """Return what a finding says about it."""
+        """Return the subject of a finding about it."""
         provider = {"wheel": "", "package": self.origin.name, "system": "the system"}[self.origin.source]
         library = self.file or self.soname
         return Subject(
@@ -65,9 +65,9 @@ class LoadedLibrary(NamedTuple):
 def loaded_libraries(
     graph: LinkGraph, objects: Iterable[ElfObject], selects: Callable[[str], bool]
 ) -> list[LoadedLibrary]:
-    """List the libraries that these objects load and `selects`, a function of a module, picks by their plain SONAME.
+    """List the libraries that these objects load and whose plain SONAME `selects`, a module-level function, accepts.
 
-    Those of one plain name in several places may be one image in the end: `one_of_them` says so.
+    Libraries with one plain name in several places may become one image: see `one_of_them`.
     """
     found: dict[str | LibraryOrigin, LoadedLibrary] = {}
     edges = graph.edges_where(_needs(selects))
@@ -87,9 +87,9 @@ def _needs(selects: Callable[[str], bool]) -> Callable[[Edge], bool]:
 
 
 def _files(found: Iterable[LoadedLibrary]) -> Iterator[LoadedLibrary]:
-    """Yield libraries without those that are a file of the system by another of its names: libx.so.1.0 is libx.so.1.
+    """Yield libraries without second names of a system's file: libx.so.1.0 is libx.so.1.
 
-    By the one name it is a link to the other, and the linker knows a file by its inode (glibc, elf/dl-load.c).
+    One name is a link to the other, and the linker recognises a file by its inode (glibc, elf/dl-load.c).
     """
     loaded = list(found)
     system = [library.requested for library in loaded if library.origin.source == "system"]
@@ -111,7 +111,7 @@ def _loaded(graph: LinkGraph, edge: Edge, soname: str) -> LoadedLibrary | None:
 
 
 def _origin(edge: Edge, soname: str) -> LibraryOrigin | None:
-    """Return where the library comes from; None where nothing loads it."""
+    """Return where the library comes from; None if nothing loads it."""
     target = edge.provider.object
     if target is not None:
         return LibraryOrigin("wheel", target.file) if edge.route or edge.preload else None
@@ -122,17 +122,17 @@ def _origin(edge: Edge, soname: str) -> LibraryOrigin | None:
 
 
 def _opens(graph: LinkGraph, edge: Edge) -> bool:
-    """Say whether Python code of a wheel names a library among those that it opens, as by their paths."""
+    """Return whether Python code of a wheel names a library among those that it opens, as by their paths."""
     wheel = graph.wheel(edge.loader.wheel)
     stem = sonames.bare(edge.needed)
     return any({stem, edge.needed} & p.names for p in wheel.preloads if not p.bare)
 
 
 def one_of_them(found: Iterable[LoadedLibrary]) -> bool:
-    """Say whether a process gets one of these libraries, whichever is asked for first.
+    """Return whether a process gets only one of these libraries, the one that is requested first.
 
-    The linker takes a name that is NEEDED again for what it has loaded by it, from whatever place (glibc,
-    elf/dl-load.c, _dl_map_object). What is opened by a path is another image all the same.
+    The linker reuses a library that it has loaded under a NEEDED name, from any place (glibc, elf/dl-load.c,
+    _dl_map_object). A library that is opened by a path is another image.
     """
     loaded = list(found)
     return len({i.requested for i in loaded}) == 1 and not any(i.opened for i in loaded)

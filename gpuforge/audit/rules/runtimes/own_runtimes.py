@@ -1,4 +1,4 @@
-"""CUDA runtimes that no NEEDED entry names: linked statically, or opened at run time, and their CUDA major."""
+"""Finds CUDA runtimes without a NEEDED entry, linked statically or opened at run time, and their CUDA major."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from gpuforge.cuda.version import major_of
 
 
 def own_runtimes(graph: LinkGraph, objects: Iterable[ElfObject]) -> Iterator[LoadedLibrary]:
-    """Yield a libcudart of the code's CUDA major for each object with GPU code that brings a runtime without NEEDED.
+    """Yield a libcudart of the code's CUDA major for each object with GPU code whose runtime is not NEEDED.
 
-    An object that gets CUDA's functions from other objects uses their runtime and is left out, unless a libcudart is
+    An object that gets CUDA's functions from other objects uses their runtime, and is left out unless a libcudart is
     linked into it statically.
     """
     for found in objects:
@@ -46,6 +46,6 @@ def _majors(toolkit: str, isa: str) -> frozenset[int]:
 
 @cache
 def _soname(major: int) -> str:
-    """Return the SONAME of the CUDA runtime of a major; "" where its libraries are not known."""
+    """Return the SONAME of the CUDA runtime of a major; "" if its libraries are not known."""
     known = (e.soname for e in libraries.toolkit_libraries(major))
     return next(filter(libraries.is_cudart, known), "")

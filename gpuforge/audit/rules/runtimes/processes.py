@@ -12,7 +12,7 @@ Scope = Literal["import", "wheel", "environment"]
 
 
 class Process(NamedTuple):
-    """Objects that come into one process, and how sure that is.
+    """Objects that may be in one process, and the scope of the imports that load them.
 
     "import": one import or one program loads them all. "wheel": all modules of one wheel are imported. "environment":
     all given wheels are imported; `blamed` says which of them the finding belongs to.
@@ -25,7 +25,7 @@ class Process(NamedTuple):
 
     @property
     def across(self) -> bool:
-        """Whether several of the wheels given make it."""
+        """Whether several of the given wheels make it."""
         return self.scope == "environment"
 
     def blamed(self, wheels: Sequence[str]) -> str:
@@ -33,12 +33,12 @@ class Process(NamedTuple):
         return self.wheel or wheels[-1]
 
 
-@lru_cache(maxsize=1)  # half a dozen rules ask of one graph
+@lru_cache(maxsize=1)  # half a dozen rules call it with one graph
 def processes(graph: LinkGraph) -> tuple[Process, ...]:
     """Return every process that the wheels can be in, the surest first.
 
-    Variants for several CUDA versions (libx_cuda118.so, libx_cuda126.so) are chosen from, programs start their own
-    process, and the imports of a wheel may all be made by one user.
+    Only one of several variants for CUDA versions (libx_cuda118.so, libx_cuda126.so) is loaded, programs start their
+    own process, and one user may import all modules of a wheel.
     """
     return tuple(_processes(graph))
 

@@ -20,9 +20,9 @@ _ARTEFACTS = (
     r"(?P<archives>.*\.a)|(?P<objects>.*\.o)|(?P<makefiles>(?i:.*makefile(\.\w+)?|.*\.mk))"
     r"|(?P<configs>.*(-config|Config|Targets|-targets)\.cmake|.*\.pc)"
 )
-_LIKE_ARTEFACTS = (".a", ".o", ".mk", ".cmake", ".pc")  # quicker to look for than the pattern
+_LIKE_ARTEFACTS = (".a", ".o", ".mk", ".cmake", ".pc")  # a faster test than the pattern
 
-# Archives of the CUDA toolkit itself are inputs of nvcc and nvlink, not something that was built with a compiler.
+# Archives of the CUDA toolkit itself are inputs of nvcc and nvlink, not outputs of a host compiler.
 _TOOLKIT = r"libcudadevrt\.a|libcudart_static\.a|lib(cu|nv|npp)\w*_static(_nocallback)?\.a"
 
 
@@ -34,7 +34,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
         if not artefacts:
             continue
         grafted = [(o, family) for o in wheel.objects if (family := _grafted(o))]
-        # the runtimes of OpenMP do less harm, and an archive alone may be left over from the build
+        # the runtimes of OpenMP do less harm, and a single archive may be left over from the build
         for openmp in (False, True):
             chosen = [(o, family) for o, family in grafted if _is_openmp_alone(family) == openmp]
             if chosen:
@@ -118,7 +118,7 @@ def _brought(wheel: WheelFacts, family: CompilerRuntimes) -> list[tuple[str, str
 
 
 def link_artefacts(wheel: WheelFacts) -> str:
-    """Describe the files that users link against: "5 archives, nrnmech_makefile"; "" where there are none."""
+    """Describe the files that users link against: "5 archives, nrnmech_makefile"; "" if there are none."""
     found = _artefacts(wheel)
     words = {
         "archives": "archive",
@@ -134,7 +134,7 @@ def link_artefacts(wheel: WheelFacts) -> str:
 
 
 def _for_users(wheel: WheelFacts) -> bool:
-    """Say whether a wheel tells a user's compiler how to link with it."""
+    """Return whether a wheel has files from which a user's compiler learns how to link with it."""
     return bool(_artefacts(wheel).keys() & {"makefiles", "configs"})
 
 
@@ -158,13 +158,13 @@ def _is_openmp_alone(family: CompilerRuntimes) -> bool:
 
 
 def _grafted(found: ElfObject) -> CompilerRuntimes | None:
-    """Return whose runtime a file with a hashed name is; None for any other, and for one with its own name."""
+    """Return the family of the runtime that has this hashed name; None for other files."""
     plain = sonames.plain_name(found.name)
     return None if plain == found.name else _family(plain)
 
 
 def _family(plain: str) -> CompilerRuntimes | None:
-    """Return whose runtime a plain name is; None for any other."""
+    """Return the family of the runtime with this plain name; None for other names."""
     if libraries.is_cudart(plain):
         return _CUDART
     family = libraries.compiler_runtime(plain)
@@ -186,12 +186,12 @@ def _subject(graph: LinkGraph, found: ElfObject, family: CompilerRuntimes) -> Su
 
 
 def _linkable(found: ElfObject) -> bool:
-    """Say whether users may link against an object: a library whose name has no hash."""
+    """Return whether users may link against an object: a library whose name has no hash."""
     return not found.program and re.fullmatch(r"lib[^-]+\.so", found.name) is not None
 
 
 def _asked_of_users(wheel: WheelFacts) -> Mapping[Compilers, str]:
-    """Return the compilers that the wheel's build files ask its users for, each with the first file that does."""
+    """Return the compilers that the wheel's build files require of its users, each with the first file that does."""
     first_files: dict[Compilers, str] = {}
     for each in wheel.build_compilers:
         first_files.setdefault(each.compilers, each.file)

@@ -12,9 +12,9 @@ from gpuforge.audit.rules.runtimes.processes import processes
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
-    """Compare the SDK that each object was compiled by, as its debug info and its dead search paths tell.
+    """Compare the SDKs that compiled the objects, by their debug info and their search paths of the build machine.
 
-    The SDK's own runtimes were built by an older one: they are left out.
+    The SDK's own runtimes were built by an older SDK, and are left out.
     """
     reported: set[frozenset[str]] = set()
     for process in processes(graph):

@@ -1,4 +1,4 @@
-"""GF110: a user's own build would bring a library that the wheel has as well, as another image."""
+"""GF110: a library that a user's own build brings, and the wheel has as another image."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def _of_others(graph: LinkGraph, wheel: WheelFacts, against: Against) -> Iterato
 
 
 def _of_required(graph: LinkGraph, wheel: WheelFacts, against: Against) -> Iterator[Subject]:
-    """Yield libraries of NVIDIA's packages that the wheel always requires, and that none of its NEEDED entries has."""
+    """Yield libraries of NVIDIA's packages that the wheel always requires but does not NEED."""
     needed = {edge.needed for edge in graph.of(wheel)}
     for known in graph.required_always(wheel.name):
         lacks = {*known.lacks, *known.unseen, *needed}
@@ -115,7 +115,7 @@ def _of_required(graph: LinkGraph, wheel: WheelFacts, against: Against) -> Itera
 
 
 def _ways(graph: LinkGraph, found: ElfObject) -> tuple[str, ...]:
-    """Return the libraries that users link with which bring it into a process; without such, the files that do."""
+    """Return the libraries that users link against and that load an object; without any, the roots that load it."""
     above = _above(graph, found)
     linked = [o.name for o in above if not o.program and re.fullmatch(r"lib[^-]+\.so(\.\d+)*", o.name)]
     first = [o.name for o in above if not graph.users(o)]

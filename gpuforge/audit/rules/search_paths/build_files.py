@@ -10,7 +10,7 @@ from gpuforge.audit.rules.rule import PACKAGES, Rule
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
-    """Find absolute paths that no system has by itself in the files that users build with."""
+    """Find absolute paths that are not on every system in the files that users build with."""
     for wheel in graph.wheels:
         if wheel.build_paths:
             yield RULE.finding(

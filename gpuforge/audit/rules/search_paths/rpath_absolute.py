@@ -17,10 +17,10 @@ _ANYBODYS = ("/tmp/", "/var/tmp/", "/dev/shm/")  # noqa: S108 - nothing is writt
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
-    """Find absolute entries: an error where only the build machine's folder can have had a NEEDED library.
+    """Find absolute entries: an error if only the build machine's folder can have had a NEEDED library.
 
-    On an object whose libraries are all found without them they are dead weight: a warning, but for folders that
-    every user of a machine can make.
+    Folders that every user of a machine can make are errors, too. Entries without which all libraries are found are a
+    warning.
     """
     for found in (o for wheel in graph.wheels for o in wheel.objects if o.links):
         for way in layout.written(found):
@@ -71,9 +71,9 @@ _ONLY_THERE: _Text = (
 
 
 def _lost(graph: LinkGraph, found: ElfObject) -> tuple[str, ...]:
-    """Return the NEEDED libraries that neither the object's own search paths nor the system have.
+    """Return the NEEDED libraries that are neither on the object's own search paths nor on the system.
 
-    Loose binaries declare nothing: only libraries beside them count as found.
+    Single binaries declare nothing: only libraries beside them count as found.
     """
     form = graph.wheel(found.wheel).form
     others = () if form in ("file", "folder") else ("sibling", "package")

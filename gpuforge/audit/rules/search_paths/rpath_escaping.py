@@ -12,7 +12,7 @@ from gpuforge.audit.rules.rule import PACKAGES, Rule
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
-    """Find entries with so many `..` after $ORIGIN that they end above the environment's own folder."""
+    """Find entries with so many `..` after $ORIGIN that they end above the environment's folder."""
     for found in (o for wheel in graph.wheels for o in wheel.objects if o.links):
         origin = posixpath.dirname(layout.install_path(found.file))
         for way in layout.written(found):

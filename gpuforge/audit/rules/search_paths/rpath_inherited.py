@@ -1,4 +1,4 @@
-"""GF304: RPATH where RUNPATH is meant."""
+"""GF304: RPATH instead of RUNPATH."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from gpuforge.audit.rules.rule import Rule
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
-    """Find objects that reach other packages by DT_RPATH, which goes before LD_LIBRARY_PATH and is inherited.
+    """Find objects that reach other packages by DT_RPATH, which precedes LD_LIBRARY_PATH and is inherited.
 
-    Within its own wheel an RPATH is what auditwheel writes, and does no harm.
+    An RPATH within its own wheel is written by auditwheel, and does no harm.
     """
     inherited = ((w, o) for w in graph.wheels for o in w.objects if o.links and o.rpath and o.runpath is None)
     for found in (o for wheel, o in inherited if not is_nvidia_wheel(wheel)):

@@ -1,4 +1,4 @@
-"""GF305: search paths in an order in which another library of the name is found first."""
+"""GF305: search paths whose order leads to another library of the same name."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gpuforge.audit.rules.rule import Rule
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
-    """Find entries before the one that leads to a NEEDED library in which another copy of it may lie."""
+    """Find entries before the right one for a NEEDED library, in which another copy of it may be."""
     places = {w.name: {layout.install_path(o.file) for o in w.objects if o.links} for w in graph.wheels}
     for edge in graph.edges:
         if edge.provider.source not in ("wheel", "package") or not (edge.route and edge.route.is_path):
@@ -66,7 +66,7 @@ def _finding(edge: Edge, routes: tuple[Route, Route], cause: str, what: str, why
 
 
 def _behind(edge: Edge, places: set[str]) -> Iterator[Route]:
-    """Yield the entry after the one that leads to a package in which the wheel has a library of its own."""
+    """Yield the first entry behind the one that leads to a package, in whose folder the wheel has its own copy."""
     if edge.provider.source != "package":
         return
     after = dropwhile(lambda entry: entry.route != edge.route, layout.search(edge.loader, ()))

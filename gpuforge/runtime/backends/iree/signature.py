@@ -47,7 +47,7 @@ class Parameter(NamedTuple):
         return tuple(size // known if number is None else number for number in self.shape)
 
     def takes(self, sizes: tuple[int, ...]) -> bool:
-        """Say whether a tensor of these sizes may be passed."""
+        """Return whether a tensor of these sizes may be passed."""
         shape = self.shape or ()
         return len(shape) == len(sizes) and all(a is None or a == b for a, b in zip(shape, sizes))
 
