@@ -135,7 +135,10 @@ CODE = {
     "fetch_provided": (
         "cache_folder.py",
         "cuda",
-        *(f"steps/{name}.py" for name in ("fetch_provided", "remote_wheel", "value_file")),
+        *(
+            f"steps/{name}.py"
+            for name in ("fetch_provided", "remote_wheel", "toolkit_releases", "value_file")
+        ),
         *(f"index/{name}.py" for name in ("byte_ranges", "settings")),
         *_WHEEL,
         *(f"plan/requests/{name}.py" for name in ("links", "toolkit_packages")),
