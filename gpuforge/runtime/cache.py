@@ -18,7 +18,7 @@ from pathlib import Path
 from .cache_folder import CacheFolder, FolderUnusable
 from .cache_key import CacheKey
 from .cache_lock import Flights, locked
-from .look import HOME, home_problem, kernel_home
+from .lookup import HOME, home_problem, kernel_home
 
 LIMIT = "GPUFORGE_KERNEL_CACHE_SIZE"
 OFF = "GPUFORGE_KERNEL_CACHE"

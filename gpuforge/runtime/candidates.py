@@ -9,7 +9,7 @@ from . import builds, elf, layout, recipe
 from .errors import KernelUnavailable
 from .image import Build, Candidate, Origin
 from .index import Demands, Library, LibraryIndex, Refused, read_libraries, unreadable
-from .look import Lookup, home_problem, user_folder, variable
+from .lookup import Lookup, home_problem, user_folder, variable
 from .machine import Probe, probe, with_cpu
 from .reason import Reason
 from .resolve import judge

@@ -8,12 +8,15 @@ from typing import Any, NamedTuple, Union
 from .errors import KernelUnavailable
 from .image import Candidate, Origin
 from .image_kind import KINDS
-from .kernellibrary import KernelLibrary
-from .kernelset import KernelSet
 from .loading import named
 from .machine import Device, Probe
 from .reason import Reason
 from .resolve import resolve
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .kernellibrary import KernelLibrary
+    from .kernelset import KernelSet
 
 SCHEMA = 1
 

@@ -12,31 +12,16 @@ from typing import NamedTuple
 from . import layout
 from .image import HOST_LIBRARY, Build, Image, Origin
 from .index import Index, Module, Refused, read_index
+from .lookup import Lookup, home_problem, user_folder, variable
 from .reason import Reason
 from .wheels import installed, listing, none_installed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .machine import Probe
     from .recipe import ModuleRecipe
     from .sources import Sources
 
-HOME = "GPUFORGE_KERNEL_HOME"
-_NO_HOME = "/nonexistent"  # the folder that Debian says is never there
 _FILES = (".fatbin", ".cubin", ".ptx")
-
-
-class Lookup(NamedTuple):
-    """What is looked up: an object's name, the runtime's folder, its package, and the user's environment.
-
-    `machine` is what the machine has, None: it is looked at when that is needed.
-    """
-
-    name: str
-    home: str
-    package: str
-    env: Mapping[str, str]
-    machine: Probe | None = None
 
 
 class BuildPlace(NamedTuple):
@@ -97,34 +82,6 @@ def _trouble(module: Module) -> Reason | None:
     except Refused as refused:
         return refused.reason
     return None
-
-
-def variable(package: str, name: str) -> str:
-    """Return the variable that names a set's kernels: GPUFORGE_KERNELS_SAXPY_DEFAULT_KERNELS."""
-    words = f"{package}_{name}" if package else name
-    return "GPUFORGE_KERNELS_" + "".join(c if c.isascii() and c.isalnum() else "_" for c in words).upper()
-
-
-def kernel_home(env: Mapping[str, str]) -> str:
-    """Return where this user's kernels are kept: $GPUFORGE_KERNEL_HOME, else below the user's cache folder."""
-    cache = env.get("XDG_CACHE_HOME", "")
-    if not os.path.isabs(cache):  # which its specification, XDG's basedir-spec, calls invalid
-        home = os.path.expanduser("~")  # stays "~" for a user whom the machine does not know
-        cache = os.path.join(home if os.path.isabs(home) else _NO_HOME, ".cache")
-    return env.get(HOME) or os.path.join(cache, "gpuforge", "kernels")
-
-
-def home_problem(env: Mapping[str, str]) -> Reason | None:
-    """Return why what $GPUFORGE_KERNEL_HOME names is not used: a relative path, which each program takes as another."""
-    value = env.get(HOME, "")
-    if not value or os.path.isabs(value):
-        return None
-    return Reason("relative-path", {"variable": HOME, "value": value})
-
-
-def user_folder(package: str, name: str, env: Mapping[str, str]) -> str:
-    """Return where `compile` puts the user's build of a set."""
-    return os.path.join(kernel_home(env), "user", package or "-", name)
 
 
 def look(package: str, name: str, shipped: str, env: Mapping[str, str]) -> tuple[BuildPlace, ...]:

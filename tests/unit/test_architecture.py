@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
+import graphlib
 import re
 import statistics
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -100,12 +101,13 @@ HEAVY = {
 }
 
 
-def statements(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield every statement of a tree; expressions, most of its nodes, hold none."""
+def statements(node: ast.AST, *, types: bool = True) -> Iterator[ast.AST]:
+    """Yield every statement of a tree, those for type checkers too; expressions, most of its nodes, hold none."""
     for child in ast.iter_child_nodes(node):
-        if not isinstance(child, ast.expr):
+        for_types = isinstance(child, ast.If) and "TYPE_CHECKING" in ast.dump(child.test)
+        if not isinstance(child, ast.expr) and (types or not for_types):
             yield child
-            yield from statements(child)
+            yield from statements(child, types=types)
 
 
 @cache
@@ -338,3 +340,23 @@ def test_modules_and_functions_stay_short() -> None:
     assert [name for name, lines in functions.items() if lines > 55] == []
     assert [name for name, lines in modules.items() if lines > 400] == []
     assert statistics.median(modules.values()) <= 110
+
+
+def run_time_imports(path: Path, names: Collection[str]) -> Iterator[str]:
+    """Yield the modules of the package that one imports, also within functions; not those for annotations alone."""
+    package = ["gpuforge", *path.relative_to(ROOT).parent.parts]
+    for node in statements(ast.parse(path.read_text()), types=False):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            above = package[: len(package) + 1 - node.level] if node.level else []
+            module = ".".join([*above, *([node.module] if node.module else [])])
+            found = (f"{module}.{alias.name}" for alias in node.names)
+            yield from (each if each in names else module for each in found)
+
+
+def test_no_module_imports_itself_through_others() -> None:
+    parts = {path: path.relative_to(ROOT.parent).with_suffix("").parts for path in ROOT.rglob("*.py")}
+    names = {".".join(p[:-1] if p[-1] == "__init__" else p): path for path, p in parts.items()}
+    graph = {n: names.keys() & {*run_time_imports(path, names)} - {n} for n, path in names.items()}
+    graphlib.TopologicalSorter(graph).prepare()  # raises CycleError, with the modules

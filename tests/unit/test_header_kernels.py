@@ -12,7 +12,7 @@ import pytest
 from header_samples import compile_program
 from runtime_samples import write_set
 
-from gpuforge.runtime.look import kernel_home
+from gpuforge.runtime.lookup import kernel_home
 
 SOURCE = Path(__file__).with_name("saxpy_host.c")
 

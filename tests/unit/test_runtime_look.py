@@ -15,7 +15,8 @@ from runtime_samples import write_set
 
 import gpuforge
 from gpuforge.runtime import KernelSet, KernelUnavailable
-from gpuforge.runtime.look import look, user_folder, variable
+from gpuforge.runtime.look import look
+from gpuforge.runtime.lookup import user_folder, variable
 
 VARIABLE = "GPUFORGE_KERNELS_PKG_DEFAULT_KERNELS"
 

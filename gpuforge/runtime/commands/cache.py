@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from ..cache import bytes_of, folder_of, limit_of
 from ..cache_folder import CacheFolder, File
-from ..look import home_problem
+from ..lookup import home_problem
 from ..userbuild.leftovers import remove_leftovers
 
 SUMMARY = "list, check or remove the kernels that were compiled on this machine"

@@ -19,7 +19,7 @@ from ..errors import KernelUnavailable
 from ..image import Candidate, Origin
 from ..kernelset import KernelSet
 from ..loading import named
-from ..look import HOME, home_problem, variable
+from ..lookup import HOME, home_problem, variable
 from ..machine import Probe, probe
 from ..recipe import UserToolchain
 from ..switches import gpu_disabled

@@ -1,0 +1,57 @@
+"""What is looked up, and the places that the user's environment names for it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from .reason import Reason
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .machine import Probe
+
+HOME = "GPUFORGE_KERNEL_HOME"
+_NO_HOME = "/nonexistent"  # the folder that Debian says is never there
+
+
+class Lookup(NamedTuple):
+    """What is looked up: an object's name, the runtime's folder, its package, and the user's environment.
+
+    `machine` is what the machine has, None: it is looked at when that is needed.
+    """
+
+    name: str
+    home: str
+    package: str
+    env: Mapping[str, str]
+    machine: Probe | None = None
+
+
+def variable(package: str, name: str) -> str:
+    """Return the variable that names a set's kernels: GPUFORGE_KERNELS_SAXPY_DEFAULT_KERNELS."""
+    words = f"{package}_{name}" if package else name
+    return "GPUFORGE_KERNELS_" + "".join(c if c.isascii() and c.isalnum() else "_" for c in words).upper()
+
+
+def kernel_home(env: Mapping[str, str]) -> str:
+    """Return where this user's kernels are kept: $GPUFORGE_KERNEL_HOME, else below the user's cache folder."""
+    cache = env.get("XDG_CACHE_HOME", "")
+    if not os.path.isabs(cache):  # which its specification, XDG's basedir-spec, calls invalid
+        home = os.path.expanduser("~")  # stays "~" for a user whom the machine does not know
+        cache = os.path.join(home if os.path.isabs(home) else _NO_HOME, ".cache")
+    return env.get(HOME) or os.path.join(cache, "gpuforge", "kernels")
+
+
+def home_problem(env: Mapping[str, str]) -> Reason | None:
+    """Return why what $GPUFORGE_KERNEL_HOME names is not used: a relative path, which each program takes as another."""
+    value = env.get(HOME, "")
+    if not value or os.path.isabs(value):
+        return None
+    return Reason("relative-path", {"variable": HOME, "value": value})
+
+
+def user_folder(package: str, name: str, env: Mapping[str, str]) -> str:
+    """Return where `compile` puts the user's build of a set."""
+    return os.path.join(kernel_home(env), "user", package or "-", name)
