@@ -99,7 +99,7 @@ def test_symbols_that_the_file_or_its_libraries_have_are_not_wanted(tmp_path: Pa
     assert judged(tmp_path, {"demo/lib.a": archive({"user.o": user})}, 'needs = ["cudart", "cuda"]')[0] == []
     found, _ = judged(tmp_path, {"demo/lib.a": archive({"user.o": user})})
     assert found == [
-        ("GF601", ("demo/lib.a: wants cuInit of libcuda", "demo/lib.a: wants cudaMalloc of libcudart"))
+        ("GF601", ("demo/lib.a: uses cuInit of libcuda", "demo/lib.a: uses cudaMalloc of libcudart"))
     ]
 
 

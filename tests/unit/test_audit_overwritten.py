@@ -79,7 +79,7 @@ def test_builds_of_one_release_are_alternatives(tmp_path: Path) -> None:
     one, other = (f"demo_cu{cuda}-1.0-{TAGS}" for cuda in (12, 13))
     (finding,) = findings_of(tmp_path, (one, {"demo/ext.so": ONE}), (other, {"demo/ext.so": OTHER}))
     assert finding.severity == "warning"
-    assert "They are builds of one release, and an environment has one of them." in finding.message
+    assert "They are builds of one release, and only one belongs in an environment." in finding.message
 
 
 def test_a_guard_in_each_of_them_is_enough(tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ def test_a_guard_in_each_of_them_is_enough(tmp_path: Path) -> None:
         tmp_path, (one, {"demo/ext.so": ONE, **guard}), (other, {"demo/ext.so": OTHER, **guard})
     )
     assert finding.severity == "info"
-    assert finding.message.endswith("Each refuses to be imported when another was installed over it.")
+    assert finding.message.endswith("If both are installed, the import fails and names them.")
     (tmp_path / "half").mkdir()
     (half,) = findings_of(
         tmp_path / "half", (one, {"demo/ext.so": ONE, **guard}), (other, {"demo/ext.so": OTHER})

@@ -89,12 +89,12 @@ CUFFT = Floor(
         ),
         (
             TagsHold(("manylinux_2_28_x86_64", "manylinux_2_34_x86_64"), HIGHEST),
-            "manylinux_2_28_x86_64, manylinux_2_34_x86_64 holds; highest wanted: GLIBC 2.28 (x.so), "
+            "manylinux_2_28_x86_64, manylinux_2_34_x86_64 holds; highest required: GLIBC 2.28 (x.so), "
             "GLIBCXX 3.4.25 (y.so)",
         ),
         (
             NoPromise("linux_x86_64", "", HIGHEST),
-            "linux_x86_64 promises nothing; no manylinux policy has it all; highest wanted: GLIBC 2.28 (x.so), "
+            "linux_x86_64 promises nothing; no manylinux policy has it all; highest required: GLIBC 2.28 (x.so), "
             "GLIBCXX 3.4.25 (y.so)",
         ),
         (

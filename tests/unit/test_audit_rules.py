@@ -151,7 +151,7 @@ CASES = {
         requires=["nvidia-cublas-cu12; extra == 'ctk'"],
     ),
     "loaded by Python from wherever": Case(
-        "GF205", "warning", ("libcublas.so.12 (declared by no requirement), NEEDED by demo/ext.so",),
+        "GF205", "warning", ("libcublas.so.12 (no requirement declares it), NEEDED by demo/ext.so",),
         {"demo/ext.so": elf(needed=["libcublas.so.12"]), "demo/a.py": b"CDLL(find('cublas'))\n"},
         {"demo/a.py": b"CDLL(find('cufft'))\n"},
     ),
@@ -186,7 +186,7 @@ CASES = {
         {"demo/ext.so": elf(runpath="")},
     ),
     "the build machine's folder, and something is lost": Case(
-        "GF302", "error", ("demo/ext.so: RPATH /build/lib: it needs libc10.so",),
+        "GF302", "error", ("demo/ext.so: RPATH /build/lib: needed for libc10.so",),
         {"demo/ext.so": elf(rpath="/build/lib", needed=["libc10.so"])},
         {"demo/ext.so": elf(rpath="$ORIGIN", needed=["libc10.so"])},
         requires=["torch"],
@@ -197,7 +197,7 @@ CASES = {
         {"demo/ext.so": elf(runpath="$ORIGIN")},
     ),
     "a higher symbol version than the tag": Case(
-        "GF501", "error", ("demo/ext.so: wants GLIBC_2.28, GLIBCXX_3.4.21",),
+        "GF501", "error", ("demo/ext.so: requires GLIBC_2.28, GLIBCXX_3.4.21",),
         {"demo/ext.so": elf(versions={"libc.so.6": ["GLIBC_2.28", "GLIBC_2.4"], "libstdc++.so.6": ["GLIBCXX_3.4.21"]})},
         {"demo/ext.so": elf(versions={"libc.so.6": ["GLIBC_2.17"], "libx.so.1": ["GLIBC_2.99", "OMP_9"]})},
     ),
@@ -274,7 +274,7 @@ CASES = {
         {f"{SET}index.json": index(), f"{SET}k.fatbin": KERNEL},
     ),
     "a fallback library with another ABI": Case(
-        "GF701", "error", (f"{SOURCES}recipe.json: it has the ABI 1-0a, and its fallback 'k' 2-0b",),
+        "GF701", "error", (f"{SOURCES}recipe.json: its ABI id is 1-0a, that of its fallback 'k' is 2-0b",),
         {
             f"{SOURCES}recipe.json": recipe(fallbacks=["k"], abi="1-0a"), f"{SOURCES}a.cpp": b"// a\n",
             f"{SET}index.json": library_index("2-0b"), f"{SET}libk.so": LIBRARY,

@@ -221,13 +221,13 @@ CASES = {
     ),
     "some kernels only": Case(
         "GF403", "info",
-        ("demo/ext.so: not on each of 10.0 (Blackwell, B200), 10.3 (Blackwell, B300), 12.0 (Blackwell, RTX 50); "
-         "at worst 1 of 2 containers do not run (10.0)",),
+        ("demo/ext.so: some containers do not run on 10.0 (Blackwell, B200), 10.3 (Blackwell, B300), "
+         "12.0 (Blackwell, RTX 50): at most 1 of 2, on 10.0",),
         {"demo/ext.so": so(("sm_90",), ("sm_90", "compute_90:8.4"))},
         {"demo/ext.so": so(("sm_90", "compute_90:8.4"), ("sm_90", "compute_90:8.4"))},
     ),
     "one architecture alone": Case(
-        "GF404", "info", ("demo/ext.so: 1 of 2 containers have compute_90a, sm_90a alone",),
+        "GF404", "info", ("demo/ext.so: only compute_90a, sm_90a in 1 of 2 containers",),
         {"demo/ext.so": so(("sm_90a", "compute_90a:8.4"), ("sm_90a", "sm_80"))},
         {"demo/ext.so": so(("sm_90a", "sm_80"))},
     ),
@@ -270,8 +270,8 @@ def test_many_files_alike_are_counted(tmp_path: Path) -> None:
     report = audit([wheel(tmp_path, {**files, "demo/x.fatbin": fatbin("sm_90a")})])
     (found,) = [f for f in report.findings if f.code == "GF404"]
     assert bullets(found) == (
-        "sm_100a alone: 20 files, such as k00.fatbin, k01.fatbin, k02.fatbin",
-        "demo/x.fatbin: sm_90a alone",
+        "only sm_100a: 20 files, such as k00.fatbin, k01.fatbin, k02.fatbin",
+        "demo/x.fatbin: only sm_90a",
     )
     assert len(found.files) == 21
 
@@ -342,5 +342,5 @@ def test_code_that_refuses_torch_of_another_cuda_release(
     report = audit([one, torch])
     met = [f for f in report.findings if f.code == "GF710"]
     assert [(f.wheel, f.severity, f.across, detail.text(f.subjects[0])) for f in met] == (
-        [(one.name, "error", True, "CUDA 13.0, where torch 2.15.0 has 13.2")] if found else []
+        [(one.name, "error", True, "built with CUDA 13.0, but torch 2.15.0 with CUDA 13.2")] if found else []
     )

@@ -49,12 +49,12 @@ def recipe(**change: object) -> bytes:
 CASES = {
     "a module for one version in an abi3 wheel": Case(
         "GF504", "error",
-        ("demo/ext.cpython-310-x86_64-linux-gnu.so: for CPython 3.10 alone: wants PyFrame_GetBack",),
+        ("demo/ext.cpython-310-x86_64-linux-gnu.so: for CPython 3.10 alone: uses PyFrame_GetBack",),
         {"demo/ext.cpython-310-x86_64-linux-gnu.so": module("PyFrame_GetBack", "PyLong_Type", "free")},
         {"demo/ext.cpython-310-x86_64-linux-gnu.so": None, "demo/ext.abi3.so": module("PyLong_Type")}, name=ABI3,
     ),
     "what a library of the stable ABI may define": Case(
-        "GF504", "warning", ("demo/ext.abi3.so: wants PyDate_FromDate",),
+        "GF504", "warning", ("demo/ext.abi3.so: uses PyDate_FromDate",),
         {
             "demo/ext.abi3.so": elf(
                 strings=["PyInit_ext"], undefined=["PyDate_FromDate"], needed=["libhelp.abi3.so.6"]
@@ -79,12 +79,12 @@ CASES = {
         name=ONE_PYTHON,
     ),
     "a symbol that is not in the stable ABI": Case(
-        "GF504", "error", ("demo/ext.abi3.so: wants _PyObject_MakeTpCall",),
+        "GF504", "error", ("demo/ext.abi3.so: uses _PyObject_MakeTpCall",),
         {"demo/ext.abi3.so": module("_PyObject_MakeTpCall")},
         {"demo/ext.abi3.so": module("PyLong_Type")}, name=ANY_PYTHON,
     ),
     "a symbol of a later stable ABI": Case(
-        "GF504", "error", ("demo/ext.abi3.so: wants PyBuffer_Release",),
+        "GF504", "error", ("demo/ext.abi3.so: uses PyBuffer_Release",),
         {"demo/ext.abi3.so": module("PyBuffer_Release")}, {"demo/ext.abi3.so": module("PyLong_Type")}, name=ABI3,
     ),
     "packed relocations without their version": Case(
@@ -131,16 +131,16 @@ CASES = {
         {f"{SOURCES}recipe.json": recipe(), f"{SOURCES}a.h": b"#include <x.h>\n"},
     ),
     "purelib": Case(
-        "GF706", "warning", ("1 shared objects, such as demo/ext.so",),
+        "GF706", "warning", ("shared objects: 1, such as demo/ext.so",),
         {"demo/ext.so": elf()}, {"demo/ext.so": None, "demo-1.0.data/platlib/demo/ext.so": elf()}, purelib=True,
     ),
     "stored twice": Case(
-        "GF707", "warning", ("demo/a.so: 1,024 KiB, which are also in demo/b.so",),
+        "GF707", "warning", ("demo/a.so: 1,024 KiB, the same as demo/b.so",),
         {"demo/a.so": elf(sections={".x": NOISE}), "demo/b.so": elf(sections={".x": NOISE})},
         {"demo/b.so": elf(sections={".y": NOISE})},
     ),
     "a program under several names": Case(
-        "GF707", "info", ("demo/bin/a: 1,024 KiB, which are also in demo/bin/a-3.21",),
+        "GF707", "info", ("demo/bin/a: 1,024 KiB, the same as demo/bin/a-3.21",),
         {name: elf(sections={".x": NOISE}, interpreter="/lib64/x") for name in ("demo/bin/a", "demo/bin/a-3.21")},
         {"demo/bin/a": elf(sections={".y": NOISE}, interpreter="/lib64/x")},
     ),
@@ -198,13 +198,13 @@ CASES = {
         name="demo-1.0-cp311-cp311-linux_armv6l.whl",
     ),
     "a tag between two policies": Case(
-        "GF501", "error", ("demo/ext.so: wants GLIBC_2.27",),
+        "GF501", "error", ("demo/ext.so: requires GLIBC_2.27",),
         {"demo/ext.so": elf(versions={"libc.so.6": ["GLIBC_2.27"], "libstdc++.so.6": ["GLIBCXX_3.4.22"]})},
         {"demo/ext.so": elf(versions={"libc.so.6": ["GLIBC_2.25"], "libstdc++.so.6": ["GLIBCXX_3.4.22"]})},
         name="demo-1.0-cp311-cp311-manylinux_2_25_x86_64.whl",
     ),
     "a tag beyond all policies": Case(
-        "GF501", "error", ("demo/ext.so: wants GLIBC_2.99",),
+        "GF501", "error", ("demo/ext.so: requires GLIBC_2.99",),
         {"demo/ext.so": elf(versions={"libc.so.6": ["GLIBC_2.99"], "libstdc++.so.6": ["GLIBCXX_3.4.99"]})},
         {"demo/ext.so": elf(versions={"libc.so.6": ["GLIBC_2.90"], "libstdc++.so.6": ["GLIBCXX_3.4.99"]})},
         name="demo-1.0-cp311-cp311-manylinux_2_98_x86_64.whl",
@@ -302,7 +302,7 @@ def test_the_floor_of_a_wheel_whose_tag_promises_nothing_is_said(tmp_path: Path)
     (held,) = audit([wheel(tmp_path, files, name="demo-1.0-cp311-cp311-linux_x86_64.whl")]).wheels
     assert [proofs.text(p) for p in held.proofs if p.topic == "platform"] == [
         "linux_x86_64 promises nothing; manylinux_2_28 has the glibc and libstdc++ that the objects need; "
-        "highest wanted: GLIBC 2.28 (ext.so)"
+        "highest required: GLIBC 2.28 (ext.so)"
     ]
 
 

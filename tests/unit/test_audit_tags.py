@@ -14,7 +14,7 @@ from gpuforge.audit.report.sentences import lines
 
 
 def _renamed(path: Path, info: str | None = None, text: tuple[str, str] = ("", "")) -> Path:
-    """Rewrite a wheel with another name for its .dist-info folder, and other words in METADATA."""
+    """Rewrite a wheel with another name for its .dist-info folder and other words in METADATA."""
     with zipfile.ZipFile(path) as archive:
         held = {name: archive.read(name) for name in archive.namelist()}
     with zipfile.ZipFile(path, "w") as archive:
@@ -27,10 +27,10 @@ def _renamed(path: Path, info: str | None = None, text: tuple[str, str] = ("", "
 @pytest.mark.parametrize(
     ("info", "text", "problems"),
     [
-        ("other-1.0.dist-info", ("", ""), ["the .dist-info folder is of 'other', the file name of 'demo'"]),
-        ("demo-1.1.dist-info", ("", ""), ["the .dist-info folder is of version 1.1, the file name of 1.0"]),
-        (None, ("Name: demo", "Name: other"), ["METADATA is of 'other', the file name of 'demo'"]),
-        (None, ("Version: 1.0\nReq", "Version: 2.0\nReq"), ["METADATA is of version 2.0, the file name of 1.0"]),
+        ("other-1.0.dist-info", ("", ""), ["the name is 'other' in the .dist-info folder and 'demo' in the file name"]),
+        ("demo-1.1.dist-info", ("", ""), ["the version is 1.1 in the .dist-info folder and 1.0 in the file name"]),
+        (None, ("Name: demo", "Name: other"), ["the name is 'other' in METADATA and 'demo' in the file name"]),
+        (None, ("Version: 1.0\nReq", "Version: 2.0\nReq"), ["the version is 2.0 in METADATA and 1.0 in the file name"]),
         (None, ("Name: demo\n", ""), ["METADATA gives no name"]),
         (None, ("Name: demo", "Name: DEMO"), []),
         (None, ("Version: 1.0\nReq", "Version: 1.0.0\nReq"), []),

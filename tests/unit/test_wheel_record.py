@@ -111,7 +111,7 @@ def test_the_finding_counts_the_rows_that_it_leaves_out(
     (found,) = (f for f in audit([path]).findings if f.code == "GF703")
     assert found.files == ("demo/0.py", "demo/1.py")
     assert lines(found) == (
-        "2,498 lines of RECORD besides those below are of no file in the wheel",
+        "2,498 more lines of RECORD name files that are not in the wheel",
         "demo/0.py: in RECORD and not in the wheel",
         "demo/1.py: in RECORD and not in the wheel",
     )

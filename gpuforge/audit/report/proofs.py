@@ -101,7 +101,7 @@ def _platform(found: proof.TagsHold | proof.NoPromise) -> str:
     versions = (
         f"{name} {version} ({posixpath.basename(file)})" for name, (version, file) in found.highest.items()
     )
-    highest = f"highest wanted: {', '.join(versions)}"
+    highest = f"highest required: {', '.join(versions)}"
     match found:
         case proof.TagsHold(tags):
             return f"{', '.join(tags)} holds; {highest}"

@@ -67,7 +67,7 @@ def _judge(
             tuple(missing),
             "{archs}; nothing for {lacking:GPUs}",
             facts_of(archs=_archs(code), lacking=_gpus(lost)),
-            f"The wheel has neither machine code nor PTX for any GPU of {' and '.join(missing)}."
+            f"The wheel has neither machine code nor PTX for {' or '.join(missing)} GPUs."
             if missing
             else "Kernels have neither machine code nor PTX for newer GPUs.",
             f"A launch fails there with {_NO_IMAGE}.",
@@ -80,7 +80,7 @@ def _judge(
             code,
             "info",
             ("some containers",),
-            "not on each of {lacking:GPUs}; at worst {count} of {total} containers do not run ({worst})",
+            "some containers do not run on {lacking:GPUs}: at most {count} of {total}, on {worst}",
             facts_of(
                 lacking=_gpus(partly),
                 worst=worst.generation.capability,
@@ -98,8 +98,8 @@ def _judge(
             ("future GPUs",),
             "{archs}",
             facts_of(archs=_archs(code)),
-            "Kernels run on all current GPUs from their oldest architecture on, and some have no PTX.",
-            "Future GPUs cannot run the kernels without PTX.",
+            "Some kernels have no PTX for future GPUs.",
+            f"A launch on a GPU of a later generation fails with {_NO_IMAGE}.",
         )
 
 

@@ -24,9 +24,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             if found:
                 archs = tuple(sorted({e.target for c in found for e in c.entries}))
                 detail = (
-                    "{archs} alone"
-                    if len(judged) == 1
-                    else "{count} of {total} containers have {archs} alone"
+                    "only {archs}" if len(judged) == 1 else "only {archs} in {count} of {total} containers"
                 )
                 facts = facts_of(count=len(found), total=len(judged), archs=archs)
                 subjects.append(Subject(file=code.file, detail=detail, facts=facts))

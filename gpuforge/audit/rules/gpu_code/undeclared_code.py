@@ -43,7 +43,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                     else "The wheel has GPU code for architectures that the manifest does not declare.",
                     why="Users download GPU code that nobody meant to ship."
                     if expectation.no_code
-                    else "The wheel is larger than necessary, and runs on GPUs for which it was not meant.",
+                    else "The wheel is larger than necessary, and runs on GPUs that nobody tested.",
                     fix="List the architectures in [cuda.*] archs, or keep the code out of the wheel."
                     if expectation.no_code
                     else "List them in [cuda.*] archs or ptx, or stop the build from adding architectures of its own "

@@ -48,4 +48,4 @@ RULE = Rule(
 
 
 def _detail(problem: str | int) -> str:
-    return "{problem}" if isinstance(problem, str) else "{problem} fatbin containers that do not add up"
+    return "{problem}" if isinstance(problem, str) else "damaged fatbin containers: {problem}"

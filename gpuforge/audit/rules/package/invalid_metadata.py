@@ -22,9 +22,9 @@ _DETAILS = {
     "file name": "{name} is not the file name of a wheel (name-version-python-abi-platform.whl)",
     "Requires-Dist": "Requires-Dist: {0}: {problem}",
     "no name": "{0} gives no name",
-    "name": "{0} is of {1!r}, the file name of {project!r}",
+    "name": "the name is {1!r} in {0} and {project!r} in the file name",
     "no version": "{0} gives no version",
-    "version": "{0} is of version {found}, the file name of {version}",
+    "version": "the version is {found} in {0} and {version} in the file name",
 }
 
 

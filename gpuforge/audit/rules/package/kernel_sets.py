@@ -111,7 +111,7 @@ def _stand_ins(wheel: WheelFacts, recipe: Recipe, file: str) -> Iterator[Subject
             yield Subject(file=file, detail=detail, kind="missing", about=(name,))
         index = there.get(name)
         if isinstance(index, Index) and index.kind == "library" and index.abi != recipe.abi:
-            detail = "it has the ABI {abi}, and its fallback {0!r} {other}"
+            detail = "its ABI id is {abi}, that of its fallback {0!r} is {other}"
             facts = facts_of(abi=recipe.abi, other=index.abi)
             yield Subject(file=file, detail=detail, facts=facts, kind="ABI", about=(name,))
 
@@ -127,7 +127,7 @@ def _library_images(wheel: WheelFacts, file: str, images: Set[KernelImage]) -> I
         needed = CpuLevel(library.isa if library else "")
         for level in sorted(level for level in levels if level.rank < needed.rank):
             listed = "{0}" if level.name else "any CPU"
-            detail = "the index lists it for " + listed + ", and it needs {1}"
+            detail = "the index lists it for " + listed + ", but it needs {1}"
             yield Subject(file=file, detail=detail, kind="CPU level", about=(level.name, needed.name))
     images = {image for image in images if image.built_for not in levels}
     if images:

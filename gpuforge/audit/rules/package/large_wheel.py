@@ -28,7 +28,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                 ),
                 what=f"The wheel has {wheel.size / 1e6:,.0f} MB; PyPI accepts files up to 100 MB by default.",
                 why="PyPI refuses the upload until it raises the limit for the project.",
-                fix="Replace machine code of some architectures with PTX, compress it (nvcc "
+                fix="Replace machine code of some architectures with PTX, compress the machine code (nvcc "
                 "--compress-mode=size), require CUDA's libraries instead of shipping them, or ask PyPI for a "
                 "higher limit.",
             )

@@ -86,9 +86,9 @@ def _finding(one: WheelFacts, other: WheelFacts, names: list[str]) -> Finding:
         ),
         cause=(builds, guarded),
         what="Two of these wheels install different files in the same place."
-        + (" They are builds of one release, and an environment has one of them." if builds else ""),
+        + (" They are builds of one release, and only one belongs in an environment." if builds else ""),
         why="The wheel that pip installs last wins, and uninstalling either removes files of the other."
-        + (" Each refuses to be imported when another was installed over it." if guarded else ""),
+        + (" If both are installed, the import fails and names them." if guarded else ""),
         fix="Require only one of the two and document that they exclude each other, or give each an "
         "import package of its own.",
     )

@@ -28,7 +28,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                 files=tuple(bound),
                 subjects=(
                     Subject(
-                        detail="{count} shared objects, such as {file}",
+                        detail="shared objects: {count}, such as {file}",
                         facts=facts_of(count=len(bound), file=bound[0]),
                         kind="Root-Is-Purelib",
                     ),

@@ -35,8 +35,8 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                 severity="error",
                 files=wheel.rehashed,
                 subjects=tuple(Subject(file=file, item="hash") for file in wheel.rehashed),
-                what="Files have another content than RECORD says.",
-                why="They were changed after RECORD was written; pip and uv install them without looking.",
+                what="The content of files differs from RECORD.",
+                why="They were changed after RECORD was written; pip and uv do not notice.",
                 fix=_FIX,
             )
 
@@ -54,7 +54,7 @@ def _problems(wheel: WheelFacts) -> Iterator[Subject]:
     if wheel.record is None:
         return  # reported as GF704
     if wheel.record.more:
-        detail = "{count:,} lines of RECORD besides those below are of no file in the wheel"
+        detail = "{count:,} more lines of RECORD name files that are not in the wheel"
         yield Subject(detail=detail, facts=facts_of(count=wheel.record.more), kind="more")
     for name in wheel.record.unlisted:
         if not name.endswith(_UNLISTED):
@@ -66,8 +66,6 @@ def _problems(wheel: WheelFacts) -> Iterator[Subject]:
             yield Subject(file=name, detail="in RECORD and not in the wheel", kind="missing")
         elif size is not None and size != wheel.members[name]:
             facts = facts_of(size=wheel.members[name], recorded=size)
-            yield Subject(
-                file=name, detail="{size} bytes, and {recorded} in RECORD", facts=facts, kind="size"
-            )
+            yield Subject(file=name, detail="{size} bytes, {recorded} in RECORD", facts=facts, kind="size")
         elif not digest:
             yield Subject(file=name, detail="without a hash in RECORD", kind="no hash")

@@ -72,7 +72,7 @@ def _refused(wheel: WheelFacts, framework: str, others: list[WheelFacts]) -> Ite
             subjects=(
                 Subject(
                     provider=other.project,
-                    detail="CUDA {0}, where {2} {version} has {1}",
+                    detail="built with CUDA {0}, but {2} {version} with CUDA {1}",
                     facts=facts_of(version=other.version),
                     kind="CUDA release",
                     about=(own, other.cuda_release, other.project),
@@ -94,7 +94,7 @@ def _finding(wheel: WheelFacts, line: str, others: list[WheelFacts]) -> Finding:
         subjects=(
             Subject(
                 provider=others[0].project,
-                detail="{0!r}, where {provider} {versions} is given",
+                detail="requires {0!r}, but {provider} {versions} is given",
                 facts=facts_of(versions=tuple(sorted({other.version for other in others}))),
                 kind="requires",
                 about=(line,),

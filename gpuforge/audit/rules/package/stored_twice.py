@@ -34,7 +34,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                     subjects=(
                         Subject(
                             file=members[0],
-                            detail="{size:KiB} KiB, which are also in",
+                            detail="{size:KiB} KiB, the same as",
                             facts=facts_of(size=size),
                             names=tuple(members[1:]),
                         ),

@@ -19,7 +19,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                     Subject(detail="too large to judge: {reason}", facts=facts_of(reason=wheel.too_large)),
                 ),
                 what="The wheel needs more time or memory than the audit spends on a file of its size.",
-                why="The audit stopped, and nothing is proved of the wheel. Files that are made to do this may be "
+                why="The audit stopped, and nothing is proved about the wheel. Files that are made to do this may be "
                 "harmful.",
                 fix="Do not install it unless you know who made it. If it is sound, report it as a bug of gpuforge.",
             )

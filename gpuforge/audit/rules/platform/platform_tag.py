@@ -69,7 +69,7 @@ def _floor(wheel: WheelFacts, promised: policy.Policy, tag: str, machine: str) -
                 files=(found.file,),
                 subjects=(
                     Subject(
-                        file=found.file, detail="wants", names=tuple(sorted(set(missing), key=_by_number))
+                        file=found.file, detail="requires", names=tuple(sorted(set(missing), key=_by_number))
                     ),
                 ),
                 cause=("symbol versions", tag),
@@ -141,8 +141,8 @@ def _relocations(wheel: WheelFacts) -> Iterator[Finding]:
                 cause=("DT_RELR",),
                 what="Objects have packed relocations (DT_RELR), and do not require GLIBC_ABI_DT_RELR.",
                 why="glibc 2.36 and newer refuse to load them, and older ones do not apply the relocations.",
-                fix="Link with -Wl,-z,nopack-relative-relocs, or with -Wl,-z,pack-relative-relocs, which writes the "
-                "version, too.",
+                fix="Link with -Wl,-z,nopack-relative-relocs, or with -Wl,-z,pack-relative-relocs, which also adds "
+                "that version.",
             )
 
 
@@ -263,13 +263,13 @@ def _of_either(found: ElfObject) -> str:
 def _why_intended(wheel: WheelFacts, bound: list[ElfObject]) -> str:
     """Return why shared objects in a wheel for any platform may be intended; "" if nothing indicates it."""
     if any(_is_foreign(name) for name in wheel.members):
-        return "It has some for other systems, too, so this may be intended."
+        return "The wheel also has objects for other systems, so this may be intended."
     if len({o.machine for o in bound}) > 1:
         return "They are for several processors, so this may be intended."
     if all(re.search(_DATA, o.file) for o in bound):
         return "They are in folders of tests or examples, so this may be intended."
     if all(o.machine not in MACHINES for o in bound):
-        return "They are for no processor that pip runs on, so this may be intended."
+        return "They are for processors that pip does not run on, so this may be intended."
     return ""
 
 

@@ -64,7 +64,7 @@ def _by_name(wheel: WheelFacts, versions: set[CPython], *, promises_many: bool) 
         alone = f"for CPython {version} alone"
         yield _finding(
             wheel,
-            Subject(file=module.file, item=alone, detail="wants" if bad else "", names=tuple(bad)),
+            Subject(file=module.file, item=alone, detail="uses" if bad else "", names=tuple(bad)),
             "error" if bad or not promises_many else "warning",
             (),
             "Modules are named for one Python version, and the tags promise more versions.",
@@ -88,7 +88,7 @@ def _by_symbols(
     if unknown:
         yield _finding(
             wheel,
-            Subject(file=found.file, detail="wants", kind="not stable", names=tuple(unknown)),
+            Subject(file=found.file, detail="uses", kind="not stable", names=tuple(unknown)),
             "warning" if helped else "error",
             ("not stable",),
             "Modules for the stable ABI use Python symbols that are not in it.",
@@ -101,7 +101,7 @@ def _by_symbols(
         kept = _oldest(wheel, floor) >= version
         yield _finding(
             wheel,
-            Subject(file=found.file, detail="wants", kind="newer", names=tuple(later)),
+            Subject(file=found.file, detail="uses", kind="newer", names=tuple(later)),
             "warning" if kept else "error",
             (floor, version),
             f"The tags promise CPython {floor}, and modules use symbols that joined the stable ABI in {version}.",

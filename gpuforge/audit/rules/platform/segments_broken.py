@@ -34,7 +34,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                     for each in found.broken
                 ),
                 what="Segments of objects do not fit together.",
-                why="The dynamic linker loads them, and tools that read the file see something else."
+                why="The dynamic linker loads them, but other tools read something else from the file."
                 if loads
                 else "The dynamic linker refuses the file, or maps it so that the process may crash.",
                 fix="Build the file again; strip it before patchelf changes it, and use patchelf 0.18 or newer.",

@@ -23,8 +23,8 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                     subjects=(Subject(file=found.file),),
                     what="Objects have relocations in their code (TEXTREL).",
                     why="SELinux and hardened systems refuse to load them, and processes cannot share their code.",
-                    fix="Compile everything that is linked in with -fPIC. -Wl,-z,text makes the linker refuse other "
-                    "code.",
+                    fix="Compile all static libraries and objects with -fPIC. With -Wl,-z,text, the link fails and "
+                    "names those compiled without it.",
                 )
 
 

@@ -69,5 +69,5 @@ def _finding(
         what="A library of a required package needs a library that no declared package brings.",
         why="The import fails with some of the releases that pip may install.",
         fix=f"Add one of these packages to Requires-Dist: {', '.join(packages)}. gpuforge build with "
-        'linkage = "pip" does so. Or require only releases that do not need it.',
+        'linkage = "pip" does so. Or require only releases that do not need the library.',
     )

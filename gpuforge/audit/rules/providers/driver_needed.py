@@ -72,7 +72,7 @@ def _finding(found: ElfObject, drivers: list[str], roots: list[ElfObject], *, re
         if reached
         else "These objects NEED libraries of the NVIDIA driver, and no import leads to them.",
         why="They do not load on a machine without the driver, so imports fail there: in tests, documentation "
-        "builds, and where the CPU should be used instead."
+        "builds, and in programs that would run on the CPU."
         if reached
         else "Code that opens them fails on a machine without the driver; everything else works there.",
         fix="Open libcuda.so.1 with dlopen at the first GPU call, or use the CUDA runtime "

@@ -42,7 +42,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             if other is edge.provider.other_major
             else "Objects NEED libraries of a package that the wheel does not require, and that package brings "
             "another CUDA major.",
-            why="The linker does not find the NEEDED libraries, and the import fails.",
+            why="The dynamic linker does not find the NEEDED libraries, and the import fails.",
             fix="Require the packages of the CUDA major that the wheel was built with, and bound the "
             "versions of packages that bring another major.",
         )

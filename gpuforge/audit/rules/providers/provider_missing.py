@@ -164,7 +164,7 @@ def _unknown(graph: LinkGraph, edge: Edge, clue: Clue) -> Finding:
             unsure = is_for_other_framework(graph, edge.loader) or _unknown_carriers(graph, edge)
             severity = "warning" if unsure else RULE.severity
             what = "Neither the wheel nor any package of NVIDIA on PyPI has these versions of CUDA libraries."
-            why = "The import works only where that CUDA toolkit is installed in a folder that the linker searches."
+            why = "The import works only on machines where the dynamic linker finds that CUDA toolkit."
             fix = "Build with a toolkit whose libraries are on PyPI (CUDA 11, 12 or 13), or link them statically."
         case "none":
             platforms = graph.wheel(edge.loader.wheel).platforms

@@ -29,7 +29,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
         elif known is None and edge.provider.object is not None:
             provider = edge.provider.object.wheel
         elif known is None:
-            where = "declared by no requirement"
+            where = "no requirement declares it"
         else:
             provider, extra = known.package, known.extra
             where = "in the extra [{extra}]" if extra else ""

@@ -40,19 +40,19 @@ RULE = Rule(
 
 
 def _declared(graph: LinkGraph, edge: Edge) -> Finding:
-    only_after = "The import works only after"
+    only_if = "The import works only if"
     before = ""
     if brought_by_module(graph, edge):
         before = "module"
-        why = f"{only_after} a Python module of the wheel that has a path to them was imported."
+        why = f"{only_if} a Python module of the wheel that has a path to them was imported before."
     elif brought_by_need(graph, edge):
         before = "library"
-        why = f"{only_after} another library of the wheel that has a path to them was loaded."
+        why = f"{only_if} another library of the wheel that has a path to them was loaded before."
     elif brought_by_package(graph, edge):
         before = "package"
-        why = f"{only_after} a library of another package that needs them was loaded."
+        why = f"{only_if} a library of another package that needs them was loaded before."
     else:
-        why = "The import fails: the linker does not search the folder where pip installs them."
+        why = "The import fails: the dynamic linker does not search the folder where pip installs them."
     return RULE.finding(
         edge.loader.wheel,
         severity="warning" if before else "error",
@@ -83,7 +83,7 @@ def _from_some(edge: Edge) -> Finding:
         ),
         cause=("order", edge.unfound_from),
         what=f"No search path leads to these libraries where {edge.unfound_from} is loaded first.",
-        why="It loads only after another import that has a path to them, or has loaded them.",
+        why=f"{edge.unfound_from} loads only if another import has loaded the libraries before.",
         fix="Give the objects a RUNPATH to the library's folder: patchelf --set-rpath '$ORIGIN/FOLDER' FILE",
     )
 
@@ -121,19 +121,19 @@ class _Text(NamedTuple):
     fix: str
 
 
-_REFUSED = "The linker refuses them, and the import fails."
+_REFUSED = "The dynamic linker refuses them, and the import fails."
 _OBSTACLES = {
     "no library": _Text(
         "error",
-        "A file that is no library has the name of a NEEDED library, and comes first in the search paths.",
-        "The linker stops at that file, and the import fails.",
+        "A file with the name of a NEEDED library is not a library, and comes first in the search paths.",
+        "The dynamic linker stops at that file, and the import fails.",
         "Remove the file, or put the library in its place.",
     ),
     "folder": _Text(
         "warning",
         "Search paths lead to these libraries through folders that not every environment has.",
-        "Where the folder does not exist, the linker does not find the libraries, and the import fails.",
-        "Write the path without that folder, and below site-packages: patchelf --set-rpath '$ORIGIN/…' FILE",
+        "Where the folder does not exist, the import fails.",
+        "Write a path that stays in site-packages, without that folder: patchelf --set-rpath '$ORIGIN/…' FILE",
     ),
     "program": _Text(
         "error",
@@ -150,8 +150,8 @@ _OBSTACLES = {
     "nodefaultlib": _Text(
         "warning",
         "Objects that were linked with -z nodefaultlib need libraries of the system.",
-        "The linker does not look for them in the system's folders: the import works only if something else has "
-        "loaded them before.",
+        "The dynamic linker does not look for them in the system's folders: the import works only if something "
+        "else has loaded them before.",
         "Link the objects again without -z nodefaultlib.",
     ),
 }
@@ -175,7 +175,7 @@ def _in_wheel_given(graph: LinkGraph, edge: Edge) -> Finding:
         what=f"No search path leads to these libraries of {whose}.",
         why=_when_loaded(edge, form)
         if loaded
-        else "The linker does not find the libraries, and the objects do not load.",
+        else "The dynamic linker does not find the libraries, and the objects do not load.",
         fix="Give the objects a RUNPATH to the library's folder: patchelf --set-rpath '$ORIGIN/FOLDER' FILE",
     )
 

@@ -105,7 +105,7 @@ class _File:
         for library, symbols in symbols_of.items():
             facts = facts_of(symbols=tuple(dict.fromkeys(symbols)))
             yield Subject(
-                detail="wants {symbols:3} of {0}", facts=facts, kind="wants", about=(f"lib{library}",)
+                detail="uses {symbols:3} of {0}", facts=facts, kind="wants", about=(f"lib{library}",)
             )
 
 

@@ -140,5 +140,5 @@ def one_of_them(found: Iterable[LoadedLibrary]) -> bool:
 
 SEVERAL_PLACES = "Libraries with the same name are in several places."
 FIRST_WINS = (
-    "The linker loads the one that is needed first. Code that opens another by its path loads a second copy."
+    "The dynamic linker loads the one needed first. Code that opens another by its path loads a second copy."
 )

@@ -85,8 +85,8 @@ def _sources(graph: LinkGraph, wheel: WheelFacts) -> Iterator[Finding]:
             what="Toolchain runtimes are in the wheel under hashed names, and the libraries that users "
             "compile from its sources bring the plain ones.",
             why="Both copies would run in one process, so `compile` refuses these toolchains.",
-            fix="Build the host code without these runtimes (no -fopenmp), or remove the toolchains that "
-            "bring them from the object.",
+            fix="Build the host code without these runtimes (no -fopenmp), or remove these "
+            "toolchains from the object.",
         )
 
 

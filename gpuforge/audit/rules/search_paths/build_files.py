@@ -17,8 +17,8 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                 wheel.name,
                 files=dict.fromkeys(path.file for path in wheel.build_paths),
                 subjects=tuple(Subject(file=path.file, item=path.path) for path in wheel.build_paths),
-                what="Files that users build with name folders of the machine that built the wheel.",
-                why="On other machines these folders do not exist, and a build that uses them fails.",
+                what="Build files in the wheel contain paths of the build machine.",
+                why="On other machines these paths do not exist, and a build that uses them fails.",
                 fix="Write paths relative to the file itself: $(dir $(lastword $(MAKEFILE_LIST))) in makefiles, "
                 "CMAKE_CURRENT_LIST_DIR in CMake, ${pcfiledir} for pkg-config.",
             )

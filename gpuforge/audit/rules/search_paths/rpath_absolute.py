@@ -100,7 +100,7 @@ def _finding(
             Subject(
                 file=found.file,
                 item=way,
-                detail="it needs {libraries}" if lost else "",
+                detail="needed for {libraries}" if lost else "",
                 facts=facts_of(libraries=lost) if lost else (),
             ),
         ),
