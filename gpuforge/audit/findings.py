@@ -63,9 +63,8 @@ class Subject(NamedTuple):
     loaded_by: tuple[str, ...] = ()
     imported_by: tuple[str, ...] = ()  # the packages whose import loads the library
     routes: tuple[Route, ...] = ()  # the search path that leads to the library; several in their order
-    wheel: str = (
-        ""  # the wheel of its file, or of the file that loads it; set if several wheels make the finding
-    )
+    # the wheel of its file, or of the file that loads it; set if several wheels make the finding
+    wheel: str = ""
 
 
 class Finding(NamedTuple):

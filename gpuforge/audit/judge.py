@@ -124,7 +124,7 @@ def _judged(
     findings = _findings(graph)
     wheels = tuple(
         _report(graph, each, findings.get(each.name, ()), accepted)
-        for each in sorted(graph.wheels, key=lambda wheel: wheel.beside)
+        for each in sorted(graph.wheels, key=lambda wheel: wheel.neighbour)
     )
     if question.together and not problems:
         wheels = tuple(_with_proof(wheels, given.python))
@@ -138,7 +138,7 @@ def _with_proof(wheels: Sequence[WheelReport], python: str) -> Iterator[WheelRep
     one of these packages, and pip installs the wheel beside them into this Python.
     """
     given = [each.facts for each in wheels]
-    others = [each for each in wheels if each.facts.beside]
+    others = [each for each in wheels if each.facts.neighbour]
     found = [f for each in wheels for f in (*each.findings, *(i.finding for i in each.ignored))]
     names = {each.facts.name for each in others}
     complete = all(each.facts.complete for each in wheels)
@@ -148,7 +148,7 @@ def _with_proof(wheels: Sequence[WheelReport], python: str) -> Iterator[WheelRep
         proved = (
             fits
             and others
-            and not each.facts.beside
+            and not each.facts.neighbour
             and is_installable(each.facts, (other.facts for other in others), given, python)
         )
         yield each._replace(proofs=(*each.proofs, proof)) if proved else each
@@ -205,7 +205,14 @@ def _sorted_out(
 def _unjudged(one: Input, reason: str) -> WheelFacts:
     project, version, tags = filename.claims(PurePosixPath(one.label).name)
     facts = WheelFacts(
-        one.label, 0, project, version, tags, form=one.form, beside=one.beside, machine=machine_of(tags, ())
+        one.label,
+        0,
+        project,
+        version,
+        tags,
+        form=one.form,
+        neighbour=one.neighbour,
+        machine=machine_of(tags, ()),
     )
     return facts.unjudged(reason)
 
@@ -218,7 +225,7 @@ def _findings(graph: link.LinkGraph) -> dict[str, list[Finding]]:
     for rule in RULES:
         for finding in rule.check(graph):
             judged = wheels[finding.wheel]
-            if judged.beside and not (finding.across or rule.of_process):
+            if judged.neighbour and not (finding.across or rule.of_process):
                 continue
             if judged.form in rule.applies_to and (rule.of_too_large or not judged.too_large):
                 found.setdefault(finding.wheel, []).append(_with_owners(finding, names))
@@ -249,7 +256,7 @@ def _report(
             kept.append(finding)
         else:
             ignored.append(Ignored(finding, reason))
-    if facts.too_large or facts.beside:
+    if facts.too_large or facts.neighbour:
         return WheelReport(facts, by_cause(kept), tuple(ignored), ())
     proved = proofs(graph, facts, (*kept, *(each.finding for each in ignored)))
     return WheelReport(facts, by_cause(kept), tuple(ignored), proved)

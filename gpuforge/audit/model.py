@@ -32,9 +32,8 @@ class Preload(NamedTuple):
     starts: bool = False
     # CUDA's words in the Python files and lists beside it; with pathfinder in all Python files
     listed: frozenset[str] = frozenset()
-    compares_cuda: str = (
-        ""  # the framework (torch) of which it raises an error if built with another CUDA release
-    )
+    # the framework (torch) of which it raises an error if built with another CUDA release
+    compares_cuda: str = ""
     uncalled: tuple[str, ...] = ()  # its functions that load, if nothing in the wheel calls any of them
     uncalled_names: frozenset[str] = frozenset()  # the libraries and words in those functions
 
@@ -92,7 +91,7 @@ class WheelFacts(NamedTuple):
     damaged: Mapping[str, str] = MappingProxyType({})  # member -> why it cannot be read
     corrupt: frozenset[str] = frozenset()  # those of them that cannot even be unpacked
     form: Form = "wheel"
-    beside: bool = False  # read only for the libraries that it brings into one process with the others
+    neighbour: bool = False  # read only for the libraries that it brings into one process with the others
     # symbolic links made after installation, by their member names
     links: Mapping[str, str] = MappingProxyType({})
     rehashed: tuple[str, ...] = ()  # files with another hash than in RECORD, if the hashes were compared
@@ -111,7 +110,7 @@ class WheelFacts(NamedTuple):
             self.version,
             self.file_tags,
             form=self.form,
-            beside=self.beside,
+            neighbour=self.neighbour,
             too_large=reason,
             machine=self.machine,
         )

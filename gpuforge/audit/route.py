@@ -10,9 +10,8 @@ class Route(NamedTuple):
 
     kind: SearchKind | Literal["import", "loaded", "system", "driver"]
     entry: str = ""  # the entry of RPATH or RUNPATH, or the package whose import has loaded it
-    via: str = (
-        ""  # the object with the RPATH, if not the loader itself, or the object that has loaded it before
-    )
+    # the object with the RPATH, if not the loader itself, or the object that has loaded it before
+    via: str = ""
 
     @property
     def is_path(self) -> bool:

@@ -12,9 +12,8 @@ class KernelImage(NamedTuple):
 
     kind: str  # "cubin", "ptx", "lto-ir", "library", "iree-cuda"
     built_for: Arch | CpuLevel | None  # None of code for any device: "iree-vulkan"
-    isa: str = (
-        ""  # of PTX: the ISA version that was read from it; "" for other kinds, and where nothing was read
-    )
+    # of PTX: the ISA version that was read from it; "" for other kinds, and where nothing was read
+    isa: str = ""
 
     @classmethod
     def parse(cls, kind: str, target: str, isa: str = "") -> Self:

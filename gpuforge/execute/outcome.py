@@ -73,9 +73,8 @@ class ActionResult:
     log: Path | None = None
     error: Diagnostic | None = None  # only with state "failed"
     tail: tuple[str, ...] = ()  # of a failed action: the lines of its log to show, or its step's own
-    status: int | None = (
-        None  # of a failed action: its command's exit status, or the one its error stands for
-    )
+    # of a failed action: its command's exit status, or the one its error stands for
+    status: int | None = None
     counts: Mapping[str, Any] = field(default_factory=dict)  # what a step counted: see `StepResult`
     kept: Path | None = None  # the working directory of a failed action, if it was kept
 

@@ -33,9 +33,8 @@ class Form:
     hint: str
     pattern: str = r"\S"
     parse: Callable[[str], object] | None = None
-    meant: Callable[[str], str] | None = (
-        None  # returns the value of a text of another form, or raises ValueError
-    )
+    # returns the value of a text of another form, or raises ValueError
+    meant: Callable[[str], str] | None = None
 
     def validate(self, text: str) -> str:
         """Return `text` unchanged; raises PydanticCustomError when it does not have this form."""

@@ -109,9 +109,8 @@ class Action:
     caches: tuple[CacheFolder, ...] = ()  # folders that a container leaves to the next one; not in the key
     pool: Pool = "jobs"
     priority: int = 0  # the ready action with the highest starts first; equal ones in the plan's order
-    turns: Turns = (
-        "together"  # "first alone": the others wait until one has ended, unless it is known to be short
-    )
+    # "first alone": the others wait until one has ended, unless it is known to be short
+    turns: Turns = "together"
 
     def __post_init__(self) -> None:
         for name in ("inputs", "env", "facts"):

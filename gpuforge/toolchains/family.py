@@ -52,9 +52,8 @@ class Family:
     install: str  # how to get it, for hints
     places: tuple[str, ...] = ()  # glob patterns of folders, beside PATH, where it is usually installed
     c_program: tuple[str, str] | None = None  # (C++ name, C name), as in ("g++", "gcc")
-    answers: str = (
-        ""  # `parse` for a machine without gpuforge: a pattern for --version whose group is "version"
-    )
+    # `parse` for a machine without gpuforge: a pattern for --version whose group is "version"
+    answers: str = ""
 
     def c_compiler(self, path: Path, *, is_file: Callable[[Path], bool] = Path.is_file) -> Path | None:
         """Return the C compiler beside a C++ compiler (`g++-14` -> `gcc-14`), if the file is there."""

@@ -91,7 +91,7 @@ def _together(facts: WheelFacts) -> Iterator[tuple[str, Requirement]]:
 def _omitted(facts: WheelFacts) -> Callable[[Requirement], Omitted]:
     """Return a function for where pip omits a requirement of a wheel; it returns "" if this is not judged."""
     every = pythons(facts.file_tags, facts.python)
-    depends = not facts.beside and bool(facts.objects) and any("python" in line for line in facts.requires)
+    depends = not facts.neighbour and bool(facts.objects) and any("python" in line for line in facts.requires)
     found = required_with(facts) if depends else {}
 
     def omitted(required: Requirement) -> Omitted:

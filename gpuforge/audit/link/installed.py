@@ -66,7 +66,7 @@ class Installed:
 
         Wheels that are only beside the others are skipped: not all of their libraries were read.
         """
-        if wheel.beside:
+        if wheel.neighbour:
             return
         libraries = {o.file for o in wheel.objects if o.links}
         for member in wheel.members:

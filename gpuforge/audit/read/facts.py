@@ -68,7 +68,7 @@ def facts(wheel: OpenWheel) -> WheelFacts:
         damaged={s.file: s.problem for s in scanned if s.problem} | (code.damaged if linked else {}),
         corrupt=frozenset(s.file for s in scanned if s.corrupt) | (code.corrupt if linked else set()),
         form=source.form,
-        beside=source.beside,
+        neighbour=source.neighbour,
         links=info.links,
         refusals=refusals,
         machine=machine_of(tags, objects),

@@ -38,13 +38,11 @@ class Input(NamedTuple):
     unrecorded: bool = False  # for "folder": only the binaries of an environment that no RECORD lists
     member: str = ""  # for "file": its name among the single files given
     remote: Remote | None = None
-    within: Budget | None = (
-        None  # for "nested": the budget of the archive that it is in, for all wheels there
-    )
+    # for "nested": the budget of the archive that it is in, for all wheels there
+    within: Budget | None = None
     hashes: bool = False  # whether the hashes in RECORD are compared with the files
-    beside: bool = (
-        False  # it is read only for the libraries that it brings into the others' process, and not judged
-    )
+    # it is read only for the libraries that it brings into the others' process, and not judged
+    neighbour: bool = False
 
     @classmethod
     def of(cls, path: Path) -> Self:

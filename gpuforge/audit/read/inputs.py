@@ -65,7 +65,7 @@ def _others(beside: Beside, inputs: Inputs) -> list[Input]:
     if beside.environment:
         inputs.problems += environment.problems(beside.environment)
         inputs.python = environment.python_of(beside.environment)
-    return [one._replace(beside=True) for one in environment.inputs(beside, inputs.readable)]
+    return [one._replace(neighbour=True) for one in environment.inputs(beside, inputs.readable)]
 
 
 _AGAIN = "download or build it again"

@@ -117,7 +117,7 @@ def _wheel(wheel: WheelReport) -> dict[str, Any]:
     return {
         "name": facts.name,
         "form": facts.form,
-        **({"beside": True} if facts.beside else {}),
+        **({"beside": True} if facts.neighbour else {}),
         "size": facts.size,
         "project": facts.project,
         "version": facts.version,

@@ -35,7 +35,7 @@ def render(report: Report, *, show_tree: bool = False, show_gpus: bool = False) 
     """Return the report as Markdown, with the link graph and the GPU tables on request."""
     lines = ["## GPU wheel audit", "", *_overview(report)]
     for wheel in report.wheels:
-        if wheel.facts.beside and not wheel.findings:
+        if wheel.facts.neighbour and not wheel.findings:
             continue
         lines += _wheel(wheel)
         if show_tree:
@@ -59,7 +59,7 @@ def _together(report: Report, found: Together) -> Iterator[str]:
 def _overview(report: Report) -> Iterator[str]:
     yield "| | wheel | errors | warnings | information |"
     yield "|---|---|--:|--:|--:|"
-    for wheel in (w for w in report.wheels if w.findings or not w.facts.beside):
+    for wheel in (w for w in report.wheels if w.findings or not w.facts.neighbour):
         counts = Counter(f.severity for f in wheel.findings)
         numbers = " | ".join(str(counts[s]) if counts[s] else "" for s in SEVERITIES)
         yield f"| {_SIGNS[_verdict(wheel)]} | {_code(wheel.facts.name, cell=True)} | {numbers} |"

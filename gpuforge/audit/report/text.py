@@ -84,14 +84,14 @@ def _is_empty(wheel: WheelReport) -> bool:
     facts = wheel.facts
     return (
         facts.form == "installed"
-        and not facts.beside
+        and not facts.neighbour
         and not (facts.objects or facts.device or wheel.findings or wheel.ignored)
     )
 
 
 def _is_beside(wheel: WheelReport) -> bool:
     """Return whether the report about an input has only the libraries that it brings into the process."""
-    return wheel.facts.beside and all(finding.across for finding in wheel.findings) and not wheel.ignored
+    return wheel.facts.neighbour and all(finding.across for finding in wheel.findings) and not wheel.ignored
 
 
 def _together(report: Report, found: Together, page: Page, *, verbose: bool) -> Iterator[str]:

@@ -29,9 +29,8 @@ class Rule:
     title: str
     check: Callable[[LinkGraph], Iterator[Finding]]
     applies_to: frozenset[Form] = EVERY_INPUT
-    of_process: bool = (
-        False  # a finding about one package is also true of the process that it shares with others
-    )
+    # a finding about one package is also true of the process that it shares with others
+    of_process: bool = False
     of_too_large: bool = False  # it judges wheels that are too large for the other rules
     contradicts: Topic | None = None  # the topic of the proof that a finding of this rule contradicts
     contradicts_from: Severity = "warning"  # the lowest severity of a finding that contradicts it

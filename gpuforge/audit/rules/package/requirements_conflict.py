@@ -18,7 +18,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
 
     An object that was compiled against one release need not work with another: torch promises no ABI across releases.
     """
-    wheels = [wheel for wheel in graph.wheels if wheel.form in ("wheel", "nested") or wheel.beside]
+    wheels = [wheel for wheel in graph.wheels if wheel.form in ("wheel", "nested") or wheel.neighbour]
     for wheel in wheels if len(wheels) > 1 else ():
         for project, known in graph.declared[wheel.name].items():
             others = [w for w in wheels if w.project == project and w is not wheel and can_coexist(wheel, w)]
