@@ -1,4 +1,4 @@
-"""Why actions run or do not, in words."""
+"""Writes why actions run or not."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from gpuforge.execute.outcome import ActionReason, Change
 from gpuforge.execute.times import local_time, short_seconds
 
 _LONGEST = 40  # characters of a value that is still shown: no digest has so few
-_MOST = 3  # changes that are listed
+_MOST = 3  # changes in one line
 _VERBS = {
     "stored": "reused",
     "same-content": "reused",
@@ -37,12 +37,12 @@ _SENTENCES: Mapping[str, Callable[[ActionReason], str]] = {
 
 
 def words(reason: ActionReason) -> str:
-    """Return what becomes of an action, and why: "runs: never ran before"."""
+    """Return whether an action runs, and why: "runs: never ran before"."""
     return f"{_VERBS.get(reason.kind, 'runs')}: {why(reason)}"
 
 
 def why(reason: ActionReason) -> str:
-    """Return the reason alone: "never ran before"."""
+    """Return only the reason: "never ran before"."""
     return _SENTENCES[reason.kind](reason)
 
 

@@ -1,4 +1,4 @@
-"""Functions of all commands: refuse empty paths, suggest names, print errors as JSON."""
+"""Shared functions of all commands: refuse empty paths, suggest names, print errors as JSON."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Returned = TypeVar("Returned")
 
 
 class Outside(NamedTuple):
-    """The caller's objects for the commands: the process of an audit, and images other than the engine's."""
+    """The caller's objects for the commands: the process of an audit, and images of another engine."""
 
     within: Within | None = None
     images: Images | None = None
@@ -45,7 +45,7 @@ FOLDER = _FilePath(path_type=Path, file_okay=False)
 
 
 def errors_as_json(function: Callable[Arguments, Returned]) -> Callable[Arguments, Returned]:
-    """Make a command that was asked for JSON (`--json`, `--format json`) print what it raises as JSON too."""
+    """Make a command print its errors as JSON, too, if JSON is requested (`--json`, `--format json`)."""
 
     @functools.wraps(function)
     def reporting(*args: Arguments.args, **options: Arguments.kwargs) -> Returned:
@@ -75,7 +75,7 @@ def error_data(error: GpuforgeError) -> dict[str, Any]:
 
 
 class Group(click.Group):
-    """A group of commands that says which one may have been meant."""
+    """A group of commands that suggests names for an unknown one."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -142,7 +142,7 @@ def command(outside: Outside, /, ignore: tuple[str, ...], **rest: Any) -> int:
 
 
 def _consistent(options: Options) -> Options:
-    """Return the options; raises UsageError for those that do not go together."""
+    """Return the options; raises UsageError for those that exclude each other."""
     if not (options.wheels or options.environment or options.requirements):
         raise click.UsageError("Missing argument 'WHEEL...': name wheels, or say --env or --with")
     if options.python and not (options.requirements and re.fullmatch(_PYTHON, options.python)):

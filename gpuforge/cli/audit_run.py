@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from gpuforge.manifest.load import ManifestFile
 
 Failing = Literal["error", "warning"]
-_SECONDS, _BYTES_A_SECOND = 600, 100_000  # in which an index sends wheels
-_DOWNLOADS = 4  # wheels that are read from it at the same time
+_SECONDS, _BYTES_A_SECOND = 600, 100_000  # limits for an index that sends wheels
+_DOWNLOADS = 4  # wheels that are downloaded at the same time
 _FAILING: dict[Failing, tuple[str, ...]] = {"error": ("error",), "warning": ("error", "warning")}
 
 
@@ -80,7 +80,7 @@ def run(options: Options, watched: Watched | None = None) -> int:
     unused = _unused(report, options.accepted, base)
     try:
         result(_pieces(report, options, unused))
-    except BrokenPipeError:  # what was found is the same
+    except BrokenPipeError:  # the findings are the same
         drop_output(1)
     complain([_on_one_line(problem) for problem in report.problems])
     for text in unused:
@@ -101,7 +101,7 @@ def _on_one_line(problem: Diagnostic) -> Diagnostic:
 
 
 def _expectation(options: Options) -> Expectation | None:
-    """Return what the wheels should be by --manifest or --expect; raises UsageError."""
+    """Return the expectation of --manifest or --expect; raises UsageError."""
     if options.manifest:
         from gpuforge.plan.expectation import expectation
 
@@ -148,7 +148,7 @@ def _pieces(report: Report, options: Options, unused: Sequence[str]) -> Iterable
 
 
 def _width() -> int:
-    """Return the columns of the terminal, also when its output is piped on; 80 without one."""
+    """Return the columns of the terminal, also if its output is piped; 80 without one."""
     if re.fullmatch(r"[1-9][0-9]{0,5}", columns := os.environ.get("COLUMNS", "")):
         return int(columns)
     for descriptor in range(3):
@@ -177,7 +177,7 @@ def _load(manifest: Path) -> ManifestFile:
 
 
 def _cuda_of(source: ManifestFile, wheels: Sequence[Path]) -> str | None:
-    """Return the manifest's only toolkit of the major that all wheels' names end in (`name_cu13-…`, `1.0+cu13`)."""
+    """Return the manifest's only toolkit of the major that all wheels are named for (`name_cu13-…`, `1.0+cu13`)."""
     versions = source.manifest.cuda.versions
     if len(versions) <= 1 or source.manifest.wheel.kernels == "own":
         return None
@@ -190,13 +190,13 @@ def _cuda_of(source: ManifestFile, wheels: Sequence[Path]) -> str | None:
 
 
 def _cuda_major(wheel: str) -> int | None:
-    """Return the CUDA major that the local version or the project in a wheel's file name is for; None for none."""
+    """Return the CUDA major in a wheel's local version or project name, by the file name; None without one."""
     project, version, _ = claims(wheel)
     return major_of_local(version) or major_of_suffix(project)
 
 
 def _unused(report: Report, accepted: Sequence[Ignore], base: Baseline | None) -> list[str]:
-    """Return which acceptances met nothing; nothing can be said when not everything was read."""
+    """Return the acceptances that matched no finding; none if not everything was read."""
     if report.problems:
         return []
     ignored = [i for wheel in report.wheels for i in wheel.ignored]

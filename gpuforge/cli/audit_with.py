@@ -33,10 +33,11 @@ _MACHINES = ("x86_64", "aarch64")
 def installed_with(
     wheels: Sequence[Path], requirements: Sequence[str], folder: Path | None = None, python: str | None = None
 ) -> Beside:
-    """Return an environment, if there is one, and what pip would install into it for requirements and these wheels.
+    """Return an environment, if there is one, and the wheels that pip would install for requirements and given wheels.
 
-    Raises UsageError for a text that is neither an environment nor a requirement and for requirements that cannot be
-    installed together with the wheels, ActionError for a broken wheel, MissingError when the index cannot be reached.
+    Raises UsageError for a text that is neither an environment nor a requirement, and for requirements that cannot be
+    installed together with the wheels. Raises ActionError for a broken wheel, and MissingError if the index cannot be
+    reached.
     """
     beside = [_requirement(text) for text in requirements]
     given = [path for path in wheels if path.suffix == ".whl" and path.is_file()]
@@ -45,7 +46,7 @@ def installed_with(
     own = [_own(path) for path in given]
     try:
         chosen = choice.choose([*own, *beside], where)
-    except ActionError as error:  # nothing is audited, so that no finding is the reason
+    except ActionError as error:  # nothing is audited, so findings are not the reason
         raise UsageError.all_of(error.diagnostics) from error
     new = [each for each in chosen if installed.get(each.project) != each.version]
     say(_summary(new, where.python, len(chosen) - len(new)))
@@ -63,7 +64,7 @@ def _requirement(text: str) -> str:
 
 
 def _own(wheel: Path) -> str:
-    """Return a wheel as a requirement; raises ActionError for one that would have something else fetched."""
+    """Return a wheel as a requirement; raises ActionError if it would make pip fetch something else."""
     with Archive(wheel) as archive:
         info = DistInfo.of(archive, info_folders(archive) or [".dist-info"])
     metadata.refuse_references(metadata.parsed(info.requires), wheel.name)
@@ -84,7 +85,7 @@ def _installed(folder: Path) -> dict[str, str]:
 
 
 def _python(folder: Path | None, wheels: Sequence[Path]) -> str:
-    """Return the Python to install for: as the environment or the wheels say; else gpuforge's own."""
+    """Return the Python to install for: that of the environment or of the wheels, else gpuforge's own."""
     if folder and (known := environment.python_of(folder)):
         return known
     own = CPython(*sys.version_info[:2])
@@ -104,7 +105,7 @@ def _machine(wheels: Sequence[Path]) -> str:
 
 
 def _input(chosen: choice.Chosen, client: byte_ranges.Session) -> Input:
-    """Return a wheel to read: of NVIDIA's libraries only what is not in them, as the tables know what they need."""
+    """Return a wheel to read; of NVIDIA's libraries only their names, as the tables have what they need."""
     if chosen.path:
         return Input.of(chosen.path)
     outline = canonicalize_name(chosen.project) in carriers.nvidia_packages()

@@ -1,7 +1,7 @@
-"""Do an audit in a process whose processor time and memory the kernel limits: the last line against hostile files.
+"""Runs an audit in a process whose processor time and memory the kernel limits, against hostile files.
 
-The readers' budgets end most of them with a finding. This ends the unforeseen ones: an input at which the process was
-ended is left out of the next one, which reports that it is too large to judge.
+The readers' budgets end most attacks with a finding. This ends the unforeseen ones: if the process is ended, the input
+that it was reading is left out of the next process, which reports it as too large to judge.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from gpuforge.errors import TooLargeError
 
 _SECONDS = 8  # of processor time for any audit
 _EACH = 0.05  # more for each input
-_RESERVE = 0.25  # of the time that is left, for what comes after reading
+_RESERVE = 0.25  # of the time that is left, for the work after reading
 _TICK = 0.001  # seconds of the shortest timer
-_BYTES_A_SECOND = 2 << 20  # of the inputs, which may be packed to a fortieth of what is read
+_BYTES_A_SECOND = 2 << 20  # of the inputs, which may unpack to forty times their size
 _MEMORY = 440 << 20  # bytes of data; with the code of Python and its libraries less than 512 MiB
 _MOST = 1 << 20  # inputs that are watched
-_LEAST = 1  # seconds that a process needs to judge anything
+_LEAST = 1  # seconds that a process needs for any judgement
 _SECONDS_FORM = struct.Struct("d")
 _REASON = "it takes more time or memory than files of its size may take"
 _INTERRUPTED = 130
@@ -36,28 +36,28 @@ _NO_MEMORY = 113  # the status of a process that ran out of it
 
 
 class Watched:
-    """Which inputs are being read, in memory that parent and child share; and what they allow the child to use."""
+    """The inputs that are being read, and the time that they allow, in memory that parent and child share."""
 
     def __init__(
         self, refused: frozenset[int] = frozenset(), jobs: int | None = None, most: float = math.inf
     ) -> None:
-        """Have the inputs of these numbers left out, and the others read by so many threads in `most` seconds."""
+        """Leave out the inputs numbered in `refused`; read the others with `jobs` threads in `most` seconds."""
         self.refused, self.jobs = refused, jobs
         self._states = mmap.mmap(-1, _MOST)  # of each input: 0, 1 while it is read, 2
         self._seconds = mmap.mmap(-1, _SECONDS_FORM.size)  # that all inputs so far allow
         self._most = most
-        self._expected = 0.0  # seconds that the inputs may take that have not been begun
+        self._expected = 0.0  # seconds that the inputs which have not been begun may take
         self._limits = False
         self._allow(_SECONDS)
 
     @property
     def being_read(self) -> frozenset[int]:
-        """The inputs that had been begun and not ended."""
+        """The inputs that had been begun but not finished."""
         return frozenset(n for n in range(self.known) if self._states[n] == 1)
 
     @property
     def known(self) -> int:
-        """How many inputs there are, as far as they have been begun."""
+        """The number of inputs that have been begun."""
         return len(self._states[:].rstrip(b"\0"))
 
     @property
@@ -66,7 +66,7 @@ class Watched:
         return float(_SECONDS_FORM.unpack(self._seconds[:])[0])
 
     def expects(self, sizes: Sequence[int]) -> None:
-        """Note which inputs will be read, by their sizes in bytes."""
+        """Note the inputs that will be read, by their sizes in bytes."""
         self._expected = sum(_may_take(size) for n, size in enumerate(sizes) if n not in self.refused)
 
     def refuses(self, number: int) -> str:
@@ -76,7 +76,7 @@ class Watched:
     def begins(self, number: int, size: int) -> None:
         """Note that an input is being read, and allow the time that one of its size may take.
 
-        Where inputs are read one by one, each may take its part of what is left, less a reserve for the rules.
+        If inputs are read one by one, each may take its share of the remaining time, less a reserve for the rules.
         """
         self._note(number, 1)
         own = _may_take(size)
@@ -102,7 +102,7 @@ class Watched:
         self._allow(self.allowed)
 
     def wait_at_most(self, seconds: float) -> None:
-        """Let the kernel end this process after so many seconds: a server can keep it waiting for ever."""
+        """Let the kernel end this process after so many seconds, as a server may not answer."""
         if self._limits:
             signal.setitimer(signal.ITIMER_REAL, seconds)
 
@@ -117,13 +117,13 @@ class Watched:
 
 
 Work = Callable[[Watched], int]  # reads inputs, and returns the exit status
-Within = Callable[[Work], int]  # does the work somewhere, and returns its status
+Within = Callable[[Work], int]  # does the work in some process, and returns its status
 
 
 def run(work: Work) -> int:
-    """Do the work in a process of its own and return its status, again without the inputs that end it.
+    """Do the work in a separate process and return its status; repeat it without inputs that end the process.
 
-    All processes after the first together may take as much time as the first may.
+    All processes after the first together may take as much time as the first.
     """
     watched, began, allowed = Watched(), _spent(), 0.0
     while True:
@@ -143,9 +143,9 @@ def run(work: Work) -> int:
 
 
 def _culprits(work: Work, ended: Watched, left: float) -> frozenset[int]:
-    """Return the inputs that have ended a process: the one that was being read, or else those that do so by themselves.
+    """Return the inputs that ended a process: the one that was being read, or those that end a process by themselves.
 
-    Of several that were being read at the same time nothing is known, before they are read one by one.
+    If several were being read at the same time, they are tried one by one.
     """
     if ended.being_read:
         return ended.being_read if len(ended.being_read) == 1 else frozenset()
@@ -176,12 +176,12 @@ def _work_unheard(work: Work, watched: Watched) -> NoReturn:
 
 
 def _within_limits(work: Work, watched: Watched) -> NoReturn:
-    """Do the work and end the process at once: the output is written, and taking modules down takes 10 ms."""
+    """Do the work and end the process at once: the output is written, and unloading modules takes 10 ms."""
     watched.limit()
     try:
         os._exit(work(watched))
     except MemoryError:
-        os._exit(_NO_MEMORY)  # without what was to be written, as after a signal
+        os._exit(_NO_MEMORY)  # without its output, as after a signal
 
 
 def _together() -> int:
@@ -190,7 +190,7 @@ def _together() -> int:
 
 
 def _spent() -> float:
-    """Return the seconds of processor time that all processes which have ended have taken."""
+    """Return the seconds of processor time that all ended processes have taken."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
@@ -205,10 +205,10 @@ def _give_up(number: int, frame: FrameType | None) -> NoReturn:
 
 
 def _status(child: int) -> int:
-    """Wait for a process, and return its status; negative where a limit or a signal ended it."""
+    """Wait for a process, and return its status; negative if a limit or a signal ended it."""
     try:
         _, status = os.waitpid(child, 0)
-    except KeyboardInterrupt:  # the child has it from the terminal, too, and reports it
+    except KeyboardInterrupt:  # the child gets it from the terminal, too, and reports it
         os.kill(child, signal.SIGINT)
         os.waitpid(child, 0)
         return _INTERRUPTED
@@ -217,6 +217,6 @@ def _status(child: int) -> int:
 
 
 def _lower(what: int, limit: int) -> None:
-    """Set a limit, as far as the caller's own allows."""
+    """Set a limit, but not above the caller's own."""
     _, hardest = resource.getrlimit(what)
     resource.setrlimit(what, (limit if hardest == resource.RLIM_INFINITY else min(limit, hardest), hardest))

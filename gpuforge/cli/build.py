@@ -1,4 +1,4 @@
-"""`gpuforge build`: plan the cells, run what is not there yet, put the wheels into one folder."""
+"""`gpuforge build`: plans the cells, runs the actions whose outputs are missing, puts the wheels into one folder."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ from gpuforge.plan.site import ContainerImage
 from gpuforge.plan.survey import machine_type
 from gpuforge.toolchains import sccache
 
-# The options that not every runner heeds, with their parameters.
+# Options that only some runners support, with their parameters.
 _FOR_RUNNERS = (("image", "images"), ("memory", "memory"), ("scheduler", "scheduler"), ("timeout", "timeout"))
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The options of `gpuforge build`, but for those that choose cells; `timeout` in hours."""
+    """The options of `gpuforge build` except those that choose cells; `timeout` in hours."""
 
     runner: str
     scheduler: str | None
@@ -138,7 +138,7 @@ def command(ctx: click.Context, /, choice: Choice, **rest: Any) -> None:
 
 
 def _refuse_runner(ctx: click.Context, name: str) -> None:
-    """Raise UsageError for options that the chosen runner would not heed."""
+    """Raise UsageError for options that the chosen runner does not support."""
     given = [
         f"--{option}"
         for option, parameter in _FOR_RUNNERS
@@ -165,7 +165,7 @@ def _sites(options: Options, file: ManifestFile, cache: Path) -> list[ContainerI
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """A plan with its keys, and where it is run; `targets` are the actions whose outputs are read afterwards."""
+    """A plan with its keys, and the machines that run it; `targets` are the actions whose outputs are read."""
 
     made: Planned
     steps: list[Step]
@@ -189,7 +189,7 @@ class _Run:
         return str(self.made.file.path)
 
     def perform(self, options: Options, cache: Path) -> Outcome:
-        """Run what is not stored yet, and show how it goes."""
+        """Run the actions that are not stored yet, and show their progress."""
         limits = Limits(options.memory, options.jobs, seconds=options.timeout * 3600)
         shared = sharing(self.made.file)
         for why in shared.refused:
@@ -242,7 +242,7 @@ class _Run:
 
 
 def exit_code(outcome: Outcome) -> int:
-    """Return the status of the contract: 3 when all that failed was something missing on this machine."""
+    """Return the exit status: 3 if all failures are something missing on this machine."""
     if outcome.interrupted:
         return INTERRUPTED
     failed = {result.status for result in outcome.having("failed")}

@@ -1,4 +1,4 @@
-"""Where a build writes, looked at before anything runs: its output folder, its cache, its working directories."""
+"""Checks the folders that a build writes to before it runs: output, cache, working directories."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpuforge.execute import workdir
 
 
 def check(dist: Path, cache: Path, environ: Mapping[str, str]) -> None:
-    """Raise MissingError for all folders that cannot be used, each with the option or variable that names it."""
+    """Raise MissingError for all unusable folders, each with its option or variable."""
     problems = [*_dist(dist), *_cache(cache, environ), *_work(environ)]
     if problems:
         raise MissingError.all_of(problems)
@@ -54,10 +54,10 @@ def _work(environ: Mapping[str, str]) -> Iterator[Diagnostic]:
 
 
 def unwritable(folder: Path) -> str:
-    """Return why a folder can be neither made nor written to; "" when it can."""
+    """Return why a folder can be neither made nor written to; "" if it can."""
     try:
         there = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
-    except OSError as error:  # a name too long, a parent that may not be searched
+    except OSError as error:  # a name that is too long, or a parent without permission to search
         return error.strerror or str(error)
     if not there.is_dir():
         return f"{there} is a file"
@@ -68,6 +68,6 @@ def unwritable(folder: Path) -> str:
             return f"{path} is a link to nothing"
     try:
         Path(tempfile.mkdtemp(prefix=".gpuforge-", dir=there)).rmdir()
-    except OSError as error:  # /proc, a quota, a file system that refuses more than its permissions show
+    except OSError as error:  # /proc, a quota, or a file system that refuses more than its permissions show
         return f"no folder can be made in {there}: {error.strerror or error}"
     return ""

@@ -56,7 +56,7 @@ def _cell_data(cell: Cell, machine: Machine) -> dict[str, Any]:
 
 
 def result_data(result: Result) -> dict[str, Any]:
-    """Return what was done as plain data (schema 1): the plan with states, and the wheels with their reports."""
+    """Return the result as plain data (schema 1): the plan with states, and the wheels with their reports."""
     results = result.outcome.results
     reasons = {name: (each.state in RAN, each.reason) for name, each in results.items()}
     data = plan_data(result.plan, result.selection, reasons)
@@ -95,7 +95,7 @@ def result_data(result: Result) -> dict[str, Any]:
 
 
 def _tests(result: Result) -> Iterator[dict[str, Any]]:
-    """Yield how each test ended: `passed`, `failed` or `not-run`, with what its test reports."""
+    """Yield the result of each test, `passed`, `failed` or `not-run`, with the test's report."""
     tests = {wheel.cell: wheel.tests for wheel in result.wheels if wheel.tests}
     points = {cell.id: cell.points for cell in result.plan.cells}
     for cell, ends in result.plan.tests.items():
@@ -112,7 +112,7 @@ def _tests(result: Result) -> Iterator[dict[str, Any]]:
 
 
 def trial_data(test: TrialResult) -> dict[str, Any]:
-    """Return the result of a test: the way of installing that its command ran with, all of them, and the command."""
+    """Return the result of a test: the installation that its command ran with, all installations, and the command."""
     data = test.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude={"ran": {"outcome"}})
     for part in (data, *data["installs"]):
         part |= {

@@ -32,7 +32,7 @@ class BuiltWheel:
 
 @dataclass(frozen=True, slots=True)
 class SetAside:
-    """An older wheel of a cell, moved out of the output folder as the newer one is kept back."""
+    """An older wheel of a cell that was moved out of the output folder, as the newer one is kept back."""
 
     cell: str
     path: Path
@@ -41,7 +41,7 @@ class SetAside:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """Everything that one `gpuforge build` did; `seconds` from the call to the end."""
+    """The result of one `gpuforge build`; `seconds` from the call to the end."""
 
     plan: Plan
     selection: Selection

@@ -1,4 +1,4 @@
-"""The plan and the result of `gpuforge build` for people."""
+"""Prints the plan and the result of `gpuforge build` for people."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _TOGETHER = "kept back with the others, as a package and its kernels wheels requ
 def show_plan(
     plan: Plan, selection: Selection, verdicts: Mapping[str, Verdict], *, explain: bool, as_json: bool
 ) -> None:
-    """Print what would be done, and why."""
+    """Print the actions that would run, and why."""
     if as_json:
         reasons = {name: (verdict.run, verdict.reason) for name, verdict in verdicts.items()}
         click.echo(json.dumps(plan_data(plan, selection, reasons), indent=2))
@@ -60,7 +60,7 @@ def show_plan(
 
 
 def show_result(result: Result, *, images: Sequence[str], explain: bool) -> None:
-    """Print the wheels and what was proved of each; then the cells that have none, and why."""
+    """Print the wheels and their proofs, then the cells without a wheel, and why."""
     console = results_console()
     if explain:
         for action in result.plan.actions:
@@ -88,14 +88,14 @@ def show_result(result: Result, *, images: Sequence[str], explain: bool) -> None
 
 
 def _show_missing(result: Result) -> None:
-    """Print the cells that have no wheel, and those whose wheel is kept back because of its test."""
+    """Print the cells without a wheel, and those whose wheel is kept back because of its test."""
     plan, outcome = result.plan, result.outcome
     missing: dict[str, list[str]] = {}
     put = {wheel.cell for wheel in result.wheels}
     for cell in (c.id for c in plan.cells):
         untested = not all(is_done(outcome, test.action) for test in plan.tests.get(cell, ()))
         report = plan.reports[cell].action
-        waits = untested and outcome.results[report].state == "not-run"  # for what the test installs
+        waits = untested and outcome.results[report].state == "not-run"  # for the packages of its test
         if outcome.results[report].state == "failed":
             missing.setdefault("kept back, as its audit did not pass", []).append(cell)
         elif not is_done(outcome, plan.wheels[cell].action) or not (is_done(outcome, report) or waits):

@@ -136,7 +136,7 @@ def prune(*, older: float | None, size: int | None, dry_run: bool, shared: bool,
     since = None if older is None else time.time() - older
     taken = store.taken()
     chosen = upkeep.to_prune(found, unused_since=since, most=size, in_use=taken)
-    # A build may have taken one just now.
+    # A build may use the entry now.
     removed = [each for each in chosen if dry_run or upkeep.discard(store, each)]
     others = upkeep.aside(store) + (_old_logs(cache, since) if since is not None else [])
     freed = sum(each.size for each in removed) + sum(upkeep.disk_size(path) for path in others)
@@ -172,7 +172,7 @@ def _store() -> FolderStore | None:
 
 
 def _show_none(cache: Path, as_json: bool, **fields: Any) -> None:
-    """Print that a cache folder has no store, or the `fields` of one without entries."""
+    """Print that a cache folder has no store, or the `fields` of a store without entries."""
     if as_json:
         print_json(cache, **fields)
     else:

@@ -9,9 +9,9 @@ from gpuforge.toolchains.sccache import CacheUse
 
 
 def use_of(result: ActionResult) -> CacheUse | None:
-    """Return what an action that ran had of the cache; None for one that does not use it.
+    """Return an action's use of the compiler cache; None if it does not use it.
 
-    The project's build may have written this, too: numbers and words of another kind are ignored.
+    The project's build may have written it, too: numbers and texts of another kind are ignored.
     """
     match result.counts.get("compiler_cache"):
         case {"hits": int(hits), "steps": int() | None as steps, "notes": [*notes]}:
@@ -20,7 +20,7 @@ def use_of(result: ActionResult) -> CacheUse | None:
 
 
 def total(uses: Iterable[CacheUse]) -> list[str]:
-    """Return what several builds had of the cache in few lines: their hits in one, and each note once."""
+    """Return the cache use of several builds in few lines: the sum of their hits, and each note once."""
     found = list(uses)
     counted = [use for use in found if use.steps is not None]
     hits = CacheUse(sum(use.hits for use in counted), sum(use.steps or 0 for use in counted))
@@ -29,6 +29,6 @@ def total(uses: Iterable[CacheUse]) -> list[str]:
 
 
 def as_data(use: CacheUse) -> dict[str, int | str]:
-    """Return it as plain data: `hits` and `steps` where the cache was used, and both in words."""
+    """Return it as plain data: `hits` and `steps` if the cache was used, and both as a text."""
     counts = {"hits": use.hits, "steps": use.steps} if use.steps is not None else {}
     return counts | {"said": str(use)}

@@ -52,7 +52,7 @@ def verify(*, as_json: bool) -> bool:
 
 
 def prune(*, older: float | None, size: int | None, dry_run: bool, as_json: bool) -> None:
-    """Remove what was not used for longest, but for what a build that runs on any machine may have been given."""
+    """Remove the least recently used entries, except those that a running build on any machine may use."""
     objects = _objects()
     found = upkeep.entries(objects)
     by_key = {each.listed.key: each for each in found}

@@ -50,7 +50,7 @@ def show_entries(
 
 
 def show_shared(url: str, found: Sequence[ListedEntry], compiled: Sequence[ListedEntry]) -> None:
-    """Print a table of a shared store's entries by kind, with what the compiler caches have there as one of them."""
+    """Print a table of a shared store's entries by kind; those of the compiler caches are one kind."""
     console = results_console()
     by_kind: dict[str, list[ListedEntry]] = {}
     for each in found:
@@ -81,7 +81,7 @@ def _size(entries: Iterable[ListedEntry]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Others:
-    """How many things beside entries were removed: logs and damaged entries, and objects of compiler caches."""
+    """The number of other things that were removed: logs and damaged entries, and objects of compiler caches."""
 
     old: int = 0
     compiled: int = 0

@@ -1,4 +1,4 @@
-"""The jobs of a matrix as GitHub and GitLab read them: the same fields and values, but for the runner's label."""
+"""The jobs of a matrix for GitHub and GitLab, with the same fields and values except for the runner's label."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ RUNNERS = {
 }
 # https://docs.github.com/actions/reference/limits and https://docs.gitlab.com/ci/yaml/#parallelmatrix
 MOST_JOBS = {"github": 256, "gitlab": 200}
-# The job's own container asks the engine of a service for others, which see the project's folder alone:
+# The job's own container requests others from the engine of a service. They see only the project's folder:
 # https://docs.gitlab.com/ci/docker/using_docker_build/#docker-in-docker-with-tls-enabled-in-the-docker-executor
 _GITLAB = """\
 .gpuforge:
@@ -49,7 +49,7 @@ def labelled(job: Mapping[str, Any], system: str) -> dict[str, Any]:
 
 
 def github(jobs: Sequence[Mapping[str, Any]]) -> str:
-    """Return `{"include": […]}` on one line, as `$GITHUB_OUTPUT` and `fromJSON` want it."""
+    """Return `{"include": […]}` on one line, for `$GITHUB_OUTPUT` and `fromJSON`."""
     return json.dumps({"include": [labelled(job, "github") for job in jobs]}, separators=(",", ":"))
 
 
@@ -67,7 +67,7 @@ def gitlab(jobs: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _text(value: str | Sequence[str] | Mapping[str, str] | None) -> str:
-    """Return a value as a variable: lists and the pairs of tables separated by spaces, nothing as an empty one."""
+    """Return a value as a variable: lists and the pairs of tables are separated by spaces, None is empty."""
     if isinstance(value, Mapping):
         value = [f"{name}={each}" for name, each in value.items()]
     return value if isinstance(value, str) else " ".join(value or ())

@@ -1,4 +1,4 @@
-"""The commands, and how click calls them."""
+"""The commands, and how they are called with click."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gpuforge.cli.bounded import Within
 
 _COMPLETION = "_GPUFORGE_COMPLETE"  # click reads it before it looks at the arguments
-COMMANDS = {  # with what each does, so that listing them imports none
+COMMANDS = {  # with their summaries, so that listing them imports none
     "audit": "Report what in a wheel will break on users' machines, and why.",
     "build": "Build, prove and test the wheels of a manifest.",
     "cache": "List, check and prune what is kept between builds.",
@@ -55,7 +55,7 @@ def cli() -> None:
 
 
 def call(arguments: Sequence[str], within: Within | None = None) -> int:
-    """Do what the arguments ask for, and return the exit status. Raises KeyboardInterrupt and the commands' errors."""
+    """Run the command in the arguments, and return the exit status. Raises KeyboardInterrupt and commands' errors."""
     try:
         status = cli.main(list(arguments), prog_name="gpuforge", standalone_mode=False, obj=Outside(within))
         return int(status or 0)

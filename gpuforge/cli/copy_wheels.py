@@ -1,4 +1,4 @@
-"""Copy finished wheels from the store into the user's folder."""
+"""Copies finished wheels from the store to the user's folder."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gpuforge.plan.trial_result import TrialResult
 def copy_wheels(
     plan: Plan, steps: Sequence[Step], store: Store, outcome: Outcome, dist: Path
 ) -> list[BuiltWheel]:
-    """Copy each proved and tested wheel from the store into `dist`, whole or not at all; return what lies there now."""
+    """Copy each proved and tested wheel from the store into `dist`, whole or not at all; return the copied wheels."""
     disk.sweep(dist)
     keys = {step.action.id: step.key for step in steps}
     found = []
@@ -53,6 +53,6 @@ def put(
             with source.open("rb") as stream, disk.appearing(target) as part:
                 shutil.copyfileobj(stream, part, 1 << 20)
         except OSError as error:
-            error.filename = error.filename or str(target)  # a write that fails names no file
+            error.filename = error.filename or str(target)  # errors of writing have no file name
             raise
     return BuiltWheel(cell, target, sha256, target.stat().st_size, report, tuple(tests))

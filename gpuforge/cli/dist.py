@@ -1,4 +1,4 @@
-"""The folder of finished wheels: what gpuforge put there, and what it sets aside for a newer one that is kept back."""
+"""The folder of finished wheels, with a record of those that gpuforge put there, and a place for outdated ones."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from gpuforge.execute.outcome import Outcome
 from gpuforge.package import variants
 from gpuforge.plan.lower.cell_actions import Plan
 
-RECORD = ".gpuforge.json"  # in the folder: file name -> the package, the cell and the sha256 that it was put there with
-ASIDE = ".set-aside"  # in the folder: what `dist/*.whl` and `dist/*` do not name
+RECORD = ".gpuforge.json"  # in the folder: file name -> its package, cell and sha256 when it was put there
+ASIDE = ".set-aside"  # in the folder: `dist/*.whl` and `dist/*` do not match it
 
 
 def kept_back(plan: Plan, outcome: Outcome) -> list[str]:
-    """Return the cells that have a new wheel which was not proved or did not pass its test; none when interrupted."""
+    """Return the cells with a new wheel that was not proved or failed its test; none if the run was interrupted."""
     if outcome.interrupted:
         return []
     made = [cell for cell in plan.wheels if is_done(outcome, _made(plan, cell))]
@@ -29,7 +29,7 @@ def kept_back(plan: Plan, outcome: Outcome) -> list[str]:
 def proved(plan: Plan, outcome: Outcome) -> list[str]:
     """Return the cells whose wheels were proved and passed their tests.
 
-    Kernels wheels and the package's own require each other's very version: of these it is all cells, or none.
+    Kernels wheels and the package's own require each other's exact version: of these, all cells are proved or none.
     """
     found = [cell for cell in plan.wheels if _passed(plan, outcome, cell)]
     return [] if plan.kernels and len(found) < len(plan.wheels) else found
@@ -41,17 +41,17 @@ def _passed(plan: Plan, outcome: Outcome, cell: str) -> bool:
 
 
 def _made(plan: Plan, cell: str) -> str:
-    """Return the action that makes the wheel that is proved: of a variant, the one that it is made of."""
+    """Return the action that makes the wheel that is proved: for a variant, the wheel that it is made of."""
     return plan.wheels[cell].action if plan.kernels else f"{cell}/wheel"
 
 
 def keep_current(
     dist: Path, package: str, wheels: Sequence[BuiltWheel], cells: Iterable[str], tried: str = ""
 ) -> list[SetAside]:
-    """Record the `wheels` as put into `dist`, and set aside the older ones of `cells`, whose newer ones are not there.
+    """Record the `wheels` in `dist`, and set aside the older wheels of `cells`, whose new ones are not there.
 
-    A quick try for the architectures `tried` takes the place of such a try alone. What the user put or changed there is
-    left alone: only a file counts that still has the recorded bytes.
+    A quick try for the architectures `tried` replaces only another such try. Files that the user put or changed there
+    are not touched: only files with the recorded bytes are.
     """
     record = _read(dist / RECORD)
     for wheel in wheels:
@@ -80,9 +80,9 @@ def keep_current(
 
 
 def put_index(dist: Path, names: Sequence[str]) -> None:
-    """Write the index of each release that has a variant wheel among `names`, of all its variant wheels in `dist`.
+    """Write the index of each release with a variant wheel among `names`; it lists all its variant wheels in `dist`.
 
-    An index of no wheels is removed.
+    An index without wheels is removed.
     """
     releases = {release for name in names if (release := variants.release_of(name))}
     found = variants.index(dist, releases)
@@ -105,5 +105,5 @@ def _read(file: Path) -> dict[str, Mapping[str, Any]]:
 
 
 def _is_sound(entry: object) -> bool:
-    """Return whether an entry is one of ours: a project may have brought the folder."""
+    """Return whether an entry was written by gpuforge: a project may have brought the folder."""
     return isinstance(entry, dict) and all(isinstance(value, str) for value in entry.values())

@@ -1,4 +1,4 @@
-"""A failed action for people: what it was, its last lines, the cause, the log, the next step."""
+"""A failed action for people: its title, its last lines, the cause, the log, the next step."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from gpuforge.plan.action import Action
 
 
 def failure(action: Action, result: ActionResult) -> Text:
-    """Return what to say of a failed action: what it was, its last lines, the cause, the log, the next step.
+    """Return the text about a failed action: its title, its last lines, the cause, the log, the next step.
 
-    Names of files and a build's output are in it: nothing of them steers a terminal or a CI system.
+    Control characters in names of files and in a build's output are escaped for terminals and CI systems.
     """
     text = Text.assemble(("failed: ", "bold red"), (shown(action.title), "bold"), "\n")
     for line in _before_message(result):
@@ -31,11 +31,11 @@ def failure(action: Action, result: ActionResult) -> Text:
 
 
 def _before_message(result: ActionResult) -> tuple[str, ...]:
-    """Return the last lines without the command's own `error: …`, which is told as the cause."""
+    """Return the last lines without the command's own `error: …`, which is shown as the cause."""
     message = f"error: {result.error.message}" if result.error else ""
     return result.tail[: result.tail.index(message)] if message in result.tail else result.tail
 
 
 def print_text(console: Console, text: Text) -> None:
-    """Print a text whose lines are never wrapped: paths and commands in it can be copied."""
+    """Print a text without wrapping its lines, so that paths and commands in it can be copied."""
     console.print(text, soft_wrap=True)

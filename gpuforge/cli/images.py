@@ -35,7 +35,7 @@ def list_images(outside: Outside, as_json: bool) -> None:
     engine: Images | None = None
     try:
         engine = connected(outside)
-    except MissingError as error:  # the list is as true without an engine
+    except MissingError as error:  # the list is correct without an engine, too
         say(f"which images are here is unknown: {error.diagnostics[0].message}")
     entries = [(image, engine.find(image.reference) if engine else None) for image in catalog.images()]
     if as_json:
@@ -88,7 +88,7 @@ def check(context: click.Context, outside: Outside, name: str) -> None:
     try:
         engine = connected(outside)
     except MissingError:
-        if image is None:  # a name that no engine can have is the nearer cause
+        if image is None:  # a name that no engine can have is the more likely cause
             refuse_name(reference, [known.name for known in catalog.images()])
         raise
     here = engine.find(reference)
@@ -125,7 +125,7 @@ def connected(outside: Outside) -> Images:
 
 
 def in_catalog(name: str) -> CatalogImage:
-    """Return an image of the catalog; raises UsageError, naming those there are."""
+    """Return an image of the catalog; raises UsageError with the existing names."""
     image = catalog.find(name)
     if image is None:
         names = ", ".join(image.name for image in catalog.images())
@@ -163,7 +163,7 @@ def table(entries: list[tuple[CatalogImage, EngineImage | None]], *, known: bool
 
     console = results_console()
     shown = Table(box=None, pad_edge=False, header_style="bold")
-    # A reference fits no terminal beside the rest, and could not be copied from several lines.
+    # A reference is too wide for a terminal beside the other columns, and could not be copied from several lines.
     references = () if console.is_terminal else ("reference",)
     for heading in ("name", "for", "glibc", "Pythons", "compilers", "CUDA", "here", *references):
         shown.add_column(heading, overflow="fold", no_wrap=heading == "name")

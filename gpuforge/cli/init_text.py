@@ -31,7 +31,7 @@ def report(target: Path, found: Sequence[Guess | Note]) -> Iterator[str]:
 
 
 def plan(target: Path, made: Planned, found: Sequence[Guess | Note]) -> Iterator[str]:
-    """Yield which cells the manifest has on this machine, and a command that builds one quickly."""
+    """Yield the cells of the manifest on this machine, and a command that builds one quickly."""
     cells = made.selection.cells
     yield f"\n{count(len(cells), 'cell')} can be built here: {', '.join(cell.id for cell in cells)}\n"
     for reason, names in by_reason(made.selection.left_out).items():

@@ -1,4 +1,4 @@
-"""Why cells of the matrix are not built, in words."""
+"""Writes why cells of the matrix are not built."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def reason_text(reason: LeftOutReason) -> str:
 
 
 def as_data(left_out: Iterable[LeftOut]) -> list[dict[str, str]]:
-    """Return each cell that is left out with the reason, as plain data."""
+    """Return each omitted cell with the reason, as plain data."""
     return [{"cell": item.cell.id, "reason": reason_text(item.reason)} for item in left_out]
 
 

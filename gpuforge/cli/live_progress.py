@@ -1,4 +1,4 @@
-"""The live display of a build: the cells, every action that runs, and how far the whole plan is."""
+"""The live display of a build: the cells, the running actions, and the progress of the plan."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ _MARKS: dict[CellState, tuple[str, str, str]] = {  # mark, the same in ASCII, st
     "done": ("✓", "+", "green"),
     "up to date": ("✓", "+", "green"),
 }
-_FIRST = ("running", "failed", "stopped", "waiting", "done", "up to date")  # when not all cells fit
-_MARGIN = 3  # lines of a terminal that are left free; one is the last line of the display
+_FIRST = ("running", "failed", "stopped", "waiting", "done", "up to date")  # the order if not all cells fit
+_MARGIN = 3  # free lines of a terminal; one is the last line of the display
 
 
 class LiveProgress:
-    """A display that is drawn anew several times a second; failures are printed above it."""
+    """A display that is redrawn several times a second; failures are printed above it."""
 
     def __init__(self, console: Console, clock: Callable[[], float]) -> None:
         self._console = console
@@ -46,7 +46,7 @@ class LiveProgress:
         self._spinner = Spinner("dots" if self._unicode else "line", style="cyan")
 
     def on_plan(self, steps: Sequence[Step], run: frozenset[str]) -> None:
-        """Begin to draw, if there is anything to do."""
+        """Start the display if any action runs."""
         self._plan = PlanProgress(step.action for step in steps)
         if run:
             self._live = Live(console=self._console, get_renderable=self._draw, refresh_per_second=8)
@@ -58,7 +58,7 @@ class LiveProgress:
             self._plan.start(action, self._clock(), log)
 
     def on_wait(self, action: Action, what: str) -> None:
-        """Show what an action waits for."""
+        """Show why an action waits."""
         with self._guard:
             self._plan.wait(action, what)
 
@@ -74,7 +74,7 @@ class LiveProgress:
             print_text(self._console, failure(action, result))
 
     def close(self) -> None:
-        """Draw the cells for the last time, all of them, and leave them there."""
+        """Draw all cells for the last time, and leave them there."""
         if self._live:
             live, self._live = self._live, None
             live.stop()
@@ -90,7 +90,7 @@ class LiveProgress:
             for cell in drawn:
                 table.add_row(*self._cell(cell, now))
             actions = _grid()
-            spare = room - len(drawn) - len(running)  # lines for the output of what runs longest
+            spare = room - len(drawn) - len(running)  # lines for the output of the longest running actions
             for each in running:
                 actions.add_row(*self._action(each, now))
                 if spare > 0 and (line := last_line(each.log)):
@@ -116,7 +116,7 @@ class LiveProgress:
         return self._spinner, text, Text(_clock_text(now - running.since), style="dim")
 
     def _last_line(self, cells: int, actions: int, now: float) -> str:
-        """Return how far the plan is, after the number of lines that do not fit on the terminal."""
+        """Return the progress of the plan, after the number of lines that do not fit on the terminal."""
         hidden = [f"{cells} more cells"] * bool(cells) + [f"{actions} more actions that run"] * bool(actions)
         more = f"… and {' and '.join(hidden)}; " if hidden else ""
         stopping = "; stopping what runs (Ctrl-C: by force)" if self._stopping and self._live else ""
@@ -132,7 +132,7 @@ def _grid() -> Table:
 
 
 def _fitting(cells: list[CellProgress], room: int) -> list[CellProgress]:
-    """Return the cells to show where the terminal is too low for all: what runs or failed goes first."""
+    """Return the cells to show if the terminal is too low for all: running and failed ones come first."""
     if len(cells) <= room:
         return cells
     first = sorted(cells, key=lambda cell: _FIRST.index(cell.state))[:room]

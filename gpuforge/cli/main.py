@@ -1,4 +1,4 @@
-"""The program `gpuforge`: calls what the arguments ask for, and turns every failure into a message and a status."""
+"""The program `gpuforge`: runs the command, and turns every failure into a message and a status."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from gpuforge.diagnostics import Diagnostic
 from gpuforge.errors import GpuforgeError
 
 INTERRUPTED = 130
-UNREAD = 141  # as the shell says of what SIGPIPE has ended
-INTERNAL = 70  # EX_SOFTWARE of sysexits.h: gpuforge's own fault
+UNREAD = 141  # a shell's status for a program that SIGPIPE ended
+INTERNAL = 70  # EX_SOFTWARE of sysexits.h: a bug of gpuforge
 
 
 def main() -> None:
-    """Run the program and exit with the status that the README lists."""
+    """Run the program and exit with a status of the README's list."""
     try:
         signal.signal(
             signal.SIGTERM, signal.default_int_handler
         )  # CI systems cancel with it: treated as Ctrl-C
         status = run(within=bounded.run)
-        signal.signal(signal.SIGINT, signal.SIG_DFL)  # nothing is left to say about an interrupt
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # an interrupt was already reported
     except KeyboardInterrupt:  # a second one, while `run` reported the first
         status = INTERRUPTED
     sys.exit(status)
@@ -54,7 +54,7 @@ def run(arguments: Sequence[str] | None = None, within: bounded.Within | None = 
 
 
 def of_os_error(error: OSError) -> Diagnostic:
-    """Return what the machine refused, and what to do about it."""
+    """Return an error of the operating system with a hint."""
     full = error.errno in {errno.ENOSPC, errno.EDQUOT}
     # If an error has two paths, those of a copy, the disk of the second one is full.
     where = (error.filename2 if full else None) or error.filename

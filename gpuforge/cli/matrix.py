@@ -76,7 +76,7 @@ def command(
 
 
 def places(file: ManifestFile, images: Sequence[str], machine: str) -> list[expected.ExpectedImage]:
-    """Return what is known of the images to build in: those of --image, else the manifest's, else the default."""
+    """Return the known facts of the images to build in: those of --image, else the manifest's, else the default."""
     versions = file.manifest.cuda.versions.values()
     own = [version.toolkit for version in versions if version.provider == "image"]
     names, test = images or file.manifest.wheel.image or [DEFAULT_IMAGE], file.manifest.test.image or True
@@ -87,13 +87,11 @@ def places(file: ManifestFile, images: Sequence[str], machine: str) -> list[expe
 
 
 def job(made: Planned, path: Path, cell: Cell, options: Sequence[str]) -> dict[str, Any]:
-    """Return what a job of any CI system needs for one cell; `options` are those of the matrix that the build gets."""
+    """Return the fields of one cell's job for any CI system; `options` are those of the matrix that the build gets."""
     machine = made.plan.machine
     at, (host_at, _), host = machine.at(cell), machine.host_at(cell), machine.at(cell).hosts[cell.cuda]
     used = [machine.kernels_at(cell.cuda).image, at.image, host_at.image, machine.tested_at(cell).image]
-    used += (
-        [at.image.test] if at.image else []
-    )  # a build has it at hand, also where it lacks the cell's Python
+    used += [at.image.test] if at.image else []  # a build has it already, even if it lacks the cell's Python
     folder = [] if path == Path() else [path.as_posix()]
     build = ["gpuforge", "build", *folder, "--cell", cell.id, "--runner", "docker", *options]
     return {
@@ -113,7 +111,7 @@ def job(made: Planned, path: Path, cell: Cell, options: Sequence[str]) -> dict[s
 
 
 def distributions(file: ManifestFile, cell: Cell) -> list[str]:
-    """Return the distributions that a cell's job makes wheels of: where kernels have their own, both."""
+    """Return the distributions of the wheels that a cell's job makes: two if kernels have their own."""
     manifest = file.at(cell.point).manifest
     name = canonicalize_name(manifest.package.name)
     if kernels_wheels.is_split(manifest):
@@ -128,13 +126,13 @@ def described(image: ContainerImage | None, family: str, major: int) -> str | No
 
 
 def to_build(images: Sequence[ContainerImage | None]) -> list[str]:
-    """Return the command that makes those of the images which no registry has; empty when all of them are pulled."""
+    """Return the command that makes the images that no registry has; empty if all of them are pulled."""
     made = [image.name for image in images if image and (known := catalog.find(image.name)) and known.built]
     return ["gpuforge", "images", "build", *dict.fromkeys(made)] if made else []
 
 
 def table(jobs: Sequence[dict[str, Any]], chosen: Selection) -> None:
-    """Print the cells for people, then those left out with the reason."""
+    """Print the cells for people, then the omitted ones with the reason."""
     from rich.table import Table
 
     from gpuforge.cli.console import count, results_console

@@ -122,5 +122,5 @@ CACHE_VARIABLE = cache_folder.VARIABLE
 
 
 def cache_dir() -> Path:
-    """Return the folder for what is kept between runs: GPUFORGE_CACHE_DIR, else the user's cache folder."""
+    """Return the folder that is kept between runs: GPUFORGE_CACHE_DIR, else the user's cache folder."""
     return cache_folder.cache_folder(os.environ)

@@ -1,4 +1,4 @@
-"""How far a running plan is, cell by cell: what the progress displays show."""
+"""The progress of a running plan, cell by cell, for the displays."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from gpuforge.execute.outcome import ActionResult
 from gpuforge.plan.action import Action
 
 CellState = Literal["running", "failed", "stopped", "waiting", "done", "up to date"]
-SHARED = "all cells"  # where actions are shown that name no cell
+SHARED = "all cells"  # the title for actions without a cell
 
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """An action that runs now: since when (seconds of a monotonic clock), and what it waits for if it does."""
+    """A running action: its start (seconds of a monotonic clock), and what it waits for, if anything."""
 
     action: Action
     since: float
@@ -27,24 +27,24 @@ class Running:
 
 @dataclass(slots=True)
 class CellProgress:
-    """The actions of one cell: how many, how they ended, which run; times are of a monotonic clock."""
+    """The actions of one cell: their number, their results, the running ones; times are of a monotonic clock."""
 
     name: str
     total: int = 0
     ended: dict[str, ActionResult] = field(default_factory=dict)
-    failed: Action | None = None  # the first that did
+    failed: Action | None = None  # the first one
     running: set[str] = field(default_factory=set)
     begin: float | None = None
     end: float | None = None
 
     @property
     def done(self) -> int:
-        """Return how many of its actions need nothing more."""
+        """Return the number of its actions that are finished."""
         return sum(result.state in {"done", "reused"} for result in self.ended.values())
 
     @property
     def blame(self) -> str:
-        """Return what keeps this cell from its end, if anything does."""
+        """Return the failed action, or the reason, because of which this cell cannot finish; else ""."""
         if self.failed:
             return f"failed: {self.failed.title}"
         return next((words(r.reason) for r in self.ended.values() if r.state in {"not-run", "cancelled"}), "")
@@ -64,7 +64,7 @@ class CellProgress:
         return "done" if "done" in states else "up to date"
 
     def seconds(self, now: float) -> float:
-        """Return how long it has been worked on."""
+        """Return the seconds since its first action started."""
         if self.begin is None:
             return 0.0
         return (now if self.running or self.end is None else self.end) - self.begin
@@ -87,7 +87,7 @@ class PlanProgress:
         return [self.cells[name] for name in action.cells or (SHARED,)]
 
     def start(self, action: Action, now: float, log: Path) -> None:
-        """Note that an action runs, and where its output goes."""
+        """Note that an action runs, and the log of its output."""
         self.running[action.id] = Running(action, now, log)
         for cell in self._of(action):
             cell.running.add(action.id)
@@ -109,7 +109,7 @@ class PlanProgress:
                 cell.failed = action
 
     def counts(self) -> str:
-        """Return how far the whole plan is: `12 of 48 actions, 3 reused, 4 running, 1 failed`."""
+        """Return the progress of the whole plan: `12 of 48 actions, 3 reused, 4 running, 1 failed`."""
         states = [result.state for result in self.ended.values()]
         done, reused = states.count("done"), states.count("reused")
         others = {
@@ -123,7 +123,7 @@ class PlanProgress:
 
 
 def where(action: Action) -> str:
-    """Return which cells an action is for, before its title: "cp311-cu13.0-x86_64: ", "4 cells: " or nothing."""
+    """Return the cells of an action, to write before its title: "cp311-cu13.0-x86_64: ", "4 cells: " or nothing."""
     if not action.cells:
         return ""
     return f"{action.cells[0]}: " if len(action.cells) == 1 else f"{len(action.cells)} cells: "

@@ -1,4 +1,4 @@
-"""From the options that choose cells to a plan: `build` runs it, `matrix` hands it to a CI system."""
+"""Makes a plan from the options that choose cells: `build` runs it, `matrix` writes it for a CI system."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DEFAULT_IMAGE = "manylinux_2_28"
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A manifest, the cells of it that are built, and their plan."""
+    """A manifest, the chosen cells of it, and their plan."""
 
     file: ManifestFile
     selection: Selection
@@ -37,7 +37,7 @@ def planned(
 ) -> Planned:
     """Plan the chosen cells for a machine type; `sites` are the images to build in, none for this machine itself.
 
-    Raises UsageError and MissingError for all that `gpuforge build` refuses before it runs anything.
+    Raises UsageError and MissingError for everything that `gpuforge build` refuses before it runs an action.
     """
     file = narrow(spelled_out(load(choice.path)), choice.archs)
     selection = select(

@@ -1,4 +1,4 @@
-"""Progress on standard error: a live display on a terminal, plain lines anywhere else."""
+"""Progress on standard error: a live display on a terminal, else plain lines."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from gpuforge.plan.action import Action
 def progress(
     console: Console | None = None, clock: Callable[[], float] = time.monotonic
 ) -> Iterator[Observer]:
-    """Show on `console` (default: standard error) how a run goes, for as long as the `with` lasts."""
+    """Show the progress of a run on `console` (default: standard error) inside the `with` block."""
     screen = console or Console(stderr=True, highlight=False)
     if screen.is_terminal and not screen.is_dumb_terminal:
         display = LiveProgress(screen, clock)
@@ -38,7 +38,7 @@ def progress(
 
 
 class PlainProgress:
-    """One line for each start and each end, with the time since the begin: for logs and CI."""
+    """One line for each start and each end, with the time since the beginning: for logs and CI."""
 
     def __init__(self, console: Console, clock: Callable[[], float]) -> None:
         self._console = console
@@ -48,28 +48,28 @@ class PlainProgress:
         self._plan = PlanProgress(())
 
     def on_plan(self, steps: Sequence[Step], run: frozenset[str]) -> None:
-        """Return how much there is to do."""
+        """Print the number of actions."""
         self._plan = PlanProgress(step.action for step in steps)
         self._to_run = run
         if run:
             self._line("plan", f"{len(run)} of {len(steps)} actions to run")
 
     def on_start(self, action: Action, log: Path) -> None:
-        """Return what starts."""
+        """Print that an action starts."""
         self._plan.start(action, self._clock(), log)
         self._line("start", f"{where(action)}{action.title}")
 
     def on_wait(self, action: Action, what: str) -> None:
-        """Return what an action waits for."""
+        """Print why an action waits."""
         if what:
             self._line("waits", f"{where(action)}{action.title}: {what}")
 
     def on_interrupt(self) -> None:
-        """Say that the running commands are being stopped."""
+        """Print that the running commands are being stopped."""
         self._line("stop", "interrupted: stopping what runs (once more to stop it by force)")
 
     def on_finish(self, action: Action, result: ActionResult) -> None:
-        """Return how an action ended, unless it never had to run."""
+        """Print how an action ended, unless it did not have to run."""
         self._plan.finish(action, result, self._clock())
         if action.id not in self._to_run:
             return

@@ -1,4 +1,4 @@
-"""`gpuforge schema`: print what a manifest may say, as a JSON Schema or as the reference page."""
+"""`gpuforge schema`: prints the schema of manifests, as a JSON Schema or as the reference page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The store that a command works with: this machine's folder, or before it the one that GPUFORGE_STORE names."""
+"""The store of a command: this machine's folder, combined with the shared one of GPUFORGE_STORE if it is set."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _PUBLIC = (
 
 
 def opened(cache: Path) -> FolderStore | SharedStore:
-    """Return the store in gpuforge's folder `cache`, shared with other machines where GPUFORGE_STORE says so.
+    """Return the store in gpuforge's folder `cache`, shared with other machines if GPUFORGE_STORE is set.
 
     Raises UsageError for an invalid address or size, and MissingError if a package for it is missing.
     """
@@ -44,14 +44,14 @@ def opened(cache: Path) -> FolderStore | SharedStore:
 
 
 def address() -> str | None:
-    """Return where the shared store lies, if there is one."""
+    """Return the address of the shared store, if there is one."""
     return os.environ.get(VARIABLE) or None
 
 
 def for_jobs() -> list[str]:
-    """Return what a CI system's jobs must have to share the store and the compiler cache that are set here.
+    """Return what a CI system's jobs need to share the store and the compiler cache that are set here.
 
-    That is the variables with their values, but of secrets the names alone, and what else must be installed.
+    These are variables with their values, only the names of secret ones, and packages that must be installed.
     """
     back_end = "" if os.environ.get(sccache.OFF) else sccache.back_end(os.environ)
     own = ("SCCACHE_",) if back_end else ()
@@ -72,7 +72,7 @@ def for_jobs() -> list[str]:
 
 
 def _is_secret(name: str) -> bool:
-    """Return whether only the name of a variable is shown: of those that are known to be none, the value is."""
+    """Return whether the value of a variable is not shown: those of unknown variables may be secret."""
     is_known = name in {VARIABLE, sccache.IDENTITY} or name.endswith(_PUBLIC)
     return not is_known or hidden(os.environ[name], {}) != os.environ[name]
 

@@ -18,8 +18,8 @@ _PLAIN = "\x1b[0m"
 
 
 def say(message: str, before: str = "") -> None:
-    """Write one line to stderr, if anybody reads it; nothing in the message steers a terminal or a CI system."""
-    if sys.stderr is not None:  # as it is after `2>&-`
+    """Write one line to stderr; control characters for terminals and CI systems are escaped."""
+    if sys.stderr is not None:  # None after `2>&-`
         try:
             sys.stderr.write(f"{before}{shown_lines(message)}\n")
         except OSError:  # its reader is gone or its disk is full: result and status are the same
@@ -37,7 +37,7 @@ def complain(diagnostics: Sequence[Diagnostic]) -> None:
 
 def result(pieces: Iterable[str]) -> None:
     """Write a result to stdout, piece by piece."""
-    if sys.stdout is not None:  # as it is after `>&-`
+    if sys.stdout is not None:  # None after `>&-`
         if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(errors="backslashreplace")  # names that the encoding lacks
         try:
@@ -49,14 +49,14 @@ def result(pieces: Iterable[str]) -> None:
 
 
 def drop_output(*streams: int) -> None:
-    """Write no more to these (1 is stdout, 2 stderr): their reader went away, as `head` does."""
+    """Stop writing to these (1 is stdout, 2 stderr): their reader ended, as `head` does."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for stream in streams:
         os.dup2(nowhere, stream)
 
 
 def in_color(stream: TextIO | None) -> bool:
-    """Return whether to write in colour: to a terminal, or where a CI system asks for it (force-color.org)."""
+    """Return whether to write in colour: to a terminal, or if a CI system requests it (force-color.org)."""
     if os.environ.get("NO_COLOR"):  # no-color.org
         return False
     return bool(os.environ.get("FORCE_COLOR")) or (

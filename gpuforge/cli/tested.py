@@ -1,4 +1,4 @@
-"""The report of a wheel's test, in words."""
+"""Writes the report of a wheel's test."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpuforge.wheel import filename
 
 
 def words_of_test(test: TrialResult) -> Iterator[str]:
-    """Yield a line for each thing that worked: each way of installing the wheel, its CUDA libraries, its command."""
+    """Yield a line for each success: each way of installing the wheel, its CUDA libraries, its command."""
     several = len(test.installs) > 1
     for install in test.installs:
         if not install.lacks:
@@ -29,7 +29,7 @@ def words_of_test(test: TrialResult) -> Iterator[str]:
 
 
 def gaps_of_test(test: TrialResult) -> Iterator[str]:
-    """Yield a line for each installation that works only where the machine, or an extra, has CUDA's libraries."""
+    """Yield a line for each installation that works only if the machine, or an extra, has CUDA's libraries."""
     for install in test.installs:
         if install.lacks:
             yield (
@@ -44,7 +44,7 @@ def _title(install: Install) -> str:
 
 
 def _brought(install: Install, *, named: bool) -> str:
-    """Return how many packages came beside the wheel, or their names."""
+    """Return the number of packages that were installed with the wheel, or their names."""
     own = filename.project(install.wheel) if named else ""
     packages = [each for each in install.packages if canonicalize_name(each.project) != own]
     if named:
@@ -63,7 +63,7 @@ _MACHINE: dict[State, str] = {
 
 
 def _cuda_words(cuda: Cuda) -> str:
-    """Return where the CUDA libraries of a test came from, and whether those of this machine were visible."""
+    """Return the origin of a test's CUDA libraries, and whether those of this machine were visible."""
     places: dict[str, list[str]] = {}
     for each in cuda.loaded:
         places.setdefault(each.place, []).append(each.library)

@@ -1,4 +1,4 @@
-"""A finished wheel for people: what was proved and tested of it."""
+"""Prints a finished wheel for people, with its proofs and tests."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gpuforge.wheel.tags import LinuxTag
 
 
 def show_wheel(console: Console, wheels: Sequence[BuiltWheel], images: Sequence[str]) -> None:
-    """Print one wheel, with the tests of all cells that it is of."""
+    """Print one wheel with the tests of all its cells."""
     wheel = wheels[0]
     console.print(Text(shown(str(wheel.path)), style="bold"))
     console.print(Text(f"  {size_in_words(wheel.size)}"))

@@ -1,4 +1,4 @@
-"""What a wheel was built with, as a value: the build record in its `.dist-info`. It names nothing of the machine."""
+"""The build record in a wheel's `.dist-info`, as a value. It names nothing of the build machine."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class HostCompiler:
 
 @dataclass(frozen=True, slots=True)
 class DeviceCompiler:
-    """A compiler of GPU code, and the one that it has host code compiled by."""
+    """A compiler of GPU code, and its compiler of host code."""
 
     family: str
     version: str
@@ -33,7 +33,7 @@ class Architectures:
 
 @dataclass(frozen=True, slots=True)
 class UsedToolkit:
-    """A CUDA toolkit, where it came from, and the versions of its packages."""
+    """A CUDA toolkit, its provider, and the versions of its packages."""
 
     version: str
     provider: str
@@ -42,7 +42,7 @@ class UsedToolkit:
 
 @dataclass(frozen=True, slots=True)
 class CudaBuild:
-    """How a wheel was built for one CUDA version; with `--archs`, `whole` has the architectures of the manifest."""
+    """The build of a wheel for one CUDA version; with `--archs`, `whole` has the architectures of the manifest."""
 
     linkage: str
     toolkit: UsedToolkit
@@ -60,17 +60,17 @@ class AxisValues:
 
 @dataclass(frozen=True, slots=True)
 class BuildRecord:
-    """What a wheel was built with; None for what it has nothing of.
+    """The tools and values that a wheel was built with; None for those that it does not have.
 
-    A wheel that is for all CUDA versions or for none has no `cuda` and no `device`, and a kernels wheel no `host`.
+    A wheel for all CUDA versions or for none has no `cuda` and no `device`; a kernels wheel has no `host`.
     """
 
     gpuforge: str  # its version
     machine: str
-    manifest: str  # the sha256 of what decides on the wheel
+    manifest: str  # the sha256 of the settings that affect the wheel
     host: HostCompiler | None = None
     device: DeviceCompiler | None = None
     cuda: CudaBuild | None = None
     axes: AxisValues | None = None
-    cell: str = ""  # none of a wheel that several cells share
+    cell: str = ""  # "" if several cells share the wheel
     naming: str = ""

@@ -1,4 +1,4 @@
-"""Packages with libraries of their own that extensions are linked with, as they are in a build environment."""
+"""Packages whose own libraries extensions are linked with, as in a build environment."""
 
 from __future__ import annotations
 
@@ -14,20 +14,18 @@ class Carried(NamedTuple):
 
     package: str  # "torch"
     version: str
-    module: (
-        str  # what is imported so that its libraries are loaded; "" if no library lies in an import package
-    )
+    module: str  # the module that loads its libraries when imported; "" if no library is in an import package
     libraries: Mapping[str, str]  # SONAME -> folder below site-packages: "torch/lib"
 
     @property
     def series(self) -> str:
-        """Requires-Dist for the releases with the same ABI, as far as a version tells: "torch>=2.15,<2.16"."""
+        """Requires-Dist for the releases with the same ABI, judged by the version: "torch>=2.15,<2.16"."""
         version = Version(self.version)
         return f"{self.package}>={version.major}.{version.minor},<{version.major}.{version.minor + 1}"
 
 
 class BuildLibraries(NamedTuple):
-    """The libraries that the packages of a build environment have."""
+    """The libraries of the packages of a build environment."""
 
     carried: tuple[Carried, ...] = ()  # packages whose libraries a wheel uses at run time: torch
     others: Mapping[str, str] = MappingProxyType({})  # those of other packages: file name -> package

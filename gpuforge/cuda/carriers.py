@@ -1,4 +1,4 @@
-"""Packages whose wheels bring CUDA libraries without naming a CUDA major, and the major of each of their releases."""
+"""Packages whose wheels bring CUDA libraries without a CUDA major in their names, and the major of each release."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class Carrier(NamedTuple):
     loads: bool  # importing the package loads the libraries
     brings: tuple[str, ...]  # requirements
     cuda: int | None = None
-    extra: str = ""  # the extra of the package that the row is about
-    machines: tuple[str, ...] = ()  # where these releases are; empty for everywhere
-    carries: tuple[str, ...] = ()  # SONAMEs of its own that importing it loads
+    extra: str = ""  # the extra of the package that brings them
+    machines: tuple[str, ...] = ()  # the machines of these releases; empty for all
+    carries: tuple[str, ...] = ()  # SONAMEs of its own libraries that importing it loads
     lacks: tuple[str, ...] = ()  # SONAMEs that other releases have
 
     def is_for(self, machine: str) -> bool:
@@ -41,9 +41,9 @@ class OtherLibraries(NamedTuple):
     package: str
     folder: str  # relative to site-packages
     sonames: tuple[str, ...]
-    needs: tuple[str, ...] = ()  # SONAMEs of other packages that come with them, by a path of their own
+    needs: tuple[str, ...] = ()  # SONAMEs of other packages that come with them and are found by a path
     cuda: int | None = None
-    nvidia: bool = False  # a package of NVIDIA's
+    nvidia: bool = False  # a package of NVIDIA
     versions: str = ""  # the releases that have the libraries; "" for all
     known: tuple[str, ...] = ()  # releases that were read
 
@@ -91,12 +91,12 @@ def machines_of_nvidia() -> tuple[str, ...]:
 
 @cache
 def in_environment() -> tuple[str, ...]:
-    """Return how the names of packages begin that install their libraries into the environment's own lib folder."""
+    """Return the prefixes of packages that install their libraries into the environment's own lib folder."""
     return tuple(name for row in _tables()["environment"] for name in row["names"])
 
 
 def cuda_majors(requirement: Requirement) -> frozenset[int]:
-    """Return the CUDA majors of the releases on PyPI that a requirement allows; empty where they are not known.
+    """Return the CUDA majors of the releases on PyPI that a requirement allows; empty if they are not known.
 
     A version with a local part is not from PyPI: `torch==2.11.0+cu126` is for CUDA 12.
     """
@@ -120,7 +120,7 @@ def newest(package: str, major: int) -> Version | None:
 
 
 def newest_major(package: str) -> int:
-    """Return the CUDA major of a package's newest releases on PyPI; KeyError for a package that is in no row."""
+    """Return the CUDA major of a package's newest releases on PyPI; KeyError for a package without a row."""
     for row in _without_extra(package):
         if row.cuda:
             return row.cuda
@@ -140,7 +140,7 @@ def _is_of(row: Carrier, release: Version) -> bool:
 
 
 def _named(requirement: Requirement) -> Iterator[Version]:
-    """Yield the versions that a requirement names: 2.11 of `==2.11.*`."""
+    """Yield the versions in a requirement: 2.11 of `==2.11.*`."""
     for clause in requirement.specifier:
         try:
             yield Version(clause.version.removesuffix(".*"))

@@ -1,4 +1,4 @@
-"""The architectures of `archs = "common"`: the least code of a toolkit that runs on each of its GPUs.
+"""The architectures of `archs = "common"`: the least code that runs on each GPU of a toolkit.
 
 The tables are data/cuda.toml; what runs where is gpuforge/cuda/runs_on.py.
 """
@@ -16,8 +16,8 @@ COMMON = "common"
 def common(release: ToolkitRelease) -> tuple[Target, ...]:
     """Return machine code for the lowest architecture of each major, and PTX of the lowest of all.
 
-    Machine code runs on its own major's later GPUs, PTX on everything from its architecture on. Embedded GPUs, which
-    share no machine code with others, run the PTX.
+    Machine code runs on its major's later GPUs, PTX on everything from its architecture on. Embedded GPUs, which share
+    no machine code with others, run the PTX.
     """
     lowest: dict[int, Arch] = {}
     for arch in known_gpus(release):
@@ -28,7 +28,7 @@ def common(release: ToolkitRelease) -> tuple[Target, ...]:
 
 
 def spelled_out(archs: Sequence[str], release: ToolkitRelease) -> tuple[str, ...]:
-    """Return a manifest's `archs` with "common" replaced; what stands beside it is added, and an architecture once."""
+    """Return a manifest's `archs` with "common" replaced by its architectures, each once; the others stay."""
     if COMMON not in archs:
         return tuple(archs)
     meant = (common(release) if text == COMMON else (Target.parse(text),) for text in archs)

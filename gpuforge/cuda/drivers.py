@@ -1,6 +1,6 @@
 """The oldest driver that runs machine code of a CUDA release or compiles PTX of an ISA, as a driver version.
 
-`runs_on` has the rules, in CUDA versions; this module names the driver that was released with each.
+`runs_on` has the rules, in CUDA versions; this module has the driver that was released with each.
 """
 
 from collections.abc import Iterable
@@ -35,9 +35,9 @@ def driver_of_cubins(toolkits: Iterable[str], isas: Iterable[str]) -> str:
 
 @cache
 def driver_of_gpu(capability: str) -> str:
-    """Return the driver released with the first toolkit that knows GPUs of a capability ("10.0").
+    """Return the driver released with the first toolkit that supports GPUs of a capability ("10.0").
 
-    "" for those that the oldest toolkit of the table knows, whose drivers are older than all of it.
+    "" for those that the table's oldest toolkit supports, whose drivers are older than the table.
     """
     arch = Arch.parse(capability)
     first, *later = releases.releases()

@@ -1,4 +1,4 @@
-"""Frameworks that extensions are made for: what their files, functions and builds are called."""
+"""Frameworks that extensions are made for, and the names of their files, functions and builds."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ class Framework(NamedTuple):
     builder: str = ""
 
     def is_in(self, name: str) -> bool:
-        """Return whether the name of a file or a project has the framework's in it: libx_torch_ops.so."""
+        """Return whether the name of a file or a project contains the framework's: libx_torch_ops.so."""
         return re.search(self.named, name) is not None
 
 
 @cache
 def frameworks() -> tuple[Framework, ...]:
-    """Return every framework that is known."""
+    """Return every known framework."""
     return rows(Framework, load(__file__, "runtimes.toml")["framework"])
 
 

@@ -8,12 +8,12 @@ from gpuforge.datafile import load, rows
 
 
 class Generation(NamedTuple):
-    """A compute capability that GPUs have."""
+    """A compute capability of GPUs."""
 
     capability: str  # "12.0"
-    family: str  # what GPUs of several capabilities are called together: "Blackwell"
-    gpu: str = ""  # the GPU or board that alone has it: "RTX 50"; "" where many have
-    machines: tuple[str, ...] = ()  # where such GPUs are; empty for everywhere
+    family: str  # the name of GPUs of several capabilities together: "Blackwell"
+    gpu: str = ""  # the only GPU or board with it: "RTX 50"; "" if there are many
+    machines: tuple[str, ...] = ()  # the machines with such GPUs; empty for all
 
     @property
     def name(self) -> str:

@@ -1,4 +1,4 @@
-"""Which library defines a C function of a GPU stack, by the function's name; the table is data/interfaces.toml."""
+"""Finds the library that defines a C function of a GPU stack, by its name; the table is data/interfaces.toml."""
 
 import re
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from typing import Any
 
 from gpuforge.datafile import load
 
-# Every name of CUDA in the table contains one of these, which are faster to search for.
+# Every CUDA name in the table contains one of these, which are faster to search for.
 BEGINNINGS = (b"cu", b"nvrtc", b"nvJitLink", b"nvml", b"nccl", b"nvjpeg")
 
 
@@ -28,7 +28,7 @@ def definers(symbol: str) -> Sequence[str]:
 def library_of(symbol: str) -> str | None:
     """Return the library of any GPU stack that a symbol belongs to: "cublas" for `cublasCreate_v2`; else None.
 
-    `__cudaRegisterFatBinary` and the like are calls that nvcc inserts, a trace of GPU code and not of a library's use.
+    `__cudaRegisterFatBinary` and others are calls that nvcc inserts, a trace of GPU code and not of a library's use.
     """
     match = None if symbol.startswith("__cuda") else _every_stack().fullmatch(symbol)
     return _libraries()[match.lastgroup] if match and match.lastgroup else None
@@ -41,7 +41,7 @@ def _every_stack() -> re.Pattern[str]:
 
 @cache
 def _libraries() -> dict[str, str]:
-    """Return the name of each row's library, as a manifest's `needs` has it, by the group of its pattern."""
+    """Return the name of each row's library, as in a manifest's `needs`, by the group of its pattern."""
     names = [row["libraries"][0].removeprefix("lib").removesuffix(".so") for row in _rows()]
     return {f"i{index}": name for index, name in enumerate(names)}
 

@@ -1,4 +1,4 @@
-"""An image of a kernel set: what kind of code it is, and what it is built for."""
+"""An image of a kernel set: its kind of code, and its target."""
 
 from typing import NamedTuple, Self
 
@@ -11,8 +11,8 @@ class KernelImage(NamedTuple):
     """One image. The code for CPUs of a library is one image of the kind "library"."""
 
     kind: str  # "cubin", "ptx", "lto-ir", "library", "iree-cuda"
-    built_for: Arch | CpuLevel | None  # None of code for any device: "iree-vulkan"
-    # of PTX: the ISA version that was read from it; "" for other kinds, and where nothing was read
+    built_for: Arch | CpuLevel | None  # None for code for any device: "iree-vulkan"
+    # of PTX: the ISA version that was read from it; "" for other kinds, and if nothing was read
     isa: str = ""
 
     @classmethod
@@ -29,5 +29,5 @@ class KernelImage(NamedTuple):
 
     @property
     def target(self) -> str:
-        """What it is built for, as the index has it: "sm_80", "compute_120", "x86-64-v3"."""
+        """Its target in the form of the index: "sm_80", "compute_120", "x86-64-v3"."""
         return self.built_for.of_image(self.kind) if self.built_for else ""

@@ -1,4 +1,4 @@
-"""Libraries by SONAME: the package that has each, or the driver or compiler that it belongs to; data in data/*.toml."""
+"""Libraries by SONAME: the package of each, or the driver or compiler that it belongs to; data in data/*.toml."""
 
 from collections import defaultdict
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from gpuforge.datafile import load, rows
 
 
 class CudaLibrary(NamedTuple):
-    """One SONAME and where it comes from."""
+    """One SONAME and its origin."""
 
     soname: str
     package: str  # "" for a driver's or a compiler's library
@@ -19,7 +19,7 @@ class CudaLibrary(NamedTuple):
     kind: Literal["toolkit", "driver", "compiler-runtime"]
     first: str = ""  # oldest and newest version of the package seen to have it
     last: str = ""
-    requires: tuple[str, ...] = ()  # packages that it needs beside its own
+    requires: tuple[str, ...] = ()  # other packages that it needs
 
 
 class CompilerRuntimes(NamedTuple):
@@ -44,11 +44,11 @@ class Opener(NamedTuple):
 
 
 def by_soname(soname: str) -> tuple[CudaLibrary, ...]:
-    """Return every library known by this SONAME, lowest CUDA major first; the driver's and compilers' too.
+    """Return every library known by this SONAME, lowest CUDA major first; also the driver's and compilers'.
 
     `libcurand.so.10` is in CUDA 11, 12 and 13. A fully versioned file name counts as the SONAME of its major
-    (`libcudart.so.12.4.127` as `libcudart.so.12`, `libcudart.so.11.5.117` as `libcudart.so.11.0`). Mangled names are
-    not undone: see `sonames.plain_name`.
+    (`libcudart.so.12.4.127` as `libcudart.so.12`, `libcudart.so.11.5.117` as `libcudart.so.11.0`). For mangled names
+    see `sonames.plain_name`.
     """
     if is_driver(soname):
         return (CudaLibrary(soname, "", None, "", "driver"),)
@@ -61,7 +61,7 @@ def by_soname(soname: str) -> tuple[CudaLibrary, ...]:
 
 @cache
 def toolkit_libraries(cuda: int | None = None) -> tuple[CudaLibrary, ...]:
-    """Return every library in the packages for a CUDA major, or for any: a wheel that requires them contains none."""
+    """Return every library in the packages for a CUDA major, or any; wheels that require the packages contain none."""
     found = (entry for entries in _packaged().values() for entry in entries)
     return tuple(entry for entry in found if cuda in (None, entry.cuda))
 
@@ -92,12 +92,12 @@ def is_soname_of_driver(name: str) -> bool:
 
 
 def compiler_runtime(name: str) -> CompilerRuntimes | None:
-    """Return the compiler's runtimes that a file name or SONAME (mangled or not) is one of; else None."""
+    """Return the compiler's runtimes to which a file name or SONAME (mangled or not) belongs; else None."""
     return _runtimes_by_soname().get(sonames.unversioned(sonames.plain_name(name)))
 
 
 def is_of_one_release(name: str) -> bool:
-    """Return whether a name (mangled or not) is a runtime that fits its own release alone, such as the HPC SDK's."""
+    """Return whether a name (mangled or not) is a runtime that fits only its own release, such as the HPC SDK's."""
     runtimes = compiler_runtime(name)
     return runtimes is not None and runtimes.one_release
 
@@ -176,13 +176,13 @@ def _driver_sonames() -> frozenset[str]:
 
 @cache
 def tool_packages() -> frozenset[str]:
-    """Return the packages that are compilers and tools, without CUDA suffixes: what runs on the GPU is in others."""
+    """Return the packages that are compilers and tools, without CUDA suffixes; they have no code for the GPU."""
     return frozenset(name for row in load(__file__, "runtimes.toml")["tools"] for name in row["packages"])
 
 
 @cache
 def compilers() -> tuple[CompilerRuntimes, ...]:
-    """Return the runtimes of all compilers that are known."""
+    """Return the runtimes of all known compilers."""
     return rows(CompilerRuntimes, load(__file__, "runtimes.toml")["compiler"])
 
 

@@ -31,4 +31,4 @@ class FrontExtra:
 
     extra: str
     distribution: str
-    with_extra: str = ""  # none where the wheel declares CUDA's packages without an extra
+    with_extra: str = ""  # "" if the wheel declares CUDA's packages without an extra

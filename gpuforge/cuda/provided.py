@@ -21,7 +21,7 @@ class CudaNeeds(NamedTuple):
 
 
 class Shared(NamedTuple):
-    """One shared library of a release, and what it needs of others."""
+    """One shared library of a release, and its needs of others."""
 
     soname: str
     folder: str  # below site-packages: "nvidia/cu13/lib"
@@ -42,18 +42,18 @@ class PackageRelease(NamedTuple):
 
 
 class Floor(NamedTuple):
-    """The oldest release of a package that has every symbol which the wheel uses of it."""
+    """The oldest release of a package with every symbol that the wheel uses of it."""
 
     package: str
     version: str
-    bound: str  # as short as it may be written and allow no release that lacks a symbol: "12.0"
-    cuda: str = ""  # the toolkit that the release is of: "13.0"; "" for a package outside the toolkits
+    bound: str  # the shortest version that allows no release without a symbol: "12.0"
+    cuda: str = ""  # the toolkit of the release: "13.0"; "" for a package outside the toolkits
     since: str = ""  # the oldest release of the toolkits' metapackage that brings this one or a newer one
     extra: str = ""  # the metapackage's extra for it
-    symbols: Mapping[str, int] = MappingProxyType({})  # SONAME -> how many symbols of it are used
+    symbols: Mapping[str, int] = MappingProxyType({})  # SONAME -> the number of its symbols that are used
     refused: tuple[str, ...] = ()  # older releases, which lack a symbol
-    forgotten_by: tuple[Release, ...] = ()  # what needs it and does not declare it
-    direct: bool = True  # the wheel itself links with it
+    forgotten_by: tuple[Release, ...] = ()  # the releases that need it without declaring it
+    direct: bool = True  # the wheel itself is linked with it
 
 
 class Provided(NamedTuple):
@@ -61,7 +61,7 @@ class Provided(NamedTuple):
 
     floors: tuple[Floor, ...] = ()
     releases: tuple[PackageRelease, ...] = ()
-    missing: tuple[tuple[str, Release], ...] = ()  # SONAME, what needs it
+    missing: tuple[tuple[str, Release], ...] = ()  # SONAME, the release that needs it
 
     @property
     def forgotten(self) -> tuple[str, ...]:
@@ -72,8 +72,8 @@ class Provided(NamedTuple):
 def requirement(floor: Floor, cuda: int) -> str:
     """Return the Requires-Dist line for a package: from its floor on, and never of another CUDA major.
 
-    Where the package's own number does not change with CUDA's major (curand is 10.x in 11, 12 and 13), the toolkits'
-    metapackage, which pins every part of a toolkit, says it: "cuda-toolkit[curand]>=13.0,<14".
+    The number of some packages does not change with CUDA's major (curand is 10.x in 11, 12 and 13). For these it is a
+    requirement of the toolkits' metapackage, which pins every part of a toolkit: "cuda-toolkit[curand]>=13.0,<14".
     """
     if floor.extra and not tells_major(floor.package, cuda):
         return f"{METAPACKAGE}[{floor.extra}]>={floor.since},<{cuda + 1}"
@@ -81,7 +81,7 @@ def requirement(floor: Floor, cuda: int) -> str:
 
 
 def reason(floor: Floor) -> str:
-    """Write the reason for the oldest release that a wheel requires of a package."""
+    """Return the reason for the oldest release that a wheel requires of a package."""
     counts = [(n, sonames.stem(name)) for name, n in floor.symbols.items() if n]
     symbols = ", ".join(f"{n} symbol{'s' * (n > 1)} of {name}" for n, name in counts)
     newer = f", and not in {floor.refused[-1]}" if floor.refused else ""
@@ -106,7 +106,7 @@ def _own_majors(package: str, cuda: int) -> set[int]:
 
 
 def outside(floor: Floor, cuda: int) -> tuple[str, ...]:
-    """Return versions of a package that its requirement must exclude: those of the next major, and those too old."""
+    """Return the versions of a package that its requirement must exclude: those of the next major, and older ones."""
     chosen = parsed(floor.version)
     above: tuple[str, ...] = (str(chosen.major + 1), f"{chosen.major + 1}.99999")
     if floor.extra and not tells_major(floor.package, cuda):
@@ -115,7 +115,7 @@ def outside(floor: Floor, cuda: int) -> tuple[str, ...]:
 
 
 def shortest(version: str, releases: Iterable[str]) -> str:
-    """Write a floor as "major.minor" where no older one of `releases` has these two numbers, else whole."""
+    """Write a floor as "major.minor" if no older one of `releases` has these two numbers, else whole."""
     chosen = parsed(version)
     alike = [r for r in map(parsed, releases) if r.release[:2] == chosen.release[:2]]
     short = f"{chosen.major}.{chosen.minor}"
@@ -123,7 +123,7 @@ def shortest(version: str, releases: Iterable[str]) -> str:
 
 
 def as_record(floor: Floor) -> dict[str, Any]:
-    """Return a floor for a wheel's build record, without facts that a newer release of the package changes."""
+    """Return a floor for a wheel's build record, without facts that change with a newer release of the package."""
     return {
         "version": floor.version,
         "cuda": floor.cuda,

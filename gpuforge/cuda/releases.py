@@ -1,4 +1,4 @@
-"""CUDA releases: what each compiles for, and which host compilers and drivers it needs; the table is data/cuda.toml."""
+"""CUDA releases with their architectures, host compilers and drivers; the table is data/cuda.toml."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class ToolkitRelease(NamedTuple):
-    """One toolkit minor, and what it compiles for."""
+    """One toolkit minor, and the targets that it compiles for."""
 
     version: str
     ptx: str  # the PTX ISA that it writes
@@ -29,11 +29,11 @@ class ToolkitRelease(NamedTuple):
 
 
 class Former(NamedTuple):
-    """A toolkit minor that is not built with: what its GPU code needs."""
+    """A toolkit minor that is too old to build with: the needs of its GPU code."""
 
     version: str
     ptx: str
-    driver: str  # released with it, and needed by all its programs where it is older than 11
+    driver: str  # released with it, and needed by all its programs if it is older than 11
 
 
 def parsed(version: str) -> Version:
@@ -48,7 +48,7 @@ def releases() -> tuple[ToolkitRelease, ...]:
     """Return every known toolkit minor, oldest first."""
     data = load(__file__, "cuda.toml")
     floors = {row["cuda"]: row["driver"] for row in data["major"]}
-    parse = cache(Arch.parse)  # most toolkits have the same
+    parse = cache(Arch.parse)  # most toolkits have the same ones
     return tuple(
         ToolkitRelease(
             version=row["version"],

@@ -1,9 +1,9 @@
-"""Names of libraries, taken apart: a SONAME or a file name, "libcudart.so.12"."""
+"""Parts of library names: a SONAME or a file name, "libcudart.so.12"."""
 
 import re
 
 _LONGEST = 255  # characters; no file system has longer names
-# In the name of a grafted library, the hash of what was copied: auditwheel's libx-0a1b2c3d.so.1, before the first dot
+# In the name of a grafted library, the hash of the original: auditwheel's libx-0a1b2c3d.so.1, before the first dot
 # (libmvec-2-0a1b2c3d.28.so), and delocate's libx.0a1b2c3d.so.1
 GRAFT_HASH = re.compile(r"(?:(?<=-)|(?<=\.))[0-9a-f]{8}(?=\.so\b)|(?<=-)[0-9a-f]{8}(?=\.[^/\s]{1,99}?\.so\b)")
 
@@ -28,12 +28,12 @@ def stem(name: str) -> str:
 
 
 def bare(name: str) -> str:
-    """Return a name as linkers take it after `-l`, without "lib" and what follows: "cudart" of libcudart.so.12."""
+    """Return a name in the form of a linker's `-l`, without "lib" and ".so": "cudart" of libcudart.so.12."""
     return stem(name).removeprefix("lib")
 
 
 def unversioned(name: str) -> str:
-    """Return a name without what follows `.so`: "libcudart.so" of libcudart.so.12."""
+    """Return a name without the version after `.so`: "libcudart.so" of libcudart.so.12."""
     head, dot_so, _ = name.partition(".so")
     return head + dot_so
 

@@ -1,4 +1,4 @@
-"""Which libraries belong to a GPU stack, by file name or SONAME; the table is data/gpu_stack.toml."""
+"""Recognises the libraries of GPU stacks, by file name or SONAME; the table is data/gpu_stack.toml."""
 
 import re
 from functools import cache
@@ -6,14 +6,14 @@ from functools import cache
 from gpuforge.cuda import libraries, sonames
 from gpuforge.datafile import load
 
-_ANYBODYS = frozenset({"checkpoint"})  # CUPTI's library, a name that others choose too
+_ANYBODYS = frozenset({"checkpoint"})  # CUPTI's library, a name that other projects choose, too
 _NAME = r"(?:lib)?(.+?)\.so(?:\..*)?"
 _OPENED = rb"lib[A-Za-z][\w.+-]{0,60}?\.so(?:\.\d{1,4}){0,4}(?![\w.%])"
-_BEFORE = rb"[\w.+-]"  # in front of "lib": then this is the end of another word
+_BEFORE = rb"[\w.+-]"  # before "lib": then it is the end of another word
 
 
 def member(filename: str) -> str | None:
-    """Return the name of a library of a GPU stack, as a manifest writes it in `needs`; None for any other.
+    """Return the name of a library of a GPU stack, as in a manifest's `needs`; None for any other.
 
     "cudart" of `libcudart.so.12`, "nvomp" of the grafted `libnvomp-fb1a2b9f.so`.
     """
@@ -39,19 +39,19 @@ def is_name(text: str) -> bool:
 
 
 def opened(data: bytes) -> frozenset[str]:
-    """Return the libraries of GPU stacks whose file names are in some bytes: what code may open by name."""
+    """Return the libraries of GPU stacks whose file names are in some bytes: code may open them by name."""
     matches = re.finditer(_OPENED, data)
     found = {m[0].decode() for m in matches if not re.match(_BEFORE, data[m.start() - 1 : m.start()])}
     return frozenset(name for name in found if member(name))
 
 
 def names() -> tuple[str, ...]:
-    """Return the names that `needs` accepts, without those that match a pattern only, sorted."""
+    """Return the names that `needs` accepts, without those that only match a pattern, sorted."""
     return tuple(sorted(_names()))
 
 
 def is_loader(filename: str) -> bool:
-    """Return whether a library is what the driver of another stack than CUDA is reached by: "libOpenCL.so.1"."""
+    """Return whether a library loads the driver of another stack than CUDA: "libOpenCL.so.1"."""
     return member(filename) in _loaders()
 
 

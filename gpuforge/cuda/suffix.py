@@ -4,12 +4,12 @@ import re
 
 from gpuforge.errors import UsageError
 
-UNSUFFIXED = 13  # the first CUDA major whose packages by NVIDIA have no suffix: nvidia-cufft
-NVIDIAS = "nvidia-"  # the beginning of NVIDIA's names; the runtime has it, too
-PATTERN = r"[-_.](cu(?:da)?[0-9]{1,4}x?)$"  # in any case; the guard in users' wheels has it, too
+UNSUFFIXED = 13  # the first CUDA major for which NVIDIA's packages have no suffix: nvidia-cufft
+NVIDIAS = "nvidia-"  # the beginning of NVIDIA's names; also in the runtime
+PATTERN = r"[-_.](cu(?:da)?[0-9]{1,4}x?)$"  # in any case; also in the guard in users' wheels
 _SUFFIX = re.compile(PATTERN, re.IGNORECASE)
 _LOCAL = re.compile(r"\+(?:.*[-_.])?cu(\d{1,4})(?=[-_.]|$)", re.IGNORECASE)
-_FIRST_WITH_MINOR = 20  # "80" was CUDA 8.0; 20 on its own would be a major that is years away
+_FIRST_WITH_MINOR = 20  # "80" was CUDA 8.0; 20 as a major is years away
 _MAJOR = re.compile(r"cu(?:da)?-?(1\d)(?!\d)", re.IGNORECASE)
 
 
@@ -56,7 +56,7 @@ def with_suffix(name: str, major: int | str) -> str:
 
 
 def named_for(name: str, major: int | str) -> str:
-    """Return the name of a project's wheels for a CUDA major: "saxpy-cu13"; a name that ends so stays as it is.
+    """Return the name of a project's wheels for a CUDA major: "saxpy-cu13"; a name with this suffix stays unchanged.
 
     Raises UsageError for a project that is named for another CUDA version.
     """
@@ -82,12 +82,12 @@ def is_of_nvidia(project: str) -> bool:
 
 
 def library_of(project: str) -> str:
-    """Return what a project is called for: "cufft" of "nvidia-cufft-cu12", "libcuvs" of "libcuvs-cu12"."""
+    """Return the library in a project's name: "cufft" of "nvidia-cufft-cu12", "libcuvs" of "libcuvs-cu12"."""
     return without_suffix(project).removeprefix(NVIDIAS)
 
 
 def major_of_extra(extra: str) -> int | None:
-    """Return the CUDA major that an extra is named for: 12 of "cuda12", "cu12", "cuda12-local"; None of "plots"."""
+    """Return the CUDA major in an extra's name: 12 of "cuda12", "cu12", "cuda12-local"; None of "plots"."""
     match = _MAJOR.match(extra)
     return int(match[1]) if match else None
 

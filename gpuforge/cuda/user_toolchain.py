@@ -1,4 +1,4 @@
-"""A toolchain for users' machines, as the recipe in a wheel has it."""
+"""A toolchain for users' machines, as in the recipe of a wheel."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 class UserToolchain:
     """How one toolchain is found on the user's machine, and how it compiles the sources there.
 
-    `argv` holds `{compiler}`, `{sources}` and `{output}` where those go; the runtime fills in more, see LibraryCall.
+    `argv` has `{compiler}`, `{sources}` and `{output}` in their places; the runtime fills in more, see LibraryCall.
     """
 
     name: str
@@ -18,15 +18,15 @@ class UserToolchain:
     version: str  # a version range, as in the manifest; "" for any
     argv: tuple[str, ...]
     accepts: tuple[tuple[str, tuple[int, ...]], ...] = ()  # the version range as comparisons
-    path: str = ""  # the compiler's executable, where the manifest names one
+    path: str = ""  # the compiler's executable, if the manifest names one
     programs: str = ""  # pattern of its file names, whose group "version" follows the plain name
-    answers: str = ""  # pattern for what it prints for --version, with a group "version"
+    answers: str = ""  # pattern for its output of --version, with a group "version"
     places: tuple[str, ...] = ()  # folders beside PATH, as patterns
-    product: str = ""  # where a command leaves the library, as a pattern; "": it writes {output}
+    product: str = ""  # pattern of the path at which a command writes the library; "": it writes {output}
     offload: str = ""  # the target that GCC must have an offload compiler for
-    runtimes: tuple[str, ...] = ()  # SONAMEs of a toolchain's runtimes that the library will need
-    install: Mapping[str, str] = field(default_factory=dict)  # how to get it, by distribution; "": others
+    runtimes: tuple[str, ...] = ()  # SONAMEs of a toolchain's runtimes that the library needs
+    install: Mapping[str, str] = field(default_factory=dict)  # how to install it, by distribution; "": others
     makes: str = "library"  # "library", or "module": images or sources that are loaded one by one
     sources: tuple[str, ...] = ()  # of a set of modules, those that it compiles
-    devices: tuple[str, ...] = ()  # the kinds of OpenCL's devices that they are compiled for; none for any
+    devices: tuple[str, ...] = ()  # the kinds of OpenCL's devices that they are compiled for; empty for any
     extensions: tuple[str, ...] = ()  # of OpenCL, that a device must have

@@ -1,4 +1,4 @@
-"""Parts of a version as it is written: the major and the minor of "13.0.2"."""
+"""Parts of a version as written: the major and the minor of "13.0.2"."""
 
 
 def major_of(version: str) -> int:
@@ -7,7 +7,7 @@ def major_of(version: str) -> int:
 
 
 def numbers_of(version: str) -> tuple[int, ...]:
-    """Return the numbers of a version, to compare it by: (13, 0) of "13.0"; a part that is not a number is left out."""
+    """Return the numbers of a version, to compare it: (13, 0) of "13.0"; a part that is not a number is left out."""
     return tuple(int(part) for part in version.split(".") if part.isdecimal())
 
 

@@ -1,1 +1,1 @@
-"""What gpuforge puts into wheels beside its runtime: the names and places of these files, and how they are read."""
+"""The files that gpuforge puts into wheels beside its runtime: their names and places, and how they are read."""

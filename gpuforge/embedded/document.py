@@ -1,7 +1,7 @@
-"""Reads the JSON files of kernel sets: bounded, strict, and refused in the same words as `gpuforge_kernels.h` has.
+"""Reads the JSON files of kernel sets: bounded, strict, with the same messages as `gpuforge_kernels.h`.
 
-They may lie in a folder that others have written to, or in a wheel that anybody made. A file that is no file is not
-waited for, and what is not exactly as expected is damage, with a sentence that all readers give.
+They may be in a folder that others can write to, or in a wheel of anyone. Reading never waits for a pipe. Anything
+unexpected is damage, with a message that all readers share.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Damaged(ValueError):  # noqa: N818  a fact about a file, for the reader to
 
 
 def open_file(path: str | os.PathLike[str]) -> BinaryIO:
-    """Open a regular file for reading; raises OSError, at once for a pipe that nobody writes to."""
+    """Open a regular file for reading; raises OSError, also for a pipe, without waiting for it."""
     handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
@@ -51,7 +51,7 @@ def parse(data: bytes) -> dict[str, Any]:
 
 
 def text(entry: dict[str, Any], key: str, otherwise: str | None = None) -> str:
-    """Return a text of one line; `otherwise` where there is none. Raises Damaged."""
+    """Return a text of one line; `otherwise` if it is missing. Raises Damaged."""
     value = _value(entry, key, otherwise)
     if not isinstance(value, str):
         raise Damaged(f"'{key}' is not text")
@@ -123,7 +123,7 @@ def _refuse(constant: str) -> None:
 
 
 def _check(value: Any, level: int) -> None:
-    """Raise ValueError for what Python's reader lets pass: too many levels, half a character, a NUL."""
+    """Raise ValueError for data that Python's reader accepts: too many levels, half a character, a NUL."""
     if isinstance(value, str):
         value.encode("utf-8")
         if "\0" in value:

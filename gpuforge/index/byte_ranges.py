@@ -1,6 +1,6 @@
-"""Open a wheel on a server: read by byte ranges, or from a temporary copy where the server sends whole files alone.
+"""Opens a wheel on a server: by byte ranges, or from a temporary copy if the server sends only whole files.
 
-A server may be hostile: it has to say how long the file is, to keep to it, and to send it in reasonable time.
+A server may be hostile: it must state the length of the file, send as many bytes, and do so in reasonable time.
 """
 
 from __future__ import annotations
@@ -24,25 +24,23 @@ from gpuforge.wheel.remote_archive import RemoteArchive
 Session = requests.Session
 _CHUNK = 1 << 20
 _TIMEOUT = 60  # seconds without an answer
-_SECONDS = 60  # that any answer may take
-_BYTES_A_SECOND = 50_000  # that a server sends at least, on the whole
+_SECONDS = 60  # limit for any answer
+_BYTES_A_SECOND = 50_000  # the least average speed of a server
 LARGEST = 8 << 30  # bytes of a wheel; the largest published ones have 3 GB
 _RANGE = r"bytes 0-0/(\d{1,15})"
-_IDENTITY = {
-    "Accept-Encoding": "identity"
-}  # ranges of a file that is compressed on the way are not those of the file
+_IDENTITY = {"Accept-Encoding": "identity"}  # ranges of a compressed transfer are not ranges of the file
 
 
 class _TooSlow(requests.Timeout):
-    """A server sends, but so slowly that it might be meant."""
+    """A server sends so slowly that it may be intended."""
 
 
 @contextmanager
 def opened(session: requests.Session, file: str, url: str) -> Iterator[RemoteArchive]:
     """Open the wheel `file` at a URL for reading.
 
-    Raises MissingError when the server cannot be reached or is too slow, MalformedError for what is not a wheel,
-    TooLargeError.
+    Raises MissingError if the server cannot be reached or is too slow, MalformedError for a file that is not a wheel,
+    and TooLargeError.
     """
     try:
         with _beginning(session, url) as (answer, size):
@@ -84,7 +82,7 @@ def fetch(session: requests.Session, url: str, start: int, count: int) -> Iterat
 
 @contextmanager
 def _beginning(session: requests.Session, url: str) -> Iterator[tuple[requests.Response, int]]:
-    """Ask for the first byte: yield the answer and the size of the file, 0 where the answer is the whole file."""
+    """Request the first byte: yield the answer and the size of the file, 0 if the answer is the whole file."""
     span = {"Range": "bytes=0-0", **_IDENTITY}
     with session.get(url, headers=span, stream=True, timeout=_TIMEOUT) as answer:
         answer.raise_for_status()
@@ -100,7 +98,7 @@ def _beginning(session: requests.Session, url: str) -> Iterator[tuple[requests.R
 
 
 def _body(answer: requests.Response, most: int) -> Iterator[bytes]:
-    """Yield the bytes of an answer, at most so many, as they come; raises _TooSlow."""
+    """Yield the bytes of an answer, at most `most`, as they come; raises _TooSlow."""
     begun, done = time.monotonic(), 0
     while chunk := answer.raw.read1(_CHUNK, decode_content=False):
         done += len(chunk)

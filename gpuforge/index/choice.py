@@ -1,4 +1,4 @@
-"""The wheels that pip would install for requirements: chosen by uv, found on the indexes or on this machine's disk."""
+"""Chooses the wheels that pip would install for requirements, with uv, from the indexes or this machine's disk."""
 
 from __future__ import annotations
 
@@ -15,11 +15,9 @@ from gpuforge.errors import ActionError
 from gpuforge.index import uv
 
 _LOCK = "pylock.toml"
-# What current systems have: the newest that uv knows. Of several wheels of a release it takes the one for the newest.
+# Current systems: the newest policy that uv supports. Of several wheels of a release it chooses the one for the newest.
 _PLATFORM = "manylinux_2_40"
-_NOWHERE = (
-    "https://localhost/"  # the wheels of what is installed have no address; of each only the version matters
-)
+_NOWHERE = "https://localhost/"  # installed wheels have no address; only their versions matter
 
 
 class Chosen(NamedTuple):
@@ -30,11 +28,11 @@ class Chosen(NamedTuple):
     file: str
     url: str  # "" for a file on this machine
     path: Path | None
-    size: int  # bytes; 0 where the index does not give it
+    size: int  # bytes; 0 if the index does not have it
 
 
 class For(NamedTuple):
-    """Where the wheels would be installed: what is there already is kept where it fits."""
+    """The environment for the wheels; installed packages are kept if they fit."""
 
     python: str  # "3.11"
     machine: str  # "x86_64"
@@ -42,10 +40,10 @@ class For(NamedTuple):
 
 
 def choose(requirements: Sequence[str], where: For) -> list[Chosen]:
-    """Return what pip would install for requirements, and all that they need; raises ActionError with uv's reason.
+    """Return the wheels that pip would install for requirements and their dependencies; raises ActionError.
 
-    A requirement may be `name @ file://…`, a wheel on this machine. What is installed is among the chosen. Raises
-    MissingError when the index cannot be reached.
+    A requirement may be `name @ file://…`, a wheel on this machine. Installed packages are among the chosen ones.
+    Raises MissingError if the index cannot be reached.
     """
     with tempfile.TemporaryDirectory(prefix="gpuforge-") as folder:
         requirements_file, lock = Path(folder, "wanted.in"), Path(folder, _LOCK)
@@ -65,7 +63,7 @@ def choose(requirements: Sequence[str], where: For) -> list[Chosen]:
 
 
 def _preferred(installed: Mapping[str, str]) -> str:
-    """Return a lock file of what is installed, whose versions uv prefers to newer ones."""
+    """Return a lock file of the installed packages, whose versions uv prefers to newer ones."""
     tables = [
         f'[[packages]]\nname = "{project}"\nversion = "{version}"\n'
         f'wheels = [{{ url = "{_NOWHERE}{project.replace("-", "_")}-{version}-py3-none-any.whl", hashes = {{}} }}]\n'

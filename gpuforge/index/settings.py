@@ -1,4 +1,4 @@
-"""How pip is set to reach package indexes: by its environment variables and its configuration files."""
+"""pip's settings for package indexes, from its environment variables and its configuration files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DEFAULT_INDEX = "https://pypi.org/simple/"
 
 
 def index_url() -> str:
-    """Return the package index that pip is set to use."""
+    """Return pip's package index."""
     return pip_setting("index-url") or DEFAULT_INDEX
 
 
@@ -27,7 +27,7 @@ def public(url: str) -> str:
 
 
 def session() -> requests.Session:
-    """Return an HTTP session with pip's CA bundle, if pip is set to use one of its own."""
+    """Return an HTTP session with pip's CA bundle, if pip has its own."""
     made = requests.Session()
     bundle = pip_setting("cert")
     if bundle:
@@ -42,9 +42,9 @@ def pip_setting(name: str) -> str:
     return next((found[key] for place in places if found.get(key := f"{place}.{name}")), "")
 
 
-@lru_cache(maxsize=1)  # asking pip takes half a second
+@lru_cache(maxsize=1)  # running pip takes half a second
 def _settings(environ: frozenset[tuple[str, str]]) -> Mapping[str, str]:
-    """Return all of pip's settings in an environment, by the place and the name of each."""
+    """Return all of pip's settings in an environment, by the section and the name of each."""
     command = [sys.executable, "-m", "pip", "config", "list"]
     answer = subprocess.run(command, env=dict(environ), capture_output=True, text=True, check=False)
     found: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""uv's choice of packages from the indexes that pip is set to use; it builds nothing."""
+"""Runs uv to choose packages from pip's indexes; it builds nothing."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ _UNREACHABLE = (
 def compile_requirements(
     requirements_file: Path, options: Sequence[str], what: str
 ) -> subprocess.CompletedProcess[str]:
-    """Let uv choose a wheel for each of the requirements in a file, and for all that they need.
+    """Let uv choose a wheel for each of the requirements in a file, and for their dependencies.
 
-    `what` names the requirements in a message. Where nothing fits, the answer's status is not 0, and `reason` has the
-    cause in one line. Raises MissingError when the index cannot be reached.
+    `what` names the requirements in a message. If nothing fits, the answer's status is not 0, and `reason` returns the
+    cause in one line. Raises MissingError if the index cannot be reached.
     """
     command = [find_uv_bin(), "pip", "compile", "--quiet", "--no-config", "--no-cache", "--color=never"]
     command += ["--no-header", "--no-annotate", "--only-binary=:all:", f"--index-url={index_url()}"]
-    # as pip, which installs the wheels on users' machines and in tests: a name's versions are those of all indexes
+    # like pip, which installs the wheels on users' machines and in tests: the versions of all indexes count
     command.append("--index-strategy=unsafe-best-match")
     places = {"extra-index-url": "--extra-index-url", "find-links": "--find-links"}
     for setting, option in places.items():
@@ -50,7 +50,7 @@ def compile_requirements(
         capture_output=True,
         text=True,
         check=False,
-        preexec_fn=_limit,  # it starts with those of an audit, if this is one
+        preexec_fn=_limit,  # it inherits the limits of an audit, if this is one
     )
     if answer.returncode and any(sign in answer.stderr for sign in _UNREACHABLE):
         raise MissingError.of(
@@ -61,7 +61,7 @@ def compile_requirements(
 
 
 def reason(output: str) -> str:
-    """Return why uv found nothing that fits, in one line after a colon, at most so long."""
+    """Return why uv found nothing that fits, in one line after a colon, shortened."""
     _, found, text = output.partition("cause: ")
     words = " ".join((text if found else output).split("hint:")[0].split())
     words = re.sub(r"(?<=[a-z\d]) @ file://\S+", "", words)

@@ -1,1 +1,1 @@
-"""From a built wheel to a published one: repair, naming, requirements, deterministic bytes."""
+"""Makes published wheels from built ones: repair, naming, requirements, deterministic bytes."""

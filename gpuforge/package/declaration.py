@@ -1,4 +1,4 @@
-"""A wheel with the METADATA of another and no code, for any Python and platform: requirements are resolved with it."""
+"""A wheel with the METADATA of another one and no code, for any Python and platform, to resolve its requirements."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gpuforge.wheel.filename import WheelName, of_info
 
 
 def write(tree: Path, scratch: Path, output: Path, *, epoch: int | None) -> None:
-    """Write the wheel of METADATA alone of the unpacked wheel in `tree` into the new folder `output`."""
+    """Write a wheel with only the METADATA of the unpacked wheel in `tree` into the new folder `output`."""
     info = unpacked.dist_info(tree)
     (scratch / info.name).mkdir(parents=True)
     shutil.copy(info / "METADATA", scratch / info.name)

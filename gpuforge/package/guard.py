@@ -1,4 +1,4 @@
-"""Put the guard into wheels whose builds share an import package: a mixture of two builds fails at import."""
+"""Puts the guard into wheels whose builds share an import package: a mixture of two builds fails at import."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _MARK = b"\xef\xbb\xbf"  # the byte order mark of UTF-8
 def embed(tree: Path, name: str, distribution: str, source: Path) -> str:
     """Put the guard `source` and the mark of `distribution` ("saxpy_cu13") into the import package `name`.
 
-    A statement in its `__init__.py`, behind the docstring and the `__future__` imports, imports the guard before
-    anything else. Returns "", or the reason why the guard was not put in: a package may have no `__init__.py`.
+    A statement in its `__init__.py`, after the docstring and the `__future__` imports, imports the guard first. Returns
+    "", or the reason why the guard was not put in: a package may have no `__init__.py`.
     """
     home = import_package.find(tree, name)
     if home is None:
@@ -41,7 +41,7 @@ def embed(tree: Path, name: str, distribution: str, source: Path) -> str:
 
 
 def insert(source: bytes, statement: bytes = STATEMENT) -> bytes:
-    """Return a module's source with a statement behind the docstring and the `__future__` imports.
+    """Return a module's source with a statement after the docstring and the `__future__` imports.
 
     Raises SyntaxError or ValueError for a file that is not Python source.
     """
@@ -70,7 +70,7 @@ def _must_lead(statement: ast.stmt, position: int) -> bool:
 
 
 def _comments(lines: list[bytes]) -> int:
-    """Count the comment lines at the top: the first two may name the encoding."""
+    """Count the comment lines at the top: the first two may have the encoding."""
     count = 0
     while count < len(lines) and lines[count].startswith(b"#"):
         count += 1

@@ -14,7 +14,7 @@ def find(tree: Path, import_package: str) -> Path | None:
 
 
 def folder(tree: Path, import_package: str) -> Path:
-    """Return the folder of an import package in an unpacked wheel; raises ActionError when it has none."""
+    """Return the folder of an import package in an unpacked wheel; raises ActionError if it has none."""
     found = find(tree, import_package)
     if found is not None:
         return found

@@ -1,4 +1,4 @@
-"""Have a wheel's package import the packages whose libraries it uses, before it loads any of its own."""
+"""Makes a wheel's package import the packages whose libraries it uses before its own modules."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def embed(tree: Path, name: str, module: str) -> str:
 
 
 def imports(source: bytes, name: str, module: str) -> bool:
-    """Return whether a package's source always imports a module, before anything of the package itself."""
+    """Return whether a package's source always imports a module before any module of its own."""
     for statement in ast.parse(source).body:
         for top in _imported(statement):
             if top == module:
@@ -40,7 +40,7 @@ def imports(source: bytes, name: str, module: str) -> bool:
 
 
 def _imported(statement: ast.stmt) -> Iterator[str]:
-    """Yield the top names that a statement imports; "" for the package's own modules, but for gpuforge's guard."""
+    """Yield the top names that a statement imports; "" for the package's own modules except gpuforge's guard."""
     if isinstance(statement, ast.Import):
         yield from (alias.name.partition(".")[0] for alias in statement.names)
     elif isinstance(statement, ast.ImportFrom) and not statement.level:

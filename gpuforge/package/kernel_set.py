@@ -30,7 +30,7 @@ class CompiledBy:
 
 @dataclass(frozen=True, slots=True)
 class KernelLibrary:
-    """A compiled library and what it runs on: the GPUs that one of its images is for, or the CPUs of a level."""
+    """A compiled library and its targets: the GPUs of its images, or the CPUs of a level."""
 
     path: Path
     images: tuple[KernelImage, ...]
@@ -40,8 +40,8 @@ class KernelLibrary:
 class KernelModule:
     """A compiled kernel source: `source` is its name in the project, `digest` the sha256 of its bytes.
 
-    `compiled` is the file that was made of it, a fatbin unless `suffix` says otherwise. `target` tells the files of one
-    source apart, where it was compiled for several.
+    `compiled` is the file made from it, a fatbin unless `suffix` says otherwise. `target` distinguishes the files of
+    one source that was compiled for several targets.
     """
 
     name: str
@@ -64,11 +64,11 @@ def pack_modules(
     cpu: str = "",
     install: str = "",
 ) -> Path:
-    """Lay compiled modules out below `folder` as they go into the wheel; return `folder/kernels/<name>`.
+    """Write compiled modules below `folder` in the layout of the wheel; return `folder/kernels/<name>`.
 
     `index.json` (schema 1) lists for each module its source with a digest, its file with a digest, and its images.
-    `cpu` names the library that does the same work on the CPU; `install` says how a user gets what runs the modules.
-    Raises ActionError for two sources that give modules of one name, and for a module without images.
+    `cpu` is the library that does the same work on the CPU; `install` is the command to install what runs the modules.
+    Raises ActionError for two sources whose modules have one name, and for a module without images.
     """
     target = new_folder(folder / KERNELS, name)
     listed = []
@@ -112,10 +112,10 @@ def pack_libraries(
     packages: Mapping[str, str] = MappingProxyType({}),
     fallbacks: Sequence[str] = (),
 ) -> Path:
-    """Lay compiled libraries out below `folder` as they go into the wheel; return `folder/kernels/<name>`.
+    """Write compiled libraries below `folder` in the layout of the wheel; return `folder/kernels/<name>`.
 
     Several libraries are for several levels of CPUs. The versions of `packages` are part of the ABI, beside the id
-    `abi`: {"neuron": "major.minor"}. `fallbacks` are the objects whose libraries are used where none of these runs.
+    `abi`: {"neuron": "major.minor"}. `fallbacks` are the objects whose libraries are used if none of these runs.
     """
     target = new_folder(folder / KERNELS, name)
     listed = []
@@ -142,7 +142,7 @@ def pack_libraries(
 
 
 def measure_again(tree: Path, name: str) -> None:
-    """Correct the digests of the libraries in kernel sets of the import package `name`: repair changes libraries."""
+    """Update the digests of the libraries in kernel sets of the import package `name`: repair changes libraries."""
     home = import_package.find(tree, name)
     for path in sorted((home / HOME / KERNELS).glob(f"*/{INDEX}")) if home else []:
         index = json.loads(path.read_text(encoding="utf-8"))

@@ -18,7 +18,7 @@ from gpuforge.wheel.filename import WheelName
 from gpuforge.wheel.tags import LinuxTag
 
 SCHEMA = 1
-# A wheel without code for the host needs no C library: the policy of the oldest Linux that pip installs on.
+# A wheel without code for the host needs no C library: its tag is that of the oldest Linux that pip supports.
 # https://peps.python.org/pep-0599/, https://peps.python.org/pep-0600/
 _OLDEST = (2, 17)  # glibc
 _SHARED = (
@@ -93,12 +93,12 @@ def lay_out(
 
 
 def _as_json(kernels: KernelsWheelSet) -> dict[str, str]:
-    """Return a set as the files have it: only what is not empty, in the order of the keys."""
+    """Return a set as the files have it: only the fields that are not empty, in the order of the keys."""
     return {name.replace("_", "-"): value for name, value in sorted(asdict(kernels).items()) if value}
 
 
 def refuse_libraries(distributions: Sequence[str]) -> None:
-    """Raise ActionError when a wheel that is for all CUDA versions needs libraries of one."""
+    """Raise ActionError if a wheel for all CUDA versions needs libraries of one."""
     if distributions:
         raise ActionError.of(
             f"the main wheel needs CUDA libraries of {', '.join(distributions)}, "

@@ -15,9 +15,9 @@ from gpuforge.wheel import unpacked
 
 
 def needed_of(tree: Path, cuda: str, pins: Mapping[str, str]) -> dict[str, dict[str, list[str]]]:
-    """Return which symbols an unpacked wheel needs, by distribution and SONAME; raises ActionError for a damaged file.
+    """Return the symbols that a wheel needs, by distribution and SONAME; raises ActionError for a damaged file.
 
-    The symbols are all that the files with such a library leave undefined; the exports of the libraries assign them.
+    They are all undefined symbols of the files with such a library; the exports of the libraries assign them.
     """
     found: dict[str, dict[str, set[str]]] = {}
     defined: set[str] = set()
@@ -59,7 +59,7 @@ def of_toolkit(soname: str) -> list[CudaLibrary]:
 def provider(
     member: PurePosixPath, soname: str, found: list[CudaLibrary], cuda: str, pins: Mapping[str, str]
 ) -> CudaLibrary:
-    """Return the library of this CUDA major, of the distribution used at build time; raises ActionError without one."""
+    """Return the library of this CUDA major, from the distribution of the build; raises ActionError without one."""
     major = major_of(cuda)
     fitting = [library for library in found if library.cuda == major]
     if not fitting:

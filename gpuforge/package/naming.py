@@ -1,4 +1,4 @@
-"""Strategies that put the CUDA version into the name of a wheel."""
+"""The strategies that put the CUDA version into the name of a wheel."""
 
 from __future__ import annotations
 
@@ -61,10 +61,9 @@ def rename(
     The version of a wheel for a quick try, `narrowed` to some architectures ("90"), names them: `1.0+try.sm90`. PyPI
     refuses such a local version.
 
-    `suffix`: another distribution, `name-cu13`; `local`: the same one, version `1.0+cu13`, in which the values of
-    `axes` ("torch2.11") follow; `plain`: as it is.
-    METADATA and the folders that carry the name follow. Raises UsageError for another strategy; a `variant` is made
-    of the finished `plain` wheel (`variants.py`).
+    `suffix`: another distribution, `name-cu13`; `local`: the same one, version `1.0+cu13`, followed by the values of
+    `axes` ("torch2.11"); `plain`: unchanged. METADATA and the folders with the name are changed, too. Raises UsageError
+    for another strategy; a `variant` is made of the finished `plain` wheel (`variants.py`).
     """
     if strategy not in STRATEGIES:
         raise UsageError.of(
@@ -93,7 +92,7 @@ def rename(
 
 
 def write_tags(tree: Path, name: WheelName) -> None:
-    """Give WHEEL the tags of the file name."""
+    """Write the tags of the file name into WHEEL."""
     file = unpacked.dist_info(tree) / "WHEEL"
     file.write_bytes(wheel_file.with_tags(metadata.of_file(file), name.tags))
 
@@ -109,7 +108,7 @@ def _as_local(value: str) -> str:
 
 
 def _local(version: str, labels: Sequence[str]) -> str:
-    """Return a version with the labels that its local part does not have yet: "1.0+cu13.try.sm90"."""
+    """Return a version with the labels that are not yet in its local part: "1.0+cu13.try.sm90"."""
     parsed = Version(version)
     present = [parsed.local] if parsed.local else []
     added = [label for label in labels if f".{label}." not in f".{parsed.local}."]

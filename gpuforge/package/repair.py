@@ -1,4 +1,4 @@
-"""Repair a wheel by its linkage: graft what it must carry, point RUNPATH at what it finds in pip packages."""
+"""Repairs a wheel by its linkage: grafts libraries, or writes RUNPATHs to those of pip packages."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Linkage = Literal["pip", "bundle", "system", "static"]
 
 
 class Linking(NamedTuple):
-    """How a wheel gets the libraries of CUDA, and which other libraries it carries.
+    """The linkage of a wheel with CUDA's libraries, and the other libraries that it carries.
 
     - `pip`: each file that needs a library of the toolkit gets a RUNPATH to the folder of its distribution;
     - `bundle`: the libraries are grafted;
@@ -33,12 +33,10 @@ class Linking(NamedTuple):
 
     cuda: str  # the toolkit: "13.0"
     linkage: Linkage
-    pins: Mapping[
-        str, str
-    ]  # distributions of the toolkit at build time: preferred where several have a library
+    pins: Mapping[str, str]  # distributions of the toolkit at build time: preferred if several have a library
     search_path: Sequence[str]  # folders with libraries to graft, besides the system's
     exclude: Sequence[str] = ()  # further libraries that are not grafted: "gomp" of libgomp.so.1
-    build: BuildLibraries = BuildLibraries()  # what else it is linked with
+    build: BuildLibraries = BuildLibraries()  # its other libraries
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +49,11 @@ class Repaired:
 
 
 def repair(tree: Path, name: WheelName, scratch: Path, linking: Linking, log: Log) -> Repaired:
-    """Repair the unpacked wheel in `tree`, in place; a wheel without ELF files stays as it is.
+    """Repair the unpacked wheel in `tree`, in place; a wheel without ELF files stays unchanged.
 
-    auditwheel grafts the libraries that no manylinux policy allows to be taken from the system, and chooses the
-    platform tag. Raises ActionError when no policy fits, a library is not found or of another CUDA version, a file
-    needs or carries what `repair_checks` forbids.
+    auditwheel grafts the libraries that no manylinux policy expects on the system, and chooses the platform tag. Raises
+    ActionError if no policy fits, if a library is not found or is of another CUDA version, or if a file needs or
+    carries a library that `repair_checks` forbids.
     """
     before = links.read_tree(tree)
     if not before:
@@ -99,7 +97,7 @@ def _check_before(
 
 
 def _excludes(linked: repair_checks.Linked, linking: Linking, brought: Set[str]) -> list[str]:
-    """Return the SONAMEs, or patterns of them, that auditwheel must not graft: the driver's always."""
+    """Return the SONAMEs, or patterns of them, that auditwheel must not graft; the driver's are always among them."""
     found = {f"{soname}*" for soname in libraries.drivers()} | {f"lib{n}.so*" for n in linking.exclude}
     found |= brought
     if linking.linkage != "bundle":
@@ -133,7 +131,7 @@ def _brought(
 ) -> dict[PurePosixPath, dict[str, Carried]]:
     """Return the libraries that each file needs and other packages bring, by SONAME.
 
-    What every Linux has does not count, nor what CUDA's own packages have.
+    Libraries of every Linux and of CUDA's own packages are left out.
     """
     present = {member.name for member in files}
     places = {soname: each for each in reversed(carried) for soname in each.libraries}
@@ -148,7 +146,7 @@ def _brought(
 
 
 def _linked(files: repair_checks.Files, linking: Linking) -> dict[PurePosixPath, list[CudaLibrary]]:
-    """Return the libraries of the toolkit that each file needs and the wheel does not have."""
+    """Return the libraries of the toolkit that each file needs but the wheel does not have."""
     present = {member.name for member in files}
     return {
         member: [

@@ -17,7 +17,7 @@ Linked = Mapping[PurePosixPath, list[CudaLibrary]]
 
 
 def self_contained(linked: Linked) -> None:
-    """Check that nothing of the toolkit is needed from outside the wheel, for `static` and `bundle`."""
+    """Check that no library of the toolkit is needed from outside the wheel, for `static` and `bundle`."""
     for member, found in linked.items():
         for library in found:
             stem = sonames.bare(library.soname)
@@ -29,7 +29,7 @@ def self_contained(linked: Linked) -> None:
 
 
 def graftable(linked: Linked, log: Callable[[str], None]) -> None:
-    """Check that no library, which `bundle` would graft, opens others by name: grafting changes their names."""
+    """Check that no library that `bundle` would graft opens others by name: grafting changes their names."""
     for member, found in linked.items():
         for library in found:
             opener = libraries.opener(library.soname)
@@ -75,7 +75,7 @@ def grafts(files: Files, *, bundled: bool) -> None:
 
 
 def intact(before: Files, after: Files) -> None:
-    """Check that the segments of every file that was changed still fit together; patchelf has broken some before.
+    """Check that the segments of every changed file still fit together; patchelf has broken some before.
 
     https://github.com/NixOS/patchelf/issues/446, https://github.com/pypa/auditwheel/pull/716
     """

@@ -21,8 +21,8 @@ from gpuforge.wheel import marker, metadata, metadata_edit
 def requirement_for(distribution: str, linked: str) -> Requirement:
     """Return the requirement for a library that a wheel was linked with at version `linked`.
 
-    The lower bound is its major.minor: symbols that were there at link time must be there at run time. The upper bound
-    is the next major version, which has another SONAME: "nvidia-cufft" at "12.0.0.61" gives "nvidia-cufft<13,>=12.0".
+    The lower bound is its major.minor, as symbols of link time must be there at run time. The upper bound is the next
+    major version, which has another SONAME: "nvidia-cufft" at "12.0.0.61" gives "nvidia-cufft<13,>=12.0".
     """
     try:
         version = Version(linked)
@@ -44,9 +44,9 @@ def require(
     """Add a Requires-Dist for each distribution of `linked` (name → version at link time, None if unknown).
 
     With `extra` the lines belong to that extra. `proved` are bounds that were found in the distributions themselves;
-    the others follow from the linked version. Returns the new METADATA and the added lines. Nothing is added where the
-    project's own requirement is at least as narrow. Raises ActionError when its own requirement excludes the linked
-    version, or when that version is unknown and the project does not require the distribution.
+    the others follow from the linked version. Nothing is added if the project's own requirement is at least as narrow.
+    Returns the new METADATA and the added lines. Raises ActionError if the project's own requirement excludes the
+    linked version, or if that version is unknown and the project does not require the distribution.
     """
     condition = f'; extra == "{extra}"' if extra else ""
     present = metadata.requirements(text)
@@ -77,7 +77,7 @@ def require_carried(
 ) -> tuple[bytes, list[str]]:
     """Add the requirements `chosen` by the manifest, and one for each other package whose libraries the wheel uses.
 
-    Returns the new METADATA and the added lines. Raises ActionError when a requirement excludes the release that the
+    Returns the new METADATA and the added lines. Raises ActionError if a requirement excludes the release that the
     wheel was linked with.
     """
     text = metadata_edit.add_requirements(text, chosen)
@@ -102,21 +102,21 @@ def bounds_of(floors: Iterable[Floor], major: int) -> dict[str, Bounds]:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """A requirement, and versions that it must exclude."""
+    """A requirement, and the versions that it must exclude."""
 
     requirement: Requirement
     outside: tuple[str, ...]
 
     @classmethod
     def after(cls, requirement: Requirement) -> Bounds:
-        """Make it of a requirement with two bounds; the excluded versions lie just outside of them."""
+        """Make it from a requirement with two bounds; the excluded versions are just outside of them."""
         bounds = {s.operator: Version(s.version) for s in requirement.specifier}
         low, high = bounds[">="], bounds["<"]
         return cls(requirement, (just_below(low.major, low.minor), str(high), f"{high}.99999"))
 
     @property
     def line(self) -> str:
-        """The requirement as METADATA has it: "nvidia-cufft>=12.0,<13"."""
+        """The requirement as in METADATA: "nvidia-cufft>=12.0,<13"."""
         extras = f"[{','.join(sorted(self.requirement.extras))}]" if self.requirement.extras else ""
         versions = sorted(map(str, self.requirement.specifier), reverse=True)
         return f"{self.requirement.name}{extras}{','.join(versions)}"
@@ -144,5 +144,5 @@ def _check(own: Requirement, distribution: str, linked: str) -> None:
 
 
 def _holds(own: Requirement, extra: str | None) -> bool:
-    """Return whether a requirement holds on this machine with every Python, always or whenever `extra` is installed."""
+    """Return whether a requirement applies on this machine with every Python, always or when `extra` is installed."""
     return marker.always_holds(own.marker, platform.machine(), extra or "")

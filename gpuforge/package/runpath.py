@@ -1,4 +1,4 @@
-"""RUNPATH: the folders an installed file looks for its libraries in, relative to its own place."""
+"""Computes and writes RUNPATHs, which are relative to the place of an installed file."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def entries_for(
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the RUNPATH for a file of a wheel, and the entries of `present` that were dropped.
 
-    `folders` are below site-packages ("nvidia/cu13/lib"); each becomes an entry relative to where `member` is
-    installed, behind those of `present` that start at `$ORIGIN` and stay in site-packages. All others (a build
-    machine's folders) are dropped. Raises ActionError for a file that is installed outside site-packages, as
-    no relative path leads from there to the libraries.
+    `folders` are below site-packages ("nvidia/cu13/lib"). Each becomes an entry relative to the folder where `member`
+    is installed, after those of `present` that start at `$ORIGIN` and stay in site-packages. All others, such as a
+    build machine's folders, are dropped. Raises ActionError for a file that is installed outside site-packages, as no
+    relative path leads from there to the libraries.
     """
     place = _installed(member)
     if place is None:
@@ -66,7 +66,7 @@ def patchelf() -> str:
 
 
 def _installed(member: PurePosixPath) -> PurePosixPath | None:
-    """Return where a member is installed, relative to site-packages; None when it is installed elsewhere.
+    """Return the place of an installed member, relative to site-packages; None if it is elsewhere.
 
     https://packaging.python.org/en/latest/specifications/binary-distribution-format/#the-data-directory
     """
@@ -76,12 +76,12 @@ def _installed(member: PurePosixPath) -> PurePosixPath | None:
 
 
 def from_origin(entry: str) -> bool:
-    """Return whether a RUNPATH entry starts at the folder of the file that has it."""
+    """Return whether a RUNPATH entry starts at the folder of the file with the RUNPATH."""
     return re.match(r"\$(ORIGIN|\{ORIGIN\})(/|$)", entry) is not None
 
 
 def _normal(entry: str, place: PurePosixPath) -> str | None:
-    """Return an entry in its normal form; None when it does not stay in site-packages."""
+    """Return an entry in its normal form; None if it does not stay in site-packages."""
     if not from_origin(entry):
         return None
     below = posixpath.normpath("./" + entry.replace("${ORIGIN}", "$ORIGIN").removeprefix("$ORIGIN"))

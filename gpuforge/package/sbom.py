@@ -1,7 +1,7 @@
-"""The wheel's software bill of materials, CycloneDX JSON in `.dist-info/sboms`: grafted and required libraries.
+"""Writes the wheel's software bill of materials: its grafted and required libraries.
 
-https://peps.python.org/pep-0770/ and https://cyclonedx.org/docs/1.6/json/. auditwheel's own, which names the
-packages of the Linux distribution that grafted libraries came from, is merged into it.
+It is CycloneDX JSON in `.dist-info/sboms`: https://peps.python.org/pep-0770/ and https://cyclonedx.org/docs/1.6/json/.
+auditwheel's bill, which has the packages of the Linux distribution that grafted libraries came from, is merged into it.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ def write(
 ) -> Path:
     """Write the bill of an unpacked wheel and return its file; the same wheel gives the same bytes.
 
-    `declared` are the distributions that the wheel requires for its libraries; `pins` those of the toolkit `cuda`
-    ("13.0") with their versions, to which grafted CUDA libraries are assigned. `epoch` (seconds since 1970) is the
+    `declared` are the distributions that the wheel requires for its libraries. `pins` are those of the toolkit `cuda`
+    ("13.0") with their versions; grafted CUDA libraries are assigned to them. `epoch` (seconds since 1970) is the
     bill's time. Bills of the project's own build, under other names, stay.
     """
     info = unpacked.dist_info(tree)
@@ -88,7 +88,7 @@ def _pypi(name: str, version: str | None) -> PackageURL:
 
 
 def _grafted(tree: Path, pins: Mapping[str, str], cuda: str) -> Iterable[Component]:
-    """Yield each library that repair put into the wheel: their names have a hash."""
+    """Yield each library that repair put into the wheel, recognised by the hash in its name."""
     for path in unpacked.files(tree):
         plain = sonames.plain_name(path.name)
         if plain == path.name:

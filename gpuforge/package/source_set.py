@@ -34,13 +34,13 @@ def pack_sources(
     fallbacks: Sequence[str] = (),
     cpu: str = "",
 ) -> Path:
-    """Lay sources, what they include and their recipe out below `folder`; return `folder/sources/<name>`.
+    """Write sources, their headers and their recipe below `folder`; return `folder/sources/<name>`.
 
     `sources` are the files that are compiled, by their names in the project; `includes` are files beside them.
-    `recipe.json` (schema 1) lists both with their sha256, and the toolchains in the order they are tried. `abi` is
-    the id of each compiled library, together with the versions of the installed `packages`; `fallbacks` are the objects
-    that are used where nothing was compiled. A set of modules (`kind`) may have a library for the CPU (`cpu`).
-    Raises ActionError when a recipe names a path of the build machine, or lacks a placeholder.
+    `recipe.json` (schema 1) lists both with their sha256, and the toolchains in the order of the tries. `abi` is the id
+    of each compiled library, together with the versions of the installed `packages`; `fallbacks` are the objects that
+    are used if nothing was compiled. A set of modules (`kind`) may have a library for the CPU (`cpu`). Raises
+    ActionError if a recipe has a path of the build machine, or lacks a placeholder.
     """
     target = new_folder(folder / SOURCES, name)
     copied = {file: _copy(path, file, target) for file, path in {**includes, **sources}.items()}

@@ -1,4 +1,4 @@
-"""Variant wheels: a finished wheel with a label in its name and `variant.json`, and the index of a release.
+"""Makes variant wheels: a finished wheel with a label in its name and `variant.json`, and the index of a release.
 
 The wheel by PEP 825, `providers` by PEP 850, both drafts: https://peps.python.org/pep-0825/ and
 https://peps.python.org/pep-0850/. The properties are those of NVIDIA's provider:
@@ -27,8 +27,8 @@ from gpuforge.wheel.filename import WheelName
 SCHEMA = "https://variants-schema.wheelnext.dev/peps/850/v0.2.0.json"
 NAME = "variant.json"
 NAMESPACE = "nvidia"
-# The plugin that tells an installer about the machine. uv has its own copy under these names and fetches nothing.
-# No version bound: one that excludes the version of uv's copy makes uv skip the variant.
+# The plugin that reads the machine's properties for an installer. uv has its own copy under these names and fetches
+# nothing. A version bound that excludes uv's copy makes uv skip the variant, so there is none.
 PROVIDER = {
     "plugin-api": "nvidia_variant_provider.plugin:NvidiaVariantPlugin",
     "requires": ["nvidia-variant-provider"],
@@ -42,10 +42,10 @@ def label(cuda: str) -> str:
 
 
 def describe(cuda: str, gpus: Sequence[str]) -> dict[str, Any]:
-    """Return the content of `variant.json` for the toolkit `cuda` and the `gpus` ("90_real") that the wheel is for.
+    """Return the content of `variant.json` for the toolkit `cuda` and the `gpus` ("90_real") of the wheel.
 
     The driver must be as new as the toolkit: then everything in the wheel runs, PTX included. Without `gpus`, as for a
-    wheel without GPU code, any GPU fits.
+    wheel without GPU code, any GPU matches.
     """
     properties = {"cuda_version_lower_bound": [cuda]} | ({"sm_arch": list(gpus)} if gpus else {})
     return _content({label(cuda): {NAMESPACE: properties}})
@@ -71,8 +71,8 @@ def make(wheel: Path, output: Path, content: Mapping[str, Any], *, epoch: int | 
 def index(folder: Path, releases: Iterable[str]) -> dict[str, str]:
     """Return the files `{name}-{version}-variants.json` for `releases` ("demo-1.0"), of all variant wheels in `folder`.
 
-    An installer reads the index to know what the labels stand for. Raises ActionError when two wheels of one
-    release have one label for different properties.
+    The index tells an installer the properties of each label. Raises ActionError if two wheels of one release have one
+    label for different properties.
     """
     requested = set(releases)
     variants: dict[str, dict[str, Any]] = defaultdict(dict)

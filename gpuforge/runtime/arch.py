@@ -1,5 +1,5 @@
 # A copy of gpuforge/cuda/arch.py, made by scripts/copy_to_runtime.py: change it there.
-"""A GPU architecture: read from every spelling in use, ordered, and written for each tool that wants its own."""
+"""A GPU architecture: parsed from every spelling in use, ordered, and written in the form of each tool."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -8,9 +8,9 @@ _PREFIXES = ("sm_", "compute_", "lto_")
 
 
 class Arch(NamedTuple):
-    """A compute capability to compile for, and which GPUs the result is meant for; ordered by number, then variant.
+    """A compute capability to compile for, and the GPUs that run the result; ordered by number, then variant.
 
-    `variant` is "a" (this architecture alone), "f" (its family) or "" (this one and what follows it):
+    `variant` is "a" (only this architecture), "f" (its family) or "" (this one and later ones):
     https://docs.nvidia.com/cuda/cuda-programming-guide/05-appendices/compute-capabilities.html
     """
 
@@ -38,31 +38,31 @@ class Arch(NamedTuple):
 
     @property
     def number(self) -> str:
-        """As in a manifest: "90a"."""
+        """In manifests: "90a"."""
         return f"{self.major}{self.minor}{self.variant}"
 
     @property
     def dotted(self) -> str:
-        """As in NVIDIA's tables: "9.0a"."""
+        """In NVIDIA's tables: "9.0a"."""
         return f"{self.major}.{self.minor}{self.variant}"
 
     @property
     def sm(self) -> str:
-        """As nvcc calls machine code: "sm_90a"."""
+        """nvcc's name for machine code: "sm_90a"."""
         return f"sm_{self.number}"
 
     @property
     def compute(self) -> str:
-        """As nvcc calls PTX: "compute_90a"."""
+        """nvcc's name for PTX: "compute_90a"."""
         return f"compute_{self.number}"
 
     def of_image(self, kind: str) -> str:
-        """As lists of images have it: "sm_90a" for a "cubin", "compute_90a" for PTX and LTO-IR."""
+        """Return its name in lists of images: "sm_90a" for a "cubin", "compute_90a" for PTX and LTO-IR."""
         return self.sm if kind == "cubin" else self.compute
 
 
 class Target(NamedTuple):
-    """What to embed for one architecture: machine code (`real`), PTX (`ptx`), or both."""
+    """The code to embed for one architecture: machine code (`real`), PTX (`ptx`), or both."""
 
     arch: Arch
     real: bool = True
@@ -70,7 +70,7 @@ class Target(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> "Target":
-        """Read an architecture, with "+ptx" for PTX beside machine code or "ptx:" for PTX alone; raises ValueError."""
+        """Read an architecture, with "+ptx" for PTX beside machine code or "ptx:" for PTX only; raises ValueError."""
         alone = text.startswith("ptx:")
         marked = text[-4:].lower() == "+ptx"
         if alone and marked:
@@ -80,7 +80,7 @@ class Target(NamedTuple):
 
     @property
     def written(self) -> str:
-        """As in a manifest: "90", "90+ptx", and "ptx:90" for PTX alone."""
+        """In manifests: "90", "90+ptx", and "ptx:90" for PTX only."""
         number = self.arch.number
         return (f"{number}+ptx" if self.ptx else number) if self.real else f"ptx:{number}"
 
@@ -98,7 +98,7 @@ class Target(NamedTuple):
 
     @property
     def torch(self) -> str:
-        """The item of TORCH_CUDA_ARCH_LIST: "9.0", or "9.0+PTX", which is machine code too."""
+        """The item of TORCH_CUDA_ARCH_LIST: "9.0", or "9.0+PTX", which includes machine code."""
         return self.arch.dotted + ("+PTX" if self.ptx else "")
 
 

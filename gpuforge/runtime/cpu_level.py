@@ -1,5 +1,5 @@
 # A copy of gpuforge/cuda/cpu_level.py, made by scripts/copy_to_runtime.py: change it there.
-"""A level of CPUs: the kind of machine that has it, and the features that code for it may use.
+"""A level of CPUs: its machine type, and the features that code for it may use.
 
 Levels and their features: the x86-64 psABI, section 3.1.1, https://gitlab.com/x86-psABIs/x86-64-ABI
 The names are those of the `flags` line of /proc/cpuinfo:
@@ -8,7 +8,7 @@ https://git.kernel.org/pub/scm/linux/kernel/git/torvalds/linux.git/tree/arch/x86
 
 from typing import NamedTuple
 
-# Machine (as `uname -m` has it) -> its levels, the lowest first, each with what it adds to the one before.
+# Machine (as in `uname -m`) -> its levels, the lowest first, each with the features that it adds to the one before.
 LEVELS: "dict[str, dict[str, tuple[str, ...]]]" = {
     "x86_64": {
         "x86-64": (),
@@ -20,26 +20,26 @@ LEVELS: "dict[str, dict[str, tuple[str, ...]]]" = {
 
 
 class CpuLevel(NamedTuple):
-    """What code for CPUs needs: "x86-64-v3", or "" for any CPU of the machine's kind."""
+    """The level that code for CPUs needs: "x86-64-v3", or "" for any CPU of the machine type."""
 
     name: str = ""
 
     @property
     def machine(self) -> str:
-        """The kind of machine that has it: "x86_64"; "" of an unknown level."""
+        """The machine type of the level: "x86_64"; "" for an unknown level."""
         return next((machine for machine, levels in LEVELS.items() if self.name in levels), "")
 
     @property
     def rank(self) -> int:
-        """Its place among the levels of its machine, the lowest first; -1 for "" and unknown ones."""
+        """Its index among the levels of its machine, the lowest first; -1 for "" and unknown ones."""
         return list(LEVELS[self.machine]).index(self.name) if self.machine else -1
 
     @property
     def features(self) -> "tuple[str, ...]":
-        """What a CPU of this level has: what it and the levels below it add; nothing of an unknown one."""
+        """The features of a CPU of this level, with those of the levels below; empty for an unknown one."""
         levels = list(LEVELS.get(self.machine, {}).values())
         return tuple(name for level in levels[: self.rank + 1] for name in level)
 
     def of_image(self, kind: str) -> str:
-        """As lists of images have it: its name."""
+        """Return its name in lists of images."""
         return self.name

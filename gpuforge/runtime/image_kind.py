@@ -1,5 +1,5 @@
 # A copy of gpuforge/cuda/image_kind.py, made by scripts/copy_to_runtime.py: change it there.
-"""The kinds of images in kernel sets: what each is built for, and what loads it."""
+"""The kinds of images in kernel sets: their targets, and their loaders."""
 
 from typing import NamedTuple
 
@@ -7,10 +7,10 @@ from typing import NamedTuple
 class ImageKind(NamedTuple):
     """A kind of image.
 
-    `loader` is what makes kernels of it: "CUDA" (the driver), "NVRTC", "OpenCL", "IREE" with one of its drivers
-    (`iree_driver`), or "system" (the linker); "" where a further step would have to come first. `built_for` is what
-    its code is for: "GPU" (an architecture), "CPU" (a level), or "" (any device of its loader). Without `of_module` it
-    is not in the index of a set of modules. With `of_toolkit` a CUDA toolkit made it, whose version the index has.
+    `loader` makes kernels of it: "CUDA" (the driver), "NVRTC", "OpenCL", "IREE" with one of its drivers
+    (`iree_driver`), or "system" (the linker); "" if it cannot be loaded without a further step. `built_for` is the kind
+    of its target: "GPU" (an architecture), "CPU" (a level), or "" (any device of its loader). Without `of_module` it is
+    not in the index of a set of modules. With `of_toolkit` a CUDA toolkit made it, whose version the index has.
     """
 
     label: str  # its name for people
@@ -28,7 +28,7 @@ KINDS = {
     "iree-cuda": ImageKind("IREE cuda", "IREE", "GPU", has_ptx=True, iree_driver="cuda", of_toolkit=False),
     "iree-vulkan": ImageKind("IREE vulkan", "IREE", iree_driver="vulkan", of_toolkit=False),
     "iree-cpu": ImageKind("IREE CPU", "IREE", "CPU", iree_driver="local-task", of_toolkit=False),
-    # a file that a variable of the environment names, and sources
+    # a file that an environment variable names, and sources
     "unread": ImageKind("file", "CUDA", of_module=False),
     "cuda": ImageKind("CUDA source", "NVRTC", of_module=False),
     "opencl": ImageKind("source", "OpenCL", of_module=False),
@@ -37,5 +37,5 @@ KINDS = {
 
 
 def kind_of(name: str) -> ImageKind:
-    """Return the kind of a name in an index; one that is not known, such as "lto-ir", is loaded by nothing."""
+    """Return the kind with a name in an index; an unknown one, such as "lto-ir", has no loader."""
     return KINDS.get(name) or ImageKind(name)

@@ -1,17 +1,17 @@
 # A copy of gpuforge/embedded/layout.py, made by scripts/copy_to_runtime.py: change it there.
-"""Where kernels and sources lie in the folder of a runtime, and the names of the files that list them."""
+"""The places of kernels and sources in the folder of a runtime, and the names of the files that list them."""
 
 from __future__ import annotations
 
 import os
 
-HOME = "_gpuforge"  # the folder in an import package that has the runtime, or in a kernels wheel the kernels alone
+HOME = "_gpuforge"  # the folder in an import package that has the runtime, or in a kernels wheel only the kernels
 GUARD = "_gpuforge_guard"  # the module beside it that refuses two builds of a package in one place
 KERNELS, SOURCES = "kernels", "sources"  # folders in it, with a folder for each set
 INDEX = "index.json"  # of a folder with kernels
 RECIPE = "recipe.json"  # of a folder with sources
 LISTING = "wheels.json"  # beside a runtime: the kernels wheels of its package
-WHEEL = "wheel.json"  # in a kernels wheel: what it has
+WHEEL = "wheel.json"  # in a kernels wheel: its content
 
 
 def kernels(home: str, *name: str) -> str:

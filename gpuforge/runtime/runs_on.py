@@ -1,12 +1,12 @@
 # A copy of gpuforge/cuda/runs_on.py, made by scripts/copy_to_runtime.py: change it there.
-"""What runs where: which machine code and which PTX a GPU takes, and which driver they need.
+"""Decides what runs where: the machine code and the PTX that a GPU can run, and the drivers that they need.
 
 Binary and PTX compatibility: https://docs.nvidia.com/cuda/cuda-c-programming-guide/#binary-compatibility
 Architecture- and family-specific code:
 https://docs.nvidia.com/cuda/cuda-programming-guide/05-appendices/compute-capabilities.html
 Drivers: https://docs.nvidia.com/deploy/cuda-compatibility/
 
-A driver is known by the newest CUDA version it supports, as cuDriverGetVersion reports it: (12, 4).
+A driver is identified by the newest CUDA version that it supports, as in cuDriverGetVersion: (12, 4).
 """
 
 from typing import NamedTuple
@@ -15,9 +15,9 @@ from .arch import Arch
 
 Version = tuple[int, int]
 
-# PTX ISA -> the first CUDA release that writes it, and so the least that a driver must support to compile it.
-# https://docs.nvidia.com/cuda/parallel-thread-execution/#release-notes
-# gpuforge/cuda/data/cuda.toml has the same pairs with each release's driver; a test compares them.
+# PTX ISA -> the first CUDA release that writes it, which a driver must support to compile it.
+# https://docs.nvidia.com/cuda/parallel-thread-execution/#release-notes gpuforge/cuda/data/cuda.toml has the same pairs
+# with each release's driver; a test compares them.
 PTX_ISA: "dict[Version, Version]" = {
     (4, 2): (7, 0),
     (4, 3): (7, 5),
@@ -33,7 +33,7 @@ PTX_ISA: "dict[Version, Version]" = {
 # Orin: sm_80 gives "no kernel image is available", sm_87 and PTX run (https://github.com/jax-ml/jax/pull/40492).
 EMBEDDED: "frozenset[Version]" = frozenset({(5, 3), (6, 2), (7, 2), (8, 7), (11, 0)})
 RENAMED: "dict[Version, Version]" = {(10, 1): (11, 0)}  # sm_101 of CUDA 12 is sm_110 of CUDA 13
-MINORS_AGREE = 11  # the first CUDA major of whose minors any driver runs the machine code of all
+MINORS_AGREE = 11  # the first CUDA major whose drivers of any minor run the machine code of all its minors
 
 ALONE = "alone"  # runs on exactly this compute capability
 FAMILY = "family"  # runs on this one and the later ones of its family
@@ -43,14 +43,14 @@ NEWER = "newer"  # PTX: compiles for this one and everything later
 
 
 class Mismatch(NamedTuple):
-    """Why an image does not run on a GPU: what its architecture is limited to (`limit`)."""
+    """Why an image does not run on a GPU: `limit` is the limit of its architecture."""
 
     limit: str
     built: Arch
 
 
 def binary_mismatch(arch: Arch, gpu: Version) -> "Mismatch | None":
-    """Return why machine code for `arch` does not run on a GPU of this compute capability, None when it does."""
+    """Return why machine code for `arch` does not run on a GPU of this compute capability, None if it does."""
     built, here = _today(arch.capability), _today(gpu)
     later = built[0] == here[0] and built[1] <= here[1]
     if built == here:
@@ -65,7 +65,7 @@ def binary_mismatch(arch: Arch, gpu: Version) -> "Mismatch | None":
 
 
 def ptx_mismatch(arch: Arch, gpu: Version) -> "Mismatch | None":
-    """Return why a driver cannot compile PTX for `arch` for this GPU, None when it can."""
+    """Return why a driver cannot compile PTX for `arch` for this GPU, None if it can."""
     built, here = _today(arch.capability), _today(gpu)
     if arch.variant == "a":
         return None if built == here else Mismatch(ALONE, arch)
@@ -77,7 +77,7 @@ def ptx_mismatch(arch: Arch, gpu: Version) -> "Mismatch | None":
 def driver_for_ptx(isa: Version) -> Version:
     """Return the CUDA version that a driver must support to compile this PTX ISA.
 
-    For an ISA newer than the table it is that of the last row, at least; for an older one (0, 0).
+    For an ISA newer than the table it is at least that of the last row; for an older one (0, 0).
     """
     newest = max(PTX_ISA)
     return PTX_ISA.get(isa, PTX_ISA[newest] if isa > newest else (0, 0))
@@ -86,7 +86,7 @@ def driver_for_ptx(isa: Version) -> Version:
 def driver_for_binary(toolkit: Version) -> Version:
     """Return the CUDA version that a driver must support to run machine code of this toolkit.
 
-    From CUDA 11 on that is the first release of the toolkit's major ("minor version compatibility").
+    From CUDA 11 on it is the first release of the toolkit's major ("minor version compatibility").
     """
     return (toolkit[0], 0) if toolkit[0] >= MINORS_AGREE else toolkit
 

@@ -1,4 +1,4 @@
-"""Read the members of a wheel as streams: the directory by `zipfile`, the bytes inflated by `isal`, nothing on disk.
+"""Reads the members of a wheel as streams: the directory by `zipfile`, the bytes inflated by `isal`, nothing on disk.
 
 Threads may read from one archive at the same time: each member is read at its own offset.
 """
@@ -22,7 +22,7 @@ BROKEN = (zipfile.BadZipFile, NotImplementedError, EOFError, ValueError, Overflo
 
 _InflateError: type[Exception] = isal_zlib.error  # type: ignore[assignment]  # its stub calls it an instance
 _PACKED_CHUNK = 1 << 20
-_EXTRA = 64  # bytes that a local header may have beyond its name, in most wheels
+_EXTRA = 64  # bytes that a local header has beyond its name, in most wheels
 _CHUNK = 1 << 21  # bytes of a member that are in memory at once, at most
 _LARGEST_DIRECTORY = 12 << 20  # bytes, which is 90,000 files or more; zipfile keeps a kilobyte of each
 
@@ -41,8 +41,8 @@ class Member(NamedTuple):
 class Directory(NamedTuple):
     """The directory at the end of a zip file, as `zipfile` reads it."""
 
-    entries: tuple[zipfile.ZipInfo, ...] = ()  # of folders, too
-    start: int = 0  # where it begins
+    entries: tuple[zipfile.ZipInfo, ...] = ()  # also of folders
+    start: int = 0  # its offset
     size: int = 0  # bytes of the whole file
 
     @property
@@ -58,9 +58,9 @@ class Archive:
     _file: IO[bytes]
 
     def __init__(self, path: Path | str, budget: Budget | None = None) -> None:
-        """Open it; raises MalformedError for a file that is not a sound zip file, OSError when it cannot be read.
+        """Open it; raises MalformedError for a damaged file or another kind of file, OSError if it cannot be read.
 
-        Reading it draws on `budget`, by default on one of its own.
+        Reading it spends `budget`, or a new budget of its own.
         """
         self.path = path
         self._file = open(path, "rb")  # noqa: PTH123, SIM115  a string is a path, too; closed by __exit__
@@ -123,7 +123,7 @@ class Archive:
             raise _not_inflated(member, error) from error
 
     def data(self, member: Member) -> bytes:
-        """Return all bytes of a small member; raises as `chunks` does."""
+        """Return all bytes of a small member; raises the errors of `chunks`."""
         if member.method != zipfile.ZIP_DEFLATED or member.packed > _CHUNK:
             return b"".join(self.chunks(member))
         self.budget.spend("bytes", member.packed + member.size)
@@ -151,7 +151,7 @@ class Archive:
             raise _not_inflated(member, error) from error
 
     def _packed(self, member: Member, count: int) -> Iterator[bytes]:
-        """Yield a member's bytes as they are in the archive, `count` at a time."""
+        """Yield a member's packed bytes, `count` at a time."""
         start, first = self._begin(member, min(count, member.packed))
         yield first
         end = start + member.packed
@@ -168,7 +168,7 @@ class Archive:
         return self._pread(count, offset) if 0 <= offset < self.directory.size and count > 0 else b""
 
     def _begin(self, member: Member, count: int) -> tuple[int, bytes]:
-        """Return where a member's data starts, and its first `count` bytes: for most members in one read."""
+        """Return the offset of a member's data, and its first `count` bytes: for most members in one read."""
         data = self._pread(30 + len(member.name) + _EXTRA + count, member.header)
         if data[:4] != b"PK\x03\x04" or len(data) < 30:
             raise CorruptError.of(
@@ -199,7 +199,7 @@ def directory(file: IO[bytes], size: int) -> Directory:
 
 
 class _Bounded:
-    """A file of which `zipfile` reads the directory, in one piece that may not be too large."""
+    """A file for `zipfile` that refuses to read a directory which is too large."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self.seek, self.tell, self._file = file.seek, file.tell, file
@@ -217,7 +217,7 @@ def shared_libraries(archive: Archive) -> dict[str, Member]:
 
 
 def info_folders(archive: Archive) -> frozenset[str]:
-    """Return the `.dist-info` folders at the top of a wheel: one, if it is sound."""
+    """Return the `.dist-info` folders at the top of a wheel; a valid wheel has one."""
     tops = {member.name.partition("/")[0] for member in archive.members}
     return frozenset(name for name in tops if name.endswith(".dist-info"))
 
@@ -229,7 +229,7 @@ def _member(info: zipfile.ZipInfo, size: int) -> Member:
 
 
 def _inflater() -> igzip_lib.IgzipDecompressor:
-    """Return an inflater of a raw stream that computes its CRC-32 at the same time, as for a gzip file."""
+    """Return an inflater of a raw stream that also computes its CRC-32, as for a gzip file."""
     return igzip_lib.IgzipDecompressor(flag=igzip_lib.DECOMP_GZIP_NO_HDR)
 
 

@@ -15,13 +15,13 @@ from gpuforge.wheel.archive import Archive
 from gpuforge.wheel.record import Record
 
 _LARGEST = {"WHEEL": 1 << 20, "METADATA": 16 << 20, "RECORD": 512 << 20}  # bytes; a larger file is not read
-_PARSED = 32  # characters of the budget for each of a header, which takes as long to parse
+_PARSED = 32  # characters of the budget for each of a header, which take as long to parse
 # https://github.com/karellen/wheel-axle: links that are made when Python first starts after the installation
 _LINKS = "symlinks.txt"
 
 
 class Identity(NamedTuple):
-    """The name and the version that one part of a wheel gives it, as written; "" where it gives none."""
+    """A name and a version that a part of a wheel states, as written; "" if it states none."""
 
     place: str  # "METADATA", "the .dist-info folder"
     name: str
@@ -47,10 +47,10 @@ class DistInfo(NamedTuple):
     version: str = ""
     folder: str = ""  # its own name, without ".dist-info"
     purelib: bool = False
-    links: Mapping[str, str] = MappingProxyType({})  # symbolic links and what they lead to, as members
+    links: Mapping[str, str] = MappingProxyType({})  # symbolic links and their targets, as members
     requires_python: str = ""
     extras: frozenset[str] = frozenset()  # Provides-Extra, normalized
-    license_files: tuple[str, ...] = ()  # as PyPI requires them to be there: of metadata 2.4 and later
+    license_files: tuple[str, ...] = ()  # the files that PyPI requires, for metadata 2.4 and later
 
     @property
     def identities(self) -> tuple[Identity, ...]:

@@ -1,4 +1,4 @@
-"""The entry points of a wheel: `entry_points.txt`, as PyPI reads it and as pip does.
+"""The entry points of a wheel: `entry_points.txt`, as PyPI and as pip reads it.
 
 https://packaging.python.org/en/latest/specifications/entry-points/
 """
@@ -30,7 +30,7 @@ class _Parser(configparser.RawConfigParser):
 
 
 class _Installed(Distribution):
-    """A distribution of nothing but entry points, which pip reads by this class of the standard library."""
+    """A distribution with only entry points, which pip reads by this class of the standard library."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -54,12 +54,12 @@ def of_pypi(text: bytes, groups: Collection[str]) -> list[EntryPoint]:
 
 
 def of_pip(text: bytes, groups: Collection[str] | None = None) -> list[EntryPoint]:
-    """Return the entries of these groups, or of all, as pip reads them: it takes more for sections and ends of lines.
+    """Return the entries of these groups, or of all, as pip reads them, which accepts more sections and line ends.
 
     Raises MalformedError for a text that it refuses.
     """
     try:
         found = _Installed(text.decode()).entry_points
-    except (UnicodeDecodeError, TypeError) as error:  # the second for an entry without "="
+    except (UnicodeDecodeError, TypeError) as error:  # TypeError for an entry without "="
         raise MalformedError.of("pip cannot read its lines") from error
     return [EntryPoint(p.name, p.value) for p in found if groups is None or p.group in groups]

@@ -21,7 +21,7 @@ from gpuforge.release import Release
 class WheelName:
     """A wheel's file name in its parts; `python`, `abi` and `platform` may be compressed ("py2.py3")."""
 
-    distribution: str  # as it stands in the file name: "cufinufft_cu13"
+    distribution: str  # as in the file name: "cufinufft_cu13"
     version: str
     build: str  # "" or the build tag with its digits first
     python: str
@@ -30,7 +30,7 @@ class WheelName:
 
     @classmethod
     def parse(cls, file_name: str) -> Self:
-        """Take a file name apart; raises ActionError when it is not the name of a wheel."""
+        """Parse a file name; raises ActionError if it is not the name of a wheel."""
         try:
             parse_wheel_filename(file_name)
         except InvalidWheelFilename as error:
@@ -41,7 +41,7 @@ class WheelName:
 
     @classmethod
     def unchecked(cls, file_name: str) -> Self | None:
-        """Take a file name apart whose parts may be wrong; None when their number is."""
+        """Parse a file name whose parts may be invalid; None if their number is."""
         parts = file_name.removesuffix(".whl").split("-")
         return cls._of(parts) if len(parts) in {5, 6} else None
 
@@ -61,7 +61,7 @@ class WheelName:
 
     @property
     def tags(self) -> tuple[Tag, ...]:
-        """Return every tag that the name stands for, sorted."""
+        """Return every tag of the name, sorted."""
         return _sorted(parse_tag(f"{self.python}-{self.abi}-{self.platform}"))
 
 
@@ -70,17 +70,17 @@ class Claims(NamedTuple):
 
     project: str = ""
     version: str = ""
-    tags: tuple[Tag, ...] = ()  # none when it is not the name of a wheel
+    tags: tuple[Tag, ...] = ()  # empty if it is not the name of a wheel
 
 
 def of_info(folder: str) -> Release:
-    """Return name and version in the name of a `.dist-info` folder, as they stand there."""
+    """Return name and version in the name of a `.dist-info` folder, as written there."""
     name, _, version = folder.removesuffix(".dist-info").partition("-")
     return Release(name, version)
 
 
 def project(file_name: str) -> str:
-    """Return the normalized project in a file name; "" when it is not like the name of a wheel."""
+    """Return the normalized project in a file name; "" if it is not like the name of a wheel."""
     return claims(file_name).project
 
 
@@ -88,11 +88,11 @@ _LONGEST = 255  # characters; no file system has longer names
 
 
 def claims(file_name: str) -> Claims:
-    """Return what a file name says; of one that is not the name of a wheel, as far as it is like one."""
+    """Return the parts of a file name; of one that is not the name of a wheel, those that can be read."""
     if len(file_name) <= _LONGEST:
         with contextlib.suppress(
             ValueError
-        ):  # packaging's own, and int's for a number of thousands of digits
+        ):  # packaging's error, and int's for a number of thousands of digits
             project, version, _, tags = parse_wheel_filename(file_name)
             return Claims(project, str(version), _sorted(tags))
     name, _, rest = file_name.removesuffix(".whl").partition("-")

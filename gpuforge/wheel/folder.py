@@ -1,4 +1,4 @@
-"""Files on disk that are read like the members of an archive: an unpacked wheel, an installed one, a single file."""
+"""Reads files on disk like the members of an archive: an unpacked wheel, an installed one, a single file."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Folder(Archive):
     """Files by their names as members; nothing is inflated, and no checksum is compared."""
 
     def __init__(self, path: Path, files: Mapping[str, Path]) -> None:
-        """Take the regular files of `files`; the others are left out."""
+        """Use the regular files of `files`; the others are left out."""
         self.path = path
         self._files = {name: file for name, file in files.items() if file.is_file()}
         sizes = {name: file.stat().st_size for name, file in self._files.items()}
@@ -35,10 +35,10 @@ class Folder(Archive):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        pass  # each file is closed when it was read
+        pass  # each file is closed after it was read
 
     def chunks(self, member: Member) -> Iterator[bytes]:
-        """Yield a file's bytes in order; raises MalformedError when it cannot be read."""
+        """Yield a file's bytes in order; raises MalformedError if it cannot be read."""
         try:
             with self._files[member.name].open("rb") as stream:
                 while chunk := stream.read(_CHUNK):
@@ -48,7 +48,7 @@ class Folder(Archive):
             raise _unreadable(member, error) from error
 
     def head(self, member: Member, count: int) -> bytes:
-        """Return the first `count` bytes of a file. Raises as `chunks` does."""
+        """Return the first `count` bytes of a file. Raises the errors of `chunks`."""
         try:
             with self._files[member.name].open("rb") as stream:
                 return stream.read(count)

@@ -1,4 +1,4 @@
-"""The lock of some requirements: the wheels that a step has fetched for them, with their sha256, for later steps."""
+"""The lock of requirements for later steps: the wheels that a step has fetched for them, with their sha256."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class LockedWheels(NamedTuple):
 
     @classmethod
     def of_folder(cls, requires: Iterable[str], folder: Path) -> LockedWheels:
-        """Make it from a folder that was filled for these requirements."""
+        """Make it from a folder with the wheels of these requirements."""
         found = {path.name: digest.of_file(path) for path in sorted(folder.glob("*.whl"))}
         return cls(tuple(requires), found)
 

@@ -1,4 +1,4 @@
-"""Markers of requirements: the extras that they name, and whether they hold where a wheel is installed.
+"""Markers of requirements: the extras in them, and whether they hold in an environment.
 
 https://packaging.python.org/en/latest/specifications/dependency-specifiers/#environment-markers
 """
@@ -17,13 +17,13 @@ _EXTRA = re.compile(r'\bextra ===? "([^"]+)"|"([^"]+)" ===? extra\b')
 def extras_in(marker: Marker | None) -> list[str]:
     """Return the extras that a marker compares with: "cuda13" of `extra == "cuda13"` and of `"cuda13" == extra`.
 
-    packaging writes every marker in one form, with double quotes and single spaces; it does not offer its parts.
+    packaging writes every marker in one form, with double quotes and single spaces, but has no interface to its parts.
     """
     return [one or other for one, other in _EXTRA.findall(str(marker))]
 
 
 def environment(machine: str, python: str = "") -> dict[str, str]:
-    """Return the environment of markers on a Linux machine; a Python ("3.11") that is not given is the running one."""
+    """Return the environment of markers on a Linux machine; without a Python ("3.11") it is that of the running one."""
     found = {
         "sys_platform": "linux",
         "platform_system": "Linux",

@@ -18,7 +18,7 @@ from gpuforge.wheel.archive import Archive
 
 
 def of_file(file: Path) -> bytes:
-    """Return the bytes of a file of an unpacked `.dist-info`; raises ActionError when it is missing."""
+    """Return the bytes of a file of an unpacked `.dist-info`; raises ActionError if it is missing."""
     try:
         return file.read_bytes()
     except FileNotFoundError as error:
@@ -36,7 +36,7 @@ def of_archive(archive: Archive) -> bytes:
 
 
 def of_wheel(wheel: Path) -> bytes:
-    """Return the METADATA of a wheel; raises as `of_archive` does."""
+    """Return the METADATA of a wheel; raises the errors of `of_archive`."""
     with Archive(wheel) as archive:
         return of_archive(archive)
 
@@ -52,18 +52,18 @@ def head(text: bytes) -> bytes:
 
 
 def fields(text: bytes | Message, name: str) -> list[str]:
-    """Return the values of a field that may be there several times."""
+    """Return the values of a field that may occur several times."""
     found = (parse(text) if isinstance(text, bytes) else text).get_all(name, [])
     return [_without_long_numbers(str(value).strip()) for value in found]
 
 
 def field(text: bytes | Message, name: str) -> str:
-    """Return the first value of a field, "" when it is missing."""
+    """Return the first value of a field, "" if it is missing."""
     return next(iter(fields(text, name)), "")
 
 
 def required(text: bytes, name: str) -> str:
-    """Return the value of a field; raises ActionError when it is missing."""
+    """Return the value of a field; raises ActionError if it is missing."""
     found = field(text, name)
     if not found:
         raise ActionError.of(f"METADATA has no {name}", hint="check the project's build")
@@ -71,12 +71,12 @@ def required(text: bytes, name: str) -> str:
 
 
 def requirements(text: bytes) -> list[Requirement]:
-    """Return the Requires-Dist fields; raises ActionError for one that is not valid."""
+    """Return the Requires-Dist fields; raises ActionError for an invalid one."""
     return parsed(fields(text, "Requires-Dist"))
 
 
 def parsed(lines: Iterable[str]) -> list[Requirement]:
-    """Return requirements from the lines of Requires-Dist fields; raises as `requirements` does."""
+    """Return requirements from the lines of Requires-Dist fields; raises the errors of `requirements`."""
     found = []
     for line in lines:
         try:
@@ -90,7 +90,7 @@ def parsed(lines: Iterable[str]) -> list[Requirement]:
 
 
 def refuse_references(requirements: Iterable[Requirement], wheel: str) -> None:
-    """Raise ActionError where a wheel's metadata names a file or repository: pip would fetch it, and build it."""
+    """Raise ActionError if a requirement is a file or repository, which pip would fetch and build."""
     for each in requirements:
         if each.url is not None:
             raise ActionError.of(
@@ -101,5 +101,5 @@ def refuse_references(requirements: Iterable[Requirement], wheel: str) -> None:
 
 
 def _without_long_numbers(value: str) -> str:
-    """Replace numbers of 1000 digits and more by "…": Python refuses to read a number of thousands of digits."""
+    """Replace numbers of 1000 digits and more by "…": Python refuses to read those of thousands of digits."""
     return re.sub(r"(?<!\d)\d{1000,}", "…", value) if len(value) >= 1000 else value

@@ -1,4 +1,4 @@
-"""Edit METADATA line by line, so that everything else in it stays as it is."""
+"""Edits METADATA line by line, so that everything else in it stays unchanged."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def insert_requirements(text: bytes, lines: Sequence[str]) -> bytes:
 def without_extras(text: bytes, names: Collection[str]) -> bytes:
     """Remove extras (`Provides-Extra`), by normalized name, and the requirements that belong to no other extra.
 
-    Raises ActionError for a Requires-Dist that is not valid.
+    Raises ActionError for an invalid Requires-Dist.
     """
     headers, rest = _split(text)
     return b"".join(line for line in _HEADER.findall(headers) if not _is_of_extras(line, names)) + rest
 
 
 def with_name(text: bytes, name: str) -> bytes:
-    """Rename the distribution, also where it requires its own extras (`Requires-Dist: name[extra]`)."""
+    """Rename the distribution, also in requirements on its own extras (`Requires-Dist: name[extra]`)."""
     old = canonicalize_name(metadata.required(text, "Name"))
     headers, rest = _split(text)
     lines = _replaced(headers, b"Name", name).splitlines(keepends=True)
@@ -89,7 +89,7 @@ def _replaced(headers: bytes, header: bytes, new: str) -> bytes:
 
 
 def _insert(text: bytes, lines: list[str]) -> bytes:
-    """Put header lines behind the last Requires-Dist, or at the end of the headers."""
+    """Put header lines after the last Requires-Dist, or at the end of the headers."""
     if not lines:
         return text
     headers, rest = _split(text)

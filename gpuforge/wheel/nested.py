@@ -1,4 +1,4 @@
-"""Wheels inside other archives, as sdists of several wheels have them: unpacked into files without a name."""
+"""Unpacks wheels inside other archives, such as sdists of several wheels, into files without a name."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def is_archive(path: Path) -> bool:
 
 
 def is_wheel(path: Path) -> bool:
-    """Tell by its content whether a file is a wheel. Raises MalformedError."""
+    """Return whether a file is a wheel, by its content. Raises MalformedError."""
     if not zipfile.is_zipfile(path):
         return False
     with archive.Archive(path) as found:
@@ -52,7 +52,7 @@ def wheels(path: Path, budget: Budget) -> Iterator[tuple[str, int]]:
     """Yield the wheels in a zip or tar file: the name of each, and the descriptor of a file with its bytes.
 
     The caller closes the descriptors, which frees the files. Raises MalformedError for a broken archive, TooLargeError
-    when the budget is spent, OSError when it cannot be read.
+    if the budget is spent, OSError if it cannot be read.
     """
     try:
         if zipfile.is_zipfile(path):
@@ -79,7 +79,7 @@ def _in_tar(path: Path, budget: Budget) -> Iterator[tuple[str, int]]:
 
 
 class _Header(tarfile.TarInfo):
-    """The header of a tar member, which may not lead backwards nor take all memory."""
+    """The header of a tar member, which must not lead backwards nor take all memory."""
 
     def _proc_member(self, tar: tarfile.TarFile) -> tarfile.TarInfo:
         if self.size < 0 or (self.size > _LARGEST_HEADER and self.type in _BEFORE_MEMBERS):
@@ -88,7 +88,7 @@ class _Header(tarfile.TarInfo):
 
 
 class _Counted(io.RawIOBase):
-    """A stream that is read forwards, as far as the budget goes."""
+    """A stream that is read forwards until the budget is spent."""
 
     def __init__(self, stream: IO[bytes], budget: Budget) -> None:
         self._stream, self._budget = stream, budget
@@ -103,7 +103,9 @@ class _Counted(io.RawIOBase):
 def _tar(path: Path, budget: Budget) -> Iterator[tarfile.TarFile]:
     """Open a tar file of any compression, to be read forwards."""
     with _unpacked(path) as stream:
-        counted = cast("IO[bytes]", _Counted(stream, budget))  # tarfile needs no more of a file
+        counted = cast(
+            "IO[bytes]", _Counted(stream, budget)
+        )  # tarfile needs only this part of a file's interface
         with tarfile.open(fileobj=counted, mode="r|", tarinfo=_Header) as tar:
             yield tar
 
@@ -131,7 +133,9 @@ def _kept(chunks: Iterator[bytes], budget: Budget) -> int:
         for number, chunk in enumerate(chunks):
             budget.spend("entries", 1)
             if not number and not chunk.startswith(b"PK"):
-                file.write(chunk[:64])  # not a wheel, as its reader will report; the rest may be endless
+                file.write(
+                    chunk[:64]
+                )  # its reader will report that it is not a wheel; the rest may be endless
                 break
             file.write(chunk)
         file.flush()

@@ -15,19 +15,19 @@ from typing import NamedTuple, Self
 from gpuforge.binary.budget import Budget
 from gpuforge.wheel.archive import Member
 
-_MOST = 10_000  # rows of no file of the wheel that are kept
+_MOST = 10_000  # rows without a file in the wheel that are kept
 _LONGEST = 1 << 20  # characters of a line, and of the lines of a row
 _LARGEST_SIZE = 20  # digits
 
 
 class Record(NamedTuple):
-    """How a RECORD differs from the archive, and the hashes of libraries."""
+    """The differences between a RECORD and the archive, and the hashes of libraries."""
 
     unlisted: tuple[str, ...]  # files of the wheel that it does not list
-    sha256: Mapping[str, str]  # of the libraries that are in the wheel and have one, in hexadecimal
-    # hash and size in rows of no file, of another size, or without a hash
+    sha256: Mapping[str, str]  # of the libraries of the wheel with a hash, in hexadecimal
+    # hash and size in rows without a file, with another size, or without a hash
     odd: Mapping[str, tuple[str, int | None]]
-    more: int = 0  # further rows of no file of the wheel
+    more: int = 0  # further rows without a file in the wheel
 
 
 class Row(NamedTuple):
@@ -39,9 +39,9 @@ class Row(NamedTuple):
 
 
 def compare(chunks: Iterable[bytes], members: Iterable[Member], budget: Budget) -> Record:
-    """Compare the RECORD in these chunks with the archive; only the rows that differ are kept, at most `_MOST`.
+    """Compare the RECORD in these chunks with the archive; only rows that differ are kept, at most `_MOST`.
 
-    A RECORD may have a million lines. Raises csv.Error when it is not a CSV file, and what reading the chunks raises.
+    A RECORD may have a million lines. Raises csv.Error if it is not a CSV file, and the errors of reading the chunks.
     """
     sizes = {member.name: member.size for member in members}
     unlisted = dict.fromkeys(sizes)
@@ -65,7 +65,7 @@ def compare(chunks: Iterable[bytes], members: Iterable[Member], budget: Budget) 
 
 
 def _sha256(text: str) -> str:
-    """Return the sha256 in a row in hexadecimal; "" where it has none."""
+    """Return the sha256 in a row in hexadecimal; "" if it has none."""
     algorithm, _, encoded = text.partition("=")
     try:
         found = (
@@ -77,7 +77,7 @@ def _sha256(text: str) -> str:
 
 
 def rows(chunks: Iterable[bytes]) -> Iterator[Row]:
-    """Yield the rows of a RECORD; raises csv.Error when it is not a CSV file."""
+    """Yield the rows of a RECORD; raises csv.Error if it is not a CSV file."""
     lines = _Lines(chunks)
     for row in csv.reader(lines):
         lines.taken = 0
@@ -88,7 +88,7 @@ def rows(chunks: Iterable[bytes]) -> Iterator[Row]:
 
 
 def text(tree: Path, names: Iterable[str], record: str) -> str:
-    """Return the RECORD of an unpacked wheel with these files; `record` is its own name, which has no hash."""
+    """Return the RECORD of an unpacked wheel with these files; `record` is its own name, which gets no hash."""
     written = io.StringIO()
     writer = csv.writer(written, lineterminator="\n")
     for name in names:
@@ -101,7 +101,7 @@ def text(tree: Path, names: Iterable[str], record: str) -> str:
 
 
 class _Lines:
-    """The lines in these chunks, of which a row in quotes may not take all."""
+    """The lines in these chunks; a quoted row that is too long is refused."""
 
     def __init__(self, chunks: Iterable[bytes]) -> None:
         self.taken = 0  # characters since the last row

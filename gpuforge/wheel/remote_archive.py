@@ -1,4 +1,4 @@
-"""Wheels on a server, read by byte ranges: the directory, single members, and small ones many at a time."""
+"""Reads wheels on a server by byte ranges: the directory, single members, and many small ones at a time."""
 
 import io
 import os
@@ -11,19 +11,19 @@ from gpuforge.binary.budget import Budget
 from gpuforge.errors import MalformedError
 from gpuforge.wheel.archive import BROKEN, Archive, Member, directory
 
-Fetch = Callable[[int, int], Iterator[bytes]]  # the bytes from an offset on, and how many
-_BLOCK = 1 << 18  # bytes that are fetched for any few of them; the directory of most wheels fits into one
+Fetch = Callable[[int, int], Iterator[bytes]]  # offset and count -> the bytes
+_BLOCK = 1 << 18  # bytes of the smallest request; the directory of most wheels fits into one
 
 
 class RemoteArchive(Archive):
     """A zip file of `size` bytes that `fetch` reads.
 
-    Small members come with what lies around them, in blocks that are kept in a file without a name. The data of a
-    large one is fetched by one call.
+    Small members come with the bytes around them, in blocks that are kept in a file without a name. The data of a large
+    one is fetched by one call.
     """
 
     def __init__(self, name: str, size: int, fetch: Fetch) -> None:
-        """Read its directory; raises MalformedError for a file that is not a zip file, and what `fetch` raises."""
+        """Read its directory; raises MalformedError for a file that is not a zip file, and the errors of `fetch`."""
         self.path = name
         self._size, self._fetch, self.budget = size, fetch, Budget(size)
         self._file = tempfile.TemporaryFile()  # noqa: SIM115  the blocks that were fetched; closed by __exit__
@@ -49,12 +49,12 @@ class RemoteArchive(Archive):
 
     def _pread(self, count: int, offset: int) -> bytes:
         count = max(0, min(count, self._size - offset))
-        with self._one_at_a_time:  # threads that read neighbouring members want the same blocks
+        with self._one_at_a_time:  # threads that read neighbouring members need the same blocks
             self._keep(offset // _BLOCK, -(-(offset + count) // _BLOCK))
         return os.pread(self._file.fileno(), count, offset)
 
     def _keep(self, first: int, end: int) -> None:
-        """Fetch the blocks from `first` to `end` that are not there, by one call for all of them."""
+        """Fetch the blocks from `first` to `end` that are missing, by one call for all of them."""
         missing = [number for number in range(first, end) if number not in self._kept]
         if not missing:
             return

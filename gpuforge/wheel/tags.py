@@ -1,4 +1,4 @@
-"""Tags of wheels: the platform tags of Linux in their parts, and the tags that a Python can use.
+"""Tags of wheels: Linux platform tags and their parts, and the tags that a Python can use.
 
 https://packaging.python.org/en/latest/specifications/platform-compatibility-tags/
 """
@@ -29,7 +29,7 @@ class LinuxTag(NamedTuple):
 
     @classmethod
     def parse(cls, tag: str) -> Self | None:
-        """Take a tag apart; None for one of another system. A version that no C library has promises nothing."""
+        """Parse a tag; None for another system. A version that no C library has promises nothing."""
         parts = _TAG.fullmatch(tag)
         if parts is None:
             return None
@@ -42,13 +42,13 @@ class LinuxTag(NamedTuple):
 
     @classmethod
     def of_glibc(cls, version: str, machine: str) -> Self:
-        """Return the tag of what needs a version of glibc, "2.36"."""
+        """Return the tag of objects that need a version of glibc, "2.36"."""
         major, minor = version.split(".")[:2]
         return cls("glibc", (int(major), int(minor)), machine)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Return a tag of glibc as it is written, the legacy name behind the one of PEP 600."""
+        """Return the names of a tag of glibc, the legacy name after the one of PEP 600."""
         policies = [
             "manylinux_{}_{}".format(*self.floor),
             *(n for n, f in _LEGACY.items() if f == self.floor),

@@ -1,4 +1,4 @@
-"""Unpacked wheels: unpack an archive after its members were checked, find its `.dist-info` folder and its files."""
+"""Unpacks wheels after checking their members, and finds the `.dist-info` folder and the files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _CHUNK = 1 << 20
 def unpack(wheel: Path, folder: Path) -> None:
     """Unpack a wheel into `folder`, which must be empty or absent; of the modes only "executable" is kept.
 
-    Raises ActionError when the archive is damaged, or has a member that no wheel may have.
+    Raises ActionError if the archive is damaged, or has a member that is not allowed in a wheel.
     """
     with disk.errors_at(folder):
         folder.mkdir(parents=True, exist_ok=True)

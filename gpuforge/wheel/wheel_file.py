@@ -13,7 +13,7 @@ from packaging.tags import InvalidTag, Tag, parse_tag
 from gpuforge.errors import TooLargeError
 from gpuforge.wheel import metadata
 
-_MOST = 10_000  # tags; the most that a published wheel has are some hundred
+_MOST = 10_000  # tags; published wheels have some hundred at most
 
 
 def new(*, purelib: bool, tags: Iterable[Tag] = ()) -> bytes:
@@ -23,13 +23,13 @@ def new(*, purelib: bool, tags: Iterable[Tag] = ()) -> bytes:
 
 
 def with_tags(text: bytes, tags: Iterable[Tag]) -> bytes:
-    """Return WHEEL with these tags, sorted, in the place of its own; the other lines stay."""
+    """Return WHEEL with its tags replaced by these, sorted; the other lines stay."""
     lines = [line for line in text.splitlines() if line.strip() and not line.lower().startswith(b"tag:")]
     return b"\n".join([*lines, *(f"Tag: {tag}".encode() for tag in sorted(map(str, tags)))]) + b"\n"
 
 
 def tags(text: bytes) -> tuple[Tag | str, ...]:
-    """Return every tag that its Tag lines stand for, sorted; a line that is not a tag stays text.
+    """Return every tag of its Tag lines, sorted; a line that is not a tag stays text.
 
     Raises TooLargeError.
     """
@@ -40,12 +40,12 @@ def tags(text: bytes) -> tuple[Tag | str, ...]:
 
 
 def is_purelib(text: bytes) -> bool:
-    """Return whether the files are installed into purelib, which may lie apart from platlib."""
+    """Return whether the files are installed into purelib, which may differ from platlib."""
     return metadata.field(text, "Root-Is-Purelib").lower() == "true"
 
 
 def _count(line: str) -> int:
-    """Return how many tags a line stands for: "py2.py3-none-any" two."""
+    """Return the number of tags in a line: 2 of "py2.py3-none-any"."""
     return math.prod(part.count(".") + 1 for part in line.split("-"))
 
 

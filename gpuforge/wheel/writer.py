@@ -1,4 +1,4 @@
-"""Write a wheel from a folder: the same files always give the same bytes."""
+"""Writes a wheel from a folder; the same files always give the same bytes."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ UNSIGNED = (
     "RECORD",
     "RECORD.jws",
     "RECORD.p7s",
-)  # RECORD does not list itself; a new one voids its signatures
+)  # RECORD does not list itself; its signatures are void if it is rewritten
 _CHUNK = 1 << 20
 
 
 def write(tree: Path, wheel: Path, *, epoch: int | None = None, compress: bool = True) -> None:
-    """Write the folder `tree` as the file `wheel`, with a new RECORD (which the folder gets, too).
+    """Write the folder `tree` as the file `wheel`, with a new RECORD (also in the folder).
 
-    Members are sorted, `*.dist-info` last and its RECORD at the very end. Every member has the time `epoch`
-    (seconds since 1970, SOURCE_DATE_EPOCH; without it 1980-01-01) and the mode 0644, or 0755 if it is executable, in
+    Members are sorted, `*.dist-info` last and its RECORD at the very end. Every member has the time `epoch` (seconds
+    since 1970, SOURCE_DATE_EPOCH; without it 1980-01-01). Its mode is 0644, or 0755 if it is executable, in
     `*.data/scripts` or an ELF program. The bytes also depend on zlib: a Python built with zlib-ng compresses
     differently.
 
-    The file appears whole or not at all. Raises ActionError for links and special files, and when the disk
-    is full or cannot be written.
+    The file appears whole or not at all. Raises ActionError for links and special files, and if the disk is full or
+    cannot be written.
     """
     names = _names(tree)
     listing = (unpacked.dist_info(tree) / "RECORD").relative_to(tree).as_posix()
@@ -46,7 +46,7 @@ def write(tree: Path, wheel: Path, *, epoch: int | None = None, compress: bool =
 
 
 def _names(tree: Path) -> list[str]:
-    """Return every member but RECORD, in the order of the archive."""
+    """Return every member except RECORD, in the order of the archive."""
     info = unpacked.dist_info(tree).name
     left_out = {f"{info}/{name}" for name in UNSIGNED}
     names = []
@@ -64,10 +64,10 @@ def _names(tree: Path) -> list[str]:
 
 def _add(bundle: zipfile.ZipFile, path: Path, name: str, date: tuple[int, ...], *, compress: bool) -> None:
     info = zipfile.ZipInfo(name, date[:6])  # type: ignore[arg-type]  # six numbers, as it wants
-    info.create_system = 3  # Unix: the modes below mean something
+    info.create_system = 3  # Unix, for the modes below
     info.external_attr = (stat.S_IFREG | (0o755 if _executable(path, name) else 0o644)) << 16
     info.compress_type = zipfile.ZIP_DEFLATED if compress else zipfile.ZIP_STORED
-    info.file_size = path.stat().st_size  # known before: zipfile then takes ZIP64 exactly when it must
+    info.file_size = path.stat().st_size  # zipfile uses ZIP64 only if it must when it knows the size before
     with path.open("rb") as source, bundle.open(info, "w") as sink:
         shutil.copyfileobj(source, sink, _CHUNK)
 
@@ -79,7 +79,7 @@ def _executable(path: Path, name: str) -> bool:
 
 
 def _is_library(name: str) -> bool:
-    """Tell by its name whether a file is a shared library: linkers mark it executable, and nothing executes it."""
+    """Return whether a file is a shared library, by its name: linkers mark it executable, but it is not a program."""
     return ".so" in PurePosixPath(name).suffixes
 
 

@@ -1,1 +1,1 @@
-"""Reasons for which package indexes and installers refuse a wheel: its archive, names in it, its metadata."""
+"""Checks for reasons to refuse a wheel, by package indexes or installers: its archive, names in it, its metadata."""

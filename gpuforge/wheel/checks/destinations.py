@@ -1,6 +1,6 @@
-"""Where installers put the members of a wheel: what replaces Python or another file, and what Python runs by itself.
+"""Checks where installers put members: files that replace Python's or others, and files that Python runs by itself.
 
-A member of the .data folder is installed elsewhere than its name says:
+A member of the .data folder is installed to another place than its name:
 https://packaging.python.org/en/latest/specifications/binary-distribution-format/#installing-a-wheel-distribution-1-0-py32-none-any-whl
 """
 
@@ -18,13 +18,13 @@ RESERVED = re.compile(
 _LARGEST = 1 << 20  # bytes of a .pth file that is read
 _MOVED = re.compile(r"[^/]+\.data/(purelib|platlib|scripts|data)/(.+)", re.DOTALL)
 _SITE = re.compile(r"(?:lib(?:64)?/python3[^/]*|Lib)/site-packages/")
-_OUTSIDE = "/"  # begins the place of a file that is not in site-packages: its path in the environment
+_OUTSIDE = "/"  # the beginning of a place outside of site-packages: a path in the environment
 _EXECUTED = re.compile(rb"(?:\A(?:\xef\xbb\xbf)?|[\r\n])import[ \t]")
 _IMPORTED = re.compile(r"(?:sitecustomize|usercustomize)(?:\.py|/__init__\.py)")
 
 
 def check(members: Iterable[Member], read: Callable[[Member], bytes]) -> Iterator[Refusal]:
-    """Yield the members whose place is a surprise; `read` returns what one holds."""
+    """Yield the members whose place surprises users; `read` returns the bytes of one."""
     names = {member.name: member for member in members}
     moved = {name: _place(name) for name in names if ".data/" in name}
     places = {place: name for name, place in moved.items() if place}
@@ -42,7 +42,7 @@ def check(members: Iterable[Member], read: Callable[[Member], bytes]) -> Iterato
 
 
 def _place(name: str) -> str:
-    """Return where a member of a .data folder is installed: a path in site-packages, or one that begins with `/`."""
+    """Return the place of a member of a .data folder: a path in site-packages, or one that begins with `/`."""
     found = _MOVED.fullmatch(name)
     if found is None:
         return ""

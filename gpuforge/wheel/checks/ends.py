@@ -1,4 +1,4 @@
-"""The records at the end of an archive: one directory, one end, nothing between and nothing behind.
+"""Checks the records at the end of an archive: one directory and one end record, without other bytes.
 
 Format: APPNOTE.TXT, 4.3.14 to 4.3.16.
 """
@@ -18,7 +18,7 @@ _COMMENT = 1 << 16  # bytes
 
 
 def check(archive: Archive) -> Iterator[Refusal]:
-    """Yield what is wrong behind the last entry of the directory: the first thing only, the rest follows from it."""
+    """Yield the first problem behind the last entry of the directory, from which the others follow."""
     directory = archive.directory
     start = directory.start + sum(map(_length, directory.entries))
     last = _length(directory.entries[-1]) if directory.entries else 0
@@ -61,7 +61,7 @@ def _whole(entry: bytes, length: int) -> bool:
 
 
 def _zip64(tail: bytes, start: int, members: int) -> Refusal | None:
-    """Return what is wrong with the ZIP64 end record and its locator."""
+    """Return the problem of the ZIP64 end record and its locator."""
     if len(tail) < _END64_SIZE + _LOCATOR_SIZE or not tail.startswith(_LOCATOR, _END64_SIZE):
         return Refusal("ZIP64 end", case="locator")
     length, here, count, _, _ = struct.unpack_from("<Q12xQQQQ", tail, 4)

@@ -1,4 +1,4 @@
-"""The extra fields of a local header: ZIP64 sizes, and fields that must not be there twice.
+"""Checks the extra fields of a local header: ZIP64 sizes, and fields that must not be there twice.
 
 Format: APPNOTE.TXT, 4.5. PyPI accepts ZIP64 fields of these lengths: warehouse/utils/zipfiles.py.
 """
@@ -16,7 +16,7 @@ _IN_ZIP64 = 0xFFFFFFFF
 
 
 def problem(extra: bytes, method: int, packed: int, size: int) -> Refusal | None:
-    """Return what is wrong with the extra fields of a header with these sizes, without the member."""
+    """Return the problem of the extra fields of a header with these sizes, without the member."""
     seen = set()
     try:
         for kind, value in _fields(extra):
@@ -38,7 +38,7 @@ def problem(extra: bytes, method: int, packed: int, size: int) -> Refusal | None
 
 
 def second_name(extra: bytes, name: bytes) -> bytes:
-    """Return the name in the field for one in UTF-8, where it is about this name; else b""."""
+    """Return the name in the field for a UTF-8 name, if the field is about this name; else b""."""
     with contextlib.suppress(ValueError):
         for kind, value in _fields(extra):
             if kind == _UNICODE_PATH and value[1:5] == struct.pack("<I", zlib.crc32(name)):
@@ -47,7 +47,7 @@ def second_name(extra: bytes, name: bytes) -> bytes:
 
 
 def sizes(extra: bytes, packed: int, size: int) -> tuple[int, int]:
-    """Return the packed and the unpacked size, from the ZIP64 field where there is one."""
+    """Return the packed and the unpacked size, from the ZIP64 field if there is one."""
     for kind, value in _fields(extra):
         if kind == _ZIP64 and len(value) >= 8:
             first = struct.unpack_from("<Q", value)[0]

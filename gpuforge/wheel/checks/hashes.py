@@ -1,4 +1,4 @@
-"""The hashes in RECORD, compared with the files: every byte of the wheel is read once more."""
+"""Compares the hashes in RECORD with the files, for which every byte of the wheel is read again."""
 
 import base64
 import hashlib
@@ -12,13 +12,13 @@ _ALGORITHMS = {
     "sha256",
     "sha384",
     "sha512",
-}  # the others are weaker than what the specification of RECORD asks for
+}  # the others are weaker than RECORD's specification allows
 
 
 def differing(archive: Archive, listing: str) -> Iterator[str]:
-    """Yield the files whose content has another hash than the RECORD of this name says; the last line of a file counts.
+    """Yield the files whose hash differs from the RECORD of this name, in which the last line of a file counts.
 
-    A file that cannot be unpacked is left out. Raises csv.Error for a RECORD that is not a list.
+    A file that cannot be unpacked is left out. Raises csv.Error for a RECORD that is not a CSV file.
     """
     members = {member.name: member for member in archive.members}
     rows = record.rows(archive.chunks(members[listing]))

@@ -1,4 +1,4 @@
-"""The local header before each member, compared with the archive's directory; bytes that belong to no member.
+"""Compares the local header before each member with the archive's directory, and finds bytes of no member.
 
 Installers that unpack while they download read the local headers, others the directory: an archive in which the two
 differ installs differently. Format: https://pkware.cachefly.net/webdocs/casestudies/APPNOTE.TXT, 4.3.7 and 4.5.
@@ -18,12 +18,12 @@ from gpuforge.wheel.checks.refusal import Refusal
 MAGIC = b"PK\x03\x04"
 _FORM = struct.Struct("<4s2xHH4xIIIHH")
 _ENCRYPTED, _DESCRIPTOR, _UTF8 = 1, 8, 0x800
-_HARMLESS = _UTF8 | 6  # flags; bits 1 and 2 say how hard a member was compressed
+_HARMLESS = _UTF8 | 6  # flags; bits 1 and 2 are the compression level of a member
 _DESCRIPTOR_SIZES = (12, 16, 20, 24)  # bytes: without and with a signature, of 32 and of 64 bits
 
 
 class Local(NamedTuple):
-    """A local header, with the sizes of its ZIP64 field where it has one."""
+    """A local header, with the sizes of its ZIP64 field if it has one."""
 
     flags: int
     method: int
@@ -35,19 +35,19 @@ class Local(NamedTuple):
 
     @property
     def length(self) -> int:
-        """Return how many bytes it has."""
+        """Return its length in bytes."""
         return _FORM.size + len(self.name) + len(self.extra)
 
 
 def check(archive: Archive) -> Iterator[Refusal]:
-    """Yield what is wrong with the local headers and with the room between the members, in the order of the file."""
+    """Yield the problems of the local headers and of the gaps between members, in the order of the file."""
     directory = archive.directory
     entries = sorted(directory.entries, key=attrgetter("header_offset"))
     named = [(info, raw_name(info)) for info in entries]
     if _is_plain(archive, named):
         return
     if lost := list(_lost(archive, named)):
-        yield from lost  # anything else would be about the same members
+        yield from lost  # other problems would be about the same members
         return
     position = 0
     for info, name in named:
@@ -81,7 +81,7 @@ def _is_plain(archive: Archive, named: Sequence[tuple[zipfile.ZipInfo, bytes]]) 
 
 
 def _lost(archive: Archive, named: Sequence[tuple[zipfile.ZipInfo, bytes]]) -> Iterator[Refusal]:
-    """Yield the members that the directory looks for in a wrong place: where nothing or another member begins."""
+    """Yield the members with a wrong offset in the directory: nothing or another member begins there."""
     names = {name for _, name in named}
     for info, name in named:
         if not _is_header(archive.at(info.header_offset, _FORM.size)):
@@ -104,7 +104,7 @@ def _local(archive: Archive, offset: int) -> Local:
 
 
 def _differences(local: Local, info: zipfile.ZipInfo, name: bytes) -> Iterator[Refusal]:
-    """Yield the first difference that installers meet: one cause has one finding."""
+    """Yield the first difference that installers meet, as one cause has one finding."""
     member = info.orig_filename
     if problem := extra_fields.problem(local.extra, local.method, local.packed, local.size):
         yield problem._replace(member=member)
@@ -114,7 +114,7 @@ def _differences(local: Local, info: zipfile.ZipInfo, name: bytes) -> Iterator[R
         b"",
         name,
         extra_fields.second_name(info.extra, name),
-    }:  # reported once, of the directory
+    }:  # reported once, for the directory
         yield Refusal("other local name", member, {"name": shown(second)})
         return
     packed, size = extra_fields.sizes(local.extra, local.packed, local.size)
@@ -134,7 +134,7 @@ def _differences(local: Local, info: zipfile.ZipInfo, name: bytes) -> Iterator[R
 
 
 def _between(archive: Archive, start: int, stop: int, member: str) -> Iterator[Refusal]:
-    """Return what lies before a member (or before the directory) that is in the wrong place."""
+    """Return the bytes before a member (or before the directory) that is in the wrong place."""
     if stop < start:
         yield Refusal("overlap", member, {"size": start - stop})
         return

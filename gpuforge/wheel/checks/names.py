@@ -1,4 +1,4 @@
-"""Names, modes and methods of members: those that lead elsewhere, clash, or are installed as something else."""
+"""Checks names, modes and methods of members, which may lead elsewhere, clash, or be installed as something else."""
 
 import re
 import stat
@@ -12,7 +12,7 @@ from pathlib import PurePosixPath
 from gpuforge.wheel.checks import extra_fields
 from gpuforge.wheel.checks.refusal import Refusal
 
-# in names, one a line: without these and with printable ASCII alone, nothing is wrong with any of them
+# in names, one per line: names of printable ASCII without these have no problem
 _SIGNS = ("\\", ":", "//", "\n/", "\n\n", "/./", "/../", "/.\n", "/..\n", "\n./", "\n../", "\n.\n", "\n..\n")
 _DRIVE = re.compile(r"[A-Za-z]:")
 _ENCRYPTED, _UTF8 = 1, 0x800
@@ -23,7 +23,7 @@ _SPECIAL = stat.S_ISUID | stat.S_ISGID | stat.S_ISVTX
 
 
 def check(entries: Sequence[zipfile.ZipInfo]) -> Iterator[Refusal]:
-    """Yield what is wrong with each member, and with pairs of them."""
+    """Yield the problems of each member, and of pairs of them."""
     names = [info.orig_filename for info in entries]
     if odd := _is_odd(names):
         for info in entries:
@@ -53,7 +53,7 @@ def _is_odd(names: Sequence[str]) -> bool:
 
 
 def _special(info: zipfile.ZipInfo) -> Iterator[Refusal]:
-    """Yield what a member is, besides a plain or deflated file."""
+    """Yield the kinds of a member that is not a plain or deflated file."""
     mode = info.external_attr >> 16
     if stat.S_IFMT(mode) not in _PLAIN:
         yield Refusal("link", info.orig_filename)
@@ -66,7 +66,7 @@ def _special(info: zipfile.ZipInfo) -> Iterator[Refusal]:
 
 
 def _name(info: zipfile.ZipInfo) -> Iterator[Refusal]:
-    """Yield the first thing that is wrong with a name."""
+    """Yield the first problem of a name."""
     name = info.orig_filename
     kind = ""
     if any(ord(letter) < 0x20 or ord(letter) == 0x7F for letter in name):
@@ -101,7 +101,7 @@ def _leads_out(name: str) -> bool:
 
 
 def _normal(name: str) -> str:
-    """Return a name as the file system takes it."""
+    """Return a name as the file system resolves it."""
     return f"{PurePosixPath(name)}{'/' if name.endswith('/') else ''}"
 
 
@@ -110,7 +110,7 @@ def _clashes(names: Sequence[str]) -> Iterator[Refusal]:
     unique = set(files)
     if len(unique) != len(files):
         yield from (Refusal("duplicate", name) for name, count in Counter(files).items() if count > 1)
-    ordered = sorted({name.replace("/", "\0") for name in names})  # what is in a folder follows its own name
+    ordered = sorted({name.replace("/", "\0") for name in names})  # a folder is followed by its content
     for name, following in pairwise(ordered):
         if following.startswith(f"{name}\0") and not name.endswith("\0"):
             yield Refusal("file and folder", name.replace("\0", "/"))
@@ -123,5 +123,5 @@ def _clashes(names: Sequence[str]) -> Iterator[Refusal]:
 
 
 def _folded(name: str) -> str:
-    """Return what is the same for names that are one file on macOS or Windows."""
+    """Return a value that is the same for names of one file on macOS or Windows."""
     return name.lower() if name.isascii() else unicodedata.normalize("NFC", name).lower()

@@ -1,4 +1,4 @@
-"""Checks of the file name and the metadata: names as PyPI spells them, licence files, commands, data folders."""
+"""Checks the file name and the metadata: PyPI's spelling of names, licence files, commands, data folders."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -22,7 +22,7 @@ _LARGEST = 1 << 20  # bytes of a file that is read
 
 
 def check(archive: Archive, info: DistInfo, file_name: str) -> Iterator[Refusal]:
-    """Yield what the wheel of this name promises and does not keep; raises TooLargeError."""
+    """Yield the promises that the wheel of this name does not keep; raises TooLargeError."""
     members = {member.name: member for member in archive.members}
     yield from _names(info, file_name)
     if (declared := members.get(f"{info.folder}.dist-info/WHEEL")) and declared.size <= _LARGEST:

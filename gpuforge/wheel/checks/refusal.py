@@ -1,4 +1,4 @@
-"""One reason to refuse a wheel, and the table of these reasons: who refuses, in whose source or documentation."""
+"""A reason to refuse a wheel, and the table of these reasons, with the refusing programs and their sources."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -6,16 +6,16 @@ from typing import Literal, NamedTuple
 
 from gpuforge.datafile import load, rows
 
-_MORE = {"more": "and {count:,} more"}  # of every kind: its members that are not listed
+_MORE = {"more": "and {count:,} more"}  # for every kind: its members that are not listed
 
 
 class Refusal(NamedTuple):
-    """A kind of `refusals.toml`, the member that it is about, and what differs there."""
+    """A kind of `refusals.toml`, its member, and the facts."""
 
     kind: str
     member: str = ""
     facts: Mapping[str, str | int] = MappingProxyType({})
-    case: str = ""  # which sentence it has, of a kind with several
+    case: str = ""  # the case of its sentence, for a kind with several
 
 
 class Kind(NamedTuple):
@@ -25,8 +25,8 @@ class Kind(NamedTuple):
     what: str
     fix: str
     why: str = ""  # what happens if nothing refuses the wheel
-    severity: Literal["", "error", "warning", "info"] = ""  # "" where it follows from who refuses
-    uv: Literal["", "index", "file"] = ""  # where uv takes it from, if it refuses it from there alone
+    severity: Literal["", "error", "warning", "info"] = ""  # "" if it follows from `by`
+    uv: Literal["", "index", "file"] = ""  # the source from which uv refuses it, if it does not from all
     unpack: str = ""  # why gpuforge does not unpack such an archive
     detail: str = ""  # the sentence about its facts, a template
     cases: Mapping[str, str] = MappingProxyType({})  # other sentences, by the refusal's case

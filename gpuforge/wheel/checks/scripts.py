@@ -1,4 +1,4 @@
-"""The commands that `entry_points.txt` promises.
+"""Checks the commands in `entry_points.txt`.
 
 https://packaging.python.org/en/latest/specifications/entry-points/
 """
@@ -19,7 +19,7 @@ _TARGET = re.compile(r"[\w.-]+\s*:\s*[\w.-]+(?:\s*\[[^\[\]]*\])?\s*")
 
 
 def check(text: bytes) -> Iterator[Refusal]:
-    """Yield what is wrong with the entry points in this text."""
+    """Yield the problems of the entry points in this text."""
     try:
         bad = [(kind, *each) for each in of_pypi(text, _GROUPS) if (kind := _kind(*each))]
     except MalformedError as error:

@@ -1,4 +1,4 @@
-"""Every check of an archive, and of the archive as a whole: its ratio, and whether it is a tar file, too."""
+"""Runs every check of an archive, and those of the whole archive: its ratio, and whether it is also a tar file."""
 
 import re
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ _CHECKSUM, _CHECKSUM_AT = re.compile(rb"[ 0-7]{0,7}[0-7][ \0]*"), (148, 156)  # 
 
 
 def check(archive: Archive) -> Iterator[Refusal]:
-    """Yield what indexes and installers refuse about the archive itself; one finding for each cause."""
+    """Yield the refusals of indexes and installers for the archive itself; one finding for each cause."""
     entries = archive.directory.entries
     records = [*local_headers.check(archive), *ends.check(archive)]
     if _is_tar(archive):
@@ -27,7 +27,7 @@ def check(archive: Archive) -> Iterator[Refusal]:
 
 
 def _is_tar(archive: Archive) -> bool:
-    """Return whether it begins as a tar file, too, which is not compressed."""
+    """Return whether it also begins as a tar file, which is not compressed."""
     block = archive.at(0, _BLOCK)
     if len(block) < _BLOCK or not _CHECKSUM.fullmatch(block, *_CHECKSUM_AT):
         return False
