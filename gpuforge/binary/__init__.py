@@ -1,1 +1,1 @@
-"""Bytes into facts; nothing here knows what a wheel is."""
+"""Readers from bytes to facts; they do not know wheels."""

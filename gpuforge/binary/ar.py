@@ -1,4 +1,4 @@
-"""Archives of `ar`: System V, GNU and BSD names, and thin archives.
+"""Reads archives of `ar`: System V, GNU and BSD names, and thin archives.
 
 Formats: ar(5) of FreeBSD, https://man.freebsd.org/cgi/man.cgi?query=ar&sektion=5; GNU's thin archives:
 https://sourceware.org/binutils/docs/binutils/ar.html.
@@ -12,7 +12,7 @@ from gpuforge.errors import MalformedError
 MAGIC, THIN = b"!<arch>\n", b"!<thin>\n"
 HEADER = 60  # bytes before each member
 _END = b"`\n"  # of a header
-_NAMES = "//"  # GNU's table of names longer than a header has room for
+_NAMES = "//"  # GNU's table of names that are too long for a header
 _INDEXES = frozenset({"/", "/SYM64/", "__.SYMDEF", "__.SYMDEF SORTED", "__.SYMDEF_64", "__.SYMDEF_64 SORTED"})
 _LONGEST_NAME = 1 << 12  # bytes; no path is longer
 
@@ -30,7 +30,7 @@ def is_archive(head: bytes) -> bool:
 
 
 def members(data: bytes) -> Iterator[ArMember]:
-    """Yield the members in order, but for indexes of symbols. Raises MalformedError."""
+    """Yield the members in order, without indexes of symbols. Raises MalformedError."""
     thin = data.startswith(THIN)
     if not is_archive(data):
         raise MalformedError.of("its first bytes are not those of an archive")
@@ -54,7 +54,7 @@ def members(data: bytes) -> Iterator[ArMember]:
 
 
 def header(data: bytes, position: int) -> tuple[bytes, int]:
-    """Return name and size in the header of a member, which is at byte `position`. Raises MalformedError."""
+    """Return name and size in the header of a member at byte `position`. Raises MalformedError."""
     if len(data) < HEADER or data[58:] != _END:
         raise MalformedError.of(f"there is no archive member at byte {position}")
     size = data[48:58].strip(b" ")
@@ -64,7 +64,7 @@ def header(data: bytes, position: int) -> tuple[bytes, int]:
 
 
 def _name(raw: bytes, content: bytes, long_names: bytes) -> tuple[str, int]:
-    """Return a member's name, and how many bytes of its content are the name."""
+    """Return a member's name, and the number of bytes of its content that are the name."""
     if raw.startswith(b"#1/") and raw[3:].isdigit():  # BSD: the name precedes the content
         length = int(raw[3:])
         if length > min(len(content), _LONGEST_NAME):
@@ -76,7 +76,7 @@ def _name(raw: bytes, content: bytes, long_names: bytes) -> tuple[str, int]:
         if start >= len(long_names) or end < 0:
             raise MalformedError.of(f"the archive has no name at byte {start} of its table")
         return _text(long_names[start:end].removesuffix(b"/")), 0
-    if raw[:1] == b"/" and b":" in raw:  # GNU: a member of an archive that a thin one names
+    if raw[:1] == b"/" and b":" in raw:  # GNU: a member of an archive that a thin archive names
         raise MalformedError.of("the thin archive names members of other archives")
     return (_text(raw) if _text(raw) in _INDEXES else _text(raw.removesuffix(b"/"))), 0
 

@@ -1,6 +1,7 @@
-"""The budget for reading and judging a wheel. Every reader spends it: a small file cannot take hours or gigabytes.
+"""The budget for reading and judging a wheel, so that a small file cannot take hours or gigabytes.
 
-The limits are far beyond what sound wheels need: of thirty real ones none spends a tenth of any.
+Every reader spends it. The limits are far beyond the needs of normal wheels: of thirty real ones none spends a tenth of
+any.
 """
 
 from typing import Literal, NamedTuple
@@ -11,7 +12,7 @@ Kind = Literal["bytes", "names", "entries", "work", "edges"]
 
 
 class _Limit(NamedTuple):
-    """How much a wheel may spend: a fixed part for small ones, and more for each byte of its file."""
+    """The budget of one kind: a fixed part for small wheels, and more for each byte of the file."""
 
     least: int
     per_byte: float
@@ -31,7 +32,7 @@ class Budget:
     """The budget of one wheel."""
 
     def __init__(self, size: int) -> None:
-        """Begin with what a file of `size` bytes may spend."""
+        """Start with the budget of a file of `size` bytes."""
         self.size = size
         self.limits: dict[Kind, int] = {
             kind: limit.least + int(size * limit.per_byte) for kind, limit in _LIMITS.items()
@@ -39,7 +40,7 @@ class Budget:
         self.spent: dict[Kind, int] = dict.fromkeys(_LIMITS, 0)
 
     def spend(self, kind: Kind, amount: int) -> None:
-        """Take an amount out of the budget; raises TooLargeError when it is not there."""
+        """Take an amount out of the budget; raises TooLargeError if it is spent."""
         self.spent[kind] += amount
         if self.spent[kind] > self.limits[kind]:
             raise TooLargeError.of(_LIMITS[kind].reason.format(self.limits[kind]))

@@ -1,4 +1,4 @@
-"""Cubins: ELF files of machine code for one GPU architecture.
+"""Reads cubins: ELF files of machine code for one GPU architecture.
 
 The place of the toolkit's version is not documented; it was compared with `cuobjdump -elf` for CUDA 11.3 to 13.2. Up to
 12.9 it is an attribute of `.nv.info` (EIATTR_CUDA_API_VERSION: 129 for 12.9), later the text of a note of ptxas.
@@ -26,11 +26,11 @@ _KERNEL = ".text."  # with its name: the section of a kernel's machine code
 _TOOL = ".note.nv.tkinfo"
 _LONGEST_NOTE = 1 << 16  # bytes
 _PRINTABLE = bytes(range(0x20, 0x7F))
-_TEXT = 5  # characters of a note that are text: fewer may be a number
+_TEXT = 5  # characters of a text in a note; fewer may be a number
 
 
 def read(found: ElfFile, *, wheel: str = "", file: str = "") -> ElfObject:
-    """Read a cubin that is a file. Raises MalformedError, and MissedError where a range was not kept."""
+    """Read a cubin that is a file. Raises MalformedError, and MissedError if a range was not kept."""
     window, header = found.window, found.header
     sizes, notes = _sections(window, header)
     comment = next((_texts(window.read(*note)) for note in reversed(notes) if note[1] < _LONGEST_NOTE), ())
@@ -50,9 +50,9 @@ def read(found: ElfFile, *, wheel: str = "", file: str = "") -> ElfObject:
 def container(header: Header, size: int, comment: Sequence[str] = ()) -> FatbinContainer:
     """Describe a cubin of `size` bytes by its ELF header and the texts in its note of ptxas, if any.
 
-    Up to ABI version 7 the low byte of e_flags is the architecture, and 0x800 stands for "a"; from version 8 on it is
-    the second byte, and 0x8 stands for "a" in CUDA 12 alone. Families, and all variants of CUDA 13, are in the options
-    in `.note.nv.tkinfo`, which every cubin of version 8 has.
+    Up to ABI version 7 the low byte of e_flags is the architecture, and 0x800 means "a". From version 8 on it is the
+    second byte, and 0x8 means "a" in CUDA 12 only. Families, and all variants of CUDA 13, are in the options in
+    `.note.nv.tkinfo`, which every cubin of version 8 has.
     """
     flags, new = header.flags, header.abi_version >= 8
     arch, specific = ((flags >> 8) & 0xFF, flags & 0x8) if new else (flags & 0xFF, flags & 0x800)
@@ -61,7 +61,7 @@ def container(header: Header, size: int, comment: Sequence[str] = ()) -> FatbinC
     return FatbinContainer(0, size, (FatbinEntry("cubin", named, "", size, size, toolkit=release),))
 
 
-@lru_cache(maxsize=256)  # thousands of files have the same
+@lru_cache(maxsize=256)  # thousands of files have the same ones
 def options(note: tuple[str, ...]) -> tuple[str, str]:
     """Return the target ("sm_100f") and the toolkit ("13.0") in the texts of a note of ptxas, "" for none."""
     texts = [text.encode() for text in note]
@@ -99,7 +99,7 @@ def toolkit(image: bytes, budget: Budget | None = None) -> str:
 def _sections(window: Window, header: Header) -> tuple[dict[str, int], list[tuple[int, int]]]:
     """Return the bytes of all sections of a kind together, and offset and size of each note of ptxas.
 
-    Each kernel has half a dozen sections of its own, and a wheel may have thousands of cubins.
+    Each kernel has half a dozen sections, and a wheel may have thousands of cubins.
     """
     rows = read_rows(window, header)
     names = read_names(window, header, rows)
@@ -120,7 +120,7 @@ def _sections(window: Window, header: Header) -> tuple[dict[str, int], list[tupl
 
 @lru_cache(maxsize=256)  # thousands of cubins were written by one tool with the same options
 def _texts(note: bytes) -> tuple[str, ...]:
-    """Return the texts among the numbers of a note."""
+    """Return the texts between the numbers of a note."""
     parts = note.split(b"\0")[:-1]
     texts = (part[len(part.rstrip(_PRINTABLE)) :].decode() for part in parts)
     return tuple(dict.fromkeys(text for text in texts if len(text) >= _TEXT))

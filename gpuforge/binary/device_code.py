@@ -1,4 +1,4 @@
-"""The fatbin containers of one file, and the ELF sections that they are in."""
+"""Finds the fatbin containers of one file, and the ELF sections that they are in."""
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator

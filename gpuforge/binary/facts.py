@@ -23,11 +23,11 @@ class FatbinEntry(NamedTuple):
     size: int  # bytes, unpacked
     stored: int  # bytes in the file
     compression: Literal["none", "lz4", "zstd"] = "none"
-    toolkit: str = ""  # the CUDA version that wrote it, "13.0"; "" where reading it would take long
+    toolkit: str = ""  # the CUDA version that wrote it, "13.0"; "" if reading it would take long
 
     @property
     def target(self) -> str:
-        """The architecture as nvcc calls it: "sm_90a" for cubins, "compute_90" for PTX and LTO-IR."""
+        """nvcc's name of the architecture: "sm_90a" for cubins, "compute_90" for PTX and LTO-IR."""
         return self.arch.of_image(self.kind)
 
 
@@ -39,7 +39,7 @@ class FatbinContainer(NamedTuple):
     entries: tuple[FatbinEntry, ...]
     section: str = ""  # the ELF section that holds it; "" for a standalone file
     damaged: bool = False  # its entries do not add up to its size
-    # its cubins have no machine code: the source has no kernels; None where that was not looked at
+    # its cubins have no machine code, as the source has no kernels; None if this was not checked
     empty: bool | None = False
 
     @property
@@ -72,7 +72,7 @@ class Section(NamedTuple):
 
     name: str
     offset: int
-    size: int  # bytes in the file; 0 for sections without any (.bss)
+    size: int  # bytes in the file; 0 for sections without bytes (.bss)
     type: int = 0
     flags: int = 0
     link: int = 0  # the number of a related section: of a symbol table, its strings
@@ -88,7 +88,7 @@ class VersionNeed(NamedTuple):
 class SymbolNames(NamedTuple):
     """The dynamic symbols of one group in a file.
 
-    `undefined` has those that another file must define; weak ones are optional and left out.
+    `undefined` are those that another file must define, without weak ones, which are optional.
     """
 
     group: str
@@ -100,13 +100,13 @@ class BrokenSegment(NamedTuple):
     """An error in the segments of an ELF file."""
 
     part: str  # "PT_LOAD 1", "the table of strings"
-    kind: str  # which problem it has: a key of `segments.SENTENCES`
+    kind: str  # the problem: a key of `segments.SENTENCES`
     facts: Mapping[str, int] = MappingProxyType({})
-    loads: bool = False  # the dynamic linker does not look, and other tools read something else
+    loads: bool = False  # the dynamic linker does not check it, but other tools read something else
 
 
 class ElfObject(NamedTuple):
-    """The facts of one ELF file; `wheel` and `file` are the labels that the caller gave it."""
+    """The facts of one ELF file; `wheel` and `file` are labels from the caller."""
 
     wheel: str
     file: str
@@ -126,14 +126,14 @@ class ElfObject(NamedTuple):
     isa: str = ""  # the level that its GNU property needs, "x86-64-v3"; "" for the baseline
     build_id: str = ""
     comment: tuple[str, ...] = ()
-    sections: tuple[Section, ...] = ()  # of a cubin one for all kernels: one ".text", at offset 0
+    sections: tuple[Section, ...] = ()  # for a cubin, one for all kernels: ".text" at offset 0
     markers: frozenset[str] = frozenset()  # names of patterns in its strings: "nvhpc", "python-module"
     producers: tuple[str, ...] = ()  # versions of compilers in its debug info and in paths: "22.1"
     mentions: frozenset[str] = frozenset()  # libraries that are named in its constants: "libcudnn.so.9"
-    symbols: tuple[SymbolNames, ...] = ()  # by group, for the groups that the caller looked for
+    symbols: tuple[SymbolNames, ...] = ()  # by group, for the groups that the caller requested
     containers: tuple[FatbinContainer, ...] = ()
-    broken: tuple[BrokenSegment, ...] = ()  # then the dynamic section may be unknown
-    order: str = "<"  # its byte order, as `struct` has it
+    broken: tuple[BrokenSegment, ...] = ()  # if there are any, the dynamic section may be unknown
+    order: str = "<"  # its byte order, as for `struct`
     os_abi: int = 0
 
     @property
@@ -143,7 +143,7 @@ class ElfObject(NamedTuple):
 
     @property
     def is_debug(self) -> bool:
-        """Whether it is debug information cut from an object: it has its headers, and no content."""
+        """Whether it is separate debug information: it has the headers of an object, but no content."""
         return self.file.endswith((".debug", ".dbg"))
 
     @property
@@ -153,9 +153,9 @@ class ElfObject(NamedTuple):
 
     @property
     def processor(self) -> str:
-        """The processor that it is for, as platform tags name it; "" for one that they do not name.
+        """The processor that it is for, by its name in platform tags; "" for others.
 
-        glibc refuses an object of another class, byte order or OS ABI than its own: the name then has what differs.
+        glibc refuses an object of another class, byte order or OS ABI than its own: then the difference is in the name.
         """
         name = MACHINES.get(self.machine, "")
         order = ">" if name in _BIG_ENDIAN else "<"
@@ -178,7 +178,7 @@ class ElfObject(NamedTuple):
 
     @property
     def executable(self) -> bool:
-        """Whether the dynamic linker refuses it as a library: a program, also one that can lie anywhere (PIE)."""
+        """Whether the dynamic linker refuses it as a library: a program, also a position-independent one (PIE)."""
         return self.type == 2 or bool(self._flags_1 & _DF_1_PIE)
 
     @property
@@ -188,7 +188,7 @@ class ElfObject(NamedTuple):
 
     @property
     def no_default_folders(self) -> bool:
-        """Whether what it needs is not looked for in the system's folders (`-z nodefaultlib`)."""
+        """Whether its libraries are not looked for in the system's folders (`-z nodefaultlib`)."""
         return bool(self._flags_1 & _DF_1_NODEFLIB)
 
     @property

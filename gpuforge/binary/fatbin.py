@@ -1,4 +1,4 @@
-"""NVIDIA fatbin containers: find them in a stream of bytes, and list their images.
+"""Finds NVIDIA fatbin containers in a stream of bytes, and lists their images.
 
 The format is not published; the fields were read from the output of CUDA 11.3 to 13.2 and agree with
 `cuobjdump --list-elf --list-ptx` there. A container is a header of 16 bytes and entries; an entry is a
@@ -24,7 +24,7 @@ _KINDS = {1: "ptx", 2: "cubin", 8: "lto-ir"}
 _LONGEST = 1 << 16  # stored bytes of a cubin that is unpacked
 _LONGEST_UNPACKED = 1 << 20
 _SMALL = 64 << 10  # bytes; a cubin without kernels is seldom larger (13 KiB at most in 30 wheels)
-_BUDGET = 16 << 20  # bytes that are unpacked of one file's larger cubins, of which only some are looked at
+_BUDGET = 16 << 20  # bytes that are unpacked of one file's larger cubins, of which only some are read
 _ENTRY = struct.Struct("<HHIQIIHHIIIQQQ")
 _LZ4, _ZSTD, _ARCH_SPECIFIC, _FAMILY = 0x2000, 0x8000, 0x100000, 0x200000
 
@@ -64,7 +64,7 @@ def _made_by(toolkit: str, e: FatbinEntry) -> FatbinEntry:
 
 
 class _Samples:
-    """The smallest and the largest cubin of a container, as they are stored."""
+    """The smallest and the largest cubin of a container, as stored."""
 
     def __init__(self) -> None:
         self._smallest: tuple[FatbinEntry, bytes] | None = None
@@ -81,7 +81,7 @@ class _Samples:
 
     @staticmethod
     def bytes_of(found: FatbinEntry) -> int:
-        """Return how many bytes of an entry to keep: 0 of one that is too large to be unpacked, which has code."""
+        """Return the number of an entry's bytes to keep: 0 if it is too large to be unpacked, as it has code."""
         return found.stored if found.stored <= _LONGEST else 0
 
     def add(self, found: FatbinEntry, stored: bytes) -> None:
@@ -94,7 +94,7 @@ class _Samples:
     def judge(self, scanner: Scanner) -> tuple[str, bool | None]:
         """Return the toolkit that wrote the cubins, and whether none of them has code.
 
-        "" and None stand for unknown: of a large cubin, once the scanner's budget is spent.
+        "" and None mean unknown: for a large cubin, after the scanner's budget is spent.
         """
         if not (self._smallest and self._largest and self._smallest[1]):
             return "", False
@@ -106,7 +106,7 @@ class _Samples:
         scanner.wheel.spend("bytes", size)
         image = unpacked(*self._smallest)
         empty = cubin.is_empty(image)
-        if empty and self._largest is not self._smallest:  # kernels may be for some architectures alone
+        if empty and self._largest is not self._smallest:  # kernels may be for only some architectures
             scanner.wheel.spend("bytes", self._largest[0].size)
             empty = cubin.is_empty(unpacked(*self._largest))
         return cubin.toolkit(image, scanner.wheel), empty
@@ -118,11 +118,11 @@ _Request = Generator[tuple[int, int], bytes, None]
 class Scanner:
     """Lists the containers of a file of `size` bytes, which is passed in chunks in order; payloads are skipped.
 
-    The bytes outside of the containers are also searched for `mark`; `marked` is true once it was found.
+    The bytes outside of the containers are also searched for `mark`; `marked` is true after it was found.
     """
 
     def __init__(self, size: int, mark: bytes = b"", wheel: Budget | None = None) -> None:
-        """Draw on the budget of the wheel that the file is in; a file by itself has its own."""
+        """Use the budget of the wheel that the file is in; a single file has its own."""
         self.wheel = wheel or Budget(size)
         self.containers: list[FatbinContainer] = []
         self.marked = False
@@ -132,13 +132,13 @@ class Scanner:
         self._overlap = max(len(mark), len(_START))
         self._walk: _Request | None = None
         self._want = (0, 0)
-        self._resume = 0  # where the search goes on
-        self._rest = b""  # bytes of the last chunk that the next search or request begins with
+        self._resume = 0  # where the search continues
+        self._rest = b""  # the last bytes of the previous chunk, with which the next search or request begins
         self._base = 0
-        self._data = b""  # the bytes from `_base` on
+        self._data = b""  # the bytes from offset `_base`
 
     def feed(self, offset: int, chunk: bytes) -> None:
-        """Read the bytes at `offset`, where the last chunk ended."""
+        """Read the bytes at `offset`, which continue the last chunk."""
         if self._walk is not None and self._want[0] >= offset + len(chunk):
             return  # inside a payload
         if self._walk is None and self._resume >= offset + len(chunk):
@@ -147,7 +147,7 @@ class Scanner:
         if rest and self._walk is None and len(chunk) >= self._overlap:
             seam = rest + chunk[: self._overlap]
             if _START not in seam and not (self._mark and self._mark in seam):
-                rest = b""  # spares joining it to all of the chunk
+                rest = b""  # avoids a copy of the chunk
         data = self._data = rest + chunk if rest else chunk
         self._base = offset - len(rest)
         position = self._base if self._walk else max(self._base, self._resume)
@@ -162,13 +162,13 @@ class Scanner:
             position = self._answer(data[start - self._base : start - self._base + count], start)
 
     def finish(self) -> None:
-        """End the file; a container that was cut off is listed as damaged."""
+        """Finish the file; a container that was cut off is listed as damaged."""
         if self._walk is not None:
             self._walk.close()
             self._walk = None
 
     def _search(self, data: bytes, position: int) -> int:
-        """Search from `position` on; return the next position, or the end of `data`."""
+        """Search from `position`; return the next position, or the end of `data`."""
         start = position - self._base
         hit = find(data, _START, start)
         if self._mark and not self.marked:
@@ -191,14 +191,14 @@ class Scanner:
         return max(start, self._want[0])
 
     def _at_once(self, offset: int, count: int) -> bytes:
-        """Return these bytes, or nothing if `_data` does not have them all: a request takes longer."""
+        """Return these bytes, or b"" if `_data` does not have them all: a request takes longer."""
         start = offset - self._base
         return self._data[start : start + count] if start + count <= len(self._data) else b""
 
     def _container(self, offset: int) -> _Request:
         """Walk through one container: a coroutine that yields (offset, count) and receives those bytes.
 
-        One run of `fatbinary` wrote it, so that all its cubins are of the toolkit of the smallest one.
+        One run of `fatbinary` wrote it, so all its cubins are of the toolkit of the smallest one.
         """
         self.wheel.spend("entries", 1)
         header = self._at_once(offset, 16) or (yield offset, 16)
@@ -249,7 +249,7 @@ def scan(data: bytes) -> Iterator[FatbinContainer]:
 
 
 def unpacked(entry: FatbinEntry, stored: bytes) -> bytes:
-    """Return the unpacked image; nothing if it is too large or cannot be unpacked."""
+    """Return the unpacked image; b"" if it is too large or cannot be unpacked."""
     if entry.compression == "none":
         return stored
     if not 64 <= entry.size <= _LONGEST_UNPACKED:
@@ -267,7 +267,7 @@ def unpacked(entry: FatbinEntry, stored: bytes) -> bytes:
     try:
         with zstandard.ZstdDecompressor().stream_reader(
             stored
-        ) as stream:  # stops there, whatever its frame says
+        ) as stream:  # it stops at this size, not at the frame's
             return stream.read(entry.size)
     except zstandard.ZstdError:
         return b""

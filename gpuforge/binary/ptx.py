@@ -1,4 +1,4 @@
-"""The first directives of a PTX text: ISA and target (PTX ISA manual, section 11.1)."""
+"""Reads the first directives of a PTX text: ISA and target (PTX ISA manual, section 11.1)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from gpuforge.binary.budget import Budget
 from gpuforge.binary.facts import FatbinContainer, FatbinEntry
 from gpuforge.cuda.arch import Arch
 
-_VERSION = rb"(?:^|(?<=\0))[ \t]*\.version[ \t]+(\d{1,4}\.\d{1,4})\b"  # a line's, or a text's inside a file
+_VERSION = rb"(?:^|(?<=\0))[ \t]*\.version[ \t]+(\d{1,4}\.\d{1,4})\b"  # at the start of a line, or of a text in a file
 _TARGET = rb"^[ \t]*\.target[ \t]+sm_(\d{2,4}[af]?)\b"
 _TEXT = re.compile(_VERSION + rb"\s+" + _TARGET, re.MULTILINE)
 _SPACE, _NUMBER, _NAME = re.compile(rb"\s*+"), re.compile(rb"\d{1,2}\.\d{1,2}(?!\d)"), re.compile(rb"sm_\d")
@@ -17,7 +17,7 @@ _SPACE, _NUMBER, _NAME = re.compile(rb"\s*+"), re.compile(rb"\d{1,2}\.\d{1,2}(?!
 def occurs(data: bytes) -> bool:
     """Return whether there is a PTX text anywhere in a file, with any comments.
 
-    Each byte is read once: the search goes on behind what was skipped.
+    Each byte is read once: the search continues after the skipped bytes.
     """
     last_end = data.rfind(b"*/")
     at = data.find(b".version")
@@ -34,7 +34,7 @@ def occurs(data: bytes) -> bool:
 
 
 def _blank(data: bytes, at: int, last_end: int) -> int:
-    """Return where white space and comments end; the last comment of the file ends at `last_end`."""
+    """Return the offset after white space and comments; the last comment of the file ends at `last_end`."""
     while True:
         if match := _SPACE.match(data, at):
             at = match.end()
@@ -48,7 +48,7 @@ def _blank(data: bytes, at: int, last_end: int) -> int:
 
 
 def embedded(data: bytes, budget: Budget | None = None) -> tuple[FatbinContainer, ...]:
-    """Describe the PTX texts inside a file, each of which ends with a zero: Halide's libraries have them so."""
+    """Describe the PTX texts in a file, each of which ends with a NUL, as in Halide's libraries."""
     found = []
     for match in _TEXT.finditer(data):
         if budget:

@@ -1,4 +1,4 @@
-"""Which containers of a file's GPU code a GPU runs, and which PTX of them later GPUs can run.
+"""Selects the containers of a file that a GPU runs, and their PTX that later GPUs can run.
 
 Containers that are linked: nvcc manual, "Using Separate Compilation in CUDA".
 """
@@ -8,14 +8,14 @@ from collections.abc import Iterable, Sequence
 from gpuforge.binary.facts import FatbinContainer, FatbinEntry
 from gpuforge.cuda.image_kind import kind_of
 
-EMPTY_PTX = 120  # bytes; a PTX text of .version, .target and .address_size alone is shorter
+EMPTY_PTX = 120  # bytes; a PTX text with only .version, .target and .address_size is shorter
 
 
 def runnable(containers: Iterable[FatbinContainer]) -> tuple[list[FatbinContainer], list[FatbinContainer]]:
     """Return the containers that GPUs run, and the inputs of a device link whose PTX may replace its result.
 
-    The inputs of a device link (`__nv_relfatbin`) do not run where its result is there. Containers without
-    any kernel are left out: their source has none.
+    The inputs of a device link (`__nv_relfatbin`) do not run if its result is there. Containers without any kernel are
+    left out: their source has none.
     """
     kept = [c for c in containers if not _without_kernels(c)]
     inputs = [c for c in kept if c.section == "__nv_relfatbin"]
@@ -26,12 +26,12 @@ def runnable(containers: Iterable[FatbinContainer]) -> tuple[list[FatbinContaine
 def bearing_ptx(
     judged: Sequence[FatbinContainer], inputs: Sequence[FatbinContainer]
 ) -> list[FatbinContainer]:
-    """Return the containers that should have a file's PTX: with a device link its inputs, and what was not linked."""
+    """Return the containers that should have a file's PTX: inputs of a device link, and those that were not linked."""
     return [*inputs, *(c for c in judged if c.ptx)] if inputs else list(judged)
 
 
 def not_linked(judged: Iterable[FatbinContainer], inputs: Sequence[FatbinContainer]) -> int:
-    """Return how many containers have neither PTX nor inputs that have it.
+    """Return the number of containers that have neither PTX nor inputs with it.
 
     A device link has one result, which looks like a container that was compiled without PTX.
     """
@@ -39,7 +39,7 @@ def not_linked(judged: Iterable[FatbinContainer], inputs: Sequence[FatbinContain
 
 
 def common_images(containers: Iterable[FatbinContainer]) -> list[FatbinEntry]:
-    """Return the images that every container of a library has, cubins first: GPUs that run one of them run it all.
+    """Return the images that every container of a library has, cubins first: a GPU that runs one of them runs all.
 
     The PTX of relocatable code is in the inputs of its device link.
     """
@@ -51,7 +51,7 @@ def common_images(containers: Iterable[FatbinContainer]) -> list[FatbinEntry]:
 
 
 def portable_ptx(container: FatbinContainer) -> list[FatbinEntry]:
-    """Return the PTX that newer GPUs can run: not empty, and not for one architecture or family alone."""
+    """Return the PTX that newer GPUs can run: not empty, and not for only one architecture or family."""
     return [e for e in complete_ptx(container) if not e.arch.variant]
 
 

@@ -1,9 +1,9 @@
-"""Find a few bytes in many: by the C library's `memmem`, which is three times as fast as `bytes.find`."""
+"""Searches bytes with the C library's `memmem`, which is three times as fast as `bytes.find`."""
 
 from collections.abc import Callable, Iterator
 from functools import cache
 
-_WORTH_IT = 1 << 13  # bytes; in fewer, `bytes.find` is done before ctypes has converted the arguments
+_WORTH_IT = 1 << 13  # bytes; for fewer, `bytes.find` is faster than the conversion of arguments by ctypes
 
 
 def find(data: bytes, word: bytes, start: int = 0, stop: int | None = None) -> int:
@@ -27,7 +27,7 @@ def find_all(data: bytes, word: bytes) -> Iterator[int]:
 
 @cache
 def _memmem() -> tuple[Callable[[bytes], int], Callable[[int, int, bytes, int], int | None]] | None:
-    """Return what gives the address of bytes, and `memmem`; None where the C library has none (Windows)."""
+    """Return a function for the address of bytes, and `memmem`; None if the C library has none (Windows)."""
     import ctypes  # noqa: PLC0415  only wheels with large files need it
 
     try:

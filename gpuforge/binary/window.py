@@ -1,4 +1,4 @@
-"""Random access to the parts of a file that were kept while it was read in a stream."""
+"""Random access to the parts of a file that were kept while it was read as a stream."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from gpuforge.binary.budget import Budget
 from gpuforge.errors import MalformedError
 
 Piece = bytes | mmap.mmap
-_COPIED = 0.25  # of a chunk: larger parts are kept with the whole chunk, as copying them takes longer
+_COPIED = 0.25  # of a chunk: for larger parts the whole chunk is kept, as copying takes longer
 
 
 class MissedError(Exception):
-    """A range of the file was not kept: it has to be read once more."""
+    """A range of the file was not kept, so the file has to be read again."""
 
     def __init__(self, start: int, stop: int) -> None:
         super().__init__(f"bytes {start}..{stop} were not kept")
@@ -28,7 +28,7 @@ class Window:
     def __init__(
         self, size: int, pieces: Mapping[int, Piece] | None = None, budget: Budget | None = None
     ) -> None:
-        """Draw on the `budget` of the wheel that the file is in; a file by itself has its own."""
+        """Use the `budget` of the wheel that the file is in; a single file has its own."""
         self.size = size
         self.budget = budget or Budget(size)
         self._pieces: dict[int, Piece] = dict(pieces or {})
@@ -40,7 +40,7 @@ class Window:
         return cls(len(data), {0: data}, budget)
 
     def keep(self, at: int, chunk: bytes, start: int, stop: int) -> None:
-        """Keep the bytes from `start` to `stop` as far as the `chunk` at offset `at` has them, or the whole chunk."""
+        """Keep the bytes from `start` to `stop` that are in the `chunk` at offset `at`, or the whole chunk."""
         first, last = max(0, start - at), min(len(chunk), stop - at)
         if last <= first:
             return
@@ -73,11 +73,11 @@ class Window:
         return self._piece(offset, count, count)
 
     def read_up_to(self, offset: int, count: int) -> bytes:
-        """Return at most `count` bytes at `offset`: less where the file ends. Raises as `read` does."""
+        """Return at most `count` bytes at `offset`; fewer at the end of the file. Raises the errors of `read`."""
         return self.read(offset, max(0, min(count, self.size - offset)))
 
     def text(self, offset: int, limit: int) -> str:
-        """Return the NUL-terminated string at `offset`, which must end before `limit`. Raises as `read` does."""
+        """Return the NUL-terminated string at `offset`, which must end before `limit`. Raises the errors of `read`."""
         step = 256
         while True:
             data = self.read(offset, max(0, min(step, limit - offset)))
@@ -111,7 +111,7 @@ class Window:
         return b"".join(found)
 
     def _around(self, position: int) -> tuple[int, Piece]:
-        """Return the offset and the bytes of the piece that ends last, of those that begin before `position`."""
+        """Return offset and bytes of the last piece to end, among those that begin before `position`."""
         behind = self._starts[: bisect_right(self._starts, position)]
         start = max(behind, key=lambda at: at + len(self._pieces[at]), default=0)
         return start, self._pieces.get(start, b"")

@@ -1,4 +1,4 @@
-"""Which PEP 517 backend builds a project, and what its settings and those of cibuildwheel say."""
+"""Reads which PEP 517 backend builds a project, its settings, and those of cibuildwheel."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _SKBUILD = ("tool", "scikit-build")
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """How a project is built."""
+    """The build backend of a project and its settings."""
 
-    name: str  # "scikit-build-core", "scikit-build", "setuptools", or that of another
+    name: str  # "scikit-build-core", "scikit-build", "setuptools", or another backend's name
     where: Where
     requires: Mapping[str, Seen] = field(default_factory=dict)  # by normalized name
     cmake: str | None = None  # the folder of its CMakeLists.txt

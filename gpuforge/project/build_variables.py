@@ -1,4 +1,4 @@
-"""The environment variables by which a setup.py is told what to build, with the values that it compares them with."""
+"""Finds the environment variables that tell a setup.py what to build, with the values that it compares them with."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _LONGEST = 40  # characters of a value
 
 @dataclass(frozen=True, slots=True)
 class Switch:
-    """A variable that a script reads: the text that it compares it with, and its default."""
+    """A variable that a script reads, the text that it is compared with, and its default."""
 
     variable: str
-    value: str  # "" where it is compared with no text
+    value: str  # "" if it is not compared with a text
     default: str
     where: Where
 
@@ -71,7 +71,7 @@ def _is_name(text: object) -> bool:
 
 
 def _named(module: ast.Module) -> dict[str, str]:
-    """Return the names that stand for a variable: `v` after `v = os.environ["BACKEND"]`."""
+    """Return the names that hold a variable's value: `v` after `v = os.environ["BACKEND"]`."""
     found = {}
     for node in ast.walk(module):
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
@@ -82,7 +82,7 @@ def _named(module: ast.Module) -> dict[str, str]:
 
 
 def _variables(side: ast.AST, names: dict[str, str]) -> Iterator[str]:
-    """Yield the variables of the environment in one side of a comparison."""
+    """Yield the environment variables in one side of a comparison."""
     for node in ast.walk(side):
         if isinstance(node, ast.Name) and node.id in names:
             yield names[node.id]

@@ -1,4 +1,4 @@
-"""The use of CUDA in a project's CMake files, and the options for it; CMake is not run."""
+"""Finds the use of CUDA in a project's CMake files, and the options for it; CMake is not run."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ _FETCHES = frozenset({"fetchcontent_declare", "externalproject_add", "cpmaddpack
 _NAME = r"[A-Za-z_]\w{0,199}"
 _VERSION = r"\d{1,9}(\.\d{1,9}){0,3}"
 _STATIC = r"(?:CUDA::|lib)?(\w+_static)(?:\.a)?"
-_SHARED = r"(?i)(?!CMAKE_)\w*(SHARED|DYNAMIC)\w*"  # variables by which a project asks for shared libraries
+_SHARED = r"(?i)(?!CMAKE_)\w*(SHARED|DYNAMIC)\w*"  # variables by which a project selects shared libraries
 
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """A command, with the options that must be on for it to run, the outermost first."""
+    """A command with the options that must be on for it to run, the outermost first."""
 
     where: Where
     options: tuple[str, ...]
-    version: str = ""  # of CUDA, that find_package(CUDAToolkit 12.9) asks for
+    version: str = ""  # of CUDA, from find_package(CUDAToolkit 12.9)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +52,8 @@ class Static:
 
     name: str
     where: Where
-    unless: str  # the variable that takes the shared library instead where it is true; "" for none
-    options: tuple[str, ...] = ()  # that must be on
+    unless: str  # the variable that selects the shared library if it is true; "" for none
+    options: tuple[str, ...] = ()  # options that must be on
 
 
 @dataclass(slots=True)
@@ -71,7 +71,7 @@ class _If:
 class _Conditions(NamedTuple):
     """The conditions under which a command runs."""
 
-    options: tuple[str, ...] = ()  # that are on; "!" among them where others decide
+    options: tuple[str, ...] = ()  # that are on; "!" among them if something else decides
     versions: Versions = ALWAYS  # of CUDA
 
 
@@ -92,7 +92,7 @@ class CMake:
 
 
 def read(files: Files, folder: str = "") -> CMake | None:
-    """Follow the CMakeLists.txt of a folder; None if it has none."""
+    """Read the CMakeLists.txt of a folder and the files that it includes; None if it has none."""
     top = posixpath.normpath(posixpath.join(folder, TOP))
     if top not in files.names:
         return None
@@ -108,7 +108,7 @@ class _Reader:
         self.seen: set[str] = set()
         self.computed: set[str] = set()  # files that add a folder from a variable
         self.depth = 0
-        self.folders: dict[str, list[str]] = {}  # what variables are set to
+        self.folders: dict[str, list[str]] = {}  # the values of variables
         self.modules: dict[str, str] = {}  # files by their last name
         for name in sorted(files.names):
             self.modules.setdefault(posixpath.basename(name), name)
@@ -127,7 +127,7 @@ class _Reader:
                 around.append(
                     _If(_needed(words), Branches.of(words), variable, elsewhere=is_elsewhere(words))
                 )
-            elif command.name in {"function", "macro"}:  # called somewhere, under other conditions
+            elif command.name in {"function", "macro"}:  # it is called elsewhere, under other conditions
                 around.append(_If(("!",), Branches.of(())))
             elif command.name == "elseif" and around:
                 branches = around[-1].branches.next(words)
@@ -145,7 +145,7 @@ class _Reader:
         self.depth -= 1
 
     def _static(self, words: tuple[str, ...], use: Use, inner: _If) -> None:
-        """Note the static libraries among the words of a command, and what would take the shared ones."""
+        """Note the static libraries among the words of a command, and the variable that selects the shared ones."""
         if not inner.otherwise:
             inner.words.update(words)
         for word in words:
@@ -156,7 +156,7 @@ class _Reader:
                 self.facts.static.append(Static(match[1], use.where, variable, use.options))
 
     def command(self, file: str, command: Command, under: _Conditions) -> None:
-        """Note what one command shows."""
+        """Note the facts in one command."""
         where = Where(file, command.line)
         options = under.options
         words = command.arguments
@@ -207,7 +207,7 @@ class _Reader:
             self.facts.minimum = Seen(newest, where)
 
     def _leads_to(self, file: str, command: Command) -> Iterator[str]:
-        """Yield the files that a command reads: a folder's, a module's, or one by its path."""
+        """Yield the files that a command reads: of a folder, a module, or a path."""
         if command.name == "find_package" and command.arguments:
             yield from filter(None, [self.modules.get(f"Find{command.arguments[0]}.cmake")])
         if command.name not in {"add_subdirectory", "include"} or not command.arguments:
@@ -224,7 +224,7 @@ class _Reader:
         yield from [name for name in map(posixpath.normpath, names) if name in self.files.names][:1]
 
     def _paths(self, word: str) -> list[str]:
-        """Return the paths that a word may stand for: its own, or what the variable that it begins with was set to."""
+        """Return the possible paths of a word: itself, or with the value of the variable that it begins with."""
         path = re.sub(_SOURCE, "", word, count=1)
         if match := re.match(r"\$\{(\w+)\}", path):
             values = self.folders.get(match[1], [])
@@ -232,7 +232,7 @@ class _Reader:
         return [path]
 
     def _folders_of_options(self, file: str, command: Command) -> Iterator[tuple[str, str]]:
-        """Yield the folders that an option is named as, for a command that takes its folder from a variable."""
+        """Yield the folders with the names of options, for a command whose folder is a variable."""
         is_computed = re.fullmatch(r"\$\{\w+\}", "".join(command.arguments))
         if command.name != "add_subdirectory" or not is_computed or file in self.computed:
             return
@@ -254,7 +254,7 @@ def _conditions(above: _Conditions, around: list[_If]) -> _Conditions:
 
 
 def _needed(words: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the options that a condition needs on; ("!",) for one that no option decides, or too many."""
+    """Return the options that must be on for a condition; ("!",) if no option decides it, or too many do."""
     if len(words) > _DEEPEST:
         return ("!",)
     if "OR" in words or "NOT" in words:
@@ -264,7 +264,7 @@ def _needed(words: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _asked(command: Command) -> str:
-    """Return the version that a find_package asks for; "" for none."""
+    """Return the requested version of a find_package; "" for none."""
     version = command.arguments[1] if len(command.arguments) > 1 else ""
     return version if command.name == "find_package" and re.fullmatch(_VERSION, version) else ""
 
@@ -284,11 +284,13 @@ def _targets(word: str) -> Iterator[str]:
 
 
 def _download(command: Command) -> str:
-    """Return what a command would fetch, by its URL or repository; "" for none."""
+    """Return the URL or repository that a command fetches; "" for none."""
     words = command.arguments
     if command.name == "file" and words[:1] == ("DOWNLOAD",):
         return words[1] if len(words) > 1 else ""
-    if command.name in _FETCHES or "GIT_REPOSITORY" in words:  # around one of these, as rapids_cpm_find
+    if (
+        command.name in _FETCHES or "GIT_REPOSITORY" in words
+    ):  # also functions around these, such as rapids_cpm_find
         places = [word for word in words if re.search(r"://|^gh:|^[\w.-]+/[\w.-]+(#|@)", word)]
         repository = words.index("GITHUB_REPOSITORY") + 1 if "GITHUB_REPOSITORY" in words else len(words)
         return next(iter((*places, *words[repository : repository + 1])), "")

@@ -1,4 +1,4 @@
-"""The GPU architectures that CMake files set themselves, overriding gpuforge's CMAKE_CUDA_ARCHITECTURES."""
+"""Finds GPU architectures that CMake files set themselves, overriding gpuforge's CMAKE_CUDA_ARCHITECTURES."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpuforge.project.cmake_branches import Versions
 from gpuforge.project.cmake_syntax import Command
 from gpuforge.project.files import Seen, Where
 
-_ALL = "CMAKE_CUDA_ARCHITECTURES"  # of each target that has no CUDA_ARCHITECTURES of its own
+_ALL = "CMAKE_CUDA_ARCHITECTURES"  # for each target without CUDA_ARCHITECTURES
 _MOST = 100  # architectures in one list
 _ITEM = r"\d{2,3}[af]?(?:-real|-virtual)?"
 
@@ -31,7 +31,7 @@ class Archs:
     """The architectures of `set` and of the property CUDA_ARCHITECTURES, in the order of the commands."""
 
     fixed: dict[tuple[Target, SpecifierSet], Compiled] = field(default_factory=dict)
-    variable: Seen | None = None  # the first variable of the environment that they are taken from
+    variable: Seen | None = None  # the first environment variable that they are read from
     lists: dict[str, list[Compiled]] = field(default_factory=dict)  # variables that are set to architectures
 
     def note(self, command: Command, where: Where, versions: Versions) -> None:
@@ -51,7 +51,7 @@ class Archs:
             if words[0] != _ALL:
                 listed = self.lists.setdefault(words[0], [])
                 listed += _items(words[1:cached], where, versions)[: _MOST - len(listed)]
-            elif cached == len(words):  # a cached one is the value that gpuforge passes
+            elif cached == len(words):  # a cached one is the value from gpuforge
                 self._fix(words[1:], where, versions)
         elif following:
             self._fix(following, where, versions)
@@ -69,7 +69,7 @@ class Archs:
 
 
 def _items(words: tuple[str, ...], where: Where, versions: SpecifierSet) -> list[Compiled]:
-    """Return the architectures of a list; none where it has anything else."""
+    """Return the architectures of a list; empty if it has anything else."""
     items = [part for word in words for part in re.split(r"[;\s]+", word) if part]
     if len(items) > _MOST or not all(re.fullmatch(_ITEM, item) for item in items):
         return []
@@ -77,6 +77,6 @@ def _items(words: tuple[str, ...], where: Where, versions: SpecifierSet) -> list
 
 
 def _target(item: str) -> Target:
-    """Return what an item stands for: "90" is machine code and PTX."""
+    """Return the target of an item: "90" is machine code and PTX."""
     number, _, kind = item.partition("-")
     return Target(Arch.parse(number), real=kind != "virtual", ptx=kind != "real")

@@ -1,4 +1,4 @@
-"""For which versions of CUDA a command of a CMake file runs, when gpuforge builds and the user defines nothing more."""
+"""Finds the CUDA versions for which a command of a CMake file runs in a build by gpuforge."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _OPPOSITES = {
     "VERSION_LESS_EQUAL": ("<=", ">"),
     "VERSION_GREATER": (">", "<="),
 }
-_BY_GPUFORGE = frozenset({"CMAKE_CUDA_ARCHITECTURES", "ENV{CUDAARCHS}"})  # what it defines in each build
+_BY_GPUFORGE = frozenset({"CMAKE_CUDA_ARCHITECTURES", "ENV{CUDAARCHS}"})  # it defines them in each build
 _OPERATORS = frozenset({"OR", "NOT", "EQUAL", "STREQUAL", "MATCHES", "LESS", "GREATER", "IN_LIST", "EXISTS"})
 _ELSEWHERE = frozenset({"WIN32", "MSVC", "MINGW", "CYGWIN", "APPLE", "EMSCRIPTEN", "ANDROID", "IOS"})
 _LONGEST = 3  # words after NOT
 _MOST = 20  # conditions of the version that hold for one command
 ALWAYS = SpecifierSet(prereleases=True)
 
-Versions = SpecifierSet | None  # None: never, or under a condition that is not known
+Versions = SpecifierSet | None  # None: never, or under an unknown condition
 _UNKNOWN: tuple[Versions, Versions] = (None, None)
 
 
@@ -30,8 +30,8 @@ _UNKNOWN: tuple[Versions, Versions] = (None, None)
 class Branches:
     """The branches of an `if`, up to the one that is being read."""
 
-    here: Versions  # for which this branch is taken
-    rest: Versions  # for which none so far is
+    here: Versions  # the versions for which this branch is taken
+    rest: Versions  # the versions for which no branch so far is taken
 
     @classmethod
     def of(cls, words: tuple[str, ...]) -> Branches:
@@ -45,7 +45,7 @@ class Branches:
 
 
 def is_elsewhere(words: tuple[str, ...]) -> bool:
-    """Return whether a condition holds on other systems than Linux only."""
+    """Return whether a condition holds only on other systems than Linux."""
     return len(words) == 1 and words[0] in _ELSEWHERE
 
 
@@ -55,7 +55,7 @@ def both(one: Versions, other: Versions) -> Versions:
 
 
 def _decided(words: tuple[str, ...]) -> tuple[Versions, Versions]:
-    """Return for which versions a condition holds and for which it does not."""
+    """Return the versions for which a condition holds, and those for which it does not."""
     match words:
         case (name, comparison, number) if comparison in _OPPOSITES:
             if not (re.fullmatch(_VERSION, name) and re.fullmatch(_NUMBER, number)):

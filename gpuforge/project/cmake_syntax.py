@@ -1,4 +1,4 @@
-"""The commands of a CMake file: https://cmake.org/cmake/help/latest/manual/cmake-language.7.html"""
+"""Reads the commands of a CMake file: https://cmake.org/cmake/help/latest/manual/cmake-language.7.html"""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _TOKEN = re.compile(
 
 
 class Command(NamedTuple):
-    """A command with its arguments, as they are written but for quotes."""
+    """A command with its arguments as written, without quotes."""
 
-    name: str  # in small letters
+    name: str  # in lower case
     arguments: tuple[str, ...]
     line: int
 
@@ -34,7 +34,7 @@ class _Token(NamedTuple):
 
 
 def commands(text: str) -> Iterator[Command]:
-    """Yield the commands of a file; anything else is passed over."""
+    """Yield the commands of a file; anything else is skipped."""
     name, line, depth, arguments = "", 0, 0, list[str]()
     counted, at = 1, 0
     for token in _tokens(text):

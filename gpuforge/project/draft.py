@@ -1,4 +1,4 @@
-"""A manifest's text from guesses: one line per key, its reasons above it."""
+"""Writes a manifest from guesses: one line per key, its reasons above it."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _lines(found: Sequence[Guess | Note], command: str) -> Iterator[str]:
 
 
 def written(guess: Guess) -> str:
-    """Return a guess as its line of the manifest."""
+    """Return the manifest's line for a guess."""
     return f"{_key(guess.key)} = {_value(guess.value)}"
 
 

@@ -1,4 +1,4 @@
-"""All that a project's files show, together."""
+"""Collects the facts in all of a project's files."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _CUDA_TEXT = ("nvcc", "cuda", "cudart", "cudadevrt")
 
 
 class FrameworkUse(NamedTuple):
-    """A framework that a build links with, and where it first uses it."""
+    """A framework that a build links with, and the place of its first use."""
 
     framework: Framework
     where: Where
@@ -35,7 +35,7 @@ class FrameworkUse(NamedTuple):
 
 @dataclass(frozen=True)
 class Project:
-    """A project as its files show it."""
+    """The facts in the files of a project."""
 
     files: Files
     metadata: Metadata
@@ -47,7 +47,7 @@ class Project:
 
     @property
     def cuda(self) -> Where | None:
-        """Where the build first uses CUDA; None if it does not."""
+        """The place where the build first uses CUDA; None if it does not."""
         if self.cmake and self.cmake.uses:
             return min(self.cmake.uses, key=lambda use: "!" in use.options).where
         if "CUDAExtension" in self.script.calls:
@@ -76,7 +76,7 @@ class Project:
 
     @cached_property
     def switched(self) -> dict[str, Use]:
-        """Return the options of CMake's that are off and without which CUDA is not used, with its first such use."""
+        """Return the CMake options that are off and without which CUDA is not used, with their first such use."""
         found: dict[str, Use] = {}
         for use in self.cmake.uses if self.cmake else ():
             for option in use.options:
@@ -87,7 +87,7 @@ class Project:
         return found
 
     def runs(self, options: Iterable[str]) -> bool:
-        """Return whether a command may run that needs these options of CMake's, when CUDA is used."""
+        """Return whether a command that needs these CMake options may run when CUDA is used."""
         return not any(self.is_off(option) and option not in self.switched for option in options)
 
     @property
@@ -120,7 +120,7 @@ def look(root: Path) -> Project:
 
 
 def _cmake_folder(files: Files, built: Backend) -> str:
-    """Return the folder whose CMakeLists.txt is built: for a setup.py that calls CMake the topmost that has one."""
+    """Return the folder of the CMakeLists.txt that is built: for a setup.py that calls CMake, the topmost one."""
     if built.cmake or built.name.startswith("scikit-build") or cmake.TOP in files.names:
         return built.cmake or ""
     found = [name for name in files.ending(cmake.TOP.lower()) if PurePosixPath(name).name == cmake.TOP]

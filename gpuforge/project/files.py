@@ -1,4 +1,4 @@
-"""The files of a project, read within bounds; links are not followed."""
+"""Reads the files of a project within limits; links are not followed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpuforge.errors import ActionError
 from gpuforge.plan.source_files import LEFT_OUT, LEFT_OUT_AT_TOP
 
 MOST_FILES = 100_000
-LARGEST = 1 << 20  # bytes that are read of one file: what lies behind them is not seen
+LARGEST = 1 << 20  # bytes that are read of one file; the rest is ignored
 MOST_BYTES = 256 << 20  # of all files together
 # Folders that the build of a wheel seldom reads.
 _ASIDE = re.compile(
@@ -34,7 +34,7 @@ class Where(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """A text that a project's file has, and where."""
+    """A text in a project's file, and its place."""
 
     text: str
     where: Where
@@ -44,7 +44,7 @@ class Files:
     """The files of one project by name, relative to its root."""
 
     def __init__(self, root: Path) -> None:
-        """List the files; raises ActionError for more than `MOST_FILES`, OSError for what cannot be read."""
+        """List the files; raises ActionError for more than `MOST_FILES`, OSError for those that cannot be read."""
         self.root = root
         self.names: frozenset[str] = frozenset(self._list())
         self._left = MOST_BYTES
@@ -81,7 +81,7 @@ class Files:
         return content.decode("utf-8-sig", "replace").replace("\r\n", "\n")
 
     def ending(self, *suffixes: str) -> list[str]:
-        """Return the files with one of these endings that the build of a wheel may read, sorted."""
+        """Return the files with one of these suffixes that the build of a wheel may read, sorted."""
         found = [name for name in self.names if name.lower().endswith(suffixes)]
         return sorted(
             name for name in found if not any(map(_ASIDE.fullmatch, PurePosixPath(name.lower()).parts[:-1]))
@@ -112,7 +112,7 @@ class Lines:
     """The lines of a text, by the offsets of its characters."""
 
     def __init__(self, text: str) -> None:
-        """Count nothing before a line is asked for."""
+        """The lines are counted at the first call of `of`."""
         self._text = text
         self._ends: list[int] | None = None
 

@@ -1,4 +1,4 @@
-"""The newest sdist of a project on the package index, downloaded and checked by the digest that the index gives."""
+"""Downloads the newest sdist of a project from the package index, and checks it by the index's digest."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _HINT = "name a project on the index, a folder or an sdist: `gpuforge init cufin
 
 
 def requirement_of(text: str) -> Requirement:
-    """Return a project's name, with a version or a range of them; raises UsageError for anything else."""
+    """Return a project's name, with a version or a range; raises UsageError for anything else."""
     try:
         requirement = Requirement(text)
     except InvalidRequirement:
@@ -34,8 +34,8 @@ def requirement_of(text: str) -> Requirement:
 def fetch(requirement: Requirement, scratch: Path) -> tuple[Origin, Path]:
     """Download the newest matching sdist into `scratch` and unpack it; return its origin and its folder.
 
-    Raises UsageError for a project without one, MissingError without network, ActionError for a download that is not
-    what the index promised.
+    Raises UsageError for a project without a matching sdist, MissingError without network, ActionError for a download
+    with another digest.
     """
     index = settings.public(settings.index_url())
     try:
@@ -54,7 +54,7 @@ def fetch(requirement: Requirement, scratch: Path) -> tuple[Origin, Path]:
         raise UsageError.of(
             f"{index} gives no sha256 for {sdist.filename}", hint="download it yourself, and name the folder"
         )
-    pinned = f"{requirement.name}=={sdist.version}"  # as the file has it
+    pinned = f"{requirement.name}=={sdist.version}"  # the version in its file name
     archive = fetch_source.download_sdist(pinned, sha256, scratch)
     folder = scratch / "source"
     unpack(archive, folder, scratch)

@@ -1,4 +1,4 @@
-"""A project's name, version and Pythons: from PKG-INFO, pyproject.toml, setup.cfg or literals of setup.py."""
+"""Reads a project's name, version and Pythons from PKG-INFO, pyproject.toml, setup.cfg or literals of setup.py."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Pyproject:
             self.data, self.text = {}, ""
 
     def get(self, *keys: str) -> Any:
-        """Return a value, None where it is not."""
+        """Return a value, None if it is missing."""
         value: Any = self.data
         for key in keys:
             value = value.get(key) if isinstance(value, Mapping) else None
@@ -52,19 +52,19 @@ class Pyproject:
         return value if isinstance(value, Mapping) else {}
 
     def texts(self, *keys: str) -> tuple[Seen, ...]:
-        """Return the texts of an array, or a text alone, with the place of the value."""
+        """Return the texts of an array, or a single text, with the place of the value."""
         value = self.get(*keys)
         items = value if isinstance(value, list) else [value]
         return tuple(Seen(item, self.where(*keys)) for item in items if isinstance(item, str))
 
     def where(self, *keys: str) -> Where:
-        """Return where a value stands."""
+        """Return the place of a value."""
         position = locate(self.text).value(keys) if self.text else None
         return Where(self.FILE, position[0] if position else 0)
 
 
 def read(files: Files, table: Pyproject, script: Script) -> Metadata:
-    """Return what the files say, the first of them that says it."""
+    """Return the metadata; each field is from the first file that has it."""
     sources = (_of_info(files), _of_table(table), _of_config(files), _of_script(script))
     return Metadata(
         name=next((each.name for each in sources if each.name), None),

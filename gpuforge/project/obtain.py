@@ -1,4 +1,4 @@
-"""The project for `gpuforge init`: a folder, an sdist, or a project on the index."""
+"""Obtains the project for `gpuforge init`: a folder, an sdist, or a project on the index."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _ARCHIVES = (*_SDISTS, ".tgz", ".tar.bz2", ".tar.xz", ".whl")
 
 
 def obtain(project: str, manifest: Path, scratch: Path) -> tuple[Origin, Path]:
-    """Return where a project comes from, as seen from its `manifest`, and the folder with its files.
+    """Return the origin of a project, relative to its `manifest`, and the folder with its files.
 
-    Raises UsageError for anything but a folder, an sdist or a project on the index, and what `index.fetch` and
-    `unpack` raise.
+    Raises UsageError for anything but a folder, an sdist or a project on the index, and the errors of `index.fetch` and
+    `unpack`.
     """
     path = Path(project)
     below = Path(os.path.relpath(path.absolute(), manifest.absolute().parent)).as_posix()

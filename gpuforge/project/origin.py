@@ -1,4 +1,4 @@
-"""Where a project's files came from, as `[package] source` writes it."""
+"""The origin of a project's files, in the form of `[package] source`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from packaging.tags import Tag
 class Origin:
     """A folder, an sdist or a release on an index."""
 
-    name: str  # of the project, where its files have none
+    name: str  # of the project, if its files have none
     kind: str  # of the reason: "from-folder", "from-index"
     source: Mapping[str, str]  # as in the manifest
     facts: Mapping[str, str] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""`setup.py` as its syntax tree: imports, extensions, libraries, architectures and environment variables."""
+"""Reads `setup.py` as a syntax tree: imports, extensions, libraries, architectures and environment variables."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _METADATA = ("name", "version", "python_requires", "classifiers")
 
 @dataclass(frozen=True, slots=True)
 class Import:
-    """A module that setup.py imports; `optional` if it catches that it is missing."""
+    """A module that setup.py imports; `optional` if it handles its absence."""
 
     module: str
     where: Where
@@ -32,7 +32,7 @@ class Import:
 
 @dataclass(frozen=True, slots=True)
 class Gencode:
-    """A GPU architecture that setup.py passes to nvcc; `at_least` is the CUDA version that it asks for before."""
+    """A GPU architecture that setup.py passes to nvcc, if CUDA has at least the version `at_least`."""
 
     text: str
     where: Where
@@ -61,13 +61,13 @@ class Script:
 
 
 def read(files: Files) -> Script:
-    """Parse setup.py; one that Python cannot parse has nothing."""
+    """Parse setup.py; the result is empty if Python cannot parse it."""
     text = files.text(NAME)
     if not text or len(text) > _LARGEST:
         return Script(exists=bool(text))
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of its own escapes and comparisons
+            warnings.simplefilter("ignore")  # about its escapes and comparisons
             module = ast.parse(text)
         return _facts(module, files)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -103,7 +103,7 @@ def _facts(module: ast.Module, files: Files) -> Script:
 
 
 def called(call: ast.Call) -> str:
-    """Return the last name of what is called: "get" of `os.environ.get(...)`."""
+    """Return the last name of a called function: "get" of `os.environ.get(...)`."""
     function = call.func
     return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
 
@@ -121,7 +121,7 @@ def _is(word: ast.keyword, name: str, value: bool) -> bool:
 
 
 def _assigned(module: ast.Module) -> dict[str, str]:
-    """Return the names that the script gives a text once, at its top."""
+    """Return the names that the script assigns a text once, at its top level."""
     found: dict[str, str] = {}
     for node in module.body:
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant):
@@ -132,7 +132,7 @@ def _assigned(module: ast.Module) -> dict[str, str]:
 
 
 def _literals(node: ast.AST, constants: Mapping[str, str]) -> Iterator[str]:
-    """Yield the texts that a value is, or that a list of them has."""
+    """Yield the texts in a value, which may be a text or a list."""
     for each in node.elts if isinstance(node, ast.List | ast.Tuple) else [node]:
         if isinstance(each, ast.Constant) and isinstance(each.value, str):
             yield each.value
@@ -141,7 +141,7 @@ def _literals(node: ast.AST, constants: Mapping[str, str]) -> Iterator[str]:
 
 
 def _imports(module: ast.Module, files: Files) -> Iterator[Import]:
-    """Yield the modules that are imported, wherever: most functions run in a build. The project's own are left out."""
+    """Yield the imported modules, also of functions, as most of them run in a build; not the project's own."""
     guarded = {
         id(inner)
         for node in ast.walk(module)
@@ -184,7 +184,7 @@ def _texts(module: ast.Module) -> Iterator[Seen]:
 
 
 def _gencodes(module: ast.Module) -> Iterator[Gencode]:
-    """Yield nvcc's architectures, with the CUDA version that an `if` around them asks for."""
+    """Yield nvcc's architectures, with the CUDA version that an `if` around them requires."""
     pending: list[tuple[ast.AST, str]] = [(module, "")]
     while pending:
         node, version = pending.pop()
@@ -201,7 +201,7 @@ def _gencodes(module: ast.Module) -> Iterator[Gencode]:
 
 
 def _gencode(match: re.Match[str], where: Where, at_least: str) -> Iterator[Gencode]:
-    """Yield what nvcc is told with `arch=…,code=…`, unless that names no architecture."""
+    """Yield the architectures in `arch=…,code=…` for nvcc, if there are any."""
     with contextlib.suppress(ValueError):
         arch = Arch.parse(match[1])
         codes = match[2].split(",")

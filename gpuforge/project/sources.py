@@ -1,4 +1,4 @@
-"""A project's source files: which are CUDA's, what they include, and pragmas for GPUs."""
+"""Reads a project's source files: CUDA's among them, their includes, and pragmas for GPUs."""
 
 from __future__ import annotations
 

@@ -103,9 +103,8 @@ class _Counted(io.RawIOBase):
 def _tar(path: Path, budget: Budget) -> Iterator[tarfile.TarFile]:
     """Open a tar file of any compression, to be read forwards."""
     with _unpacked(path) as stream:
-        counted = cast(
-            "IO[bytes]", _Counted(stream, budget)
-        )  # tarfile needs only this part of a file's interface
+        # tarfile needs only this part of a file's interface
+        counted = cast("IO[bytes]", _Counted(stream, budget))
         with tarfile.open(fileobj=counted, mode="r|", tarinfo=_Header) as tar:
             yield tar
 
@@ -133,9 +132,7 @@ def _kept(chunks: Iterator[bytes], budget: Budget) -> int:
         for number, chunk in enumerate(chunks):
             budget.spend("entries", 1)
             if not number and not chunk.startswith(b"PK"):
-                file.write(
-                    chunk[:64]
-                )  # its reader will report that it is not a wheel; the rest may be endless
+                file.write(chunk[:64])  # its reader reports that it is not a wheel; the rest may be endless
                 break
             file.write(chunk)
         file.flush()

@@ -1,1 +1,1 @@
-"""ELF files: the reader of the format, one module for each of its parts."""
+"""The reader of ELF files, one module for each part of the format."""

@@ -1,6 +1,6 @@
-"""Unpack compressed ELF sections: `SHF_COMPRESSED` (gABI, "Section Compression"), and `.zdebug_*` before it.
+"""Unpacks compressed ELF sections: `SHF_COMPRESSED` (gABI, "Section Compression"), and the older `.zdebug_*`.
 
-A section whose header has a larger size than there is room for is refused before it is unpacked.
+A section that is too large by its header is refused before it is unpacked.
 """
 
 import struct

@@ -1,4 +1,4 @@
-"""The dynamic section: SONAME, NEEDED, RPATH, RUNPATH and the places of tables (gABI, "Dynamic Section")."""
+"""Reads the dynamic section: SONAME, NEEDED, RPATH, RUNPATH and the places of tables (gABI, "Dynamic Section")."""
 
 from functools import cached_property
 
@@ -18,9 +18,9 @@ class Dynamic:
     """The dynamic section of a file, and the strings that it refers to."""
 
     def __init__(self, window: Window, header: Header) -> None:
-        """Read the entries. Raises MalformedError, and MissedError where they were not kept."""
+        """Read the entries. Raises MalformedError, and MissedError if they were not kept."""
         self.entries = _entries(window, header)
-        self.values = dict(reversed(self.entries))  # of a repeated tag the first one counts
+        self.values = dict(reversed(self.entries))  # the first one of a repeated tag counts
         self._window, self._header = window, header
 
     @cached_property
@@ -33,7 +33,7 @@ class Dynamic:
         return StringTable(self._window, self.place(DT_STRTAB), self.values[DT_STRSZ])
 
     def place(self, tag: int) -> int:
-        """Return where in the file the table of a tag lies. Raises MalformedError."""
+        """Return the offset in the file of a tag's table. Raises MalformedError."""
         return self._header.file_offset(self.values[tag])
 
     @property
@@ -43,7 +43,7 @@ class Dynamic:
 
     @property
     def needed(self) -> tuple[str, ...]:
-        """DT_NEEDED, in order, and DT_FILTER: glibc loads both alike (elf/dl-deps.c, _dl_map_object_deps)."""
+        """DT_NEEDED, in order, and DT_FILTER, as glibc loads both alike (elf/dl-deps.c, _dl_map_object_deps)."""
         return tuple(self.strings.text(value) for tag, value in self.entries if tag in (DT_NEEDED, DT_FILTER))
 
     @property

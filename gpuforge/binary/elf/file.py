@@ -25,7 +25,7 @@ class ElfFile:
 
     @cached_property
     def sections(self) -> tuple[Section, ...]:
-        """Every section; none where the section headers were removed."""
+        """Every section; empty if the section headers were removed."""
         return read_sections(self.window, self.header)
 
     @cached_property

@@ -1,4 +1,4 @@
-"""The ELF header and the program headers (System V gABI, chapters 4 and 5: https://gabi.xinuos.com)."""
+"""Reads the ELF header and the program headers (System V gABI, chapters 4 and 5: https://gabi.xinuos.com)."""
 
 import struct
 from functools import cache
@@ -17,7 +17,7 @@ MACHINES = {
 """Processors by e_machine, as platform tags name them."""
 PT_LOAD, PT_DYNAMIC, PT_INTERP, PT_NOTE, PT_GNU_STACK, PT_GNU_RELRO = 1, 2, 3, 4, 0x6474E551, 0x6474E552
 PF_X, PF_R = 1, 4
-_MOST_SEGMENTS = (1 << 16) // 56  # as Linux' load_elf_phdrs has it: 64 KiB
+_MOST_SEGMENTS = (1 << 16) // 56  # as in Linux' load_elf_phdrs: 64 KiB
 _EXTENDED = 0xFFFF  # of e_shstrndx: the number is in the first section header
 
 
@@ -42,7 +42,7 @@ class Header(NamedTuple):
     section_offset: int
     section_size: int
     section_count: int
-    section_names: int  # the number of the section that has the names
+    section_names: int  # the number of the section with the names
     segments: tuple[Segment, ...] = ()
     flags: int = 0
     abi_version: int = 0
@@ -61,7 +61,7 @@ class Header(NamedTuple):
 
     @property
     def loaded_end(self) -> int:
-        """The offset at which the last loaded segment ends."""
+        """The offset after the last loaded segment."""
         return max((s.offset + s.size for s in self.segments if s.type == PT_LOAD), default=0)
 
 
@@ -71,7 +71,7 @@ def is_cubin(head: bytes) -> bool:
 
 
 def read_header(window: Window) -> Header:
-    """Read the headers. Raises MalformedError, and MissedError where they were not kept."""
+    """Read the headers. Raises MalformedError, and MissedError if they were not kept."""
     ident = window.read(0, 16)
     if ident[:4] != MAGIC or ident[4] not in (1, 2) or ident[5] not in (1, 2):
         raise MalformedError.of("its first 16 bytes are not an ELF header")

@@ -1,4 +1,4 @@
-"""Linked files for the host, as the dynamic linker sees them; for packaging and for packages of an index."""
+"""Reads linked files for the host as the dynamic linker sees them, for packaging and for packages of an index."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -15,11 +15,11 @@ class LinkedFile(NamedTuple):
 
     soname: str = ""
     needed: tuple[str, ...] = ()
-    runpath: tuple[str, ...] = ()  # folders; of DT_RPATH only without DT_RUNPATH, as the loader does
+    runpath: tuple[str, ...] = ()  # folders; those of DT_RPATH only without DT_RUNPATH, like the loader
     has_rpath: bool = False  # whether it has DT_RPATH
     version_needs: tuple[VersionNeed, ...] = ()
     defined: frozenset[str] = frozenset()
-    undefined: frozenset[str] = frozenset()  # but for weak ones, which are optional
+    undefined: frozenset[str] = frozenset()  # without weak ones, which are optional
     broken: tuple[BrokenSegment, ...] = ()
 
 

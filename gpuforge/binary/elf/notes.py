@@ -1,4 +1,4 @@
-"""Notes: the build ID, and the level of x86-64 that a file needs (gABI, "Note Section")."""
+"""Reads notes: the build ID, and the level of x86-64 that a file needs (gABI, "Note Section")."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Objects of every kind: all symbols, comments and debug info; compressed sections are unpacked."""
+"""Reads objects of every kind: all symbols, comments and debug info; compressed sections are unpacked."""
 
 from collections.abc import Iterator
 from functools import cached_property
@@ -14,7 +14,7 @@ from gpuforge.binary.window import Window
 from gpuforge.errors import MalformedError
 
 _UNPACKED = 64  # times the size of a file: bytes that its compressed sections may unpack to, each twice
-_SPARE = 1 << 20  # bytes beyond that, for small files
+_SPARE = 1 << 20  # bytes more, for small files
 _DEBUG = (".debug_info", ".debug_str", ".debug_line_str", ".zdebug_info", ".zdebug_str")
 
 
@@ -30,7 +30,7 @@ class ObjectFile:
             self._elf.header.type,
             self._elf.header.machine,
         )
-        self._room = _UNPACKED * len(data) + _SPARE  # bytes of compressed sections
+        self._room = _UNPACKED * len(data) + _SPARE  # bytes left for compressed sections
 
     def content(self, section: Section) -> bytes:
         """Return the bytes of a section, unpacked."""
@@ -46,12 +46,12 @@ class ObjectFile:
 
     @property
     def sections(self) -> tuple[Section, ...]:
-        """Every section; none where the section headers were removed."""
+        """Every section; empty if the section headers were removed."""
         return self._elf.sections
 
     @cached_property
     def symbols(self) -> tuple[Symbol, ...]:
-        """Every named symbol of every table; all dynamic names where the section headers were removed."""
+        """Every named symbol of every table; all dynamic names if the section headers were removed."""
         tables = [s for s in self.sections if s.type in (SHT_SYMTAB, SHT_DYNSYM)]
         if sum(s.size for s in tables) > len(self.data):
             raise MalformedError.of("its symbol tables are larger than the file")

@@ -1,4 +1,4 @@
-"""The ranges of an ELF file that its reader uses: these are kept of a file that is unpacked in a stream."""
+"""Lists the ranges of an ELF file that its reader uses, which are kept when a file is unpacked in a stream."""
 
 import contextlib
 from itertools import pairwise
@@ -10,16 +10,16 @@ from gpuforge.binary.elf.strings import LONGEST
 from gpuforge.binary.window import MissedError, Window
 
 _SLACK = 1 << 16  # bytes kept around a range that is used
-_PAGE = 1 << 16  # bytes; the most that linkers align segments to
+_PAGE = 1 << 16  # bytes; the largest alignment of segments by linkers
 _SMALL = 4 << 20  # bytes of a segment that is kept whole
 
 Range = tuple[int, int]  # start and stop
 
 
 def outline(window: Window, header: Header) -> list[Range]:
-    """Return the ranges that the reader uses, as far as the bytes in `window` tell. Raises MalformedError.
+    """Return the ranges that the reader uses, as far as the bytes in `window` show them. Raises MalformedError.
 
-    The tables of the dynamic section are in the list once that section is in `window`.
+    The tables of the dynamic section are included once that section is in `window`.
     """
     ranges = _by_headers(window.size, header)
     with contextlib.suppress(MissedError):
@@ -32,7 +32,7 @@ def outline(window: Window, header: Header) -> list[Range]:
 def front(header: Header, limit: int) -> list[Range]:
     """Return the ranges of the first `limit` bytes that are not code: names, versions, constants, debug info.
 
-    All of them if the first segment has both code and data, as older linkers write it.
+    The whole range if the first segment has both code and data, as older linkers write it.
     """
     segments = sorted((s.offset, s.size, s.flags) for s in header.segments if s.type == PT_LOAD)
     if segments and segments[0][2] & PF_X:
@@ -47,12 +47,12 @@ def front(header: Header, limit: int) -> list[Range]:
 def _by_headers(size: int, header: Header) -> list[Range]:
     small = (PT_DYNAMIC, PT_INTERP, PT_NOTE)
     ranges = [(s.offset, s.offset + s.size) for s in header.segments if s.type in small]
-    ranges.append((size - _SLACK, size))  # the sections' names, mostly
+    ranges.append((size - _SLACK, size))  # usually the sections' names
     loaded = sorted((s.offset, s.offset + s.size) for s in header.segments if s.type == PT_LOAD)[-4:]
     ranges += [(end, end + _SLACK) for _, end in loaded]  # .comment, the first section that is not loaded
-    # patchelf appends segments: the bytes before one end with the names of the sections
+    # patchelf appends segments: before them are the names of the sections
     ranges += [(start - _SLACK, start) for (_, end), (start, _) in pairwise(loaded) if start - end > _PAGE]
-    # small ones whole: patchelf moves tables to its own
+    # small ones whole, as patchelf moves tables to its own segments
     ranges += [(start, end) for start, end in loaded if end - start <= _SMALL]
     # .rodata is the first section of such a segment
     constants = (s for s in header.segments if s.type == PT_LOAD and s.flags == PF_R and s.offset)

@@ -1,4 +1,4 @@
-"""Names that compilers and libraries leave in ELF files. The caller of the reader passes the patterns."""
+"""Finds names that compilers and libraries leave in ELF files, by patterns that the caller passes."""
 
 import re
 from collections.abc import Iterator
@@ -14,12 +14,12 @@ class SymbolGroup(NamedTuple):
     """Dynamic symbols that one pattern matches."""
 
     name: str
-    prefixes: tuple[bytes, ...]  # each name begins with one of them; searching for these first is quicker
+    prefixes: tuple[bytes, ...]  # each name begins with one of them; a search for these first is faster
     pattern: bytes  # of the whole name
     marker: str = ""  # only files with this marker are searched
-    defined: bool = True  # definitions are wanted, too
-    parts: tuple[bytes, ...] = ()  # or each name has one of them somewhere; then there are no prefixes
-    # only files that need this library are searched, and those without section headers, too
+    defined: bool = True  # definitions are included
+    parts: tuple[bytes, ...] = ()  # or each name contains one of them; then there are no prefixes
+    # only files that need this library are searched, also those without section headers
     library: str = ""
 
 
@@ -40,7 +40,7 @@ def markers(file: ElfFile, patterns: Patterns) -> frozenset[str]:
 
 
 def compilers(file: ElfFile, patterns: Patterns, found: frozenset[str]) -> tuple[str, ...]:
-    """Return the versions of compilers in the debug info and in paths, which patchelf leaves in the strings.
+    """Return the versions of compilers in the debug info, and in paths, which patchelf leaves among the strings.
 
     `found` are the markers of the file.
     """
@@ -59,7 +59,7 @@ def compilers(file: ElfFile, patterns: Patterns, found: frozenset[str]) -> tuple
 
 
 def libraries(file: ElfFile, patterns: Patterns) -> frozenset[str]:
-    """Return the libraries that are named in `.rodata`; none if it was not kept, as a second pass takes too long."""
+    """Return the libraries that are named in `.rodata`; empty if it was not kept, as a second pass takes too long."""
     section = file.section(".rodata")
     if section is None or not patterns.libraries:
         return frozenset()

@@ -1,4 +1,4 @@
-"""Read an ELF file into an `ElfObject`."""
+"""Reads an ELF file into an `ElfObject`."""
 
 from gpuforge.binary import cubin
 from gpuforge.binary.elf import notes, patterns, segments, symbols, versions
@@ -11,19 +11,19 @@ from gpuforge.errors import MalformedError
 
 
 def read(window: Window, sought: Patterns, *, wheel: str = "", file: str = "") -> ElfObject:
-    """Read the ELF file in `window`, but for the fatbin containers in it.
+    """Read the ELF file in `window`, except the fatbin containers in it.
 
     Raises MalformedError for bytes that contradict each other, MissedError for a range that was not kept.
     """
     found = ElfFile(window)
     header = found.header
-    if header.machine == EM_CUDA:  # which the dynamic linker does not read
+    if header.machine == EM_CUDA:  # the dynamic linker does not read it
         return cubin.read(found, wheel=wheel, file=file)
     broken = segments.problems(found)
     try:
         return _linked(found, sought, wheel, file)._replace(broken=broken)
     except MalformedError:
-        if not broken or header.loaded_end > window.size:  # it was cut off
+        if not broken or header.loaded_end > window.size:  # the file was truncated
             raise
         return ElfObject(wheel, file, window.size, header.bits, header.machine, header.type, broken=broken)
 

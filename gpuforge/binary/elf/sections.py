@@ -1,4 +1,4 @@
-"""Section headers and the names of sections (gABI, "Section Header")."""
+"""Reads section headers and the names of sections (gABI, "Section Header")."""
 
 from gpuforge.binary.elf.header import Header, layout
 from gpuforge.binary.elf.strings import StringTable
@@ -13,7 +13,7 @@ Row = tuple[int, int, int, int, int, int]  # name, type, flags, offset, size, li
 
 
 def read_rows(window: Window, header: Header) -> list[Row]:
-    """Return the section headers. Raises MalformedError, and MissedError where they were not kept."""
+    """Return the section headers. Raises MalformedError, and MissedError if they were not kept."""
     size, count = header.section_size, header.section_count
     if not count:
         return []
@@ -28,7 +28,7 @@ def read_rows(window: Window, header: Header) -> list[Row]:
 
 
 def read_names(window: Window, header: Header, rows: list[Row]) -> list[str]:
-    """Return the name of each section. Raises MalformedError, and MissedError where they were not kept."""
+    """Return the name of each section. Raises MalformedError, and MissedError if they were not kept."""
     if not rows:
         return []
     if header.section_names >= len(rows):
@@ -38,7 +38,7 @@ def read_names(window: Window, header: Header, rows: list[Row]) -> list[str]:
 
 
 def read_sections(window: Window, header: Header) -> tuple[Section, ...]:
-    """Return all sections. Raises MalformedError, and MissedError where they were not kept."""
+    """Return all sections. Raises MalformedError, and MissedError if they were not kept."""
     rows = read_rows(window, header)
     return tuple(
         Section(name, start, 0 if kind == SHT_NOBITS else size, kind, flags, link)

@@ -1,4 +1,4 @@
-"""Whether the segments of a linked file can be mapped as they stand: patchelf and strip have broken them before.
+"""Checks whether the segments of a linked file can be mapped: patchelf and strip have broken some before.
 
 The rules are those of the gABI ("Program Loading") and of glibc's elf/dl-load.c; the kernel reads PT_INTERP. Broken by
 patchelf: https://github.com/NixOS/patchelf/issues/446 and 528, https://github.com/pypa/auditwheel/pull/716.
@@ -28,7 +28,7 @@ from gpuforge.binary.elf.header import (
 from gpuforge.binary.facts import BrokenSegment
 from gpuforge.errors import MalformedError
 
-_PAGE = 1 << 12  # bytes: no Linux has smaller pages
+_PAGE = 1 << 12  # bytes; no Linux has smaller pages
 _LARGEST_PAGE = 1 << 16  # linkers round the end of PT_GNU_RELRO up to it
 _NAMES = {PT_DYNAMIC: "PT_DYNAMIC", PT_INTERP: "PT_INTERP", PT_GNU_RELRO: "PT_GNU_RELRO"}
 _STRINGS = "the table of strings"
@@ -52,11 +52,11 @@ SENTENCES = {
     "behind strings": "{0} lies behind the table of strings",
     "end outside": "{0} ends in no PT_LOAD segment",
 }
-"""The kinds of problems: the part, then the facts are filled in."""
+"""The sentences for the kinds of problems, with placeholders for the part and the facts."""
 
 
 def problems(file: ElfFile) -> tuple[BrokenSegment, ...]:
-    """Return what keeps a file from being loaded as it was linked; nothing for a relocatable one."""
+    """Return the problems that prevent a file from being loaded as it was linked; none for a relocatable one."""
     header = file.header
     if header.type == RELOCATABLE or not header.segments:
         return ()
@@ -94,7 +94,7 @@ def _of_other(segment: Segment, loads: list[Segment]) -> BrokenSegment | None:
     room = _LARGEST_PAGE if segment.type == PT_GNU_RELRO else 1
     load = next((m for m in loads if _within(segment, m, room)), None)
     if load is None:
-        in_a_page = any(_within(segment, m, _PAGE) for m in loads)  # which is mapped whole
+        in_a_page = any(_within(segment, m, _PAGE) for m in loads)  # a page is mapped as a whole
         return BrokenSegment(name, "outside", loads=in_a_page)
     if segment.address - load.address != segment.offset - load.offset:
         return BrokenSegment(name, "place", loads=True)
@@ -110,7 +110,7 @@ def _within(segment: Segment, load: Segment, room: int) -> bool:
 
 
 def _of_strings(file: ElfFile, header: Header) -> tuple[BrokenSegment, ...]:
-    """Return what is wrong with the table of strings, where NEEDED and SONAME are."""
+    """Return the problems of the table of strings with NEEDED and SONAME."""
     values = file.dynamic.values
     if not values:
         return ()

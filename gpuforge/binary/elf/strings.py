@@ -1,4 +1,4 @@
-"""String tables of ELF files (gABI, "String Table")."""
+"""Reads string tables of ELF files (gABI, "String Table")."""
 
 from collections.abc import Sequence
 
@@ -7,8 +7,8 @@ from gpuforge.binary.window import Window
 from gpuforge.errors import MalformedError
 
 LONGEST = 32 << 20  # bytes of a table that are kept and searched
-_NAMES = 16  # times the size of a file: characters of names in one table
-_SPARE = 1 << 16  # characters beyond that, for small files
+_NAMES = 16  # times the size of a file: limit for the characters of names in one table
+_SPARE = 1 << 16  # characters more, for small files
 
 
 class StringTable:
@@ -61,7 +61,7 @@ class StringTable:
 
     @property
     def limit(self) -> int:
-        """The most characters that the names of a file may have together: strings may share their ends."""
+        """The most characters that all names of a file may have together: strings may share their ends."""
         return _NAMES * self._window.size + _SPARE
 
     def has(self, word: bytes) -> bool:
@@ -69,7 +69,7 @@ class StringTable:
         return find(self.all(), word) >= 0
 
     def all(self) -> bytes:
-        """Return the whole table, or nothing if it is too long to be searched."""
+        """Return the whole table, or b"" if it is too long to be searched."""
         if self._all is None:
             self._all = b"" if self._size > LONGEST else self._window.read(self._offset, self._size)
         return self._all

@@ -1,4 +1,4 @@
-"""Symbol tables (gABI, "Symbol Table"): all symbols, or the dynamic ones that match a pattern."""
+"""Reads symbol tables (gABI, "Symbol Table"): all symbols, or the dynamic ones that match a pattern."""
 
 import re
 import struct
@@ -31,7 +31,7 @@ class Symbol(NamedTuple):
 
 
 def read_table(header: Header, table: bytes, strings: StringTable) -> list[Symbol]:
-    """Return the named symbols of a table. Raises MalformedError, and MissedError of the strings."""
+    """Return the named symbols of a table. Raises MalformedError, and MissedError for the strings."""
     fields = _layout(header)
     if len(table) % fields.size:
         raise MalformedError.of("a symbol table ends in the middle of a symbol")
@@ -50,7 +50,7 @@ def read_table(header: Header, table: bytes, strings: StringTable) -> list[Symbo
 
 
 def dynamic_symbols(file: ElfFile) -> list[Symbol]:
-    """Return the dynamic symbols; a hash table has their number if there are no section headers.
+    """Return the dynamic symbols; without section headers, a hash table has their number.
 
     Raises MalformedError and MissedError.
     """
@@ -72,7 +72,7 @@ def names_of(
 ) -> tuple[SymbolNames, ...]:
     """Return the dynamic symbols of each group that has any. Raises MalformedError and MissedError.
 
-    A string table that is too long to be searched has none.
+    A string table that is too long to be searched counts as empty.
     """
     found = []
     for group in groups:
@@ -94,7 +94,7 @@ def _matching(file: ElfFile, group: SymbolGroup) -> Iterator[tuple[str, bool, bo
     The string table is searched for the prefixes or parts first: a file may have a hundred thousand symbols.
     """
     strings = file.dynamic.strings
-    names_end_alike = group.library  # linkers let a string be the end of another
+    names_end_alike = group.library  # linkers make a string the end of another
     sought = group.parts or [prefix if names_end_alike else b"\0" + prefix for prefix in group.prefixes]
     if not any(map(strings.has, sought)):
         return
@@ -123,7 +123,7 @@ def _layout(header: Header) -> struct.Struct:
 
 
 def _count(file: ElfFile) -> int:
-    """Return how many dynamic symbols there are, by DT_HASH or DT_GNU_HASH.
+    """Return the number of dynamic symbols, by DT_HASH or DT_GNU_HASH.
 
     https://sourceware.org/gnu-gabi/program-loading-and-dynamic-linking.txt
     """

@@ -1,4 +1,4 @@
-"""Symbol versions (LSB core, "Symbol Versioning": https://refspecs.linuxfoundation.org/lsb.shtml)."""
+"""Reads symbol versions (LSB core, "Symbol Versioning": https://refspecs.linuxfoundation.org/lsb.shtml)."""
 
 from collections.abc import Iterator
 

@@ -1,1 +1,1 @@
-"""From what a project's files show to the keys of its manifest: each guess with its reason."""
+"""Guesses the keys of a manifest from the facts about a project, each with its reason."""

@@ -1,4 +1,4 @@
-"""`[build]`: what the build requires, and what tells it to build for CUDA."""
+"""Guesses `[build]`: the requirements of the build, and the settings that make it build for CUDA."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _BUILD, _SETTINGS, _ENV = ("build",), ("build", "config-settings"), ("build", "e
 _ASKS = r"CUDA|GPU"
 _VERBS = r"FORCE|USE|WITH|BUILD|ENABLE|INSTALL"
 _THIS_CPU = r"NATIVE|MARCH"
-# Variables that name a place, or that ask for less.
+# Variables for a path, or for disabling something.
 _OTHER = r"ONLY|NO_|SKIP|DISABLE|WITHOUT|HOME|PATH|ROOT|DIR|ARCH|VERSION|FLAGS|VISIBLE|INCLUDE|LIB|CONDA|HOST|INDEX"
-# Variables that name a toolkit; gpuforge sets the second group.
+# Variables for a toolkit; gpuforge sets the second group.
 _TOOLKIT = r"CUDA_?(TOOLKIT_?)?(ROOT|HOME|PATH|DIR|ROOT_DIR|INSTALL_DIR)|CUDA_TOOLKIT"
 _SET = frozenset({"CUDA_HOME", "CUDA_PATH", "CUDAToolkit_ROOT"})
 _ARCHS = r"(?!TORCH_|CMAKE_|CUDAARCHS).*(CUDA|NVCC|SM|GPU)\w*ARCH\w*"
@@ -44,7 +44,7 @@ def guesses(project: Project) -> Iterator[Guess | Note]:
 
 
 def _requires(project: Project) -> Iterator[tuple[str, Reason]]:
-    """Yield what the build requires and pyproject.toml does not say."""
+    """Yield the build requirements that are not in pyproject.toml."""
     declared, backend = project.backend.requires, project.backend
     cmake = project.cmake
     if backend.cmake is not None:
@@ -82,7 +82,7 @@ def _requires(project: Project) -> Iterator[tuple[str, Reason]]:
 
 
 def _own(project: Project) -> Callable[[str], bool]:
-    """Return what tells whether a module is the project's: it lies beside setup.py, or in a folder that this names."""
+    """Return a function that decides whether a module is the project's: beside setup.py, or in a folder of it."""
     named = {seen.text.rpartition("/")[2] for seen in project.script.texts} | {""}
     return lambda module: any(
         folder.rpartition("/")[2] in named for folder in project.files.with_module(module)
@@ -131,7 +131,7 @@ def _options(project: Project) -> Iterator[tuple[str, Reason]]:
 
 
 def _shared(project: Project) -> Iterator[tuple[str, Reason]]:
-    """Yield the variables of CMake that are off and take a shared library in place of one that no package has."""
+    """Yield the CMake variables that are off and select a shared library instead of a static one without a package."""
     for each in cuda.lacking(project):
         name = each.unless
         declared = project.cmake and name in project.cmake.options
@@ -157,7 +157,7 @@ def _variables(project: Project) -> Iterator[Guess]:
 
 
 def _native(project: Project) -> Iterator[Where]:
-    """Yield where code is compiled for the CPU of the machine that builds, and no guess turns it off."""
+    """Yield the places where code is compiled for the build machine's CPU, and no guess turns it off."""
     off = (
         {name for name, _ in _for_this_cpu(project)} if project.backend.name == "scikit-build-core" else set()
     )
@@ -168,7 +168,7 @@ def _native(project: Project) -> Iterator[Where]:
 
 
 def _for_this_cpu(project: Project) -> Iterator[tuple[str, Reason]]:
-    """Yield the options of CMake that are on and compile for the CPU of the machine that builds."""
+    """Yield the CMake options that are on and compile for the build machine's CPU."""
     cmake = project.cmake
     for use in cmake.native if cmake else ():
         for name in use.options:
@@ -177,7 +177,7 @@ def _for_this_cpu(project: Project) -> Iterator[tuple[str, Reason]]:
 
 
 def _value(switch: Switch) -> str:
-    """Return the value that asks for CUDA; "" if the variable is for something else, or already asks for it."""
+    """Return the value that enables CUDA; "" if the variable is for something else, or enables it already."""
     if switch.default and switch.default == switch.value:
         return ""
     if switch.variable.endswith("FORCE_BUILD"):
@@ -191,7 +191,7 @@ def _value(switch: Switch) -> str:
 
 
 def _notes(project: Project) -> Iterator[Note]:
-    """Yield what the build needs and no manifest can be guessed to give."""
+    """Yield the needs of the build for which no key can be guessed."""
     downloads = project.cmake.downloads if project.cmake else ()
     if fetched := [each for each in downloads if project.runs(each.options)]:
         what = ", ".join(dict.fromkeys(each.what for each in fetched))

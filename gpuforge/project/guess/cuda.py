@@ -1,4 +1,4 @@
-"""`[cuda]`: the linkage, the libraries, the toolkits and the architectures."""
+"""Guesses `[cuda]`: the linkage, the libraries, the toolkits and the architectures."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ _TOOLKITS_OWN = frozenset(
     {"cudart", "cuda_driver", "cudadevrt", "toolkit", "nvcc", "cuda", "opencl", "culibos"}
 )
 _CLASSIFIER = r"Environment :: GPU :: NVIDIA CUDA :: (\d{1,4})(?: .*)?"
-# CMake's names of targets and packages that differ from the library's: https://cmake.org/cmake/help/latest/module/FindCUDAToolkit.html
+# CMake's names of targets and packages that differ from the library's:
+# https://cmake.org/cmake/help/latest/module/FindCUDAToolkit.html
 _ALIASES = {
     "nvtoolsext": "nvtx",
     "nvtx3": "nvtx",
@@ -58,7 +59,7 @@ def _library_names() -> frozenset[str]:
 
 
 def _libraries(project: Project) -> Iterator[tuple[str, Reason]]:
-    """Yield CUDA's libraries, with the first place that shows each."""
+    """Yield CUDA's libraries, with the first place of each."""
     found: dict[str, Reason] = {}
     if used := project.framework:
         for name in used.framework.headers:
@@ -88,7 +89,7 @@ def _static(project: Project) -> Iterator[Note]:
 
 
 def lacking(project: Project) -> Iterator[Static]:
-    """Yield the static libraries that CMake files name and NVIDIA's packages on PyPI do not have."""
+    """Yield the static libraries in CMake files that NVIDIA's packages on PyPI do not have."""
     for each in project.cmake.static if project.cmake else ():
         if project.runs(each.options) and _library(each.name) in _library_names() - _TOOLKITS_OWN:
             yield each
@@ -126,7 +127,7 @@ def _toolkits(project: Project) -> Iterator[tuple[int, str, Reason]]:
 def _of_major(major: int, least: Use | None) -> str:
     """Return the oldest toolkit of a major that is new enough, from PyPI or Debian if they have one; "" for none.
 
-    The oldest runs with the oldest driver.
+    The oldest toolkit needs the oldest driver.
     """
     for minors in ((*pypi.minors(), *debian.minors()), redist.minors()):
         versions = [Version(name) for name in minors]
@@ -172,7 +173,7 @@ def _of_framework(project: Project, used: FrameworkUse) -> tuple[tuple[int, ...]
         try:
             requirement = Requirement(seen.text)
             majors = carriers.cuda_majors(requirement) if requirement.name == name else frozenset()
-        except ValueError:  # no requirement, or of a version with thousands of digits
+        except ValueError:  # not a requirement, or one with a number of thousands of digits
             continue
         if len(majors) == 1 and majors <= set(_MAJORS):
             return tuple(majors), because("framework-required", seen.where, what=seen.text)

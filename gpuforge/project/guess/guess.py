@@ -12,7 +12,7 @@ Value = str | bool | tuple[str | Mapping[str, str], ...] | Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why: a kind, which `sentences.py` makes a sentence of, with its facts and the places that show it."""
+    """A reason: a kind, for which `sentences.py` has a sentence, with its facts and places."""
 
     kind: str
     where: tuple[Where, ...] = ()
@@ -31,7 +31,7 @@ class Guess:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Something that no guess covers: what a person has to decide or add."""
+    """Something without a guess, which the user has to decide or add."""
 
     table: tuple[str, ...]
     reason: Reason

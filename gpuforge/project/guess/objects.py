@@ -1,4 +1,4 @@
-"""`[[objects]]`: the files that must have GPU code, so that a build that silently left it out is noticed."""
+"""Guesses `[[objects]]`: the files that must have GPU code, so that a build which silently leaves it out fails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`[package]`: the name, the source, the Pythons and the ABI."""
+"""Guesses `[package]`: the name, the source, the Pythons and the ABI."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def guesses(project: Project, origin: Origin) -> Iterator[Guess | Note]:
 
 
 def _abi(project: Project, origin: Origin) -> Guess | None:
-    """Guess that one wheel serves many Pythons: by the backend's setting, or by the wheels on the index."""
+    """Guess that one wheel serves many Pythons, by the backend's setting or by the wheels on the index."""
     api = project.backend.py_api
     if api and re.fullmatch(r"py[23](\.py3)?", api.text):
         return Guess(_PACKAGE, "abi", "none", (because("py-api", api.where, value=api.text),))
@@ -100,7 +100,7 @@ def _allowed(project: Project) -> tuple[tuple[str, ...], str]:
         fitting = tuple(
             version for version in PYTHONS if f"{version}.99" in specifier or version in specifier
         )
-    except ValueError:  # no specifiers, or of a version with thousands of digits
+    except ValueError:  # not specifiers, or with a number of thousands of digits
         return PYTHONS, "every-python"
     return (fitting, "requires-python") if fitting else (PYTHONS, "requires-none")
 
@@ -114,7 +114,7 @@ def _oldest(project: Project) -> Iterator[Guess]:
 
 
 def _import_name(project: Project, name: str) -> Iterator[Guess | Note]:
-    """Yield the import package if it is not called as the distribution."""
+    """Yield the import package if its name differs from the distribution's."""
     usual = name.replace("-", "_")
     found = {
         parts[-2]: Where(file)

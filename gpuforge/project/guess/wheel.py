@@ -1,4 +1,4 @@
-"""`[wheel]` and what else the wheels need."""
+"""Guesses `[wheel]`, and notes further needs of the wheels."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def guesses(project: Project) -> Iterator[Guess | Note]:
 
 
 def _shipped(project: Project) -> Iterator[Guess]:
-    """Yield that GPU code among the project's files may be in a wheel without kernels of its own."""
+    """Yield that GPU code in the project's files may be part of a wheel that has no kernels of its own."""
     found = sorted(name for name in project.files.names if name.endswith(_DEVICE_CODE))
     names = dict.fromkeys(PurePosixPath(name).name for name in found)
     if names:
