@@ -37,7 +37,8 @@ ELSEWHERE = {
     "gpuforge build --runner docker": "tests/integration/test_build_containers.py",
     "gpuforge init [PROJECT]": "tests/unit/test_init_guesses.py, tests/integration/test_init_builds.py",
     "gpuforge audit WHEEL…": "tests/unit/test_audit_command.py",
-    "gpuforge audit [WHEEL…] --env PATH": "tests/unit/test_audit_environment.py, tests/unit/test_audit_with.py",
+    "gpuforge audit [WHEEL…] --env PATH": "tests/unit/test_audit_environment.py",
+    "gpuforge audit [WHEEL…] --with REQUIREMENT": "tests/unit/test_audit_with.py",
     "gpuforge audit WHEEL… --against nvhpc@24.9": "tests/unit/test_audit_against.py",
     "gpuforge images list": "tests/unit/test_images_command.py",
 }
