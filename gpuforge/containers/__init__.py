@@ -1,1 +1,1 @@
-"""Container images: the engine that runs them, what is in them, and how gpuforge's own are made."""
+"""Container images: the engine that runs them, their content, and how gpuforge's own are made."""

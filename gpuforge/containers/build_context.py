@@ -1,4 +1,4 @@
-"""The build context of a Dockerfile: its definition files and files that the host fetches, packed for the engine."""
+"""Packs the build context of a Dockerfile for the engine: its definition files, and files that the host fetches."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from gpuforge.toolkits.download import download
 from gpuforge.toolkits.providers import debian
 
 _REQUIREMENTS = "requirements.txt"
-# Suites that are taken from for what a release no longer has: never before the release's own (priority 500).
+# Suites for packages that a release no longer has; the release's own come first (priority 500).
 _PREFERENCES = "Package: *\nPin: release n={suite}\nPin-Priority: 100\n"
 
 
 def fill(stage: Stage, folder: Path, log: Log) -> None:
-    """Put everything that the stage's Dockerfile copies into `folder`; what is fetched is checked by its sha256."""
+    """Put all files that the stage's Dockerfile copies into `folder`; fetched ones are checked by their sha256."""
     folder.mkdir()
     for name in stage.files:
         shutil.copy(image_table.folder() / name, folder / Path(name).name)
@@ -47,7 +47,7 @@ def fill(stage: Stage, folder: Path, log: Log) -> None:
 
 
 def pack(folder: Path, file: Path) -> BinaryIO:
-    """Write a folder's tar, with nothing in it of this machine's users and times, to `file`; return it for reading."""
+    """Write a folder's tar, without this machine's users and times, to `file`; return it for reading."""
     with tarfile.open(file, "w") as archive:
         archive.add(folder, ".", filter=_neutral)
     return file.open("rb")

@@ -10,8 +10,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-_COLOUR = re.compile(r"\x1b\[[\d;]*m")  # Docker writes what goes to standard error in red
-TAIL = 12  # lines that are shown of a failure
+_COLOUR = re.compile(r"\x1b\[[\d;]*m")  # Docker writes the output to standard error in red
+TAIL = 12  # lines of a failure that are shown
 
 
 class Log:
@@ -33,7 +33,7 @@ class Log:
         self._stream.close()
 
     def step(self, text: str) -> None:
-        """Begin a step: the tail is its own."""
+        """Begin a step, and a new tail."""
         self.tail.clear()
         self._show(text)
         self._put(f"== {text}")
@@ -54,9 +54,9 @@ class Log:
         return self.tail[-1] if self.tail else "no output"
 
     def run(self, argv: Sequence[str], environ: Mapping[str, str] | None = None) -> tuple[int, str]:
-        """Run a command to its end, its output in the log; return its status and its output.
+        """Run a command to its end, with its output in the log; return its status and its output.
 
-        An interruption ends the command.
+        An interrupt ends the command.
         """
         process = subprocess.Popen(
             argv,
@@ -66,7 +66,7 @@ class Log:
             text=True,
             errors="replace",
             env=environ,
-            start_new_session=True,  # Ctrl-C is ours to pass on
+            start_new_session=True,  # Ctrl-C is passed on by gpuforge
         )
         assert process.stdout is not None  # noqa: S101  the process has a pipe
         lines = []

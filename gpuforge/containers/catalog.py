@@ -1,4 +1,4 @@
-"""The images that gpuforge knows: names that a manifest's `[wheel] image` may use, and what each of them holds."""
+"""The images that gpuforge knows: the names for a manifest's `[wheel] image`, and the content of each."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from gpuforge.wheel.tags import LinuxTag
 
 @dataclass(frozen=True, slots=True)
 class CatalogImage:
-    """A container image: what it is for, what it holds, and the reference by which an engine knows it.
+    """A container image: its purpose, its content, and its reference in an engine.
 
-    `pythons` ("3.11") are in /opt/python/cpXY-cpXY, `compilers` ("g++-12") on PATH, the default first. A wheel built
-    in it needs at most `glibc` ("2.36"). `test` names the image that its wheels are tested in, `toolkit` ("11.8") the
-    CUDA toolkit in /usr/local/cuda, if there is one. `built` is True for an image that `gpuforge images build` makes,
-    False for one that is pulled; `run` is False for definitions that their authors never ran.
+    `pythons` ("3.11") are in /opt/python/cpXY-cpXY, `compilers` ("g++-12") on PATH, the default first. A wheel built in
+    it needs at most `glibc` ("2.36"). `test` is the image that its wheels are tested in, `toolkit` ("11.8") the CUDA
+    toolkit in /usr/local/cuda, if there is one. `built` is True for an image that `gpuforge images build` makes, False
+    for one that is pulled; `run` is False for definitions that their authors never ran.
     """
 
     name: str
@@ -46,7 +46,7 @@ def images(machine: str | None = None) -> tuple[CatalogImage, ...]:
 
 
 def find(name: str, machine: str | None = None) -> CatalogImage | None:
-    """Return the image of that name or reference; None for any other, which is then the user's own reference."""
+    """Return the image with a name or reference; None for any other, which is the user's own reference."""
     return next((image for image in images(machine) if name in {image.name, image.reference}), None)
 
 

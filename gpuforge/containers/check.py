@@ -1,4 +1,4 @@
-"""Whether an image holds what a build or a test needs."""
+"""Checks whether an image has what a build or a test needs."""
 
 from __future__ import annotations
 
@@ -12,15 +12,13 @@ from gpuforge.toolchains.inventory import OLDEST, Inventory
 
 
 def missing(found: Inventory, image: CatalogImage | None, purpose: Purpose) -> list[str]:
-    """Return what an image lacks: for a build or a test and, for an image of the catalog, of its description."""
+    """Return what an image lacks: for a build or a test and, if it is of the catalog, of its description."""
     lacks = []
     if not found.glibc:
         lacks.append("the GNU C library: wheels for manylinux need it")
     if not any(_is_usable(python) for python in found.interpreters):
         lacks.append(f"a CPython {OLDEST} or newer with venv and pip, in /opt/python/cpXY-cpXY or on PATH")
-    if (
-        purpose == "build" and found.interpreters and not compilers(found, "g++")
-    ):  # Python is what looks for it
+    if purpose == "build" and found.interpreters and not compilers(found, "g++"):  # a Python runs the search
         lacks.append("a g++")
     if image is not None:
         lacks += _unlike(found, image)
@@ -28,7 +26,7 @@ def missing(found: Inventory, image: CatalogImage | None, purpose: Purpose) -> l
 
 
 def compilers(found: Inventory, family: str) -> list[Compiler]:
-    """Return the compilers of a family ("g++", "nvcc") that an image holds, in the order of its PATH."""
+    """Return the compilers of a family ("g++", "nvcc") in an image, in the order of its PATH."""
     kind = family_of(family)
     answers = [(path, text) for path, text in found.compilers.items() if kind.programs.fullmatch(path.name)]
     return [Compiler(family, path, *parsed) for path, text in answers if (parsed := kind.parse(text))]
@@ -39,7 +37,7 @@ def _is_usable(python: Interpreter) -> bool:
 
 
 def _unlike(found: Inventory, image: CatalogImage) -> list[str]:
-    """Return where an image differs from its description in the catalog."""
+    """Return the differences between an image and its description in the catalog."""
     minors = {python.minor for python in found.interpreters if python.path.is_relative_to("/opt")}
     gxx = compilers(found, "g++")
     majors = {f"g++-{compiler.version.major}" for compiler in gxx}

@@ -1,4 +1,4 @@
-"""Find the container engine: Docker, or Podman by its Docker-compatible socket."""
+"""Connects to the container engine: Docker, or Podman by its Docker-compatible socket."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from docker.errors import DockerException
 from gpuforge.containers.engine_errors import cause
 from gpuforge.errors import MissingError
 
-ANSWER_S = 600  # seconds that the engine may take to answer one request (making a container of a large image)
+ANSWER_S = 600  # seconds that the engine may take for one request (making a container of a large image)
 HOW = "start Docker (Debian: apt-get install docker.io; Fedora: dnf install podman; then systemctl start docker)"
 
 
 def connect(environ: Mapping[str, str] | None = None) -> docker.DockerClient:
-    """Return a client of the engine that `docker` would use, else of Podman's socket; one that has answered.
+    """Return a client of the engine that `docker` would use, else of Podman's socket; the engine has responded.
 
     Looks at DOCKER_HOST (with DOCKER_TLS_VERIFY and DOCKER_CERT_PATH), Docker's current context, Docker's
     usual socket, and Podman's of the user and of root. Raises MissingError with a hint on how to get one.
@@ -42,7 +42,7 @@ def connect(environ: Mapping[str, str] | None = None) -> docker.DockerClient:
 
 
 def _candidates(environ: Mapping[str, str]) -> Iterator[tuple[str, Any]]:
-    if environ.get("DOCKER_HOST"):  # the user's choice: nothing else is tried
+    if environ.get("DOCKER_HOST"):  # the user's choice: no other engine is tried
         yield environ["DOCKER_HOST"], lambda: docker.from_env(environment=dict(environ), timeout=ANSWER_S)
         return
     urls = [_context_url(), "unix:///var/run/docker.sock"]

@@ -1,4 +1,4 @@
-"""Make the root file system of a Debian release with debootstrap, and give it to the engine as a base image."""
+"""Makes the root file system of a Debian release with debootstrap, and loads it into the engine as a base image."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from gpuforge.containers.port import RELEASE_LABEL, Images
 from gpuforge.errors import ActionError, MissingError
 from gpuforge.toolkits.download import GoneError, download
 
-MIRROR = "http://deb.debian.org/debian"  # apt checks signatures; a fresh root has no certificates for https
-# Where the packages put it: debian-archive-keyring (Debian, Ubuntu), debian-keyring (Fedora).
+MIRROR = "http://deb.debian.org/debian"  # apt checks signatures; a new root has no certificates for https
+# The keyrings of the packages: debian-archive-keyring (Debian, Ubuntu), debian-keyring (Fedora).
 KEYRINGS = (
     "/usr/share/keyrings/debian-archive-keyring.gpg",
     "/usr/share/keyrings/debian-archive-keyring.pgp",
 )
-PLACES = ("/usr/sbin", "/sbin")  # where debootstrap is, also if PATH lacks them
+PLACES = ("/usr/sbin", "/sbin")  # the folders of debootstrap, also if PATH lacks them
 _FULL = 32 << 20  # bytes; tar and dpkg do not always report that a disk is full
-# What the archive holds that no image needs; see also definitions' lean.cfg, which keeps later packages lean.
+# Files that no image needs; lean.cfg in the definitions leaves them out of later packages.
 _LEFT_OUT = (
     "./var/cache/apt/archives/*.deb", "./var/cache/apt/*.bin", "./var/lib/apt/lists/*_*", "./var/log/*",
     "./usr/share/man/*", "./usr/share/info/*", "./usr/share/locale/*", "./usr/share/doc/*/[!c]*",
@@ -31,15 +31,15 @@ _LEFT_OUT = (
 
 
 def mirror() -> str:
-    """Return the Debian mirror that roots are made from: GPUFORGE_DEBIAN_MIRROR, else Debian's own."""
+    """Return the Debian mirror for roots: GPUFORGE_DEBIAN_MIRROR, else Debian's own."""
     return (os.environ.get("GPUFORGE_DEBIAN_MIRROR") or MIRROR).rstrip("/")
 
 
 def base(release: DebianRelease, images: Images, scratch: Path, log: Log) -> str:
     """Return the reference of the release's base image, which is made if the engine does not have it.
 
-    Its tag is the digest of the release as the mirror has it now, so a point release gives another base. `scratch`
-    is an empty folder. Raises MissingError when root, debootstrap, the keyring or the mirror is missing.
+    Its tag is the digest of the release as it is on the mirror now, so a point release gives another base. `scratch` is
+    an empty folder. Raises MissingError if root, debootstrap, the keyring or the mirror is missing.
     """
     found = _in_release(release.suite, scratch)
     reference = references.local(f"{references.OWN}/debian-{release.suite}:{found[:12]}")
@@ -62,7 +62,7 @@ def base(release: DebianRelease, images: Images, scratch: Path, log: Log) -> str
 
 
 def _in_release(suite: str, scratch: Path) -> str:
-    """Return the sha256 of the release's signed index; debootstrap is what checks the signature."""
+    """Return the sha256 of the release's signed index; debootstrap checks the signature."""
     target = scratch / "InRelease"
     try:
         download(f"{mirror()}/dists/{suite}/InRelease", target)
@@ -75,7 +75,7 @@ def _in_release(suite: str, scratch: Path) -> str:
 
 
 def _needs(suite: str) -> tuple[str, str]:
-    """Return debootstrap's path and the keyring; raises MissingError for what is not here, with what to do."""
+    """Return debootstrap's path and the keyring; raises MissingError with a hint if one is missing."""
     image = f"gpuforge images build {suite}"
     if os.geteuid() != 0:
         raise MissingError.of(
@@ -101,12 +101,12 @@ def _needs(suite: str) -> tuple[str, str]:
 
 
 def _alone(argv: list[str]) -> list[str]:
-    """Return a command in namespaces of its own: all that it mounts and starts ends with it."""
+    """Return a command in its own namespaces: its mounts and processes end with it."""
     return ["unshare", "--mount", "--pid", "--fork", "--kill-child=KILL", "--", *argv]
 
 
 def _run(what: str, argv: list[str], scratch: Path, log: Log) -> None:
-    """Run a command to its end, its output in the log; raises ActionError when it fails."""
+    """Run a command to its end, with its output in the log; raises ActionError if it fails."""
     status, _ = log.run(argv, {**os.environ, "LC_ALL": "C", "DEBIAN_FRONTEND": "noninteractive"})
     if status == 0:
         return

@@ -34,7 +34,7 @@ class DockerContainers:
         self._client = client or connect()
 
     def create(self, spec: ContainerSpec) -> DockerContainer:
-        """Make a container; raises MissingError when its image is gone."""
+        """Make a container; raises MissingError if its image is gone."""
         name = spec.image_name or spec.image
         try:
             with engine_errors(f"to make a container of image {name}"):
@@ -47,10 +47,10 @@ class DockerContainers:
             raise
 
     def labelled(self, label: str) -> list[LabelledContainer]:
-        """Return the containers that have a label, ended or not."""
+        """Return the containers with a label, ended or not."""
         with engine_errors("to list its containers"):
-            now = _time(self._client.info().get("SystemTime"))  # by the clock that also made their times
-            # As listed: to look at each takes for ever at one that the engine cannot end just now.
+            now = _time(self._client.info().get("SystemTime"))  # the clock of their creation times
+            # From the list: looking at a single one never returns if the engine cannot end it at the moment.
             found = self._client.api.containers(all=True, filters={"label": label})
             return [
                 LabelledContainer(each["Id"], each.get("Labels") or {}, now - float(each["Created"]))
@@ -58,7 +58,7 @@ class DockerContainers:
             ]
 
     def signal(self, container: str, name: str) -> None:
-        """Send a signal to a container; no error if it has ended or is gone."""
+        """Send a signal to a container; it is not an error if it has ended or is gone."""
         with suppress(DockerException, OSError):
             self._client.containers.get(container).kill(signal=name)
 
@@ -71,9 +71,9 @@ class DockerContainers:
         return True
 
     def limits_memory(self) -> bool:
-        """Return whether a container can be limited in memory: an engine without root needs cgroup v2."""
+        """Return whether a container's memory can be limited: an engine without root needs cgroup v2."""
         info = self._info()
-        # Podman reports so even where it does not (podman-run(1): not on cgroup v1 without root).
+        # Podman reports it even if it cannot (podman-run(1): not on cgroup v1 without root).
         return bool(info.get("MemoryLimit", True)) and not (
             info.get("Rootless") and info.get("CgroupVersion") == "1"
         )
@@ -103,16 +103,16 @@ class DockerContainers:
             "init": True,  # it passes signals on, and reaps orphaned processes
             "log_config": {"type": "json-file" if spec.keeps_output else "none"},
             "cap_drop": ["ALL"],
-            # What is mounted has this machine's SELinux labels, which a container's own would forbid to read.
+            # Mounted files have this machine's SELinux labels, which a container's own label could not read.
             "security_opt": ["no-new-privileges", "label=disable"],
             **(caller(self._info()) if spec.as_caller else {}),
             **({"device_requests": [_every_gpu()]} if spec.gpus else {}),
         }
 
     def _nano_cpus(self, cpus: float | None) -> int | None:
-        """Return the most processor time of a container; None for no limit, also where the engine would refuse one.
+        """Return the limit for a container's processor time; None for no limit, also if the engine would refuse one.
 
-        An engine without root has the controller for it only where the system hands it down, which few do.
+        An engine without root has the controller for it only if the system delegates it, which few do.
         """
         if not cpus:
             return None
@@ -153,7 +153,7 @@ class DockerContainer:
         return ContainerEnd(_signed(status), bool(self._container.attrs["State"].get("OOMKilled")))
 
     def read(self) -> Ran:
-        """Wait for its end and return all that it wrote."""
+        """Wait for its end and return all its output."""
         ended = self.wait()
         with engine_errors("to read the output of a container"):
             output, errors = (
@@ -163,13 +163,13 @@ class DockerContainer:
         return Ran(ended.status, output, errors)
 
     def remove(self) -> None:
-        """Remove it, ended or not; no error if it is gone already."""
+        """Remove it, ended or not; it is not an error if it is gone already."""
         with suppress(DockerException, OSError):
             self._container.remove(force=True, v=True)
 
 
 def run_once(containers: DockerContainers, spec: ContainerSpec) -> Ran:
-    """Run a container to its end; it is removed also if it could not be started."""
+    """Run a container to its end, and remove it, also if it could not be started."""
     container = containers.create(spec)
     try:
         container.start()
@@ -179,29 +179,29 @@ def run_once(containers: DockerContainers, spec: ContainerSpec) -> Ran:
 
 
 def caller(info: Mapping[str, Any]) -> dict[str, str]:
-    """Return the options by which a container's user is the caller, who can write what the caller can.
+    """Return the options that make the caller a container's user, who can write the caller's files.
 
-    Where the engine itself runs without root, its containers' root is the caller.
+    If the engine itself runs without root, its containers' root is the caller.
     """
     security = " ".join(info.get("SecurityOptions") or [])
-    if "name=rootless" in security or info.get("Rootless"):  # Docker's word for it, and Podman's
+    if "name=rootless" in security or info.get("Rootless"):  # Docker's name for it, and Podman's
         return {"user": "0:0"}
     user = {"user": f"{os.geteuid()}:{os.getegid()}"}
     return user | ({"userns_mode": "host"} if "name=userns" in security else {})
 
 
 def gpus() -> int:
-    """Return how many GPUs this machine can hand to a container: NVIDIA's driver makes a file for each."""
+    """Return the number of this machine's GPUs for containers: NVIDIA's driver makes a file for each."""
     return len([*Path("/dev").glob("nvidia[0-9]*")])
 
 
 def _every_gpu() -> docker.types.DeviceRequest:
-    """Return what hands a container all GPUs of the machine, as `docker run --gpus all` does."""
+    """Return the request for all GPUs of the machine, like `docker run --gpus all`."""
     return docker.types.DeviceRequest(count=-1, capabilities=[["gpu"]])
 
 
 def _as_engine_mounts(mounts: Sequence[Mount]) -> list[dict[str, Any]]:
-    """Return mounts as the engine's API takes them, outer folders first."""
+    """Return mounts in the form of the engine's API, outer folders first."""
     return [
         {
             "Type": "bind",
@@ -214,12 +214,12 @@ def _as_engine_mounts(mounts: Sequence[Mount]) -> list[dict[str, Any]]:
 
 
 def _signed(status: int) -> int:
-    """Return a container's status as a process's: a signal that ended it as a negative number."""
+    """Return a container's status as a process's: negative for the signal that ended it."""
     return 128 - status if 128 < status <= 128 + signal.SIGRTMAX else status
 
 
 def _time(text: object) -> float:
-    """Return a time of the engine (RFC 3339) in seconds since 1970; now when it gives none."""
+    """Return a time of the engine (RFC 3339) in seconds since 1970; now if it has none."""
     try:
         return datetime.fromisoformat(str(text)).timestamp()
     except ValueError:

@@ -19,8 +19,8 @@ from gpuforge.containers.leftovers import labels
 from gpuforge.containers.port import IMAGE_LABEL, ContainerSpec, EngineImage, Ran, lines
 
 _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "FTP_PROXY", "NO_PROXY")  # predefined arguments of every Dockerfile
-_UNPACK_S = 3600  # the engine is silent until an archive is unpacked
-_CLEAR_S = 30  # how long a cancelled build may take to end its container
+_UNPACK_S = 3600  # the engine is silent while it unpacks an archive
+_CLEAR_S = 30  # time for a cancelled build to end its container
 
 
 class DockerImages:
@@ -34,7 +34,7 @@ class DockerImages:
         self._client.close()
 
     def find(self, reference: str) -> EngineImage | None:
-        """Return the image of a reference, or None when the engine does not have it."""
+        """Return the image of a reference, or None if the engine does not have it."""
         with engine_errors(f"to look for image {reference}"):
             try:
                 image = self._client.images.get(reference)
@@ -43,10 +43,10 @@ class DockerImages:
         return EngineImage(image.attrs["Id"], image.attrs["Size"], image.labels)
 
     def load(self, archive: BinaryIO, reference: str, labels: Mapping[str, str]) -> None:
-        """Make an image of a root file system's tar, as one layer; raises ActionError when it cannot."""
+        """Make an image of a root file system's tar, as one layer; raises ActionError if it fails."""
         repository, tag = references.split(reference)
         changes = [f'LABEL {name}="{value}"' for name, value in labels.items()]
-        # In pieces: of a file, the SDK would send a length and chunks at once.
+        # In pieces: for a file, the SDK would send both a length and chunks.
         pieces = iter(lambda: archive.read(1 << 20), b"")
         seconds, self._client.api.timeout = self._client.api.timeout, _UNPACK_S
         try:
@@ -62,10 +62,10 @@ class DockerImages:
     def build(
         self, context: BinaryIO, reference: str, arguments: Mapping[str, str], network: str | None
     ) -> Iterator[str]:
-        """Build the Dockerfile of a context's tar and yield its output; raises ActionError when it fails."""
+        """Build the Dockerfile of a context's tar and yield its output; raises ActionError if it fails."""
         doing = f"to build image {reference}"
         with engine_errors(doing):
-            self._clear(reference)  # what a gpuforge that was killed has left
+            self._clear(reference)  # of a gpuforge that was killed
         proxies = {n: v for name in _PROXIES for n in (name, name.lower()) if (v := os.environ.get(n))}
         try:
             with engine_errors(doing):
@@ -85,10 +85,10 @@ class DockerImages:
                 self._clear(reference)
 
     def pull(self, reference: str) -> Iterator[str]:
-        """Fetch an image from its registry and yield the progress; raises ActionError when it cannot be had."""
+        """Fetch an image from its registry and yield the progress; raises ActionError if it fails."""
         references.refuse_pull(reference)
         with engine_errors(f"to pull image {reference}"):
-            # The SDK would fetch all tags of a name that has none.
+            # Without a tag, the SDK would fetch all of them.
             tag = None if "@" in reference or references.split(reference)[1] else "latest"
             yield from _output(self._client.api.pull(reference, tag=tag, stream=True, decode=True))
 
@@ -98,7 +98,7 @@ class DockerImages:
         return run_once(DockerContainers(self._client), spec)
 
     def _clear(self, reference: str) -> None:
-        """Remove the containers and the nameless images of a build; a cancelled one goes on for a moment."""
+        """Remove the containers and the unnamed images of a build; a cancelled build continues for a moment."""
         ours: dict[str, str | list[str] | bool] = {"label": f"{IMAGE_LABEL}={reference}"}
         until = time.monotonic() + _CLEAR_S
         while time.monotonic() < until:
@@ -109,14 +109,14 @@ class DockerImages:
             for container in containers:
                 with suppress(APIError):  # the engine itself is removing it, or has
                     container.remove(force=True)
-            for image in nameless:  # with its nameless parents; the engine's prune would be one at a time
+            for image in nameless:  # with its unnamed parents; pruning removes one at a time
                 with suppress(APIError):
                     self._client.api.remove_image(image.id or "")
             time.sleep(0.2)
 
 
 def _output(answers: Iterator[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield the lines of an engine's answer; raises RefusedError with the line that reports an error."""
+    """Yield the lines of an engine's response; raises RefusedError with the line of an error."""
     with closing(answers):  # type: ignore[type-var]
 
         def texts() -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""From what a container engine answers to gpuforge's own errors."""
+"""Turns the errors of a container engine into gpuforge's own."""
 
 from __future__ import annotations
 
@@ -34,20 +34,20 @@ _CAUSES = (
     ("Permission denied", "you may not use it (be in the group docker, or be root)"),
     ("imed out", "no answer in time"),
 )
-# What the init of a container writes when it cannot start the program: Docker's (tini) and Podman's (catatonit).
+# The messages of a container's init if it cannot start the program: Docker's (tini) and Podman's (catatonit).
 _NOT_STARTED = re.compile(
     r"\[FATAL +tini \(\d+\)\] exec .* failed: (.+)|ERROR \(catatonit:\d+\): failed to exec pid1: (.+)"
 )
 
 
 class RefusedError(ActionError):
-    """The engine answered with an error; `answer` is its own text."""
+    """The engine reported an error; `answer` is its own text."""
 
     answer: str = ""
 
     @classmethod
     def to(cls, doing: str, answer: str) -> Self:
-        """Make the error for something that the engine refused to do."""
+        """Make the error for an action that the engine refused."""
         hint = next((hint for sign, hint in _HINTS if sign in answer), "")
         error = cls.of(f"the container engine failed {doing}: {answer}", hint=hint)
         error.answer = answer
@@ -63,7 +63,7 @@ class RefusedError(ActionError):
 
 @contextmanager
 def engine_errors(doing: str) -> Iterator[None]:
-    """Turn the errors of the SDK while `doing` something into RefusedError, or MissingError when no engine answers."""
+    """Turn the errors of the SDK while `doing` something into RefusedError, or MissingError if no engine responds."""
     try:
         yield
     except APIError as error:
@@ -76,7 +76,7 @@ def engine_errors(doing: str) -> Iterator[None]:
 
 
 def cause(error: Exception) -> str:
-    """Return why no engine answers, in a few words."""
+    """Return why no engine responds, in a few words."""
     text = str(error)
     known = next((why for sign, why in _CAUSES if sign in text), "")
     return known or (text.splitlines()[0] if text else type(error).__name__)

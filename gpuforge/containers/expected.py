@@ -1,4 +1,4 @@
-"""An image as the catalog describes it, to plan for without the image and without an engine, on any machine."""
+"""Describes an image by the catalog, to plan for it without the image and without an engine, on any machine."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from gpuforge.toolkits.providers import debian
 
 ANY_PYTHON = tuple(f"3.{minor}" for minor in range(8, 100))  # the Pythons that an unknown image may have
 ANY_MAJOR = range(30, 3, -1)  # of a compiler, the newest first
-_NVCC = "Cuda compilation tools, release {minor}, V{version}"  # as nvcc --version prints it
+_NVCC = "Cuda compilation tools, release {minor}, V{version}"  # the output of nvcc --version
 
 
 @dataclass(frozen=True, slots=True)
 class ExpectedImage(ContainerImage):
-    """An image as it is described: `compilers` are those that the catalog lists, the default first ("g++-13")."""
+    """An image by its description: `compilers` are those in the catalog, the default first ("g++-13")."""
 
     compilers: tuple[str, ...] = ()
 
@@ -45,9 +45,9 @@ class ExpectedImage(ContainerImage):
 
 
 def image(name: str, machine: str, *, test: str | bool, toolkits: Sequence[str] = ()) -> ExpectedImage:
-    """Return what is known of an image by its name in the catalog, or by any reference, of which nothing is known.
+    """Return the known facts about an image of the catalog, or about any reference, for which there are none.
 
-    `test` is as in `obtain.images`; `toolkits` ("12.4") are taken to be in an image of which nothing is known.
+    `test` is as in `obtain.images`; `toolkits` ("12.4") are assumed to be in an unknown image.
     """
     known = catalog.find(name, machine)
     clean = test if isinstance(test, str) else known.test if known and test else None
@@ -62,7 +62,7 @@ def image(name: str, machine: str, *, test: str | bool, toolkits: Sequence[str] 
 
 
 def _versions(major: int) -> Sequence[Version]:
-    """Return versions that a compiler of this major may have, the latest first: the catalog has none."""
+    """Return the possible versions of a compiler of this major, the latest first: the catalog has none."""
     return [Version(f"{major}.{minor}.{patch}") for minor in range(9, -1, -1) for patch in range(4, -1, -1)]
 
 

@@ -1,4 +1,4 @@
-"""This machine's settings for a fetch in a container: the files that they name, mounted at their own paths."""
+"""The files that this machine's settings for a fetch name, mounted in a container at their own paths."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _SYSTEM = (
     Path("/etc/xdg/pip/pip.conf"),
     Path("/etc/ssl/certs/ca-certificates.crt"),
 )
-# The variables, and pip's options, whose values may name files that a fetch reads.
+# The variables, and pip's options, whose values may be files that a fetch reads.
 _VARIABLES = frozenset(
     {"SSL_CERT_FILE", "SSL_CERT_DIR", "CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "GIT_SSL_CAINFO", "NETRC"}
     | {"PIP_CONFIG_FILE"}
@@ -24,8 +24,8 @@ _OF_THE_USER = (".pip/pip.conf", ".config/pip/pip.conf", ".netrc", ".gitconfig")
 def files(environ: Mapping[str, str], home: Path) -> list[tuple[Path, Path]]:
     """Return files and folders of this machine that a fetch may read, each with its path in the container.
 
-    CA bundles, pip's configuration and the folders of wheels that it names, .netrc; only what is there. They have
-    their own paths; those of the user's home lie in `home`.
+    These are existing CA bundles, pip's configuration, its folders of wheels, and .netrc. They keep their paths; those
+    of the user's home are in `home`.
     """
     users = {Path(environ["HOME"], name): home / name for name in _OF_THE_USER} if environ.get("HOME") else {}
     own = list(users)
@@ -46,7 +46,7 @@ def _names_files(variable: str) -> bool:
 
 
 def _path(word: str) -> Path | None:
-    """Return the path that a word is: absolute, or a `file:` URL, of a package index with the files beside it."""
+    """Return the path in a word: absolute, or a `file:` URL of a package index with the files beside it."""
     if not word.startswith("file:"):
         return Path(word) if word.startswith("/") else None
     folder = Path(unquote(urlsplit(word).path))

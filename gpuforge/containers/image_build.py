@@ -1,4 +1,4 @@
-"""Make images that the engine does not have: base, further Pythons, the image itself; each once, by content."""
+"""Makes images that the engine does not have: base, further Pythons, the image itself; each once, by content."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from gpuforge.containers.stages import Stage
 from gpuforge.errors import ActionError, GpuforgeError, MissingError
 
 Show = Callable[[str], object]
-_HINTS = (  # what the engine or apt prints when the definition is right -> the error and the hint
+_HINTS = (  # output of the engine or apt for a correct definition -> the error and the hint
     (
         r"[Nn]o space left on device|disk quota",
         MissingError,
@@ -40,7 +40,7 @@ _HINTS = (  # what the engine or apt prints when the definition is right -> the 
 
 @dataclass(frozen=True, slots=True)
 class MadeImage:
-    """An image that is there now, and whether it was made just now."""
+    """An image that exists now, and whether it was made just now."""
 
     image: CatalogImage
     new: bool
@@ -48,10 +48,10 @@ class MadeImage:
 
 @dataclass(frozen=True, slots=True)
 class ImageBuilder:
-    """The resources for making images: an engine, a folder of gpuforge's own, and functions that show progress.
+    """The resources for making images: an engine, a folder of gpuforge, and functions that show progress.
 
-    `show` gets a line for each step, `show_output` the last lines of a step that failed. `network` is the engine's
-    network that builds use; None for the engine's default.
+    `show` gets a line for each step, `show_output` the last lines of a failed step. `network` is the engine's network
+    for builds; None for the engine's default.
     """
 
     images: Images
@@ -63,8 +63,8 @@ class ImageBuilder:
     def make(self, image: CatalogImage) -> MadeImage:
         """Make or pull an image unless the engine has it.
 
-        Nothing half-made is left when it fails or is interrupted. Raises MissingError for what this machine lacks,
-        ActionError when a step fails; each names the log.
+        Nothing unfinished is left if it fails or is interrupted. Raises MissingError if this machine lacks something,
+        ActionError if a step fails; each names the log.
         """
         if self.images.find(image.reference):
             return MadeImage(image, new=False)
@@ -81,7 +81,7 @@ class ImageBuilder:
         return MadeImage(image, new=True)
 
     def _make(self, stage: Stage, log: Log) -> str:
-        """Return the reference of a stage, made if need be with all that it is made of."""
+        """Return the reference of a stage; it and the stages below it are made if they are missing."""
         reference = stage.reference
         if self.images.find(reference):
             return reference
@@ -98,7 +98,7 @@ class ImageBuilder:
         return reference
 
     def _base(self, base: DebianRelease | Stage | str, log: Log) -> str:
-        """Return the reference of what a stage is built on, made or pulled if need be."""
+        """Return the reference of a stage's base, made or pulled if it is missing."""
         if isinstance(base, Stage):
             return self._make(base, log)
         if isinstance(base, DebianRelease):
@@ -116,7 +116,7 @@ class ImageBuilder:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """Let one process at a time make images, and clear away what one that was killed has left."""
+        """Let one process at a time make images, and remove leftovers of a killed one."""
         folder = self.cache / "images"
         folder.mkdir(parents=True, exist_ok=True)
         lock = FileLock(folder / "lock")
@@ -144,7 +144,7 @@ class ImageBuilder:
 
 @contextmanager
 def _explained(image: CatalogImage, log: Log, show_output: Show) -> Iterator[None]:
-    """Show the end of the log of a failure, name the log, and add a hint where the cause is known."""
+    """Show the end of the log of a failure, name the log, and add a hint for a known cause."""
     try:
         yield
     except GpuforgeError as error:

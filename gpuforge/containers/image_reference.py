@@ -1,4 +1,4 @@
-"""Image references: which of them may be pulled, and which name images of this machine only."""
+"""Image references: those that may be pulled, and those of this machine's images."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from gpuforge.errors import MissingError
 
 LOCAL = "localhost"
 OWN = "gpuforge"
-# What Docker and Podman call Docker Hub; a name without a registry is looked for there.
+# Docker Hub in Docker and Podman; a name without a registry is looked for there.
 # https://github.com/distribution/reference/blob/main/normalize.go
 _HUB = frozenset({"docker.io", "index.docker.io", "registry-1.docker.io"})
 _ID = re.compile(r"sha256:[0-9a-f]+|[0-9a-f]{64}")
 
 
 def split(reference: str) -> tuple[str, str]:
-    """Return an image's repository and its tag, "" where it has none; a digest belongs to neither."""
+    """Return an image's repository and its tag, "" if it has none; a digest is in neither."""
     name = reference.partition("@")[0]
     tag = name.rpartition("/")[2].partition(":")[2]
     return name.removesuffix(f":{tag}"), tag
@@ -26,8 +26,8 @@ def split(reference: str) -> tuple[str, str]:
 def local(identity: str) -> str:
     """Return the reference of an image that gpuforge makes ("gpuforge/bookworm:0123456789ab").
 
-    An engine that does not have it would look for a registry on this machine, and for none on the network.
-    Podman gives the images that it builds the same name.
+    An engine without it would look for a registry on this machine, and not on the network. Podman gives the images that
+    it builds the same name.
     """
     return f"{LOCAL}/{identity}"
 
@@ -35,7 +35,7 @@ def local(identity: str) -> str:
 def refuse_pull(reference: str, names: Sequence[str] = ()) -> None:
     """Raise MissingError for a reference that may not be pulled; `names` are those of the catalog.
 
-    These are images that gpuforge makes (under their names of today, or as `gpuforge/…`, a name on Docker Hub that
+    These are images that gpuforge makes (under their present names, or as `gpuforge/…`, a name on Docker Hub that
     gpuforge's authors do not own), image IDs, and single words: a misspelt `bookworm` must not be fetched.
     """
     if _ID.fullmatch(reference):
@@ -52,7 +52,7 @@ def refuse_pull(reference: str, names: Sequence[str] = ()) -> None:
 
 
 def refuse_name(reference: str, names: Sequence[str] = ()) -> None:
-    """Raise MissingError for a name that gpuforge gives, or a single word; neither is what a registry has."""
+    """Raise MissingError for a name of gpuforge's images, or a single word, as no registry has either."""
     if _ID.fullmatch(reference):
         return
     _, made = _made_here(reference)
@@ -74,7 +74,7 @@ def refuse_name(reference: str, names: Sequence[str] = ()) -> None:
 
 
 def _made_here(reference: str) -> tuple[str, str]:
-    """Return a reference's host and, if gpuforge gives such names, the image's own ("bookworm"); "" for neither."""
+    """Return a reference's host and, if it is a name of gpuforge, the image's own ("bookworm"); "" for neither."""
     *folders, last = split(reference)[0].split("/")
     host = folders.pop(0) if folders and folders[0] in {LOCAL, *_HUB} else ""
     return host, last if folders[:1] == [OWN] else ""

@@ -20,11 +20,11 @@ _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class DebianRelease:
-    """A Debian release, which debootstrap makes the bottom of an image of."""
+    """A Debian release; debootstrap makes the base of an image from it."""
 
     suite: str
     glibc: str
-    python: str  # its own
+    python: str  # its own Python
 
     @property
     def identity(self) -> str:
@@ -42,10 +42,10 @@ class CPythonSource(NamedTuple):
 
 
 class ImageRow(NamedTuple):
-    """An image as the table has it. What it leaves out is that of the image `on` which it is made.
+    """A row of the table of images. Fields that it leaves out are those of the image `on` which it is made.
 
-    `machines` are references of an image that is pulled, or further arguments of one that is made; empty where it is
-    for every machine type.
+    `machines` are references of an image that is pulled, or further arguments of one that is made; empty for every
+    machine type.
     """
 
     name: str
@@ -96,7 +96,7 @@ def release(suite: str) -> DebianRelease:
 
 @cache
 def cpythons() -> Mapping[str, CPythonSource]:
-    """Return the Pythons that releases without them compile, by their minor version."""
+    """Return the Pythons that are compiled for releases without them, by their minor version."""
     found = ({"minor": minor, **row} for minor, row in _content()["cpython"].items())
     return {source.minor: source for source in datafile.rows(CPythonSource, found)}
 

@@ -1,4 +1,4 @@
-"""Containers that a killed gpuforge left behind: each is labelled with its process, and the next run removes them."""
+"""Removes containers that a killed gpuforge left behind, which are labelled with its process."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ OWNER = "gpuforge.owner"
 MACHINE = "gpuforge.machine"
 SECONDS = "gpuforge.seconds"
 ACTION = "gpuforge.action"
-MOMENT_S = 3600.0  # seconds; far more than what needs no limit of its own takes
-_LATE_S = 900.0  # seconds that an owner may take to remove a container whose time is over
+MOMENT_S = 3600.0  # seconds, far more than an action without its own limit takes
+_LATE_S = 900.0  # seconds that an owner may take to remove a container after its limit
 _FIRST_NAMESPACE = "pid:[4026531836]"  # PROC_PID_INIT_INO of linux/proc_ns.h: not inside a container
 
 
@@ -38,10 +38,10 @@ def clear_leftovers(containers: Containers) -> int:
 def is_left(found: Mapping[str, str], age: float) -> bool:
     """Return whether a container with these labels, made `age` seconds ago, is left over: its process has ended.
 
-    A process is known by its number, its start and the namespace that counts it, so that neither a new process of
-    the same number nor a gpuforge in another container is taken for it. It has ended when its machine was started
-    again since. Of a process that cannot be seen from here, in another container or on another machine of the same
-    engine, a container is left when it is there for longer than its owner would have let it run.
+    A process is identified by its number, its start and its PID namespace, which excludes a new process with the same
+    number and a gpuforge in another container. It has ended if its machine was restarted since. A process in another
+    container, or on another machine of the same engine, is not visible: its container is left over after its time
+    limit.
     """
     namespace, pid, started = [*found[OWNER].split(), "", "", ""][:3]
     if namespace == _namespace():
@@ -54,7 +54,7 @@ def is_left(found: Mapping[str, str], age: float) -> bool:
 
 
 def _namespace() -> str:
-    """Return an identifier of this boot and PID namespace: a process number means something only within it."""
+    """Return an identifier of this boot and PID namespace, within which process numbers are unique."""
     try:
         return f"{_boot()}:{Path('/proc/self/ns/pid').readlink()}".replace(" ", "")
     except OSError:
@@ -66,19 +66,19 @@ def _boot() -> str:
 
 
 def _machine() -> str:
-    """Return what stays of a machine when it starts again; "" inside a container, which may share it with others."""
+    """Return an identifier of the machine that survives a restart; "" in a container, which may share it."""
     try:
         if str(Path("/proc/self/ns/pid").readlink()) != _FIRST_NAMESPACE:
             return ""
         known = Path("/etc/machine-id").read_text().strip()
     except OSError:
         return ""
-    # machine-id(5): not to be shown to others as it is; copies of one virtual machine differ by name at least.
+    # machine-id(5): it must not be published unhashed; copies of one virtual machine at least differ by name.
     return digest.of_data(["gpuforge", known, os.uname().nodename])[:32] if known else ""
 
 
 def _started(pid: int) -> str:
-    """Return when a process started, in ticks since boot (proc(5), field 22); "" for a process that does not exist."""
+    """Return the start of a process in ticks since boot (proc(5), field 22); "" if it does not exist."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
     except (OSError, IndexError):

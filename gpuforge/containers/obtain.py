@@ -1,4 +1,4 @@
-"""From an image's name to the image: which of gpuforge's own it is, whether it is here, and what it holds."""
+"""Finds the image of a name: of gpuforge or not, on this machine or not, and its content."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def images(
     cache: Path,
     pulls: Callable[[str], None],
 ) -> list[ContainerImage]:
-    """Return the images of these names, ready to run; one that a registry has is pulled, after a call of `pulls`.
+    """Return the images of these names, ready to run; a missing one of a registry is pulled, after a call of `pulls`.
 
-    What gpuforge makes itself is never pulled, nor is any other reference that `refuse_pull` names.
+    gpuforge's own images are never pulled, nor is any other reference that `refuse_pull` refuses.
 
-    `test` names the image that wheels are tested in: True for the one that gpuforge has beside each, False for none.
-    Raises MissingError for those that are not here and cannot be pulled, all of them at once, and UsageError for
-    one of another machine type than `machine`.
+    `test` is the image that wheels are tested in: True for the one that gpuforge has beside each, False for none.
+    Raises one MissingError for all images that are missing and cannot be pulled, and UsageError for one of another
+    machine type than `machine`.
     """
     found: list[ContainerImage] = []
     missing: list[Diagnostic] = []

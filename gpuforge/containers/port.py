@@ -1,4 +1,4 @@
-"""The port to a container engine: its images and its containers. Tests have the images in memory."""
+"""The port to a container engine: its images and its containers. In tests, the images are in memory."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
-IMAGE_LABEL = "dev.gpuforge.image"  # on every layer: which image it belongs to
-RELEASE_LABEL = (
-    "dev.gpuforge.release"  # sha256 of the InRelease file of the Debian release that an image began with
-)
+IMAGE_LABEL = "dev.gpuforge.image"  # on every layer: the image that it belongs to
+RELEASE_LABEL = "dev.gpuforge.release"  # sha256 of the InRelease file of an image's Debian release
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +22,7 @@ class EngineImage:
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """A command that ended in a container: its exit status and what it wrote to stdout and to stderr."""
+    """A command that ended in a container: its exit status and its output to stdout and to stderr."""
 
     status: int
     output: str
@@ -37,24 +35,24 @@ class Ran:
 
 
 class Images(Protocol):
-    """The images of one engine. Every method raises MissingError when the engine does not answer."""
+    """The images of one engine. Every method raises MissingError if the engine does not respond."""
 
     def find(self, reference: str) -> EngineImage | None:
-        """Return the image of a reference, or None when the engine does not have it."""
+        """Return the image of a reference, or None if the engine does not have it."""
 
     def load(self, archive: BinaryIO, reference: str, labels: Mapping[str, str]) -> None:
-        """Make an image of a root file system's tar, as one layer; raises ActionError when it cannot."""
+        """Make an image of a root file system's tar, as one layer; raises ActionError if it fails."""
 
     def build(
         self, context: BinaryIO, reference: str, arguments: Mapping[str, str], network: str | None
     ) -> Iterator[str]:
-        """Build the Dockerfile of a context's tar and yield its output; raises ActionError when it fails.
+        """Build the Dockerfile of a context's tar and yield its output; raises ActionError if it fails.
 
-        Whatever way it ends, closing the iterator included, no image and no container without a name is left.
+        At any end, also if the iterator is closed, no unnamed image or container is left.
         """
 
     def pull(self, reference: str) -> Iterator[str]:
-        """Fetch an image from its registry and yield the progress; raises ActionError when it cannot be had."""
+        """Fetch an image from its registry and yield the progress; raises ActionError if it fails."""
 
     def run(self, reference: str, argv: Sequence[str]) -> Ran:
         """Run a command to its end in a container of the image, without a network; the container is removed."""
@@ -62,7 +60,7 @@ class Images(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """A file or folder of this machine (`source`) and where a container sees it (`target`)."""
+    """A file or folder of this machine (`source`) and its path in a container (`target`)."""
 
     source: Path
     target: Path
@@ -71,10 +69,10 @@ class Mount:
 
 @dataclass(frozen=True, slots=True)
 class ContainerSpec:
-    """A container to make. By default it has no network, and never more rights than a plain user.
+    """A container to make. By default it has no network, and never more rights than a normal user.
 
-    `image` is an id or a reference, `image_name` its name for people. The user is the image's own or, `as_caller`, the
-    one who runs gpuforge. `network` is this machine's. `memory` is in bytes, `pids` counts processes and threads.
+    `image` is an id or a reference, `image_name` its name for people. The user is the image's own or, with `as_caller`,
+    the user of gpuforge. `network` is this machine's. `memory` is in bytes, `pids` counts processes and threads.
     """
 
     image: str
@@ -87,7 +85,7 @@ class ContainerSpec:
     as_caller: bool = False
     network: bool = False
     gpus: bool = False
-    keeps_output: bool = False  # so that `Container.read` has it afterwards
+    keeps_output: bool = False  # for `Container.read` after its end
     memory: int | None = None
     cpus: float | None = None
     pids: int | None = None
@@ -95,7 +93,7 @@ class ContainerSpec:
 
 @dataclass(frozen=True, slots=True)
 class ContainerEnd:
-    """How a container ended; `status` is that of a process: negative is the number of the signal that ended it."""
+    """The end of a container; `status` is that of a process: negative for the signal that ended it."""
 
     status: int
     out_of_memory: bool = False
@@ -108,11 +106,11 @@ class ContainerOutput(Protocol):
         """Yield the pieces as they come."""
 
     def close(self) -> None:
-        """Listen no longer."""
+        """Stop reading."""
 
 
 class Container(Protocol):
-    """A container that was made. Every method raises what `engine_errors` does."""
+    """A container that was made. Every method raises the errors of `engine_errors`."""
 
     @property
     def id(self) -> str:
@@ -136,7 +134,7 @@ class Container(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LabelledContainer:
-    """A container that the engine has, of whichever process; `age` in seconds since it was made."""
+    """A container of the engine, of any process; `age` in seconds since it was made."""
 
     id: str
     labels: Mapping[str, str]
@@ -147,13 +145,13 @@ class Containers(Protocol):
     """The containers of one engine, by one client. A client is for one thread."""
 
     def create(self, spec: ContainerSpec) -> Container:
-        """Make a container; raises MissingError when its image is gone."""
+        """Make a container; raises MissingError if its image is gone."""
 
     def labelled(self, label: str) -> list[LabelledContainer]:
-        """Return the containers that have a label, ended or not."""
+        """Return the containers with a label, ended or not."""
 
     def signal(self, container: str, name: str) -> None:
-        """Send a signal ("SIGTERM") to a container, by its id; no error if it has ended or is gone."""
+        """Send a signal ("SIGTERM") to a container, by its id; it is not an error if it has ended or is gone."""
 
     def remove(self, container: str) -> bool:
         """Remove a container by its id; return False if it was gone already."""

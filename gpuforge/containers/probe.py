@@ -1,4 +1,4 @@
-"""Ask an image what it holds, once for each content."""
+"""Reads the content of an image, once for each image ID."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ printf '{"machine": "%s", "glibc": "%s", "compilers": [], "pythons": [], "toolki
 
 
 def contents(images: Images, image: EngineImage, name: str, cache: Path) -> Inventory:
-    """Return what an image holds; the answer is kept in the folder `cache`, by the image's content.
+    """Return the content of an image; it is cached in the folder `cache`, by the image's ID.
 
-    Raises MissingError for an image without a shell and ActionError for one that cannot be run. Of an image without
-    any Python only the machine type and the C library are known.
+    Raises MissingError for an image without a shell and ActionError for one that cannot be run. Without any Python in
+    the image, only the machine type and the C library are known.
     """
     key = digest.of_data([image.id, platform.machine(), _SHELL, SCRIPT, question()])
     kept = cache / f"{key[:32]}.json"

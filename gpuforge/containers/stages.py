@@ -1,4 +1,4 @@
-"""How the images are made: each one a stage of a Dockerfile, what goes into it, and the tag that follows from that."""
+"""Defines how the images are made: each is a stage with a Dockerfile, its files, and a tag that follows from them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpuforge.containers.image_table import CPythonSource, DebianRelease, ImageR
 from gpuforge.toolkits.providers import debian
 
 _CPYTHON = ("debian/compile-cpython.sh", "debian/lean.cfg")
-_FILES = {  # a Dockerfile and what it copies
+_FILES = {  # a Dockerfile and the files that it copies
     "debian/cpython.Dockerfile": _CPYTHON,
     "debian/build.Dockerfile": (
         "debian/lean.cfg",
@@ -31,11 +31,11 @@ _FILES = {  # a Dockerfile and what it copies
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One image made of one Dockerfile.
+    """One image that is made from one Dockerfile.
 
-    `base` is what it is built on: a Debian release, another stage, or the reference of an image in a registry.
-    `cpython` is the stage that its further Pythons come from, `sources` what is compiled in it, `also_from` an older
-    Debian suite for packages that its own does not have, `toolkit` the CUDA minor that is laid into it.
+    `base` is a Debian release, another stage, or the reference of an image in a registry. `cpython` is the stage with
+    its further Pythons, `sources` are compiled in it, `also_from` is an older Debian suite for packages that its own
+    does not have, `toolkit` the CUDA minor that is put into it.
     """
 
     name: str
@@ -55,7 +55,7 @@ class Stage:
 
     @property
     def identity(self) -> str:
-        """The name and tag of the image: the tag is the first 12 digits of what it is made of."""
+        """The name and tag of the image: the tag is the first 12 digits of a digest of its parts."""
         return f"{references.OWN}/{self.name}:{digest.of_data(self._content())[:12]}"
 
     @property
@@ -77,13 +77,13 @@ class Stage:
 
 
 def toolkit_identity(minor: str, machine: str) -> str:
-    """Return the digest of all that a toolkit of Debian's compiler is made of."""
+    """Return the digest of all parts of a toolkit with Debian's compiler."""
     return debian.source(minor, (), machine).identity
 
 
 @cache
 def of(name: str, machine: str) -> Stage | None:
-    """Return how an image is made on a machine type; None for one that is only pulled."""
+    """Return the stage of an image for a machine type; None for one that is only pulled."""
     row = image_table.row(name)
     if row.kind == "debian":
         return _with_toolkit(row, row.toolkit, machine) if row.toolkit else _debian(row, machine)
@@ -95,7 +95,7 @@ def of(name: str, machine: str) -> Stage | None:
 
 
 def pinned(name: str, machine: str) -> str:
-    """Return the reference, with its digest, of an image that is pulled; "" for a machine type that it is not for."""
+    """Return the reference, with its digest, of an image that is pulled; "" for a machine type without one."""
     return str(image_table.row(name).machines.get(machine, ""))
 
 
@@ -127,7 +127,7 @@ def _debian(row: ImageRow, machine: str) -> Stage:
 
 
 def _cpython(below: DebianRelease, minors: list[str], machine: str) -> Stage:
-    """Return the stage that compiles the Pythons which a release does not have."""
+    """Return the stage that compiles the Pythons that a release does not have."""
     return Stage(
         f"cpython-{below.suite}",
         "debian/cpython.Dockerfile",

@@ -1,5 +1,5 @@
 # A copy of gpuforge/toolchains/placeholders.py, made by scripts/copy_to_runtime.py: change it there.
-"""The words of a command, with their placeholders filled in; `runtime/placeholders.py` is a copy of this file."""
+"""Fills the placeholders in the words of a command; `runtime/placeholders.py` is a copy of this file."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ PLACEHOLDER = re.compile(r"\{([a-z]+)\}")
 def fill(words: Sequence[str], values: Mapping[str, Sequence[str]]) -> "list[str]":
     """Fill placeholders such as `{sources}`: a word is repeated for each value, and dropped if there is none.
 
-    A word has one placeholder at most; names that are not among the `values` stay as they are.
+    A word has at most one placeholder; names that are not among the `values` stay unchanged.
     """
     filled = []
     for word in words:

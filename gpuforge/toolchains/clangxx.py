@@ -13,7 +13,7 @@ from gpuforge.toolchains.toolchain import Toolchain
 
 
 def parse(output: str) -> tuple[Version, str] | None:
-    """Read `Debian clang version 19.1.7 (3)` and its `Target:` line; Apple's and NVIDIA's clangs are others'."""
+    """Read `Debian clang version 19.1.7 (3)` and its `Target:` line; None for Apple's and NVIDIA's clangs."""
     match = re.search(r"^(?:(?!Apple).)*clang version (\d+\.\d+\.\d+)[^\n]*", output, re.MULTILINE)
     if match is None:
         return None
@@ -33,7 +33,7 @@ _CUDART = ("-L{cuda}/lib64", "-L{cuda}/lib", "-Wl,-rpath,{cuda}/lib64", "-Wl,-rp
 
 
 def library(sources: Sequence[str], flags: Sequence[str]) -> LibraryCall:
-    """Return how clang++ makes a library, of CUDA when a source is named `.cu`: then with a toolkit's libraries."""
+    """Return how clang++ makes a library; if a source is named `.cu`, of CUDA with a toolkit's libraries."""
     cuda = any(PurePosixPath(source).suffix == ".cu" for source in sources)
     openmp = any(flag.startswith("-fopenmp") for flag in flags)
     return LibraryCall(

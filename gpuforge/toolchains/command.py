@@ -1,4 +1,4 @@
-"""Any program, called as the manifest writes it: `[toolchains.*] command`."""
+"""Any program, called as in the manifest: `[toolchains.*] command`."""
 
 from __future__ import annotations
 

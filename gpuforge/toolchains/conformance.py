@@ -1,4 +1,4 @@
-"""Conditions that every toolchain must meet, gpuforge's own and plug-ins; checked without the compiler."""
+"""Checks the conditions that every toolchain must meet, gpuforge's own and plug-ins, without the compiler."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PACKAGED = {"python", "programs", "source", "name", "output"}
 
 
 def problems(name: str) -> Iterator[str]:
-    """Yield what is wrong with the toolchain of a name; raises UsageError where it cannot be loaded."""
+    """Yield the problems of the toolchain of a name; raises UsageError if it cannot be loaded."""
     found = registry.toolchain(name)
     if not _NAME.fullmatch(found.name):
         yield f"its name {found.name!r} is not one of letters, digits, `-`, `_`, `+` and `.`"
@@ -39,7 +39,7 @@ def problems(name: str) -> Iterator[str]:
 
 
 def _of_users(found: Toolchain) -> Iterator[str]:
-    """Yield what is wrong with how it compiles on a user's machine."""
+    """Yield the problems of compiling on a user's machine."""
     sources = [f"a{suffix}" for suffix in found.compiles]
     calls: list[tuple[str, LibraryCall]] = []
     if found.library:
@@ -61,7 +61,7 @@ def _of_users(found: Toolchain) -> Iterator[str]:
 
 
 def _packaged(package: PackagedCompiler) -> Iterator[str]:
-    """Yield what is wrong with how it compiles here."""
+    """Yield the problems of compiling here."""
     if package.programs and not package.programs.is_dir():
         yield f"packaged: there is no folder {package.programs}"
     try:
@@ -101,7 +101,7 @@ def _target(package: PackagedCompiler, target: Target, machine: str) -> Iterator
 
 
 def _is_known(target: Target) -> bool:
-    """Return whether the runtime judges an image in a library."""
+    """Return whether the runtime supports an image in a library."""
     loader = kind_of(target.kind).loader
     match target.built_for:
         case Arch():
@@ -112,7 +112,7 @@ def _is_known(target: Target) -> bool:
 
 
 def _words(title: str, words: Sequence[str], known: set[str]) -> Iterator[str]:
-    """Yield placeholders that are not filled in, and a command that writes nowhere."""
+    """Yield unknown placeholders, and a command without an output."""
     named = [name for word in words for name in PLACEHOLDER.findall(word)]
     yield from (f"{title}nothing fills in {{{name}}}" for name in named if name not in known)
     yield from (

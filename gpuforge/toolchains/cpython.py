@@ -1,4 +1,4 @@
-"""CPython interpreters: which one on this machine builds the wheels of a Python version."""
+"""Finds the CPython interpreter of this machine that builds the wheels of a Python version."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any
 from gpuforge.cpython import CPython
 from gpuforge.errors import MissingError
 
-# The program that an interpreter answers with its facts, as JSON.
+# A program for interpreters that prints their facts as JSON.
 ASK = """
 import importlib.util, json, os, platform, sys, sysconfig, zlib
 has = importlib.util.find_spec
@@ -34,14 +34,14 @@ print(json.dumps({
 
 @dataclass(frozen=True, slots=True)
 class Interpreter:
-    """A CPython that answers: its path, full version ("3.11.7") and ABI ("cpython-311-x86_64-linux-gnu")."""
+    """A CPython that runs: its path, full version ("3.11.7") and ABI ("cpython-311-x86_64-linux-gnu")."""
 
     path: Path
     version: str
     abi: str
     headers: bool
-    zlib: str = ""  # version of its zlib, which decides on the bytes of a ZIP member
-    venv: bool = True  # whether it can make virtual environments, with pip in them
+    zlib: str = ""  # version of its zlib, which affects the bytes of a ZIP member
+    venv: bool = True  # whether it can make virtual environments with pip
     pip: bool = True
 
     @property
@@ -61,10 +61,10 @@ class Interpreter:
 
 
 def find(minor: str, *, or_newer: bool = False, search: Sequence[Path] | None = None) -> Interpreter:
-    """Return an interpreter of `minor` ("3.11") that has its headers; with `or_newer`, a later 3.x will do.
+    """Return an interpreter of `minor` ("3.11") with its headers; with `or_newer`, a later 3.x is accepted.
 
-    Looks at the interpreter gpuforge runs on, at `python3.N` on PATH, at manylinux's `/opt/python` and at
-    pyenv's versions. Raises MissingError with what was found where, and what to install.
+    Looks at the interpreter gpuforge runs on, at `python3.N` on PATH, at manylinux's `/opt/python` and at pyenv's
+    versions. Raises MissingError with the interpreters that were found, and what to install.
     """
     minors = [minor, *(newer(minor) if or_newer else [])]
     without_headers: Interpreter | None = None
@@ -90,7 +90,7 @@ def find(minor: str, *, or_newer: bool = False, search: Sequence[Path] | None = 
 
 @cache
 def ask(path: Path) -> Interpreter | None:
-    """Return the interpreter at `path`, which is started once; None if it does not answer or is not CPython."""
+    """Return the interpreter at `path`, which is started once; None if it fails or is not CPython."""
     if path == Path(sys.executable):
         path = Path(sys._base_executable)  # type: ignore[attr-defined]
     try:
@@ -118,7 +118,7 @@ def read(facts: Mapping[str, Any]) -> Interpreter | None:
 
 
 def newer(minor: str) -> list[str]:
-    """Return the later minors that may stand in for one: "3.12" and on for "3.11"."""
+    """Return the later minors that can replace one: "3.12" and on for "3.11"."""
     first = CPython.parse(minor)
     return [str(first._replace(minor=first.minor + more)) for more in range(1, 8)]
 

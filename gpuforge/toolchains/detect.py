@@ -1,4 +1,4 @@
-"""Find a compiler on this machine: by explicit path, on PATH, or in the usual places."""
+"""Finds a compiler on this machine: by explicit path, on PATH, or in the usual places."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gpuforge.toolchain_names import OWN
 from gpuforge.toolchains import registry
 from gpuforge.toolchains.family import Compiler, Family
 
-ANSWER_S = 20  # seconds that a compiler may take to say its version
+ANSWER_S = 20  # seconds that a compiler may take to print its version
 
 
 def detect(
@@ -30,9 +30,9 @@ def detect(
 ) -> Compiler:
     """Return the compiler of `family` to use, the plain name first, else the newest version that `specifier` allows.
 
-    With `path` (a file, or a name to look up on PATH) only that one is considered; with `search`, only these
-    folders instead of PATH and the usual places. Raises UsageError for an unknown family or a bad specifier, and
-    MissingError, saying where it looked and what it found, when nothing fits.
+    With `path` (a file, or a name to look up on PATH) only that one is considered; with `search`, only these folders
+    instead of PATH and the usual places. Raises UsageError for an unknown family or an invalid specifier. Raises
+    MissingError, with the places and the compilers found there, if nothing fits.
     """
     kind = family_of(family)
     looked = Looked(kind, _specifier(specifier))
@@ -46,7 +46,7 @@ def detect(
 def pick(
     family: str, answers: Mapping[Path, str], *, path: str | None, specifier: str | None, where: str
 ) -> Compiler:
-    """Return what `detect` would, on a machine whose programs at `answers` say these texts to `--version`.
+    """Return the result of `detect` on a machine whose programs at `answers` print these texts for `--version`.
 
     `where` names the machine in the MissingError; `path` is a file of it, or a name to look up in its folders.
     """
@@ -66,20 +66,20 @@ def pick(
 
 
 def identities(path: Path) -> frozenset[str]:
-    """Return what a program is to the families that know it; nothing where it does not answer to `--version`."""
+    """Return a program's identities in the families that recognise it; empty if it does not print a version."""
     answer = _ask(path)
     parsed = (each.parse(answer.text) for each in families())
     return frozenset(found[1] for found in parsed if found)
 
 
 def families() -> list[Family]:
-    """Return what gpuforge's own toolchains say of the programs that are looked for on a machine."""
+    """Return the families of gpuforge's own toolchains whose programs are looked for on a machine."""
     found = (registry.toolchain(name).program for name in OWN)
     return [program for program in found if program]
 
 
 def family_of(name: str) -> Family:
-    """Return how a toolchain's program is found; raises UsageError for one that is unknown or has none."""
+    """Return the family of a toolchain's program; raises UsageError for an unknown one, or one without a program."""
     program = registry.toolchain(name).program
     if program is None:
         known = ", ".join(each.name for each in families())
@@ -111,7 +111,7 @@ class Looked:
         ask: Callable[[Path], Answer],
         is_file: Callable[[Path], bool] = Path.is_file,
     ) -> Compiler | None:
-        """Return the compiler at `path` if it answers `ask` as one of the family and its version fits."""
+        """Return the compiler at `path` if its output for `ask` is of the family and its version fits."""
         place = (
             path.parent.resolve() / path.name
         )  # /bin is often a link to /usr/bin; the program itself may be a wrapper
@@ -136,7 +136,7 @@ class Looked:
         )
 
     def failure(self, where: str) -> MissingError:
-        """Return the error that says what was wanted, where it was looked for, and what was found there."""
+        """Return the error with the request, the places that were searched, and the compilers found there."""
         what = f"{self.family.name} {self.allowed}".strip()
         found = "; ".join(self.refused) or "nothing by that name there"
         hint = self.family.install

@@ -1,4 +1,4 @@
-"""Compilers: the family that one belongs to, and one found on this machine."""
+"""Compilers: the families that they belong to, and a compiler found on this machine."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from packaging.version import Version
 
 @dataclass(frozen=True, slots=True)
 class Compiler:
-    """A compiler on this machine that answered to `--version`."""
+    """A compiler on this machine that printed its version."""
 
     family: str  # "g++", "clang++", "nvcc", "nvc++"
     path: Path
     version: Version
-    identity: str  # the lines of its --version that say which build it is; part of cache keys
+    identity: str  # the lines of its --version that identify the build; part of cache keys
     c_path: Path | None = None  # the C compiler of the same installation
 
 
@@ -25,34 +25,34 @@ class Compiler:
 class LibraryCall:
     """How a compiler makes one shared library of all sources of an object, or a module of each.
 
-    In `argv` these are filled in: `{compiler}`; `{include}`, the folder that the sources lie in, and `{folders}`, each
-    folder with sources or headers; `{sources}`; `{abi}`, the C file with the ABI id; `{output}`; `{arch}` of the user's
-    GPU ("90"); `{cuda}`, the toolkit's folder. A word is repeated for each value, and left out if there is no value.
+    These are filled in in `argv`: `{compiler}`; `{include}`, the folder of the sources, and `{folders}`, each folder
+    with sources or headers; `{sources}`; `{abi}`, the C file with the ABI id; `{output}`; `{arch}` of the user's GPU
+    ("90"); `{cuda}`, the toolkit's folder. A word is repeated for each value, and left out if there is no value.
     """
 
     argv: tuple[str, ...]
-    runtimes: tuple[str, ...] = ()  # SONAMEs of a toolchain's runtimes that the library will need
+    runtimes: tuple[str, ...] = ()  # SONAMEs of a toolchain's runtimes that the library needs
     install: Mapping[str, str] = field(
         default_factory=dict
     )  # by a distribution's ID in /etc/os-release; "": others
     offload: str = ""  # the target that GCC must have an offload compiler for: "nvptx-none"
-    makes: str = "library"  # or "module": each source by itself, into what is loaded by name
+    makes: str = "library"  # or "module": each source becomes a file that is loaded by name
 
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """Everything that differs between compiler families, as data; each has a module of its own."""
+    """The differences between compiler families, as data; each family has its own module."""
 
     name: str
-    programs: re.Pattern[str]  # the file names it goes by; group "version" is what follows the plain name
+    programs: re.Pattern[str]  # its file names; group "version" follows the plain name
     parse: Callable[
         [str], tuple[Version, str] | None
-    ]  # --version output -> version, identity; None: someone else's
-    runtimes: tuple[str, ...]  # SONAMEs that its output may need at run time, beyond libc's own
-    install: str  # how to get it, for hints
-    places: tuple[str, ...] = ()  # glob patterns of folders, beside PATH, where it is usually installed
+    ]  # --version output -> version, identity; None for other families
+    runtimes: tuple[str, ...]  # SONAMEs that its output may need at run time, except libc's
+    install: str  # how to install it, for hints
+    places: tuple[str, ...] = ()  # glob patterns of the usual folders, beside PATH
     c_program: tuple[str, str] | None = None  # (C++ name, C name), as in ("g++", "gcc")
-    # `parse` for a machine without gpuforge: a pattern for --version whose group is "version"
+    # `parse` for a machine without gpuforge: a pattern for --version with a group "version"
     answers: str = ""
 
     def c_compiler(self, path: Path, *, is_file: Callable[[Path], bool] = Path.is_file) -> Path | None:

@@ -12,7 +12,7 @@ from gpuforge.toolchains.toolchain import Toolchain
 
 
 def parse(output: str) -> tuple[Version, str] | None:
-    """Read `g++ (Debian 12.2.0-14+deb12u1) 12.2.0`; the identity leaves out the name it was called by."""
+    """Read `g++ (Debian 12.2.0-14+deb12u1) 12.2.0`; the identity does not contain the name of the program."""
     first = output.partition("\n")[0].strip()
     match = re.fullmatch(r"\S+ (\(.*\)) (\d+(?:\.\d+)+)(?: .*)?", first)
     if match is None or "Free Software Foundation" not in output:
@@ -41,7 +41,7 @@ _NO_PTXAS = "-foffload-options=nvptx-none=-Wa,--no-verify"
 def library(sources: Sequence[str], flags: Sequence[str]) -> LibraryCall:
     """Return how g++ makes a library; with OpenACC or OpenMP offloading in `flags`, of GPU code, too.
 
-    A g++ without its offload compiler silently leaves out the GPU code, so the call names the target that it must have.
+    A g++ without its offload compiler silently leaves out the GPU code, so the call requires the target.
     """
     openmp = any(flag.startswith(("-fopenmp", "-fopenacc")) for flag in flags)
     offload = "-fopenacc" in flags or (openmp and any(flag.startswith("-foffload") for flag in flags))

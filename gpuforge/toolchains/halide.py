@@ -1,6 +1,6 @@
 """Halide, from PyPI: pipelines in Python, compiled ahead of time for GPUs (PTX) and for levels of CPUs.
 
-A source is a Python file with one generator, named as the file is, that calls `halide.main()`. Its function becomes a C
+A source is a Python file with one generator of the same name, and calls `halide.main()`. Its function becomes a C
 function of that name. Halide's runtime is linked into each library once.
 https://halide-lang.org/docs/class_halide_1_1_generator.html
 """
@@ -18,7 +18,7 @@ from gpuforge.toolchains.toolchain import PackagedCompiler, Target, Toolchain
 _CAPABILITIES = ("30", "32", "35", "50", "61", "70", "75", "80", "86")
 _GPUS = {arch.compute: arch for arch in map(Arch.parse, _CAPABILITIES)}
 _MACHINES = {"x86_64": "x86-64-linux", "aarch64": "arm-64-linux"}
-# The features of a level that Halide makes use of; the levels are those of the x86-64 psABI.
+# The features of a level that Halide uses; the levels are those of the x86-64 psABI.
 _LEVELS = {
     "x86-64": "",
     "x86-64-v2": "-sse41",
@@ -29,7 +29,7 @@ _USUAL = ("compute_50", "cpu")
 
 
 def targets(names: Sequence[str], machine: str) -> list[Target]:
-    """Return what is compiled for; raises ValueError for what Halide has no target for."""
+    """Return the targets; raises ValueError for those that Halide does not have."""
     if machine not in _MACHINES:
         raise ValueError(f"Halide compiles for {' and '.join(_MACHINES)}, and this is {machine}")
     return [_target(name, machine) for name in names or _USUAL]
@@ -48,7 +48,7 @@ def _target(name: str, machine: str) -> Target:
 
 
 def _words(target: Target, machine: str) -> str:
-    """Return a target as Halide writes it."""
+    """Return a target in Halide's form."""
     if isinstance(target.built_for, Arch):
         return f"{_MACHINES[machine]}-cuda-cuda_capability_{target.built_for.number}"
     level = target.built_for or CpuLevel()
@@ -69,7 +69,7 @@ def compile_runtime(target: Target, machine: str) -> list[str]:
 
 
 def links(target: Target) -> list[str]:
-    """Return what is linked with the objects; for GPUs, how the runtime reaches the driver."""
+    """Return the flags for linking the objects; for GPUs, with those for reaching the driver."""
     return [*(["{programs}/driver.c"] if target.kind == "ptx" else []), "-ldl", "-lpthread"]
 
 

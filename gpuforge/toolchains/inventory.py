@@ -17,7 +17,7 @@ from gpuforge.toolchains.cpython import ASK, Interpreter, newer, read
 from gpuforge.toolchains.family import Compiler
 
 OLDEST = CPython(3, 11)  # the Python that gpuforge itself needs
-# Runs in the image by any Python 3 (3.6 or newer) with nothing but the standard library.
+# Any Python 3.6 or newer of the image runs it with only the standard library.
 SCRIPT = r"""
 import glob, json, os, platform, re, subprocess, sys
 programs, places, ask = json.loads(sys.argv[1])
@@ -69,14 +69,14 @@ print(json.dumps({"machine": platform.machine(), "glibc": glibc, "compilers": co
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """The content of one image. `name` is the image's, for people; paths are as in its containers."""
+    """The content of one image. `name` is the image's, for messages; paths are those in its containers."""
 
     name: str
     machine: str  # "x86_64"
     glibc: str  # "2.36"; "" if it is not glibc
     compilers: Mapping[Path, str]  # each program's output for --version; "" for C compilers
     interpreters: tuple[Interpreter, ...]
-    toolkits: Mapping[Path, str]  # CUDA toolkits by their folder: the version, as exact as it is known
+    toolkits: Mapping[Path, str]  # CUDA toolkits by their folder: the version, as exactly as it is known
     path: str = "/usr/bin:/bin"  # its PATH
 
     @classmethod
@@ -109,7 +109,7 @@ class Inventory:
         )
 
     def find(self, minor: str, *, or_newer: bool = False, headers: bool = True) -> Interpreter:
-        """Return an interpreter of `minor`, with `headers` one that has them, by the rules of `cpython.find`.
+        """Return an interpreter of `minor`, with its headers if `headers`, by the rules of `cpython.find`.
 
         Raises MissingError.
         """
@@ -124,9 +124,9 @@ class Inventory:
         )
 
     def steps_python(self) -> Interpreter:
-        """Return the interpreter that gpuforge's own steps run with: the oldest that gpuforge supports.
+        """Return the interpreter for gpuforge's own steps: the oldest that gpuforge supports.
 
-        Raises MissingError when there is none.
+        Raises MissingError if there is none.
         """
         fitting = [i for i in self.interpreters if i.cpython >= OLDEST]
         if not fitting:
@@ -139,7 +139,7 @@ class Inventory:
 
 
 def question() -> str:
-    """Return the argument of `SCRIPT`: programs to ask for their version, where they are, what to ask Pythons."""
+    """Return the argument of `SCRIPT`: programs whose version it reads, their places, and the program for Pythons."""
     families = detection.families()
     programs = [re.sub(r"\?P<\w+>", "", family.programs.pattern) for family in families]
     c_programs = [f"{family.c_program[1]}(-[0-9.]+)?" for family in families if family.c_program]

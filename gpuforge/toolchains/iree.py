@@ -18,7 +18,8 @@ _CAPABILITIES = ("60", "61", "70", "72", "75", "80", "86", "87", "89", "120")
 _GPUS = {arch.compute: arch for arch in map(Arch.parse, _CAPABILITIES)}
 _LEVELS = tuple(LEVELS["x86_64"])
 _VULKAN = "vulkan-spirv"
-# IREE's default makes `double` a `float`, also in the signatures of functions; and names of files enter the module.
+# By default, IREE makes a `double` a `float`, also in the signatures of functions, and puts names of files into the
+# module.
 _USUAL_FLAGS = {
     "--iree-input-demote-f64-to-f32": "false",
     "--iree-vm-bytecode-module-strip-source-map": "true",
@@ -26,7 +27,7 @@ _USUAL_FLAGS = {
 
 
 def targets(names: Sequence[str], machine: str) -> list[Target]:
-    """Return what is compiled for; raises ValueError for what IREE has no target for."""
+    """Return the targets; raises ValueError for those that IREE does not have."""
     if machine not in {"x86_64", "aarch64"}:
         raise ValueError(f"IREE compiles for x86_64 and aarch64, and this is {machine}")
     return [_target(name, machine) for name in names or ("compute_60", _VULKAN, "cpu")]
@@ -47,7 +48,7 @@ def _target(name: str, machine: str) -> Target:
 
 
 def compile_source(target: Target, machine: str, flags: Sequence[str]) -> list[str]:
-    """Return the command that compiles one source; the manifest's flags replace the usual ones of the same name."""
+    """Return the command that compiles one source; the manifest's flags replace the defaults of the same name."""
     given = {flag.partition("=")[0] for flag in flags}
     usual = [f"{name}={value}" for name, value in _USUAL_FLAGS.items() if name not in given]
     return ["iree-compile", *_words(target, machine), *usual, *flags, "-o", "{output}", "{source}"]

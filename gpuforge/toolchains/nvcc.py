@@ -1,4 +1,4 @@
-"""nvcc: NVIDIA's CUDA compiler, and the command line that makes one fatbin of one source."""
+"""nvcc, NVIDIA's CUDA compiler, and its command line for one fatbin of one source."""
 
 from __future__ import annotations
 
@@ -24,10 +24,9 @@ def parse(output: str) -> tuple[Version, str] | None:
 
 
 def toolkit_version(described: Any, compiler: Version | None) -> str:
-    """Return a toolkit's version, as exact as it is known: "13.0.2" of its version.json, or its compiler's "13.0".
+    """Return a toolkit's version, as exactly as it is known: "13.0.2" of its version.json, or its compiler's "13.0".
 
-    `described` is what version.json holds, which only NVIDIA's installers leave in a toolkit; "" where neither is
-    known.
+    `described` is the content of version.json, which only NVIDIA's installers write; "" if neither is known.
     """
     try:
         return str(described["cuda"]["version"])
@@ -89,7 +88,7 @@ TOOLCHAIN = Toolchain(
 
 
 def images(targets: Iterable[Target]) -> str:
-    """Return what is compiled for, for people: "sm_80 sm_90 PTX 90"."""
+    """Return the targets as a text for people: "sm_80 sm_90 PTX 90"."""
     return " ".join(each.arch.sm if each.real else f"PTX {each.arch.number}" for each in targets)
 
 
@@ -104,9 +103,9 @@ def library_argv(
     includes: Sequence[str] = (),
     flags: Sequence[str] = (),
 ) -> tuple[str, ...]:
-    """Return the argv that compiles sources into one shared library with host and device code, as `module_argv` does.
+    """Return the argv that compiles sources into a shared library with host and device code, like `module_argv`.
 
-    By default, nvcc links libcudart statically, also if the rest of the wheel does not. Its temporary files would leave
+    By default, nvcc links libcudart statically, also if the rest of the wheel does not, and its temporary files leave
     random names in the symbol table.
     """
     return (
@@ -132,11 +131,11 @@ def module_argv(
 ) -> tuple[str, ...]:
     """Return the argv that compiles one source into one fatbin: device code only, for the driver to load.
 
-    `nvcc`, `source`, `output`, `host` (the host compiler, used to preprocess) and `includes` are paths and may hold
-    placeholders. The bytes of the result depend on the compilers, the arguments, what is included and, through the
-    names given to static and anonymous-namespace variables and `__FILE__`, on the source's absolute path: compile
-    it at the same path each time. They do not depend on the working directory, the output's name, TMPDIR, the
-    files' times or where the toolkit lies (seen with 13.0, also with -rdc=true).
+    `nvcc`, `source`, `output`, `host` (the host compiler, used to preprocess) and `includes` are paths and may contain
+    placeholders. The bytes of the result depend on the compilers, the arguments, the included files, and the source's
+    absolute path, which is part of the names of static variables and `__FILE__`: compile it at the same path each time.
+    They do not depend on the working directory, the output's name, TMPDIR, the files' times or the toolkit's folder
+    (seen with 13.0, also with -rdc=true).
     """
     return (
         nvcc,

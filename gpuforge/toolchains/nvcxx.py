@@ -1,7 +1,7 @@
 """nvc++: the C++ compiler of NVIDIA's HPC SDK.
 
-Its objects bind to the runtimes of the very same SDK version, under names that a user's own link brings too: a wheel
-may ship sources for it, never libraries made by it. Parsed from its documented output; it was not run here.
+Its objects bind to the runtimes of the same SDK version, under names that a user's own link brings, too: a wheel may
+contain sources for it, but not libraries made by it. It was written from the documented output, and not run here.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from gpuforge.toolchains.toolchain import Toolchain
 
 
 def parse(output: str) -> tuple[Version, str] | None:
-    """Read `nvc++ 24.7-0 64-bit target on x86-64 Linux -tp haswell` (the `-tp` is in the identity: it tunes for it)."""
+    """Read `nvc++ 24.7-0 64-bit target on x86-64 Linux -tp haswell`; the identity has the `-tp`, which affects code."""
     match = re.search(r"^nvc\+\+ (\d+\.\d+)-(\d+)\b[^\n]*", output, re.MULTILINE)
     return (Version(f"{match[1]}.post{match[2]}"), match[0].strip()) if match else None
 

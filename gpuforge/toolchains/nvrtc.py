@@ -1,4 +1,4 @@
-"""NVRTC: CUDA's compiler as a library, on the user's machine; it compiles one source into machine code for its GPU."""
+"""NVRTC, CUDA's compiler as a library: on the user's machine it compiles one source into machine code for its GPU."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from gpuforge.toolchains.toolchain import Toolchain
 
 
 def package(toolkit: str) -> str:
-    """Return the name of NVIDIA's package for a CUDA toolkit ("12.4"): from CUDA 13 on it has no suffix."""
+    """Return the name of NVIDIA's package for a CUDA toolkit ("12.4"), which has no suffix from CUDA 13 on."""
     return of_nvidia("nvidia-cuda-nvrtc", major_of(toolkit))
 
 
 def requirement(toolkit: str) -> str:
-    """Return what an extra of a wheel requires: any release of the major, as its drivers run the code of all."""
+    """Return the requirement of a wheel's extra: any release of the major, as its drivers run the code of all."""
     major = major_of(toolkit)
     return f"{package(toolkit)}>={major},<{major + 1}"
 
 
 def module(flags: Sequence[str], toolkit: str) -> LibraryCall:
-    """Return the options that one source is compiled with; `{arch}` is filled in there ("90").
+    """Return the options for compiling one source; `{arch}` is filled in on the user's machine ("90").
 
     https://docs.nvidia.com/cuda/nvrtc/index.html#supported-compile-options
     """

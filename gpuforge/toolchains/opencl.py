@@ -14,7 +14,7 @@ def requirement(toolkit: str) -> str:
 
 
 def module(flags: Sequence[str], toolkit: str) -> LibraryCall:
-    """Return the options that one program is built with; `{folders}` is each folder with sources or headers.
+    """Return the options for building one program; `{folders}` is each folder with sources or headers.
 
     https://registry.khronos.org/OpenCL/sdk/3.0/docs/man/html/clBuildProgram.html
     """

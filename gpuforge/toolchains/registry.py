@@ -1,4 +1,4 @@
-"""The toolchains by their names: gpuforge's own, and those of installed plug-ins (docs/toolchains.md)."""
+"""The toolchains by name: gpuforge's own, and those of installed plug-ins (docs/toolchains.md)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def names() -> tuple[str, ...]:
 
 @cache
 def toolchain(name: str) -> Toolchain:
-    """Return the toolchain of a name; raises UsageError for one that is unknown or cannot be loaded."""
+    """Return the toolchain of a name; raises UsageError if it is unknown or cannot be loaded."""
     entry = _entry(name)
     try:
         found = entry.load()
@@ -47,7 +47,7 @@ def toolchains() -> Iterator[Toolchain]:
 def identity(name: str) -> str:
     """Return the identity of a toolchain's code, for keys: of its plug-in, or of gpuforge's module.
 
-    That is the content of the entry point's module or, in a package of its own, of all files of that package.
+    It is the content of the entry point's module or, in a separate package, of all files of that package.
     """
     entry = _entry(name)
     toolchain(name)

@@ -1,4 +1,4 @@
-"""sccache, the compiler cache of host builds: which variables set it up, and where it keeps what it has by default."""
+"""sccache, the compiler cache of host builds: the variables for it, and its default folder."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ FOLDER = "SCCACHE_DIR"
 CONFIGURATION = "SCCACHE_CONF"
 SIZE = "SCCACHE_CACHE_SIZE"
 OFF = "GPUFORGE_NO_SCCACHE"
-SHARED = "GPUFORGE_SCCACHE_SHARED"  # a folder with the socket of what machines share (`execute/compiled`)
+SHARED = "GPUFORGE_SCCACHE_SHARED"  # the folder with the socket of the shared cache (`execute/compiled`)
 IDENTITY = "GPUFORGE_COMPILER_CACHE"  # replaces the manifests' paths in the name of a project's cache
-CONTAINED = (OFF, SIZE)  # the settings that serve in a container, which has no network
-# Its back ends (https://github.com/mozilla/sccache/blob/main/docs/Configuration.md) and how to reach them.
+CONTAINED = (OFF, SIZE)  # the settings that work in a container, which has no network
+# Its back ends (https://github.com/mozilla/sccache/blob/main/docs/Configuration.md) and the variables for them.
 _PREFIXES = ("SCCACHE_", "AWS_", "ALIBABA_CLOUD_", "TENCENTCLOUD_", "ACTIONS_")
 _REACH = ("http_proxy", "https_proxy", "all_proxy", "no_proxy", "ssl_cert_file", "ssl_cert_dir")
-# Each turns a back end across the network on.
+# Each of these enables a back end across the network.
 BACK_ENDS = (
     *("SCCACHE_BUCKET", "SCCACHE_GCS_BUCKET", "SCCACHE_AZURE_CONNECTION_STRING", "SCCACHE_WEBDAV_ENDPOINT"),
     *("SCCACHE_REDIS_ENDPOINT", "SCCACHE_REDIS_CLUSTER_ENDPOINTS", "SCCACHE_REDIS"),
     *("SCCACHE_MEMCACHED_ENDPOINT", "SCCACHE_MEMCACHED", "SCCACHE_GHA_ENABLED", "SCCACHE_GHA_VERSION"),
     *("SCCACHE_OSS_BUCKET", "SCCACHE_COS_BUCKET"),
 )
-# A build has a server of its own, never the user's, and says itself what is compared.
+# A build has its own server, never the user's, and decides itself what is compared.
 _OWN = frozenset(
     f"SCCACHE_{name}"
     for name in (
@@ -38,9 +38,9 @@ _OWN = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class CacheUse:
-    """A build's use of the cache: how many of its compile steps were found there, and errors.
+    """A build's use of the cache: the number of its compile steps that were found there, and errors.
 
-    Without `steps` it was not used, and the notes say why.
+    Without `steps` it was not used, and the notes have the reason.
     """
 
     hits: int = 0
@@ -62,10 +62,10 @@ def is_setting(name: str) -> bool:
 
 
 def folder(cache: Path, name: str, *manifests: Path, identity: str | None = None) -> Path:
-    """Return the compiler cache of one project in gpuforge's folder `cache`, or that of several that share one.
+    """Return the compiler cache of one project in gpuforge's folder `cache`, or of several that share one.
 
-    Their builds write into it what they then link. `identity` (GPUFORGE_COMPILER_CACHE) replaces the paths of the
-    manifests, which differ between machines.
+    Their builds write objects into it that they later link. `identity` (GPUFORGE_COMPILER_CACHE) replaces the paths of
+    the manifests, which differ between machines.
     """
     known: object = str(manifests[0]) if len(manifests) == 1 else sorted(map(str, manifests))
     known = {IDENTITY: identity} if identity else known
@@ -73,9 +73,9 @@ def folder(cache: Path, name: str, *manifests: Path, identity: str | None = None
 
 
 def configured(environ: Mapping[str, str], folder: Path) -> dict[str, str]:
-    """Return `environ` with `folder` as the cache's place and the user's configuration file, if neither is set.
+    """Return `environ` with `folder` as the cache's folder and the user's configuration file, if neither is set.
 
-    A configuration file is looked for where sccache does; actions have another HOME and would not find it.
+    The configuration file is looked for where sccache does; actions have another HOME and would not find it.
     """
     home = environ.get("XDG_CONFIG_HOME") or Path(environ.get("HOME", "/"), ".config")
     file = Path(home, "sccache", "config")
@@ -84,9 +84,9 @@ def configured(environ: Mapping[str, str], folder: Path) -> dict[str, str]:
 
 
 def back_end(environ: Mapping[str, str]) -> str:
-    """Return the back end across the network that the user set up for sccache, or an empty string.
+    """Return the back end across the network that the user configured for sccache, or "".
 
-    By a variable it is the name of that variable, else that of the configuration file.
+    It is the name of a variable, or of the configuration file.
     """
     named = next((name for name in BACK_ENDS if environ.get(name)), "")
     file = environ.get(CONFIGURATION)

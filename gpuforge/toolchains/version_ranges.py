@@ -10,7 +10,7 @@ from packaging.specifiers import SpecifierSet
 class Bound(NamedTuple):
     """One comparison with a version, whose missing numbers count as zero; all bounds of a range must hold."""
 
-    operator: str  # ">=", "<=", ">", "<", "==" or "!="; "==*" and "!=*" compare the numbers given alone
+    operator: str  # ">=", "<=", ">", "<", "==" or "!="; "==*" and "!=*" compare only the given numbers
     numbers: tuple[int, ...]
 
 

@@ -1,1 +1,1 @@
-"""CUDA toolkits: find them, provision them, and know what fits together."""
+"""CUDA toolkits: where they are found or fetched, and which parts are compatible."""

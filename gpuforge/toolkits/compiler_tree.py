@@ -1,4 +1,4 @@
-"""Unpack a compiler of Debian's packages into a folder of its own; needs neither root nor apt."""
+"""Unpacks a compiler of Debian's packages into a separate folder, without root or apt."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from gpuforge.toolkits import toolkit_tree, unpack
 from gpuforge.toolkits.debian_parts import DebianPart, fetch_part, mirror
 from gpuforge.toolkits.progress import Say, quiet
 
-_KEPT_STATIC = "libstdc++.a"  # for -static-libstdc++; the machine's shared one is always there
-_LEFT_OUT = ("lto-dump", "gcov")  # programs that no build calls, of 25 MB
+_KEPT_STATIC = "libstdc++.a"  # for -static-libstdc++; the machine always has the shared one
+_LEFT_OUT = ("lto-dump", "gcov")  # programs that builds do not call, of 25 MB
 
 
 def provision_compiler(parts: Sequence[DebianPart], destination: Path, *, say: Say = quiet) -> None:
-    """Download `parts`, whole packages, from a Debian mirror and unpack them at `destination`, as below "/".
+    """Download `parts`, whole packages, from a Debian mirror and unpack them below `destination`, as below "/".
 
-    GCC finds its own programs and headers from where it lies, and the C library where the machine has it. Raises
-    what `provision_debian` does.
+    GCC finds its own programs and headers relative to itself, and the machine's C library. Raises the errors of
+    `provision_debian`.
     """
     with toolkit_tree.staged(destination) as partial:
         made = partial / "tree"
@@ -38,7 +38,7 @@ def provision_compiler(parts: Sequence[DebianPart], destination: Path, *, say: S
 
 
 def place(path: PurePosixPath) -> PurePosixPath | None:
-    """Return where a file of a compiler's packages goes: where it is, or None if no build needs it."""
+    """Return the place of a file of a compiler's packages: its own path, or None if no build needs it."""
     if path.parts[:2] == ("usr", "share"):
         return path if path.name == "copyright" else None
     if "plugin" in path.parts or any(word in path.name for word in _LEFT_OUT):
@@ -47,9 +47,9 @@ def place(path: PurePosixPath) -> PurePosixPath | None:
 
 
 def _link(made: Path, link: PurePosixPath, target: str) -> None:
-    """Make one link; what its packages do not have is the machine's: a shared library that programs are linked with.
+    """Make one link, to a file of the packages or, for a shared library that programs are linked with, of the machine.
 
-    The archive beside such a link goes, as the linker would quietly take it where the machine lacks the library.
+    The archive beside such a link is removed, as the linker would silently use it if the machine lacks the library.
     """
     path = made / link
     path.parent.mkdir(parents=True, exist_ok=True)

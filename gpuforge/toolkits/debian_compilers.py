@@ -1,7 +1,7 @@
 """Host compilers of Debian's packages, for toolkits that refuse the machine's own; data/compilers.toml.
 
-Only the compiler is fetched: the C library's headers and start files, the assembler and the linker are the machine's,
-and so is the libstdc++ that programs are linked with, since the machine runs and tests them.
+Only the compiler is fetched. Headers and start files of the C library, the assembler, the linker and the libstdc++ to
+link with are the machine's, as the machine runs and tests the programs.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from gpuforge.toolchains.family import Compiler
 from gpuforge.toolkits.debian_parts import DebianPart
 from gpuforge.toolkits.plain import read
 
-# What each program of GCC needs beside libc, and what it compiles and links with; MULTIARCH is "x86_64-linux-gnu"
-# (https://wiki.debian.org/Multiarch/Tuples). A Debian or Ubuntu with any g++ has them all.
+# The files that each program of GCC needs beside libc, and that it compiles and links with; MULTIARCH is
+# "x86_64-linux-gnu" (https://wiki.debian.org/Multiarch/Tuples). A Debian or Ubuntu with any g++ has them all.
 _OF_THE_MACHINE = (
     "usr/include/stdio.h",
     "usr/lib/MULTIARCH/crt1.o",
@@ -36,7 +36,7 @@ _OF_THE_MACHINE = (
 
 @dataclass(frozen=True, slots=True)
 class FetchedCompiler(Compiler):
-    """A compiler that is yet to be fetched; `path` and `c_path` are relative to the folder that it is unpacked to."""
+    """A compiler that has to be fetched; `path` and `c_path` are relative to the folder that it is unpacked to."""
 
     suite: str = ""  # of Debian: "bookworm"
     glibc: str = ""  # the oldest that it runs on: "2.34"
@@ -55,7 +55,7 @@ class FetchedCompiler(Compiler):
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """A compiler that can be fetched, and what the machine lacks for it to work: paths, or a newer glibc."""
+    """A compiler that can be fetched, and its needs that the machine lacks: paths, or a newer glibc."""
 
     compiler: FetchedCompiler
     lacking: tuple[str, ...]
@@ -67,7 +67,7 @@ def multiarch(machine: str) -> str:
 
 
 def offered(family: str, specifier: str, machine: str, root: Path = Path("/")) -> Offer | None:
-    """Return the newest compiler of `family` that is known for a machine type and in a version range."""
+    """Return the newest known compiler of `family` for a machine type and a version range."""
     fitting = [
         c for c in _listed_compilers(machine) if c.family == family and c.version in SpecifierSet(specifier)
     ]
@@ -106,7 +106,7 @@ def _compiler(row: dict[str, Any], machine: str) -> FetchedCompiler:
         row["family"],
         path,
         Version(version),
-        f"{row['family']} (Debian {debian}) {version}",  # as it answers to --version itself
+        f"{row['family']} (Debian {debian}) {version}",  # as in its own output for --version
         path.with_name(path.name.replace(*names)) if names else None,
         row["suite"],
         row["glibc"],

@@ -1,4 +1,4 @@
-"""Debian packages, or blocks of them, pinned by their sha256, and their download from a mirror."""
+"""Downloads Debian packages, or blocks of them, pinned by their sha256, from a mirror."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from gpuforge.errors import MissingError
 from gpuforge.toolkits.download import GoneError, download
 from gpuforge.toolkits.progress import Say, quiet
 
-MIRROR = "https://deb.debian.org/debian"  # the default; any other by GPUFORGE_DEBIAN_MIRROR
+MIRROR = "https://deb.debian.org/debian"  # the default; GPUFORGE_DEBIAN_MIRROR sets another
 
 
 @dataclass(frozen=True, slots=True)
 class BlockFile:
-    """A file in a block: its place in the tree's `lib`, and its bytes in what the block unpacks to."""
+    """A file in a block: its place in the tree's `lib`, and its bytes in the unpacked block."""
 
     name: str
     offset: int
@@ -41,7 +41,7 @@ def mirror() -> str:
 
 
 def fetch_part(part: DebianPart, file: Path, *, say: Say = quiet) -> None:
-    """Download a part of Debian's packages, checked; raises what `download` does, and MissingError when it is gone."""
+    """Download a part of Debian's packages and check it; raises the errors of `download`, MissingError if gone."""
     try:
         download(f"{mirror().rstrip('/')}/{part.path}", file, sha256=part.sha256, start=part.start,
                  size=part.size if part.members else None, say=say)  # fmt: skip

@@ -1,4 +1,4 @@
-"""Download files over HTTP with the host's proxies and certificates, each checked against its sha256."""
+"""Downloads files over HTTP with the host's proxies and certificates, each checked against its sha256."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _BUNDLES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "PIP_CERT")
 
 
 class GoneError(MissingError):
-    """The server answers, and has no such file (any more)."""
+    """The server responds, but does not have the file (any more)."""
 
 
 def download(
@@ -36,11 +36,11 @@ def download(
     size: int | None = None,
     say: Say = quiet,
 ) -> None:
-    """Write what is at `url` to `target`; with `size`, only that many bytes from byte `start` on.
+    """Write the content of `url` to `target`; with `size`, only that many bytes from byte `start` on.
 
-    `say` gets a line about a long download every two seconds.
-    A broken connection is tried again. Raises GoneError when the file is not there, MissingError when the server
-    cannot be reached, ActionError when what arrives is not what `sha256` says.
+    `say` gets a line about a long download every two seconds. A broken connection is tried again. Raises GoneError if
+    the file is not there, MissingError if the server cannot be reached, ActionError if the content has another
+    `sha256`.
     """
     for attempt in range(1, TRIES + 1):
         try:
@@ -66,7 +66,7 @@ def download(
 
 
 def _fetch(url: str, target: Path, start: int, size: int | None, progress: Progress) -> str:
-    """Download once; return the sha256 of what was written."""
+    """Download once; return the sha256 of the bytes."""
     request = urllib.request.Request(url, headers={"User-Agent": "gpuforge"})  # noqa: S310  the caller's URL
     if size is not None:
         request.add_header("Range", f"bytes={start}-{start + size - 1}")
@@ -82,7 +82,7 @@ def _fetch(url: str, target: Path, start: int, size: int | None, progress: Progr
 
 
 def _chunks(answer: http.client.HTTPResponse, skip: int, size: int | None) -> Iterator[bytes]:
-    """Yield the wanted bytes; a server without ranges sends the whole file, and the first `skip` bytes are dropped."""
+    """Yield the requested bytes; a server without ranges sends the whole file, whose first `skip` are dropped."""
     left = size
     while left is None or left > 0:
         chunk = answer.read(CHUNK)
@@ -103,7 +103,7 @@ def _context() -> ssl.SSLContext:
 
 @cache
 def _trusting(bundle: str | None) -> ssl.SSLContext:
-    """Return a context with the certificates of the system and of a file; to make one takes longer than a download."""
+    """Return a context with the certificates of the system and of a file; making one takes longer than a download."""
     context = ssl.create_default_context()
     if bundle:
         context.load_verify_locations(bundle)

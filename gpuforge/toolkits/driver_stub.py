@@ -1,4 +1,4 @@
-"""The stub of the driver's library in a toolkit: what a build links with, so that NEEDED says libcuda.so.1."""
+"""Writes the stub of the driver's library for a toolkit, so that builds are linked with libcuda.so.1."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from pathlib import Path
 from gpuforge.toolkits import stub_library
 
 SONAME = "libcuda.so.1"
-NO_DEVICE = 100  # CUDA_ERROR_NO_DEVICE: what each function of the stub returns
+NO_DEVICE = 100  # CUDA_ERROR_NO_DEVICE, the result of each function of the stub
 _DECLARED = re.compile(
     r"^\s*(?:__CUDA_DEPRECATED\s+)?CUresult\s+CUDAAPI\s+(cu(?!WGL)[A-Z]\w*)\s*\(", re.MULTILINE
 )
-# Names that programs are linked with: the latest version of a function, and its form for per-thread streams.
+# The names that programs are linked with: the latest version of a function, and its form for per-thread streams.
 _DEFINED = re.compile(
     r"^\s*#\s*define\s+cu[A-Z]\w*\s+(?:__CUDA_API_(PTDS|PTSZ)\()?(cu[A-Z]\w*)\)?\s*$", re.MULTILINE
 )
 
 
 def complete(tree: Path, machine: str) -> None:
-    """Write `lib/stubs/libcuda.so` with the functions of the toolkit's own headers; one that is there stays.
+    """Write `lib/stubs/libcuda.so` with the functions of the toolkit's own headers; an existing one stays.
 
-    A toolkit without cuda.h gets none.
+    A toolkit without cuda.h gets no stub.
     """
     stub = tree / "lib" / "stubs" / "libcuda.so"
     names = sorted(set(functions(tree / "include")))

@@ -1,4 +1,4 @@
-"""Which library of `[cuda] libraries` brings which headers; data in data/headers.toml."""
+"""The headers that each library of `[cuda] libraries` brings; data in data/headers.toml."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ from gpuforge.datafile import load
 
 @cache
 def by_library() -> Mapping[str, tuple[str, ...]]:
-    """Return the headers of each library as sources include them; `nvtx3/` stands for all in that folder."""
+    """Return the headers of each library as sources include them; `nvtx3/` is all of that folder."""
     return {name: tuple(files) for name, files in load(__file__, "headers.toml")["libraries"].items()}

@@ -1,4 +1,4 @@
-"""Wheels of NVIDIA's on PyPI, each pinned by its sha256, and the choice of those that a toolkit needs.
+"""NVIDIA's wheels on PyPI, each pinned by its sha256, and the choice of those that a toolkit needs.
 
 NVIDIA's libraries outside the toolkits, such as cuDNN and NCCL, come in packages of their own (data/beside.toml).
 """
@@ -19,7 +19,7 @@ from gpuforge.errors import UsageError
 
 @dataclass(frozen=True, slots=True)
 class PinnedWheel:
-    """One wheel of PyPI, exactly."""
+    """One exact wheel of PyPI."""
 
     package: str
     version: str
@@ -30,7 +30,7 @@ class PinnedWheel:
 
 @dataclass(frozen=True, slots=True)
 class ListedToolkit:
-    """The wheels of one toolkit on PyPI, as a data file lists them."""
+    """The wheels of one toolkit on PyPI, as in a data file."""
 
     minor: str
     wheels: Mapping[str, tuple[PinnedWheel, ...]]  # by machine type
@@ -53,9 +53,9 @@ class _LibraryBeside:
 def choose(
     toolkit: ListedToolkit, compiler: Iterable[str], libraries: Sequence[str], machine: str
 ) -> tuple[PinnedWheel, ...]:
-    """Return the wheels of a toolkit that are the `compiler`'s or those of `libraries`, with what these need.
+    """Return the wheels of a toolkit for the `compiler` or for `libraries`, with their dependencies.
 
-    Raises UsageError for a library that it does not have, with the nearest names.
+    Raises UsageError for an unknown library, with the nearest names.
     """
     own, major = toolkit.extras, major_of(toolkit.minor)
     check_libraries(libraries, [*own, *_beside(major)], toolkit.minor)
@@ -82,18 +82,18 @@ def beside(
 
 
 class UnknownLibraryError(UsageError):
-    """`[cuda] libraries` names what a toolkit does not have."""
+    """`[cuda] libraries` has a name that the toolkit does not have."""
 
 
 def beside_toolkits(major: int | None = None) -> tuple[str, ...]:
-    """Return the names of NVIDIA's libraries that come in packages of their own: "nccl"; of any CUDA, or a major."""
+    """Return the names of NVIDIA's libraries in packages of their own: "nccl"; of any CUDA, or a major."""
     rows = load(__file__, "beside.toml")["library"]
     return tuple(dict.fromkeys(row["name"] for row in rows if major in {None, row["cuda"]}))
 
 
 @cache
 def _beside(major: int) -> Mapping[str, _LibraryBeside]:
-    """Return the libraries that are offered for a CUDA major, by name."""
+    """Return the libraries for a CUDA major, by name."""
     rows = (row for row in load(__file__, "beside.toml")["library"] if row["cuda"] == major)
     return {row["name"]: _LibraryBeside(_by_machine(row["wheels"]), row["needs"]) for row in rows}
 

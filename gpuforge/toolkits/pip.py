@@ -1,4 +1,4 @@
-"""Download pinned wheels with pip, whose configuration is the host's, and unpack them."""
+"""Downloads pinned wheels with pip, whose configuration is the host's, and unpacks them."""
 
 from __future__ import annotations
 
@@ -70,7 +70,8 @@ def _pip_failure(output: str, partial: Path, size: int) -> ActionError | Missing
             "a CUDA package arrived broken: its sha256 is not the one published on PyPI",
             hint="try again; if it happens again, a proxy, a mirror or pip's cache changes files",
         )
-    # For pip a download that could not be written is one that broke off. It takes the wheels, and as much unpacked.
+    # pip takes a download that could not be written for one that broke off. The space is for the wheels and their
+    # unpacked files.
     starved = "incomplete-download" in output and shutil.disk_usage(partial).free < 2 * size
     if (
         starved

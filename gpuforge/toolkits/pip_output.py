@@ -1,4 +1,4 @@
-"""Run pip and pass on what it prints as it comes: the log shows which file is on its way, and how far it is."""
+"""Runs pip and passes its output on at once, so that the log shows the current file and its progress."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _STEP = re.compile(r"Progress (\d+) of (\d+)\n?")
 
 
 def run(argv: Sequence[str], say: Say, env: Mapping[str, str] | None = None) -> tuple[int, str]:
-    """Run pip with `PROGRESS` among its options; return its exit status and its output, without the progress.
+    """Run pip with `PROGRESS` among its options; return its exit status and its output without the progress.
 
     `say` gets each line as it comes.
     """
@@ -38,7 +38,7 @@ def run(argv: Sequence[str], say: Say, env: Mapping[str, str] | None = None) -> 
         process.terminate()
         process.wait()
         raise
-    if crashed:  # of a traceback, the last line has the reason
+    if crashed:  # the last line of a traceback has the reason
         say(lines[-1].rstrip("\n"))
     process.stdout.close()
     return process.wait(), "".join(lines)

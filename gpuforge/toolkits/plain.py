@@ -1,4 +1,4 @@
-"""Values of toolkits from plain data: rows of the tables, and the JSON of a request."""
+"""Makes values of toolkits from plain data: rows of the tables, and the JSON of a request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far a download is, as lines of a log: not one for each step."""
+"""Reports the progress of a download as lines of a log, not one for each step."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ PAUSE_S = 2.0  # seconds between lines about one download
 
 
 def quiet(_: str) -> None:
-    """Say nothing."""
+    """Ignore the line."""
 
 
 class Progress:
@@ -21,7 +21,7 @@ class Progress:
         self._shown = time.monotonic()
 
     def at(self, done: int, whole: int | None) -> None:
-        """Note that so many bytes are here, of `whole`, None where that is not known."""
+        """Report that `done` bytes of `whole` are here; None if the size is not known."""
         if time.monotonic() - self._shown > PAUSE_S:
             self._shown = time.monotonic()
             self._say(f"  {done / 1e6:.0f} of {whole / 1e6:.0f} MB" if whole else f"  {done / 1e6:.0f} MB")

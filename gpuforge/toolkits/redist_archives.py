@@ -1,4 +1,4 @@
-"""NVIDIA's redistributable archives: the list of a release, and the unpacking of one archive."""
+"""NVIDIA's redistributable archives: reads the list of a release, and unpacks archives."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpuforge.errors import ActionError, MissingError
 from gpuforge.toolkits.download import GoneError, download
 from gpuforge.toolkits.pins import PinnedWheel
 
-VERSIONS = "packages.json"  # in the tree: the wheels of PyPI that its libraries are of, with versions
+VERSIONS = "packages.json"  # in the tree: the wheels of PyPI with the same libraries, and their versions
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,22 +21,22 @@ class Archives:
     """The archives of one release that make a toolkit."""
 
     label: str  # of the release: "12.4.1"
-    nvcc: str  # what its compiler must be: "12.4.131"
+    nvcc: str  # the version that its compiler must have: "12.4.131"
     platform: str  # "linux-x86_64"
     needed: tuple[str, ...]  # the archives' names: "cuda_nvcc"
-    optional: tuple[str, ...]  # taken where the release has them
+    optional: tuple[str, ...]  # used if the release has them
     url: str  # the folder of redistrib_<label>.json
     projects: Mapping[str, str] = field(default_factory=dict)  # archive -> project on PyPI with its libraries
-    pins: tuple[PinnedWheel, ...] = ()  # of libraries that come in packages of their own
+    pins: tuple[PinnedWheel, ...] = ()  # of libraries in packages of their own
 
     @property
     def size(self) -> int:
-        """Bytes to download: the release's list has those of the archives, so they are unknown here, as 0."""
+        """Bytes to download: 0 here, as only the release's list has them."""
         return 0
 
     @property
     def packages(self) -> Mapping[str, str]:
-        """The archives' versions are in the release's list: none are known here."""
+        """The archives' versions: empty here, as only the release's list has them."""
         return {}
 
     @property
@@ -47,7 +47,7 @@ class Archives:
 
 @dataclass(frozen=True, slots=True)
 class RedistArchive:
-    """One archive as the release's list has it."""
+    """One archive in the release's list."""
 
     name: str
     version: str
@@ -57,7 +57,7 @@ class RedistArchive:
 
 
 def release_list(source: Archives, file: Path) -> Mapping[str, Any]:
-    """Return the release's list; raises MissingError when there is none, ActionError when it is something else."""
+    """Return the release's list; raises MissingError if there is none, ActionError for another content."""
     url = f"{source.url}/redistrib_{source.label}.json"
     try:
         download(url, file)
@@ -78,7 +78,7 @@ def release_list(source: Archives, file: Path) -> Mapping[str, Any]:
 
 
 def archives(source: Archives, data: Mapping[str, Any]) -> Iterator[RedistArchive]:
-    """Yield the archives to fetch; raises ActionError for one that is missing or is not what was planned with."""
+    """Yield the archives to fetch; raises ActionError for one that is missing or differs from the plan."""
     for name in sorted({*source.needed, *source.optional}):
         entry = data.get(name, {})
         row = entry.get(source.platform)
@@ -110,8 +110,8 @@ def archives(source: Archives, data: Mapping[str, Any]) -> Iterator[RedistArchiv
 def unpack(archive: RedistArchive, file: Path, made: Path) -> None:
     """Unpack an archive into the tree, without its top folder; its licence goes to `dist-info`.
 
-    Nothing is written outside the tree (PEP 706's `data` filter, which Python has since 3.11.4, and before that the
-    same check here); raises ActionError for an archive that would, or that is damaged.
+    Nothing is written outside the tree: PEP 706's `data` filter is in Python since 3.11.4, and before that the same
+    check is here. Raises ActionError for an archive that would, or that is damaged.
     """
     filtered: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
     try:
@@ -128,7 +128,7 @@ def unpack(archive: RedistArchive, file: Path, made: Path) -> None:
 
 
 def _place(archive: RedistArchive, inner: tuple[str, ...]) -> PurePosixPath | None:
-    """Return where a file of an archive goes in the tree, from its path without the top folder."""
+    """Return the place in the tree of an archive's file, from its path without the top folder."""
     if len(inner) == 1:
         return PurePosixPath("dist-info", archive.name, *inner)
     if inner[:1] == ("lib64",):

@@ -1,4 +1,4 @@
-"""Choose where a CUDA toolkit comes from: the first provider that has exactly the wanted minor."""
+"""Chooses the provider of a CUDA toolkit: the first that has exactly the requested minor."""
 
 from __future__ import annotations
 
@@ -28,8 +28,9 @@ def select(
     """Return the toolkit to use for `version` (a minor: "13.0") with these `libraries` (cufft, cublas …).
 
     Without a `provider`, the first of `PROVIDERS` that has exactly that minor. `search` are folders to look for
-    installations in, instead of the usual ones; `inventory` is the content of the build's image. Raises UsageError
-    for an unknown version, provider, library or machine, and MissingError, with what was found, if there is none.
+    installations in, instead of the usual ones; `inventory` is the content of the build's image. Raises UsageError for
+    an unknown version, provider, library or machine. Raises MissingError, with the toolkits that were found, if there
+    is none.
     """
     request = ToolkitRequest(release(version).version, libraries, machine, search, inventory)
     if machine not in MACHINES:
@@ -43,7 +44,7 @@ def select(
 
 
 def _elsewhere(minor: str) -> str:
-    """Name the providers that gpuforge fetches a minor from, or the minors that it fetches."""
+    """Return the providers from which gpuforge fetches a minor, or the minors that it fetches, as a sentence."""
     sources = {name: each.minors() for name, each in fetchers().items()}
     names = [name for name, minors in sources.items() if minor in minors]
     if names:

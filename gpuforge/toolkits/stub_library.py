@@ -1,4 +1,4 @@
-"""Write a shared library of functions that only return a number: to link with, or to load where the real one is not.
+"""Writes a shared library of functions that only return a number, to link with, or to load instead of the real one.
 
 NVIDIA's wheels of CUDA 13 have no stub of the driver, and a machine that fetches a toolkit need not have a linker. The
 format: https://refspecs.linuxfoundation.org/elf/gabi4+/contents.html
@@ -27,7 +27,7 @@ _MACHINES: dict[str, tuple[int, Callable[[int], bytes]]] = {
 
 @dataclass(frozen=True, slots=True)
 class _Section:
-    """One section: its name, type, flags, content, and what the header names beside them."""
+    """One section: its name, type, flags, content, and the further fields of its header."""
 
     name: str
     kind: int
@@ -89,7 +89,7 @@ def _file(
     segments: Sequence[tuple[int, int, int, int, int]],
     offsets: Sequence[int],
 ) -> bytes:
-    """Put the parts together: header, segments, sections at their offsets, and the table of sections."""
+    """Return the file: header, segments, sections at their offsets, and the table of sections."""
     names, places = _strings([*(each.name for each in sections), ".shstrtab"])
     image = bytearray()
     for section, offset in zip(sections, offsets, strict=True):
@@ -114,7 +114,7 @@ def _file(
 
 
 def _strings(texts: Sequence[str]) -> tuple[bytes, dict[str, int]]:
-    """Return a string table, padded to eight bytes, and where each text begins in it."""
+    """Return a string table, padded to eight bytes, and the offset of each text in it."""
     table, places = bytearray(1), {}
     for text in texts:
         places[text] = len(table)

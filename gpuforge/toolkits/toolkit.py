@@ -1,4 +1,4 @@
-"""A CUDA toolkit as a plan uses it: which one is wanted, and the one that a provider offers."""
+"""A CUDA toolkit in a plan: the request, and the toolkit that a provider offers."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ class ToolkitRequest:
 
 
 class ToolkitFiles(Protocol):
-    """The files that a toolkit is fetched from, exactly: a dataclass, whose fields are the input of `fetch`."""
+    """The exact files of a toolkit to fetch: a dataclass, whose fields are the input of `fetch`."""
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
     @property
     def size(self) -> int:
-        """Bytes to download, as far as they are known."""
+        """Bytes to download, if they are known."""
 
     @property
     def packages(self) -> Mapping[str, str]:
-        """Projects on PyPI with the toolkit's libraries, with versions, as far as they are known before the fetch."""
+        """Projects on PyPI with the toolkit's libraries, and their versions, if they are known before the fetch."""
 
     @property
     def packages_file(self) -> str:
@@ -42,7 +42,7 @@ class ToolkitFiles(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Toolkit:
-    """One toolkit, resolved: a folder that exists, or the files to make one of."""
+    """One resolved toolkit: an existing folder, or the files to make one from."""
 
     version: str  # the minor: "13.0"
     provider: str  # the provider's name: "pypi"
@@ -54,12 +54,12 @@ class Toolkit:
 
     @property
     def size(self) -> int:
-        """Bytes to download, as far as they are known."""
+        """Bytes to download, if they are known."""
         return self.source.size if self.source else 0
 
     @property
     def packages(self) -> Mapping[str, str]:
-        """Projects on PyPI with the toolkit's libraries, with versions, as far as they are known before the fetch."""
+        """Projects on PyPI with the toolkit's libraries, and their versions, if they are known before the fetch."""
         return self.source.packages if self.source else {}
 
     @property

@@ -1,4 +1,4 @@
-"""A toolkit's tree on disk: made beside its destination and moved there whole, with all that compilers look for."""
+"""Makes a toolkit's tree beside its destination and moves it there whole, with all files that compilers look for."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from gpuforge.cuda import sonames
 from gpuforge.errors import ActionError, UsageError
 from gpuforge.toolkits import driver_stub
 
-# glibc 2.41 declares these four with an exception specification. CUDA 13 has this macro behind its own declarations,
-# which otherwise contradict it ("exception specification is incompatible"); older headers get it here.
+# glibc 2.41 declares these four with an exception specification. CUDA 13 has this macro after its own declarations,
+# which otherwise contradict glibc's ("exception specification is incompatible"); older headers get it here.
 _SPECIFIER = "__NV_IEC_60559_FUNCS_EXCEPTION_SPECIFIER"
 _SINCE_GLIBC_2_41 = re.compile(
     rb"^(extern __DEVICE_FUNCTIONS_DECL__ __device_builtin__ (?:double|float) +(?:sin|cos)pif?\((?:double|float) x\));",
@@ -40,10 +40,10 @@ TARGETS = {"x86_64": "x86_64-linux", "aarch64": "sbsa-linux"}  # the names of nv
 
 @contextmanager
 def staged(destination: Path) -> Iterator[Path]:
-    """Give a scratch folder beside `destination`, whose `tree` becomes `destination` when all went well.
+    """Yield a scratch folder beside `destination`, whose `tree` becomes `destination` if the block succeeds.
 
-    Nothing is left at or beside `destination` otherwise. Raises UsageError for a `destination` in use, ActionError
-    when the disk is full.
+    Nothing is left at or beside `destination` otherwise. Raises UsageError for a `destination` in use, ActionError if
+    the disk is full.
     """
     if destination.is_dir() and any(destination.iterdir()):
         raise UsageError.of(f"{destination} is not empty", hint="name a folder that does not exist yet")
@@ -63,10 +63,10 @@ def staged(destination: Path) -> Iterator[Path]:
 
 
 def complete(tree: Path, machine: str) -> None:
-    """Add what files are found by: unversioned library links, `lib64` for CMake, `targets/` for nvcc.profile.
+    """Add the files that tools look for: unversioned library links, `lib64` for CMake, `targets/` for nvcc.profile.
 
-    Builds that link with the driver find a stub of it in `lib/stubs`, also where NVIDIA's packages have none.
-    Headers of before CUDA 13 are made to agree with glibc 2.41 and newer; with an older one nothing changes.
+    `lib/stubs` gets a stub of the driver, also if NVIDIA's packages have none. Headers older than CUDA 13 are changed
+    to be compatible with glibc 2.41 and newer.
     """
     _make_executable(tree)
     _link_libraries(tree / "lib")
@@ -83,10 +83,10 @@ def complete(tree: Path, machine: str) -> None:
 
 
 def settle_times(tree: Path) -> None:
-    """Give every file a time of its own, the same in every copy of the tree.
+    """Give every file a different time, the same in every copy of the tree.
 
-    Under `#pragma once`, GCC takes headers for one whose time, size and content are the same (libcpp/files.cc), and
-    CCCL has such: what it includes would depend on which files were unpacked within the same second.
+    Under `#pragma once`, GCC takes headers with equal time, size and content for one (libcpp/files.cc), and CCCL has
+    such headers: the included files would depend on which ones were unpacked within the same second.
     """
     files = sorted(path for path in tree.rglob("*") if path.is_file() and not path.is_symlink())
     for number, path in enumerate(files):
@@ -94,7 +94,7 @@ def settle_times(tree: Path) -> None:
 
 
 def merge(source: Path, tree: Path) -> None:
-    """Move the files below `source` to the same places below `tree`; what is there already is replaced."""
+    """Move the files below `source` to the same places below `tree`, where they replace existing ones."""
     for path in sorted(source.rglob("*")):
         if path.is_dir() and not path.is_symlink():
             continue
@@ -120,12 +120,12 @@ def _link_libraries(folder: Path) -> None:
 
 
 def _agree_with_glibc(header: Path) -> None:
-    """Give the declarations that a newer glibc has too the exception specification that they have there."""
+    """Give declarations that newer glibcs have, too, the exception specification that they have there."""
     if not header.is_file():
         return
     content, count = _SINCE_GLIBC_2_41.subn(rf"\1 {_SPECIFIER};".encode(), header.read_bytes())
     if count:
-        header.unlink()  # a hard link to pip's cache, perhaps
+        header.unlink()  # it may be a hard link to pip's cache
         header.write_bytes(_DEFINE_SPECIFIER + content)
 
 

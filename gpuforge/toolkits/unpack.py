@@ -1,4 +1,4 @@
-"""Read distribution packages without their package manager: a .deb's files, and single blocks of its .xz archive.
+"""Reads distribution packages without their package manager: a .deb's files, and single blocks of its .xz archive.
 
 A .deb is an ar archive of three members: https://manpages.debian.org/deb.5
 """
@@ -26,7 +26,7 @@ def unpack_deb(
     *,
     links: MutableMapping[PurePosixPath, str] | None = None,
 ) -> int:
-    """Unpack regular files of a .deb into `tree`; `place` says where (relative) each goes, or None to leave it out.
+    """Unpack regular files of a .deb into `tree`; `place` returns the relative path of each, or None to leave it out.
 
     Names are given without the leading "./". Returns how many files were written; executable bits stay. Symbolic links
     are not made, but `links` gets each with its target. Raises ActionError when it is not a .deb, is compressed in an
@@ -42,7 +42,7 @@ def unpack_deb(
 
 
 def unpack_block(packed: bytes) -> bytes:
-    """Return what one block of an .xz file holds; raises ActionError when it is damaged."""
+    """Return the content of one block of an .xz file; raises ActionError if it is damaged."""
     try:
         return lzma.LZMADecompressor(lzma.FORMAT_XZ).decompress(STREAM_HEADER + packed)
     except lzma.LZMAError as error:

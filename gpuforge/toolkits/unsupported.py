@@ -1,4 +1,4 @@
-"""Why a CUDA toolkit cannot serve a build: an architecture or a host compiler that it does not support."""
+"""Lists why a CUDA toolkit cannot be used in a build: architectures or host compilers that it does not support."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Host(Protocol):
 
 
 class Unsupported(NamedTuple):
-    """One thing that this toolkit cannot do; `item` is the place in the list that `subject` names, if it is one."""
+    """One unsupported thing; `item` is its index if `subject` names a list."""
 
     subject: Literal["archs", "ptx", "host", "toolkit"]
     item: int | None
@@ -36,7 +36,7 @@ class Unsupported(NamedTuple):
 def problems(
     *, toolkit: str, host: Host | None, archs: Sequence[Arch], ptx: Arch | None
 ) -> list[Unsupported]:
-    """Return everything that cannot work in this combination, each with the nearest one that can."""
+    """Return everything that is unsupported in this combination, each with the nearest alternative."""
     known = next((r for r in releases() if r.version == toolkit), None)
     if known is None:
         message, hint = unknown(toolkit)

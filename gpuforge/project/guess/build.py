@@ -82,7 +82,7 @@ def _requires(project: Project) -> Iterator[tuple[str, Reason]]:
 
 
 def _own(project: Project) -> Callable[[str], bool]:
-    """Return a function that decides whether a module is the project's: beside setup.py, or in a folder of it."""
+    """Return a predicate for the project's modules: beside setup.py, or in a folder that it names."""
     named = {seen.text.rpartition("/")[2] for seen in project.script.texts} | {""}
     return lambda module: any(
         folder.rpartition("/")[2] in named for folder in project.files.with_module(module)

@@ -1,4 +1,4 @@
-"""Compile a Halide generator: `generate.py SOURCE NAME OUTPUT TARGET [ARGUMENT=VALUE…]`.
+"""Compiles a Halide generator: `generate.py SOURCE NAME OUTPUT TARGET [ARGUMENT=VALUE…]`.
 
 SOURCE is run as a program, and calls `halide.main()`. The command line is described in Halide's Generator.h.
 """

@@ -1,4 +1,4 @@
-"""Write the object with Halide's runtime for a target: `runtime.py OUTPUT TARGET`."""
+"""Writes the object with Halide's runtime for a target: `runtime.py OUTPUT TARGET`."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Where CUDA toolkits come from: one module each, with `offer` and `absent`, and `minors` and `fetch` if it downloads.
+"""The providers of CUDA toolkits, one module each, with `offer` and `absent`, and `minors` and `fetch` for downloads.
 
 The names of the modules are those of `[cuda.<version>] provider` in the manifest.
 """

@@ -1,6 +1,6 @@
-"""CUDA toolkits of Debian's compiler, from its non-free, and PyPI's headers and libraries; data/debian.toml.
+"""CUDA toolkits with Debian's compiler, from its non-free, and PyPI's headers and libraries; data/debian.toml.
 
-Nothing of Debian is needed for it: neither root nor apt.
+The machine needs neither Debian nor root nor apt.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ _PROGRAMS = frozenset(
     {"__nvcc_device_query", "bin2c", "cu++filt", "cudafe++", "cuobjdump", "fatbinary", "nvdisasm", "nvlink"}
     | {"nvprune", "ptxas"}
 )
-_OWN = PurePosixPath("usr/lib/nvidia-cuda-toolkit")  # where Debian puts nvcc itself
-# Debian's profile names Debian's folders; this is NVIDIA's, whose folders are found from where nvcc lies
+_OWN = PurePosixPath("usr/lib/nvidia-cuda-toolkit")  # nvcc's own folder in Debian
+# Debian's profile has Debian's folders; this one is NVIDIA's, whose folders are relative to nvcc
 # (https://docs.nvidia.com/cuda/cuda-compiler-driver-nvcc/#nvcc-profile).
 _PROFILE = """\
 TOP = $(_HERE_)/..
@@ -73,7 +73,7 @@ class PartsAndWheels:
 
 
 def minors() -> tuple[str, ...]:
-    """Return the toolkits that Debian has and gpuforge knows, oldest first."""
+    """Return the toolkits that Debian has and gpuforge supports, oldest first."""
     return tuple(_releases())
 
 
@@ -85,7 +85,7 @@ def nvcc(toolkit: str) -> str:
 def source(toolkit: str, libraries: Sequence[str], machine: str) -> PartsAndWheels:
     """Return the files of a toolkit with these libraries.
 
-    Raises UsageError for a library that this toolkit does not have, with the nearest names.
+    Raises UsageError for an unknown library, with the nearest names.
     """
     row, major = _releases()[toolkit], major_of(toolkit)
     compiler = [with_suffix(name, major) for name in _COMPILER]
@@ -95,7 +95,7 @@ def source(toolkit: str, libraries: Sequence[str], machine: str) -> PartsAndWhee
 
 
 def offer(request: ToolkitRequest) -> Toolkit | None:
-    """Return the toolkit, None if Debian does not have it; raises UsageError for a library that it does not have."""
+    """Return the toolkit, None if Debian does not have it; raises UsageError for an unknown library."""
     if request.minor not in _releases():
         return None
     files = source(request.minor, request.libraries, request.machine)
@@ -129,7 +129,7 @@ def provision_debian(
 ) -> None:
     """Download `parts` from a Debian mirror and `pins` with pip; make the toolkit tree at `destination`.
 
-    The mirror is GPUFORGE_DEBIAN_MIRROR's, else deb.debian.org. Everything else as in `pypi.provision`.
+    The mirror is GPUFORGE_DEBIAN_MIRROR, else deb.debian.org. Everything else is as in `pypi.provision`.
     """
     with toolkit_tree.staged(destination) as partial:
         made = partial / "tree"
@@ -158,7 +158,7 @@ def lay_out_wheels(site: Path, made: Path) -> None:
 
 
 def unpack_part(part: DebianPart, file: Path, made: Path) -> None:
-    """Put a downloaded part's files into the tree; raises ActionError when they are not there."""
+    """Put a downloaded part's files into the tree; raises ActionError if they are not there."""
     if not part.members:
         if unpack.unpack_deb(file, made, bound(place, package=part.package)) == 0:
             raise ActionError.of(f"{part.package} {part.version} holds nothing of a CUDA toolkit")
@@ -171,7 +171,7 @@ def unpack_part(part: DebianPart, file: Path, made: Path) -> None:
 
 
 def place(path: PurePosixPath, *, package: str) -> PurePosixPath | None:
-    """Return where a file of Debian's compiler package goes in the tree, or None if it is not needed."""
+    """Return the place in the tree of a file of Debian's compiler package, or None if it is not needed."""
     if path == _OWN / "bin" / "cicc":
         return PurePosixPath("nvvm/bin/cicc")
     if path == _OWN / "bin" / "nvcc" or path.parent == _OWN / "bin" / "crt":

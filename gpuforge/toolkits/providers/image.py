@@ -1,4 +1,4 @@
-"""CUDA toolkits that the container image of the build has."""
+"""CUDA toolkits in the container image of the build."""
 
 from __future__ import annotations
 

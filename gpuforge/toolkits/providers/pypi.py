@@ -1,4 +1,4 @@
-"""CUDA toolkits that PyPI has as a whole, from CUDA 13 on: NVIDIA's wheels, pinned in data/pypi.toml."""
+"""CUDA toolkits that are completely on PyPI, from CUDA 13 on: NVIDIA's wheels, pinned in data/pypi.toml."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def libraries(toolkit: str) -> tuple[str, ...]:
 
 
 def offer(request: ToolkitRequest) -> Toolkit | None:
-    """Return the toolkit, None if PyPI does not have it; raises UsageError for a library that it does not have."""
+    """Return the toolkit, None if PyPI does not have it; raises UsageError for an unknown library."""
     if request.minor not in _releases():
         return None
     source = Wheels(pins.choose(_releases()[request.minor], COMPILER, request.libraries, request.machine))
@@ -78,12 +78,11 @@ def fetch(
 def provision(
     wheels: Sequence[PinnedWheel], destination: Path, *, say: Say = quiet, machine: str | None = None
 ) -> None:
-    """Download wheels with pip and make the toolkit tree at `destination`, which must not exist or be an empty folder.
+    """Download wheels with pip and make the toolkit tree at `destination`, which must be empty or absent.
 
-    Pip's own configuration (indexes, CA bundle, proxies, cache) is the host's. `say` gets a line for each stage.
-    Nothing is left at or beside `destination` when it fails or is interrupted. Raises MissingError when the
-    wheels cannot be reached, ActionError when one arrives broken or the disk is full, UsageError for a
-    `destination` in use.
+    pip's own configuration (indexes, CA bundle, proxies, cache) is the host's. `say` gets a line for each stage.
+    Nothing is left at or beside `destination` if it fails or is interrupted. Raises MissingError if the wheels cannot
+    be reached, ActionError if one is damaged or the disk is full, UsageError for a `destination` in use.
     """
     with toolkit_tree.staged(destination) as partial:
         pip.fetch_wheels(wheels, partial, say)

@@ -31,12 +31,12 @@ _MACHINES = {platform: machine for machine, platform in PLATFORMS.items()}
 
 
 def minors() -> tuple[str, ...]:
-    """Return the toolkits that NVIDIA has as archives and gpuforge knows, oldest first."""
+    """Return the toolkits that NVIDIA has as archives and gpuforge supports, oldest first."""
     return tuple(_releases())
 
 
 def offer(request: ToolkitRequest) -> Toolkit | None:
-    """Return the toolkit, None if there are no archives of it; raises UsageError for a library that is not known."""
+    """Return the toolkit, None if there are no archives of it; raises UsageError for an unknown library."""
     if request.minor not in _releases():
         return None
     files = source(request.minor, request.libraries, request.machine)
@@ -54,9 +54,9 @@ def absent(request: ToolkitRequest, elsewhere: str) -> UsageError:
 
 
 def source(toolkit: str, libraries: Sequence[str], machine: str) -> Archives:
-    """Return what makes a toolkit with the `libraries`, from GPUFORGE_REDIST_URL, else from NVIDIA.
+    """Return the archives of a toolkit with the `libraries`, from GPUFORGE_REDIST_URL, else from NVIDIA.
 
-    Raises UsageError for a library that is not known, with the nearest names.
+    Raises UsageError for an unknown library, with the nearest names.
     """
     data = load(__file__, "redist.toml")
     major = major_of(toolkit)
@@ -89,16 +89,16 @@ def fetch(
 ) -> None:
     """Download the archives of `source` and make the toolkit tree at `destination`: see `provision_redist`.
 
-    The source names the machine.
+    The machine type is part of the source.
     """
     provision_redist(read(Archives, source), destination, say=say)
 
 
 def provision_redist(source: Archives, destination: Path, *, say: Say = quiet) -> None:
-    """Download the archives that `source` names, check and unpack them; make the toolkit tree at `destination`.
+    """Download, check and unpack the archives of `source`, and make the toolkit tree at `destination`.
 
-    `destination` must not exist or be an empty folder; nothing is left there when it fails. Raises MissingError
-    when the server cannot be reached or has no such release, ActionError when something is not as it should be.
+    `destination` must be empty or absent; nothing is left there if it fails. Raises MissingError if the server cannot
+    be reached or has no such release, ActionError for unexpected content.
     """
     with toolkit_tree.staged(destination) as partial:
         made = partial / "tree"

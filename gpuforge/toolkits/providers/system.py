@@ -1,4 +1,4 @@
-"""CUDA toolkits installed on this machine: where they usually are, and which version each is."""
+"""CUDA toolkits installed on this machine, in the usual places, with their versions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from gpuforge.toolkits.pins import beside_toolkits, check_libraries
 from gpuforge.toolkits.providers import pypi
 from gpuforge.toolkits.toolkit import Toolkit, ToolkitRequest
 
-ANSWER_S = 20  # seconds that nvcc may take to say where its toolkit is
+ANSWER_S = 20  # seconds that nvcc may take to print its toolkit's folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +29,9 @@ class InstalledToolkit:
     """A toolkit found on this machine."""
 
     root: Path
-    version: str  # as far as it is known: "13.0.2", or "13.0"
+    version: str  # as exactly as it is known: "13.0.2", or "13.0"
     nvcc: str  # the compiler's own version: "13.0.88"
-    identity: str  # digest of what tells this installation from another
+    identity: str  # digest of the properties that distinguish installations
 
     @property
     def minor(self) -> str:
@@ -61,7 +61,7 @@ def absent(request: ToolkitRequest, elsewhere: str) -> MissingError:
 
 
 def _check_libraries(request: ToolkitRequest) -> None:
-    """Raise UsageError for a library that no toolkit has: an installation's own are not known beforehand."""
+    """Raise UsageError for a library that no toolkit has; those of an installation are not known before."""
     known = (*pypi.libraries(pypi.minors()[-1]), *beside_toolkits())
     check_libraries(request.libraries, known, request.minor)
 
@@ -89,7 +89,7 @@ def _usual_roots() -> Iterator[Path]:
 
 
 def _root_of_nvcc_on_path() -> Path | None:
-    """Return the TOP that nvcc itself names: the program on PATH may be a wrapper elsewhere."""
+    """Return the TOP that nvcc itself reports: the program on PATH may be a wrapper elsewhere."""
     try:
         nvcc = detect("nvcc", search=[Path(p) for p in os.get_exec_path() if p])
         argv = [str(nvcc.path), "--dryrun", "-E", "-x", "cu", os.devnull]
