@@ -1,4 +1,4 @@
-"""Copies what the runtime shares with gpuforge into `gpuforge/runtime`, which travels alone: files, tables, a pattern.
+"""Copies files, tables and a pattern that the runtime shares with gpuforge into `gpuforge/runtime`, which stands alone.
 
 Run it after a change of these files: `python scripts/copy_to_runtime.py`. A test holds the copies equal.
 """
@@ -38,7 +38,7 @@ def families() -> str:
     own |= {f"{soname.partition('.so')[0]}.so" for row in libraries["package"] for soname in row["sonames"]}
     names = [f'        "{soname}",\n' for soname in sorted(own - {"libcudart.so"})]
     return (
-        '"""Whose a SONAME is: from gpuforge/cuda/data, by scripts/copy_to_runtime.py."""\n'
+        '"""The family of each SONAME: from gpuforge/cuda/data, by scripts/copy_to_runtime.py."""\n'
         f"\n# Runtimes of toolchains, and their families.\nFAMILIES = {{\n{''.join(lines)}}}\n"
         "\n# The families whose runtimes fit their own release only, and the runtimes of OpenMP, of any family.\n"
         f"ONE_RELEASE = frozenset({{{', '.join(alone)}}})\nOPENMP = frozenset({{{', '.join(openmp)}}})\n"

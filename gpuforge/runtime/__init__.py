@@ -56,7 +56,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> object:
-    """Import what is seldom needed at once when it is first used: ctypes alone takes longer than all the rest."""
+    """Import these names at their first use: ctypes alone takes longer to import than all the rest."""
     home = next((home for home, names in _HOMES.items() if name in names), None)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""`python -m PACKAGE._gpuforge COMMAND`: what a wheel's users can ask of its kernels."""
+"""`python -m PACKAGE._gpuforge COMMAND`: commands about the kernels of a wheel."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from importlib import import_module
 
 from .commands import NAMES
 
-UNREAD = 141  # as the shell says of what SIGPIPE has ended
+UNREAD = 141  # a shell's status for a program that SIGPIPE ended
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -25,7 +25,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         added.set_defaults(run=command.run)
     options = parser.parse_args(arguments)
     if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
-        sys.stdout.reconfigure(errors="backslashreplace")  # a path may hold what the terminal cannot show
+        # a path may have characters that the terminal cannot show
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         if options.command is None:
             sys.stdout.write(parser.format_help())
@@ -34,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             code = options.run(options)
         sys.stdout.flush()
     except OSError as error:
-        # Python would write what is left at its exit, and fail once more.
+        # At its exit, Python would write the rest, and fail once more.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         if isinstance(error, BrokenPipeError):
             return UNREAD

@@ -1,13 +1,14 @@
-"""The ABI id that a library must have here: the wheel's own, and the versions of installed packages that count.
+"""Computes the ABI id that a library must have here: the wheel's own, and versions of installed packages.
 
-It imports nothing of the runtime, as a build runs it too, with the Python of the build environment.
+It imports no other module of the runtime, as a build runs it, too, with the Python of the build environment.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-PARTS = {"major": 1, "major.minor": 2}  # how many numbers of a version count; any other part is all of it
+# how many numbers of a version are part of the id; any other value means all of it
+PARTS = {"major": 1, "major.minor": 2}
 
 
 class PackageMissing(Exception):  # noqa: N818  a fact about this environment, for the caller to judge

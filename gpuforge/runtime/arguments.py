@@ -1,4 +1,4 @@
-"""Kernel arguments: how a value of each type is laid into memory as the C type that the kernel declares."""
+"""Kernel arguments: packs values of each type into memory as the C types that the kernel declares."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _STREAMS = 16
 
 
 class Reader(NamedTuple):
-    """How one type is passed: its `struct` code, its size in bytes, and what gives the value that is packed.
+    """How one type is passed: its `struct` code, its size in bytes, and a function for the value to pack.
 
-    That is a function, or an attribute of the argument; neither where `struct` takes the argument as it is. `waits`
-    says whether the value is an array that other streams may be writing: `value(array, stream, wait)`.
+    `value` is a function, or an attribute of the argument; it is neither if `struct` takes the argument itself. `waits`
+    is set if the value is an array that other streams may be writing: `value(array, stream, wait)`.
     """
 
     code: str
@@ -57,7 +57,7 @@ _tensor_of.argtypes = (ctypes.py_object, ctypes.c_char_p)
 
 
 def reader(position: int, value: Any) -> Reader:
-    """Return how values of this one's type are passed; raises TypeError, which names the argument, when they cannot."""
+    """Return how values of this one's type are passed; raises TypeError, with its position, if they cannot."""
     if isinstance(value, Memory):
         return Reader("P", 8, attribute="address")
     if isinstance(value, ctypes._SimpleCData):
@@ -75,12 +75,12 @@ def reader(position: int, value: Any) -> Reader:
 
 
 def is_array(value: Any) -> bool:
-    """Return whether a value is an array of NumPy's."""
+    """Return whether a value is an array of NumPy."""
     return type(value).__module__ == "numpy" and hasattr(value, "dtype") and hasattr(value, "ctypes")
 
 
 def is_scalar(value: Any) -> bool:
-    """Return whether a value is one number or struct of NumPy's."""
+    """Return whether a value is one number or struct of NumPy."""
     return type(value).__module__ == "numpy" and hasattr(value, "dtype") and not hasattr(value, "ctypes")
 
 
@@ -89,7 +89,7 @@ def _refusal(value: Any) -> str:
     if isinstance(value, (bool, int, float, complex)):
         return f"a Python {kind} has no C type: write ctypes.c_float({value}), numpy.float32({value}) or the like"
     try:
-        if not hasattr(value, "__dlpack_device__"):  # torch's tensors are no buffers
+        if not hasattr(value, "__dlpack_device__"):  # torch's tensors are not buffers
             memoryview(value)
     except TypeError:
         return f"a kernel takes numbers of ctypes or NumPy and arrays in device memory, not {kind}"
@@ -103,7 +103,7 @@ def _of_ctypes(value: Any) -> Reader:
     code = type(value)._type_
     if code in {"P", "z", "Z"}:
         return Reader("P", 8, _pointer)
-    code = {"v": "h", "g": ""}.get(code, code)  # VARIANT_BOOL; a long double is nothing on a GPU
+    code = {"v": "h", "g": ""}.get(code, code)  # VARIANT_BOOL; GPUs have no long double
     if not code or code == "O" or ctypes.sizeof(value) != struct.calcsize(code):
         raise TypeError(f"{type(value).__name__} is not a type that a kernel can have")
     return Reader(code, struct.calcsize(code), attribute="value")
@@ -133,7 +133,7 @@ def _array_address(array: Any, stream: int, wait: Callable[[int, int], None]) ->
     """
     try:
         interface = array.__cuda_array_interface__
-    except AttributeError:  # of one type some may be in host memory: torch's
+    except AttributeError:  # some of one type may be in host memory: torch's
         raise TypeError(_refusal(array)) from None
     if interface.get("strides") is not None:  # None: contiguous
         _check_strides(array, interface)
@@ -196,7 +196,7 @@ def host_address(value: Any, kept: list[Any]) -> int | None:
 
 
 class Layout:
-    """How the arguments of one launch signature are read and packed, with the frames that wait to be used.
+    """How the arguments of one launch signature are read and packed, with the unused frames.
 
     `frames` are by stream, for as many streams as one program is likely to have; the others share theirs.
     """
@@ -219,7 +219,7 @@ class Layout:
         self._shared: list[Frame] = []
 
     def check(self, sizes: Sequence[int] | None, arguments: Sequence[Any]) -> None:
-        """Compare with the sizes of the kernel's parameters, where the driver knows them; raises TypeError."""
+        """Compare with the sizes of the kernel's parameters, if the driver knows them; raises TypeError."""
         if sizes is None:
             return
         if len(sizes) != len(arguments):
@@ -234,7 +234,7 @@ class Layout:
                 )
 
     def frame(self, queue: int, function: int) -> Frame:
-        """Return a frame for a launch of a CUfunction on a stream, that nobody uses; put it back into its `home`."""
+        """Return an unused frame for a launch of a CUfunction on a stream; put it back into its `home`."""
         home = self.frames.get(queue)
         if home is None:
             home = self.frames.setdefault(queue, []) if len(self.frames) < _STREAMS else self._shared
@@ -253,10 +253,10 @@ class Layout:
 
 
 def _values(readers: Sequence[Reader]) -> Callable[..., tuple[Any, ...]]:
-    """Return a function of a stream, of what waits for another stream, and of the arguments: it gives what is packed.
+    """Return a function from a stream, a function that waits for another stream, and arguments to the packed values.
 
-    It is made of code, as `dataclasses` makes methods: going through the readers at each launch takes longer than the
-    driver's part of it.
+    It is generated as code, like the methods of `dataclasses`: a loop over the readers at each launch takes longer than
+    the driver's part of it.
     """
     names = [f"a{number}" for number in range(len(readers))]
     functions = {f"f{number}": one.value for number, one in enumerate(readers)}

@@ -1,4 +1,4 @@
-"""A launch with its arguments, that is repeated."""
+"""A launch with its arguments, which can be repeated."""
 
 from __future__ import annotations
 

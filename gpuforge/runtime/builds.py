@@ -1,4 +1,4 @@
-"""Where a user's own builds lie, and which of them is in use.
+"""The places of a user's own builds, and the one in use.
 
 <root>/<package>/<object>-<recipe>/active.json     names the build that is in use
                                    <build>/        one library
@@ -21,40 +21,40 @@ from . import document
 SCHEMA = 1
 ACTIVE = "active.json"
 _DIGITS = 16  # of a recipe's digest, in the name of a place
-_TOUCH_EVERY = 86400.0  # seconds; when a build was last looked up is kept no more precisely
+_TOUCH_EVERY = 86400.0  # seconds; the precision of the time when a build was last looked up
 
 
 class BuildUnusable(Exception):  # noqa: N818  a state to report and to fall back from
-    """There is a user build, and it cannot be used; the message says why."""
+    """There is a user build, but it cannot be used; the message is the reason."""
 
 
 @dataclass(frozen=True)
 class UserBuild:
-    """A library that the user compiled, and what it was made with.
+    """A library that the user compiled, with its compiler and sources.
 
-    `home` is the runtime's folder of the package that it was made for, and `release` that package's name and version.
+    `home` is the runtime's folder in the package that it was made for, and `release` that package's name and version.
     """
 
     file: Path
     size: int  # bytes
     toolchain: str  # its name in the manifest
     compiler: str  # "g++ 12.2.0"
-    arch: str  # "sm_90"; "" where the compiler was told of no GPU
-    sources: tuple[str, ...]  # those that the user added
+    arch: str  # "sm_90"; "" if the compiler got no GPU
+    sources: tuple[str, ...]  # the sources that the user added
     home: str = ""
-    release: str = ""  # "membrane 1.2"; "" where no version was known
-    # the toolchain by the user's choice: "", its name, or "NAME=PATH"; the file has it as `asked`
+    release: str = ""  # "membrane 1.2"; "" if no version was known
+    # the user's choice of the toolchain: "", its name, or "NAME=PATH"; `asked` in the file
     requested: str = ""
 
 
 class BuildsFolder:
-    """Where the builds of one object of one wheel lie: sources or toolchains that change give another place."""
+    """The place of one object's builds, of one wheel; other sources or toolchains have another place."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def active(self) -> UserBuild | None:
-        """Return the build in use, None when there is none; raises BuildUnusable."""
+        """Return the build in use, None if there is none; raises BuildUnusable."""
         file = self.folder / ACTIVE
         try:
             data = document.read(str(file))
@@ -83,7 +83,7 @@ class BuildsFolder:
         return build
 
     def used(self) -> float:
-        """Return when a build of this place was last looked up, by a day; raises OSError where there is none."""
+        """Return the day when a build of this place was last looked up, as a time; raises OSError if there is none."""
         return (self.folder / ACTIVE).stat().st_mtime
 
     def touch(self) -> None:
@@ -101,7 +101,7 @@ def place_in(folder: str, recipe: str) -> BuildsFolder:
 
 
 def former(place: BuildsFolder, home: str) -> tuple[BuildsFolder, UserBuild] | None:
-    """Return the user's last build of an object for another release, which was in the same folder; None without one."""
+    """Return the user's last build of an object for another release that was in the same folder; None without one."""
     own = recorded(os.path.realpath(home))
     found = []
     for other in places(place.folder.parent):
@@ -114,7 +114,7 @@ def former(place: BuildsFolder, home: str) -> tuple[BuildsFolder, UserBuild] | N
 
 
 def places(folder: Path) -> list[BuildsFolder]:
-    """Return the places of all builds of a package, whose folder this is."""
+    """Return the places of all builds of a package, in its folder."""
     try:
         entries = sorted(folder.iterdir())
     except OSError:
@@ -123,12 +123,12 @@ def places(folder: Path) -> list[BuildsFolder]:
 
 
 def object_of(place: BuildsFolder) -> str:
-    """Return the name of the object that a place is for."""
+    """Return the name of a place's object."""
     return place.folder.name.rpartition("-")[0]
 
 
 def recorded(path: str) -> str:
-    """Return a path as a record has it: bytes that are no text, and control characters, are spelled out."""
+    """Return a path in the form of a record: control characters, and bytes that are not text, are escaped."""
     text = os.fsencode(path).decode("utf-8", "backslashreplace")
     return "".join(c if c >= " " and c != "\x7f" else f"\\x{ord(c):02x}" for c in text)
 
@@ -139,22 +139,22 @@ def folders_above(folder: Path) -> list[Path]:
 
 
 def guard_place(folder: Path) -> None:
-    """Raise BuildUnusable where others could put code into an object's folder, or replace it or a folder above it."""
+    """Raise BuildUnusable if others could put code into an object's folder, or replace it or a folder above it."""
     guard(folder)
     for above in folders_above(folder):
         guard(above, sticky=True)
 
 
 def guard(path: Path, *, sticky: bool = False) -> None:
-    """Raise BuildUnusable where others could put code into a folder or a file; what is not there is no danger.
+    """Raise BuildUnusable if others could put code into a folder or a file; a missing one is safe.
 
-    With `sticky`, a folder with that bit is safe: nobody can rename there what belongs to others.
+    With `sticky`, a folder with that bit is safe: there, users cannot rename the files of others.
     """
     try:
         found = path.stat()
     except OSError:
         return
-    except ValueError:  # no path at all
+    except ValueError:  # not a path
         raise BuildUnusable(f"{str(path)!r} is not a path: compile again") from None
     if found.st_uid not in (0, os.geteuid()):
         raise BuildUnusable(f"{path} belongs to another user, who could put code into it")

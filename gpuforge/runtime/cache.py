@@ -1,7 +1,7 @@
-"""The kernel cache of this user: what was compiled once on this machine is compiled no more, for every back end.
+"""The kernel cache of this user, for every back end: code is compiled only once on a machine.
 
-It never raises into its caller for a reason of its own: a damaged entry is a miss, a folder that cannot be
-used is one warning and a cache in memory.
+Its own problems never become exceptions: a damaged entry is a miss, an unusable folder is one warning and a cache in
+memory.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .lookup import HOME, home_problem, kernel_home
 LIMIT = "GPUFORGE_KERNEL_CACHE_SIZE"
 OFF = "GPUFORGE_KERNEL_CACHE"
 _DEFAULT_LIMIT = 1 << 30
-_PATIENCE = 300.0  # seconds; then another process's compilation is taken to hang
+_PATIENCE = 300.0  # seconds, after which another process's compilation is assumed to hang
 _SIZE = re.compile(r"([0-9]{1,15}) *(?:([KMGT])(?:I?B)?)?")
 _SHIFTS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
 
@@ -33,8 +33,8 @@ Compile = Callable[[], bytes]
 class KernelCache:
     """Compiled kernels by key, in memory and in a folder. Safe for threads, processes and forked children.
 
-    `hook`, when set, is called in place of each compile step, as `hook(key, compile)`: to count, to log, or to
-    compile elsewhere. `folder` None is a cache in memory alone.
+    `hook`, if set, is called instead of each compile step, as `hook(key, compile)`: to count, to log, or to compile
+    elsewhere. Without a `folder` the cache is only in memory.
     """
 
     def __init__(self, folder: CacheFolder | None, *, limit: int = _DEFAULT_LIMIT) -> None:
@@ -51,7 +51,7 @@ class KernelCache:
     def of_user(cls, env: Mapping[str, str] = os.environ) -> KernelCache:
         """Return the cache that the environment describes, the same object each time.
 
-        GPUFORGE_KERNEL_CACHE=0 keeps compiled kernels in memory alone.
+        GPUFORGE_KERNEL_CACHE=0 keeps compiled kernels only in memory.
         """
         limit = limit_of(env)
         off = env.get(OFF, "") == "0" or limit == 0
@@ -66,10 +66,10 @@ class KernelCache:
         return found
 
     def obtain(self, key: CacheKey, compile: Compile, *, cache: bool = True) -> bytes:  # noqa: A002
-        """Return the compiled kernel of `key`, calling `compile` unless it is known.
+        """Return the compiled kernel of `key`, calling `compile` if it is not in the cache.
 
-        Threads and processes that ask for one key at the same time compile it once. What `compile` raises is
-        raised, and nothing is remembered of it. With `cache=False` nothing is looked up and nothing is kept.
+        Threads and processes that request one key at the same time compile it once. Exceptions of `compile` are raised
+        and not remembered. With `cache=False` nothing is looked up or kept.
         """
         if not cache:
             return self._compile(key, compile)
@@ -124,7 +124,7 @@ class KernelCache:
             self._warn(f"{folder.path}: {error.strerror or error}")
 
     def _remember(self, digest: str, payload: bytes) -> bytes:
-        """Keep a kernel in memory, the least recently used giving way beyond the limit."""
+        """Keep a kernel in memory; beyond the limit the least recently used ones are dropped."""
         with self._lock:
             self._memory[digest] = payload
             total = sum(map(len, self._memory.values()))
@@ -133,7 +133,7 @@ class KernelCache:
         return payload
 
     def _prepare(self) -> None:
-        """Make the folder when it is first needed; one that cannot be used is a cache in memory from then on."""
+        """Make the folder at its first use; if it cannot be used, the cache is in memory from then on."""
         if self._prepared or self.folder is None:
             return
         self._prepared = True
@@ -144,7 +144,7 @@ class KernelCache:
             self._warn(str(error))
 
     def _warn(self, why: str) -> None:
-        """Say once for this cache that the folder is not used; not even `-W error` makes it an exception."""
+        """Warn once for this cache that the folder is not used; even `-W error` does not make it an exception."""
         if self._warned:
             return
         self._warned = True
@@ -156,7 +156,7 @@ class KernelCache:
             )
 
     def _start_anew(self) -> None:
-        """Make what threads share; in a forked child no thread is left that could give a lock back."""
+        """Make the objects that threads share; in a forked child no thread is left that could release a lock."""
         self._lock = threading.Lock()
         self._flights = Flights()
 
@@ -171,7 +171,7 @@ def folder_of(env: Mapping[str, str]) -> Path:
 
 
 def limit_of(env: Mapping[str, str]) -> int:
-    """Return the limit in bytes; what cannot be read is the default."""
+    """Return the limit in bytes; the default for a text that is not a size."""
     try:
         return bytes_of(env.get(LIMIT, ""))
     except ValueError:

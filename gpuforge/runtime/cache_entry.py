@@ -21,19 +21,19 @@ _LONGEST_HEADER = 1 << 20
 
 
 class BadEntryError(ValueError):
-    """A file of the cache is not the whole entry of its name; the message says what is wrong with it."""
+    """A file of the cache is not the complete entry of its name; the message has the problem."""
 
 
 @dataclass(frozen=True)
 class CacheEntry:
-    """What a file of the cache holds: the key's fields, and the kernel's bytes."""
+    """The content of a file of the cache: the key's fields, and the kernel's bytes."""
 
     fields: dict[str, Any]
     payload: bytes
 
 
 def encode(key: CacheKey, payload: bytes) -> bytes:
-    """Return the bytes of the file that holds `payload` under `key`."""
+    """Return the bytes of a file with `payload` under `key`."""
     header = json.dumps(key.fields(), sort_keys=True).encode()
     return b"".join(
         (MAGIC, _LENGTH.pack(len(header)), header, _checksum(key.digest, header, payload), payload)
@@ -41,7 +41,7 @@ def encode(key: CacheKey, payload: bytes) -> bytes:
 
 
 def decode(data: bytes, digest: str) -> CacheEntry:
-    """Read the file stored under a key's `digest`; raises BadEntryError unless it is whole and belongs there."""
+    """Read the file stored under a key's `digest`; raises BadEntryError unless it is complete and belongs there."""
     start = len(MAGIC) + _LENGTH.size
     if data[: len(MAGIC)] != MAGIC or len(data) < start:
         raise BadEntryError("it is not an entry of this cache")

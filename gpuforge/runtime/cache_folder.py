@@ -18,19 +18,19 @@ from .document import open_file
 _SUFFIX = ".kernel"
 _UNFINISHED = ".part"
 _LOCK = "lock"
-_ABANDONED = 3600.0  # seconds after which an unfinished file belongs to nobody any more
-_TOUCH_EVERY = 600.0  # an entry's time of use is kept no more precisely, which spares a shared disk
-_LARGEST = 1 << 30  # bytes of an entry that is read, where the limit is not larger
-_KEEP = 0.8  # of the limit, so that not each new entry has to make room
+_ABANDONED = 3600.0  # seconds after which an unfinished file is abandoned
+_TOUCH_EVERY = 600.0  # seconds; the precision of an entry's time of use, which spares a shared disk
+_LARGEST = 1 << 30  # bytes of an entry that is read, unless the limit is larger
+_KEEP = 0.8  # of the limit, so that not every new entry causes a pruning
 
 
 class FolderUnusable(Exception):  # noqa: N818  a state of the machine
-    """The folder cannot be used as a cache; the message says why."""
+    """The folder cannot be used as a cache; the message is the reason."""
 
 
 @dataclass(frozen=True)
 class File:
-    """A file of the cache: the digest it is stored under, its size in bytes, when it was last used."""
+    """A file of the cache: its digest, its size in bytes, and its time of last use."""
 
     digest: str
     path: Path
@@ -39,21 +39,21 @@ class File:
 
 
 class CacheFolder:
-    """A folder of entries, shared by threads and processes. Readers need no lock: a file is whole or absent.
+    """A folder of entries, shared by threads and processes. Readers need no lock, as a file is complete or absent.
 
-    `limit` is in bytes. What others write at the same time is counted from the next pruning on.
+    `limit` is in bytes. Entries that others write at the same time are counted at the next pruning.
     """
 
     def __init__(self, path: Path, limit: int) -> None:
         self.path = path
         self.limit = limit
         self.lock_file = path / _LOCK
-        self._counted: int | None = None  # bytes when the folder was last counted, and what was added since
+        self._counted: int | None = None  # bytes at the last count, plus those written since
 
     def prepare(self) -> None:
-        """Make the folder; raises FolderUnusable where others could put code into it, or it cannot be made."""
+        """Make the folder; raises FolderUnusable if others could put code into it, or it cannot be made."""
         try:
-            if not self.path.parent.exists():  # not for everybody, whatever the umask
+            if not self.path.parent.exists():  # not for all users, with any umask
                 self.path.parent.mkdir(mode=0o775, parents=True, exist_ok=True)
             self.path.mkdir(mode=0o700, exist_ok=True)
             found = self.path.stat()
@@ -85,10 +85,10 @@ class CacheFolder:
         return entry
 
     def write(self, key: CacheKey, payload: bytes) -> None:
-        """Store an entry whole, by rename, then keep within the limit. Raises OSError; nothing half-written.
+        """Store an entry by rename, then keep within the limit. Raises OSError, and leaves nothing half-written.
 
-        Whatever lies there is replaced, so two writers of one key are harmless and read nothing again. What is
-        larger than the limit is not stored.
+        An existing file is replaced without being read, so two writers of one key do no harm. An entry larger than the
+        limit is not stored.
         """
         data = encode(key, payload)
         if len(data) > self.limit:
@@ -107,7 +107,7 @@ class CacheFolder:
         self._make_room(len(data))
 
     def remove(self, digest: str) -> bool:
-        """Remove one entry; tell whether there was one."""
+        """Remove one entry; return whether there was one."""
         try:
             self._file(digest).unlink()
         except OSError:
@@ -124,7 +124,7 @@ class CacheFolder:
         yield from sorted(found, key=lambda file: (file.used, file.digest))
 
     def check(self, file: File) -> str:
-        """Return what is wrong with an entry's file, "" for a good one."""
+        """Return the problem of an entry's file, "" for a good one."""
         try:
             with open_file(file.path) as stream:
                 if file.size > max(self.limit, _LARGEST):
@@ -137,7 +137,7 @@ class CacheFolder:
         return ""
 
     def prune(self, limit: int | None = None) -> list[File]:
-        """Remove what killed processes left, then the least recently used entries beyond `limit` bytes."""
+        """Remove leftovers of killed processes, then the least recently used entries beyond `limit` bytes."""
         for path in self._paths(_UNFINISHED):
             with contextlib.suppress(OSError):
                 if time.time() - path.stat().st_mtime > _ABANDONED:
@@ -180,7 +180,7 @@ class CacheFolder:
 
 
 def _named(folder: Path, suffix: str) -> list[Path]:
-    """Return the files of a folder whose names end so; none where it cannot be listed."""
+    """Return the files of a folder with this suffix; empty if it cannot be listed."""
     try:
         return [path for path in folder.iterdir() if path.name.endswith(suffix)]
     except OSError:

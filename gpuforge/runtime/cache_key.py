@@ -1,4 +1,4 @@
-"""What a compiled kernel is stored under: everything that decides its bytes, and never the bytes themselves."""
+"""The key of a compiled kernel: everything that affects its bytes."""
 
 from __future__ import annotations
 
@@ -8,18 +8,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-# Part of every key. Raise it when the runtime compiles the same request in another way than before.
+# Part of every key. Raise it when the runtime compiles the same request differently than before.
 COMPILED_AS = 1
 
 
 @dataclass(frozen=True)
 class CacheKey:
-    """One kernel as it is requested. Two requests that differ in any field never share an entry.
+    """A request for one kernel. Two requests that differ in any field never share an entry.
 
-    `content` is the sha256 of the source and `headers` the (name, sha256) of everything it includes;
-    `toolchain` names the compiler with its whole version ("nvrtc 13.0.88"), `arch` what it compiles for
-    ("sm_90a"). `driver` is the driver's version where the driver compiles or finishes the code, else "".
-    `label` is for people alone and is not part of the key.
+    `content` is the sha256 of the source and `headers` the (name, sha256) of everything it includes; `toolchain` is the
+    compiler with its whole version ("nvrtc 13.0.88"), `arch` its target ("sm_90a"). `driver` is the driver's version if
+    the driver compiles or finishes the code, else "". `label` is only for people and not part of the key.
     """
 
     content: str
@@ -49,7 +48,7 @@ class CacheKey:
         driver: str = "",
         label: str = "",
     ) -> CacheKey:
-        """Return the key of `source`, hashing it and its headers. The order of `options` counts."""
+        """Return the key of `source`, hashing it and its headers. The order of `options` matters."""
         included = tuple(sorted((name, sha256(data)) for name, data in (headers or {}).items()))
         return cls(sha256(source), included, tuple(options), toolchain, arch, driver, label)
 

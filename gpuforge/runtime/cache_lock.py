@@ -1,8 +1,8 @@
-"""One computation at a time for each key, over all threads of a process and all processes of a folder.
+"""Locks that allow one computation at a time for each key, over all threads of a process and processes of a folder.
 
-Between processes it is a lock on one byte of one file, which the kernel gives back when its holder dies.
-Open file description locks belong to the open file and not to the process, so threads and other users of the
-same file do not release them: https://man7.org/linux/man-pages/man2/fcntl.2.html. They also work over NFS.
+Between processes it is a lock on one byte of one file, which the kernel releases when its holder dies. Open file
+description locks belong to the open file, not to the process, so threads and other users of the same file do not
+release them: https://man7.org/linux/man-pages/man2/fcntl.2.html. They also work over NFS.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _LONGEST_PAUSE = 0.05
 
 @contextlib.contextmanager
 def locked(file: Path, digest: str, *, patience: float) -> Iterator[bool]:
-    """Hold the lock of a key's `digest` among processes; yield whether it could be had.
+    """Hold the lock of a key's `digest` among processes; yield whether it was acquired.
 
-    It cannot after `patience` seconds, nor where the file or its file system has no locks: the caller then
-    computes without one, which is only slower. Never raises for a lock.
+    It is not after `patience` seconds, or if the file or its file system has no locks: then the caller computes without
+    one, which is only slower. Never raises for a lock.
     """
     try:
         handle = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -39,7 +39,7 @@ def locked(file: Path, digest: str, *, patience: float) -> Iterator[bool]:
         try:
             yield is_locked
         finally:
-            if is_locked:  # closing the file would not unlock it: a forked child may have it open as well
+            if is_locked:  # closing the file would not unlock it, as a forked child may have it open, too
                 _request(handle, fcntl.F_UNLCK, int(digest[:15], 16))
     finally:
         os.close(handle)
@@ -55,7 +55,7 @@ def _acquire(handle: int, offset: int, patience: float) -> bool:
         except (BlockingIOError, PermissionError):
             if time.monotonic() >= end:
                 return False
-        except OSError:  # ENOLCK, EINVAL: no such locks here
+        except OSError:  # ENOLCK, EINVAL: the file system has no such locks
             return False
         time.sleep(pause)
         pause = min(2 * pause, _LONGEST_PAUSE)
@@ -66,16 +66,16 @@ def _request(handle: int, kind: int, offset: int) -> None:
 
 
 class Flights:
-    """Lets one thread compute what several ask for at once; the others get its result, or its exception."""
+    """Lets one thread compute a value that several request at once; the others get its result, or its exception."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._flights: dict[str, _Flight] = {}
 
     def result(self, name: str, compute: Callable[[], bytes], nested: Callable[[], bytes]) -> bytes:
-        """Return what `compute` returns, called by one of the threads that ask for `name` at this time.
+        """Return the result of `compute`, called by one of the threads that request `name` at this time.
 
-        A thread that is computing `name` and asks for it again gets what `nested` returns: it would wait for itself.
+        A thread that requests `name` while it computes it gets the result of `nested`, as it would wait for itself.
         """
         while True:
             with self._lock:
@@ -91,7 +91,7 @@ class Flights:
                 raise flight.error
             if flight.value is not None:
                 return flight.value
-            # its thread was interrupted: whoever comes next leads
+            # its thread was interrupted: the next one computes
 
     def _lead(self, name: str, flight: _Flight, compute: Callable[[], bytes]) -> bytes:
         try:

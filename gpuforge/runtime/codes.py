@@ -1,7 +1,7 @@
-"""The driver's error codes that users meet: their names, and what to do about each.
+"""The driver's error codes that users meet, with their names and advice.
 
-Names and numbers: enum CUresult, https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__TYPES.html
-A code that is not listed here is named by the driver itself.
+Names and numbers: enum CUresult, https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__TYPES.html The names of
+other codes come from the driver.
 """
 
 _RESTART = (

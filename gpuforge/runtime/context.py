@@ -1,4 +1,4 @@
-"""A CUDA context: the one that CUDA's runtime API shares on a device, or one of the caller's; what is loaded in it."""
+"""A CUDA context, a device's primary one or the caller's, and the modules that are loaded in it."""
 
 from __future__ import annotations
 
@@ -16,17 +16,16 @@ from .modules import LoadedModule, Modules
 
 
 class Function(NamedTuple):
-    """A kernel as the driver holds it: a CUfunction, and its module, which stays loaded as long as this is there."""
+    """A loaded kernel: a CUfunction, and its module, which stays loaded as long as this object exists."""
 
     handle: int
     loaded: LoadedModule[DriverModule]
 
 
 class Context:
-    """A context and the modules loaded for it. Nothing of one context is ever used in another.
+    """A context and the modules loaded for it. Modules of one context are never used in another.
 
-    Whatever needs the context makes it current in the calling thread for its own duration, and puts back what
-    was current.
+    Each use makes the context current in the calling thread for its duration, and restores the previous one.
     """
 
     def __init__(self, driver: Driver, handle: int, ordinal: int, *, primary: bool = False) -> None:
@@ -39,15 +38,15 @@ class Context:
     def function(self, name: str, digest: str, read: Callable[[], bytes]) -> Function:
         """Return kernel `name` of the module with this content digest.
 
-        `read` returns the module's bytes and is called once; a module that failed to load is tried again next
-        time. Raises DriverError.
+        `read` returns the module's bytes and is called once; a module that failed to load is tried again next time.
+        Raises DriverError.
         """
         loaded = self._modules.hold(digest, lambda: self._load(read))
         with self.current():
             return Function(self.driver.function(loaded.module, name), loaded)
 
     def release(self) -> None:
-        """Let go of all modules; one of which somebody has a kernel is unloaded when the kernel is gone."""
+        """Release all modules; one with a kernel that is still in use is unloaded when the kernel is gone."""
         self._modules.release()
 
     def _load(self, read: Callable[[], bytes]) -> DriverModule:
@@ -56,8 +55,9 @@ class Context:
 
     def _unload(self, module: DriverModule) -> None:
         if self.driver.pid != os.getpid():
-            return  # a forked child: the driver is the parent's alone
-        with contextlib.suppress(DriverError), self.current():  # the context may be gone, and all in it
+            return  # a forked child: the driver belongs to the parent
+        # the context may be gone, with everything in it
+        with contextlib.suppress(DriverError), self.current():
             self.driver.unload(module)
 
     @contextlib.contextmanager
@@ -96,7 +96,7 @@ def primary_context(driver: Driver, ordinal: int) -> Context:
 def given_context(driver: Driver, context: Any) -> Context:
     """Return the `Context` of a CUcontext: "current", a number, or an object with a `handle`.
 
-    Raises ValueError when none is current, TypeError for something else, DriverError.
+    Raises ValueError if none is current, TypeError for something else, DriverError.
     """
     handle = driver.current_context() if context == "current" else _handle(context)
     if not handle:
@@ -114,7 +114,7 @@ def given_context(driver: Driver, context: Any) -> Context:
 
 
 def release(driver: Driver, ordinal: int, context: Any) -> None:
-    """Let go of what was loaded into a device's primary context, or into a CUcontext, which may be destroyed then.
+    """Release the modules in a device's primary context, or in a CUcontext, which may be destroyed then.
 
     Raises TypeError for anything but a context.
     """

@@ -1,7 +1,7 @@
-"""Whether this machine's CPU has a level; a library that was compiled for a level runs there and above.
+"""Decides whether this machine's CPU has a level; a library that was compiled for a level runs there and above.
 
-The `flags` line of /proc/cpuinfo shows AVX and AVX-512 only where the system keeps their registers, which XGETBV would
-say.
+The `flags` line of /proc/cpuinfo shows AVX and AVX-512 only if the system saves their registers, so XGETBV is not
+needed.
 """
 
 import os
@@ -15,24 +15,24 @@ FIRST = 1 << 14  # bytes that are read: the first CPU's lines; the file of a lar
 
 
 class Cpu(NamedTuple):
-    """The machine's kind ("x86_64") and the features of its CPU, None where the system does not tell them."""
+    """The machine type ("x86_64") and the features of its CPU, None if the system does not list them."""
 
     machine: str
     features: "Optional[frozenset[str]]"
 
 
 def look(cpuinfo: str = CPUINFO) -> Cpu:
-    """Return what this machine's CPU has; raises nothing."""
+    """Return the facts about this machine's CPU; raises nothing."""
     return Cpu(os.uname().machine, frozenset(_fact("flags", cpuinfo).split()) or None)
 
 
 def model(cpuinfo: str = CPUINFO) -> str:
-    """Return the name of this machine's CPU, where the system does not tell it the machine's kind; raises nothing."""
+    """Return the name of this machine's CPU or, if it is unknown, the machine type; raises nothing."""
     return _fact("model name", cpuinfo).strip() or os.uname().machine
 
 
 def _fact(name: str, cpuinfo: str) -> str:
-    """Return what the first CPU's lines say of a fact, "" for nothing."""
+    """Return the value of a line of the first CPU, or ""."""
     try:
         with open(cpuinfo, "rb") as stream:
             lines = stream.read(FIRST).decode("ascii", "replace").splitlines()
@@ -42,7 +42,7 @@ def _fact(name: str, cpuinfo: str) -> str:
 
 
 def refusal(level: CpuLevel, cpu: Cpu) -> Optional[Reason]:
-    """Return why code for a level does not run on a CPU, None when it does."""
+    """Return why code for a level does not run on a CPU, None if it does."""
     if not level.name:
         return None
     if not level.machine or level.machine != cpu.machine:

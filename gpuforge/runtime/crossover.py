@@ -1,4 +1,4 @@
-"""From which problem size on a kernel is faster than the package's own code: measured once on a machine, and kept.
+"""Finds the problem size from which a kernel is faster than the package's own code, measured once on a machine.
 
 from ._gpuforge.crossover import Crossover
 
@@ -26,23 +26,23 @@ from .cache import KernelCache
 from .cache_key import CacheKey
 
 SIZES = (1 << 8, 1 << 11, 1 << 14, 1 << 17, 1 << 20, 1 << 23)
-_BUDGET = 1.0  # seconds; a size that would take longer than what is left is not measured
+_BUDGET = 1.0  # seconds; a size that would take longer than the rest is not measured
 _REPEATS = 3
 
 Sample = Callable[[int], "tuple[Callable[[], object], Callable[[], object]]"]
 
 
 class _NotReadError(Exception):
-    """What was kept is no measurement."""
+    """The stored bytes are not a measurement."""
 
 
 class Crossover:
-    """The problem size from which on a kernel is faster, for each device that it is asked for.
+    """The problem size from which a kernel is faster, for each device that is requested.
 
-    `sample` returns the package's own code and the kernel's call for a problem of a size. Both are timed for the
-    first time that `size` is called on a machine. The result is kept in the kernel cache, as what is compiled is:
-    `python -m PACKAGE._gpuforge cache ls` lists it, `cache clear` forgets it. It holds for a device with its driver,
-    this machine's CPU and as many processors as the process may use, and for one `version` of the code.
+    `sample` returns the package's own code and the kernel's call for a problem of a size. Both are timed at the first
+    call of `size` on a machine. The result is kept in the kernel cache, like compiled code: `python -m
+    PACKAGE._gpuforge cache ls` lists it, `cache clear` removes it. It is valid for a device with its driver, this
+    machine's CPU, the number of processors that the process may use, and one `version` of the code.
     """
 
     def __init__(
@@ -63,9 +63,9 @@ class Crossover:
         self._found: dict[str, float] = {}
 
     def size(self, kernel: Any) -> float:
-        """Return the size from which on `kernel` is faster on its device, infinite where it never is.
+        """Return the size from which `kernel` is faster on its device, infinite if it never is.
 
-        Raises what `sample` or the two calls raise; nothing is kept then.
+        Exceptions of `sample` and of the two calls are raised; nothing is kept then.
         """
         device: str = kernel.device
         found = self._found.get(device)
@@ -106,7 +106,7 @@ class Crossover:
 
 
 def _best(call: Callable[[], object]) -> float:
-    """Return the shortest of a few times; the first call is not counted, it may load code."""
+    """Return the shortest of a few times; the first call is not counted, as it may load code."""
     call()
     times = []
     for _ in range(_REPEATS):
@@ -117,7 +117,7 @@ def _best(call: Callable[[], object]) -> float:
 
 
 def _crossing(times: Sequence[tuple[int, float, float]]) -> int | None:
-    """Return the smallest size from which on the kernel was faster at every size, None where it was not at the last."""
+    """Return the smallest size from which the kernel was faster at every size, None if it was not at the last."""
     found = None
     for size, own, kernel in reversed(times):
         if kernel >= own:
@@ -127,7 +127,7 @@ def _crossing(times: Sequence[tuple[int, float, float]]) -> int | None:
 
 
 def _read(payload: bytes) -> float:
-    """Return a measurement that was kept; raises _NotReadError if it is not one."""
+    """Return a stored measurement; raises _NotReadError if it is not one."""
     try:
         found = json.loads(payload)["from"]
     except (KeyError, TypeError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""The NVIDIA driver, opened with dlopen when first needed; a machine without one is an answer, not an error.
+"""The NVIDIA driver, opened with dlopen at its first use; its absence is a result, not an error.
 
 Functions, types and codes: https://docs.nvidia.com/cuda/cuda-driver-api/
 """
@@ -20,17 +20,17 @@ from .tables import DRIVER, DRIVER_NEEDED
 _CAPABILITY_MAJOR, _CAPABILITY_MINOR = 75, 76  # CUdevice_attribute
 _LOG_BUFFER, _LOG_BUFFER_SIZE = 5, 6  # CUjit_option: CU_JIT_ERROR_LOG_BUFFER and its size in bytes
 _LOG_BYTES = 8192
-_INVALID_VALUE = 1  # CUresult: also of a parameter beyond the last
+_INVALID_VALUE = 1  # CUresult: also for a parameter beyond the last
 
 
 class NoDriver(NamedTuple):
-    """The driver cannot be used; `reason` says why."""
+    """The driver cannot be used; `reason` is the reason."""
 
     reason: Reason
 
 
 class Device(NamedTuple):
-    """One GPU as the driver numbers it; `capability` is its compute capability, (9, 0) for an H200."""
+    """One GPU by the driver's number; `capability` is its compute capability, (9, 0) for an H200."""
 
     ordinal: int
     name: str
@@ -38,7 +38,7 @@ class Device(NamedTuple):
 
 
 class DriverModule:
-    """A module as the driver holds it: a CUlibrary, of no context, or a CUmodule, of the context it was loaded in."""
+    """A loaded module: a CUlibrary, of no context, or a CUmodule, of the context it was loaded in."""
 
     __slots__ = ("_kept", "handle", "log")
 
@@ -48,7 +48,7 @@ class DriverModule:
         self._kept = kept  # the driver writes into the log, and reads options, when it compiles later
 
     def words(self) -> str:
-        """Return what the driver's compiler wrote about errors."""
+        """Return the error messages of the driver's compiler."""
         return str(self.log.value.decode(errors="replace").strip())
 
 
@@ -67,16 +67,16 @@ class Driver:
         return bool(self.c.cuLibraryLoadData and self.c.cuLibraryGetKernel and self.c.cuKernelGetFunction)
 
     def call(self, name: str, *args: Any) -> None:
-        """Call one driver function; raises DriverError, with the driver's own words, unless it returns 0."""
+        """Call one driver function; raises DriverError, with the driver's own message, unless it returns 0."""
         code = getattr(self.c, name)(*args)
         if code:
             raise self.error(name, code)
 
     def quick(self, name: str, *, holds_gil: bool = False) -> Any:
-        """Return a function that takes what is ready to be passed (`byref`, `from_param`), None if it is absent.
+        """Return a function whose arguments must be ready to pass (`byref`, `from_param`), None if it is absent.
 
-        Without argument types a call takes half the time. With `holds_gil` other threads wait for it: for what
-        returns at once.
+        Without argument types a call takes half the time. With `holds_gil` other threads wait for it, for functions
+        that return at once.
         """
         if getattr(self.c, name) is None:
             return None
@@ -102,9 +102,9 @@ class Driver:
         return -1 - number.value
 
     def load(self, data: bytes) -> DriverModule:
-        """Load a fatbin, cubin or PTX: as a CUlibrary, or into the current context where the driver is older.
+        """Load a fatbin, cubin or PTX: as a CUlibrary, or into the current context if the driver is older.
 
-        Raises DriverError, which has the log of the driver's compiler.
+        Raises DriverError with the log of the driver's compiler.
         """
         log = ctypes.create_string_buffer(_LOG_BYTES)
         options = (c_int * 2)(_LOG_BUFFER, _LOG_BUFFER_SIZE)
@@ -123,7 +123,7 @@ class Driver:
         return module
 
     def unload(self, module: DriverModule) -> None:
-        """Unload what `load` loaded; its kernels must not be used any more. Raises DriverError."""
+        """Unload a module from `load`; its kernels must not be used any more. Raises DriverError."""
         self.call("cuLibraryUnload" if self.has_libraries else "cuModuleUnload", module.handle)
 
     def function(self, module: DriverModule, name: str) -> int:
@@ -145,7 +145,7 @@ class Driver:
     def parameter_sizes(self, function: int) -> tuple[int, ...] | None:
         """Return the size of each parameter of a kernel of the current context in bytes.
 
-        None where the driver cannot say: before CUDA 12.4, or when it answers with anything but the end of the list.
+        None if the driver cannot tell: before CUDA 12.4, or if its last result is not the end of the list.
         """
         if self.c.cuFuncGetParamInfo is None:
             return None
@@ -182,10 +182,10 @@ _drivers: dict[tuple[str, ...], Driver] = {}
 
 
 def open_driver(files: tuple[str, ...] = DRIVER.files) -> Driver | NoDriver:
-    """Open and initialise the driver, and ask it for its devices; raises nothing and does not hang.
+    """Open and initialise the driver, and read its devices; raises nothing and does not hang.
 
-    A driver that opened is kept for the life of the process. A failure is not: the next call tries again. One that
-    does not answer in time is not asked again, but taken when it has answered after all.
+    A driver that opened is kept for the life of the process. A failure is not: the next call tries again. One that does
+    not respond in time is not opened again, but used when it has responded.
     """
     driver = _drivers.get(files)
     if driver is None:
@@ -201,13 +201,13 @@ def open_driver(files: tuple[str, ...] = DRIVER.files) -> Driver | NoDriver:
 
 
 def opened_driver(files: tuple[str, ...] = DRIVER.files) -> Driver | None:
-    """Return the driver if it was opened in this process, and never open it."""
+    """Return the driver if it was opened in this process; it is never opened here."""
     driver = _drivers.get(files)
     return driver if driver and driver.pid == os.getpid() else None
 
 
 def begin_driver(files: tuple[str, ...] = DRIVER.files) -> None:
-    """Have the driver opened in the background, which takes 0.1 s or more; `open_driver` then waits for the rest."""
+    """Open the driver in the background, which takes 0.1 s or more; `open_driver` waits for the rest."""
     if files not in _drivers:
         with _lock:
             _begun(files)
@@ -261,7 +261,7 @@ def _error(library: Any, call: str, code: int, log: str = "") -> DriverError:
 
 
 def _version(library: ctypes.CDLL) -> tuple[int, int] | None:
-    """Return the newest CUDA version that the driver supports, before anything else of it is used."""
+    """Return the newest CUDA version that the driver supports, before any other call."""
     function = getattr(library, "cuDriverGetVersion", None)
     value = c_int()
     if function is None or function(ctypes.byref(value)) or not value.value:

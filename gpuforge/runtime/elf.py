@@ -1,4 +1,4 @@
-"""Reads of a shared library what the loader would: what it needs and where it looks, without loading it.
+"""Reads a shared library like the loader, without loading it: its NEEDED libraries, search paths and symbols.
 
 Format: https://refspecs.linuxfoundation.org/elf/gabi4+/contents.html
 """
@@ -24,7 +24,7 @@ MOST = 64 << 20  # bytes of a table
 
 
 class NotReadable(Exception):  # noqa: N818  a fact about a file, for the reader to judge
-    """The file is no library of this kind of machine, or is damaged; the message says which."""
+    """The file is not a library for this kind of machine, or is damaged; the message has the reason."""
 
 
 @dataclass(frozen=True)
@@ -42,13 +42,13 @@ class Dynamic:
 
 
 def read_dynamic(path: Path) -> Dynamic:
-    """Read a library's dynamic section; raises NotReadable, and OSError when the file cannot be opened."""
+    """Read a library's dynamic section; raises NotReadable, and OSError if the file cannot be opened."""
     with open_file(path) as stream:
         return _File(stream).dynamic(path)
 
 
 def read_string(path: str | os.PathLike[str], symbol: str) -> str | None:
-    """Return the text that an exported symbol stands for, None when the library exports no such symbol.
+    """Return the text at an exported symbol, None if the library does not export it.
 
     Raises NotReadable and OSError.
     """
@@ -67,7 +67,7 @@ def imports(path: str | os.PathLike[str]) -> frozenset[str]:
 def defines(path: str | os.PathLike[str], symbols: Sequence[str]) -> bool:
     """Return whether a library exports one of these symbols; raises NotReadable and OSError.
 
-    It is quick for large libraries that have none: their strings are searched before any symbol is read.
+    It is fast for large libraries that have none: their strings are searched before any symbol is read.
     """
     with open(path, "rb") as stream:
         return _File(stream).defines(symbols)
@@ -121,7 +121,7 @@ class _File:
         )
 
     def defines(self, names: Sequence[str]) -> bool:
-        """Return whether one of these names is among the symbols that are exported."""
+        """Return whether one of these names is among the exported symbols."""
         for table, size, strings, length in self._tables():
             places = {at - strings for name in names for at in self._places(f"{name}\0", strings, length)}
             if places and any(
@@ -134,7 +134,7 @@ class _File:
         return False
 
     def _places(self, text: str, start: int, length: int) -> Iterator[int]:
-        """Yield where in the file a text lies; a linker lets names share their ends, so any may be a name's."""
+        """Yield the offsets of a text in the file; as linkers let names share their ends, any may be a name's."""
         with mmap.mmap(self._stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
             end = min(start + length, len(data))
             while (start := data.find(text.encode(), start, end)) >= 0:
@@ -152,7 +152,7 @@ class _File:
                 yield text, value if section else 0
 
     def _tables(self) -> Iterator[tuple[int, int, int, int]]:
-        """Yield where the dynamic symbols and their strings lie in the file: offset, size, offset, size."""
+        """Yield the place of the dynamic symbols and their strings in the file: offset, size, offset, size."""
         sections = self._read(self._shoff, self._shentsize * self._shnum)
         if self._shnum and self._shentsize < 64:
             raise NotReadable("its section headers are damaged")
@@ -162,7 +162,7 @@ class _File:
                 yield offset, size, rows[link][4], rows[link][5]
 
     def offset(self, address: int) -> int:
-        """Return where in the file lies what is at an address of the loaded library."""
+        """Return the offset in the file of an address of the loaded library."""
         for kind, offset, start, size in self._segments:
             if kind == _LOAD and start <= address < start + size:
                 return int(offset + address - start)

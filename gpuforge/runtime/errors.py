@@ -1,4 +1,4 @@
-"""The two ways in which the GPU path can end: it cannot be taken at all, or a driver call failed on it."""
+"""The two errors of the GPU path: it is not available, or a driver call failed on it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ if TYPE_CHECKING:
 
 
 class KernelUnavailable(RuntimeError):  # noqa: N818  a state of the machine to fall back from, not a mistake
-    """No GPU kernel can be had here; `reasons` has one line for each place tried. The caller uses the CPU."""
+    """No GPU kernel is available here; `reasons` has one line for each place tried. The caller uses the CPU."""
 
     def __init__(self, reasons: Sequence[str]) -> None:
         super().__init__("\n".join(reasons))
@@ -16,10 +16,10 @@ class KernelUnavailable(RuntimeError):  # noqa: N818  a state of the machine to 
 
 
 class DriverError(RuntimeError):
-    """A call into a driver failed: which one (`call`), its `code` with `name` and `text`, and what to do.
+    """A call into a driver failed: its name (`call`), its `code` with `name` and `text`, and advice.
 
-    `advice` is "" where nothing general can be said; `log` is what the driver's compiler wrote. Of OpenCL, `kernel` is
-    the kernel that failed, `source` the file that it was compiled from, and `device` where it ran.
+    `advice` is "" if there is none; `log` is the output of the driver's compiler. For OpenCL, `kernel` is the kernel
+    that failed, `source` the file that it was compiled from, and `device` its device.
     """
 
     def __init__(

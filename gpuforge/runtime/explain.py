@@ -1,4 +1,4 @@
-"""What `explain` shows: the machine, and every place that was looked in, as data and as lines for people."""
+"""The output of `explain`: the machine, and every place that was looked in, as data and as lines for people."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SCHEMA = 1
 
 
 class ModuleVerdict(NamedTuple):
-    """What was decided for a module on devices that are alike; `devices` is empty without a GPU."""
+    """The candidates for a module on devices that are alike; `devices` is empty without a GPU."""
 
     devices: tuple[int, ...]
     candidates: tuple[Candidate, ...]
@@ -37,10 +37,10 @@ class ModuleFacts(NamedTuple):
 
 
 class SetFacts(NamedTuple):
-    """One kernel set on this machine; `problem` says why no place of it can be read."""
+    """One kernel set on this machine; `problem` is the reason if no place of it can be read."""
 
     name: str
-    made_by: str  # "nvcc 13.0.88 with CUDA 13.0"; "" where the wheel has sources alone
+    made_by: str  # "nvcc 13.0.88 with CUDA 13.0"; "" if the wheel has only sources
     machine: Probe
     modules: tuple[ModuleFacts, ...]
     problem: str = ""
@@ -88,7 +88,7 @@ def _verdicts(kernels: KernelSet, module: str, machine: Probe) -> tuple[ModuleVe
 
 
 class LibraryFacts(NamedTuple):
-    """One kernel library on this machine; `problem` says why nothing of it can be read."""
+    """One kernel library on this machine; `problem` is the reason if nothing of it can be read."""
 
     name: str
     candidates: tuple[Candidate, ...]
@@ -96,7 +96,7 @@ class LibraryFacts(NamedTuple):
 
 
 class PackageFacts(NamedTuple):
-    """What a package has, on this machine; `beside` are libraries beside the driver, or why each is not there."""
+    """The kernels of a package on this machine; `beside` are libraries beside the driver, or why each is missing."""
 
     sets: tuple[SetFacts, ...]
     libraries: tuple[LibraryFacts, ...]
@@ -114,7 +114,7 @@ def package_as_text(facts: PackageFacts) -> str:
 
 
 def package_as_data(facts: PackageFacts) -> dict[str, Any]:
-    """Return the facts as `explain --json` prints them."""
+    """Return the facts in the form of `explain --json`."""
     return {
         "schema": SCHEMA,
         "machine": machine_data(facts.sets[0].machine) if facts.sets else None,
@@ -128,7 +128,7 @@ def package_as_data(facts: PackageFacts) -> dict[str, Any]:
 
 
 def library_facts_of(library: KernelLibrary) -> LibraryFacts:
-    """Look a kernel library up; raises nothing. What is used comes first, as in a kernel set's table."""
+    """Look a kernel library up; raises nothing. The library in use comes first, as in a kernel set's table."""
     try:
         found = library.candidates()
     except KernelUnavailable as error:
@@ -146,7 +146,7 @@ def library_as_text(facts: LibraryFacts) -> str:
 
 
 def library_as_data(facts: LibraryFacts) -> dict[str, Any]:
-    """Return the facts as `explain --json` prints them."""
+    """Return the facts in the form of `explain --json`."""
     return {"name": facts.name, "problem": facts.problem, "candidates": [*_candidates(facts.candidates)]}
 
 
@@ -167,7 +167,7 @@ def as_text(facts: SetFacts) -> str:
 
 
 def as_data(facts: SetFacts) -> dict[str, Any]:
-    """Return the facts as `explain --json` prints them."""
+    """Return the facts in the form of `explain --json`."""
     return {
         "name": facts.name,
         "made_by": facts.made_by,
@@ -187,7 +187,7 @@ def as_data(facts: SetFacts) -> dict[str, Any]:
 
 
 def machine_data(machine: Probe) -> dict[str, Any]:
-    """Return what the machine has, as `explain --json` prints it."""
+    """Return the facts about the machine in the form of `explain --json`."""
     return {
         "cuda": f"{machine.driver[0]}.{machine.driver[1]}" if machine.driver else None,
         "problem": machine.problem.as_data() if machine.problem else None,

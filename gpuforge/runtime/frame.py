@@ -9,19 +9,19 @@ from ctypes import byref, c_char, c_uint64, c_void_p
 from .context import Context
 from .replay import Replay, replay
 
-# CUlaunchConfig: grid, block, dynamic shared memory, stream; then the attributes, of which there are none.
-# From 8 bytes before it on the same memory is CUDA_KERNEL_NODE_PARAMS_v2: function, grid, block, dynamic shared
-# memory, pointers to the arguments; then three pointers, of which there are none.
+# CUlaunchConfig: grid, block, dynamic shared memory, stream; then the attributes, of which there are none. From 8 bytes
+# before it, the same memory is CUDA_KERNEL_NODE_PARAMS_v2: function, grid, block, dynamic shared memory, pointers to
+# the arguments; then three pointers, which are NULL.
 HEAD = "@7IP24x"
 _STREAM, _NODE_BYTES = 32, 72
-BEFORE_REPLAY = 16  # a graph takes 24 us to make and some 100 kB on the device: it must be worth it
+BEFORE_REPLAY = 16  # launches before a graph pays off: it takes 24 us to make and some 100 kB on the device
 
 
 class Frame:
     """Memory for one launch at a time, laid out by HEAD and then by the arguments' types, from `buffer` on.
 
-    `left` counts the plain launches until a graph is made; of a frame that serves several streams it begins at 0 and
-    never gets there.
+    `left` counts the plain launches until a graph is made; for a frame that serves several streams it starts at 0, and
+    no graph is made.
     """
 
     __slots__ = ("_raw", "_start", "buffer", "config", "home", "left", "node", "parameters", "parameters_at",
@@ -48,7 +48,7 @@ class Frame:
         c_uint64.from_buffer(self.buffer, _STREAM).value = queue
 
     def make_replay(self, context: Context, queue: int, kept: object) -> None:
-        """Make a graph of what was packed last, if a graph is right on this stream; `kept` as in `Replay`."""
+        """Make a graph of the last packed arguments, if graphs work on this stream; `kept` as in `Replay`."""
         copy = ctypes.create_string_buffer(ctypes.string_at(ctypes.addressof(self.buffer) - 8, _NODE_BYTES))
         c_uint64.from_buffer(copy, 8 + _STREAM).value = self.parameters_at
         self.replay = replay(context, byref(copy), queue, kept)

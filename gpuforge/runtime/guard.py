@@ -1,7 +1,7 @@
-"""Refuses to be imported when two builds of one package (`x-cu12`, `x-cu13`) were installed over one another.
+"""Refuses to be imported if two builds of one package (`x-cu12`, `x-cu13`) were installed over one another.
 
-It lies in a folder of its own inside the package, beside one file per build, `<distribution>.build`, which the
-installer puts there: two of them, or another distribution's RECORD with this package in it, are two builds.
+It is in a separate folder inside the package, beside one file per build, `<distribution>.build`, which the installer
+puts there. Two of them, or another distribution's RECORD with this package in it, are two builds.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def builds(folder: str) -> list[str]:
 
 
 def check(folder: str) -> None:
-    """Raise ImportError when the package around `folder` is a mixture of several builds."""
+    """Raise ImportError if the package around `folder` is a mixture of several builds."""
     if os.environ.get(SWITCH, "").lower() == "off":
         return
     found = [name.replace("_", "-") for name in builds(folder)]
@@ -61,7 +61,7 @@ def _normal(distribution: str) -> str:
 def _names(folder: str) -> list[str]:
     try:
         return os.listdir(folder)
-    except OSError:  # inside a zip archive, or not to be read: no reason to refuse
+    except OSError:  # inside a zip archive, or not readable: not a reason to refuse
         return []
 
 

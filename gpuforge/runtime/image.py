@@ -1,4 +1,4 @@
-"""What is judged: the images of a build, where it comes from, and the candidate that each becomes."""
+"""The values that are judged: the images of a build, its origin, and the candidate that each becomes."""
 
 from enum import IntEnum
 from typing import NamedTuple, Optional, Union
@@ -12,7 +12,7 @@ Version = tuple[int, int]
 
 
 class Origin(IntEnum):
-    """Where a build comes from, in the order in which builds are tried."""
+    """The origin of a build, in the order in which builds are tried."""
 
     EXPLICIT = 0  # named by a variable of the environment
     USER_BUILD = 1  # compiled by `python -m PACKAGE._gpuforge compile`
@@ -31,11 +31,11 @@ _LABELS = ("environment", "user build", "cached build", "shipped", "OpenCL", "CP
 
 
 class Image(NamedTuple):
-    """One image of a file; `about` says what its kind is.
+    """One image of a file; `about` describes its kind.
 
-    `built_for` is the architecture of GPU code and the level of code for CPUs; of other kinds it is what the index has,
-    "" where nothing was read. `toolkit` is the CUDA version of the compiler that wrote code for NVIDIA's driver; `isa`
-    is the PTX ISA, None but for PTX. `variable` of the environment names a file of the kind "unread".
+    `built_for` is the architecture of GPU code or the level of code for CPUs; for other kinds it is the text of the
+    index, "" if nothing was read. `toolkit` is the CUDA version of the compiler that wrote code for NVIDIA's driver;
+    `isa` is the PTX ISA, only for PTX. `variable` of the environment names a file of the kind "unread".
     """
 
     kind: str
@@ -57,10 +57,10 @@ class Image(NamedTuple):
 
 
 class Build(NamedTuple):
-    """One build of a module: where it comes from, the file (or its folder), and its images.
+    """One build of a module: its origin, the file (or its folder), and its images.
 
-    `problem` says why it cannot be used at all: a damaged index, a missing file. `failure` says why the driver refused
-    it when it was last tried. Of a shipped library there are `name`, the object that it was made for, and `compiler`.
+    `problem` is the reason why it cannot be used at all: a damaged index, a missing file. `failure` is the driver's
+    reason when it was last tried. A shipped library has `name`, the object that it was made for, and `compiler`.
     """
 
     origin: Origin
@@ -80,7 +80,7 @@ HOST_LIBRARY = Image("library", CpuLevel())
 class Candidate(NamedTuple):
     """One way to run a kernel: an image of a build, accepted or refused, with the reason.
 
-    `image` is None for the CPU, and for a build of which no image could be read.
+    `image` is None for the CPU, and for a build without a readable image.
     """
 
     build: Build
@@ -90,7 +90,7 @@ class Candidate(NamedTuple):
 
     @property
     def origin(self) -> Origin:
-        """Where the build comes from."""
+        """The origin of the build."""
         return self.build.origin
 
     @property
@@ -102,6 +102,6 @@ class Candidate(NamedTuple):
 
     @property
     def shipped_image(self) -> str:
-        """What of a shipped build it is, for people: "cubin sm_80"; "" for the only library, or without an image."""
+        """The image of a shipped build, for people: "cubin sm_80"; "" for the only library, or without an image."""
         image = self.image.label if self.image else ""
         return f"{self.build.name} {image}".lstrip() if image not in {"", "library"} else ""

@@ -21,7 +21,7 @@ _Part = TypeVar("_Part")
 
 
 class Refused(Exception):  # noqa: N818  a reason on its way to a candidate
-    """Something of a kernel set cannot be used; `reason` says why."""
+    """A part of a kernel set cannot be used; `reason` is the reason."""
 
     def __init__(self, reason: Reason) -> None:
         super().__init__(str(reason))
@@ -31,8 +31,7 @@ class Refused(Exception):  # noqa: N818  a reason on its way to a candidate
 class Module(NamedTuple):
     """One file of a kernel set and the images in it; `source` is the path it was compiled from.
 
-    It is a fatbin, or one of a module's files for several back ends. `sha256` is "" for a file that was named without
-    an index.
+    It is a fatbin, or one of a module's files for several back ends. `sha256` is "" for a file without an index.
     """
 
     name: str
@@ -42,7 +41,7 @@ class Module(NamedTuple):
     images: tuple[Image, ...]
 
     def read(self) -> bytes:
-        """Return the file's bytes; raises Refused when they are missing or not those indexed."""
+        """Return the file's bytes; raises Refused if they are missing or differ from the index."""
         try:
             with document.open_file(self.file) as stream:
                 data = stream.read()
@@ -55,7 +54,7 @@ class Module(NamedTuple):
 
 
 class CompiledBy(NamedTuple):
-    """What compiled the modules of a kernel set."""
+    """The compiler of a kernel set's modules."""
 
     family: str  # "nvcc"
     version: str | None = None  # "13.0.88"; None for sources, which are compiled on the user's machine
@@ -67,10 +66,10 @@ class CompiledBy(NamedTuple):
 
 
 class Index(NamedTuple):
-    """What a kernel set holds and what made it: `compiler` and `toolkit`, "13.0".
+    """The content of a kernel set, its `compiler`, and the `toolkit`, "13.0".
 
-    A module has one file, or several, of which the first that runs here is used. `cpu` names the library that does its
-    work where there is no GPU, "" for none.
+    A module has one file, or several, of which the first that runs here is used. `cpu` is the library that does its
+    work without a GPU, "" for none.
     """
 
     name: str
@@ -79,11 +78,11 @@ class Index(NamedTuple):
     toolkit: str
     modules: Mapping[str, tuple[Module, ...]]
     cpu: str = ""
-    install: str = ""  # how a user gets the Python package that runs its modules
+    install: str = ""  # the command to install the Python package that runs its modules
 
 
 class Demands(NamedTuple):
-    """What an object's libraries must have here, and whose are used where none of its own runs.
+    """The ABI that an object's libraries must have here, and the objects to use instead if none of these runs.
 
     `abi` is the wheel's part of the ABI id, and `packages` are those whose installed versions are part of it.
     """
@@ -94,7 +93,7 @@ class Demands(NamedTuple):
 
 
 class Library(NamedTuple):
-    """One library of an object, of `size` bytes: for the CPUs of a level, or for the GPUs that its images are for."""
+    """One library of an object, of `size` bytes: for the CPUs of a level, or for the GPUs of its images."""
 
     file: str
     size: int
@@ -102,26 +101,26 @@ class Library(NamedTuple):
 
 
 class Libraries(NamedTuple):
-    """The libraries of an object, and what compiled them."""
+    """The libraries of an object, and their compiler."""
 
     compiler: CompiledBy
     files: tuple[Library, ...]
 
 
 class LibraryIndex(NamedTuple):
-    """The index of an object's libraries. A damaged part is its reason, and the others are used all the same.
+    """The index of an object's libraries. Instead of a damaged part there is a reason; the other parts are used.
 
-    Without `is_library` it is another's index, that of a kernel set.
+    Without `is_library` it is the index of a kernel set.
     """
 
     is_library: bool
     demands: Union[Demands, Reason]
-    stands_in_for: Union[str, Reason]  # the object that this one is used for, "" for none
+    stands_in_for: Union[str, Reason]  # the object that this one replaces, "" for none
     libraries: Union[Libraries, Reason]
 
 
 def read_index(path: str) -> Index:
-    """Read the index of a kernel set; raises Refused with a reason that names the file and what is wrong in it."""
+    """Read the index of a kernel set; raises Refused with a reason that has the file and its problem."""
     try:
         data = document.read(path)
         schema = document.whole(data, "schema")
@@ -144,7 +143,7 @@ def read_index(path: str) -> Index:
 
 
 def read_libraries(path: str) -> LibraryIndex | None:
-    """Read the index of an object's libraries, None where there is no file; raises Refused for what is no index."""
+    """Read the index of an object's libraries, None without a file; raises Refused for a file that is not an index."""
     data = read_named(path)
     if data is None:
         return None
@@ -157,7 +156,7 @@ def read_libraries(path: str) -> LibraryIndex | None:
 
 
 def read_named(path: str) -> dict[str, Any] | None:
-    """Read an index or a recipe that has a name, None where there is no file; raises Refused."""
+    """Read an index or a recipe with a name, None without a file; raises Refused."""
     try:
         data = document.read(path)
         document.text(data, "name")
@@ -171,7 +170,7 @@ def read_named(path: str) -> dict[str, Any] | None:
 
 
 def demands_of(data: dict[str, Any]) -> Demands:
-    """Return what an index or a recipe demands of libraries; raises Damaged."""
+    """Return the demands of an index or a recipe on libraries; raises Damaged."""
     fallbacks, abi = document.file_names(data, "fallbacks"), document.text(data, "abi", "")
     packages = document.table(data, "packages") if "packages" in data else {}
     return Demands(fallbacks, abi, {name: document.text(packages, name) for name in packages})
@@ -224,7 +223,7 @@ def _module(folder: str, entry: dict[str, Any], toolkit: str) -> Module:
     for each in images:
         if (
             not each.about.of_module
-        ):  # no image of a fatbin: what the runtime itself calls files that have no index
+        ):  # not an image of a fatbin: a kind that the runtime gives files without an index
             raise document.Damaged(f"'{each.kind}' is not the kind of an image")
     name, source = document.text(entry, "name"), document.text(entry, "source")
     sha256 = document.text(entry, "sha256")

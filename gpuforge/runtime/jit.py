@@ -1,6 +1,6 @@
-"""PTX that the driver compiles for a device: once on this machine, and from the kernel cache in later processes.
+"""Has the driver compile PTX for a device, once on this machine; later processes use the kernel cache.
 
-The driver's linker gives the machine code away, which loading PTX does not:
+The driver's linker returns the machine code, which loading PTX does not:
 https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__MODULE.html (cuLink*)
 """
 
@@ -35,9 +35,9 @@ def function(
 ) -> Function | None:
     """Return a kernel of a module whose PTX is compiled for the device of `home`, from the cache if it is there.
 
-    None where that cannot be: the driver is too old, does not tell its release, or its machine code does not load;
-    the module is then loaded as it is. With `use` False nothing is looked up, and nothing is kept. Raises DriverError
-    for a kernel that is not there, Refused for a damaged module.
+    None if that is not possible: the driver is too old, its release is unknown, or its machine code does not load; the
+    module is then loaded as it is. With `use` False nothing is looked up or kept. Raises DriverError for a kernel that
+    is not there, Refused for a damaged module.
     """
     driver = home.driver
     release = driver_release()
@@ -45,7 +45,7 @@ def function(
         return None
     arch = Arch(*driver.devices[home.ordinal].capability)
     key = CacheKey(module.sha256, (), (), "driver", arch.sm, driver=release, label=f"{module.name} (PTX)")
-    for _ in range(2):  # what the driver refuses to load is dropped, and compiled once more
+    for _ in range(2):  # code that the driver refuses to load is dropped, and compiled once more
         try:
             return home.function(
                 name, key.digest, lambda: cache.obtain(key, _Compile(driver, home, module), cache=use)
@@ -58,7 +58,7 @@ def function(
 
 
 def driver_release() -> str:
-    """Return the driver's own release, "580.159.04": its compiler changes with it. "" where it is not told."""
+    """Return the driver's own release, "580.159.04", with which its compiler changes; "" if it is unknown."""
     try:
         found = re.search(r"\s(\d{3,}(?:\.\d+){1,2})\s", RELEASE_FILE.read_text())
     except OSError:
@@ -68,7 +68,7 @@ def driver_release() -> str:
 
 @dataclass(frozen=True)
 class _Compile:
-    """The compile step: the best image of a fatbin, made machine code for the device of a context."""
+    """The compile step: from the best image of a fatbin to machine code for the device of a context."""
 
     driver: Driver
     home: Context
@@ -78,7 +78,7 @@ class _Compile:
         """Return a cubin; raises DriverError with the compiler's log, Refused for a damaged module."""
         data = self.module.read()
         kind = _PTX if _is_ptx(data) else _FATBIN
-        data += b"\0" if kind == _PTX else b""  # the driver wants a text to end so
+        data += b"\0" if kind == _PTX else b""  # the driver requires a NUL at the end of a text
         log = ctypes.create_string_buffer(_LOG_BYTES)
         options = (c_int * 2)(_LOG_BUFFER, _LOG_BUFFER_SIZE)
         values = (c_void_p * 2)(ctypes.addressof(log), len(log))
@@ -93,13 +93,13 @@ class _Compile:
                     failed = getattr(self.driver.c, step)(*arguments)
                     if failed:
                         raise self.driver.error(step, failed, log.value.decode(errors="replace").strip())
-                return ctypes.string_at(code.value or 0, size.value)  # it is the linker's until cuLinkDestroy
+                return ctypes.string_at(code.value or 0, size.value)  # the linker owns it until cuLinkDestroy
             finally:
                 self.driver.c.cuLinkDestroy(state)
 
 
 def _is_ptx(data: bytes) -> bool:
-    """Return whether a module is PTX as text, as compilers other than nvcc leave it; comments may come first."""
+    """Return whether a module is PTX as text, from compilers other than nvcc; comments may come first."""
     position = 0
     while found := _PTX_TEXT.match(data, position):
         if found[0].startswith(b"."):

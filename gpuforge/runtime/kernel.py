@@ -54,7 +54,7 @@ class Kernel:
 
     @property
     def device(self) -> str:
-        """The device's name with its driver's release: what a measurement on it holds for."""
+        """The device's name and its driver's release, to which a measurement belongs."""
         from .jit import driver_release
 
         device = self._context.driver.devices[self._context.ordinal]
@@ -111,9 +111,9 @@ class Kernel:
     def bind(
         self, grid: Dim, block: Dim, *arguments: Any, shared: int = 0, stream: Any = None
     ) -> BoundLaunch:
-        """Return a launch with these arguments, read now, that is repeated by calling it; raises as `launch` does.
+        """Return a repeatable launch with these arguments, which are read now; call it to launch. Raises as `launch`.
 
-        It keeps the arguments alive. What an array's own stream has queued is waited for now, not at each call.
+        It keeps the arguments alive. It waits for the work on an array's own stream now, not at each call.
         """
         layout = self._layouts.get(tuple(map(type, arguments))) or self._layout(arguments)
         queue = stream_handle(stream)
@@ -126,7 +126,7 @@ class Kernel:
         return self._context.driver.error(call, code)
 
     def launch_plainly(self, frame: Frame, queue: int) -> None:
-        """Queue the kernel as the frame says, without a graph; make one after some launches. Raises DriverError."""
+        """Queue the kernel of a frame without a graph; make one after some launches. Raises DriverError."""
         current = c_void_p()
         if self._current(byref(current)) or current.value != self._context.handle:
             code = self._elsewhere(current.value, frame.config, frame.parameters)
@@ -158,7 +158,7 @@ class Kernel:
             ) from None
 
     def _elsewhere(self, current: int | None, config: Any, parameters: Any) -> int:
-        """Launch where another context is current, or none: then a primary one stays current, as with cudart."""
+        """Launch if another context is current, or none: then a primary one stays current, as with cudart."""
         if not current and self._context.primary:
             self._context.driver.call("cuCtxSetCurrent", self._context.handle)
             return int(self._launch(config, self._function, parameters, None))
@@ -166,7 +166,7 @@ class Kernel:
             return int(self._launch(config, self._function, parameters, None))
 
     def _wait(self, theirs: int, ours: int) -> None:
-        """Have stream `ours` wait for what `theirs` has queued so far."""
+        """Make stream `ours` wait for the work that is queued on `theirs`."""
         driver, event = self._context.driver, c_void_p()
         with self._context.current():
             driver.call("cuEventCreate", byref(event), _NO_TIMING)
@@ -178,7 +178,7 @@ class Kernel:
 
 
 def _without_ex(launch: Any, handle: int) -> Any:
-    """Return cuLaunchKernelEx for a driver before CUDA 11.8, by way of cuLaunchKernel."""
+    """Return cuLaunchKernelEx for a driver before CUDA 11.8, implemented with cuLaunchKernel."""
 
     def launch_ex(config: Any, _: object, parameters: Any, extra: None) -> int:
         dims = (ctypes.c_uint * 7).from_address(ctypes.addressof(config._obj))

@@ -1,4 +1,4 @@
-"""A kernel library: which of the user's own and the shipped one is used, and why; opened, its symbols kept local."""
+"""A kernel library: chooses between the user's own and the shipped ones, and opens it with local symbols."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _HERE = os.path.dirname(os.path.abspath(__file__))
 class KernelLibrary:
     """The library of one object of the manifest. Safe to use from several threads.
 
-    The order is: the file that the environment names, the user's build, the wheel's fallbacks: those with code for the
-    first GPU, then those for CPUs, the one for the highest level that this CPU has. `machine` is what the machine has,
-    None: it is looked at when that is needed.
+    The order is: the file that the environment names, the user's build, the wheel's fallbacks. Of these, libraries with
+    code for the first GPU come first, then those for CPUs, the highest level that this CPU has. Without a `machine`, it
+    is looked at when needed.
     """
 
     def __init__(
@@ -51,11 +51,11 @@ class KernelLibrary:
         return cls(name, package=(__package__ or "").rpartition(".")[0])
 
     def load(self) -> ctypes.CDLL:
-        """Open the first library that can be used, and return it: the same one each time.
+        """Open the first usable library and return it, the same one each time.
 
-        No other library sees its symbols (RTLD_LOCAL). A warning says why a file that the environment names, or the
-        user's own build, cannot be used. Raises KernelUnavailable, with the reason of every place, when there is none;
-        a failure is not remembered.
+        No other library sees its symbols (RTLD_LOCAL). A warning has the reason if a file that the environment names,
+        or the user's own build, cannot be used. Raises KernelUnavailable, with the reason of every place, if there is
+        none; a failure is not remembered.
         """
         with self._lock:
             if self._opened is None:
@@ -63,7 +63,7 @@ class KernelLibrary:
             return self._opened
 
     def path(self) -> str:
-        """Return the file that `load` has opened, for a program that opens it by itself; raises KernelUnavailable."""
+        """Return the file that `load` has opened, for a program that opens it itself; raises KernelUnavailable."""
         return self.load()._name
 
     def candidates(self) -> tuple[Candidate, ...]:
@@ -73,7 +73,7 @@ class KernelLibrary:
         return candidates(Lookup(self.name, self.home, self.package, self.env, self.machine))
 
     def explain(self) -> str:
-        """Say for each place whether its library is used, fits or is refused, and why."""
+        """Return for each place whether its library is used, fits or is refused, and why."""
         from .explain import library_as_text, library_facts_of
 
         return library_as_text(library_facts_of(self))
@@ -94,7 +94,7 @@ class KernelLibrary:
                 try:
                     return ctypes.CDLL(place, mode=os.RTLD_NOW | os.RTLD_LOCAL)
                 except OSError as error:
-                    if not os.path.exists(place):  # `compile` has put another in its place
+                    if not os.path.exists(place):  # `compile` has put another one in its place
                         return self._open()
                     failed[place] = Reason("not-opened", {"problem": str(error)})
             reason = failed.get(place, reason) if candidate.accepted else reason

@@ -1,6 +1,6 @@
-"""A wheel's kernel set: explains which of its kernels can run here, loads them, and remembers what it loaded.
+"""A wheel's kernel set: explains which of its kernels can run here, loads them, and caches them.
 
-Importing this takes a few milliseconds: what needs ctypes or reads files is imported when it is first used.
+Importing this takes a few milliseconds: modules that need ctypes or read files are imported at their first use.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _DISABLE = "GPUFORGE_DISABLE_GPU"
 _DRIVER = ("libcuda.so.1", "libcuda.so")
-_process = [0]  # counts the forks that led here: kernels of the parent are of no use in a child
+_process = [0]  # the number of forks of this process: the parent's kernels do not work in a child
 
 
 def _forked() -> None:
@@ -36,9 +36,9 @@ os.register_at_fork(after_in_child=_forked)
 class KernelSet:
     """The kernels of one object of the manifest. Safe to use from several threads.
 
-    `function` loads into a context once for the process; a failure is not remembered, so the next call tries
-    again. A failed launch or copy is a DriverError for the caller to see: nothing falls back to the CPU after work
-    was begun on the GPU.
+    `function` loads into a context once for the process; a failure is not remembered, so the next call tries again. A
+    failed launch or copy is a DriverError for the caller: there is no fallback to the CPU after work on the GPU has
+    begun.
     """
 
     def __init__(
@@ -83,12 +83,12 @@ class KernelSet:
     ) -> AnyKernel:
         """Load a module and return its kernel `name`, ready to launch; later calls return the same one.
 
-        `module` may be left out where the set has one. `context` is None for the primary context of `device`, which
+        `module` may be left out if the set has only one. `context` is None for the primary context of `device`, which
         CUDA's runtime API, CuPy and torch use, "current" for the one that is current in this thread, or a CUcontext.
-        With `cache` False code that is compiled for this device is not looked up in the kernel cache, nor kept there.
+        With `cache` False code that is compiled for this device is not looked up in the kernel cache, or kept there.
 
-        Raises KernelUnavailable, with the reason of each place tried, when none fits or the driver refuses it;
-        ValueError when no context is current.
+        Raises KernelUnavailable, with the reason of each place tried, if none fits or the driver refuses it; ValueError
+        if no context is current.
         """
         if cache and context is None and self._forks == _process[0]:
             kernel = self._kernels.get((name, module, device))
@@ -97,11 +97,11 @@ class KernelSet:
         return self._load(name, module, device, context, cache)
 
     def release(self, *, device: int = 0, context: Any = None) -> None:
-        """Unload what was loaded for the primary context of `device`, or for another `context`, by all kernel sets.
+        """Unload the modules of all kernel sets in the primary context of `device`, or in another `context`.
 
-        A kernel that is still in use stays loaded until nobody has it. Does nothing where nothing was loaded: it
-        never opens a driver, so it can be called twice, and at the end of a program. Call it before a context is
-        destroyed. Raises TypeError for anything but a context.
+        A kernel that is still in use stays loaded until its last reference is gone. It never opens a driver, so it can
+        be called without loaded modules, twice, and at the end of a program. Call it before a context is destroyed.
+        Raises TypeError for anything but a context.
         """
         from .context import release
         from .driver import opened_driver
@@ -113,9 +113,9 @@ class KernelSet:
             release(driver, device, context)
 
     def candidates(self, module: str | None = None, device: int = 0) -> tuple[Candidate, ...]:
-        """Return every way to run a module's kernels on a device, the one that is used first, then why not the others.
+        """Return every way to run a module's kernels on a device: the one in use first, then the others with reasons.
 
-        Raises KernelUnavailable when the set cannot be read or has no such module.
+        Raises KernelUnavailable if the set cannot be read or has no such module.
         """
         return self._judged(self.module_named(module), self.probe(), device)
 
@@ -126,7 +126,7 @@ class KernelSet:
         return resolve(builds, machine, self.env, device=device)
 
     def module_named(self, module: str | None) -> str:
-        """Return the module's name, of None that of the only one; raises KernelUnavailable."""
+        """Return the module's name, for None that of the only one; raises KernelUnavailable."""
         from .reason import Reason
 
         indexed = [place for place in self.places() if place.contents]
@@ -144,7 +144,7 @@ class KernelSet:
         return module
 
     def places(self) -> tuple[BuildPlace, ...]:
-        """Return where builds of this set were found; looked up once."""
+        """Return the places with builds of this set, which are looked up once."""
         if self._places is None:
             from .look import look
 
@@ -152,13 +152,13 @@ class KernelSet:
         return self._places
 
     def failure(self, module: str, file: str) -> Reason | None:
-        """Return why the last attempt to load a module's file failed, None when there was none."""
+        """Return why the last attempt to load a module's file failed, None if there was none."""
         return self._failures.get((module, file))
 
     def probe(self, *, until: Origin | None = None) -> Probe:
-        """Return what this machine has; without opening the driver where the environment switches the GPU off.
+        """Return the facts about this machine, without opening the driver if the environment switches the GPU off.
 
-        What the back ends of the set's images need is looked for, no further than `until` in the order of origins.
+        Devices and compilers for the set's images are looked for up to `until` in the order of origins.
         """
         from .backends import BACKENDS
         from .machine import Probe, probe, with_cpu
@@ -194,7 +194,7 @@ class KernelSet:
             machine, home = self.probe(until=last), None
             try:
                 home = home_of(machine, self._driver, device, context)
-            except DriverError as error:  # the device is taken, or has no room left for a context
+            except DriverError as error:  # the device is in use, or has no memory left for a context
                 unable = f"GPU {device}: {error}"
             judged = self._judged(named, machine, home.ordinal if home else device)
             allowed = [c for c in judged if c.origin <= last]
@@ -214,7 +214,7 @@ class KernelSet:
         return kernel
 
     def _stages(self) -> tuple[Origin, ...]:
-        """Return up to which origins is looked, one after the other: finding compilers and OpenCL takes time."""
+        """Return the origins up to which to look, one after the other: finding compilers and OpenCL takes time."""
         from .image import Origin
 
         sources = sorted({place.origin for place in self.places() if place.sources})

@@ -1,4 +1,4 @@
-"""Opens a shared library by dlopen and calls it without ever hanging; absence is a reason, not an error."""
+"""Opens a shared library by dlopen and calls it without ever hanging; its absence is a reason, not an error."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ DEFAULT_SECONDS = 60.0  # eight GPUs without the persistence daemon take some 20
 
 
 def open_library(table: Table, files: tuple[str, ...] = ()) -> tuple[ctypes.CDLL, str] | Reason:
-    """Open the first of a table's files that is there; return it with its name, or why there is none."""
-    problems: dict[str, list[str]] = {}  # the same words of the loader for several names are said once
+    """Open the first existing file of a table; return it with its name, or why there is none."""
+    problems: dict[str, list[str]] = {}  # the loader's messages, each with its names
     for file in files or table.files:
         try:
             return ctypes.CDLL(file), file
@@ -30,7 +30,7 @@ def open_library(table: Table, files: tuple[str, ...] = ()) -> tuple[ctypes.CDLL
 
 
 def bind(library: ctypes.CDLL, file: str, table: Table) -> Reason | None:
-    """Give every function of the table its types; return why the library cannot be used, or None.
+    """Set the types of every function of the table; return why the library cannot be used, or None.
 
     An optional function that is absent becomes None on `library`.
     """
@@ -49,10 +49,10 @@ def bind(library: ctypes.CDLL, file: str, table: Table) -> Reason | None:
 
 
 class Attempt:
-    """Runs a function in a thread of its own, so that a library that hangs does not hang the program.
+    """Runs a function in a separate thread, so that a library that hangs does not hang the program.
 
-    Nothing can end a thread that waits in a dead driver. It is a daemon, and stays behind; its result, should one
-    come, is taken by the next `wait`.
+    A thread that waits in a hanging driver cannot be ended. It is a daemon, and stays behind; if it returns a result,
+    the next `wait` has it.
     """
 
     def __init__(self, table: Table, function: Callable[[], Any]) -> None:
@@ -63,7 +63,7 @@ class Attempt:
         self._thread.start()
 
     def wait(self, seconds: float) -> Any:
-        """Return the function's result, or a Reason when it takes longer; the second call does not wait again."""
+        """Return the function's result, or a Reason if it takes longer; a second call does not wait again."""
         self._thread.join(0 if self._waited else seconds)
         self._waited = True
         if self._thread.is_alive():
@@ -85,7 +85,7 @@ class Attempt:
 
 
 def patience(env: Any) -> float:
-    """Return how many seconds a library may take to answer: GPUFORGE_DRIVER_TIMEOUT, else 60."""
+    """Return how many seconds a library may take to respond: GPUFORGE_DRIVER_TIMEOUT, else 60."""
     try:
         seconds = float(env.get(SECONDS, ""))
     except ValueError:

@@ -1,4 +1,4 @@
-"""Walks the candidates of a module until one loads."""
+"""Tries the candidates of a module until one loads."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .backends import AnyKernel
 
-_OF_MACHINE = {"no-usable-gpu", "no-devices"}  # said once, by the machine's own problem
+_OF_MACHINE = {"no-usable-gpu", "no-devices"}  # reported once, by the machine's own problem
 
 
 def load(
@@ -26,10 +26,11 @@ def load(
     places: Sequence[BuildPlace],
     failures: dict[str, Reason],
 ) -> AnyKernel | None:
-    """Return the kernel of the first accepted candidate that loads; `failures` gets why files before it did not.
+    """Return the kernel of the first accepted candidate that loads; `failures` gets the reasons of earlier files.
 
-    A fatbin is loaded once, whatever number of its images fit: the driver chooses among them. What is compiled here is
-    looked up in the kernel cache that `env` names. When what the environment names is not used, a warning says so.
+    A fatbin is loaded once, for any number of its images that fit: the driver chooses among them. Code that is compiled
+    here is looked up in the kernel cache that `env` names. A warning has the reason if a file that the environment
+    names is not used.
     """
     found = {module.file: (module, place) for place in places for module in place.files(request.module)}
     for candidate in candidates:
@@ -49,7 +50,7 @@ def load(
 
 
 def _load(request: Request, candidate: Candidate, module: Module, place: BuildPlace) -> AnyKernel | None:
-    """Return the kernel of one candidate; None for one that needs a context where there is none."""
+    """Return the kernel of one candidate; None if it needs a context and there is none."""
     image = candidate.image
     assert image is not None  # noqa: S101  an image was accepted
     return BACKENDS[image.about.loader].implementation.make(request, image, module, place)
@@ -58,7 +59,7 @@ def _load(request: Request, candidate: Candidate, module: Module, place: BuildPl
 def reasons(
     candidates: Sequence[Candidate], failures: Mapping[str, Reason], machine: Probe
 ) -> tuple[str, ...]:
-    """Return one line for each place tried; for all that need a GPU one line, where the machine has none."""
+    """Return one line for each place tried; only one line for all that need a GPU, if the machine has none."""
     lines = [str(machine.problem)] if machine.problem else []
     lines += [
         f"{named(candidate)}: "
@@ -75,7 +76,7 @@ def _of_machine(reason: Reason, problem: Reason) -> bool:
 
 
 def named(candidate: Candidate) -> str:
-    """Return a candidate's name, with its file where it is not one of the wheel."""
+    """Return a candidate's name, with its file if it is not in the wheel."""
     own = candidate.origin in {Origin.EXPLICIT, Origin.USER_BUILD}
     shipped = not own or not candidate.build.place
     return candidate.label if shipped else f"{candidate.label} ({candidate.build.place})"
@@ -89,7 +90,7 @@ def _failure(name: str, error: DriverError | Refused) -> Reason:
 
 
 def _warn(candidates: Sequence[Candidate], failures: Mapping[str, Reason], used: Candidate) -> None:
-    """Warn when what the user has asked for is not used: kernels that the environment names, or a build of theirs."""
+    """Warn if kernels that the user chose are not used: those that the environment names, or a user build."""
     before = [c for c in candidates if c.origin < used.origin]
     explicit = [c for c in before if c.origin is Origin.EXPLICIT]
     own = [c for c in before if c.origin is Origin.USER_BUILD and c.reason.kind != "not-compiled"]

@@ -1,6 +1,6 @@
-"""Looks where the builds of a kernel set can be: what the environment names, what the user compiled, what is shipped.
+"""Finds the builds of a kernel set: those that the environment names, that the user compiled, or that are shipped.
 
-A place that is there but cannot be used is a build with a problem: it is listed and explained, never passed over.
+An existing place that cannot be used is a build with a problem: it is listed and explained, not skipped.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _FILES = (".fatbin", ".cubin", ".ptx")
 
 
 class BuildPlace(NamedTuple):
-    """One place with a build of a set: its contents, or one file for any module, or what is wrong with it.
+    """One place with a build of a set: its contents, or one file for any module, or its problem.
 
-    `image` is what the file is. `sources` says how the contents are compiled, where they are sources.
+    `image` is the kind of the file. `sources` has the options if the contents are sources to compile.
     """
 
     origin: Origin
@@ -49,13 +49,13 @@ class BuildPlace(NamedTuple):
         )
 
     def files(self, name: str) -> tuple[Module, ...]:
-        """Return the files of the module of that name, none when this place has none; a named file serves for any."""
+        """Return the files of the module with a name, none if this place has none; a named file is for any module."""
         if self.file:
             return (Module(name, "", self.file, "", (self.image,)),)
         return self.contents.modules.get(name, ()) if self.contents else ()
 
     def builds(self, name: str, *, read: bool = False) -> tuple[Build, ...]:
-        """Return what `resolve` judges for a module; with `read` each file is read, and is the one indexed."""
+        """Return the builds of a module for `resolve`; with `read` each file is read and compared with the index."""
         if self.problem or (self.contents is None and not self.file):
             return (Build(self.origin, self.path, problem=self.problem, wheel=self.wheel),)
         files = self.files(name)
@@ -76,7 +76,7 @@ class BuildPlace(NamedTuple):
 
 
 def _trouble(module: Module) -> Reason | None:
-    """Return what is wrong with a file, None when it can be read and is the one indexed."""
+    """Return the problem of a file, None if it can be read and is as in the index."""
     try:
         module.read()
     except Refused as refused:
@@ -135,7 +135,7 @@ def _recipe(folder: str) -> tuple[ModuleRecipe | None, Reason | None]:
 
 
 def _here(recipe: ModuleRecipe) -> Iterator[BuildPlace]:
-    """Yield the places of the sources that back ends compile when they are first used."""
+    """Yield the places of the sources that back ends compile at their first use."""
     from .backends import backend_of
 
     for family, sources in recipe.sources.items():
@@ -145,7 +145,7 @@ def _here(recipe: ModuleRecipe) -> Iterator[BuildPlace]:
 
 
 def _cpu(lookup: Lookup, name: str, abi: str) -> Iterator[BuildPlace]:
-    """Yield the places of the library that does a set's work on the CPU, where it has one."""
+    """Yield the places of the library that does a set's work on the CPU, if it has one."""
     if not name:
         return
     from .candidates import cpu_library
@@ -162,7 +162,7 @@ def _cpu(lookup: Lookup, name: str, abi: str) -> Iterator[BuildPlace]:
 
 
 def _built(lookup: Lookup, recipe: ModuleRecipe) -> BuildPlace:
-    """Return the place of what `compile` made of a set's sources: images, or a library for the CPU."""
+    """Return the place of the user build of a set's sources: images, or a library for the CPU."""
     from .candidates import built_library
 
     candidate = built_library(lookup, recipe.abi)
@@ -199,7 +199,7 @@ def _explicit(lookup: Lookup, abi: str) -> Iterator[BuildPlace]:
 
 
 def _own(lookup: Lookup) -> Iterator[BuildPlace]:
-    """Yield the place of the user's build, with a problem where others could have put code into it."""
+    """Yield the place of the user's build, with a problem if others could have put code into it."""
     wrong = home_problem(lookup.env)
     if wrong:
         yield BuildPlace(Origin.USER_BUILD, "", problem=wrong)
@@ -213,7 +213,7 @@ def _own(lookup: Lookup) -> Iterator[BuildPlace]:
 
     try:
         guard_place(Path(path))
-        guard(Path(layout.index(path)))  # it names the digests of all else
+        guard(Path(layout.index(path)))  # it has the digests of all other files
     except BuildUnusable as error:
         yield BuildPlace(Origin.USER_BUILD, path, problem=Reason("unusable", {"problem": str(error)}))
     else:

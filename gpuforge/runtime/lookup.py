@@ -1,4 +1,4 @@
-"""What is looked up, and the places that the user's environment names for it."""
+"""A lookup, and the places that the user's environment names for it."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from .machine import Probe
 
 HOME = "GPUFORGE_KERNEL_HOME"
-_NO_HOME = "/nonexistent"  # the folder that Debian says is never there
+_NO_HOME = "/nonexistent"  # the folder that never exists in Debian
 
 
 class Lookup(NamedTuple):
-    """What is looked up: an object's name, the runtime's folder, its package, and the user's environment.
+    """A lookup: an object's name, the runtime's folder, its package, and the user's environment.
 
-    `machine` is what the machine has, None: it is looked at when that is needed.
+    Without a `machine`, it is looked at when needed.
     """
 
     name: str
@@ -36,16 +36,16 @@ def variable(package: str, name: str) -> str:
 
 
 def kernel_home(env: Mapping[str, str]) -> str:
-    """Return where this user's kernels are kept: $GPUFORGE_KERNEL_HOME, else below the user's cache folder."""
+    """Return the folder of this user's kernels: $GPUFORGE_KERNEL_HOME, else below the user's cache folder."""
     cache = env.get("XDG_CACHE_HOME", "")
-    if not os.path.isabs(cache):  # which its specification, XDG's basedir-spec, calls invalid
-        home = os.path.expanduser("~")  # stays "~" for a user whom the machine does not know
+    if not os.path.isabs(cache):  # XDG's basedir-spec calls it invalid
+        home = os.path.expanduser("~")  # stays "~" for an unknown user
         cache = os.path.join(home if os.path.isabs(home) else _NO_HOME, ".cache")
     return env.get(HOME) or os.path.join(cache, "gpuforge", "kernels")
 
 
 def home_problem(env: Mapping[str, str]) -> Reason | None:
-    """Return why what $GPUFORGE_KERNEL_HOME names is not used: a relative path, which each program takes as another."""
+    """Return why the path in $GPUFORGE_KERNEL_HOME is not used: a relative path differs from program to program."""
     value = env.get(HOME, "")
     if not value or os.path.isabs(value):
         return None
@@ -53,5 +53,5 @@ def home_problem(env: Mapping[str, str]) -> Reason | None:
 
 
 def user_folder(package: str, name: str, env: Mapping[str, str]) -> str:
-    """Return where `compile` puts the user's build of a set."""
+    """Return the folder of the user's build of a set."""
     return os.path.join(kernel_home(env), "user", package or "-", name)

@@ -1,4 +1,4 @@
-"""What this machine has: the driver, its version and its devices. Asking never raises, and never hangs."""
+"""The facts about this machine: the driver, its version and its devices. Finding them never raises, and never hangs."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _PLATFORM_NAME = 0x0902  # CL_PLATFORM_NAME
 class Probe(NamedTuple):
     """The facts that decide which image can run here.
 
-    `driver` is the newest CUDA version that the driver supports, None without a usable one; `problem` then
-    says why. `cpu` is looked at where code for a level of CPUs is to be judged. `found` is what back ends have looked
-    for, by their names: what there is, or why there is nothing; without an entry, or with None, nobody has looked.
+    `driver` is the newest CUDA version that the driver supports, None without a usable one; `problem` then has the
+    reason. `cpu` is set if code for a level of CPUs is judged. `found` has the results of back ends by their names:
+    what they found, or why there is nothing; None or no entry means that they did not look.
     """
 
     driver: tuple[int, int] | None
@@ -38,7 +38,7 @@ class Probe(NamedTuple):
 
 
 def probe(files: tuple[str, ...] = DRIVER.files) -> Probe:
-    """Look at this machine through its driver; whatever is missing or fails becomes `problem`."""
+    """Look at this machine through its driver; anything missing or failing becomes `problem`."""
     driver = open_driver(files)
     if isinstance(driver, NoDriver):
         return Probe(None, problem=driver.reason)
@@ -52,9 +52,9 @@ def with_cpu(machine: Probe, images: Iterable[Image]) -> Probe:
 
 
 def libraries(env: Mapping[str, str]) -> dict[str, str | Reason]:
-    """Return what there is beside the driver: NVML, NCCL and OpenCL with their versions, or why each is not there.
+    """Return the libraries beside the driver, NVML, NCCL and OpenCL, with their versions, or why each is missing.
 
-    OpenCL's loader is not opened where the environment switches it off.
+    OpenCL's loader is not opened if the environment switches it off.
     """
     queries: dict[str, tuple[Table, Callable[[Any], str]]] = {
         "NVML": (NVML, _nvml),

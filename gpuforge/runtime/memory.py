@@ -1,4 +1,4 @@
-"""Device memory that the caller copies into and out of; every copy is written in the caller's code."""
+"""Device memory that the caller copies into and out of; there are no implicit copies."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Memory:
     def write(self, source: Any, *, stream: Any = None) -> None:
         """Copy a contiguous buffer of exactly `size` bytes to the device; raises ValueError, DriverError.
 
-        The copy waits for what `stream` has queued so far, and is done when this returns.
+        The copy waits for the work queued on `stream`, and has finished when this returns.
         """
         view = self._bytes_of(source)
         if not self.size:
@@ -46,7 +46,7 @@ class Memory:
     def read(self, target: Any, *, stream: Any = None) -> None:
         """Wait for the kernels queued so far on `stream`, and copy into a writable buffer of `size` bytes.
 
-        Raises ValueError for another size, DriverError: also for a fault of a kernel that ran before.
+        Raises ValueError for another size, DriverError, also for a fault of an earlier kernel.
         """
         view = self._bytes_of(target)
         if not self.size:

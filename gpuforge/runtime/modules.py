@@ -1,4 +1,4 @@
-"""The modules that are loaded for one context: each once, shared by those who use it, unloaded by the last of them."""
+"""The modules that are loaded for one context, each once, shared by their users and unloaded by the last of them."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ Module = TypeVar("Module")
 class Modules(Generic[Module]):
     """Loaded modules by their digest, with a count of their holders. Safe for threads.
 
-    A module stays loaded until `release`, and beyond it as long as somebody holds it. `unload` is called outside all
-    locks. What was never loaded is never unloaded, and a failed load is not remembered.
+    A module stays loaded until `release`, and after it as long as it has a holder. `unload` is called outside all
+    locks. Modules that were never loaded are never unloaded, and a failed load is not remembered.
     """
 
     def __init__(self, unload: Callable[[Module], None]) -> None:
@@ -23,9 +23,9 @@ class Modules(Generic[Module]):
         self._slots: dict[str, _Slot[Module]] = {}
 
     def hold(self, digest: str, load: Callable[[], Module]) -> LoadedModule[Module]:
-        """Return the module of `digest`, held until it is released; `load` loads it if need be.
+        """Return the module of `digest`, held until it is released; `load` loads it if necessary.
 
-        Threads that ask at the same time load once. Raises what `load` raises.
+        Threads that request it at the same time load once. Raises the errors of `load`.
         """
         with self._lock:
             slot = self._slots.setdefault(digest, _Slot())
@@ -40,7 +40,7 @@ class Modules(Generic[Module]):
             raise
 
     def release(self) -> None:
-        """Let go of all modules: what nobody holds is unloaded now, the rest by its last holder."""
+        """Release all modules: those without a holder are unloaded now, the others by their last holder."""
         with self._lock:
             slots, self._slots = self._slots, {}
             for slot in slots.values():
@@ -63,7 +63,7 @@ class Modules(Generic[Module]):
 
 
 class LoadedModule(Generic[Module]):
-    """A module that stays loaded until `release`, or until nobody has this object; releasing twice is harmless."""
+    """A module that stays loaded until `release`, or until this object is gone; releasing twice is harmless."""
 
     def __init__(self, module: Module, release: Callable[[], None]) -> None:
         self.module = module
@@ -71,19 +71,19 @@ class LoadedModule(Generic[Module]):
         self._release: Callable[[], None] | None = release
 
     def release(self) -> None:
-        """Give the module back: it must not be used any more."""
+        """Release the module, which must not be used any more."""
         with self._lock:
             release, self._release = self._release, None
         if release is not None:
             release()
 
     def __del__(self) -> None:
-        with contextlib.suppress(Exception):  # at the end of the process there may be nothing left to call
+        with contextlib.suppress(Exception):  # at the end of the process, modules it needs may be gone
             self.release()
 
 
 class _Slot(Generic[Module]):
-    """One place for a module, and how many hold it."""
+    """One place for a module, and the number of its holders."""
 
     def __init__(self) -> None:
         self.loading = threading.Lock()

@@ -1,4 +1,4 @@
-"""Why a candidate is accepted or refused, and what is wrong with a machine: a kind with its facts, as data.
+"""Why a candidate is accepted or refused, and the problems of a machine: a kind with its facts, as data.
 
 `SENTENCES` is the only place that turns a reason into words. A kind and its facts are kept; words change.
 """

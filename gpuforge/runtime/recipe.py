@@ -20,7 +20,7 @@ SCHEMA = 1
 
 
 class ModuleRecipe(NamedTuple):
-    """The sources of a set, by the toolchain's family, and the sets of the wheel that stand in for them."""
+    """The sources of a set, by the toolchain's family, and the sets of the wheel that replace them."""
 
     name: str
     abi: str
@@ -47,7 +47,7 @@ class UserToolchain(NamedTuple):
     runtimes: tuple[str, ...]
     install: Mapping[str, str]
     makes: str = "library"
-    sources: tuple[str, ...] = ()  # in a set of modules: those that are its own
+    sources: tuple[str, ...] = ()  # in a set of modules: its own sources
     devices: tuple[str, ...] = ()  # the kinds of OpenCL's devices that it compiles for
     extensions: tuple[str, ...] = ()  # of OpenCL, that a device must have
 
@@ -58,28 +58,28 @@ class UserToolchain(NamedTuple):
 
     @property
     def of_toolkit(self) -> bool:
-        """Whether its compiler is a CUDA toolkit's own."""
+        """Whether its compiler belongs to a CUDA toolkit."""
         return self.family == "nvcc"
 
     @property
     def needs_arch(self) -> bool:
-        """Whether it compiles for one architecture, and for its compiler's default if none is given."""
+        """Whether it compiles for one architecture: its compiler's default if none is given."""
         return self.of_toolkit and any("{arch}" in word for word in self.argv)
 
     @property
     def into_cache(self) -> bool:
-        """Whether what it makes stays in the kernel cache, and is no build of the user's."""
+        """Whether its output stays in the kernel cache, and is not a user build."""
         backend = backend_of(self.family)
         return backend is not None and backend.into_cache
 
     @property
     def program(self) -> str:
-        """The compiler's name for people: "g++"; of a command, its program."""
+        """The compiler's name for people: "g++"; for a command, its program."""
         return self.argv[0] if self.is_command else self.family
 
 
 class Compilation(NamedTuple):
-    """All that `compile` needs of an object, a library or a set of modules (`kind`): files have their sha256."""
+    """The inputs of `compile` for an object, a library or a set of modules (`kind`): files have their sha256."""
 
     name: str
     kind: str
@@ -91,7 +91,7 @@ class Compilation(NamedTuple):
 
 
 def read_demands(folder: str) -> Demands | None:
-    """Return what an object demands of its libraries; None where there is no recipe. Raises Refused."""
+    """Return an object's demands on its libraries; None without a recipe. Raises Refused."""
     file = layout.recipe(folder)
     data = read_named(file)
     try:
@@ -122,7 +122,7 @@ def read_compilation(folder: str) -> Compilation:
 
 
 def read(folder: str) -> ModuleRecipe | None:
-    """Return the recipe of a set of modules; None where there is none, or it is a library's. Raises Refused."""
+    """Return the recipe of a set of modules; None if there is none, or it is a library's. Raises Refused."""
     file = layout.recipe(folder)
     try:
         data = document.read(file)
@@ -147,7 +147,7 @@ def read(folder: str) -> ModuleRecipe | None:
 
 
 def _archs(data: dict[str, Any]) -> tuple[Arch, ...]:
-    """Return a recipe's architectures; none where one cannot be read, as they only help where there is no GPU."""
+    """Return a recipe's architectures; empty if one cannot be read, as they only help without a GPU."""
     try:
         return tuple(map(Arch.parse, document.texts(data, "archs")))
     except (ValueError, document.Damaged):

@@ -1,8 +1,8 @@
-"""A launch that is repeated, as a CUDA graph of its one kernel: the driver replays it in less than half the time.
+"""Repeats a launch as a CUDA graph of its one kernel, which takes the driver less than half the time.
 
-https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__GRAPH.html. A graph runs once at a time, so each is used on
-one stream alone. It cannot be launched into a capture, ignores its stream's priority and the SMs of a green context,
-and profilers show it whole: in all these cases there is none, and the kernel is launched plainly.
+https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__GRAPH.html. A graph runs only once at a time, so each is used
+on one stream. It cannot be launched into a capture, ignores its stream's priority and the SMs of a green context, and
+profilers show it as a whole. In all these cases there is no graph, and launches are plain.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _alive: set[int] = set()
 
 
 def can_replay(driver: Driver) -> bool:
-    """Return whether the driver has all functions (CUDA 12.0), no profiler is there, and nobody switched it off."""
+    """Return whether the driver has all functions (CUDA 12.0), without a profiler, and graphs are not switched off."""
     off = len(_alive) >= _MOST or os.environ.get(OFF) == "0" or _PROFILER in os.environ
     return not off and all(getattr(driver.c, name) is not None for name in _FUNCTIONS)
 
@@ -42,8 +42,8 @@ def can_replay(driver: Driver) -> bool:
 class Replay:
     """An instantiated graph with one kernel, for one stream. Not for two threads at once.
 
-    It may be launched while `look(*at)` returns 0 and leaves `expected` in `current`: the kernel's context is current,
-    for the default stream, which each context has; no capture is under way, for any other.
+    It may be launched while `look(*at)` returns 0 and leaves `expected` in `current`. For the default stream, which
+    each context has, this means that the kernel's context is current; for any other, that no capture is under way.
     """
 
     __slots__ = ("_context", "_graph", "_instance", "_kept", "at", "current", "expected", "instance", "look", "node",
@@ -78,7 +78,7 @@ class Replay:
         _alive.discard(id(self))
         driver = self._context.driver
         if driver.pid != os.getpid():
-            return  # a forked child: the driver is the parent's alone
+            return  # a forked child: the driver belongs to the parent
         with contextlib.suppress(DriverError), self._context.current(), _allowed(driver):
             if self._instance:
                 driver.call("cuGraphExecDestroy", self._instance)
@@ -87,13 +87,13 @@ class Replay:
 
 
 def replay(context: Context, parameters: Any, queue: int, kept: object) -> Replay | None:
-    """Return a graph to be launched on stream `queue`, None where a plain launch is right."""
+    """Return a graph for launches on stream `queue`, None if launches must be plain."""
     try:
         with context.current():
             usable = can_replay(context.driver) and _usable(context, queue)
         return Replay(context, parameters, queue, kept) if usable else None
     except DriverError:
-        return None  # the plain launch finds the same fault, and names it
+        return None  # the plain launch finds the same error, and reports it
 
 
 def _usable(context: Context, queue: int) -> bool:

@@ -1,6 +1,7 @@
-"""Which build of a module, and which image in it, can run on a machine, and why the others cannot: one pure function.
+"""Decides which build of a module, and which image in it, can run on a machine, and why the others cannot.
 
-What a set has is looked up before (`look.py`), what the machine has too (`machine.py`); nothing is opened here.
+It is a pure function: the builds of a set (`look.py`) and the facts about the machine (`machine.py`) are looked up
+before; nothing is opened here.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -21,11 +22,11 @@ def resolve(
 ) -> "tuple[Candidate, ...]":
     """Judge every image of every build for device number `device`, and the CPU, which comes last.
 
-    The CPU is the set's library for it; where a set has none, the caller's own code, which is always there.
+    The CPU is the set's library for it or, if a set has none, the caller's own code, which always exists.
 
-    The accepted ones come first, the one that will run at their head: by origin, and of one origin the image of this
-    very architecture, the nearest lower one of the same major, then PTX, then libraries for CPUs, that of the highest
-    level first. The refused follow in the same order of origins, as given.
+    The accepted ones come first, beginning with the one that will run. They are ordered by origin, and within one by
+    image: this very architecture, the nearest lower one of the same major, PTX, libraries for CPUs with the highest
+    level first. The refused ones follow in the same order of origins, as given.
     """
     own = () if any(build.origin is Origin.CPU for build in builds) else (CPU,)
     return judge([*builds, *own], machine, env, device=device)
@@ -34,7 +35,7 @@ def resolve(
 def judge(
     builds: Sequence[Build], machine: Probe, env: Mapping[str, str], *, device: int = 0
 ) -> "tuple[Candidate, ...]":
-    """Judge and order builds as `resolve` does, and add none."""
+    """Judge and order builds like `resolve`, without adding the CPU."""
     obstacle = _obstacle(machine, env, device)
     gpu = machine.devices[device].capability if obstacle is None else (0, 0)
     off = switched_off(env) if gpu_disabled(env) else None

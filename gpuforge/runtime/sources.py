@@ -10,22 +10,22 @@ from .index import CompiledBy, Index, Module
 
 
 class Sources(NamedTuple):
-    """What one toolchain compiles of a set: its options, its modules' sources, and the headers they include.
+    """A toolchain's part of a set: its options, its modules' sources, and the headers that they include.
 
     In `options`, `{arch}` is the compute capability ("90"), and `{folders}` each folder with sources or headers.
     """
 
     family: str
     options: tuple[str, ...]
-    install: str  # how a user gets what compiles them
+    install: str  # the command to install their compiler
     folder: str
     modules: Mapping[str, Module]
     headers: Mapping[str, str]  # sha256 by name
-    devices: tuple[str, ...] = ()  # the kinds of OpenCL's devices that they are compiled for, none for any
+    devices: tuple[str, ...] = ()  # the kinds of OpenCL's devices that they are compiled for; empty for any
     extensions: tuple[str, ...] = ()  # of OpenCL, that a device must have
 
     def contents(self, name: str) -> Index:
-        """Return them as what a place of the set holds."""
+        """Return them in the form of a place's contents."""
         modules = {name: (each,) for name, each in self.modules.items()}
         return Index(name, "module", CompiledBy(self.family), "", modules)
 
@@ -34,7 +34,7 @@ class Sources(NamedTuple):
         return tuple(word.replace("{arch}", arch) for word in self.options if "{folders}" not in word)
 
     def with_folders(self) -> tuple[str, ...]:
-        """Return the options that name folders: they are no part of a key, as what lies in them is."""
+        """Return the options with folders, which are not part of a key, as the files there are."""
         names = [*self.headers, *(os.path.relpath(m.file, self.folder) for m in self.modules.values())]
         folders = sorted({os.path.dirname(os.path.join(self.folder, name)) for name in names} | {self.folder})
         return tuple(
@@ -53,7 +53,7 @@ class Sources(NamedTuple):
         return found
 
     def spellings(self, module: Module) -> dict[str, bytes]:
-        """Return the headers by each name that a module may include them by: from the top, and from its own folder."""
+        """Return the headers by each name for a module's #include: from the top, and from its own folder."""
         contents = self.included()
         folder = os.path.dirname(os.path.relpath(module.file, self.folder))
         beside = {os.path.relpath(name, folder or "."): data for name, data in contents.items()}

@@ -1,4 +1,4 @@
-"""A CUDA stream, in every form in which libraries hand theirs on."""
+"""Reads the handle of a CUDA stream from the stream objects of all libraries."""
 
 from __future__ import annotations
 

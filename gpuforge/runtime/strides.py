@@ -1,4 +1,4 @@
-"""Refuses arrays with gaps: a kernel gets an address alone, and would silently read what lies between the elements."""
+"""Refuses arrays with gaps: a kernel gets only an address, and would silently read the bytes between the elements."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from .reason import Reason
 
 DISABLE_GPU = "GPUFORGE_DISABLE_GPU"
 OPENCL = "GPUFORGE_OPENCL"
-KINDS = ("gpu", "accelerator", "cpu")  # of OpenCL's devices, in the order in which they are preferred
+KINDS = ("gpu", "accelerator", "cpu")  # of OpenCL's devices, in the order of preference
 
 
 def gpu_disabled(env: Mapping[str, str]) -> bool:
@@ -21,7 +21,7 @@ def switched_off(env: Mapping[str, str]) -> Reason:
 
 
 def opencl_off(env: Mapping[str, str]) -> Optional[Reason]:
-    """Return why OpenCL is not to be opened, None where it may be. A value that is not known switches it off."""
+    """Return why OpenCL must not be opened, None if it may be. An unknown value switches it off."""
     if gpu_disabled(env):
         return switched_off(env)
     value = env.get(OPENCL, "")

@@ -1,4 +1,4 @@
-"""The functions of NVIDIA's driver and of the libraries that may be beside it: names, argument types, since when.
+"""The functions of NVIDIA's driver and of libraries beside it: names, argument types, first versions.
 
 Driver: https://docs.nvidia.com/cuda/cuda-driver-api/ · NVML: https://docs.nvidia.com/deploy/nvml-api/ ·
 NCCL: https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/api/comms.html · OpenCL: https://registry.khronos.org/OpenCL/
@@ -12,16 +12,16 @@ _PAIR = (c_void_p, c_void_p)  # options and their values
 
 
 class Table(NamedTuple):
-    """A shared library: the names it is looked for by, and its functions with their argument types.
+    """A shared library: its file names, and its functions with their argument types.
 
-    One that lacks a function of `required` is not used; a function of `optional` may be absent.
+    A library without a function of `required` is not used; a function of `optional` may be absent.
     """
 
     what: str  # its name in messages
     files: "tuple[str, ...]"
     required: "dict[str, tuple[Any, ...]]"
     optional: "dict[str, tuple[Any, ...]]"
-    advice: str  # what to do when it does not answer
+    advice: str  # what to do if it does not respond
 
 
 DRIVER = Table(

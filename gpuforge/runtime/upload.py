@@ -1,4 +1,4 @@
-"""Device memory that a buffer of the host is copied into."""
+"""Copies a buffer of the host into device memory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ M = TypeVar("M", bound=_Memory)
 
 
 def filled(memory: M, source: Any) -> M:
-    """Return device memory with a copy of a contiguous buffer; it is freed where that cannot be copied."""
+    """Return device memory with a copy of a contiguous buffer; it is freed if the copy fails."""
     try:
         memory.write(source)
     except BaseException:

@@ -1,7 +1,7 @@
-"""Finds kernels that come in wheels of their own, such as saxpy-kernels-cu13: read where they lie, never imported.
+"""Finds kernels in separate wheels, such as saxpy-kernels-cu13, which are read in their place and never imported.
 
-`wheels.json` beside the runtime lists the kernels wheels of this package. Each has a folder of its own beside the
-package's, with a `_gpuforge` in it as the package has, and in that a `wheel.json`.
+`wheels.json` beside the runtime lists the kernels wheels of this package. Each has its own folder beside the package's,
+with a `_gpuforge` in it, like the package, and a `wheel.json` in that.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class PossibleWheel(NamedTuple):
 
 
 class Listing(NamedTuple):
-    """What a package says of its kernels wheels, those for the newest CUDA first."""
+    """A package's list of its kernels wheels, those for the newest CUDA first."""
 
     distribution: str
     version: str
@@ -47,7 +47,7 @@ class Listing(NamedTuple):
 
 
 class KernelsWheel(NamedTuple):
-    """A kernels wheel that is installed: its folder of kernels, and why it cannot be used, set by set or at all."""
+    """An installed kernels wheel: its folder of kernels, and why it cannot be used, for each set or as a whole."""
 
     distribution: str
     home: str
@@ -60,7 +60,7 @@ class KernelsWheel(NamedTuple):
 
 
 def listing(home: str) -> Listing | None:
-    """Return what the package whose runtime lies in `home` says of its kernels wheels; None when it has none."""
+    """Return the list of kernels wheels of the package whose runtime is in `home`; None if it has none."""
     try:
         data = _read(os.path.join(home, layout.LISTING))
         wheels = tuple(
@@ -79,10 +79,10 @@ def listing(home: str) -> Listing | None:
 
 
 def installed(home: str, package: str, path: Sequence[str] | None = None) -> tuple[KernelsWheel, ...]:
-    """Return the kernels wheels that are installed for the package whose runtime lies in `home`.
+    """Return the kernels wheels that are installed for the package whose runtime is in `home`.
 
-    Each is looked for beside the package, then in the folders of `path` (default: sys.path); of several copies the
-    first that can be used counts.
+    Each is looked for beside the package, then in the folders of `path` (default: sys.path); the first usable copy
+    counts.
     """
     known = listing(home)
     if known is None:
@@ -107,7 +107,7 @@ def installed(home: str, package: str, path: Sequence[str] | None = None) -> tup
 
 
 def none_installed(known: Listing) -> Reason:
-    """Return the reason that no kernels wheel is there, with what would install one."""
+    """Return the reason that no kernels wheel is there, with the command to install one."""
     extras = " or ".join(f"'{known.distribution}[{wheel.extra}]'" for wheel in known.wheels)
     return Reason("no-kernels-wheel", {"wanted": extras})
 

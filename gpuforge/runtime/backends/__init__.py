@@ -1,7 +1,7 @@
-"""The back ends, each of which makes kernels of its own kinds of images: a folder each, and one table of them.
+"""The back ends, each of which makes kernels of its own kinds of images: a folder for each, and one table of them.
 
-`ImageKind.loader` names the one of an image. A back end's folder has the functions of `Implementation`, and
-`ahead.py` where `python -m PACKAGE._gpuforge compile` calls its compiler as a library.
+`ImageKind.loader` is the name of an image's back end. A back end's folder has the functions of `Implementation`, and
+`ahead.py` if `python -m PACKAGE._gpuforge compile` calls its compiler as a library.
 """
 
 from __future__ import annotations
@@ -34,39 +34,39 @@ if TYPE_CHECKING:
     AnyKernel = Union[Kernel, HostKernel, IreeKernel, OpenClKernel]
 
     class Implementation(Protocol):
-        """What each back end's folder has."""
+        """The functions in each back end's folder."""
 
         def look(self, machine: Probe, places: Sequence[BuildPlace], env: Mapping[str, str]) -> object:
-            """Return what this machine has for the back end's images in some places, None where nothing was looked for.
+            """Return this machine's devices or compilers for images in some places, None if they were not looked for.
 
-            Never raises, and never hangs. `Probe.found` has it for `judge` and `make`.
+            Never raises, and never hangs. `Probe.found` has the result for `judge` and `make`.
             """
 
         def judge(self, image: Image, build: Build, here: Here) -> Reason:
             """Return why an image can run (one of `MERITS`), or why it cannot. Nothing is opened."""
 
         def make(self, request: Request, image: Image, module: Module, place: BuildPlace) -> AnyKernel | None:
-            """Return a kernel of a file; None for one that needs a context of CUDA where there is none.
+            """Return a kernel of a file; None if it needs a context of CUDA and there is none.
 
             Raises Refused, DriverError.
             """
 
     class Ahead(Protocol):
-        """What the module `ahead` of a back end has whose compiler is called as a library."""
+        """The module `ahead` of a back end whose compiler is called as a library."""
 
         def find(self, toolchain: UserToolchain, here: CompileInputs, path: str) -> Compiler | Absent:
             """Return the compiler of a toolchain, the file at `path` if one is given, or why there is none."""
 
         def prepare(self, family: str, recipe: Recipe, here: CompileInputs) -> str:
-            """Compile into the kernel cache, and return for which device; raises Stopped. With `into_cache` alone."""
+            """Compile into the kernel cache, and return the device; raises Stopped. Only with `into_cache`."""
 
 
 class Backend(NamedTuple):
-    """A back end: its name, as `ImageKind.loader` has it, and its `folder`.
+    """A back end: its name, as in `ImageKind.loader`, and its `folder`.
 
-    If it compiles sources when they are first used, `family` is that of their toolchains, `source` the kind of image
-    that they count as, and `origin` when they are tried. With `into_cache`, what `compile` makes of them stays in the
-    kernel cache, and is no build of the user's. `contexts` is the package whose contexts it loads kernels into.
+    If it compiles sources at their first use, `family` is that of their toolchains, `source` the kind of image that
+    they count as, and `origin` their place in the order. With `into_cache`, `compile` puts their images into the kernel
+    cache, not into a user build. `contexts` is the package whose contexts it loads kernels into.
     """
 
     loader: str
@@ -79,13 +79,13 @@ class Backend(NamedTuple):
 
     @property
     def implementation(self) -> Implementation:
-        """Its functions, imported when they are first needed."""
+        """Its functions, imported at their first use."""
         found: Implementation = import_module(f".{self.folder}", __name__)
         return found
 
     @property
     def ahead(self) -> Ahead:
-        """What `compile` calls of it."""
+        """Its functions for `compile`."""
         found: Ahead = import_module(f".{self.folder}.ahead", __name__)
         return found
 
@@ -101,9 +101,10 @@ BACKENDS = {backend.loader: backend for backend in _TABLE}
 
 
 class Here(NamedTuple):
-    """What images are judged for: device number `device` of a machine, of compute capability `gpu`.
+    """The target of a judgement: device number `device` of a machine, of compute capability `gpu`.
 
-    `obstacle` says why no code runs through NVIDIA's driver; `gpu` is then (0, 0). `off` says why no GPU may be used.
+    `obstacle` is the reason why no code runs through NVIDIA's driver; `gpu` is then (0, 0). `off` is the reason why no
+    GPU may be used.
     """
 
     machine: Probe
@@ -114,9 +115,9 @@ class Here(NamedTuple):
 
 
 class Request(NamedTuple):
-    """A kernel as it is wanted: of which module, in which context, and whether the kernel cache is used.
+    """A request for a kernel: its module, its context, and whether the kernel cache is used.
 
-    `home` is the CUDA context that it is loaded into, None where there is none; `context` is what the caller gave.
+    `home` is the CUDA context that it is loaded into, None if there is none; `context` is the caller's argument.
     """
 
     name: str
@@ -130,11 +131,11 @@ class Request(NamedTuple):
 
 
 def backend_of(family: str) -> Backend | None:
-    """Return what compiles the sources of a family of toolchains when they are first used, None for no back end."""
+    """Return the back end that compiles the sources of a family of toolchains at their first use; None without one."""
     return next((backend for backend in BACKENDS.values() if family and backend.family == family), None)
 
 
 def owner_of(context: Any) -> str:
-    """Return the loader that a caller's context belongs to, "" for one of CUDA's and for none."""
+    """Return the loader that a caller's context belongs to; "" for CUDA's, and for None."""
     package = type(context).__module__.partition(".")[0]
     return next((loader for loader, backend in BACKENDS.items() if backend.contexts == package), "")

@@ -1,4 +1,4 @@
-"""`python -m PACKAGE._gpuforge cache ls|verify|prune|clear`: what is in this user's kernel cache, and less of it."""
+"""`python -m PACKAGE._gpuforge cache ls|verify|prune|clear`: lists, checks or removes entries of the kernel cache."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Do what the options ask; return the exit code: 1 when `verify` found a damaged entry, 2 for a wrong folder."""
+    """Run the subcommand; return the exit code: 1 if `verify` found a damaged entry, 2 for a wrong folder."""
     wrong = home_problem(os.environ)
     if wrong:
         sys.stderr.write(f"error: {wrong}\n")

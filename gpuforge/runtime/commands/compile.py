@@ -1,4 +1,4 @@
-"""`python -m PACKAGE._gpuforge compile`: compile the package's sources here, and use the result from now on."""
+"""`python -m PACKAGE._gpuforge compile`: compiles the package's sources on this machine, for use from now on."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ configure = command.configure
 
 
 def run(options: argparse.Namespace) -> int:
-    """Compile for the package that this runtime lies in."""
+    """Compile for the package of this runtime."""
     home = Path(__file__).resolve().parent.parent
     package = command.Package((__package__ or "").rpartition("._gpuforge")[0], home, os.environ)
     return command.main(

@@ -1,4 +1,4 @@
-"""`python -m PACKAGE._gpuforge explain`: what this machine has, and which kernels are used on it and why."""
+"""`python -m PACKAGE._gpuforge explain`: shows the machine, the kernels that are used on it, and why."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print the explanation; 2 when there is no such kernel set or library."""
+    """Print the explanation; return 2 if there is no such kernel set or library."""
     known = [*shipped_names(), *library_names()]
     unknown = [name for name in options.set if name not in known]
     if unknown:

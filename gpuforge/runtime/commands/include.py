@@ -1,4 +1,4 @@
-"""`python -m PACKAGE._gpuforge include`: where `gpuforge_kernels.h` lies, for programs in C and C++."""
+"""`python -m PACKAGE._gpuforge include`: prints the folder of `gpuforge_kernels.h`, for programs in C and C++."""
 
 from __future__ import annotations
 

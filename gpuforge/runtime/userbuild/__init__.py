@@ -1,1 +1,1 @@
-"""Compiles a package's sources on the user's machine, with a compiler that is there; loaded by that command alone."""
+"""Compiles a package's sources with a compiler of the user's machine; only the command `compile` loads it."""

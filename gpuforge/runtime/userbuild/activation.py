@@ -1,4 +1,4 @@
-"""Puts a user's build in use by one rename, and clears what killed compilations left behind."""
+"""Puts a user's build in use by one rename, and removes leftovers of killed compilations."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ _LOCK, _OWNER, _WORK, _HIDDEN = "lock", "owner", "work-", ".compile-"
 
 @contextlib.contextmanager
 def work(place: BuildsFolder) -> Iterator[Path]:
-    """Give a new folder to compile in, on the file system of the builds; it is removed afterwards.
+    """Yield a new folder to compile in, on the file system of the builds; it is removed afterwards.
 
-    What killed processes left behind is removed, too. Raises OSError, and BuildUnusable where others could put code in.
+    Leftovers of killed processes are removed, too. Raises OSError, and BuildUnusable if others could put code in.
     """
     for above in reversed(folders_above(place.folder)):
         if not above.exists():
-            above.mkdir(mode=0o775, parents=True, exist_ok=True)  # not for everybody, whatever the umask
+            above.mkdir(mode=0o775, parents=True, exist_ok=True)  # not for all users, with any umask
     place.folder.mkdir(mode=0o755, exist_ok=True)
     guard_place(place.folder)
     with contextlib.ExitStack() as stack:
@@ -46,20 +46,20 @@ def work(place: BuildsFolder) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def work_in(output: Path) -> Iterator[Path]:
-    """Give a new folder to compile in, in a folder of the user's; what killed processes left there is removed."""
+    """Yield a new folder to compile in, in a folder of the user; leftovers of killed processes there are removed."""
     output.mkdir(parents=True, exist_ok=True)
     with contextlib.ExitStack() as stack:
         with _locked_folder(output):
             for left in output.glob(f"{_HIDDEN}*"):
                 if _abandoned(left):
                     shutil.rmtree(left, ignore_errors=True)
-            # The compiler runs in a folder of its own, where a relative path would lead elsewhere.
+            # The compiler runs in its own folder, where a relative path would lead elsewhere.
             folder = _own_folder(stack, output.absolute(), _HIDDEN)
         yield folder
 
 
 def _own_folder(stack: contextlib.ExitStack, parent: Path, prefix: str) -> Path:
-    """Make a folder that others leave alone while this process lives, and that is removed when the stack ends."""
+    """Make a folder that others do not touch while this process lives, and that is removed when the stack ends."""
     folder = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
     stack.callback(shutil.rmtree, folder, ignore_errors=True)
     owner = stack.enter_context((folder / _OWNER).open("w"))
@@ -69,7 +69,7 @@ def _own_folder(stack: contextlib.ExitStack, parent: Path, prefix: str) -> Path:
 
 @contextlib.contextmanager
 def _locked_folder(folder: Path) -> Iterator[None]:
-    """Lock a folder without a file in it, where its file system can."""
+    """Lock a folder without a file in it, if its file system can."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         with contextlib.suppress(OSError):
@@ -80,7 +80,7 @@ def _locked_folder(folder: Path) -> Iterator[None]:
 
 
 def activate(place: BuildsFolder, library: Path, made: UserBuild) -> UserBuild:
-    """Put what was checked in the `work` folder in use and remove the build before it; raises OSError.
+    """Put the checked output in the `work` folder in use and remove the previous build; raises OSError.
 
     It is a library, or a folder of images.
     """
@@ -119,7 +119,7 @@ def remove(place: BuildsFolder) -> bool:
 
 
 def log_of(place: BuildsFolder) -> Path:
-    """Return where the output of the last compilation that failed is kept; the next that does not removes it."""
+    """Return the file with the output of the last failed compilation, which the next successful one removes."""
     return place.folder / f"{object_of(place)}.log"
 
 
@@ -131,7 +131,7 @@ def _locked(place: BuildsFolder) -> Iterator[None]:
 
 
 def _clean(place: BuildsFolder) -> None:
-    """Remove builds that are not in use, and the work of processes that are gone."""
+    """Remove builds that are not in use, and leftovers of ended processes."""
     try:
         active = place.active()
     except BuildUnusable:

@@ -1,4 +1,4 @@
-"""Judges a library that was just compiled before it is put in use: ABI, GPU code, runtimes, and whether it loads."""
+"""Checks a library that was just compiled before it is put in use: ABI, GPU code, runtimes, and whether it loads."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def check(
     parts: Sequence[LibraryGroup],
     env: Mapping[str, str],
 ) -> None:
-    """Raise Stopped unless the library can be used in one process with the wheel and what it requires."""
+    """Raise Stopped unless the library can be used in one process with the wheel and its requirements."""
     refusal = wrong_abi(str(library), recipe.abi)
     if refusal:
         raise Stopped(f"what was compiled cannot be used: {refusal}")
@@ -70,7 +70,7 @@ def _remedy(conflict: Conflict, recipe: Recipe) -> str:
 
 
 def _load(library: Path, env: Mapping[str, str]) -> None:
-    """Load it in a process of its own: what it runs when it is loaded may end that process."""
+    """Load it in a separate process, which its initialisers may end."""
     argv = [sys.executable, "-I", "-S", "-c", _LOAD, str(library)]
     ended = execute(argv, env=env, limit=_LOADING_S)
     if ended.status is None:

@@ -40,7 +40,7 @@ Say = Callable[[str], object]
 
 @dataclass(frozen=True)
 class Package:
-    """The package that this runtime lies in: its import name, the runtime's folder, and the user's environment."""
+    """The package of this runtime: its import name, the runtime's folder, and the user's environment."""
 
     name: str
     home: Path
@@ -81,7 +81,7 @@ def _seconds(text: str) -> float:
 
 
 def main(options: argparse.Namespace, package: Package, say: Say, complain: Say) -> int:
-    """Run the command; return its exit status: 0, or 1, 2, 3 and 130 as `gpuforge` itself has them."""
+    """Run the command; return its exit status: 0, or 1, 2, 3 and 130 as for `gpuforge` itself."""
     try:
         with interruptible():
             return _each(_chosen(package, options), package, options, say, complain)
@@ -109,7 +109,7 @@ def main(options: argparse.Namespace, package: Package, say: Say, complain: Say)
 def _each(
     found: Sequence[Recipe], package: Package, options: argparse.Namespace, say: Say, complain: Say
 ) -> int:
-    """Run the command for each object, and name at the end those that were not compiled; return the exit status."""
+    """Run the command for each object, and at the end list those that were not compiled; return the exit status."""
     failures = []
     try:
         for recipe in found:
@@ -207,7 +207,7 @@ def _compile(recipe: Recipe, package: Package, options: argparse.Namespace) -> s
 def _toolchain_and_sources(
     recipe: Recipe, package: Package, options: argparse.Namespace, here: CompileInputs
 ) -> tuple[str, list[Path]]:
-    """Return the toolchain and the sources that the user asks for, or did for the release before this one."""
+    """Return the toolchain and the sources that the user chose, now or for the previous release."""
     own = [source.absolute() for source in options.sources]
     place = place_of(_lookup(recipe, package))
     earlier = None if options.output or (place.folder / ACTIVE).exists() else former(place, str(package.home))
@@ -229,7 +229,7 @@ def _toolchain_and_sources(
 
 
 def _finder(recipe: Recipe, here: CompileInputs) -> Find:
-    """Return what finds a toolchain's compiler: for a set of modules also one that is no program."""
+    """Return a function that finds a toolchain's compiler: for a set of modules also one that is not a program."""
     if recipe.kind == "module":
         return partial(modules.find, here=here)
 
@@ -249,7 +249,7 @@ def _product(
     here: CompileInputs,
     package: Package,
 ) -> Path:
-    """Compile, and check what was made: a library, or a folder of images; raises Stopped."""
+    """Compile, and check the output, a library or a folder of images; raises Stopped."""
     if recipe.kind == "module":
         product = modules.make(recipe, toolchain, compiler, work, here)
     else:
@@ -273,7 +273,7 @@ def _product(
 def _prepare(
     backend: Backend, recipe: Recipe, package: Package, here: CompileInputs, options: argparse.Namespace
 ) -> str:
-    """Compile into the kernel cache; what is kept there is used where nothing before it in the order fits."""
+    """Compile into the kernel cache, whose code is used if nothing before it in the order fits."""
     if options.output:
         others = ", ".join(each.name for each in recipe.toolchains if not each.into_cache)
         raise Stopped(
@@ -300,7 +300,7 @@ def _by(build: UserBuild) -> str:
 
 
 def _why(substitute: Arch | None) -> str:
-    """Return why a library is for this architecture, which is no GPU's of this machine; "" for None."""
+    """Return why a library is for an architecture of no GPU of this machine; "" for None."""
     return (
         " (no GPU here: the lowest architecture of the wheel, with PTX for newer GPUs)" if substitute else ""
     )
@@ -329,7 +329,7 @@ def _made(
 def _work(
     recipe: Recipe, package: Package, output: Path | None
 ) -> Iterator[tuple[Path, BuildsFolder | None]]:
-    """Give the folder to compile in, and the place of the user's builds, None where `--output` names a folder."""
+    """Yield the folder to compile in, and the place of the user's builds, which is None with `--output`."""
     if output is not None:
         with activation.work_in(output) as work:
             yield work, None
@@ -340,7 +340,7 @@ def _work(
 
 
 def _parts(recipe: Recipe, package: Package) -> list[installed.LibraryGroup]:
-    """Return what is in the process already: the package, what it requires, and the libraries of its other objects."""
+    """Return the libraries that are in the process already: of the package, its requirements, and its other objects."""
     others = [
         _used(other, package)
         for other in recipes(package.home)
@@ -354,7 +354,7 @@ def _parts(recipe: Recipe, package: Package) -> list[installed.LibraryGroup]:
 
 
 def _kept(printed: bytes, log: Path) -> str:
-    """Keep the compiler's output for the user, if there is room for it; return where it is."""
+    """Save the compiler's output for the user, if there is room for it; return its path."""
     if not printed:
         return ""
     try:
@@ -367,7 +367,7 @@ def _kept(printed: bytes, log: Path) -> str:
 
 
 def _in_use(recipe: Recipe, package: Package) -> str:
-    """Return what is used now, which a failure has not changed."""
+    """Return the description of the library in use, which a failure has not changed."""
     if recipe.kind == "module":
         kernels = KernelSet(
             layout.kernels(str(package.home), recipe.name), package=package.name, env=package.env

@@ -1,4 +1,4 @@
-"""Finds the compiler of a toolchain: at a given path, on PATH, or in the usual places, of a version that fits."""
+"""Finds the compiler of a toolchain in a suitable version: at a given path, on PATH, or in the usual places."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Compiler:
     version: str
 
     def target(self, gpu: Arch) -> Arch:
-        """Return the architecture of what it makes for a GPU."""
+        """Return the architecture of its code for a GPU."""
         return gpu
 
     @property
@@ -43,7 +43,7 @@ class Compiler:
 
 
 class LibraryCompiler(Compiler, ABC):
-    """A compiler that is called as a library, and whose images stay in the kernel cache, too."""
+    """A compiler that is called as a library, and whose images also stay in the kernel cache."""
 
     @abstractmethod
     def image(self, recipe: Recipe, here: CompileInputs, stem: str, file: Path) -> bytes:
@@ -52,7 +52,7 @@ class LibraryCompiler(Compiler, ABC):
 
 @dataclass(frozen=True)
 class Absent:
-    """No compiler fits a toolchain; `refused` says of each that was found why it does not.
+    """No compiler fits a toolchain; `refused` has the reason for each that was found.
 
     `lacks_gpu`: no compiler was looked for, because there is no GPU to compile for.
     """
@@ -65,8 +65,8 @@ class Absent:
 def find(toolchain: UserToolchain, env: Mapping[str, str], *, path: str = "") -> Compiler | Absent:
     """Return the first compiler that fits: the plain name, then versioned names, the newest first.
 
-    `path` (a file, or a name on PATH) names the only one to consider; so does the manifest's, by its name. A command is
-    looked for beside this Python first: what pip has put there belongs to the packages that are installed here.
+    `path` (a file, or a name on PATH) is the only one to consider, like that of the manifest. A command is looked for
+    beside this Python first, as programs from pip there belong to the installed packages.
     """
     if toolchain.is_command:
         folders = os.pathsep.join([sysconfig.get_path("scripts"), env.get("PATH", os.defpath)])
@@ -122,7 +122,7 @@ def _programs(names: re.Pattern[str], folders: Sequence[str]) -> Iterator[Path]:
 
 
 def _version(program: Path, toolchain: UserToolchain, env: Mapping[str, str], refused: list[str]) -> str:
-    """Return the version of a program if it is of the toolchain's family and range, else say why not."""
+    """Return the version of a program of the toolchain's family and range; else add the reason to `refused`."""
     output, reason = _ask(program, ["--version"], env)
     match = re.search(toolchain.answers, output) if not reason else None
     if match is None:
@@ -136,7 +136,7 @@ def _version(program: Path, toolchain: UserToolchain, env: Mapping[str, str], re
 
 
 def _offloads(program: Path, toolchain: UserToolchain, env: Mapping[str, str], refused: list[str]) -> bool:
-    """Return whether GCC's offload compiler is there; without it, GPU code is left out in silence."""
+    """Return whether GCC's offload compiler is there; without it, GPU code is silently left out."""
     if not toolchain.offload:
         return True
     tool = f"accel/{toolchain.offload}/mkoffload"
@@ -148,7 +148,7 @@ def _offloads(program: Path, toolchain: UserToolchain, env: Mapping[str, str], r
 
 
 def _ask(program: Path, arguments: Sequence[str], env: Mapping[str, str]) -> tuple[str, str]:
-    """Return what a program prints, or why it does not."""
+    """Return a program's output, or why there is none."""
     try:
         ended = execute([str(program), *arguments], env={**env, "LC_ALL": "C"}, limit=ANSWER_S)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""How a toolchain is installed on this machine's distribution."""
+"""Finds how to install a toolchain on this machine's distribution."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _LIKE = {"rhel": "fedora", "centos": "fedora", "sles": "suse", "opensuse": "suse
 
 
 def how_to_install(toolchain: UserToolchain) -> str:
-    """Return the command for this distribution's family, or where the compiler is to be had."""
+    """Return the command for this distribution's family, or where to get the compiler."""
     for name in families():
         if name in toolchain.install:
             return toolchain.install[name]
@@ -19,7 +19,7 @@ def how_to_install(toolchain: UserToolchain) -> str:
 
 
 def families(release: str | None = None) -> list[str]:
-    """Return the distribution and those that it is like, the nearest first, from the text of os-release.
+    """Return the distribution and those that it resembles, the nearest first, from the text of os-release.
 
     Format: https://www.freedesktop.org/software/systemd/man/latest/os-release.html
     """

@@ -1,4 +1,4 @@
-"""Runs a program with a time limit and bounds on what is kept of its output; nothing of it outlives the caller."""
+"""Runs a program with limits on its time and on its stored output; all its processes end with it."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _GROUP = Path(__file__).with_name("group.py")
-_KEPT = 1 << 19  # bytes of the output's beginning, and as many of its end
+_KEPT = 1 << 19  # bytes from the output's beginning, and as many from its end
 _CHUNK = 1 << 16
 
 
 @dataclass(frozen=True)
 class Ended:
-    """How a program ended: `status` is negative for a signal, None where it took too long."""
+    """The end of a program: `status` is negative for a signal, None if it took too long."""
 
     status: int | None
     output: bytes
 
 
 class Output:
-    """What a program prints, standard error too; beyond a megabyte its middle is left out."""
+    """A program's output with standard error; beyond a megabyte its middle is left out."""
 
     def __init__(self) -> None:
         self._head, self._tail, self._left_out = b"", b"", 0
 
     def add(self, data: bytes) -> None:
-        """Take what was printed next."""
+        """Add the next output."""
         room = _KEPT - len(self._head)
         self._head += data[:room]
         self._tail += data[room:] if room < len(data) else b""
@@ -53,8 +53,8 @@ def execute(
 ) -> Ended:
     """Run a program to its end, for `limit` seconds at most.
 
-    All processes that it started end with it, unless they made themselves a session of their own; so they do when this
-    process ends by whatever signal, or an exception leads out of here. Raises OSError where it cannot be run.
+    All its processes end with it, unless they started their own session. They also end if a signal ends this process,
+    or an exception leaves this function. Raises OSError if it cannot be run.
     """
     status_end, status = os.pipe()
     with contextlib.ExitStack() as stack:
@@ -93,7 +93,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 def _follow(
     process: subprocess.Popen[bytes], status: int, end: float
 ) -> tuple[dict[str, int] | None, Output]:
-    """Return what the group's leader writes and what was printed; {} if it wrote nothing, None if it took too long."""
+    """Return the status that the group's leader writes, and the output; {} if it wrote none, None after the limit."""
     assert process.stdout  # noqa: S101  it is a pipe
     printed, output = process.stdout.fileno(), Output()
     watched = [printed, status]

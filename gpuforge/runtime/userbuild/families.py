@@ -1,4 +1,4 @@
-"""Whose a SONAME is: from gpuforge/cuda/data, by scripts/copy_to_runtime.py."""
+"""The family of each SONAME: from gpuforge/cuda/data, by scripts/copy_to_runtime.py."""
 
 # Runtimes of toolchains, and their families.
 FAMILIES = {

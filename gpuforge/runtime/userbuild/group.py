@@ -1,10 +1,9 @@
 """Runs a command, and ends its whole process group with it, or when the process that started this is gone.
 
-A program of its own, since no process can act on its own SIGKILL: `python -I -S group.py STATUS COMMAND...`, as the
-leader of a session.
-Its standard input is a pipe that nobody writes to: its end means that whoever holds the other side is gone, however
-that came. STATUS is the descriptor to which JSON is written: {"status": N}, the exit status of the command, or
-{"errno": N} where it cannot be run.
+It is a separate program, as no process can handle its own SIGKILL: `python -I -S group.py STATUS COMMAND...`, as the
+leader of a session. Nothing is written to its standard input, a pipe: its end means that the process at the other side
+is gone. STATUS is the descriptor to which JSON is written: {"status": N}, the exit status of the command, or {"errno":
+N} if it cannot be run.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ def _end_with_the_caller() -> None:
 
 
 def main(status: int, argv: list[str]) -> None:
-    """Run the command to its end; this process never returns from here."""
+    """Run the command to its end; it never returns."""
     threading.Thread(target=_end_with_the_caller, daemon=True).start()
     try:
         result = {"status": subprocess.call(argv, stdin=subprocess.DEVNULL)}

@@ -1,4 +1,4 @@
-"""What a set of modules is compiled for and with."""
+"""The inputs for compiling a set of modules."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..switches import gpu_disabled, switched_off
 
 @dataclass(frozen=True)
 class CompileInputs:
-    """What modules are compiled for and with: this machine, the user's own sources, environment and time limit."""
+    """The inputs for compiling modules: this machine, the user's own sources, environment and time limit."""
 
     machine: Probe
     arch: Arch | None  # of the first GPU
@@ -23,6 +23,6 @@ class CompileInputs:
 
     @property
     def no_gpu(self) -> str:
-        """Why there is no GPU to compile for, where `arch` is None."""
+        """Why there is no GPU to compile for, if `arch` is None."""
         why = switched_off(self.env) if gpu_disabled(self.env) else self.machine.problem
         return "no GPU to compile for" + (f": {why}" if why else "")

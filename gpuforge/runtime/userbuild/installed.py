@@ -1,4 +1,4 @@
-"""What is in a process that uses the package: the libraries of its wheel, and of the packages that it requires."""
+"""Lists the libraries in a process that uses the package: of its wheel, and of the packages that it requires."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _EXTRA = re.compile(r"""\bextra\s*==\s*["']([^"']+)["']|["']([^"']+)["']\s*==\s*
 
 @dataclass(frozen=True)
 class LibraryGroup:
-    """Libraries that come into the process together: the wheel's (`owner` is ""), or those of a package it requires."""
+    """Libraries that are loaded together: the wheel's (`owner` is ""), or those of a package it requires."""
 
     owner: str
     libraries: tuple[Path, ...]
@@ -31,16 +31,15 @@ class LibraryGroup:
 @dataclass(frozen=True)
 class _Requirement:
     name: str
-    extras: frozenset[str]  # those that it asks for
-    of: frozenset[str]  # the extras that it belongs to; none: it is always required
+    extras: frozenset[str]  # the extras that it requires
+    of: frozenset[str]  # the extras that require it; empty: it is always required
 
 
 def parts(home: Path, package: str, *, without: Sequence[str]) -> list[LibraryGroup]:
-    """Return the wheel's libraries, then those of each package that it requires and that is installed.
+    """Return the wheel's libraries, then those of each installed package that it requires.
 
-    `home` is this runtime's folder in the package (an import name). The kernel sets `without` are left out, in kernels
-    wheels, too: another library will be loaded in their place. Nothing is known of requirements where the wheel has no
-    RECORD.
+    `home` is this runtime's folder in the package (an import name). The kernel sets `without` are left out, also those
+    in kernels wheels, as another library will be loaded in their place. Without a RECORD the requirements are unknown.
     """
     site, wheel = home.parents[package.count(".") + 1], _wheel(home, package)
     own = list(_beside(site, package)) if wheel is None else _recorded(wheel)
@@ -55,7 +54,7 @@ def parts(home: Path, package: str, *, without: Sequence[str]) -> list[LibraryGr
 
 
 def release(home: Path, package: str) -> str:
-    """Return the name and version of the wheel that this runtime came with, "" where it is not known."""
+    """Return the name and version of this runtime's wheel, "" if it is not known."""
     wheel = _wheel(home, package)
     name = _name(wheel) if wheel else ""
     return f"{name} {wheel.version}" if wheel and name else ""
@@ -72,7 +71,7 @@ def _wheel(home: Path, package: str) -> PathDistribution | None:
 
 
 def _name(of: Distribution) -> str:
-    """Return a package's name, "" where its METADATA is damaged."""
+    """Return a package's name, "" if its METADATA is damaged."""
     try:
         return str(of.metadata["Name"] or "")
     except (OSError, ValueError):
@@ -116,8 +115,8 @@ def _beside(site: Path, package: str) -> Iterator[Path]:
 def _required(wheel: Distribution, site: Path) -> Iterator[Distribution]:
     """Yield the installed packages that a wheel requires, directly or through others, each once.
 
-    What is installed counts, whatever else its marker asks for. Which extras a user chose for the wheel is recorded
-    nowhere: one counts when everything that it requires is installed.
+    Installed packages count, whatever their markers require. The extras that a user chose for the wheel are not
+    recorded: one counts if all its requirements are installed.
     """
     installed: dict[str, Distribution] = {}
     for found in (*distributions(path=[str(site)]), *distributions()):

@@ -1,4 +1,4 @@
-"""Calls a compiler in a folder of its own, with a time limit, and returns the library that it left."""
+"""Calls a compiler in its own folder, with a time limit, and returns the library that it writes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def invoke(
 ) -> Path:
     """Compile the recipe's sources and the user's own into one library below `work`.
 
-    `arch` is the GPU's, None without one. Raises Stopped, whose message names the compiler's log, and OSError.
+    `arch` is the GPU's, None without one. Raises Stopped, whose message has the compiler's log, and OSError.
     """
     values = _values(recipe, toolchain, compiler, work, extra, arch, env)
     if not any("{sources}" in word for word in toolchain.argv):
@@ -68,7 +68,7 @@ def _values(
     arch: Arch | None,
     env: Mapping[str, str],
 ) -> dict[str, list[str]]:
-    """Lay the sources and the file with the ABI id out, and return what the placeholders stand for."""
+    """Write the sources and the file with the ABI id, and return the values of the placeholders."""
     for folder in ("run", "tmp", "sources"):
         (work / folder).mkdir()
     laid = work / "sources"
@@ -95,9 +95,9 @@ def _values(
 
 
 def _lay_beside(recipe: Recipe, laid: Path, extra: Sequence[Path]) -> None:
-    """Lay the user's own sources into the folder of the recipe's, for a command that takes a folder.
+    """Copy the user's own sources into the folder of the recipe's, for a command that gets a folder.
 
-    Raises Stopped where one has the name of a file that is there.
+    Raises Stopped if one has the name of an existing file.
     """
     folder = laid / os.path.commonpath([os.path.dirname(name) for name in recipe.sources])
     for source in extra:
@@ -107,7 +107,7 @@ def _lay_beside(recipe: Recipe, laid: Path, extra: Sequence[Path]) -> None:
 
 
 def _toolkit(toolchain: UserToolchain, compiler: Compiler, env: Mapping[str, str]) -> Path | None:
-    """Return the CUDA toolkit that a compiler belongs to, or else the machine's."""
+    """Return the CUDA toolkit that a compiler belongs to, else the machine's."""
     own = [compiler.path.resolve().parent.parent] if toolchain.of_toolkit else []
     named = [Path(env[name]) for name in ("CUDA_HOME", "CUDA_PATH") if env.get(name)]
     for folder in (*own, *named, Path("/usr/local/cuda")):
@@ -146,6 +146,6 @@ def _product(toolchain: UserToolchain, compiler: Compiler, work: Path, log: byte
         )
     if not found[0].is_symlink():
         return found[0]
-    whole = work / "library"  # what a link leads to may lie in a folder that is removed
+    whole = work / "library"  # the target of a link may be in a folder that is removed
     shutil.copyfile(found[0], whole)
     return whole

@@ -1,4 +1,4 @@
-"""Removes user builds that nobody can use any more: of releases that are gone, for packages that are gone."""
+"""Removes user builds that cannot be used any more: for releases or packages that are gone."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ UNUSED_DAYS = 30
 
 
 def remove_leftovers(user: Path) -> list[Path]:
-    """Remove, below the folder of all user builds, the places that are left over; return them.
+    """Remove the unused places below the folder of all user builds; return them.
 
-    One is when nothing has looked its build up for 30 days, and the package that it was made for is not installed
-    where it was, or has other sources now. Another installation of the same release that uses the build keeps it.
+    A place is unused if its build was not looked up for 30 days, and the package that it was made for is not installed
+    there any more, or has other sources now. It stays if another installation of the same release uses it.
     """
     return [place.folder for place in _all(user) if _left_over(place) and _removed(place)]
 

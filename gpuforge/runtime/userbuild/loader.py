@@ -1,4 +1,4 @@
-"""Which libraries a library brings into a process, found as the system's loader finds them, without loading any.
+"""Finds the libraries that a library brings into a process, like the system's loader, without loading any.
 
 Order of the search: https://man7.org/linux/man-pages/man8/ld.so.8.html
 """
@@ -22,7 +22,7 @@ _CACHE_HEAD, _CACHE_ENTRY = 48, 24  # bytes
 
 @dataclass(frozen=True)
 class Loaded:
-    """A library that will be in the process: by which name it is needed, and what the loader then knows it by."""
+    """A library that will be in the process: the name in NEEDED, and the name by which the loader identifies it."""
 
     name: str
     path: Path
@@ -32,7 +32,7 @@ class Loaded:
 def graph(first: Sequence[Path], env: Mapping[str, str]) -> list[Loaded]:
     """Return the given libraries and everything that they need, transitively, each file once.
 
-    What is not found is left out: whether a library loads is for another check to say.
+    Missing libraries are left out: another check tests whether a library loads.
     """
     found: dict[Path, Loaded] = {}
     pending = [Loaded(path.name, path) for path in first]
@@ -80,7 +80,7 @@ def _usual() -> Iterator[str]:
 
 @lru_cache(maxsize=1)
 def _system() -> dict[str, str]:
-    """Return the libraries in the loader's cache; an empty table where there is none.
+    """Return the libraries in the loader's cache; an empty table without a cache.
 
     Format: struct cache_file_new in https://sourceware.org/git/?p=glibc.git;a=blob;f=sysdeps/generic/dl-cache.h
     """

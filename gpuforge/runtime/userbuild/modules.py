@@ -1,4 +1,4 @@
-"""Compiles a set of modules: each source by nvcc or NVRTC into an image of its own, or the C++ ones into a library."""
+"""Compiles a set of modules: each source by nvcc or NVRTC into an image, or the C++ ones into a library."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from .invoke import invoke
 from .outcome import Stopped
 from .recipe import Recipe
 
-FOLDER = "modules"  # what is made of sources for a GPU: an index.json and the images
+FOLDER = "modules"  # the output for a GPU: an index.json and the images
 
 
 def find(toolchain: UserToolchain, here: CompileInputs, *, path: str = "") -> Compiler | Absent:
-    """Return what compiles a toolchain's part of a set on this machine, or why nothing does."""
+    """Return the compiler for a toolchain's part of a set on this machine, or why there is none."""
     backend = backend_of(toolchain.family)
     if backend and backend.into_cache:
         return backend.ahead.find(toolchain, here, path)
@@ -46,7 +46,7 @@ def make(
 ) -> Path:
     """Compile a toolchain's part of a set; return the folder of images, or the library for the CPU.
 
-    A source of the user's that has the name of one of the package's takes its place. Raises Stopped, OSError.
+    A source of the user replaces the package's source of the same name. Raises Stopped, OSError.
     """
     own = {source.stem: source for source in here.extra}
     packaged = [name for name in toolchain.sources if Path(name).stem not in own]
@@ -97,7 +97,7 @@ def _suffixes(toolchain: UserToolchain) -> set[str]:
 
 
 def _included(recipe: Recipe, compiled: Sequence[str]) -> tuple[str, ...]:
-    """Return what lies beside the sources that are compiled: headers, and the other sources of the set."""
+    """Return the files beside the compiled sources: headers, and the other sources of the set."""
     return (*recipe.includes, *(name for name in recipe.sources if name not in compiled))
 
 
@@ -138,7 +138,7 @@ def _entry(stem: str, name: str, file: Path, code: bytes, folder: Path) -> dict[
 
 
 def put(made: Path, target: Path) -> None:
-    """Move a folder of images to where `--output` wants it, in place of an earlier one; raises OSError."""
+    """Move a folder of images to the path of `--output`, where it replaces an earlier one; raises OSError."""
     if (target / layout.INDEX).is_file():
         shutil.rmtree(target)
     made.rename(target)

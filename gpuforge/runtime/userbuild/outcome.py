@@ -1,4 +1,4 @@
-"""How a compilation can end without a library: one message, and the exit status that goes with it."""
+"""The ends of a compilation without a library: a message, and the exit status."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Stopped(Exception):  # noqa: N818  an end that was foreseen
-    """Nothing was activated: `args[0]` says why and what to do, in one line; `status` is the exit status.
+    """Nothing was activated: `args[0]` is the reason and the fix, in one line; `status` is the exit status.
 
-    `log` is what the compiler printed.
+    `log` is the compiler's output.
     """
 
     def __init__(self, message: str, status: int = FAILED, *, log: bytes = b"") -> None:
@@ -25,14 +25,14 @@ class Stopped(Exception):  # noqa: N818  an end that was foreseen
 
 
 class Interrupted(BaseException):
-    """A signal asked this process to end; `args[0]` is its name. Nothing but the command itself may catch it."""
+    """A signal requested the end of this process; `args[0]` is its name. Only the command itself may catch it."""
 
 
 @contextlib.contextmanager
 def interruptible() -> Iterator[None]:
-    """Make the signals that end a process raise Interrupted, once: what is cleaned up then is not interrupted again.
+    """Make the signals that end a process raise Interrupted, once, so that the clean-up is not interrupted again.
 
-    A signal that is ignored, as by nohup, stays ignored. Elsewhere than in the main thread nothing is changed.
+    An ignored signal, as by nohup, stays ignored. In other threads than the main one nothing is changed.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -56,7 +56,7 @@ def interruptible() -> Iterator[None]:
 
 @contextlib.contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Let signals wait until what is begun here is whole."""
+    """Let signals wait until the block has finished."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
     try:
         yield

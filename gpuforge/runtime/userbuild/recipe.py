@@ -1,4 +1,4 @@
-"""The objects that `compile` can make here: their sources, unchanged since the wheel was made, and their ABI ids."""
+"""The objects that `compile` can make here: their unchanged sources, and their ABI ids."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from .outcome import MISSING, Stopped
 
 @dataclass(frozen=True)
 class Recipe:
-    """A user-compiled object: `folder` holds its files, `sources` are those that the compiler is given."""
+    """A user-compiled object: `folder` has its files, `sources` are those that the compiler gets."""
 
     name: str
     folder: Path
-    abi: str  # the id that each library gets here
+    abi: str  # the id of its libraries here
     fallbacks: tuple[str, ...]
     sources: tuple[str, ...]
     includes: tuple[str, ...]
@@ -34,7 +34,7 @@ class Recipe:
 
     @property
     def lowest_arch(self) -> Arch | None:
-        """The lowest of the wheel's architectures whose PTX every newer GPU takes; None where it has none."""
+        """The lowest of the wheel's architectures whose PTX every newer GPU can run; None if it has none."""
         return min((arch for arch in self.archs if not arch.variant), default=None)
 
 
@@ -60,7 +60,7 @@ def _sentence(reason: Reason) -> str:
 
 
 def _here(folder: Path, read: Compilation) -> Recipe:
-    """Return a recipe with the ABI id that its libraries have here; raises Stopped, OSError."""
+    """Return a recipe with the ABI id of its libraries here; raises Stopped, OSError."""
     abi, digests = _abi(read.name, read.demands), {**read.sources, **read.includes}
     for name, sha256 in digests.items():
         verify(folder / name, folder / name, sha256)
@@ -86,14 +86,14 @@ def _abi(name: str, demands: Demands) -> str:
 
 
 def sources_of(recipe: Recipe, family: str) -> Sources:
-    """Return what a toolchain of a family compiles of a set of modules."""
+    """Return the part of a set of modules for the toolchains of a family."""
     found = read(str(recipe.folder))
     assert found is not None  # noqa: S101  the recipe was read as one of modules
     return found.sources[family]
 
 
 def verify(file: Path, original: Path, sha256: str) -> None:
-    """Raise Stopped unless a file of the wheel, or a copy of it, is as it was packaged; raises OSError."""
+    """Raise Stopped unless a file of the wheel, or a copy of it, is unchanged; raises OSError."""
     with document.open_file(file) as stream:
         if hashlib.sha256(stream.read()).hexdigest() == sha256:
             return

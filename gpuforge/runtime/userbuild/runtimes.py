@@ -1,4 +1,4 @@
-"""Finds toolchain runtimes that would be in one process twice: the one that is there, and that of a new library."""
+"""Finds toolchain runtimes that would be in one process twice: an existing one, and that of a new library."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from .loader import Loaded, graph
 # auditwheel's libx-0a1b2c3d.so.1 and delocate's libx.0a1b2c3d.so.1
 _HASHED = re.compile(r"(?P<stem>lib[^/]+?)[-.][0-9a-f]{8}(?P<rest>(\.[^/]*)?\.so.*)")
 _CUDART, _OPENMP = "CUDA runtime", "OpenMP runtime"
-# Runtimes of several names that do one thing: two of them in a process are as bad as two of one name.
+# Runtimes with different names and one purpose: two of them in a process are as bad as two of one name.
 _KINDS = {"libcudart.so": _CUDART, **dict.fromkeys(OPENMP, _OPENMP)}
-# What every OpenMP runtime exports to compiled code, whatever it is called: GCC's, and LLVM's, Intel's and NVIDIA's.
+# Symbols that every OpenMP runtime exports to compiled code: GCC's, and LLVM's, Intel's and NVIDIA's.
 _OPENMP_ENTRIES = ("GOMP_parallel", "__kmpc_fork_call")
-# Texts that only libcudart holds, and what it is linked into.
+# Texts that are only in libcudart, and in libraries that it is linked into.
 _STATIC_CUDART = (b"cudaErrorCudartUnloading", b"/cudart.shm.%")
 
 
 @dataclass(frozen=True)
 class Runtime:
-    """A runtime in a process: `kind` is what it does or its name ("libnvc.so"), `image` what the loader knows it by.
+    """A runtime in a process: `kind` is its purpose or its name ("libnvc.so"), `image` the loader's name for it.
 
-    `image` is "" where it is linked into a library. `owner` is the package that brings it, "" for the wheel.
+    `image` is "" if it is linked into a library. `owner` is the package that brings it, "" for the wheel.
     """
 
     kind: str
@@ -39,7 +39,7 @@ class Runtime:
 
 @dataclass(frozen=True)
 class Conflict:
-    """One runtime that would be in the process twice: what is there already, and what the new library brings."""
+    """A runtime that would be in the process twice: the existing one, and that of the new library."""
 
     there: Runtime
     brought: Runtime
@@ -60,12 +60,12 @@ def conflicts(parts: Sequence[LibraryGroup], library: Path, env: Mapping[str, st
 
 
 def kinds_of(names: Sequence[str]) -> set[str]:
-    """Return the kinds of runtimes that go by these SONAMEs."""
+    """Return the kinds of the runtimes with these SONAMEs."""
     return {kind for name in names for kind in [_kind(name)] if kind}
 
 
 def _runtimes(part: LibraryGroup, searched: set[str], env: Mapping[str, str]) -> Iterator[Runtime]:
-    """Yield the runtimes that a part loads. Files are searched for those of the kinds `searched` alone."""
+    """Yield the runtimes that a part loads. Files are searched only for those of the kinds `searched`."""
     for library in graph(part.libraries, env):
         kind = _kind(library.soname) or _kind(library.name)
         if kind:
@@ -91,12 +91,12 @@ def _stem(name: str) -> str:
 
 
 def _two_copies(old: Runtime, new: Runtime) -> bool:
-    """Return whether both are loaded: the loader takes two files for one when they have the same SONAME."""
+    """Return whether both are loaded: the loader takes two files with the same SONAME for one."""
     if old.path.resolve() == new.path.resolve():
         return False
     if not (
         old.image and new.image
-    ):  # each with a copy linked in see the same device; a shared one beside it does not
+    ):  # copies that are linked in see the same device; a shared one beside them does not
         return bool(old.image or new.image)
     if old.image != new.image:
         return True
@@ -110,7 +110,7 @@ def _of_nvidia(library: Loaded, part: LibraryGroup) -> bool:
 def _exports(path: Path, symbols: Sequence[str]) -> bool:
     try:
         return elf.defines(path, symbols)
-    except elf.NotReadable:  # its symbols are damaged: what it needs is known all the same
+    except elf.NotReadable:  # its symbols are damaged, but its NEEDED entries are known
         return False
 
 

@@ -1,4 +1,4 @@
-"""Chooses the toolchain: the one that the user names, else the first of the recipe with a compiler here that fits."""
+"""Chooses the toolchain: the user's choice, else the first of the recipe with a suitable compiler here."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .compilers import Absent, Compiler
 from .outcome import MISSING, USAGE, Stopped
 from .recipe import Recipe
 
-Find = Callable[..., Union[Compiler, Absent]]  # of a toolchain and, with `path`, the file that the user names
+Find = Callable[..., Union[Compiler, Absent]]  # from a toolchain and, as `path`, the file that the user names
 
 
 def select(

@@ -1,4 +1,4 @@
-"""Machine code and PTX for NVIDIA's GPUs, loaded by the driver."""
+"""Runs machine code and PTX on NVIDIA's GPUs, loaded by the driver."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _MISMATCHES = {
 
 
 def look(machine: Probe, places: Sequence[BuildPlace], env: Mapping[str, str]) -> None:
-    """Return nothing: the driver and its devices are the machine's own."""
+    """Return nothing: the driver and its devices are facts of the machine."""
 
 
 def judge(image: Image, build: Build, here: Here) -> Reason:
-    """Judge an image by its architecture; a file of the user's, which was not read, is taken as it is."""
+    """Judge an image by its architecture; a file of the user, which was not read, is always accepted."""
     if here.obstacle is not None:
         return here.obstacle
     if not isinstance(image.built_for, Arch):
@@ -40,14 +40,14 @@ def judge(image: Image, build: Build, here: Here) -> Reason:
 
 
 def make(request: Request, image: Image, module: Module, place: BuildPlace) -> Kernel | None:
-    """Return a kernel of a module, which the driver loads once, whatever number of its images fit."""
+    """Return a kernel of a module, which the driver loads once, for any number of its images that fit."""
     from .load import load
 
     return load(request, image, module)
 
 
 def refusal(image: Image, arch: Arch, here: Here) -> Reason | None:
-    """Return why code for an architecture does not run on the GPU that is judged for, None when it does."""
+    """Return why code for an architecture does not run on the GPU of `here`, None if it does."""
     mismatch = (runs_on.ptx_mismatch if image.about.has_ptx else runs_on.binary_mismatch)(arch, here.gpu)
     if mismatch is None:
         return driver_refusal(image, here.machine.driver or (0, 0))
@@ -57,7 +57,7 @@ def refusal(image: Image, arch: Arch, here: Here) -> Reason | None:
 
 
 def driver_refusal(image: Image, driver: Version) -> Reason | None:
-    """Return why a driver for this CUDA version is too old for an image, None when it is not."""
+    """Return why a driver for this CUDA version is too old for an image, None if it is not."""
     found = dotted(driver)
     if image.about.has_ptx:
         isa = image.isa or (0, 0)

@@ -1,4 +1,4 @@
-"""Loads kernels through NVIDIA's driver, into a context of the caller's or a device's primary one."""
+"""Loads kernels through NVIDIA's driver, into the caller's context or a device's primary one."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from .. import Request, owner_of
 
 
 def home_of(machine: Probe, driver: tuple[str, ...], device: int, context: Any) -> Context | None:
-    """Return the context that kernels are to be loaded for, None when there is no such device.
+    """Return the context to load kernels for, None if there is no such device.
 
-    Raises ValueError when no context is current, TypeError for anything but a context, DriverError.
+    Raises ValueError if no context is current, TypeError for anything but a context, DriverError.
     """
     opened = None if machine.problem or owner_of(context) else open_driver(driver)
     if opened is None or isinstance(opened, NoDriver):
@@ -27,9 +27,9 @@ def home_of(machine: Probe, driver: tuple[str, ...], device: int, context: Any) 
 
 
 def load(request: Request, image: Image, module: Module) -> Kernel | None:
-    """Return a kernel of a module; None where there is no context. Raises Refused, DriverError.
+    """Return a kernel of a module; None without a context. Raises Refused, DriverError.
 
-    What the driver compiles is looked up in the kernel cache.
+    Code that the driver compiles is looked up in the kernel cache.
     """
     if request.home is None:
         return None

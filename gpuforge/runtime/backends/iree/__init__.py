@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
     Found = Mapping[
         str, tuple[str, ...] | Reason
-    ]  # the names of the devices for each kind of image, or why none
+    ]  # the names of the devices for each kind of image, or the reason why there are none
 
-_SOFTWARE = ("llvmpipe", "SwiftShader")  # Vulkan's devices that are the CPU, by the beginning of their names
+_SOFTWARE = ("llvmpipe", "SwiftShader")  # Vulkan devices that are the CPU, by the beginning of their names
 
 
 def look(machine: Probe, places: Sequence[BuildPlace], env: Mapping[str, str]) -> Found:
@@ -34,7 +34,7 @@ def look(machine: Probe, places: Sequence[BuildPlace], env: Mapping[str, str]) -
 
 
 def judge(image: Image, build: Build, here: Here) -> Reason:
-    """Judge an image by what its code is for, and by the devices of its driver."""
+    """Judge an image by its target, and by the devices of its driver."""
     refusal = here.off
     if isinstance(image.built_for, Arch):
         refusal = here.obstacle or gpu_refusal(image, image.built_for, here)
@@ -52,7 +52,7 @@ def make(request: Request, image: Image, module: Module, place: BuildPlace) -> I
 
 
 def _device(image: Image, here: Here) -> Reason:
-    """Return which device runs an image, or why none does. For the CPU its number does not count."""
+    """Return the device that runs an image, or why none does. For the CPU, its number is ignored."""
     driver, found = image.about.iree_driver, here.machine.found.get("IREE", {})
     names = found.get(image.kind, Reason("not-looked-for", {"what": "IREE"}))
     if isinstance(names, Reason):

@@ -1,4 +1,4 @@
-"""The devices of IREE's drivers on this machine: each driver by itself, so that one that is missing hides no other."""
+"""Finds the devices of IREE's drivers on this machine, driver by driver, so that a missing one hides no other."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ _STATUS = re.compile(r"(?:^|\s)\S+:\d+: (?P<status>[A-Z_]+); (?P<text>.*)", re.D
 
 _lock = threading.Lock()
 _devices: dict[str, tuple[Any, list[dict[str, Any]]]] = {}  # by IREE's driver: the driver and its devices
-_opened_by = [0]  # the process that opened a driver: its threads are of no use in a fork
+_opened_by = [0]  # the process that opened a driver, whose threads do not exist in a fork
 
 
 def devices_for(places: Iterable[BuildPlace], env: Mapping[str, str]) -> dict[str, tuple[str, ...] | Reason]:
     """Return the names of the devices for each kind of IREE's images in some places, or why there are none.
 
     Never raises, and never hangs. A failure is not remembered. The release of IREE's runtime is compared with that of
-    the compiler before a library of IREE's is loaded.
+    the compiler before a library of IREE is loaded.
     """
     found: dict[str, tuple[str, ...] | Reason] = {}
     for place in places:
@@ -49,10 +49,10 @@ def devices_for(places: Iterable[BuildPlace], env: Mapping[str, str]) -> dict[st
 
 
 def _other_release(needed: str, install: str) -> Reason | None:
-    """Return why the installed runtime does not load what the compiler "3.13.0" has made; None where it may.
+    """Return why the installed runtime does not load modules of the compiler "3.13.0"; None if it may.
 
     The runtime 3.12 loads no module of the compiler 3.11 (https://github.com/iree-org/iree/releases/tag/v3.12.0), and
-    other pairs are not tested. A runtime without a distribution is tried as it is.
+    other pairs are not tested. A runtime without a distribution is not checked.
     """
     import importlib.metadata
 
@@ -66,12 +66,12 @@ def _other_release(needed: str, install: str) -> Reason | None:
 
 
 def _release(version: str) -> list[str]:
-    """Return what the versions of one release share: 3 and 13 of 3.13.0 and 3.13.1rc20261101."""
+    """Return the common part of one release's versions: 3 and 13 of 3.13.0 and 3.13.1rc20261101."""
     return version.split(".")[:2]
 
 
 def _off(kind: str, env: Mapping[str, str]) -> Reason | None:
-    """Return why the environment does not allow a driver, None where it does; then it is not opened."""
+    """Return why the environment does not allow a driver, which is then not opened; None if it does."""
     if KINDS[kind].built_for != "CPU" and gpu_disabled(env):
         return switched_off(env)
     allowed = env.get(VARIABLE, "")
@@ -81,7 +81,7 @@ def _off(kind: str, env: Mapping[str, str]) -> Reason | None:
 
 
 def opened(driver: str, number: int) -> tuple[Any, dict[str, Any]]:
-    """Return a driver that `devices` has found, and what it says of its device `number`."""
+    """Return a driver that `devices` has found, and its description of device `number`."""
     found, infos = _devices[driver]
     return found, infos[number]
 
@@ -120,7 +120,7 @@ def _open(driver: str, install: str) -> Reason | None:
 
 
 def status_of(error: Exception) -> tuple[str, str]:
-    """Return what IREE says of a failure: its status, and the text in one line without the places in IREE's code."""
+    """Return the status and the message of a failure in IREE, in one line without places in IREE's code."""
     found = _STATUS.search(str(error))
     text = found["text"] if found else str(error)
     return found["status"] if found else "UNKNOWN", text.strip().partition("\n")[0].rstrip(": ")

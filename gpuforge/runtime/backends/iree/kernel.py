@@ -1,4 +1,4 @@
-"""A function of an IREE module on a device: called as kernels on a GPU are launched."""
+"""A function of an IREE module on a device, with the interface of kernels on a GPU."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ...upload import filled
 from .memory import IreeDevice, IreeMemory
 from .signature import DECLARATION, SIZES, Parameter, read
 
-# IREE's types -> what NumPy calls those of the same bits; without a sign in IREE, either in NumPy
+# IREE's types -> NumPy's types of the same bits; without a sign in IREE, both of NumPy's
 _DTYPES = {
     "i1": ("b1",), "i8": ("i1", "u1"), "i16": ("i2", "u2"), "i32": ("i4", "u4"), "i64": ("i8", "u8"),
     "f16": ("f2",), "bf16": (), "f32": ("f4",), "f64": ("f8",),
@@ -40,7 +40,7 @@ _CODES = {
 
 
 class _Tensor(NamedTuple):
-    """An argument in device memory; `array` is what it is copied back into, None for nothing."""
+    """An argument in device memory; `array` is where it is copied back to, None if it is not."""
 
     memory: IreeMemory
     sizes: tuple[int, ...]
@@ -49,9 +49,9 @@ class _Tensor(NamedTuple):
 
 
 class IreeKernel:
-    """A function on a device of IREE's. Safe to use from several threads.
+    """A function on a device of IREE. Safe to use from several threads.
 
-    It does the whole work: grid, block, shared memory and stream are not passed. It has ended when `launch` returns.
+    It does the whole work: grid, block, shared memory and stream are not passed. It has finished when `launch` returns.
     """
 
     backend = "iree"
@@ -79,11 +79,11 @@ class IreeKernel:
         return filled(self.memory(memoryview(source).nbytes), source)
 
     def launch(self, grid: Any, block: Any, *arguments: Any, shared: int = 0, stream: Any = None) -> None:
-        """Call the function; it has ended when this returns.
+        """Call the function; it has finished when this returns.
 
-        An argument is what `Kernel.launch` takes, with IREE's memory: an `IreeMemory`, whose size must give the
-        tensor's, or an array of NumPy, which is copied to the device and, where the function writes into it, back.
-        Raises TypeError, ValueError, DriverError.
+        Arguments are as for `Kernel.launch`, with IREE's memory: an `IreeMemory`, whose size must match the tensor's,
+        or an array of NumPy, which is copied to the device and, if the function writes into it, back. Raises TypeError,
+        ValueError, DriverError.
         """
         import iree.runtime as iree
 
@@ -143,7 +143,7 @@ class IreeKernel:
                 raise TypeError(f"argument {number}: {value.size} bytes do not give the sizes of {parameter}")
             return _Tensor(value, sizes)
         if type(value).__module__ != "numpy" or not hasattr(value, "__setitem__"):
-            reader(number, value)  # says why a number has no type
+            reader(number, value)  # its error explains why a number has no type
             raise TypeError(f"argument {number}: {type(value).__name__} cannot be passed as {parameter}")
         if f"{value.dtype.kind}{value.dtype.itemsize}" not in _DTYPES[parameter.element]:
             raise TypeError(f"argument {number}: an array of {value.dtype} cannot be passed as {parameter}")
@@ -159,13 +159,13 @@ class IreeKernel:
 
 
 def _number(number: int, parameter: Parameter, value: Any) -> float | int:
-    """Return a number as IREE's virtual machine takes it: integers with a sign."""
+    """Return a number in the form of IREE's virtual machine, where integers have a sign."""
     if isinstance(value, ctypes._SimpleCData):
         kind, found = _CODES.get(getattr(value, "_type_", ""), ""), value.value
     elif type(value).__module__ == "numpy" and hasattr(value, "dtype") and not hasattr(value, "__setitem__"):
         kind, found = f"{value.dtype.kind}{value.dtype.itemsize}", value.item()
     else:
-        reader(number, value)  # says why a Python number has no type
+        reader(number, value)  # its error explains why a Python number has no type
         raise TypeError(f"argument {number}: {type(value).__name__} cannot be passed as {parameter}")
     if kind not in _DTYPES[parameter.element]:
         raise TypeError(f"argument {number}: {type(value).__name__} cannot be passed as {parameter}")

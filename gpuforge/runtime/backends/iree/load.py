@@ -20,8 +20,8 @@ _homes: dict[tuple[str, int], IreeDevice] = {}
 def load(name: str, module: Module, kind: str, device: int, context: Any) -> IreeKernel:
     """Return a function of a module on a device that `devices_for` has found for this kind of image.
 
-    Raises Refused for a function that cannot be launched as kernels are, and for a caller's own `context`, as IREE uses
-    the primary one; DriverError for what IREE's runtime refuses.
+    Raises Refused for a function that cannot be launched like a kernel, and for a caller's own `context`, as IREE uses
+    the primary one. Raises DriverError for errors of IREE's runtime.
     """
     on_cpu = KINDS[kind].built_for == "CPU"
     if context is not None and not on_cpu:

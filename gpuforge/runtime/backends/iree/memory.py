@@ -1,4 +1,4 @@
-"""A device of IREE's, and memory on it."""
+"""A device of IREE, and memory on it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .devices import status_of
 
 
 class IreeDevice:
-    """One device of a driver of IREE's, and the modules that were loaded for it."""
+    """One device of a driver of IREE, and the modules that were loaded for it."""
 
     def __init__(self, driver: str, device: Any, name: str) -> None:
         import iree.runtime as iree
@@ -24,7 +24,7 @@ class IreeDevice:
         self._modules: dict[str, tuple[Any, Any]] = {}
 
     def module(self, sha256: str, data: bytes) -> tuple[Any, Any]:
-        """Return a module and the context that it runs in, made once for this device; raises DriverError."""
+        """Return a module and its context, made once for this device; raises DriverError."""
         import iree.runtime as iree
 
         with self.lock:
@@ -52,13 +52,13 @@ class IreeDevice:
             raise self.failure("copying", error) from error
 
     def failure(self, call: str, error: Exception) -> DriverError:
-        """Return an error of IREE's as one of a driver."""
+        """Return an error of IREE as a driver's error."""
         status, text = status_of(error)
         return DriverError(f"{call} with IREE's {self.driver}", 0, status, text)
 
 
 class IreeMemory:
-    """Memory of a device of IREE's; see `Memory`."""
+    """Memory of a device of IREE; see `Memory`."""
 
     __slots__ = ("_home", "buffer", "size")
 

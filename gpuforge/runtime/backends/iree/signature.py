@@ -1,4 +1,4 @@
-"""What a function of an IREE module takes, read from the declaration that IREE's compiler stores with it.
+"""Reads the parameters of an IREE module's function from the declaration that IREE's compiler stores with it.
 
 `sync func @saxpy(%input0: f32, %input1: tensor<?xf32> {iree.abi.output = 0 : index}) -> (%output0: tensor<?xf32>)`
 Reflection of functions: https://iree.dev/developers/general/developer-overview/ and the compiler's WrapEntryPoints.
@@ -26,7 +26,7 @@ class Parameter(NamedTuple):
     """One parameter: a number, or a tensor with its `shape`, in which None is a size that the caller chooses.
 
     `element` is IREE's name of the type ("f32"). `output` is the number of the result that is written into the tensor,
-    None where it is only read.
+    None if it is only read.
     """
 
     element: str
@@ -34,7 +34,7 @@ class Parameter(NamedTuple):
     output: int | None = None
 
     def sizes_of(self, size: int) -> tuple[int, ...] | None:
-        """Return the sizes of a tensor of `size` bytes; None where these bytes do not give them."""
+        """Return the sizes of a tensor of `size` bytes; None if they do not determine them."""
         assert self.shape is not None  # noqa: S101  a number has no sizes
         known = SIZES[self.element]
         for number in self.shape:
@@ -52,16 +52,16 @@ class Parameter(NamedTuple):
         return len(shape) == len(sizes) and all(a is None or a == b for a, b in zip(shape, sizes))
 
     def __str__(self) -> str:
-        """Return it as IREE's compiler writes it."""
+        """Return it in the form of IREE's compiler."""
         if self.shape is None:
             return self.element
         return f"tensor<{''.join('?x' if n is None else f'{n}x' for n in self.shape)}{self.element}>"
 
 
 def read(name: str, declaration: str) -> tuple[Parameter, ...]:
-    """Return a function's parameters; raises Refused for one that cannot be launched as a kernel is.
+    """Return a function's parameters; raises Refused for one that cannot be launched like a kernel.
 
-    Such a function has tensors and numbers only, and each of its results is written into an argument.
+    It can if it has only tensors and numbers, and writes each of its results into an argument.
     """
     whole = _WHOLE.fullmatch(declaration) if len(declaration) <= LONGEST else None
     if whole is None or whole["name"] != name:

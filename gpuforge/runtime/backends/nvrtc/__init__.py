@@ -1,4 +1,4 @@
-"""CUDA sources that NVIDIA's runtime compiler compiles when they are first used."""
+"""CUDA sources that NVIDIA's runtime compiler compiles at their first use."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def look(machine: Probe, places: Sequence[BuildPlace], env: Mapping[str, str]) -
 
 
 def judge(image: Image, build: Build, here: Here) -> Reason:
-    """Judge sources by what the library compiles for, and by the driver that has to load it."""
+    """Judge sources by the architectures of the compiler, and by the driver that loads the result."""
     if here.obstacle is not None:
         return here.obstacle
     found: Nvrtc | Reason | None = here.machine.found.get("NVRTC")
@@ -39,7 +39,7 @@ def judge(image: Image, build: Build, here: Here) -> Reason:
 
 
 def make(request: Request, image: Image, module: Module, place: BuildPlace) -> Kernel | None:
-    """Return a kernel of a source, from the kernel cache if it is there; None where there is no context.
+    """Return a kernel of a source, from the kernel cache if it is there; None without a context.
 
     Raises Refused with the compiler's log, DriverError.
     """

@@ -1,4 +1,4 @@
-"""Compiles a module by NVRTC, through the kernel cache, for a build that stays."""
+"""Compiles a module with NVRTC, through the kernel cache, for a user build."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class NvrtcCompiler(LibraryCompiler):
     library: Nvrtc
 
     def target(self, gpu: Arch) -> Arch:
-        """Return the architecture of what it makes for a GPU: it may know only an older one than the GPU's."""
+        """Return the architecture of its code for a GPU; an old NVRTC may only know older ones than the GPU's."""
         target = self.library.target(gpu.capability)
         assert target is not None  # noqa: S101  `find` has refused others
         return target
@@ -50,7 +50,7 @@ class NvrtcCompiler(LibraryCompiler):
 
 
 def find(toolchain: UserToolchain, here: CompileInputs, path: str) -> NvrtcCompiler | Absent:
-    """Return NVRTC, the file at `path` if one is given, or why it does not serve here."""
+    """Return NVRTC, the file at `path` if one is given, or why it cannot be used here."""
     env = {**here.env, library.SWITCH: path} if path else here.env
     found = library.find(env, here.machine.driver or (0, 0), toolchain.install.get("", ""))
     if not isinstance(found, Nvrtc):

@@ -1,4 +1,4 @@
-"""Sources that are compiled when they are first used: once on this machine, through the kernel cache."""
+"""Compiles sources at their first use, once on this machine, through the kernel cache."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ def function(
 ) -> Function:
     """Return a kernel of a source that NVRTC compiles for the device of `home`, from the cache if it is there.
 
-    With `use` False nothing is looked up, and nothing is kept. Raises Refused with the compiler's log, DriverError.
+    With `use` False nothing is looked up or kept. Raises Refused with the compiler's log, DriverError.
     """
     capability = home.driver.devices[home.ordinal].capability
     key = key_of(module, sources, compiler, capability)
-    for attempt in range(2):  # what the driver refuses to load is dropped, and compiled once more
+    for attempt in range(2):  # code that the driver refuses to load is dropped, and compiled once more
         try:
             return home.function(
                 name,
@@ -45,7 +45,7 @@ def function(
 
 
 def key_of(module: Module, sources: Sources, compiler: Nvrtc, gpu: tuple[int, int]) -> CacheKey:
-    """Return what the machine code of a source for a device is kept under; raises Refused for a damaged source."""
+    """Return the key for the machine code of a source for a device; raises Refused for a damaged source."""
     target = compiler.target(gpu)
     assert target is not None  # noqa: S101  the candidate would have been refused
     return CacheKey.of(
@@ -59,5 +59,5 @@ def key_of(module: Module, sources: Sources, compiler: Nvrtc, gpu: tuple[int, in
 
 
 def compile_module(module: Module, sources: Sources, compiler: Nvrtc, key: CacheKey) -> bytes:
-    """Compile a source as its key says; raises Refused."""
+    """Compile a source for its key; raises Refused."""
     return compile_cubin(compiler, module.source, module.read(), sources.spellings(module), key.options)

@@ -1,4 +1,4 @@
-"""NVIDIA's runtime compiler: found beside Python's packages or on the system, opened by dlopen, kept out of the way.
+"""NVIDIA's runtime compiler, found in Python's packages or on the system, and opened with local symbols.
 
 https://docs.nvidia.com/cuda/nvrtc/ · Its packages: nvidia-cuda-nvrtc-cu11, -cu12, and nvidia-cuda-nvrtc from CUDA 13 on
 """
@@ -22,7 +22,7 @@ from ...library import Attempt, bind, patience
 from ...reason import Reason
 from ...tables import NVRTC
 
-SWITCH = "GPUFORGE_NVRTC"  # a file to use and no other; "0" uses none
+SWITCH = "GPUFORGE_NVRTC"  # the only file to use; "0" uses none
 _PACKAGES = ("nvidia/cu[0-9]*/lib", "nvidia/cuda_nvrtc/lib")
 _NAMES = ("libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2")
 _VERSION = re.compile(r"libnvrtc\.so\.(\d+)(?:\.(\d+))?(?:\.(\d+))?")
@@ -31,9 +31,9 @@ _opened: dict[str, Nvrtc | Reason] = {}
 
 
 class Nvrtc(NamedTuple):
-    """A library of NVIDIA's runtime compiler: its CUDA version, and the architectures that it compiles for.
+    """A library of NVIDIA's runtime compiler: its CUDA version, and its architectures.
 
-    `release` is its whole version, as in its package's metadata or its file's name; two builds never share one.
+    `release` is its whole version, from its package's metadata or its file's name; it differs for every build.
     """
 
     file: str
@@ -47,15 +47,15 @@ class Nvrtc(NamedTuple):
         return f"nvrtc {self.release}"
 
     def target(self, gpu: tuple[int, int]) -> Arch | None:
-        """Return the architecture to compile for, so that a device of compute capability `gpu` runs it."""
+        """Return the architecture to compile for so that a device of compute capability `gpu` runs the code."""
         return max((arch for arch in self.archs if runs_on.binary_mismatch(arch, gpu) is None), default=None)
 
 
 def find(env: Mapping[str, str], driver: tuple[int, int], install: str) -> Nvrtc | Reason:
     """Return the NVRTC to compile with for a driver of this CUDA version, or why there is none.
 
-    Of several, the first whose code the driver takes: what Python's packages brought, then the system's. `install` is
-    said where there is none. Never raises, and never hangs.
+    It is the first whose code the driver can load: of Python's packages, then of the system. `install` is part of the
+    reason if there is none. Never raises, and never hangs.
     """
     named = env.get(SWITCH, "")
     if named == "0":
@@ -80,7 +80,7 @@ def compile_cubin(
 ) -> bytes:
     """Return machine code of one source, `name` in messages. Raises Refused with the compiler's log.
 
-    `headers` are by the names that they are included by; the compiler reads no other file of the package.
+    `headers` are by the names in their #include lines; the compiler reads no other file of the package.
     """
     library = _library(nvrtc.file)
     program = c_void_p()
@@ -152,13 +152,13 @@ def _look(file: str) -> Nvrtc | Reason:
 
 
 def _library(file: str) -> Any:
-    library = ctypes.CDLL(file)  # it is open: this is its handle once more
+    library = ctypes.CDLL(file)  # it is already open: this returns its handle
     bind(library, file, NVRTC)
     return library
 
 
 def _release(file: str, version: tuple[int, int]) -> str:
-    """Return the whole version: of the file's own name, of the package's metadata, or with the file's size."""
+    """Return the whole version: from the file's name, from the package's metadata, or with the file's size."""
     plain = f"{version[0]}.{version[1]}"
     path = os.path.realpath(file)
     name = _VERSION.fullmatch(os.path.basename(path))
@@ -173,7 +173,7 @@ def _release(file: str, version: tuple[int, int]) -> str:
         return packages[0].split("-")[1][: -len(".dist")]
     try:
         return f"{plain} of {os.path.getsize(path)} bytes"
-    except OSError:  # the loader found it: its place is not known
+    except OSError:  # the loader found it, so its path is not known
         return plain
 
 

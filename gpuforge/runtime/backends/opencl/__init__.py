@@ -1,6 +1,6 @@
-"""OpenCL sources that a device's driver compiles when they are first used, through pyopencl.
+"""OpenCL sources that a device's driver compiles at their first use, through pyopencl.
 
-Nothing else imports pyopencl, and nothing here does before a kernel is wanted.
+Only this folder imports pyopencl, and only when a kernel is requested.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def look(
 
 
 def judge(image: Image, build: Build, here: Here) -> Reason:
-    """Judge sources by the device of that number."""
+    """Judge sources by the device with the number of `here`."""
     if here.off is not None:
         return here.off
     found: tuple[OpenClDevice, ...] | Reason | None = here.machine.found.get("OpenCL")
@@ -47,7 +47,7 @@ def judge(image: Image, build: Build, here: Here) -> Reason:
 def make(request: Request, image: Image, module: Module, place: BuildPlace) -> OpenClKernel | None:
     """Return a kernel of a source, from the kernel cache if it is there.
 
-    It is for the device of that number, or for that of a context of pyopencl's. Raises Refused with the compiler's log,
+    It is for that device, or for the device of a context of pyopencl. Raises Refused with the compiler's log,
     DriverError.
     """
     from .load import Compilation, load

@@ -17,7 +17,7 @@ from .devices import Needs, devices
 
 
 def find(toolchain: UserToolchain, here: CompileInputs, path: str) -> Compiler | Absent:
-    """Return the driver of the first device that fits, or why there is none. A `path` does not count."""
+    """Return the driver of the first device that fits, or why there is none. `path` is ignored."""
     if here.extra:
         return Absent(toolchain, ("`compile` takes no sources of yours for it",))
     needs = Needs(toolchain.install.get("", ""), toolchain.devices, toolchain.extensions)
@@ -28,7 +28,7 @@ def find(toolchain: UserToolchain, here: CompileInputs, path: str) -> Compiler |
 
 
 def prepare(family: str, recipe: Recipe, here: CompileInputs) -> str:
-    """Compile the OpenCL sources into the kernel cache, and return for which device; raises Stopped."""
+    """Compile the OpenCL sources into the kernel cache, and return the device; raises Stopped."""
     try:
         return load.prepare(sources_of(recipe, family), here.env)
     except (DriverError, Refused) as error:

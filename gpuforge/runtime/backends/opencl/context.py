@@ -1,4 +1,4 @@
-"""A context for one device of OpenCL: its queue, the programs that were built for it, and its errors."""
+"""A context for one device of OpenCL: its queue, its programs, and its errors."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class OpenClContext:
         self.context = context
         self.device = context.devices[0]
         self.queue = cl.CommandQueue(context, self.device)
-        self.launched = ("", "")  # the name and the source of the last kernel: a fault of it is seen later
+        self.launched = ("", "")  # name and source of the last kernel, whose fault shows in a later call
         self._lock = threading.Lock()
         self._programs: dict[str, Any] = {}
 
@@ -33,16 +33,16 @@ class OpenClContext:
         return str(self.device.name.strip())
 
     def program(self, key: CacheKey, build: Callable[[CacheKey], Any]) -> Any:
-        """Return the program of a key, built once for this context; what `build` raises is not remembered."""
+        """Return the program of a key, built once for this context; errors of `build` are not remembered."""
         with self._lock:
             if key.digest not in self._programs:
                 self._programs[key.digest] = build(key)
             return self._programs[key.digest]
 
     def failure(self, call: str, error: Any, kernel: str = "", source: str = "") -> DriverError:
-        """Return an error of pyopencl's as one of the driver's, with the kernel that it belongs to.
+        """Return an error of pyopencl as a driver's error, with the kernel that it belongs to.
 
-        Where none is named, that is the last one that was launched.
+        By default, that is the last one that was launched.
         """
         import pyopencl as cl
 
@@ -56,7 +56,7 @@ class OpenClContext:
 
 
 def context_of(device: Any) -> OpenClContext:
-    """Return the context of a device of pyopencl's, made once in a process."""
+    """Return the context of a device of pyopencl, made once in a process."""
     import pyopencl as cl
 
     with _lock:

@@ -1,4 +1,4 @@
-"""The devices of OpenCL on this machine, as pyopencl lists them, and which of them a set of sources may use."""
+"""Finds the devices of OpenCL on this machine with pyopencl, and those that a set of sources may use."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from ...tables import OPENCL as LOADER
 
 _EXAMPLE = "pip install pocl-binary-distribution, for the CPU"
 _lock = threading.Lock()
-_devices: dict[int, list[Any]] = {}  # by process: what a parent opened is of no use in a fork
+_devices: dict[int, list[Any]] = {}  # by process: devices that a parent opened do not work in a fork
 
 
 class OpenClDevice(NamedTuple):
-    """A device of OpenCL, as pyopencl lists it; GPUs come first. `driver` and `platform` say which compiler it has."""
+    """A device of OpenCL in pyopencl's list; GPUs come first. `driver` and `platform` identify its compiler."""
 
     name: str
     driver: str
@@ -27,7 +27,7 @@ class OpenClDevice(NamedTuple):
 
 
 class Needs(NamedTuple):
-    """What a set's sources need: their devices' kinds (none: any) and extensions, and how a user gets pyopencl."""
+    """The needs of a set's sources: kinds of devices (empty: any), extensions, and the command to install pyopencl."""
 
     install: str
     kinds: tuple[str, ...] = ()
@@ -37,7 +37,7 @@ class Needs(NamedTuple):
 def find(env: Mapping[str, str], needs: Needs) -> tuple[Any, ...] | Reason:
     """Return pyopencl's devices for some sources, GPUs first, or why there are none. Never raises, and never hangs.
 
-    Neither pyopencl nor the loader is opened where the environment switches OpenCL off.
+    Neither pyopencl nor the loader is opened if the environment switches OpenCL off.
     """
     off = opencl_off(env)
     if off is not None:
@@ -47,13 +47,13 @@ def find(env: Mapping[str, str], needs: Needs) -> tuple[Any, ...] | Reason:
 
 
 def devices(env: Mapping[str, str], needs: Needs) -> tuple[OpenClDevice, ...] | Reason:
-    """Return what is said of the devices that `find` finds, or why there are none."""
+    """Return the descriptions of the devices that `find` finds, or why there are none."""
     found = find(env, needs)
     return found if isinstance(found, Reason) else tuple(map(described, found))
 
 
 def described(device: Any) -> OpenClDevice:
-    """Return what is said of a device."""
+    """Return the description of a device."""
     return OpenClDevice(device.name.strip(), device.driver_version, device.platform.version)
 
 
@@ -88,7 +88,7 @@ def _kind(device: Any) -> str:
 
 
 def _suitable(every: list[Any], env: Mapping[str, str], needs: Needs) -> tuple[Any, ...] | Reason:
-    """Return the devices that the user and the package allow, or why none is left."""
+    """Return the devices that the user and the package allow, or why there are none."""
     allowed = opencl_kind(env)
     found = [device for device in every if not allowed or _kind(device) == allowed]
     if not found:

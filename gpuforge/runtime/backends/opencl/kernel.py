@@ -1,4 +1,4 @@
-"""A kernel of OpenCL in a context of pyopencl's: launched as kernels of CUDA are."""
+"""A kernel of OpenCL in a context of pyopencl, with the interface of CUDA's kernels."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class OpenClKernel:
 
     @property
     def device(self) -> str:
-        """The device's name, with its driver's version: what a measurement on it holds for."""
+        """The device's name and its driver's version, to which a measurement belongs."""
         return f"{self._home.name}, driver {self._home.device.driver_version}"
 
     def memory(self, size: int) -> OpenClMemory:
@@ -47,10 +47,10 @@ class OpenClKernel:
     def launch(self, grid: Any, block: Any, *arguments: Any, shared: int = 0, stream: Any = None) -> None:
         """Queue the kernel over `grid` work-groups of `block` work-items, each a number or up to three.
 
-        An argument is what `Kernel.launch` takes, with OpenCL's memory: an `OpenClMemory`, an array or buffer of
-        pyopencl's, its LocalMemory. An array of NumPy is copied to the device and, if it can be written, back when the
-        kernel has ended. `stream` is a queue of pyopencl's. Raises TypeError, ValueError (also for arrays that overlap
-        and can be written), DriverError.
+        Arguments are as for `Kernel.launch`, with OpenCL's memory: an `OpenClMemory`, an array or buffer of pyopencl,
+        its LocalMemory. An array of NumPy is copied to the device and, if it is writable, back when the kernel has
+        finished. `stream` is a queue of pyopencl. Raises TypeError, ValueError (also for overlapping writable arrays),
+        DriverError.
         """
         import pyopencl as cl
 
@@ -97,7 +97,7 @@ class OpenClKernel:
             cl.enqueue_nd_range_kernel(queue, self._kernel, size, block)
 
     def _value(self, number: int, value: Any, copies: Copies) -> Any:
-        """Return an argument as pyopencl passes it; an array of the host is copied to the device."""
+        """Return an argument in pyopencl's form; an array of the host is copied to the device."""
         if isinstance(value, OpenClMemory):
             return value.buffer
         if type(value).__module__.partition(".")[0] == "pyopencl":
@@ -106,7 +106,7 @@ class OpenClKernel:
             return bytes(value)
         if is_array(value):
             return copies.add(number, value).buffer
-        reader(number, value)  # says why a number has no type
+        reader(number, value)  # its error explains why a number has no type
         if is_scalar(value):
             return value
         raise TypeError(f"argument {number}: {type(value).__name__} cannot be passed to a kernel of OpenCL")

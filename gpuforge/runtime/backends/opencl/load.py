@@ -1,4 +1,4 @@
-"""Kernels of OpenCL: compiled from source by the device's driver, and kept in the kernel cache."""
+"""Loads kernels of OpenCL, which the device's driver compiles from source, through the kernel cache."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _LONGEST_LOG = 4000  # characters of the compiler's log that a reason keeps
 
 
 class Compilation(NamedTuple):
-    """A module to compile: its set's sources, the options that users add to theirs, and where compiled code is kept.
+    """A module to compile: its set's sources, additional options of the user, and the cache for compiled code.
 
-    With `use_cache` False nothing is looked up in the cache, nor kept there.
+    With `use_cache` False nothing is looked up in the cache or kept there.
     """
 
     module: Module
@@ -40,16 +40,16 @@ class Compilation(NamedTuple):
     def of(
         cls, module: Module, sources: Sources, env: Mapping[str, str], *, use_cache: bool = True
     ) -> Compilation:
-        """Return what is wanted in an environment.
+        """Return the compilation of a module in an environment.
 
-        Options that name folders make it uncached: the key cannot tell what lies in them.
+        Options that name folders make it uncached, as the key does not cover the files there.
         """
         own = tuple(env.get(OPTIONS, "").split())
         named = any(word.startswith("-I") for word in (*own, *_options_of_pyopencl()))
         return cls(module, sources, own, KernelCache.of_user(env), use_cache and not named)
 
     def key(self, device: Any) -> CacheKey:
-        """Return what the program is kept under; raises Refused for a damaged source."""
+        """Return the key of the program; raises Refused for a damaged source."""
         return CacheKey.of(
             self.module.read(),
             headers=self.sources.included(),
@@ -69,10 +69,10 @@ def needs_of(sources: Sources) -> Needs:
 def load(
     name: str, compilation: Compilation, env: Mapping[str, str], device: int, context: Any
 ) -> OpenClKernel:
-    """Return a kernel of a source, compiled for a device, or for the device of a context of pyopencl's.
+    """Return a kernel of a source, compiled for a device, or for the device of a context of pyopencl.
 
-    What was compiled before comes from the cache. Raises Refused with the compiler's log, DriverError for a kernel
-    that is not there.
+    Programs that were compiled before come from the cache. Raises Refused with the compiler's log, DriverError for a
+    kernel that is not there.
     """
     home = OpenClContext(context) if context is not None else _home(compilation.sources, env, device)
     program = home.program(compilation.key(home.device), partial(_build, compilation, home))
@@ -82,7 +82,7 @@ def load(
 def prepare(sources: Sources, env: Mapping[str, str]) -> str:
     """Compile a set's sources for the first device, into the cache; return the device's name.
 
-    Raises Refused where there is no device, or with the compiler's log.
+    Raises Refused if there is no device, or with the compiler's log.
     """
     home = _home(sources, env, 0)
     for module in sources.modules.values():
@@ -106,7 +106,7 @@ def _home(sources: Sources, env: Mapping[str, str], device: int) -> OpenClContex
 def _build(compilation: Compilation, home: OpenClContext, key: CacheKey) -> Any:
     import pyopencl as cl
 
-    for attempt in range(2):  # what the driver refuses to load is dropped, and compiled once more
+    for attempt in range(2):  # code that the driver refuses to load is dropped, and compiled once more
         binary = compilation.cache.obtain(
             key, partial(_compile, compilation, home), cache=compilation.use_cache
         )
@@ -131,7 +131,7 @@ def _compile(compilation: Compilation, home: OpenClContext) -> bytes:
         with _without_spaces(sources.folder) as folder:
             folders = [word.replace(sources.folder, folder) for word in sources.with_folders()]
             options = [*sources.filled(), *folders, *compilation.own]
-            with warnings.catch_warnings():  # NVIDIA's compiler always prints something
+            with warnings.catch_warnings():  # NVIDIA's compiler always prints a line
                 warnings.simplefilter("ignore", cl.CompilerWarning)
                 built = program.build(options, devices=[home.device], cache_dir=False)
     except cl.Error as error:
@@ -143,7 +143,7 @@ def _compile(compilation: Compilation, home: OpenClContext) -> bytes:
 
 @contextlib.contextmanager
 def _without_spaces(folder: str) -> Iterator[str]:
-    """Yield a path of a folder for OpenCL's options, which have no quotes: a link, where it has spaces."""
+    """Yield a folder's path for OpenCL's options, which cannot be quoted: a link if it has spaces."""
     if not any(character.isspace() for character in folder):
         yield folder
         return
@@ -154,7 +154,7 @@ def _without_spaces(folder: str) -> Iterator[str]:
 
 
 def _log(error: Exception) -> str:
-    """Return what the compiler printed, without the lines that pyopencl puts around it."""
+    """Return the compiler's output, without the lines that pyopencl adds."""
     lines = str(error).strip().splitlines()
     start = next((n + 1 for n, line in enumerate(lines) if line.startswith("Build on ")), 0)
     end = next((n for n, line in enumerate(lines) if line.startswith("(options: ")), len(lines))

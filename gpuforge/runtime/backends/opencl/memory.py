@@ -29,7 +29,7 @@ class OpenClMemory:
     def read(self, target: Any, *, stream: Any = None) -> None:
         """Wait for the kernels queued so far, and copy into a writable buffer of `size` bytes.
 
-        Raises ValueError for another size, DriverError: also for a fault of a kernel that ran before.
+        Raises ValueError for another size, DriverError, also for a fault of an earlier kernel.
         """
         self._copy(stream, self._checked(target), self.buffer)
 
@@ -77,8 +77,8 @@ class _Copy(NamedTuple):
 class Copies:
     """The arrays of NumPy among a launch's arguments, each in device memory while the kernel runs.
 
-    Arguments with the same bytes share one copy, as they share them on the host. With another overlap, the copies of
-    an array that can be written would undo each other: it is refused.
+    Arguments with the same bytes share one copy, as on the host. With another overlap, the copies of a writable array
+    would overwrite each other: it is refused.
     """
 
     def __init__(self, home: OpenClContext) -> None:
@@ -110,7 +110,7 @@ class Copies:
         return memory
 
     def read_back(self, queue: Any) -> None:
-        """Wait for the kernel, and copy the arrays that can be written back; raises DriverError."""
+        """Wait for the kernel, and copy the writable arrays back; raises DriverError."""
         for copy in self._copies:
             if copy.writable:
                 copy.memory.read(copy.array, stream=queue)

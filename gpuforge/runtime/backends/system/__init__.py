@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 
 def look(machine: Probe, places: Sequence[BuildPlace], env: Mapping[str, str]) -> None:
-    """Return nothing: the CPU is the machine's own."""
+    """Return nothing: the CPU is a fact of the machine."""
 
 
 def judge(image: Image, build: Build, here: Here) -> Reason:
-    """Judge a library by the level of CPUs that it is for."""
+    """Judge a library by its level of CPUs."""
     level = image.built_for
     if not isinstance(level, CpuLevel):
         return here.obstacle or Reason("not-loadable")

@@ -1,4 +1,4 @@
-"""A kernel for the CPU: a function of a library with a C interface, called as kernels on a GPU are launched."""
+"""A kernel for the CPU: a function of a library with a C interface, called like kernels on a GPU."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ...errors import DriverError
 from ...index import Refused
 from ...reason import Reason
 
-# numpy's scalars by kind and size: what C has of them
+# numpy's scalars by kind and size -> C's types
 _SCALARS = {
     "b1": ctypes.c_bool, "i1": ctypes.c_int8, "i2": ctypes.c_int16, "i4": ctypes.c_int32, "i8": ctypes.c_int64,
     "u1": ctypes.c_uint8, "u2": ctypes.c_uint16, "u4": ctypes.c_uint32, "u8": ctypes.c_uint64,
@@ -59,9 +59,9 @@ class HostMemory:
 
 
 class HostKernel:
-    """A function of a library for the CPU. Safe to use from several threads, as far as the function is.
+    """A function of a library for the CPU. Safe to use from several threads if the function is.
 
-    It is given the arguments and does the whole work: grid, block, shared memory and stream are not passed.
+    It gets the arguments and does the whole work: grid, block, shared memory and stream are not passed.
     """
 
     __slots__ = ("_function", "name")
@@ -78,15 +78,15 @@ class HostKernel:
         return HostMemory(size)
 
     def upload(self, source: Any) -> HostMemory:
-        """Return a copy of a contiguous buffer: what a kernel writes into it is read with `HostMemory.read`."""
+        """Return a copy of a contiguous buffer; read a kernel's results in it with `HostMemory.read`."""
         memory = HostMemory(memoryview(source).nbytes)
         memory.write(source)
         return memory
 
     def launch(self, grid: Any, block: Any, *arguments: Any, shared: int = 0, stream: Any = None) -> None:
-        """Call the function; it has ended when this returns.
+        """Call the function; it has finished when this returns.
 
-        An argument is what `Kernel.launch` takes, with memory of the CPU: a `HostMemory`, or an array of NumPy or any
+        Arguments are as for `Kernel.launch`, with memory of the CPU: a `HostMemory`, or an array of NumPy or any
         contiguous buffer, whose address is passed. Raises TypeError, and ValueError for an array with gaps.
         """
         kept: list[Any] = []
@@ -107,7 +107,7 @@ class HostKernel:
 
 
 def load(file: str, name: str) -> HostKernel:
-    """Open a library, its symbols kept local, and return a function of it.
+    """Open a library with local symbols, and return a function of it.
 
     Raises Refused for a file that cannot be opened, DriverError for a function that it does not have.
     """
@@ -123,7 +123,7 @@ def load(file: str, name: str) -> HostKernel:
 
 
 def _value(number: int, value: Any, kept: list[Any]) -> Any:
-    """Return an argument as ctypes passes it; what must outlive the call is added to `kept`."""
+    """Return an argument in ctypes' form; objects that must outlive the call are added to `kept`."""
     if isinstance(value, HostMemory):
         return ctypes.c_void_p(value.address)
     if isinstance(value, (ctypes._SimpleCData, ctypes.Structure, ctypes.Union)):
@@ -136,5 +136,5 @@ def _value(number: int, value: Any, kept: list[Any]) -> Any:
     address = host_address(value, kept)
     if address is not None:
         return ctypes.c_void_p(address)
-    reader(number, value)  # says why a number has no type
+    reader(number, value)  # its error explains why a number has no type
     raise TypeError(f"argument {number}: {type(value).__name__} cannot be passed to a function for the CPU")
