@@ -28,14 +28,15 @@ PROCESSES, KERNELS = map(int, os.environ.get("GPUFORGE_STORM", "8x8").split("x")
 STORM = """
 import os, random, sys
 from functools import partial
-from demo._gpuforge import nvrtc, recipe
+from demo._gpuforge import recipe
+from demo._gpuforge.backends.nvrtc.compiled import compile_module, key_of
+from demo._gpuforge.backends.nvrtc.library import find
 from demo._gpuforge.cache import KernelCache
-from demo._gpuforge.compiled import compile_module, key_of
 
 home, log = sys.argv[1:]
 found = recipe.read(home)
 part = found.sources["nvrtc"]
-compiler = nvrtc.find(os.environ, (12, 4), "")
+compiler = find(os.environ, (12, 4), "")
 def hook(key, compile):
     with open(log, "a") as stream:
         stream.write(key.label + "\\n")
