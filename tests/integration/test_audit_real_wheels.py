@@ -49,7 +49,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Wheel:
         argv = [sys.executable, "-m", "pip", "download", "-q", *options, "-d", str(folder), requirement]
         done = subprocess.run(argv, capture_output=True, text=True, check=False)
         if done.returncode:
-            pytest.skip(f"PyPI cannot be reached: {done.stderr.strip().splitlines()[-1]}")
+            pytest.skip(f"pip does not download {requirement}: {done.stderr.strip().splitlines()[-1]}")
         return next(folder.glob("*.whl"))
 
     return download
