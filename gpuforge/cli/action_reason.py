@@ -24,12 +24,12 @@ _SENTENCES: Mapping[str, Callable[[ActionReason], str]] = {
     "output-gone": lambda reason: f"its output of {local_time(reason.time)} is no longer stored",
     "output-damaged": lambda reason: f"its stored output is damaged ({reason.problem})",
     "changed": lambda reason: _changes(reason.changes),
-    "changed-otherwise": lambda _: "what it reads or how it is run changed",
+    "changed-otherwise": lambda _: "its inputs, command or environment changed",
     "stored": lambda reason: (
         f"same inputs as on {local_time(reason.time)} ({short_seconds(reason.seconds)} saved)"
     ),
-    "same-content": lambda _: "what it reads was made anew, with the same content",
-    "not-needed": lambda _: "everything that reads it is stored",
+    "same-content": lambda _: "its inputs were made again, with the same content",
+    "not-needed": lambda _: "everything that needs it is stored",
     "blocked": lambda reason: f"needs {reason.actions[0]}, which {_ended(reason)}",
     "interrupted": lambda _: "interrupted",
     "not-started": lambda _: "interrupted before it started",

@@ -118,7 +118,7 @@ _IGNORE = r"(?s)(GF\d{3})(?::([^=]+))?=(.+)"
     type=click.IntRange(min=1),
     default=None,
     show_default="the processors of this machine",
-    help="Threads that read at the same time.",
+    help="Number of threads that read files.",
 )
 @pass_outside
 @errors_as_json
@@ -144,7 +144,7 @@ def command(outside: Outside, /, ignore: tuple[str, ...], **rest: Any) -> int:
 def _consistent(options: Options) -> Options:
     """Return the options; raises UsageError for those that exclude each other."""
     if not (options.wheels or options.environment or options.requirements):
-        raise click.UsageError("Missing argument 'WHEEL...': name wheels, or say --env or --with")
+        raise click.UsageError("Missing argument 'WHEEL...': give wheels, --env or --with")
     if options.python and not (options.requirements and re.fullmatch(_PYTHON, options.python)):
         raise click.UsageError(f"--python {options.python}: write it as in 3.12, together with --with")
     if options.cuda and not options.manifest:

@@ -185,7 +185,7 @@ def _cuda_of(source: ManifestFile, wheels: Sequence[Path]) -> str | None:
     keys = [key for key, table in versions.items() if {major_of(table.toolkit)} == majors]
     if len(keys) == 1:
         return keys[0]
-    say(f"note: architectures are not judged: say --cuda {' or '.join(versions)}")
+    say(f"note: architectures are not checked: give --cuda {' or '.join(versions)}")
     return None
 
 
@@ -201,7 +201,7 @@ def _unused(report: Report, accepted: Sequence[Ignore], base: Baseline | None) -
         return []
     ignored = [i for wheel in report.wheels for i in wheel.ignored]
     found = [
-        f"--ignore {one.rule}{'' if one.file == '*' else ':' + one.file}={one.reason}: it accepts nothing that is found"
+        f"--ignore {one.rule}{'' if one.file == '*' else ':' + one.file}={one.reason}: no finding matches it"
         for one in accepted
         if not any(one.covers(i.finding) for i in ignored)
     ]
@@ -210,7 +210,7 @@ def _unused(report: Report, accepted: Sequence[Ignore], base: Baseline | None) -
 
         projects = {baseline.project_of(wheel.facts.name) for wheel in report.wheels}
         found += [
-            f"in the baseline, and not found: {baseline.line(k)}"
+            f"in the baseline, but no longer found: {baseline.line(k)}"
             for k in baseline.unused(base, ignored)
             if k.project in projects
         ]

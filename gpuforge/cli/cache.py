@@ -67,7 +67,7 @@ def list_entries(*, shared: bool, as_json: bool) -> None:
 def verify(ctx: click.Context, /, *, shared: bool, as_json: bool) -> None:
     """Read every byte and set aside damaged entries.
 
-    The next build that needs such an entry makes it again. The exit status is 1 if there was any. With --shared,
+    The next build that needs such an entry makes it again. The exit status is 1 if an entry was damaged. With --shared,
     damaged entries are removed.
     """
     if shared:
@@ -158,7 +158,7 @@ def prune(*, older: float | None, size: int | None, dry_run: bool, shared: bool,
     else:
         show_pruned(removed, Others(len(others)), freed, left, dry_run=dry_run)
     if taken:
-        say(f"note: builds that run use {count(len(taken), 'entry', 'entries')}, which stay")
+        say(f"note: kept {count(len(taken), 'entry', 'entries')} in use by running builds")
 
 
 def _old_logs(cache: Path, since: float) -> list[Path]:

@@ -88,7 +88,7 @@ def prune(*, older: float | None, size: int | None, dry_run: bool, as_json: bool
     else:
         show_pruned(removed, Others(compiled=len(compiled)), freed, left, dry_run=dry_run)
     if taken:
-        say(f"note: {count(len(taken), 'entry', 'entries')} of the last hours or of builds that run stay")
+        say(f"note: kept {count(len(taken), 'entry', 'entries')} used in the last hours or by running builds")
 
 
 def _objects() -> Objects:

@@ -36,7 +36,7 @@ def list_images(outside: Outside, as_json: bool) -> None:
     try:
         engine = connected(outside)
     except MissingError as error:  # the list is correct without an engine, too
-        say(f"which images are here is unknown: {error.diagnostics[0].message}")
+        say(f"cannot list the images of this machine: {error.diagnostics[0].message}")
     entries = [(image, engine.find(image.reference) if engine else None) for image in catalog.images()]
     if as_json:
         data = [image_data(image, found) for image, found in entries]
@@ -78,7 +78,7 @@ def build(outside: Outside, names: tuple[str, ...], network: str | None) -> None
 def check(context: click.Context, outside: Outside, name: str) -> None:
     """Show what an image holds, and what it lacks for a build.
 
-    NAME is one of the list, or any other image's reference. The image runs without a network.
+    NAME is a name from `gpuforge images list`, or any other image's reference. The image runs without a network.
     """
     from gpuforge.containers import probe
     from gpuforge.containers.check import compilers, missing

@@ -38,7 +38,7 @@ def run(arguments: Sequence[str] | None = None, within: bounded.Within | None = 
 
         return commands.call(sys.argv[1:] if arguments is None else arguments, within)
     except KeyboardInterrupt:
-        say("interrupted; what was finished is kept")
+        say("interrupted; finished work is kept")
         return INTERRUPTED
     except BrokenPipeError:
         drop_output(1, 2)
@@ -58,8 +58,8 @@ def of_os_error(error: OSError) -> Diagnostic:
     full = error.errno in {errno.ENOSPC, errno.EDQUOT}
     # If an error has two paths, those of a copy, the disk of the second one is full.
     where = (error.filename2 if full else None) or error.filename
-    room = "free some space (`df -h` shows which disk is full), or take another disk: "
-    room += "--output, GPUFORGE_CACHE_DIR and GPUFORGE_WORK name what is written; what is finished is kept"
+    room = "free some space (`df -h` shows which disk is full), or use another disk: "
+    room += "--output, GPUFORGE_CACHE_DIR and GPUFORGE_WORK name the folders that are written; finished work is kept"
     hints = {
         errno.ENOSPC: room,
         errno.EDQUOT: room,

@@ -47,8 +47,8 @@ def command(
 ) -> None:
     """Print the cells of the manifest in PATH (default: here), each with what a CI job needs to build it.
 
-    The jobs build in containers. It refuses the same manifests as `gpuforge build --runner docker`, but fetches no
-    image: it knows the content of the images from gpuforge's own list.
+    The jobs build in containers. This command refuses the same manifests as `gpuforge build --runner docker`, but
+    fetches no image: it knows the content of the images from gpuforge's own list.
     """
     machine = machine_type()
     made = planned(choice, machine, lambda file: places(file, images, machine))

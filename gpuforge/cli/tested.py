@@ -56,9 +56,9 @@ def _brought(install: Install, *, named: bool) -> str:
 
 _NAMED = 8  # packages that are named in one line
 _MACHINE: dict[State, str] = {
-    "none": "this machine has no other",
-    "hidden": "that of this machine was hidden",
-    "visible": "none of this machine's was used",
+    "none": "this machine has no CUDA of its own",
+    "hidden": "this machine's CUDA was hidden",
+    "visible": "this machine's CUDA was not used",
 }
 
 

@@ -46,7 +46,7 @@ def _unlike(found: Inventory, image: CatalogImage) -> list[str]:
     if found.glibc and found.glibc != image.glibc:
         lacks.append(f"glibc {image.glibc}: it has {found.glibc}")
     if image.purpose == "test" and gxx:
-        lacks.append(f"the absence of compilers, of which a clean container has none: {gxx[0].path}")
+        lacks.append(f"a system without compilers: it has {gxx[0].path}")
     nvcc = next((str(compiler.version) for compiler in compilers(found, "nvcc")), "")
     if image.toolkit and minor_of(nvcc) != image.toolkit:
         has = f": it has {nvcc}" if nvcc else ""

@@ -15,7 +15,7 @@ from gpuforge.errors import ActionError, MissingError
 _HINTS = (
     (
         "bind source path does not exist",
-        "the engine sees other folders than this process: set GPUFORGE_CACHE_DIR and GPUFORGE_WORK to ones it has",
+        "the engine sees other folders than this process: set GPUFORGE_CACHE_DIR and GPUFORGE_WORK to shared ones",
     ),
     ("no space left", "the disk of the engine is full: make room (docker system df)"),
     ("inimum memory limit", "allow more by --memory"),
@@ -71,7 +71,7 @@ def engine_errors(doing: str) -> Iterator[None]:
     except (DockerException, requests.RequestException) as error:
         raise MissingError.of(
             f"the container engine no longer answers ({doing}): {cause(error)}",
-            hint="start it again and run the same command: what is finished is kept",
+            hint="start it again and run the same command: finished work is kept",
         ) from error
 
 

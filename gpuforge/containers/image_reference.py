@@ -59,7 +59,7 @@ def refuse_name(reference: str, names: Sequence[str] = ()) -> None:
     if made:
         raise MissingError.of(
             f"image {reference} is not here. It is never pulled: gpuforge makes its images on each machine",
-            hint=f"name it {made!r}; gpuforge images build {made}"
+            hint=f"call it {made!r}, and make it: gpuforge images build {made}"
             if made in names
             else "`gpuforge images list` shows those it makes",
         )

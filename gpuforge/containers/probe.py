@@ -41,7 +41,7 @@ def contents(images: Images, image: EngineImage, name: str, cache: Path) -> Inve
         found = Inventory.parse(name, answer)
     except (ValueError, KeyError, TypeError) as error:
         message = f"the answer of image {name} on what it holds cannot be read: {error}"
-        raise ActionError.of(message, hint="does its shell or Python print at start?") from error
+        raise ActionError.of(message, hint="remove what its shell or Python prints at start") from error
     disk.sweep(cache)
     disk.write_text(kept, answer)
     return found

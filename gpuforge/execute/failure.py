@@ -24,9 +24,7 @@ _LOG_BYTES = 8 * 1024 * 1024  # of a longer log, only the end is read
 _NOTHING = 64 * 1024  # bytes; a disk with less free is full
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT}
 _FULL = (os.strerror(errno.ENOSPC), os.strerror(errno.EDQUOT))
-_ROOM = (
-    "make room (`df -h` shows which disk is full), then run the same command again: what is finished is kept"
-)
+_ROOM = "make room (`df -h` shows which disk is full), then run the same command again: finished work is kept"
 
 
 # How a line that reports an error begins: of compilers, linkers, make, Ninja, CMake and Python.

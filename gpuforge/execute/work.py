@@ -221,7 +221,7 @@ def _changed(work: Work) -> Diagnostic | None:
 def changed(file: Path, action: str) -> Diagnostic:
     """Return the error for a file that was changed while an action used it."""
     hint = (
-        "run the same command again; what is finished is kept. What is written during the build, such as a log, "
+        "run the same command again; finished work is kept. What is written during the build, such as a log, "
         "belongs outside the project's folder, or into its dist/"
     )
     return Diagnostic(f"{file} changed while {action} ran", hint=hint)

@@ -58,7 +58,7 @@ def requested(environ: Mapping[str, str]) -> Path | None:
     if odd := re.search(r"[^\w@%+=,./-]", str(folder)):
         what = "a space" if odd[0] == " " else f"the character {odd[0]!r}"
         raise MissingError.of(
-            f"{message}: it has {what} in its path, which many builds cannot bear",
+            f"{message}: it has {what} in its path, which breaks many builds",
             hint=f"set {VARIABLE} to a folder of plain letters and digits",
         )
     if reason := _not_private(folder):

@@ -30,7 +30,7 @@ def of_host_build(file: ManifestFile) -> tuple[Advice, ...]:
     if any(item.sources or item.headers for item in file.manifest.objects):
         missing = "files of an object's `sources` and `headers` are left out of the build unless in-host-build = true"
     else:
-        missing = "install the system's package with this header, or lay the header into a folder of [build] overlay"
+        missing = "install the system package that has this header, or put the header into a folder of [build] overlay"
     return (*_libraries(file), *reached, *of_hook(), Advice(_NOT_FOUND.format(_ANY), missing))
 
 

@@ -155,7 +155,7 @@ def _with_archs(
         return cells, []
     if lacking:
         raise UsageError.of(
-            f"--archs {','.join(lacking)}: no chosen toolkit is to compile for {'it' if len(lacking) == 1 else 'them'}",
+            f"--archs {','.join(lacking)}: no chosen toolkit compiles for {'it' if len(lacking) == 1 else 'them'}",
             hint="; ".join(f"[cuda.{name}] has {', '.join(versions[name].archs)}" for name in tables),
             place=file.place("cuda"),
         )

@@ -72,14 +72,14 @@ def wrong_objects(
     title, place = f"object {item.name!r}", file.place("objects", number, "toolchain")
     if item.kind != package.makes:
         hint = f'write kind = "{package.makes}"'
-        yield Diagnostic(f"{title}: {compiler} makes no {item.kind} of it", place, hint)
+        yield Diagnostic(f"{title}: {compiler} cannot make a {item.kind}", place, hint)
     suffixes = registry.toolchain(compiler).compiles
     for pattern_number, pattern in enumerate(item.sources):
         if PurePosixPath(pattern).suffix not in suffixes:
             yield Diagnostic(
-                f"{title}: {compiler} compiles no {pattern}",
+                f"{title}: {compiler} does not compile {pattern}",
                 file.place("objects", number, "sources", pattern_number),
-                f"its sources end with {' or '.join(suffixes)}; name what they read in `headers`",
+                f"its sources end with {' or '.join(suffixes)}; list files that they read in `headers`",
             )
     if item.cpu:
         yield Diagnostic(

@@ -29,7 +29,7 @@ def toolchains(file: ManifestFile, item: LoweredObject, toolkit: str) -> tuple[U
     if item.kind == "module" and left:
         raise UsageError.of(
             f"object {item.name!r}: none of its toolchains compiles {left[0]}",
-            hint=f"what compiles which: {_suffixes()}; a file that is only included is one of `headers`",
+            hint=f"which compiler compiles which files: {_suffixes()}; list files that are only included in `headers`",
             place=file.place("objects", item.number, "sources"),
         )
     return found
@@ -129,7 +129,7 @@ def _accepts(
         return tuple((bound.operator, bound.numbers) for bound in bounds(toolchain.version or ""))
     except ValueError:
         raise UsageError.of(
-            f"[toolchains.{name}] version: {toolchain.version} is compared on users' machines, by numbers alone",
+            f"[toolchains.{name}] version: {toolchain.version} is not a range of numbers, as users' machines need",
             hint='write it as in ">=11,<15"',
             place=file.place("toolchains", name, "version"),
         ) from None

@@ -81,7 +81,7 @@ class TrialResult(_Part):
         except (OSError, ValidationError) as error:
             raise ActionError.of(
                 f"the result of a wheel's test cannot be used: {_reason(error)}",
-                hint="the test itself wrote over it: see what its tests leave running; then remove "
+                hint="one of its tests wrote over it, perhaps a process that still runs: correct the test, remove "
                 f"{file.parent.parent} and build again",
             ) from error
 

@@ -37,7 +37,7 @@ def write(found: Sequence[Guess | Note], command: str) -> str:
 
 
 def _lines(found: Sequence[Guess | Note], command: str) -> Iterator[str]:
-    yield f"# Written by `{command}`, which read the project's files and ran nothing of it."
+    yield f"# Written by `{command}`, which read the project's files and ran none of its code."
     yield "# The reason of each guess stands above it. What no guess covers is marked TO DO."
     yield "# All keys: `gpuforge schema --format markdown`."
     yield "schema = 1"

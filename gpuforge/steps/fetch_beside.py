@@ -57,7 +57,7 @@ def resolve(
         return [Requirement(line) for line in answer.stdout.splitlines() if line and line[0] not in "#-/ "]
     raise ActionError.of(
         f"{own} cannot be installed beside {beside}{uv.reason(answer.stderr)}",
-        hint="change the project's dependencies or its toolkit, or `[audit] beside`; uv's words are above",
+        hint="change the project's dependencies or its toolkit, or `[audit] beside`; uv's output is above",
     )
 
 

@@ -166,8 +166,7 @@ class Search:
     def _linked(self, wheel: IndexWheel, soname: str) -> LinkedFile:
         if soname not in self._index.contents(wheel).libraries:
             raise ActionError.of(
-                f"the wheel needs {soname}, which {wheel.package} {wheel.version}, the newest that it may be "
-                "installed with, does not have",
+                f"the wheel needs {soname}, but the newest allowed {wheel.package}, {wheel.version}, does not have it",
                 hint=f"require an older {wheel.package} in the project's dependencies, or build with a newer toolkit",
             )
         return self._index.library(wheel, soname)[1]
@@ -222,8 +221,8 @@ def _refuse_lost(wheel: IndexWheel, soname: str, names: Iterable[str]) -> None:
     lost = sorted(name for name in names if definers(name)[:1] == (stem,))
     if lost:
         raise ActionError.of(
-            f"the wheel calls {', '.join(lost[:3])}, which {soname} of {wheel.package} {wheel.version}, the newest "
-            "that it may be installed with, does not define",
+            f"the wheel calls {', '.join(lost[:3])}, but {soname} of the newest allowed {wheel.package}, "
+            f"{wheel.version}, does not define {'it' if len(lost) == 1 else 'them'}",
             hint=f"require an older {wheel.package} in the project's dependencies, or change the call",
         )
 

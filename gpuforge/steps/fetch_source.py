@@ -105,7 +105,7 @@ def clone(repository: str, rev: str, output: Path) -> None:
         raise MissingError.of("git is not installed", hint="apt-get install git") from error
     except subprocess.CalledProcessError as error:
         raise ActionError.of(
-            f"cannot fetch {rev} of {repository}", hint="git's own words are above; check [package] source"
+            f"cannot fetch {rev} of {repository}", hint="git's output is above; check [package] source"
         ) from error
     shutil.rmtree(output / ".git")
 

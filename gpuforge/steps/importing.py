@@ -58,7 +58,7 @@ def import_hint(package: str, line: str, machine: MachineCuda = NONE) -> str:
     """Return a hint for an import that ended with this line, on a machine with this CUDA."""
     module = re.search(r"No module named '([\w.]+)'", line)
     if module and module[1].partition(".")[0] == package.partition(".")[0]:
-        return "`[package] import` says what the wheel's import package is called; is it in the wheel?"
+        return "`[package] import` must name a package that is in the wheel"
     if module:
         return (
             f"the wheel does not declare it: add the package of {module[1]!r} to the project's dependencies, "
@@ -66,17 +66,17 @@ def import_hint(package: str, line: str, machine: MachineCuda = NONE) -> str:
         )
     if "libcuda.so" in line or "libnvidia-ml.so" in line:
         return (
-            "that is the driver's, which many machines do not have: open it at run time (dlopen), do not link it; "
+            "that library is the driver's, which many machines do not have: open it with dlopen instead of linking it; "
             "a module that must link with it can be tested with [test] imports"
         )
     absent = _absent(line)
     if libraries.is_toolkit_file(absent):
         here = machine.has(absent)
         return loaded_cuda.advice(absent) + (
-            f"; the test does not see that of this machine, {here}" if here else ""
+            f"; the test hides the one of this machine, {here}" if here else ""
         )
     if absent:
-        return "nothing that the wheel declares puts that library where the wheel looks; see the audit's findings"
+        return "no declared package has that library on the wheel's search paths: see the audit's findings"
     return "an import must work where there is no GPU; the log has all of its output"
 
 

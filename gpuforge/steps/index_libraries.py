@@ -43,10 +43,10 @@ def library_images(name: str, made: CompiledLibrary) -> tuple[KernelImage, ...]:
     found = common_images(found_code)
     if not found:
         raise ActionError.of(
-            f"the library of object {name!r} has GPU code that no one GPU could run all of"
+            f"the library of object {name!r} has GPU code for different GPUs: no GPU can run all of it"
             if found_code
             else f"the library of object {name!r} has no GPU code",
-            hint="its sources need a __global__ function, and the flags the architectures of the manifest alone",
+            hint="its sources need a __global__ function, and its flags no other architectures than the manifest's",
         )
     return tuple(KernelImage(entry.kind, entry.arch, entry.isa) for entry in found)
 

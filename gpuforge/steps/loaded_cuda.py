@@ -96,6 +96,6 @@ def advice(name: str) -> str:
     """Return how a wheel can get a CUDA library, by its SONAME or file name."""
     packages = " or ".join(dict.fromkeys(library.package for library in libraries.by_soname(name)))
     return (
-        f"nothing that the wheel declares puts {name} where the wheel looks: link it, or declare "
+        f"no declared package has {name} on the wheel's search paths: link it, or declare "
         f"{packages or 'the package that has it'} and load it through cuda-pathfinder"
     )

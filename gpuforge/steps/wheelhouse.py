@@ -57,7 +57,7 @@ def _failure(printed: str, requirements: Sequence[str], folder: Path, what: str,
     output, _, crash = printed.partition(pip_output.CRASH)  # what follows is pip's own traceback
     if REFUSED in printed:
         return ActionError.of(
-            f"{what} cannot be met by wheels: one of them names what pip would have to build, which runs its code",
+            f"{what} cannot be met by wheels: pip would have to build one of them, and a build runs foreign code",
             hint=f"pip's output is above; {hint}",
         )
     if "No space left on device" in crash or _disk_full(printed, folder):

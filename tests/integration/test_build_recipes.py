@@ -82,7 +82,7 @@ def test_saxpy_has_the_same_bytes_in_another_folder_from_another_cache(
     # Nothing was reused, but for what this build itself had made: the backend asks for nothing more.
     others = {each["id"]: each["reason"] for each in there["actions"] if each["id"] not in ran(there)}
     assert set(others) <= {f"py{PYTHON}/backend-requirements", f"py{PYTHON}/environment"}
-    assert set(others.values()) <= {"reused: what it reads was made anew, with the same content"}
+    assert set(others.values()) <= {"reused: its inputs were made again, with the same content"}
     assert [w["sha256"] for w in here["wheels"]] == [w["sha256"] for w in there["wheels"]]
 
 

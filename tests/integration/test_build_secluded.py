@@ -93,9 +93,9 @@ def test_the_machines_library_is_hidden_from_the_import(project: Path, cache: Pa
         "OSError: libnvJitLink.so.13: cannot open shared object file: No such file or directory\n"
     ) in done.stderr
     assert (
-        "  hint: nothing that the wheel declares puts libnvJitLink.so.13 where the wheel looks: link it, or declare "
+        "  hint: no declared package has libnvJitLink.so.13 on the wheel's search paths: link it, or declare "
         "nvidia-nvjitlink and load it through cuda-pathfinder; "
-        "the test does not see that of this machine, /usr/local/lib/libnvJitLink.so.13\n"
+        "the test hides the one of this machine, /usr/local/lib/libnvJitLink.so.13\n"
     ) in done.stderr
     assert list(project.glob("dist/*.whl")) == []
     assert not Path("/usr/local/lib/libnvJitLink.so.13").exists()

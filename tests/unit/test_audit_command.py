@@ -122,8 +122,8 @@ def test_a_baseline_is_written_kept_and_told_of(tmp_path: Path, capfd: pytest.Ca
     mended = str(wheel(tmp_path, OK))
     assert run(["audit", mended, "--baseline", str(base)]) == 0
     assert capfd.readouterr().err == (
-        "note: in the baseline, and not found: GF301 demo: demo/ext.so: RPATH libs\n"
-        "note: in the baseline, and not found: GF301 demo: demo/new.so: RPATH libs\n"
+        "note: in the baseline, but no longer found: GF301 demo: demo/ext.so: RPATH libs\n"
+        "note: in the baseline, but no longer found: GF301 demo: demo/new.so: RPATH libs\n"
     )
 
 
@@ -139,7 +139,7 @@ def test_an_ignore_that_accepts_nothing_is_told_of(tmp_path: Path, capfd: pytest
     argv = ["audit", "--format", "json", str(wheel(tmp_path, OK)), "--ignore", "GF301:x/*=needed once"]
     assert run(argv) == 0
     out, err = capfd.readouterr()
-    told = "--ignore GF301:x/*=needed once: it accepts nothing that is found"
+    told = "--ignore GF301:x/*=needed once: no finding matches it"
     assert json.loads(out)["unused"] == [told]
     assert err == f"note: {told}\n"
 

@@ -216,7 +216,7 @@ def test_what_is_no_environment_is_one_message(
 
 def test_an_audit_of_nothing_says_what_can_be_given(capfd: pytest.CaptureFixture[str]) -> None:
     assert run(["audit"]) == 2
-    assert "name wheels, or say --env or --with" in capfd.readouterr().err
+    assert "give wheels, --env or --with" in capfd.readouterr().err
 
 
 @pytest.mark.thorough

@@ -138,9 +138,9 @@ def test_of_a_whole_environment_only_what_has_binaries_is_shown() -> None:
 
 
 def test_the_json_of_the_sample_is_valid_and_says_what_was_of_no_use() -> None:
-    found = data.of(sample(), ["--ignore GF999=x: it accepts nothing that is found"])
+    found = data.of(sample(), ["--ignore GF999=x: no finding matches it"])
     Draft202012Validator(SCHEMA).validate(found)
-    assert found["unused"] == ["--ignore GF999=x: it accepts nothing that is found"]
+    assert found["unused"] == ["--ignore GF999=x: no finding matches it"]
     assert [(c["count"], c["images"][0]["stored"]) for c in found["device_code"][0]["containers"]] == [
         (3, 12_000_000),
         (1, 4_000_000),

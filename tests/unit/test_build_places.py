@@ -49,7 +49,7 @@ def test_all_errors_are_reported_at_once(
         f"error: the cache folder {cache}, which GPUFORGE_CACHE_DIR names, cannot be used: {tmp_path}/file is a file\n"
         "  hint: set GPUFORGE_CACHE_DIR to a folder of your own\n"
         f"error: the working directory {work}, named by GPUFORGE_WORK, cannot be used: "
-        "it has a space in its path, which many builds cannot bear\n"
+        "it has a space in its path, which breaks many builds\n"
         "  hint: set GPUFORGE_WORK to a folder of plain letters and digits\n"
         "3 errors\n"
     )

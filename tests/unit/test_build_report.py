@@ -116,7 +116,7 @@ def test_each_way_of_installing_a_wheel_is_shown() -> None:
     assert list(words_of_test(test)) == [
         "test: installed [cuda13] on Python 3.11.2 with numpy 2.4.0, nvidia_cufft 12.5.0, "
         "`import demo` works without a GPU (0.1 s)",
-        "test: CUDA libraries loaded: libcufft.so.12 from the environment; that of this machine was hidden",
+        "test: CUDA libraries loaded: libcufft.so.12 from the environment; this machine's CUDA was hidden",
         SAID[1],
     ]
     assert list(gaps_of_test(test)) == [

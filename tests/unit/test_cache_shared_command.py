@@ -49,7 +49,7 @@ def test_prune_leaves_what_was_used_lately(shared: Path, capsys: pytest.CaptureF
     out = capsys.readouterr()
     data = json.loads(out.out[out.out.index("{") :])
     assert ([each["key"] for each in data["removed"]], data["in_use"]) == ([KEY], 1)
-    assert out.err.endswith("note: 1 entry of the last hours or of builds that run stay\n")
+    assert out.err.endswith("note: kept 1 entry used in the last hours or by running builds\n")
     assert machine(shared, "two").get(KEY) is None
     assert machine(shared, "two").get(NEW) is not None
 

@@ -17,8 +17,9 @@ from gpuforge.errors import ActionError, MissingError, UsageError
 
 CLEAN = "clean-1.0-cp311-cp311-manylinux_2_17_x86_64.whl"
 NO_ROOM = (
-    "  hint: free some space (`df -h` shows which disk is full), or take another disk: --output, GPUFORGE_CACHE_DIR "
-    "and GPUFORGE_WORK name what is written; what is finished is kept\n"
+    "  hint: free some space (`df -h` shows which disk is full), or use another disk: --output, GPUFORGE_CACHE_DIR "
+    "and GPUFORGE_WORK name the folders that are "
+    "written; finished work is kept\n"
 )
 
 
@@ -28,7 +29,7 @@ NO_ROOM = (
         (UsageError.of("no", hint="yes", place=Place("f", 1, 2)), 2, "error: f:1:2: no\n  hint: yes\n"),
         (MissingError.of("no g++"), 3, "error: no g++\n"),
         (ActionError(Diagnostic("one"), Diagnostic("two")), 1, "error: one\nerror: two\n2 errors\n"),
-        (KeyboardInterrupt(), 130, "interrupted; what was finished is kept\n"),
+        (KeyboardInterrupt(), 130, "interrupted; finished work is kept\n"),
         (
             OSError(errno.ENOSPC, "No space left on device", "/x"),
             3,

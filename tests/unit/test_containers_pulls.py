@@ -99,12 +99,12 @@ def test_of_the_default_only_pypas_image_is_pulled_and_not_the_one_for_its_tests
 NEVER = {
     "gpuforge/bookworm:0123456789ab": """\
 error: image gpuforge/bookworm:0123456789ab is not here. It is never pulled: gpuforge makes its images on each machine
-  hint: name it 'bookworm'; gpuforge images build bookworm
+  hint: call it 'bookworm', and make it: gpuforge images build bookworm
 """,
     "docker.io/gpuforge/manylinux_2_28-cuda12.4:7abd1cbaf8b2": """\
 error: image docker.io/gpuforge/manylinux_2_28-cuda12.4:7abd1cbaf8b2 is not here. It is never pulled: gpuforge makes \
 its images on each machine
-  hint: name it 'manylinux_2_28-cuda12.4'; gpuforge images build manylinux_2_28-cuda12.4
+  hint: call it 'manylinux_2_28-cuda12.4', and make it: gpuforge images build manylinux_2_28-cuda12.4
 """,
     "localhost/gpuforge/cpython-bookworm:1": """\
 error: image localhost/gpuforge/cpython-bookworm:1 is not here. It is never pulled: gpuforge makes its images on each \

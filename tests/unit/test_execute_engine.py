@@ -87,12 +87,12 @@ def test_a_failure_fails_only_what_needs_it(tmp_path: Path) -> None:
         (
             OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/store/x"),
             "a failed: the disk is full (/store/x)\n  hint: make room (`df -h` shows which disk is full), "
-            "then run the same command again: what is finished is kept",
+            "then run the same command again: finished work is kept",
         ),
         (
             OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/project/x", None, "/work/x"),
             "a failed: the disk is full (/work/x)\n  hint: make room (`df -h` shows which disk is full), "
-            "then run the same command again: what is finished is kept",
+            "then run the same command again: finished work is kept",
         ),
         (
             PermissionError(errno.EACCES, os.strerror(errno.EACCES), "/store/x"),
@@ -108,7 +108,7 @@ def test_a_failure_fails_only_what_needs_it(tmp_path: Path) -> None:
                 [("/a/x", "/b/x", "[Errno 28] No space left on device: '/b/x'"), ("/a/y", "/b/y", "?")]
             ),
             "a failed: the disk is full (/b/x)\n  hint: make room (`df -h` shows which disk is full), "
-            "then run the same command again: what is finished is kept",
+            "then run the same command again: finished work is kept",
         ),
         (
             shutil.Error([("/a/x", "/b/x", "`/a/x` is a named pipe")]),
@@ -204,9 +204,7 @@ def test_what_reads_the_same_as_before_is_not_made_again(tmp_path: Path) -> None
     assert rig.run(*chain("first")).ok
     second = rig.run(*chain("second"))  # the build runs anew, and makes the same
     assert states(second) == {"build": "done", "package": "reused", "test": "reused"}
-    assert (
-        words(second.results["test"].reason) == "reused: what it reads was made anew, with the same content"
-    )
+    assert words(second.results["test"].reason) == "reused: its inputs were made again, with the same content"
     assert rig.runner.ran == ["build", "package", "test", "build"]
     assert states(rig.run(*chain("second"))) == {"build": "reused", "package": "reused", "test": "reused"}
     changed = step("build", key="third")

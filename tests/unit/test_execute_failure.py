@@ -161,7 +161,9 @@ def test_the_linkers_name_of_a_library_may_have_capitals(manifest: ManifestFile)
 def test_a_missing_header_of_a_project_without_objects(tmp_path: Path) -> None:
     (tmp_path / "gpuforge.toml").write_text(MANIFEST.partition("[[objects]]")[0])
     built = Action("build", "build", "", (), advice=advice.of_host_build(load(tmp_path)))
-    hint = "install the system's package with this header, or lay the header into a folder of [build] overlay"
+    hint = (
+        "install the system package that has this header, or put the header into a folder of [build] overlay"
+    )
     assert failure.of_status(built, 1, [OWN_HEADER]).hint == hint
 
 

@@ -236,5 +236,5 @@ def test_a_command_that_ends_its_keeper_has_failed(tmp_path: Path, runner: Local
         runner.run(task(tmp_path, "import os, signal; os.kill(os.getppid(), signal.SIGKILL)"))
     assert str(caught.value) == (
         "cell/act was ended by something else than gpuforge\n"
-        "  hint: what it started may run still; run the same command again: what is finished is kept"
+        "  hint: its processes may still run; run the same command again: finished work is kept"
     )

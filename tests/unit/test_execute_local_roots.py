@@ -86,14 +86,14 @@ def test_the_working_root_is_private_or_another_one(tmp_path: Path, monkeypatch:
             "a place",
             0o700,
             None,
-            "it has a space in its path, which many builds cannot bear\n"
+            "it has a space in its path, which breaks many builds\n"
             "  hint: set GPUFORGE_WORK to a folder of plain letters and digits",
         ),
         (
             "a:b",
             0o700,
             None,
-            "it has the character ':' in its path, which many builds cannot bear\n"
+            "it has the character ':' in its path, which breaks many builds\n"
             "  hint: set GPUFORGE_WORK to a folder of plain letters and digits",
         ),
         (

@@ -226,7 +226,7 @@ def test_workers_without_this_gpuforge_are_refused_at_the_start(tmp_path: Path) 
     run = Run("run", "p", "c", Limits(), cache=tmp_path)
     at = of_client(run, tmp_path, FolderStore(tmp_path / "store"))
     with pytest.raises(
-        MissingError, match=r"no worker has what this client has, .*: w1 has gpuforge 0\.0\.9"
+        MissingError, match=r"no worker runs the gpuforge of this client, .*: w1 has gpuforge 0\.0\.9"
     ):
         RemoteWorkers(run, at, cluster, {}, is_remote=True).refuse_others()
 

@@ -84,9 +84,9 @@ def test_only_what_is_needed_runs(store: MemoryStore) -> None:
     steps = [step("fetch"), step("build", "fetch"), step("wheel", "build"), step("audit", "wheel")]
     keep(store, steps[-1])
     assert reasons(steps, store) == {
-        "fetch": "not needed: everything that reads it is stored",
-        "build": "not needed: everything that reads it is stored",
-        "wheel": "not needed: everything that reads it is stored",
+        "fetch": "not needed: everything that needs it is stored",
+        "build": "not needed: everything that needs it is stored",
+        "wheel": "not needed: everything that needs it is stored",
         "audit": "reused: same inputs as on 2026-11-21 14:03 (12.3 s saved)",
     }
     assert reasons(steps, store, targets=("wheel",))["fetch"] == "runs: never ran before"
@@ -96,7 +96,7 @@ def test_a_stored_step_in_the_middle_stops_the_need(store: MemoryStore) -> None:
     steps = [step("fetch"), step("build", "fetch"), step("wheel", "build")]
     keep(store, steps[1])
     assert reasons(steps, store) == {
-        "fetch": "not needed: everything that reads it is stored",
+        "fetch": "not needed: everything that needs it is stored",
         "build": "reused: same inputs as on 2026-11-21 14:03 (12.3 s saved)",
         "wheel": "runs: never ran before",
     }
@@ -116,7 +116,7 @@ def test_a_stored_step_in_the_middle_stops_the_need(store: MemoryStore) -> None:
             dict.fromkeys("abcde", "2"),
             "a 1 → 2; b 1 → 2; c 1 → 2; and 2 more",
         ),
-        ({"a": "1"}, {"a": "1"}, "what it reads or how it is run changed"),
+        ({"a": "1"}, {"a": "1"}, "its inputs, command or environment changed"),
     ],
 )
 def test_changes_are_named(store: MemoryStore, old: dict[str, str], new: dict[str, str], reason: str) -> None:

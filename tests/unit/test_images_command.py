@@ -86,7 +86,7 @@ def test_the_list_needs_no_engine(tmp_path: Path) -> None:
     assert done.returncode == 0
     assert "trixie" in done.stdout
     assert " ? " in done.stdout
-    assert done.stderr.startswith("which images are here is unknown: ")
+    assert done.stderr.startswith("cannot list the images of this machine: ")
 
 
 @pytest.mark.thorough

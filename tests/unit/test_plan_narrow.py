@@ -72,13 +72,13 @@ def test_without_archs_nothing_is_narrowed(recipe: LoadRecipe) -> None:
         (
             ["80", "86"],
             [],
-            "--archs 86: no chosen toolkit is to compile for it",
+            "--archs 86: no chosen toolkit compiles for it",
             "[cuda.12] has 80, 90+ptx; [cuda.13] has 80, 90a",
         ),
         (
             ["90a", "86"],
             ["12"],
-            "--archs 90a,86: no chosen toolkit is to compile for them",
+            "--archs 90a,86: no chosen toolkit compiles for them",
             "[cuda.12] has 80, 90+ptx",
         ),
         (

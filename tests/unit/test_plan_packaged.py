@@ -90,12 +90,12 @@ def test_a_changed_plug_in_changes_the_keys_of_what_it_makes_and_of_nothing_else
         (
             'kind = "library"\nsources',
             "sources",
-            "object 'filters': plugged makes no module of it",
+            "object 'filters': plugged cannot make a module",
         ),
         (
             '["kernels/*.plug"]\ntoolchain',
             '["kernels/*.plug", "kernels/saxpy.cu"]\ntoolchain',
-            "object 'filters': plugged compiles no kernels/saxpy.cu",
+            "object 'filters': plugged does not compile kernels/saxpy.cu",
         ),
         (
             'toolchain = "outside"',

@@ -141,7 +141,7 @@ def test_a_library_of_the_environment_is_named_and_one_of_the_machine_is_refused
         watch.judged("`import demo`")
     assert str(caught.value) == (
         f"`import demo` loaded libcufft.so.11 from {tmp_path}/machine: CUDA of this machine, which users may not have\n"
-        "  hint: nothing that the wheel declares puts libcufft.so.11 where the wheel looks: link it, or declare "
+        "  hint: no declared package has libcufft.so.11 on the wheel's search paths: link it, or declare "
         "nvidia-cufft-cu12 and load it through cuda-pathfinder"
     )
 

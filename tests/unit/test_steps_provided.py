@@ -170,9 +170,8 @@ def test_a_library_that_the_newest_release_lost_is_an_error() -> None:
     with pytest.raises(ActionError) as caught:
         search({CURAND: {"libcurand.so.9": ["curandCreate"]}})
     assert str(caught.value) == (
-        "the wheel needs libcurand.so.9, which nvidia-curand 10.4.5.25, the newest that it may be installed with, "
-        "does not have\n  hint: require an older nvidia-curand in the project's dependencies, or build with a newer "
-        "toolkit"
+        "the wheel needs libcurand.so.9, but the newest allowed nvidia-curand, 10.4.5.25, does not have it\n"
+        "  hint: require an older nvidia-curand in the project's dependencies, or build with a newer toolkit"
     )
 
 

@@ -187,12 +187,12 @@ def test_a_command_that_is_not_there(bench: Bench) -> None:
     [
         (
             "ModuleNotFoundError: No module named 'demo._core'",
-            "`[package] import` says what the wheel's import",
+            "`[package] import` must name a package",
         ),
-        ("ImportError: libcuda.so.1: cannot open shared object file", "that is the driver's"),
+        ("ImportError: libcuda.so.1: cannot open shared object file", "that library is the driver's"),
         (
             "ImportError: libcufft.so.12: cannot open shared object file",
-            "nothing that the wheel declares puts libcufft.so.12 where the wheel looks: link it, ",
+            "no declared package has libcufft.so.12 on the wheel's search paths: link it, ",
         ),
         ("ImportError: undefined symbol: x", "an import must work where there is no GPU"),
     ],

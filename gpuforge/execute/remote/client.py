@@ -90,7 +90,7 @@ class RemoteWorkers:
         reasons = refused({abilities.identity(): 1.0}, self._workers())
         if reasons:
             raise MissingError.of(
-                f"no worker has what this client has, {abilities.identity().label}: {reasons}",
+                f"no worker runs the gpuforge of this client, {abilities.identity().label}: {reasons}",
                 hint="install the same gpuforge for the same Python there; docs/clusters.md shows how",
             )
 

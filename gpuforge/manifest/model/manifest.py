@@ -50,7 +50,7 @@ class Manifest(Table):
     have the values in their versions: `1.0+cu13.torch2.11`. [Axes](axes.md) has examples."""
     build: Build = Build()
     toolchains: Mapping[forms.Name, DeclaredToolchain] = {}
-    """The compilers, by a name of your choice: every one that an object names. The host build uses the toolchain
+    """The compilers that objects name, each under a name of your choice. The host build uses the toolchain
     `host`, otherwise the only C++ toolchain. Without any, it uses g++ or another compiler that fits the toolkit."""
     cuda: Cuda = Cuda()
     objects: tuple[Object, ...] = ()

@@ -29,8 +29,9 @@ class DeclaredToolchain(Table):
     version: forms.VersionRange | None = Field(default=None, examples=[">=11,<15"])
     """Accepted versions. Default: any version that fits the CUDA toolkit. If the usual host compiler does not fit a
     toolkit and `path` is not set, gpuforge uses another installed compiler in this range, or fetches one (on Debian and
-    Ubuntu): `g++-11` for CUDA 11.8. `iree` needs it: the wheel's extra `iree` requires IREE's runtime of the same
-    versions. Name those of one release (`>=3.13,<3.14`): modules run with the release that compiled them only."""
+    Ubuntu): `g++-11` for CUDA 11.8. With `iree`, this key is required, because the wheel's extra `iree` requires IREE's
+    runtime in the same range. Name one release (`>=3.13,<3.14`): modules run only with the release that compiled
+    them."""
     path: forms.Text | None = Field(default=None, examples=["/usr/bin/g++-12"])
     """The executable of the host compiler. Default: the one on PATH or in the usual places. Every other toolchain
     refuses this key: nvcc belongs to the toolkit, and a user's compiler is on the user's machine."""

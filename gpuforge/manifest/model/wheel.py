@@ -46,8 +46,8 @@ class Wheel(Table):
     hashed name, and the process would load both. The audit still reports a library that nothing provides."""
 
     spans: Annotated[tuple[forms.AxisName, ...], Distinct] = Field(default=(), examples=[["torch"]])
-    """Axes of which one wheel serves all values: it is built with the first and tested with each. The wheel must keep
-    to a stable ABI of that package ([axes](axes.md))."""
+    """Axes along which one wheel serves all values. It is built with the first value and tested with each. The
+    wheel must keep to a stable ABI of that package ([axes](axes.md))."""
     provided_by: Annotated[tuple[forms.DistributionName, ...], Distinct] = Field(
         default=(), alias="provided-by", examples=[["torch"]]
     )

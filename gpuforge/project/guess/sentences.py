@@ -10,7 +10,7 @@ _SENTENCES = {
     "name-of-folder": "the folder's name: no file of the project says its name",
     "from-folder": "the project lies beside this file",
     "from-sdist": "the sdist lies beside this file",
-    "from-index": "{file}; the digest is the index's, and the download has it",
+    "from-index": "{file}; the index gives this digest, and the download has it",
     "py-api": 'wheel.py-api is "{value}"',
     "limited-api": "the extension is for the limited API",
     "pure": "no file says that anything is compiled",
@@ -23,21 +23,21 @@ _SENTENCES = {
     "import": "the package that the wheel has",
     "imports": "which package do users import? Write `import` for one of {packages}",
     "no-cuda": "the build uses no CUDA: no CMake file, setup.py or extension asks for it",
-    "cmake-old": "{version} is the oldest policy that is asked for, and CMake 4 has none before 3.5",
-    "cmake-needed": "scikit-build-core takes the machine's CMake otherwise, which a clean build has not",
-    "cmake-called": "the build calls CMake, and a clean build has none",
+    "cmake-old": "the project asks for policies of CMake {version}, and CMake 4 has none before 3.5",
+    "cmake-needed": "otherwise scikit-build-core uses the machine's CMake, which a clean build does not have",
+    "cmake-called": "the build calls CMake, which a clean build does not have",
     "no-cmake-files": "the build calls CMake, and {file} is not there: is this the project's whole source? "
     "Often only its repository has it",
-    "ninja-needed": "the generator that CMake uses if it is there",
+    "ninja-needed": "CMake uses this generator if it is installed",
     "imported": "setup.py imports {module}, and pyproject.toml does not require it",
     "numpy-headers": "{header} is included, and pyproject.toml does not require NumPy",
-    "framework-ninja": "{framework} compiles extensions by ninja",
+    "framework-ninja": "{framework} compiles extensions with ninja",
     "cmake-option": "{name} is off by default, and CUDA is used if it is on",
     "cmake-switch": "the build uses CUDA if CMake's option {names} is on: find out how the project's own build "
     "passes it",
     "cibuildwheel": "as cibuildwheel passes it",
-    "variable": "setup.py compares {name} with this value, which seems to ask for CUDA",
-    "toolkit-variable": "setup.py reads {name}, which seems to name a CUDA toolkit",
+    "variable": "setup.py compares {name} with this value, probably to switch CUDA on",
+    "toolkit-variable": "setup.py reads {name}, probably as the folder of a CUDA toolkit",
     "own-archs": "the project takes its GPU architectures from {name}: write those of `archs` into "
     "[build.env], in its form",
     "native": "this compiles for the CPU of the machine that builds (-march=native), and crashes on older ones: look "
@@ -45,9 +45,9 @@ _SENTENCES = {
     "native-option": "{name} is on by default, and compiles for the CPU of the machine that builds: the wheel would "
     "crash on older ones",
     "force-build": "otherwise setup.py may download a finished wheel; builds have no network",
-    "downloads": "CMake may download {what}. Builds have no network: lay what is needed into a folder of `overlay`, or "
+    "downloads": "CMake may download {what}. Builds have no network: put the files into a folder of `overlay`, or "
     "turn the feature off by `config-settings`",
-    "script-downloads": "setup.py imports {module}. Builds have no network: lay what it downloads into a folder of "
+    "script-downloads": "setup.py imports {module}. Builds have no network: put what it downloads into a folder of "
     "`overlay`",
     "before-all": "cibuildwheel runs `{command}` before the builds: install these packages on this machine, or build "
     "in an image that has them",
@@ -58,9 +58,9 @@ _SENTENCES = {
     "library-unknown": "{name} is linked, and gpuforge does not know a package with it",
     "static": "{name} may be linked, which NVIDIA's packages on PyPI do not have: look for the option that links the "
     "shared library",
-    "static-unless": "{name} is linked otherwise, which NVIDIA's packages on PyPI do not have: CMake's {option} "
-    "takes the shared library",
-    "both-majors": "nothing in the project limits it; remove what you do not publish",
+    "static-unless": "CMake's {option} links the shared library; otherwise {name} is linked, which NVIDIA's "
+    "packages on PyPI do not have",
+    "both-majors": "nothing in the project limits the CUDA versions; remove those that you do not publish",
     "named-for": "the project's name, {name}, is for this CUDA",
     "framework-cuda": "the newest {framework} on PyPI is built with CUDA {major}",
     "framework-required": "{what} is built with this CUDA on PyPI",
@@ -71,7 +71,7 @@ _SENTENCES = {
     "archs-gone": "the project compiles for {what}, which later toolkits refuse",
     "no-kernels": "no GPU code of its own: no kernel is defined in the sources that are compiled",
     "fixed-archs": "the project's files set them, whatever CMAKE_CUDA_ARCHITECTURES or TORCH_CUDA_ARCH_LIST say",
-    "common": "the least code that every GPU of this toolkit runs; write out those that you want to be fastest",
+    "common": "the smallest set with code for every GPU of this toolkit; add the architectures that must be fastest",
     "gpu-object": "the audit proves that these files are there, with code for `archs`",
     "gpu-files": "CUDA extensions",
     "naming-plain": "nothing in the wheel is for one CUDA version",

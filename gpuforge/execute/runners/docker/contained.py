@@ -18,7 +18,7 @@ from gpuforge.execute.runners.runner import Limits, Task
 # Signals of `docker stop`, `docker kill`, or of the kernel when memory ran out.
 _FROM_OUTSIDE = {signal.SIGINT, signal.SIGTERM, signal.SIGKILL}
 MOST_PRINTED = 2 * 10**9  # bytes of a log; the largest builds print 100 MB
-_AGAIN = "run the same command again: what is finished is kept"
+_AGAIN = "run the same command again: finished work is kept"
 
 
 @dataclass(frozen=True, slots=True)

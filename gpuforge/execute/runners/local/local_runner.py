@@ -144,7 +144,7 @@ class LocalRunner:
         if end.status is None:
             raise ActionError.of(
                 f"{action.id} was ended by something else than gpuforge",
-                hint="what it started may run still; run the same command again: what is finished is kept",
+                hint="its processes may still run; run the same command again: finished work is kept",
             )
         return end.status
 
