@@ -50,22 +50,22 @@ RULE = Rule(
 _Text = tuple[str, str, str]  # the cause in a word, what, why
 _SYSTEM: _Text = (
     "system",
-    "Search paths name folders of the system.",
+    "Search paths lead to folders of the system.",
     "Libraries there are loaded instead of those that pip installed.",
 )
 _UNUSED: _Text = (
     "unused",
-    "Search paths name folders of the machine that built the wheel.",
+    "Search paths lead to folders of the build machine.",
     "On other machines they do not exist, or contain other files.",
 )
 _WRITABLE: _Text = (
     "writable",
-    "Search paths name folders that every user of a machine can create.",
+    "Search paths lead to folders that every user of a machine can create.",
     "Whoever creates one chooses the libraries that other users load.",
 )
 _ONLY_THERE: _Text = (
     "only there",
-    "Search paths name folders of the machine that built the wheel, and no other path leads to the NEEDED libraries.",
+    "Search paths lead to folders of the build machine, and no other path leads to the NEEDED libraries.",
     "On other machines the import fails.",
 )
 
