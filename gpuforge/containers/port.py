@@ -1,4 +1,4 @@
-"""The port to a container engine: its images and its containers. In tests, the images are in memory."""
+"""The port to a container engine: its images and its containers."""
 
 from __future__ import annotations
 

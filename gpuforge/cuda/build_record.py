@@ -1,4 +1,4 @@
-"""The build record in a wheel's `.dist-info`, as a value. It names nothing of the build machine."""
+"""The build record in a wheel's `.dist-info`, as a value that has nothing of the build machine."""
 
 from __future__ import annotations
 

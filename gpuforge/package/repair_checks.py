@@ -1,4 +1,4 @@
-"""Checks of a repaired wheel: libraries that it must not need or contain. Each raises ActionError."""
+"""Checks that a repaired wheel neither needs nor contains forbidden libraries; each check raises ActionError."""
 
 from __future__ import annotations
 

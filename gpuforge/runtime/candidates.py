@@ -1,4 +1,4 @@
-"""Where the library of an object is looked for, and why each is accepted or refused; nothing is loaded here."""
+"""Finds the places where the library of an object may be, and why each is accepted or refused; nothing is loaded."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ ABI_SYMBOL = "gpuforge_abi_id"
 def candidates(lookup: Lookup) -> tuple[Candidate, ...]:
     """Return every place where a library is looked for, in order; raises KernelUnavailable for a damaged wheel.
 
-    Whether a shipped library runs here is judged for the first GPU, which CUDA's runtime takes when nothing is said.
-    The driver is opened only where a library has GPU code.
+    A shipped library is judged for the first GPU, which is the default of CUDA's runtime. The driver is opened only if
+    a library has GPU code.
     """
     try:
         compiled = recipe.read_demands(layout.sources(lookup.home, lookup.name))
@@ -45,7 +45,7 @@ def candidates(lookup: Lookup) -> tuple[Candidate, ...]:
 
 
 def identity_of(demands: Demands) -> str | Reason:
-    """Return the ABI id that a library must have here, "" for none, or why none can serve."""
+    """Return the ABI id that a library must have here, "" for none, or why no library can have it."""
     if not demands.packages:
         return demands.abi
     from .abi_id import PackageMissing, identity
@@ -59,7 +59,7 @@ def identity_of(demands: Demands) -> str | Reason:
 def _without_sources(
     lookup: Lookup, index: LibraryIndex | None, known: Listing | None
 ) -> tuple[tuple[str, ...], str | Reason]:
-    """Return the objects whose libraries are tried, and the ABI id, of an object that users do not compile."""
+    """Return the objects whose libraries are tried, and the ABI id, for an object that users do not compile."""
     if index is not None and index.is_library:
         if isinstance(index.demands, Reason):
             raise KernelUnavailable([str(index.demands)])
@@ -71,7 +71,7 @@ def _without_sources(
 
 
 def wrong_abi(path: str, abi: str | Reason) -> Reason | None:
-    """Return why a file is not a library with this ABI id. It is read, not loaded; "" demands no id."""
+    """Return why a file is not a library with this ABI id. It is read, not loaded; "" requires no id."""
     if isinstance(abi, Reason):
         return abi
     try:
@@ -88,9 +88,9 @@ def wrong_abi(path: str, abi: str | Reason) -> Reason | None:
 
 
 def place_of(lookup: Lookup) -> builds.BuildsFolder:
-    """Return where the user's builds of an object lie: sources or toolchains that change give another place.
+    """Return the place of the user's builds of an object; other sources or toolchains have another place.
 
-    Raises KernelUnavailable when the recipe cannot be read.
+    Raises KernelUnavailable if the recipe cannot be read.
     """
     file = layout.recipe(layout.sources(lookup.home, lookup.name))
     try:
@@ -111,7 +111,7 @@ def explicit_library(lookup: Lookup, abi: str | Reason) -> list[Candidate]:
 
 
 def built_library(lookup: Lookup, abi: str | Reason) -> Candidate:
-    """Return what the user has compiled: a library or, of a set of modules, a folder of device images."""
+    """Return the user's build: a library or, for a set of modules, a folder of device images."""
     wrong = home_problem(lookup.env)
     if wrong:
         return _candidate(Origin.USER_BUILD, "", wrong)
@@ -146,7 +146,7 @@ def _replaced(place: builds.BuildsFolder, build: builds.UserBuild) -> bool:
 
 
 def cpu_library(lookup: Lookup, name: str, abi: str | Reason) -> list[Build]:
-    """Return the libraries of the object `name`, which do a kernel set's work where there is no GPU."""
+    """Return the libraries of the object `name`, which do a kernel set's work without a GPU."""
     return [build._replace(origin=Origin.CPU) for build in _builds(lookup, name, abi, listing(lookup.home))]
 
 
@@ -176,7 +176,7 @@ def _builds(lookup: Lookup, name: str, abi: str | Reason, known: Listing | None)
 
 
 def _apart(lookup: Lookup, name: str, abi: str | Reason) -> Iterator[Build]:
-    """Yield the libraries in the kernels wheels that are installed, those for the newest CUDA first."""
+    """Yield the libraries in the installed kernels wheels, those for the newest CUDA first."""
     for wheel in installed(lookup.home, lookup.package):
         problem = wheel.problem_of(name)
         if problem is not None:

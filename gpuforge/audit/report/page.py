@@ -1,4 +1,4 @@
-"""Lay out text on lines of a given width. Words wrap; a name that is wider than a line is never broken."""
+"""Lays out text on lines of a given width: words wrap, but a name that is wider than a line is not broken."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rules of the audit, in a folder for each hundred of codes: pure functions from the link graph to findings."""
+"""The rules of the audit, one in each module: pure functions from the link graph to findings."""
 
 from gpuforge.audit.rules import gpu_code, package, platform, providers, roles, runtimes, search_paths
 from gpuforge.audit.rules.rule import Rule

@@ -1,4 +1,4 @@
-"""GF4xx: GPU code. Each module is one rule."""
+"""GF4xx: GPU code."""
 
 from gpuforge.audit.rules.gpu_code import (
     architectures_missing,

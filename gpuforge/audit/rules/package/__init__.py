@@ -1,4 +1,4 @@
-"""GF7xx: the wheel as a package. Each module is one rule."""
+"""GF7xx: the wheel as a package."""
 
 from gpuforge.audit.rules.package import (
     damaged_files,

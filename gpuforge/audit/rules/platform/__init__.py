@@ -1,4 +1,4 @@
-"""GF5xx: platform tags, Python ABIs and ELF flags. Each module is one rule."""
+"""GF5xx: platform tags, Python ABIs and ELF flags."""
 
 from gpuforge.audit.rules.platform import (
     cpu_level,

@@ -1,4 +1,4 @@
-"""GF2xx: which package or wheel provides each NEEDED or opened library. Each module is one rule."""
+"""GF2xx: which package or wheel provides each NEEDED or opened library."""
 
 from gpuforge.audit.rules.providers import (
     dependency_undeclared,

@@ -1,4 +1,4 @@
-"""GF6xx: objects with a role in the manifest: host-only, gpu, user-compiled. Each module is one rule."""
+"""GF6xx: objects with a role in the manifest: host-only, gpu, user-compiled."""
 
 from gpuforge.audit.rules.roles import (
     gpu_missing,

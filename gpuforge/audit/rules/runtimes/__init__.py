@@ -1,4 +1,4 @@
-"""GF1xx: runtimes that meet in one process. Each module is one rule."""
+"""GF1xx: runtimes that meet in one process."""
 
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.audit.rules.runtimes import (

@@ -1,4 +1,4 @@
-"""GF3xx: RPATH and RUNPATH, and the paths in build files. Each module is one rule."""
+"""GF3xx: RPATH and RUNPATH, and the paths in build files."""
 
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.audit.rules.search_paths import (
