@@ -56,7 +56,7 @@ def _same_soname(plain: str, other: str) -> bool:
     return ours == theirs or not ours or not theirs
 
 
-def of(text: str) -> Against:
+def parse(text: str) -> Against:
     """Read what `--against` names: "nvhpc@24.9", "toolkit:/usr/local/cuda", a folder, a compiler's path.
 
     Nothing is executed. Raises UsageError for an unknown name, and for a place without libraries.

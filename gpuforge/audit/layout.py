@@ -82,10 +82,10 @@ def expanded(entry: str, origin: str) -> str:
     return _ORIGIN.sub(lambda _: origin, entry)
 
 
-def written(found: ElfObject) -> Iterator[Route]:
+def written(binary: ElfObject) -> Iterator[Route]:
     """Yield each entry of an object's search paths as written, also those that the linker does not use."""
-    yield from (Route("RPATH", entry) for entry in dict.fromkeys(entries(found.rpath)))
-    yield from (Route("RUNPATH", entry) for entry in dict.fromkeys(entries(found.runpath)))
+    yield from (Route("RPATH", entry) for entry in dict.fromkeys(entries(binary.rpath)))
+    yield from (Route("RUNPATH", entry) for entry in dict.fromkeys(entries(binary.runpath)))
 
 
 def search(loader: ElfObject, ancestors: Iterable[ElfObject]) -> Iterator[SearchEntry]:
@@ -102,8 +102,8 @@ def search(loader: ElfObject, ancestors: Iterable[ElfObject]) -> Iterator[Search
             yield from _folders(found, found.rpath, "RPATH", found.name if index else "")
 
 
-def _folders(found: ElfObject, path: str, kind: SearchKind, via: str = "") -> tuple[SearchEntry, ...]:
-    return _resolved(found.file, path, kind, via)
+def _folders(binary: ElfObject, path: str, kind: SearchKind, via: str = "") -> tuple[SearchEntry, ...]:
+    return _resolved(binary.file, path, kind, via)
 
 
 @cache  # the same object is searched for in every load set

@@ -47,19 +47,19 @@ class Policy(NamedTuple):
         """Return the libraries among these that newer systems have and this policy does not promise."""
         return system_libraries().intersection(needed) - self.libraries
 
-    def refused(self, found: ElfObject, library: str) -> frozenset[str]:
+    def refused(self, binary: ElfObject, library: str) -> frozenset[str]:
         """Return the symbols that an object uses of a library although this policy forbids it."""
-        return found.undefined(library) & self.forbidden.get(library, frozenset())
+        return binary.undefined(library) & self.forbidden.get(library, frozenset())
 
-    def missing(self, found: ElfObject, machine: str) -> tuple[str, ...]:
+    def missing(self, binary: ElfObject, machine: str) -> tuple[str, ...]:
         """List the symbol versions that an object requires and this policy does not promise, as `GLIBC_2.34`.
 
         `GLIBC_PRIVATE` is left out: it is in no policy, so it does not tell policies apart. DT_RELR needs
         `GLIBC_ABI_DT_RELR`, named or not. Raises KeyError for a machine that the policy does not have.
         """
         promised = self.versions[machine]
-        named = [v for need in found.version_needs if is_system(need.library) for v in need.versions]
-        relocations = [RELR] if found.has_relr and c_libraries(found) != {"musl"} else []
+        named = [v for need in binary.version_needs if is_system(need.library) for v in need.versions]
+        relocations = [RELR] if binary.has_relr and c_libraries(binary) != {"musl"} else []
         return tuple(
             version
             for version in dict.fromkeys([*named, *relocations])
@@ -135,9 +135,9 @@ def fitting(objects: Iterable[ElfObject], machine: str) -> Policy | None:
     return next((p for p in fits if all(_fits(p, o, machine) for o in objects)), None)
 
 
-def _fits(promised: Policy, found: ElfObject, machine: str) -> bool:
-    refused = any(promised.refused(found, library) for library in promised.forbidden)
-    return not refused and not promised.missing(found, machine)
+def _fits(promised: Policy, binary: ElfObject, machine: str) -> bool:
+    refused = any(promised.refused(binary, library) for library in promised.forbidden)
+    return not refused and not promised.missing(binary, machine)
 
 
 @cache
@@ -197,7 +197,7 @@ def loaders(libc: str) -> Mapping[str, str]:
     return load(__file__, "loaders.toml")[libc]  # type: ignore[no-any-return]
 
 
-def systems_of(found: ElfObject, platforms: Collection[str]) -> frozenset[str]:
+def systems_of(binary: ElfObject, platforms: Collection[str]) -> frozenset[str]:
     """Return the C libraries ("glibc", "musl") of the systems that load an object of a wheel for these platforms.
 
     In a wheel for both, an object that is linked with one of them is for its systems, and any other is for all. An
@@ -206,7 +206,7 @@ def systems_of(found: ElfObject, platforms: Collection[str]) -> frozenset[str]:
     tagged = frozenset("musl" if tag.startswith("musllinux") else "glibc" for tag in platforms)
     if "musl" not in tagged:
         return frozenset({"glibc"})
-    linked = c_libraries(found)
+    linked = c_libraries(binary)
     return linked if len(linked) == 1 else tagged
 
 
@@ -228,18 +228,18 @@ def _version_needs(objects: Iterable[ElfObject]) -> Iterator[tuple[str, tuple[in
                     yield parts[1], numbers_of(parts[2]), found.file
 
 
-def c_libraries(found: ElfObject) -> frozenset[str]:
+def c_libraries(binary: ElfObject) -> frozenset[str]:
     """Return the C libraries that can load an object, "glibc" or "musl"; empty for none, and for unknown ones.
 
     musl is `libc.musl-x86_64.so.1` on Alpine, and `libc.so` to its own compilers. Android's is `libc.so`, too, but it
     has a libm.so and a libdl.so, which in musl are not separate. musl takes glibc's names for its own, and so loads
     objects that want none of glibc's versions, such as ddtrace's libddwaf.so, which is for both.
     """
-    names = {*found.needed, found.interpreter.rpartition("/")[2]}
+    names = {*binary.needed, binary.interpreter.rpartition("/")[2]}
     musl = any("musl-" in name for name in names) or ("libc.so" in names and not names & _ANDROIDS)
     loader = any(name.startswith(("ld-linux", "ld64.so")) for name in names)
     glibc = loader or "libc.so.6" in names
-    versions = any(v.startswith("GLIBC_") for need in found.version_needs for v in need.versions)
+    versions = any(v.startswith("GLIBC_") for need in binary.version_needs for v in need.versions)
     musl = musl or (glibc and not loader and not versions)
     return frozenset(name for name, linked in (("musl", musl), ("glibc", glibc)) if linked)
 

@@ -37,9 +37,9 @@ def newest_first(releases: Iterable[str]) -> Iterator[str]:
     yield from sorted(sorted(releases), key=Version, reverse=True)
 
 
-def newest_allowed(known: Iterable[str], clauses: str) -> str | None:
-    """Return the newest release that clauses allow, of the known ones and those that they name; None without any."""
-    listed = (*newest_first({*known, *named(clauses)}), *below(clauses))
+def newest_allowed(releases: Iterable[str], clauses: str) -> str | None:
+    """Return the newest release that clauses allow, of these and of those that they name; None without any."""
+    listed = (*newest_first({*releases, *named(clauses)}), *below(clauses))
     return next((release for release in listed if allows(clauses, release)), None)
 
 

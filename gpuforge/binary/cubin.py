@@ -29,9 +29,9 @@ _PRINTABLE = bytes(range(0x20, 0x7F))
 _TEXT = 5  # characters of a text in a note; fewer may be a number
 
 
-def read(found: ElfFile, *, wheel: str = "", file: str = "") -> ElfObject:
+def read(elf: ElfFile, *, wheel: str = "", file: str = "") -> ElfObject:
     """Read a cubin that is a file. Raises MalformedError, and MissedError if a range was not kept."""
-    window, header = found.window, found.header
+    window, header = elf.window, elf.header
     sizes, notes = _sections(window, header)
     comment = next((_texts(window.read(*note)) for note in reversed(notes) if note[1] < _LONGEST_NOTE), ())
     return ElfObject(

@@ -70,26 +70,26 @@ class _Samples:
         self._smallest: tuple[FatbinEntry, bytes] | None = None
         self._largest: tuple[FatbinEntry, bytes] | None = None
 
-    def includes(self, found: FatbinEntry) -> bool:
+    def includes(self, image: FatbinEntry) -> bool:
         """Return whether an entry is the smallest or the largest so far."""
-        if found.kind != "cubin":
+        if image.kind != "cubin":
             return False
         smallest, largest = self._smallest, self._largest
         return (
-            smallest is None or largest is None or not smallest[0].stored <= found.stored <= largest[0].stored
+            smallest is None or largest is None or not smallest[0].stored <= image.stored <= largest[0].stored
         )
 
     @staticmethod
-    def bytes_of(found: FatbinEntry) -> int:
+    def bytes_of(image: FatbinEntry) -> int:
         """Return the number of an entry's bytes to keep: 0 if it is too large to be unpacked, as it has code."""
-        return found.stored if found.stored <= _LONGEST else 0
+        return image.stored if image.stored <= _LONGEST else 0
 
-    def add(self, found: FatbinEntry, stored: bytes) -> None:
+    def add(self, image: FatbinEntry, stored: bytes) -> None:
         """Add an entry that is included, and its bytes."""
-        if self._smallest is None or found.stored < self._smallest[0].stored:
-            self._smallest = found, stored
-        if self._largest is None or found.stored > self._largest[0].stored:
-            self._largest = found, stored
+        if self._smallest is None or image.stored < self._smallest[0].stored:
+            self._smallest = image, stored
+        if self._largest is None or image.stored > self._largest[0].stored:
+            self._largest = image, stored
 
     def judge(self, scanner: Scanner) -> tuple[str, bool | None]:
         """Return the toolkit that wrote the cubins, and whether none of them has code.

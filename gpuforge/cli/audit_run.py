@@ -166,7 +166,7 @@ def _base(file: Path) -> Baseline:
 def _against(text: str) -> Against:
     from gpuforge.audit import against
 
-    return against.of(text)
+    return against.parse(text)
 
 
 def _load(manifest: Path) -> ManifestFile:

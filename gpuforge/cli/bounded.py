@@ -53,10 +53,10 @@ class Watched:
     @property
     def being_read(self) -> frozenset[int]:
         """The inputs that had been begun but not finished."""
-        return frozenset(n for n in range(self.known) if self._states[n] == 1)
+        return frozenset(n for n in range(self.begun) if self._states[n] == 1)
 
     @property
-    def known(self) -> int:
+    def begun(self) -> int:
         """The number of inputs that have been begun."""
         return len(self._states[:].rstrip(b"\0"))
 
@@ -149,7 +149,7 @@ def _culprits(work: Work, ended: Watched, left: float) -> frozenset[int]:
     """
     if ended.being_read:
         return ended.being_read if len(ended.being_read) == 1 else frozenset()
-    every = frozenset(range(ended.known))
+    every = frozenset(range(ended.begun))
     suspects = every - ended.refused
     if len(suspects) < 2:
         return suspects

@@ -21,7 +21,7 @@ _UNKNOWN = "(unknown)"
 
 def show_entries(
     cache: Path,
-    found: Sequence[ListedEntry],
+    entries: Sequence[ListedEntry],
     projects: Mapping[str, Sequence[str]],
     folders: Mapping[str, int],
     aside: int,
@@ -30,7 +30,7 @@ def show_entries(
     console = results_console()
     by_kind: dict[str, list[ListedEntry]] = {}
     by_project: dict[str, list[ListedEntry]] = {}
-    for each in found:
+    for each in entries:
         by_kind.setdefault(each.kind, []).append(each)
         users = projects[each.key]
         name = users[0] if len(users) == 1 else _SHARED if users else _UNKNOWN
@@ -45,20 +45,20 @@ def show_entries(
     for name, size in [*folders.items(), *([("set aside, damaged", aside)] if aside else [])]:
         other.add_row(printable(name), size_in_words(size))
     console.print(other)
-    total = sum(each.size for each in found) + sum(folders.values()) + aside
+    total = sum(each.size for each in entries) + sum(folders.values()) + aside
     console.print(f"\n{size_in_words(total)} in {printable(str(cache))}", highlight=False, markup=False)
 
 
-def show_shared(url: str, found: Sequence[ListedEntry], compiled: Sequence[ListedEntry]) -> None:
+def show_shared(url: str, entries: Sequence[ListedEntry], compiled: Sequence[ListedEntry]) -> None:
     """Print a table of a shared store's entries by kind; those of the compiler caches are one kind."""
     console = results_console()
     by_kind: dict[str, list[ListedEntry]] = {}
-    for each in found:
+    for each in entries:
         by_kind.setdefault(each.kind, []).append(each)
     if compiled:
         by_kind["compiled objects"] = list(compiled)
     console.print(_table("kind", by_kind))
-    text = f"\n{size_in_words(_size([*found, *compiled]))} in {printable(url)}"
+    text = f"\n{size_in_words(_size([*entries, *compiled]))} in {printable(url)}"
     console.print(text, highlight=False, markup=False, soft_wrap=True)
 
 

@@ -42,7 +42,7 @@ def list_images(outside: Outside, as_json: bool) -> None:
         data = [image_data(image, found) for image, found in entries]
         click.echo(json.dumps({"schema": 1, "engine": engine is not None, "images": data}, indent=2))
     else:
-        table(entries, known=engine is not None)
+        table(entries, has_engine=engine is not None)
 
 
 @command.command("build")
@@ -133,7 +133,7 @@ def in_catalog(name: str) -> CatalogImage:
     return image
 
 
-def image_data(image: CatalogImage, found: EngineImage | None) -> dict[str, Any]:
+def image_data(image: CatalogImage, existing: EngineImage | None) -> dict[str, Any]:
     """Return an image as plain data (schema 1)."""
     return {
         "name": image.name,
@@ -148,13 +148,13 @@ def image_data(image: CatalogImage, found: EngineImage | None) -> dict[str, Any]
         "test": image.test,
         "built": image.built,
         "run": image.run,
-        "here": found is not None,
-        "id": found.id if found else None,
-        "size": found.size if found else None,
+        "here": existing is not None,
+        "id": existing.id if existing else None,
+        "size": existing.size if existing else None,
     }
 
 
-def table(entries: list[tuple[CatalogImage, EngineImage | None]], *, known: bool) -> None:
+def table(entries: list[tuple[CatalogImage, EngineImage | None]], *, has_engine: bool) -> None:
     """Print the images for people."""
     from rich.table import Table
     from rich.text import Text
@@ -171,7 +171,7 @@ def table(entries: list[tuple[CatalogImage, EngineImage | None]], *, known: bool
         here = (
             Text(f"{found.size / 1e6:,.0f} MB", style="green")
             if found
-            else Text("no" if known else "?", style="dim")
+            else Text("no" if has_engine else "?", style="dim")
         )
         shown.add_row(
             image.name,

@@ -63,7 +63,7 @@ def command(project: str, output: Path | None) -> int:
     return _written(target, text, found)
 
 
-def _written(target: Path, text: str, found: list[Guess | Note]) -> int:
+def _written(target: Path, text: str, guesses: list[Guess | Note]) -> int:
     """Write the manifest, and report its guesses and whether it can be planned."""
     from gpuforge import disk
     from gpuforge.cli import init_text
@@ -72,12 +72,12 @@ def _written(target: Path, text: str, found: list[Guess | Note]) -> int:
     from gpuforge.plan.survey import machine_type
 
     disk.write_text(target, text)
-    result(init_text.report(target, found))
+    result(init_text.report(target, guesses))
     try:
         made = planned(Choice(target), machine_type(), lambda _: [])
     except GpuforgeError as error:
         complain(error.diagnostics)
         result([f"\n{target} cannot be planned yet: see the errors\n"])
         return 0 if isinstance(error, MissingError) else 1
-    result(init_text.plan(target, made, found))
+    result(init_text.plan(target, made, guesses))
     return 0

@@ -30,7 +30,7 @@ def report(target: Path, found: Sequence[Guess | Note]) -> Iterator[str]:
         yield f"  {sentence(note.reason)}\n"
 
 
-def plan(target: Path, made: Planned, found: Sequence[Guess | Note]) -> Iterator[str]:
+def plan(target: Path, made: Planned, guesses: Sequence[Guess | Note]) -> Iterator[str]:
     """Yield the cells of the manifest on this machine, and a command that builds one quickly."""
     cells = made.selection.cells
     yield f"\n{count(len(cells), 'cell')} can be built here: {', '.join(cell.id for cell in cells)}\n"
@@ -40,11 +40,11 @@ def plan(target: Path, made: Planned, found: Sequence[Guess | Note]) -> Iterator
     folder = "" if target.parent == Path() else f" {target.parent.as_posix()}"
     path = folder if target.name == "gpuforge.toml" else f" {target.as_posix()}"
     archs = made.file.manifest.cuda.versions[newest.cuda].archs
-    fixed = any(reason.kind == "fixed-archs" for reason in _reasons(found))
+    fixed = any(reason.kind == "fixed-archs" for reason in _reasons(guesses))
     quick = f" --archs {Target.parse(archs[-1]).arch.number}" if archs and not fixed else ""
     yield f"next, one of them{', quickly' * bool(quick)}: gpuforge build{path} --cell {newest.id}{quick}\n"
 
 
-def _reasons(found: Sequence[Guess | Note]) -> Iterator[Reason]:
-    for each in found:
+def _reasons(guesses: Sequence[Guess | Note]) -> Iterator[Reason]:
+    for each in guesses:
         yield from each.reasons if isinstance(each, Guess) else (each.reason,)

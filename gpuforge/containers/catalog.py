@@ -56,7 +56,7 @@ def _images(machine: str) -> tuple[CatalogImage, ...]:
 
 
 def _image(row: ImageRow, machine: str) -> CatalogImage:
-    stage = stages.of(row.name, machine)
+    stage = stages.stage_of(row.name, machine)
     below = image_table.row(row.on) if row.on else row
     debian = row.kind == "debian"
     return CatalogImage(

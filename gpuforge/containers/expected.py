@@ -67,18 +67,18 @@ def _versions(major: int) -> Sequence[Version]:
 
 
 def _inventory(
-    known: catalog.CatalogImage | None, name: str, machine: str, assumed: Sequence[str]
+    listed: catalog.CatalogImage | None, name: str, machine: str, assumed: Sequence[str]
 ) -> Inventory:
-    of_catalog = [known.toolkit] if known and known.toolkit else []
-    toolkits = {Path(f"/usr/local/cuda-{minor}"): minor for minor in (of_catalog if known else assumed)}
+    of_catalog = [listed.toolkit] if listed and listed.toolkit else []
+    toolkits = {Path(f"/usr/local/cuda-{minor}"): minor for minor in (of_catalog if listed else assumed)}
     nvccs = {
         root / "bin" / "nvcc": _NVCC.format(
             minor=minor, version=debian.nvcc(minor) if minor in debian.minors() else f"{minor}.0"
         )
         for root, minor in toolkits.items()
     }
-    pythons = tuple(_interpreter(minor) for minor in (known.pythons if known else ANY_PYTHON))
-    return Inventory(name, machine, known.glibc if known else "0", nvccs, pythons, toolkits)
+    pythons = tuple(_interpreter(minor) for minor in (listed.pythons if listed else ANY_PYTHON))
+    return Inventory(name, machine, listed.glibc if listed else "0", nvccs, pythons, toolkits)
 
 
 def _interpreter(minor: str) -> Interpreter:

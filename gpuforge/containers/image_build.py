@@ -71,7 +71,7 @@ class ImageBuilder:
         with self._alone(), Log(self._log(image), self.show) as log, _explained(image, log, self.show_output):
             if self.images.find(image.reference):  # another process made it meanwhile
                 return MadeImage(image, new=False)
-            stage = stages.of(image.name, image.machine)
+            stage = stages.stage_of(image.name, image.machine)
             if stage:
                 self._make(stage, log)
             else:

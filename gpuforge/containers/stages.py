@@ -82,7 +82,7 @@ def toolkit_identity(minor: str, machine: str) -> str:
 
 
 @cache
-def of(name: str, machine: str) -> Stage | None:
+def stage_of(name: str, machine: str) -> Stage | None:
     """Return the stage of an image for a machine type; None for one that is only pulled."""
     row = image_table.row(name)
     if row.kind == "debian":
@@ -100,7 +100,7 @@ def pinned(name: str, machine: str) -> str:
 
 
 def _with_toolkit(row: ImageRow, toolkit: str, machine: str) -> Stage:
-    below = of(row.on, machine)
+    below = stage_of(row.on, machine)
     assert below is not None  # noqa: S101  images.toml puts toolkits on images that are made
     return Stage(
         row.name,

@@ -57,17 +57,17 @@ def identity_of(demands: Demands) -> str | Reason:
 
 
 def _without_sources(
-    lookup: Lookup, index: LibraryIndex | None, known: Listing | None
+    lookup: Lookup, index: LibraryIndex | None, listed: Listing | None
 ) -> tuple[tuple[str, ...], str | Reason]:
     """Return the objects whose libraries are tried, and the ABI id, for an object that users do not compile."""
     if index is not None and index.is_library:
         if isinstance(index.demands, Reason):
             raise KernelUnavailable([str(index.demands)])
         return (lookup.name, *index.demands.fallbacks), identity_of(index.demands)
-    if known is None or lookup.name not in known.sets:
+    if listed is None or lookup.name not in listed.sets:
         raise KernelUnavailable([str(Reason("no-library-set", {"name": lookup.name}))])
-    others = (name for name, each in known.sets.items() if each.stands_in_for == lookup.name)
-    return (lookup.name, *others), known.sets[lookup.name].abi
+    others = (name for name, each in listed.sets.items() if each.stands_in_for == lookup.name)
+    return (lookup.name, *others), listed.sets[lookup.name].abi
 
 
 def wrong_abi(path: str, abi: str | Reason) -> Reason | None:
@@ -151,9 +151,9 @@ def cpu_library(lookup: Lookup, name: str, abi: str | Reason) -> list[Build]:
 
 
 def _shipped(
-    lookup: Lookup, names: Sequence[str], abi: str | Reason, known: Listing | None
+    lookup: Lookup, names: Sequence[str], abi: str | Reason, listed: Listing | None
 ) -> tuple[Candidate, ...]:
-    found = [build for name in names for build in _builds(lookup, name, abi, known)]
+    found = [build for name in names for build in _builds(lookup, name, abi, listed)]
     if not found:
         folder = layout.kernels(lookup.home)
         found = [Build(Origin.SHIPPED, folder, problem=Reason("nothing-shipped"))]
@@ -168,11 +168,11 @@ def _machine(lookup: Lookup, found: Sequence[Build]) -> Probe:
     return with_cpu(probe() if gpu else Probe(None), images)
 
 
-def _builds(lookup: Lookup, name: str, abi: str | Reason, known: Listing | None) -> list[Build]:
+def _builds(lookup: Lookup, name: str, abi: str | Reason, listed: Listing | None) -> list[Build]:
     """Return the libraries of one fallback object, in the wheel itself or in its kernels wheels."""
-    if known is None or name not in known.sets:
+    if listed is None or name not in listed.sets:
         return _in_folder(layout.kernels(lookup.home, name), name, abi)
-    return list(_apart(lookup, name, abi)) or [Build(Origin.SHIPPED, "", problem=none_installed(known))]
+    return list(_apart(lookup, name, abi)) or [Build(Origin.SHIPPED, "", problem=none_installed(listed))]
 
 
 def _apart(lookup: Lookup, name: str, abi: str | Reason) -> Iterator[Build]:

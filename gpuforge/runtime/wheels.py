@@ -106,13 +106,13 @@ def installed(home: str, package: str, path: Sequence[str] | None = None) -> tup
     return tuple(found)
 
 
-def none_installed(known: Listing) -> Reason:
+def none_installed(listed: Listing) -> Reason:
     """Return the reason that no kernels wheel is there, with the command to install one."""
-    extras = " or ".join(f"'{known.distribution}[{wheel.extra}]'" for wheel in known.wheels)
+    extras = " or ".join(f"'{listed.distribution}[{wheel.extra}]'" for wheel in listed.wheels)
     return Reason("no-kernels-wheel", {"wanted": extras})
 
 
-def _judged(known: Listing, wheel: PossibleWheel, home: str) -> KernelsWheel:
+def _judged(listed: Listing, wheel: PossibleWheel, home: str) -> KernelsWheel:
     file = os.path.join(home, layout.WHEEL)
     try:
         data = _read(file)
@@ -124,17 +124,17 @@ def _judged(known: Listing, wheel: PossibleWheel, home: str) -> KernelsWheel:
         return KernelsWheel(
             wheel.distribution, home, Reason("damaged", {"file": file, "problem": str(error)})
         )
-    if version != known.version:
-        extra = f"'{known.distribution}[{wheel.extra}]'"
-        facts = {"wheel": wheel.distribution, "found": version, "expected": known.version, "wanted": extra}
+    if version != listed.version:
+        extra = f"'{listed.distribution}[{wheel.extra}]'"
+        facts = {"wheel": wheel.distribution, "found": version, "expected": listed.version, "wanted": extra}
         return KernelsWheel(wheel.distribution, home, Reason("other-version", facts))
     refused = {
         name: Reason(
             "other-interface",
-            {"wheel": wheel.distribution, "found": there.abi, "expected": known.sets[name].abi},
+            {"wheel": wheel.distribution, "found": there.abi, "expected": listed.sets[name].abi},
         )
         for name, there in sets.items()
-        if name in known.sets and there.abi != known.sets[name].abi
+        if name in listed.sets and there.abi != listed.sets[name].abi
     }
     return KernelsWheel(wheel.distribution, home, None, refused)
 

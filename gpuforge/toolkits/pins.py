@@ -106,9 +106,9 @@ def _by_machine(rows: Iterable[Mapping[str, Any]]) -> Mapping[str, tuple[PinnedW
     return found
 
 
-def check_libraries(libraries: Sequence[str], known: Iterable[str], toolkit: str) -> None:
-    """Raise UnknownLibraryError if a library is not among `known`, with the nearest names of each."""
-    names = sorted(known)
+def check_libraries(libraries: Sequence[str], available: Iterable[str], toolkit: str) -> None:
+    """Raise UnknownLibraryError if a library is not among `available`, with the nearest names of each."""
+    names = sorted(available)
     unknown = [name for name in libraries if name not in names]
     if unknown:
         near = [match for name in unknown for match in difflib.get_close_matches(name, names, n=2)]

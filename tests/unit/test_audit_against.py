@@ -32,7 +32,7 @@ def findings_of(
 
 
 def test_a_hashed_runtime_and_the_compilers_own_are_two_images(tmp_path: Path) -> None:
-    (finding,) = findings_of(tmp_path, FILES, against.of("nvhpc@24.9"))
+    (finding,) = findings_of(tmp_path, FILES, against.parse("nvhpc@24.9"))
     assert finding == Finding(
         "GF110",
         "error",
@@ -55,7 +55,7 @@ def test_a_hashed_runtime_and_the_compilers_own_are_two_images(tmp_path: Path) -
 
 @pytest.mark.parametrize("other", ["g++", "intel", "llvm@18"])
 def test_another_compiler_brings_other_runtimes(tmp_path: Path, other: str) -> None:
-    what = against.of(other)
+    what = against.parse(other)
     path = wheel(tmp_path, FILES)
     report = audit([path], against=what)
     assert not [f for f in report.findings if f.code == "GF110"]
@@ -93,7 +93,7 @@ def test_what_the_linker_loads_beside_another(ours: str, theirs: str, second: bo
 def test_a_runtime_linked_in_meets_the_toolkits_own(tmp_path: Path) -> None:
     (tmp_path / "cuda" / "lib64").mkdir(parents=True)
     (tmp_path / "cuda" / "lib64" / "libcudart.so.13").touch()
-    what = against.of(f"toolkit:{tmp_path / 'cuda'}")
+    what = against.parse(f"toolkit:{tmp_path / 'cuda'}")
     (finding,) = findings_of(tmp_path, {"demo/a.so": elf(sections={".rodata": STATIC_CUDART})}, what)
     assert lines(finding) == (
         f"demo/a.so: a CUDA runtime is linked in; the toolkit {tmp_path}/cuda brings libcudart.so.13",
@@ -106,13 +106,13 @@ def test_a_toolkit_of_another_major_than_the_required_packages(tmp_path: Path) -
     (tmp_path / "lib" / "libcudart.so.12").touch()
     extension = elf(needed=["libcudart.so.13"], runpath="$ORIGIN/../nvidia/cu13/lib")
     keys = {"requires": ["nvidia-cuda-runtime"]}
-    (finding,) = findings_of(tmp_path, {"demo/a.so": extension}, against.of(str(tmp_path / "lib")), **keys)
+    (finding,) = findings_of(tmp_path, {"demo/a.so": extension}, against.parse(str(tmp_path / "lib")), **keys)
     assert lines(finding) == (
         "libcudart.so.13 (nvidia-cuda-runtime), NEEDED by demo/a.so; "
         f"the folder {tmp_path}/lib brings libcudart.so.12",
     )
     (tmp_path / "lib" / "libcudart.so.12").rename(tmp_path / "lib" / "libcudart.so.13")
-    assert not findings_of(tmp_path, {"demo/a.so": extension}, against.of(str(tmp_path / "lib")), **keys)
+    assert not findings_of(tmp_path, {"demo/a.so": extension}, against.parse(str(tmp_path / "lib")), **keys)
 
 
 def test_a_compiler_is_known_by_what_lies_beside_it(tmp_path: Path) -> None:
@@ -121,7 +121,7 @@ def test_a_compiler_is_known_by_what_lies_beside_it(tmp_path: Path) -> None:
         (home / name).parent.mkdir(parents=True, exist_ok=True)
         (home / name).touch()
     (tmp_path / "nvc++").symlink_to(home / "bin" / "nvc++")
-    what = against.of(str(tmp_path / "nvc++"))
+    what = against.parse(str(tmp_path / "nvc++"))
     assert what == against.Against(
         f"the compiler {tmp_path}/nvc++", frozenset({"libnvomp.so", "libnvc.so"}), "24.9"
     )
@@ -138,10 +138,10 @@ def test_gccs_own_folder_belongs_to_gcc(tmp_path: Path, name: str) -> None:
     ):
         (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / file).touch()
-    assert against.of(str(tmp_path / "bin" / name)).libraries == {"libgomp.so"}
+    assert against.parse(str(tmp_path / "bin" / name)).libraries == {"libgomp.so"}
     for other in ("ls", "nvcc", "clang-14"):  # beside it, and its libraries lie elsewhere
         with pytest.raises(UsageError, match="no library beside it"):
-            against.of(str(tmp_path / "bin" / other))
+            against.parse(str(tmp_path / "bin" / other))
 
 
 @pytest.mark.parametrize(
@@ -155,10 +155,10 @@ def test_gccs_own_folder_belongs_to_gcc(tmp_path: Path, name: str) -> None:
 )
 def test_what_cannot_be_compared_with_is_an_error(text: str, problem: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=problem):
-        against.of(text)
+        against.parse(text)
     assert run(["audit", str(wheel(tmp_path, FILES)), "--against", text]) == 2
 
 
 def test_an_empty_folder_proves_nothing(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no shared library in it"):
-        against.of(str(tmp_path))
+        against.parse(str(tmp_path))

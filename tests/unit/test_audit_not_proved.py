@@ -215,7 +215,7 @@ def test_a_library_of_a_wheel_beside_it_is_a_second_copy_too(tmp_path: Path) -> 
     place = tmp_path / "toolkit" / "lib64"
     for soname, fits in (("libcudart.so.13", True), ("libcudart.so.12", False)):
         (place / soname).touch()
-        brought = against.of(f"toolkit:{tmp_path / 'toolkit'}")
+        brought = against.parse(f"toolkit:{tmp_path / 'toolkit'}")
         for paths in ([own], [own, runtime]):
             assert bool(proved("against", *paths, against=brought)) == fits, soname
 

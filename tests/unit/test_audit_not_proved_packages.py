@@ -267,7 +267,7 @@ def test_what_is_opened_or_required_is_a_second_copy_too(
     libraries.mkdir(parents=True)
     for name in ("libcudart.so.13", "libcublas.so.13", "libcudart.so"):
         (libraries / name).touch()
-    brought = against.of(f"toolkit:{libraries.parent}")
+    brought = against.parse(f"toolkit:{libraries.parent}")
     path = wheel(tmp_path, files, requires=requires)
     assert bool(proved("against", path, against=brought)) == (found == "proof")
     severities = {f.severity for f in audit([path], against=brought).findings if f.code == "GF110"}

@@ -81,7 +81,7 @@ def test_the_json_report_is_written_in_pieces(
     report: Report, at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(data, "_AT_ONCE", at_once)
-    assert data.dumps(report) == json.dumps(data.of(report), indent=2) + "\n"
+    assert data.dumps(report) == json.dumps(data.as_data(report), indent=2) + "\n"
 
 
 def test_the_json_report_is_valid_against_its_schema(report: Report) -> None:
@@ -138,7 +138,7 @@ def test_of_a_whole_environment_only_what_has_binaries_is_shown() -> None:
 
 
 def test_the_json_of_the_sample_is_valid_and_says_what_was_of_no_use() -> None:
-    found = data.of(sample(), ["--ignore GF999=x: no finding matches it"])
+    found = data.as_data(sample(), ["--ignore GF999=x: no finding matches it"])
     Draft202012Validator(SCHEMA).validate(found)
     assert found["unused"] == ["--ignore GF999=x: no finding matches it"]
     assert [(c["count"], c["images"][0]["stored"]) for c in found["device_code"][0]["containers"]] == [

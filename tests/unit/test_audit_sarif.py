@@ -19,7 +19,7 @@ LEVELS = {"none", "note", "warning", "error"}
 
 
 def test_the_results() -> None:
-    (run,) = sarif.of(sample())["runs"]
+    (run,) = sarif.as_log(sample())["runs"]
     for result in run["results"]:
         del result["ruleIndex"]  # of rules that come and go; another test looks at it
     hold("report.sarif.json", json.dumps({k: run[k] for k in ("invocations", "results")}, indent=2) + "\n")
@@ -37,12 +37,12 @@ def test_the_log_and_its_tool() -> None:
 
 def test_the_types_and_choices_of_the_standard() -> None:
     models = pytest.importorskip("sarif_pydantic", reason="sarif-pydantic is not installed")
-    log = models.Sarif.model_validate(sarif.of(sample()))
+    log = models.Sarif.model_validate(sarif.as_log(sample()))
     assert len(log.runs[0].results) == 4
 
 
 def test_each_rule_has_its_page() -> None:
-    rules = sarif.of(sample())["runs"][0]["tool"]["driver"]["rules"]
+    rules = sarif.as_log(sample())["runs"][0]["tool"]["driver"]["rules"]
     assert [rule["id"] for rule in rules] == [rule.code for rule in RULES]
     for rule in rules:
         assert re.fullmatch(r"[A-Z]\w+", rule["name"])
@@ -58,7 +58,7 @@ def test_each_rule_has_its_page() -> None:
 
 
 def test_every_result_says_which_rule_where_and_whether_it_was_accepted() -> None:
-    (run,) = sarif.of(sample())["runs"]
+    (run,) = sarif.as_log(sample())["runs"]
     rules = run["tool"]["driver"]["rules"]
     assert [len(r["suppressions"]) for r in run["results"]] == [0, 0, 0, 1]
     for result in run["results"]:
@@ -83,14 +83,14 @@ def test_the_same_cause_keeps_its_fingerprint_in_the_next_build() -> None:
     renamed = finding._replace(subjects=(changed, *same), wheel=finding.wheel.replace("1.0", "1.1"))
     assert renamed != finding
     second = first._replace(wheels=(held._replace(findings=(renamed, *others)),))
-    one, two = (sarif.of(r)["runs"][0]["results"][0]["partialFingerprints"] for r in (first, second))
+    one, two = (sarif.as_log(r)["runs"][0]["results"][0]["partialFingerprints"] for r in (first, second))
     assert one == two
 
 
 def test_without_accepted_findings_no_result_speaks_of_it() -> None:
     report = sample()
     report = report._replace(wheels=tuple(held._replace(ignored=()) for held in report.wheels))
-    assert all("suppressions" not in r for r in sarif.of(report)["runs"][0]["results"])
+    assert all("suppressions" not in r for r in sarif.as_log(report)["runs"][0]["results"])
 
 
 def test_no_result_has_more_places_than_github_takes() -> None:
@@ -100,7 +100,7 @@ def test_no_result_has_more_places_than_github_takes() -> None:
     finding = held.findings[0]._replace(
         files=many, subjects=tuple(Subject(file, detail=file) for file in many)
     )
-    (run,) = sarif.of(report._replace(wheels=(held._replace(findings=(finding,)),)))["runs"]
+    (run,) = sarif.as_log(report._replace(wheels=(held._replace(findings=(finding,)),)))["runs"]
     result = run["results"][0]
     assert len(result["locations"]) == 1000
     assert result["message"]["text"].split("\n")[-2] == "- and 1,470 more (--format json lists all)"
@@ -109,7 +109,7 @@ def test_no_result_has_more_places_than_github_takes() -> None:
 def test_a_name_is_no_link_in_a_message(tmp_path: Path) -> None:
     names = ["[x](http://example.org)", "[x\\](http://example.org)", "[x\\\\](http://example.org)"]
     report = audit([tmp_path / f"{name.replace('/', '')}.whl" for name in names])
-    (run,) = sarif.of(report)["runs"]
+    (run,) = sarif.as_log(report)["runs"]
     texts = [each["message"]["text"] for each in run["invocations"][0]["toolExecutionNotifications"]]
     assert len(texts) == len(names)
     assert not [text for text in texts if "](" in text]

@@ -89,7 +89,7 @@ def test_what_a_rule_says_of_a_broken_promise(code: str, tmp_path: Path) -> None
 
 
 def _against(folder: Path) -> list[Finding]:
-    return test_audit_against.findings_of(folder, test_audit_against.FILES, against.of("nvhpc@24.9"))
+    return test_audit_against.findings_of(folder, test_audit_against.FILES, against.parse("nvhpc@24.9"))
 
 
 def _forgotten(folder: Path) -> list[Finding]:

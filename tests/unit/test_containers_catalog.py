@@ -17,7 +17,7 @@ from gpuforge.cuda import releases
 
 MACHINES = ("x86_64", "aarch64")
 ROOT = Path(__file__).parents[2]
-CACHES = (image_table.rows, image_table.release, image_table.cpythons, stages.of, catalog._images)
+CACHES = (image_table.rows, image_table.release, image_table.cpythons, stages.stage_of, catalog._images)
 
 
 @pytest.fixture
@@ -155,7 +155,7 @@ def test_the_catalog_is_data_and_imports_no_engine() -> None:
 
 
 def test_every_definition_file_is_used() -> None:
-    made = [stage for row in image_table.rows() if (stage := stages.of(row.name, "x86_64"))]
+    made = [stage for row in image_table.rows() if (stage := stages.stage_of(row.name, "x86_64"))]
     made += [stage.cpython for stage in made if stage.cpython]
     used = {name for stage in made for name in stage.files}
     there = {

@@ -186,7 +186,7 @@ def bases(stage: Stage) -> Iterator[str]:
 @pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
 def test_a_builder_finds_each_base_here_or_by_its_digest(machine: str) -> None:
     for row in image_table.rows():
-        stage = stages.of(row.name, machine)
+        stage = stages.stage_of(row.name, machine)
         for base in bases(stage) if stage else ():
             assert base.startswith("localhost/gpuforge/") or PINNED.fullmatch(base), row.name
     froms = {

@@ -39,10 +39,10 @@ def closure(
             queue += [Dependency(o, (*loaded.chain, o.name)) for o in _provided(graph, loaded.object)]
 
 
-def others(graph: LinkGraph, wheel: WheelFacts, found: Evidence, allowed: Iterable[str]) -> Iterator[str]:
+def others(graph: LinkGraph, wheel: WheelFacts, evidence: Evidence, allowed: Iterable[str]) -> Iterator[str]:
     """Yield the libraries outside of wheel, system and GPU stacks that a file and its closure NEED."""
-    needed = {name for part in found.parts for name in part.needs}
-    loaded = [each.object for each in closure(graph, wheel, found.file, needed, allowed)]
+    needed = {name for part in evidence.parts for name in part.needs}
+    loaded = [each.object for each in closure(graph, wheel, evidence.file, needed, allowed)]
     here = {name for each in loaded for name in (each.name, each.soname)}
     for each in loaded:
         needed.update(() if stack.member(each.name) else each.needed)
@@ -51,10 +51,10 @@ def others(graph: LinkGraph, wheel: WheelFacts, found: Evidence, allowed: Iterab
             yield name
 
 
-def _provided(graph: LinkGraph, found: ElfObject) -> list[ElfObject]:
+def _provided(graph: LinkGraph, binary: ElfObject) -> list[ElfObject]:
     """Return the objects of its own wheel that an object NEEDs."""
-    targets = (edge.provider.object for edge in graph.from_object(found))
-    return [target for target in targets if target is not None and target.wheel == found.wheel]
+    targets = (edge.provider.object for edge in graph.from_object(binary))
+    return [target for target in targets if target is not None and target.wheel == binary.wheel]
 
 
 def _by_name(wheel: WheelFacts, needed: Iterable[str]) -> list[ElfObject]:

@@ -85,45 +85,45 @@ def part(data: bytes, name: str = "") -> ObjectEvidence:
         return ObjectEvidence(name, code=tuple(traces.code([data])), unproved=gap)
 
 
-def _object(found: ObjectFile, name: str) -> ObjectEvidence:
-    code = tuple(dict.fromkeys(traces.code([found.data, *found.unpacked()])))
-    marks = tuple(dict.fromkeys(traces.marks(found)))
-    public = list(traces.interface_symbols(found.symbols))
+def _object(binary: ObjectFile, name: str) -> ObjectEvidence:
+    code = tuple(dict.fromkeys(traces.code([binary.data, *binary.unpacked()])))
+    marks = tuple(dict.fromkeys(traces.marks(binary)))
+    public = list(traces.interface_symbols(binary.symbols))
     interface = {s.name: (library, s.defined) for s in public if (library := library_of(s.name))}
-    opens = stack.opened(found.data) - set(found.needed)
+    opens = stack.opened(binary.data) - set(binary.needed)
     return ObjectEvidence(
         name,
         code=code,
         marks=marks,
-        needs=found.needed,
+        needs=binary.needed,
         undefined={symbol: library for symbol, (library, defined) in interface.items() if not defined},
         defined=frozenset(symbol for symbol, (_, defined) in interface.items() if defined),
         opens=opens,
-        unproved=None if code or marks else _unproved(found),
+        unproved=None if code or marks else _unproved(binary),
     )
 
 
-def _unproved(found: ObjectFile) -> Gap | None:
+def _unproved(binary: ObjectFile) -> Gap | None:
     """Return why an object without any trace proves nothing; None if it does."""
-    if traces.machine(found.machine) is None:
-        return Gap("machine", found.machine)
-    if found.type not in (RELOCATABLE, PROGRAM, SHARED):
-        return Gap("type", found.type)
-    if found.type != RELOCATABLE:
+    if traces.machine(binary.machine) is None:
+        return Gap("machine", binary.machine)
+    if binary.type not in (RELOCATABLE, PROGRAM, SHARED):
+        return Gap("type", binary.type)
+    if binary.type != RELOCATABLE:
         return None
-    if not found.sections:
+    if not binary.sections:
         return Gap("sections")
-    if _is_gimple(found):
+    if _is_gimple(binary):
         return Gap("GCC bytecode")
-    if found.executable and not traces.names_its_compiler(found) and not traces.is_assembly(found):
+    if binary.executable and not traces.names_its_compiler(binary) and not traces.is_assembly(binary):
         return Gap("compiler")
     return None
 
 
-def _is_gimple(found: ObjectFile) -> bool:
+def _is_gimple(binary: ObjectFile) -> bool:
     """Return whether an object has bytecode but no machine code for it (struct lto_section of GCC's lto-streamer.h)."""
-    slim = (found.content(s)[4:5] for s in found.sections if s.name.startswith(".gnu.lto_.lto."))
-    return any(flag == b"\x01" for flag in slim) or any(s.name == "__gnu_lto_slim" for s in found.symbols)
+    slim = (binary.content(s)[4:5] for s in binary.sections if s.name.startswith(".gnu.lto_.lto."))
+    return any(flag == b"\x01" for flag in slim) or any(s.name == "__gnu_lto_slim" for s in binary.symbols)
 
 
 def _foreign(data: bytes) -> Gap | None:

@@ -56,17 +56,17 @@ def name_of_compiler(kind: str) -> str:
     return next(str(row["name"]) for row in _loaded()["compiler"] if row["kind"] == kind)
 
 
-def marks(found: ObjectFile) -> Iterator[Mark]:
+def marks(binary: ObjectFile) -> Iterator[Mark]:
     """Yield everything that shows that GPU compilers took part in an object."""
-    for section in found.sections:
+    for section in binary.sections:
         if compiler := _names("sections").compiler(section.name):
             yield Mark(compiler, "section", section.name)
-    for symbol in found.symbols:
+    for symbol in binary.symbols:
         yield from _of_symbol(symbol._replace(name=symbol.name.partition("@")[0]))
-    for line in found.comments:
+    for line in binary.comments:
         if compiler := _names("comments").compiler_in(line):
             yield Mark(compiler, ".comment", line)
-    for text in found.debug():
+    for text in binary.debug():
         for match in _producers().finditer(text):
             if compiler := _compiler_matched(match, _names("producers").compilers):
                 yield Mark(compiler, "debug info", match[0].decode("utf-8", "replace"))
@@ -80,19 +80,19 @@ def _of_symbol(symbol: Symbol) -> Iterator[Mark]:
             yield Mark(compiler, place, symbol.name)
 
 
-def names_its_compiler(found: ObjectFile) -> bool:
+def names_its_compiler(binary: ObjectFile) -> bool:
     """Return whether an object names its compiler, GPU compiler or not."""
-    if any(not line.startswith(_LINKERS) for line in found.comments):
+    if any(not line.startswith(_LINKERS) for line in binary.comments):
         return True
-    if any(symbol.file and _host_sources().fullmatch(symbol.name) for symbol in found.symbols):
+    if any(symbol.file and _host_sources().fullmatch(symbol.name) for symbol in binary.symbols):
         return True
-    return any(_host_producers().search(text) for text in found.debug())
+    return any(_host_producers().search(text) for text in binary.debug())
 
 
-def is_assembly(found: ObjectFile) -> bool:
+def is_assembly(binary: ObjectFile) -> bool:
     """Return whether an object was assembled by hand: compilers write unwinding frames, or their name."""
-    unwound = any(s.name in {".eh_frame", ".debug_frame", ".ARM.exidx"} for s in found.sections)
-    return not unwound and bool(found.symbols)
+    unwound = any(s.name in {".eh_frame", ".debug_frame", ".ARM.exidx"} for s in binary.sections)
+    return not unwound and bool(binary.symbols)
 
 
 def interface_symbols(symbols: Iterable[Symbol]) -> Iterator[Symbol]:

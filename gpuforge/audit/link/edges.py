@@ -87,6 +87,6 @@ class LoadSet(NamedTuple):
     objects: tuple[ElfObject, ...]
 
 
-def key(found: ElfObject) -> Key:
+def key(binary: ElfObject) -> Key:
     """Return what identifies an object among all wheels."""
-    return found.wheel, found.file
+    return binary.wheel, binary.file

@@ -81,9 +81,9 @@ class LinkGraph:
         """Return the edges whose loader is in a wheel."""
         return tuple(self._by_wheel.get(wheel.name, ()))
 
-    def from_object(self, found: ElfObject) -> tuple[Edge, ...]:
+    def from_object(self, binary: ElfObject) -> tuple[Edge, ...]:
         """Return the edges that begin at an object: one for each of its NEEDED entries."""
-        return tuple(self._by_loader.get(key(found), ()))
+        return tuple(self._by_loader.get(key(binary), ()))
 
     def edges_where(self, condition: Callable[[Edge], bool]) -> Mapping[Key, Sequence[Edge]]:
         """Return the edges that meet a condition, by the wheels and files that they begin at.
@@ -125,9 +125,9 @@ class LinkGraph:
             queue.extend(further)
         return False
 
-    def users(self, found: ElfObject) -> tuple[Edge, ...]:
+    def users(self, binary: ElfObject) -> tuple[Edge, ...]:
         """Return the edges that an object is the target of."""
-        return tuple(self._by_target.get(key(found), ()))
+        return tuple(self._by_target.get(key(binary), ()))
 
 
 def build(

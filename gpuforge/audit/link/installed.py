@@ -99,13 +99,13 @@ class Installed:
             return ""
         return next((folder for folder in entry.through if not self._has(folder, wheel)), "")
 
-    def other_python(self, found: ElfObject, loader: ElfObject) -> str:
+    def other_python(self, binary: ElfObject, loader: ElfObject) -> str:
         """Return the folder of a Python that one of two objects lies in, and that their wheel need not be for."""
-        folders = {layout.folder_of_python(found.file), layout.folder_of_python(loader.file)}
+        folders = {layout.folder_of_python(binary.file), layout.folder_of_python(loader.file)}
         if len(folders) == 1:
             return ""
         return next(
-            iter(sorted(folders - {"", layout.python_folder(self._wheels[found.wheel].file_tags)})), ""
+            iter(sorted(folders - {"", layout.python_folder(self._wheels[binary.wheel].file_tags)})), ""
         )
 
     def _has(self, folder: str, wheel: WheelFacts) -> bool:
@@ -155,9 +155,9 @@ class Installed:
         return {library.package for name in self.needed[wheel] for library in package_tables.candidates(name)}
 
 
-def is_for_machine(found: ElfObject, loader: ElfObject) -> bool:
+def is_for_machine(binary: ElfObject, loader: ElfObject) -> bool:
     """Return whether two objects can be in one process: they have the same processor and word size."""
-    return (found.machine, found.bits) == (loader.machine, loader.bits)
+    return (binary.machine, binary.bits) == (loader.machine, loader.bits)
 
 
 def cuda_major(needed: Iterable[str]) -> int | None:

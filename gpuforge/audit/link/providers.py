@@ -64,14 +64,14 @@ class Providers:
             return Edge(loader, name, provider, route)
         return Edge(loader, name, Provider("nobody"), preload=preload)
 
-    def _provides(self, found: ElfObject, wheel: str, name: str) -> bool:
+    def _provides(self, binary: ElfObject, wheel: str, name: str) -> bool:
         """Return whether a wheel means this library by a name, though no path leads to it.
 
         A name with a version, as libraries of the system have, does not mean the library of an unrelated package that
         is also there: the linker looks for it in the system.
         """
-        one, other = self.installed.projects[wheel], self.installed.projects[found.wheel]
-        related = other in self.installed.declared[wheel] or one in self.installed.declared[found.wheel]
+        one, other = self.installed.projects[wheel], self.installed.projects[binary.wheel]
+        related = other in self.installed.declared[wheel] or one in self.installed.declared[binary.wheel]
         unknown = not (one and other)  # a folder or a binary has no requirements to look at
         return one == other or related or unknown or name.endswith(".so")
 
@@ -156,9 +156,9 @@ class Providers:
                 return entry.route
         return None
 
-    def of_object(self, loader: ElfObject, found: ElfObject) -> Provider:
+    def of_object(self, loader: ElfObject, binary: ElfObject) -> Provider:
         """Return an object of the given wheels as the provider of another."""
-        return Provider("wheel" if found.wheel == loader.wheel else "sibling", found)
+        return Provider("wheel" if binary.wheel == loader.wheel else "sibling", binary)
 
     def of_package(
         self,

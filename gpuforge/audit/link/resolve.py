@@ -214,12 +214,12 @@ class Resolver:
         provider = self._providers.of_package(loader, name, packages, reached)
         return Edge(loader, name, provider, entry.route, self._providers.preload_of(loader.wheel, name))
 
-    def _loaded(self, led: _Loader, found: ElfObject) -> Route:
-        wheel, project = led.object.wheel, self.installed.projects[found.wheel]
-        if found.wheel != wheel and self.installed.imports(wheel, project):
+    def _loaded(self, led: _Loader, binary: ElfObject) -> Route:
+        wheel, project = led.object.wheel, self.installed.projects[binary.wheel]
+        if binary.wheel != wheel and self.installed.imports(wheel, project):
             return Route("import", project)
         before = _Before() if led.root.program else self._before(led.root.wheel)
-        return Route("loaded", before.packages.get(key(found), ""), found.name)
+        return Route("loaded", before.packages.get(key(binary), ""), binary.name)
 
     def _before(self, wheel: str) -> _Before:
         """Return the libraries in the process before a wheel's objects: of the given packages that it imports first."""

@@ -134,14 +134,14 @@ def _fetch(archive: Archive, member: Member, window: Window, missed: tuple[int, 
             break
 
 
-def _with_device_code(found: ElfObject, scanner: fatbin.Scanner) -> Scanned:
-    containers = (*placed(scanner.containers, found.sections), *found.containers)
-    markers = found.markers
+def _with_device_code(binary: ElfObject, scanner: fatbin.Scanner) -> Scanned:
+    containers = (*placed(scanner.containers, binary.sections), *binary.containers)
+    markers = binary.markers
     cudart = static_cudart()
-    if scanner.marked and not found.soname.startswith(cudart.own):
+    if scanner.marked and not binary.soname.startswith(cudart.own):
         markers |= {cudart.marker}
-    found = found._replace(containers=containers, markers=markers)
-    return Scanned(found.file, found, containers)
+    binary = binary._replace(containers=containers, markers=markers)
+    return Scanned(binary.file, binary, containers)
 
 
 @cache

@@ -58,7 +58,7 @@ def _text(value: object) -> str:
     return json.dumps(value, indent=2)
 
 
-def of(report: Report, unused: Sequence[str] = ()) -> dict[str, Any]:
+def as_data(report: Report, unused: Sequence[str] = ()) -> dict[str, Any]:
     """Return the report as JSON-compatible data."""
     fields = _fields(report, unused)
     return {name: list(value) if isinstance(value, Iterator) else value for name, value in fields}
@@ -163,24 +163,24 @@ def _is_table(fact: Fact) -> TypeGuard[Table]:
     return isinstance(fact, tuple) and any(isinstance(row, tuple) for row in fact)
 
 
-def _object(found: ElfObject, graph: LinkGraph) -> dict[str, Any]:
+def _object(binary: ElfObject, graph: LinkGraph) -> dict[str, Any]:
     return {
-        "wheel": found.wheel,
-        "file": found.file,
-        "size": found.size,
-        "bits": found.bits,
-        "machine": found.machine,
-        "type": {1: "relocatable", 2: "program", 3: "shared"}.get(found.type, str(found.type)),
-        "soname": found.soname,
-        "needed": [_edge(edge) for edge in graph.from_object(found)],
-        "rpath": found.rpath,
-        "runpath": found.runpath,
-        "interpreter": found.interpreter,
-        "version_needs": {need.library: list(need.versions) for need in found.version_needs},
-        "executable_stack": None if found.stack is None else bool(found.stack & 1),
-        "build_id": found.build_id,
-        "comment": list(found.comment),
-        "markers": sorted(found.markers),
+        "wheel": binary.wheel,
+        "file": binary.file,
+        "size": binary.size,
+        "bits": binary.bits,
+        "machine": binary.machine,
+        "type": {1: "relocatable", 2: "program", 3: "shared"}.get(binary.type, str(binary.type)),
+        "soname": binary.soname,
+        "needed": [_edge(edge) for edge in graph.from_object(binary)],
+        "rpath": binary.rpath,
+        "runpath": binary.runpath,
+        "interpreter": binary.interpreter,
+        "version_needs": {need.library: list(need.versions) for need in binary.version_needs},
+        "executable_stack": None if binary.stack is None else bool(binary.stack & 1),
+        "build_id": binary.build_id,
+        "comment": list(binary.comment),
+        "markers": sorted(binary.markers),
     }
 
 

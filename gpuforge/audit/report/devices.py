@@ -160,10 +160,14 @@ def _reached(wheel: WheelFacts) -> dict[str, list[Reach]]:
     return found
 
 
-def _verdict(found: Sequence[Reach]) -> str:
-    native, jit, none = sum(r.native for r in found), sum(r.jit for r in found), sum(r.none for r in found)
+def _verdict(reaches: Sequence[Reach]) -> str:
+    native, jit, none = (
+        sum(r.native for r in reaches),
+        sum(r.jit for r in reaches),
+        sum(r.none for r in reaches),
+    )
     if not native + jit:
         return "does not run" if none else ""
-    needed = max((r.driver for r in found), key=numbers_of)
+    needed = max((r.driver for r in reaches), key=numbers_of)
     how = f"JIT, driver ≥{minor_of(needed)}" if jit and needed else "JIT" if jit else "native"
     return f"{how}, in {native + jit} of {native + jit + none} containers" if none else how

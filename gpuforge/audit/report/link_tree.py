@@ -147,5 +147,5 @@ def _route(edge: Edge) -> str:
     return "" if edge.provider.source == "nobody" else "no path leads to it"
 
 
-def _key(found: ElfObject) -> Key:
-    return found.wheel, found.file
+def _key(binary: ElfObject) -> Key:
+    return binary.wheel, binary.file

@@ -49,10 +49,10 @@ def render(report: Report, *, show_tree: bool = False, show_gpus: bool = False) 
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
-def _together(report: Report, found: Together) -> Iterator[str]:
+def _together(report: Report, shared: Together) -> Iterator[str]:
     yield f"### One process that imports all {len(report.wheels)} packages"
     yield ""
-    for part in process.parts(report, found, every=True):
+    for part in process.parts(report, shared, every=True):
         yield from _folded(f"{part.title}: {part.summary}", [f"- {_subject(line)}" for line in part.lines])
 
 

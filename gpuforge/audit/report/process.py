@@ -20,24 +20,24 @@ class ProcessSection(NamedTuple):
     lines: tuple[str, ...]
 
 
-def data(found: Together) -> dict[str, Any]:
+def data(shared: Together) -> dict[str, Any]:
     """Return the libraries of one process as JSON-compatible data."""
     return {
-        "driver": found.driver,
+        "driver": shared.driver,
         "libraries": [
             {**library._asdict(), "uses": [use._asdict() for use in library.uses]}
-            for library in found.libraries
+            for library in shared.libraries
         ],
     }
 
 
-def parts(report: Report, found: Together, *, every: bool) -> Iterator[ProcessSection]:
+def parts(report: Report, shared: Together, *, every: bool) -> Iterator[ProcessSection]:
     """Yield the CUDA and OpenMP runtimes, the drivers and the other libraries, the latter one by one with `every`."""
     names = called([wheel.facts for wheel in report.wheels])
     for kind in ("CUDA runtime", "OpenMP runtime", "driver"):
-        libraries = found.of(kind)
-        yield ProcessSection(f"{kind}s", _summary(found, libraries), tuple(_lines(libraries, names)))
-    others = found.of("library")
+        libraries = shared.of(kind)
+        yield ProcessSection(f"{kind}s", _summary(shared, libraries), tuple(_lines(libraries, names)))
+    others = shared.of("library")
     own = [library for library in others if library.origin != "machine"]
     summary = f"{len(own):,} of packages, {len(others) - len(own):,} of the machine"
     shown = others if every else ()
@@ -48,10 +48,10 @@ def parts(report: Report, found: Together, *, every: bool) -> Iterator[ProcessSe
     )
 
 
-def _summary(found: Together, libraries: Sequence[ProcessLibrary]) -> str:
+def _summary(shared: Together, libraries: Sequence[ProcessLibrary]) -> str:
     if not libraries:
         return "none"
-    needs = f"; together they need NVIDIA driver {found.driver} or newer" if found.driver else ""
+    needs = f"; together they need NVIDIA driver {shared.driver} or newer" if shared.driver else ""
     return f"{len(libraries)}{needs if libraries[0].kind == 'CUDA runtime' else ''}"
 
 

@@ -72,37 +72,37 @@ def _once(packages: Sequence[str]) -> str:
     return f"once {' and '.join(packages)} {'is' if len(packages) == 1 else 'are'} imported"
 
 
-def _requirements(found: Floor | proof.Forgotten | proof.Complete) -> str:
-    match found:
+def _requirements(proved: Floor | proof.Forgotten | proof.Complete) -> str:
+    match proved:
         case Floor():
-            return reason(found)
+            return reason(proved)
         case proof.Forgotten(package, by):
             return f"{package} is for {by}, which needs it and does not declare it"
         case proof.Complete(releases):
             return f"no undeclared CUDA library is needed by {', '.join(map(str, releases))}"
 
 
-def _gpu_code(found: proof.GpuCode) -> str:
-    declared = " as declared" if found.as_declared else ""
-    alike = "; ".join(f"{count} of {_images(images)}" for images, count in found.images.items())
-    return f"{_CONTAINERS[found.kind]}{declared}: {alike}"
+def _gpu_code(proved: proof.GpuCode) -> str:
+    declared = " as declared" if proved.as_declared else ""
+    alike = "; ".join(f"{count} of {_images(images)}" for images, count in proved.images.items())
+    return f"{_CONTAINERS[proved.kind]}{declared}: {alike}"
 
 
-def _images(found: proof.ContainerCode) -> str:
+def _images(container: proof.ContainerCode) -> str:
     """Write the code in a container: "sm_80 sm_90 + compute_90 (PTX 8.7)", "sm_80, no PTX", "LTO-IR of compute_75"."""
-    native = " ".join(arch.sm for arch in found.native)
-    ptx = ", ".join(f"{target} (PTX {isa})" for target, isa in found.ptx)
-    lto = f"LTO-IR of {' '.join(arch.compute for arch in found.lto)}" if found.lto else ""
+    native = " ".join(arch.sm for arch in container.native)
+    ptx = ", ".join(f"{target} (PTX {isa})" for target, isa in container.ptx)
+    lto = f"LTO-IR of {' '.join(arch.compute for arch in container.lto)}" if container.lto else ""
     joined = " + ".join(filter(None, (native, ptx, lto)))
     return joined if ptx or not native else f"{joined}, no PTX"
 
 
-def _platform(found: proof.TagsHold | proof.NoPromise) -> str:
+def _platform(proved: proof.TagsHold | proof.NoPromise) -> str:
     versions = (
-        f"{name} {version} ({posixpath.basename(file)})" for name, (version, file) in found.highest.items()
+        f"{name} {version} ({posixpath.basename(file)})" for name, (version, file) in proved.highest.items()
     )
     highest = f"highest required: {', '.join(versions)}"
-    match found:
+    match proved:
         case proof.TagsHold(tags):
             return f"{', '.join(tags)} holds; {highest}"
         case proof.NoPromise(tag, ""):
@@ -113,19 +113,21 @@ def _platform(found: proof.TagsHold | proof.NoPromise) -> str:
             )
 
 
-def _host_only(found: proof.HostOnly) -> str:
-    counts = [(found.objects, "object"), (found.members, "archive member")]
+def _host_only(proved: proof.HostOnly) -> str:
+    counts = [(proved.objects, "object"), (proved.members, "archive member")]
     count = " and ".join(f"{n:,} {what}{'s' if n > 1 else ''}" for n, what in counts if n)
-    files = ", ".join(map(posixpath.basename, found.files[:_NAMED])) + " …" * (len(found.files) > _NAMED)
-    needs = f" but {', '.join(found.needs)}" if found.needs else ""
-    opens = f"; named in strings, so that code may open them: {', '.join(found.opens)}" if found.opens else ""
+    files = ", ".join(map(posixpath.basename, proved.files[:_NAMED])) + " …" * (len(proved.files) > _NAMED)
+    needs = f" but {', '.join(proved.needs)}" if proved.needs else ""
+    opens = (
+        f"; named in strings, so that code may open them: {', '.join(proved.opens)}" if proved.opens else ""
+    )
     others = (
-        f"; what libraries outside of the wheel load was not read: {', '.join(found.others)}"
-        if found.others
+        f"; what libraries outside of the wheel load was not read: {', '.join(proved.others)}"
+        if proved.others
         else ""
     )
     return (
-        f"{found.object}: {count} read completely ({files}): "
+        f"{proved.object}: {count} read completely ({files}): "
         "no GPU code in a known format (packed data was not unpacked), no trace of a GPU compiler, "
         f"no library of a GPU stack NEEDED{needs}{opens}{others}"
     )

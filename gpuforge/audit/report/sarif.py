@@ -37,13 +37,13 @@ def dumps(report: Report) -> str:
 
 def pieces(report: Report) -> Iterator[str]:
     """Yield that text piece by piece: for thousands of files it is too long for one string."""
-    tokens = json.JSONEncoder(indent=2).iterencode(of(report))
+    tokens = json.JSONEncoder(indent=2).iterencode(as_log(report))
     while some := list(islice(tokens, _AT_ONCE)):
         yield "".join(some)
     yield "\n"
 
 
-def of(report: Report) -> dict[str, Any]:
+def as_log(report: Report) -> dict[str, Any]:
     """Return the report as a SARIF log of one run; accepted findings are in it as suppressed results."""
     results = [_result(finding) for finding in report.findings]
     accepted = [(i.finding, i.reason) for wheel in report.wheels for i in wheel.ignored]

@@ -94,9 +94,9 @@ def _is_beside(wheel: WheelReport) -> bool:
     return wheel.facts.neighbour and all(finding.across for finding in wheel.findings) and not wheel.ignored
 
 
-def _together(report: Report, found: Together, page: Page, *, verbose: bool) -> Iterator[str]:
+def _together(report: Report, shared: Together, page: Page, *, verbose: bool) -> Iterator[str]:
     yield from page.lines(Text(f"One process that imports all {len(report.wheels)} packages", "bold"))
-    for part in process.parts(report, found, every=verbose):
+    for part in process.parts(report, shared, every=verbose):
         yield ""
         yield from page.lines(Text(part.title, "bold", f": {part.summary}"), indent=2)
         for line in part.lines:

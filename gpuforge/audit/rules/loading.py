@@ -68,14 +68,14 @@ def _may_load(preload: Preload, target: ElfObject) -> bool:
     return not preload.fixed and (part.endswith(".libs") or preload.file.partition("/")[0] == part)
 
 
-def _plugin(graph: LinkGraph, wheel: WheelFacts, found: ElfObject) -> bool:
+def _plugin(graph: LinkGraph, wheel: WheelFacts, binary: ElfObject) -> bool:
     """Return whether an object is a plugin for a program of another package, which decides what is loaded before it.
 
     It needs a library of that program, without a version, unlike libraries of the system, and nothing in its own wheel
     could load it.
     """
     edges = [
-        e for e in graph.from_object(found) if e.provider.source in ("nobody", "sibling") and not e.route
+        e for e in graph.from_object(binary) if e.provider.source in ("nobody", "sibling") and not e.route
     ]
     if not any(e.needed.endswith(".so") for e in edges):
         return False

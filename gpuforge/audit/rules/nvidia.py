@@ -14,11 +14,11 @@ def is_nvidia_wheel(wheel: WheelFacts) -> bool:
     return wheel.project in carriers.nvidia_packages()
 
 
-def is_nvidia_library(graph: LinkGraph, found: ElfObject) -> bool:
+def is_nvidia_library(graph: LinkGraph, binary: ElfObject) -> bool:
     """Return whether an object is a library of NVIDIA, by its name or its wheel."""
-    if libraries.is_driver(found.name):  # it calls the runtime, and has its names
+    if libraries.is_driver(binary.name):  # it calls the runtime, and has its names
         return True
-    plain = [sonames.plain_name(name) for name in (found.name, found.soname)]
+    plain = [sonames.plain_name(name) for name in (binary.name, binary.soname)]
     if any(package_tables.of_toolkit(name) for name in plain):  # libnvjpeg.so.10, too, which is in no package
         return True
     if any(
@@ -27,5 +27,5 @@ def is_nvidia_library(graph: LinkGraph, found: ElfObject) -> bool:
         for library in package_tables.candidates(name)
     ):
         return True
-    wheel = graph.wheel(found.wheel)
+    wheel = graph.wheel(binary.wheel)
     return is_nvidia_wheel(wheel)

@@ -11,16 +11,16 @@ from gpuforge.cuda.frameworks import frameworks
 _VARIANT = r"(cu(da)?|rocm|xpu)[-_]?\d+"
 
 
-def variant_family(found: ElfObject) -> str:
+def variant_family(binary: ElfObject) -> str:
     """Return the common name of objects for different CUDA versions: "libx_#.so" for libx_cuda118.so.
 
     "" for an object without such a version in its name: it is not one of several.
     """
-    family = re.sub(_VARIANT, "#", found.name)
-    return family if family != found.name else ""
+    family = re.sub(_VARIANT, "#", binary.name)
+    return family if family != binary.name else ""
 
 
-def is_for_other_framework(graph: LinkGraph, found: ElfObject) -> bool:
+def is_for_other_framework(graph: LinkGraph, binary: ElfObject) -> bool:
     """Return whether an object is only for users of a framework: libx_torch_ops.so of a project x."""
-    project = graph.wheel(found.wheel).project
-    return any(each.is_in(found.name) and not each.is_in(project) for each in frameworks())
+    project = graph.wheel(binary.wheel).project
+    return any(each.is_in(binary.name) and not each.is_in(project) for each in frameworks())

@@ -28,14 +28,14 @@ def read(window: Window, sought: Patterns, *, wheel: str = "", file: str = "") -
         return ElfObject(wheel, file, window.size, header.bits, header.machine, header.type, broken=broken)
 
 
-def _linked(found: ElfFile, sought: Patterns, wheel: str, file: str) -> ElfObject:
-    header, dynamic = found.header, found.dynamic
-    markers = patterns.markers(found, sought)
+def _linked(elf: ElfFile, sought: Patterns, wheel: str, file: str) -> ElfObject:
+    header, dynamic = elf.header, elf.dynamic
+    markers = patterns.markers(elf, sought)
     stack = header.segment(PT_GNU_STACK)
     return ElfObject(
         wheel=wheel,
         file=file,
-        size=found.window.size,
+        size=elf.window.size,
         bits=header.bits,
         machine=header.machine,
         type=header.type,
@@ -44,18 +44,18 @@ def _linked(found: ElfFile, sought: Patterns, wheel: str, file: str) -> ElfObjec
         needed=dynamic.needed,
         rpath=dynamic.rpath,
         runpath=dynamic.runpath,
-        interpreter=found.interpreter,
-        version_needs=tuple(versions.needs(found)),
+        interpreter=elf.interpreter,
+        version_needs=tuple(versions.needs(elf)),
         stack=stack.flags if stack else None,
         relro=header.segment(PT_GNU_RELRO) is not None,
-        isa=notes.isa(found),
-        build_id=notes.build_id(found),
-        comment=found.comment,
-        sections=found.sections,
+        isa=notes.isa(elf),
+        build_id=notes.build_id(elf),
+        comment=elf.comment,
+        sections=elf.sections,
         markers=markers,
-        producers=patterns.compilers(found, sought, markers),
-        mentions=patterns.libraries(found, sought),
-        symbols=symbols.names_of(found, sought.symbols, markers),
+        producers=patterns.compilers(elf, sought, markers),
+        mentions=patterns.libraries(elf, sought),
+        symbols=symbols.names_of(elf, sought.symbols, markers),
         order=header.order,
         os_abi=header.os_abi,
     )

@@ -40,18 +40,20 @@ RULE = Rule(
 )
 
 
-def _reasons(about: KernelsWheels | Unusable, package: WheelFacts, known: KernelsWheels) -> Iterator[Subject]:
+def _reasons(
+    about: KernelsWheels | Unusable, package: WheelFacts, listed: KernelsWheels
+) -> Iterator[Subject]:
     subject = Subject(provider=package.name, about=(package.project,))
     if isinstance(about, Unusable):
         facts = facts_of(file=layout.WHEEL, problem=about.problem)
         yield subject._replace(detail="its {file} cannot be used: {problem}", facts=facts, kind=about.kind)
         return
-    if about.version != known.version:
+    if about.version != listed.version:
         detail = "its version is {version}, and {provider} has {wanted}"
-        facts = facts_of(version=about.version, wanted=known.version)
+        facts = facts_of(version=about.version, wanted=listed.version)
         yield subject._replace(detail=detail, facts=facts, kind="version")
         return
-    for name, interface in known.sets.items():
+    for name, interface in listed.sets.items():
         one = subject._replace(about=(name, package.project))
         if name not in about.sets:
             yield one._replace(detail="it lacks the kernel set {0}, which {provider} needs", kind="missing")

@@ -41,11 +41,11 @@ RULE = Rule(
 )
 
 
-def _markers(found: ElfObject) -> Iterator[Subject]:
-    if found.isa:
-        yield Subject(file=found.file, item=found.isa, detail="required by its GNU property")
-    for name in found.needed:
+def _markers(binary: ElfObject) -> Iterator[Subject]:
+    if binary.isa:
+        yield Subject(file=binary.file, item=binary.isa, detail="required by its GNU property")
+    for name in binary.needed:
         if match := re.fullmatch(_NEEDED, name):
             yield Subject(
-                library=name, detail="for {level}", facts=facts_of(level=match[1]), needed_by=(found.file,)
+                library=name, detail="for {level}", facts=facts_of(level=match[1]), needed_by=(binary.file,)
             )

@@ -53,8 +53,8 @@ RULE = Rule(
 )
 
 
-def _size(found: ElfObject) -> int:
-    sizes = [s for s in found.sections if s.name.startswith((".debug_", ".zdebug_"))]
-    if found.machine == EM_CUDA:
+def _size(binary: ElfObject) -> int:
+    sizes = [s for s in binary.sections if s.name.startswith((".debug_", ".zdebug_"))]
+    if binary.machine == EM_CUDA:
         sizes = [s for s in sizes if s.name != ".debug_frame"]  # ptxas always writes it, and it has no paths
     return sum(s.size for s in sizes)

@@ -43,8 +43,8 @@ RULE = Rule(
 )
 
 
-def _is_executable(found: ElfObject) -> bool:
-    if found.stack is not None:
-        return bool(found.stack & PF_X)
-    by_default = MACHINES.get(found.machine) in _EXECUTABLE_BY_DEFAULT
-    return by_default and not found.is_debug and policy.c_libraries(found) != {"musl"}
+def _is_executable(binary: ElfObject) -> bool:
+    if binary.stack is not None:
+        return bool(binary.stack & PF_X)
+    by_default = MACHINES.get(binary.machine) in _EXECUTABLE_BY_DEFAULT
+    return by_default and not binary.is_debug and policy.c_libraries(binary) != {"musl"}

@@ -254,10 +254,10 @@ def _spared(graph: LinkGraph, wrong: list[ElfObject], right: set[str]) -> set[st
     return spared
 
 
-def _of_either(found: ElfObject) -> str:
+def _of_either(binary: ElfObject) -> str:
     """Return an object's path without the name of a C library: its twin for another one has the same."""
-    folder = found.file.removesuffix(found.name)
-    return re.sub("/+", "/", re.sub(_LIBC_WORDS, "", folder + sonames.plain_name(found.name)))
+    folder = binary.file.removesuffix(binary.name)
+    return re.sub("/+", "/", re.sub(_LIBC_WORDS, "", folder + sonames.plain_name(binary.name)))
 
 
 def _why_intended(wheel: WheelFacts, bound: list[ElfObject]) -> str:

@@ -73,22 +73,22 @@ def _by_name(wheel: WheelFacts, versions: set[CPython], *, promises_many: bool) 
 
 
 def _by_symbols(
-    wheel: WheelFacts, found: ElfObject, floor: CPython | None, *, helped: bool
+    wheel: WheelFacts, binary: ElfObject, floor: CPython | None, *, helped: bool
 ) -> Iterator[Finding]:
     """Check the symbols that modules for the stable ABI use (PEP 384).
 
     A library that is for the stable ABI itself may define them: libshiboken6.abi3.so does for PySide6.
     """
-    if not found.name.endswith(".abi3.so") and (
-        re.fullmatch(_MODULE, found.name) or "python-module" not in found.markers
+    if not binary.name.endswith(".abi3.so") and (
+        re.fullmatch(_MODULE, binary.name) or "python-module" not in binary.markers
     ):
         return
-    unknown = sorted(found.undefined(_GROUP) - _stable().keys())
-    later = sorted(s for s in found.undefined(_GROUP) & _stable().keys() if floor and _stable()[s] > floor)
+    unknown = sorted(binary.undefined(_GROUP) - _stable().keys())
+    later = sorted(s for s in binary.undefined(_GROUP) & _stable().keys() if floor and _stable()[s] > floor)
     if unknown:
         yield _finding(
             wheel,
-            Subject(file=found.file, detail="uses", kind="not stable", names=tuple(unknown)),
+            Subject(file=binary.file, detail="uses", kind="not stable", names=tuple(unknown)),
             "warning" if helped else "error",
             ("not stable",),
             "Modules for the stable ABI use Python symbols that are not in it.",
@@ -101,7 +101,7 @@ def _by_symbols(
         kept = _oldest(wheel, floor) >= version
         yield _finding(
             wheel,
-            Subject(file=found.file, detail="uses", kind="newer", names=tuple(later)),
+            Subject(file=binary.file, detail="uses", kind="newer", names=tuple(later)),
             "warning" if kept else "error",
             (floor, version),
             f"The tags promise CPython {floor}, and modules use symbols that joined the stable ABI in {version}.",

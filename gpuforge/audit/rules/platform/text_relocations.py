@@ -36,7 +36,7 @@ RULE = Rule(
 )
 
 
-def _textrel(found: ElfObject) -> bool:
+def _textrel(binary: ElfObject) -> bool:
     return any(
-        tag == _DT_TEXTREL or (tag == _DT_FLAGS and value & _DF_TEXTREL) for tag, value in found.dynamic
+        tag == _DT_TEXTREL or (tag == _DT_FLAGS and value & _DF_TEXTREL) for tag, value in binary.dynamic
     )

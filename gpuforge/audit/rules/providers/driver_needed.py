@@ -53,18 +53,18 @@ def _is_reached(wheel: WheelFacts, roots: Sequence[ElfObject]) -> bool:
     )
 
 
-def _finding(found: ElfObject, drivers: list[str], roots: list[ElfObject], *, reached: bool) -> Finding:
-    broken = tuple(r.file for r in roots if r is not found)
+def _finding(binary: ElfObject, drivers: list[str], roots: list[ElfObject], *, reached: bool) -> Finding:
+    broken = tuple(r.file for r in roots if r is not binary)
     return RULE.finding(
-        found.wheel,
+        binary.wheel,
         severity="warning" if reached else "info",
-        files=(found.file,),
+        files=(binary.file,),
         subjects=tuple(
             Subject(
                 library=name,
                 detail=", ".join(_details(name, broken)),
                 facts=facts_of(broken=broken) if broken else (),
-                needed_by=(found.file,),
+                needed_by=(binary.file,),
             )
             for name in drivers
         ),

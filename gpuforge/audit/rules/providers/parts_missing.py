@@ -76,11 +76,11 @@ def _there(wheel: WheelFacts, name: str) -> bool:
     )
 
 
-def _finding(found: ElfObject, wheel: WheelFacts, parts: list[str], packages: list[str]) -> Finding:
+def _finding(binary: ElfObject, wheel: WheelFacts, parts: list[str], packages: list[str]) -> Finding:
     return RULE.finding(
         wheel.name,
-        files=(found.file,),
-        subjects=(Subject(file=found.file, detail="opens", names=tuple(parts)),),
+        files=(binary.file,),
+        subjects=(Subject(file=binary.file, detail="opens", names=tuple(parts)),),
         cause=tuple(packages),
         what="NVIDIA libraries in the wheel open other libraries by name, and the wheel contains none "
         "of these.",

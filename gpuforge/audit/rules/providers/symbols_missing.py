@@ -48,9 +48,9 @@ RULE = Rule(
 )
 
 
-def _missing(graph: LinkGraph, wheel: WheelFacts, found: ElfObject, sets: Iterable[LoadSet]) -> set[str]:
+def _missing(graph: LinkGraph, wheel: WheelFacts, binary: ElfObject, sets: Iterable[LoadSet]) -> set[str]:
     """Return the functions that nothing defines; none if an unknown library is loaded, too."""
-    objects = {(o.wheel, o.file): o for load_set in sets for o in load_set.objects} or {("", ""): found}
+    objects = {(o.wheel, o.file): o for load_set in sets for o in load_set.objects} or {("", ""): binary}
     edges = [edge for each in objects.values() for edge in graph.from_object(each)]
     if any(_is_unknown(edge) for edge in edges):
         return set()
@@ -59,7 +59,7 @@ def _missing(graph: LinkGraph, wheel: WheelFacts, found: ElfObject, sets: Iterab
     there |= {name for each in objects.values() for name in (_stem(each.soname), _stem(each.name))}
     return {
         name
-        for name in found.undefined(_GROUP) - offered
+        for name in binary.undefined(_GROUP) - offered
         if there.isdisjoint(definers(name)) and not _loaded_by_code(wheel, definers(name))
     }
 
@@ -90,15 +90,15 @@ def _loaded_by_code(wheel: WheelFacts, names: Iterable[str]) -> bool:
     )
 
 
-def _finding(found: ElfObject, library: str, called: list[str], sets: Iterable[LoadSet]) -> Finding:
+def _finding(binary: ElfObject, library: str, called: list[str], sets: Iterable[LoadSet]) -> Finding:
     first = any(load_set.root.program or "python-module" in load_set.root.markers for load_set in sets)
     return RULE.finding(
-        found.wheel,
+        binary.wheel,
         severity="error" if first else "warning",
-        files=(found.file,),
+        files=(binary.file,),
         subjects=(
             Subject(
-                file=found.file,
+                file=binary.file,
                 detail="does not NEED {library}, and calls",
                 facts=facts_of(library=library),
                 kind="calls",

@@ -36,9 +36,9 @@ RULE = Rule(
 )
 
 
-def _loaded(graph: LinkGraph, found: ElfObject) -> list[ElfObject] | None:
+def _loaded(graph: LinkGraph, binary: ElfObject) -> list[ElfObject] | None:
     """Return the object and all libraries that it loads; None if an unknown runtime among them was not given."""
-    order = [found]
+    order = [binary]
     for holder in order:
         for edge in graph.from_object(holder):
             target = edge.provider.object
@@ -49,16 +49,16 @@ def _loaded(graph: LinkGraph, found: ElfObject) -> list[ElfObject] | None:
     return order
 
 
-def _finding(graph: LinkGraph, found: ElfObject, missing: frozenset[str]) -> Finding:
-    wheel = graph.wheel(found.wheel)
+def _finding(graph: LinkGraph, binary: ElfObject, missing: frozenset[str]) -> Finding:
+    wheel = graph.wheel(binary.wheel)
     definers = tuple(dict.fromkeys(o.name for o in wheel.objects if o.defined(_GROUP) & missing))
     detail = "{definers} defines" if len(definers) == 1 else "{definers} define"
     return RULE.finding(
-        found.wheel,
-        files=(found.file,),
+        binary.wheel,
+        files=(binary.file,),
         subjects=(
             Subject(
-                file=found.file,
+                file=binary.file,
                 detail=detail if definers else "nothing in the wheel defines",
                 facts=facts_of(definers=definers),
                 names=tuple(sorted(missing)),

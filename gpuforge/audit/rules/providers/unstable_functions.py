@@ -46,7 +46,7 @@ RULE = Rule(
 
 
 def _finding(
-    wheel: WheelFacts, found: ElfObject, package: str, names: Sequence[str], requirement: str
+    wheel: WheelFacts, binary: ElfObject, package: str, names: Sequence[str], requirement: str
 ) -> Finding:
     """Return the finding of one file; without a requirement that is too wide, the manifest allows the releases."""
     promise = (
@@ -57,8 +57,8 @@ def _finding(
     return RULE.finding(
         wheel.name,
         severity="warning" if requirement else "error",
-        files=(found.file,),
-        subjects=(Subject(file=found.file, item=package, detail="uses", names=tuple(names)),),
+        files=(binary.file,),
+        subjects=(Subject(file=binary.file, item=package, detail="uses", names=tuple(names)),),
         cause=(package, requirement),
         what=f"Files use C++ functions of {package} that change with each release, and {promise} several releases.",
         why="With another release than that of the build, the import fails with “undefined symbol”, or a function "

@@ -66,8 +66,8 @@ def _opened(wheel: WheelFacts, library: str) -> bool:
     return any({stem, library} & preload.names for preload in wheel.preloads)
 
 
-def _always_loaded(graph: LinkGraph, found: ElfObject, library: str) -> bool:
-    sets = [s for s in graph.load_sets if found in s.objects]
+def _always_loaded(graph: LinkGraph, binary: ElfObject, library: str) -> bool:
+    sets = [s for s in graph.load_sets if binary in s.objects]
     if library == _PYTHONS and not any(s.root.program for s in sets):
         return True
     return bool(sets) and all(

@@ -109,8 +109,8 @@ class _File:
             )
 
 
-def _static_cudart(found: ElfObject | None) -> Iterator[Subject]:
-    if found is not None and "static-cudart" in found.markers:
+def _static_cudart(binary: ElfObject | None) -> Iterator[Subject]:
+    if binary is not None and "static-cudart" in binary.markers:
         yield Subject(detail="a static libcudart", kind="static libcudart")
 
 

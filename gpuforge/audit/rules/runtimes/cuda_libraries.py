@@ -10,7 +10,12 @@ from gpuforge.audit.link import package_tables
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.audit.rules.runtimes.cuda_tools import is_tool
-from gpuforge.audit.rules.runtimes.loaded import LibraryOrigin, LoadedLibrary, loaded_libraries, one_of_them
+from gpuforge.audit.rules.runtimes.loaded import (
+    LibraryOrigin,
+    LoadedLibrary,
+    loaded_libraries,
+    loads_only_one,
+)
 from gpuforge.audit.rules.runtimes.processes import Process, processes
 from gpuforge.audit.rules.variants import variant_family
 from gpuforge.cuda import carriers
@@ -37,7 +42,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             inside = files <= members.get(process.wheel, {}).keys() and any(
                 posixpath.basename(file) == soname for file in files
             )
-            known = unsure or inside or one_of_them(found) or any(origins <= known for known in reported)
+            known = unsure or inside or loads_only_one(found) or any(origins <= known for known in reported)
             if len(origins) > 1 and not known:
                 reported.append(origins)
                 yield _finding(process, soname, found)
@@ -78,13 +83,13 @@ def _imported(
                 return
 
 
-def _finding(process: Process, soname: str, found: list[LoadedLibrary]) -> Finding:
+def _finding(process: Process, soname: str, libraries: list[LoadedLibrary]) -> Finding:
     return RULE.finding(
-        process.blamed([i.wheel for i in found]),
+        process.blamed([i.wheel for i in libraries]),
         across=process.across,
         severity="warning" if process.scope == "import" else "info",
         files=(process.root,) if process.root else (),
-        subjects=tuple(i.subject(item=soname) for i in found),
+        subjects=tuple(i.subject(item=soname) for i in libraries),
         what="One import loads several copies of a CUDA library."
         if process.scope == "import"
         else "Modules that are imported together load several copies of a CUDA library.",

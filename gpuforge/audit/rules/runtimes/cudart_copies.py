@@ -14,7 +14,7 @@ from gpuforge.audit.rules.runtimes.loaded import (
     SEVERAL_PLACES,
     LibraryOrigin,
     LoadedLibrary,
-    one_of_them,
+    loads_only_one,
 )
 from gpuforge.audit.rules.runtimes.processes import Process, processes
 
@@ -41,18 +41,18 @@ RULE = Rule(
 )
 
 
-def _finding(graph: LinkGraph, process: Process, found: list[LoadedLibrary]) -> Finding:
+def _finding(graph: LinkGraph, process: Process, libraries: list[LoadedLibrary]) -> Finding:
     wide = process.scope == "environment"
-    one = one_of_them(found)
-    wheel = process.blamed([i.wheel for i in found])
+    one = loads_only_one(libraries)
+    wheel = process.blamed([i.wheel for i in libraries])
     members = graph.wheel(wheel).members
-    files = tuple(i.file for i in found if i.file in members)
+    files = tuple(i.file for i in libraries if i.file in members)
     return RULE.finding(
         wheel,
         across=process.across,
         severity="warning" if wide or one else "error",
         files=(process.root,) if process.root else files,
-        subjects=tuple(i.subject("", *origin(graph, i.file)) for i in found),
+        subjects=tuple(i.subject("", *origin(graph, i.file)) for i in libraries),
         cause=(one,),
         what=SEVERAL_PLACES
         if one

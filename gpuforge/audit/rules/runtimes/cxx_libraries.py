@@ -13,7 +13,7 @@ from gpuforge.audit.rules.runtimes.loaded import (
     SEVERAL_PLACES,
     LibraryOrigin,
     loaded_libraries,
-    one_of_them,
+    loads_only_one,
 )
 from gpuforge.audit.rules.runtimes.processes import processes
 from gpuforge.cuda import sonames
@@ -75,7 +75,7 @@ def _of_cxx(graph: LinkGraph) -> Iterator[Finding]:
         if process.scope == "environment" or len(origins) < 2 or any(origins <= known for known in reported):
             continue
         reported.append(origins)
-        one = one_of_them(found)
+        one = loads_only_one(found)
         yield RULE.finding(
             process.wheel,
             severity="info" if one else "warning",

@@ -7,8 +7,8 @@ from gpuforge.cuda import libraries
 from gpuforge.cuda.version import numbers_of
 
 
-def sdk_version(found: ElfObject) -> str:
+def sdk_version(binary: ElfObject) -> str:
     """Return the newest HPC SDK with traces in an object, "22.1"; "" for none, and for the SDK's own runtimes."""
-    if not found.producers or libraries.is_of_one_release(found.name):
+    if not binary.producers or libraries.is_of_one_release(binary.name):
         return ""
-    return max(found.producers, key=numbers_of, default="")
+    return max(binary.producers, key=numbers_of, default="")

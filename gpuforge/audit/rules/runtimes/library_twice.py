@@ -56,9 +56,9 @@ def _names(copy: ElfObject) -> Iterator[str]:
 
 
 def _twice(graph: LinkGraph, copy: ElfObject, original: ElfObject) -> Finding:
-    def loaded(found: ElfObject) -> Subject:
+    def loaded(binary: ElfObject) -> Subject:
         return Subject(
-            library=found.file, loaded_by=tuple(dict.fromkeys(e.loader.name for e in graph.users(found)))
+            library=binary.file, loaded_by=tuple(dict.fromkeys(e.loader.name for e in graph.users(binary)))
         )
 
     return RULE.finding(

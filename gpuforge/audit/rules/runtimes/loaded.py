@@ -67,7 +67,7 @@ def loaded_libraries(
 ) -> list[LoadedLibrary]:
     """List the libraries that these objects load and whose plain SONAME `selects`, a module-level function, accepts.
 
-    Libraries with one plain name in several places may become one image: see `one_of_them`.
+    Libraries with one plain name in several places may become one image: see `loads_only_one`.
     """
     found: dict[str | LibraryOrigin, LoadedLibrary] = {}
     edges = graph.edges_where(_needs(selects))
@@ -86,12 +86,12 @@ def _needs(selects: Callable[[str], bool]) -> Callable[[Edge], bool]:
     return lambda edge: selects(_plain(edge.needed))
 
 
-def _files(found: Iterable[LoadedLibrary]) -> Iterator[LoadedLibrary]:
+def _files(libraries: Iterable[LoadedLibrary]) -> Iterator[LoadedLibrary]:
     """Yield libraries without second names of a system's file: libx.so.1.0 is libx.so.1.
 
     One name is a link to the other, and the linker recognises a file by its inode (glibc, elf/dl-load.c).
     """
-    loaded = list(found)
+    loaded = list(libraries)
     system = [library.requested for library in loaded if library.origin.source == "system"]
     for library in loaded:
         of_system = library.origin.source == "system"
@@ -128,13 +128,13 @@ def _opens(graph: LinkGraph, edge: Edge) -> bool:
     return any({stem, edge.needed} & p.names for p in wheel.preloads if not p.bare)
 
 
-def one_of_them(found: Iterable[LoadedLibrary]) -> bool:
+def loads_only_one(libraries: Iterable[LoadedLibrary]) -> bool:
     """Return whether a process gets only one of these libraries, the one that is requested first.
 
     The linker reuses a library that it has loaded under a NEEDED name, from any place (glibc, elf/dl-load.c,
     _dl_map_object). A library that is opened by a path is another image.
     """
-    loaded = list(found)
+    loaded = list(libraries)
     return len({i.requested for i in loaded}) == 1 and not any(i.opened for i in loaded)
 
 

@@ -13,7 +13,7 @@ from gpuforge.audit.rules.runtimes.loaded import (
     LibraryOrigin,
     LoadedLibrary,
     loaded_libraries,
-    one_of_them,
+    loads_only_one,
 )
 from gpuforge.audit.rules.runtimes.processes import Process, processes
 from gpuforge.cuda import libraries
@@ -42,7 +42,7 @@ RULE = Rule(
 def _finding(process: Process, found: list[LoadedLibrary]) -> Finding:
     families = {libraries.compiler_runtime(i.soname) for i in found}
     mixed = len(families) > 1
-    one = one_of_them(found)
+    one = loads_only_one(found)
     return RULE.finding(
         process.blamed([i.wheel for i in found]),
         across=process.across,

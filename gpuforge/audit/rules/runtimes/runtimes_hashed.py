@@ -91,17 +91,17 @@ def _sources(graph: LinkGraph, wheel: WheelFacts) -> Iterator[Finding]:
 
 
 def _beside_sources(
-    graph: LinkGraph, found: ElfObject, family: CompilerRuntimes, brought: list[tuple[str, str, str]]
+    graph: LinkGraph, binary: ElfObject, family: CompilerRuntimes, brought: list[tuple[str, str, str]]
 ) -> Subject:
     runtimes, toolchains, objects = (tuple(dict.fromkeys(column)) for column in zip(*brought, strict=True))
     return Subject(
-        library=found.file,
+        library=binary.file,
         provider=family.title,
         detail="the toolchain {toolchains} of {objects} brings {runtimes}"
         if len(toolchains) == 1
         else "the toolchains {toolchains} of {objects} bring {runtimes}",
         facts=facts_of(runtimes=runtimes, toolchains=toolchains, objects=objects),
-        loaded_by=tuple(dict.fromkeys(e.loader.name for e in graph.users(found))),
+        loaded_by=tuple(dict.fromkeys(e.loader.name for e in graph.users(binary))),
     )
 
 
@@ -157,10 +157,10 @@ def _is_openmp_alone(family: CompilerRuntimes) -> bool:
     return bool(family.openmp) and not family.one_release
 
 
-def _grafted(found: ElfObject) -> CompilerRuntimes | None:
+def _grafted(binary: ElfObject) -> CompilerRuntimes | None:
     """Return the family of the runtime that has this hashed name; None for other files."""
-    plain = sonames.plain_name(found.name)
-    return None if plain == found.name else _family(plain)
+    plain = sonames.plain_name(binary.name)
+    return None if plain == binary.name else _family(plain)
 
 
 def _family(plain: str) -> CompilerRuntimes | None:
@@ -171,23 +171,23 @@ def _family(plain: str) -> CompilerRuntimes | None:
     return family if family and family.title else None
 
 
-def _subject(graph: LinkGraph, found: ElfObject, family: CompilerRuntimes) -> Subject:
-    users = [edge.loader for edge in graph.users(found)]
+def _subject(graph: LinkGraph, binary: ElfObject, family: CompilerRuntimes) -> Subject:
+    users = [edge.loader for edge in graph.users(binary)]
     versions = sorted({v for o in users if (v := sdk_version(o))}) if family.one_release else []
     linkable = tuple(dict.fromkeys(o.name for o in users if _linkable(o)))
     return Subject(
-        library=found.name,
+        library=binary.name,
         provider=" ".join([family.title, *versions]),
         detail="{plain} comes beside it in a link with" if linkable else "",
-        facts=facts_of(plain=sonames.plain_name(found.name)) if linkable else (),
+        facts=facts_of(plain=sonames.plain_name(binary.name)) if linkable else (),
         names=linkable,
         loaded_by=tuple(dict.fromkeys(o.name for o in users)) or ("nothing in the wheel",),
     )
 
 
-def _linkable(found: ElfObject) -> bool:
+def _linkable(binary: ElfObject) -> bool:
     """Return whether users may link against an object: a library whose name has no hash."""
-    return not found.program and re.fullmatch(r"lib[^-]+\.so", found.name) is not None
+    return not binary.program and re.fullmatch(r"lib[^-]+\.so", binary.name) is not None
 
 
 def _asked_of_users(wheel: WheelFacts) -> Mapping[Compilers, str]:

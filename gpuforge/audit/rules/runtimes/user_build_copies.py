@@ -114,18 +114,18 @@ def _of_required(graph: LinkGraph, wheel: WheelFacts, against: Against) -> Itera
                 )
 
 
-def _ways(graph: LinkGraph, found: ElfObject) -> tuple[str, ...]:
+def _ways(graph: LinkGraph, binary: ElfObject) -> tuple[str, ...]:
     """Return the libraries that users link against and that load an object; without any, the roots that load it."""
-    above = _above(graph, found)
+    above = _above(graph, binary)
     linked = [o.name for o in above if not o.program and re.fullmatch(r"lib[^-]+\.so(\.\d+)*", o.name)]
     first = [o.name for o in above if not graph.users(o)]
     return tuple(dict.fromkeys(linked or first))
 
 
-def _above(graph: LinkGraph, found: ElfObject) -> list[ElfObject]:
+def _above(graph: LinkGraph, binary: ElfObject) -> list[ElfObject]:
     """Return all objects that need one, directly or through others, the nearest first."""
-    queue = deque([found])
-    seen = {(found.wheel, found.file): found}
+    queue = deque([binary])
+    seen = {(binary.wheel, binary.file): binary}
     while queue:
         for edge in graph.users(queue.popleft()):
             place = edge.loader.wheel, edge.loader.file

@@ -70,16 +70,16 @@ _ONLY_THERE: _Text = (
 )
 
 
-def _lost(graph: LinkGraph, found: ElfObject) -> tuple[str, ...]:
+def _lost(graph: LinkGraph, binary: ElfObject) -> tuple[str, ...]:
     """Return the NEEDED libraries that are neither on the object's own search paths nor on the system.
 
     Single binaries declare nothing: only libraries beside them count as found.
     """
-    form = graph.wheel(found.wheel).form
+    form = graph.wheel(binary.wheel).form
     others = () if form in ("file", "folder") else ("sibling", "package")
     return tuple(
         edge.needed
-        for edge in graph.from_object(found)
+        for edge in graph.from_object(binary)
         if not (edge.route and (edge.route.is_path or edge.route.kind == "loaded"))
         and (
             edge.provider.source in others
@@ -89,16 +89,16 @@ def _lost(graph: LinkGraph, found: ElfObject) -> tuple[str, ...]:
 
 
 def _finding(
-    found: ElfObject, way: Route, severity: Severity, text: _Text, lost: tuple[str, ...] = ()
+    binary: ElfObject, way: Route, severity: Severity, text: _Text, lost: tuple[str, ...] = ()
 ) -> Finding:
     cause, what, why = text
     return RULE.finding(
-        found.wheel,
+        binary.wheel,
         severity=severity,
-        files=(found.file,),
+        files=(binary.file,),
         subjects=(
             Subject(
-                file=found.file,
+                file=binary.file,
                 item=way,
                 detail="needed for {libraries}" if lost else "",
                 facts=facts_of(libraries=lost) if lost else (),
