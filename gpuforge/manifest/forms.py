@@ -45,7 +45,7 @@ DistributionName = Annotated[
     str,
     Form(
         "the name of a distribution",
-        "letters, digits, and between them `-`, `_` and `.` (PEP 508)",
+        "use letters, digits, and between them `-`, `_` and `.` (PEP 508)",
         r"^([A-Za-z0-9]|[A-Za-z0-9][A-Za-z0-9._-]*[A-Za-z0-9])$",
     ),
 ]
@@ -53,7 +53,7 @@ PackageName = Annotated[
     str,
     Form(
         "the name of a distribution",
-        "letters, digits, and between them `-`, `_` and `.` (PEP 508)",
+        "use letters, digits, and between them `-`, `_` and `.` (PEP 508)",
         r"^(([A-Za-z0-9]|\{[a-z][a-z0-9_-]*\})([A-Za-z0-9._-]|\{[a-z][a-z0-9_-]*\})*)?([A-Za-z0-9]|\{[a-z][a-z0-9_-]*\})$",
         _distribution,
     ),
@@ -62,7 +62,7 @@ ExtraName = Annotated[
     str,
     Form(
         "the name of an extra",
-        "letters, digits, and between them `-`, `_` and `.` (PEP 508)",
+        "use letters, digits, and between them `-`, `_` and `.` (PEP 508)",
         r"^([A-Za-z0-9]|[A-Za-z0-9][A-Za-z0-9._-]*[A-Za-z0-9])$",
     ),
 ]
@@ -78,7 +78,7 @@ Name = Annotated[
     str,
     Form(
         "a name that gpuforge can use in file names",
-        "letters and digits, and between them `-`, `_`, `+` and `.`",
+        "use letters and digits, and between them `-`, `_`, `+` and `.`",
         r"^[A-Za-z0-9][A-Za-z0-9._+-]{0,63}$",
     ),
 ]
@@ -137,7 +137,9 @@ VersionRange = Annotated[
 AxisName = Annotated[
     str,
     Form(
-        "the name of an axis", "lower-case letters, digits and `_`, a letter first", r"^[a-z][a-z0-9_]{0,31}$"
+        "the name of an axis",
+        "use lower-case letters, digits and `_`, beginning with a letter",
+        r"^[a-z][a-z0-9_]{0,31}$",
     ),
 ]
 AxisValues = Annotated[
@@ -146,7 +148,7 @@ AxisValues = Annotated[
             str,
             Form(
                 "a value of an axis",
-                "letters and digits, and between them `.`, `_` and `+`",
+                "use letters and digits, and between them `.`, `_` and `+`",
                 r"^[A-Za-z0-9]([A-Za-z0-9._+]{0,30}[A-Za-z0-9])?$",
             ),
         ],
@@ -230,7 +232,7 @@ Variable = Annotated[
     str,
     Form(
         "the name of an environment variable",
-        "letters, digits and `_`, no digit first",
+        "use letters, digits and `_`, not beginning with a digit",
         r"^[A-Za-z_][A-Za-z0-9_]*$",
     ),
 ]

@@ -125,10 +125,10 @@ def test_the_users_build_is_looked_for_where_python_does(
             {"STUB_LOAD": "218"},
             "cubin sm_90: kernel saxpy: cuLibraryLoadData failed: CUDA_ERROR_STUBBED (218): words of the stub\n"
             "ptxas fatal: stub says no\n"
-            "What to do: the driver's compiler refused the PTX: its log says why\n"
+            "What to do: read the log of the driver's compiler, which refused the PTX\n"
             "PTX compute_90: kernel saxpy: cuLibraryLoadData failed: CUDA_ERROR_STUBBED (218): words of the stub\n"
             "ptxas fatal: stub says no\n"
-            "What to do: the driver's compiler refused the PTX: its log says why\n"
+            "What to do: read the log of the driver's compiler, which refused the PTX\n"
             "cubin sm_75: runs on 7.x from 7.5; this device is 9.0\n",
         ),
     ],

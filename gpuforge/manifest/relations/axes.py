@@ -93,7 +93,7 @@ def _spans(data: Raw) -> Iterator[Problem]:
     if own and "front" in table(data, "wheel"):
         yield Problem(
             ("wheel", "front"),
-            f"[wheel] front installs one wheel for each CUDA major, but each value of {own[0]} has its own",
+            f"[wheel] front installs one wheel for each CUDA major, but each value of {own[0]} has its own wheel",
             f'remove `front`, or let one wheel serve all values: spans = ["{own[0]}"]',
             at_key=True,
         )
