@@ -19,8 +19,8 @@ _HPC_SDK = re.compile(r"/Linux_\w+/(\d+\.\d+)/compilers(?:/|$)")
 class Against(NamedTuple):
     """The libraries that come with a user's own build: `label` is the text of `--against`.
 
-    `libraries` are file names or SONAMEs; a name that ends in ".so" stands for every version of it. `release` is the
-    compiler's version, "" where it is not known.
+    `libraries` are file names or SONAMEs; a name that ends in ".so" means every version of it. `release` is the
+    compiler's version, "" if it is not known.
     """
 
     label: str

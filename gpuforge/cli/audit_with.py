@@ -105,7 +105,7 @@ def _machine(wheels: Sequence[Path]) -> str:
 
 
 def _input(chosen: choice.Chosen, client: byte_ranges.Session) -> Input:
-    """Return a wheel to read; of NVIDIA's libraries only their names, as the tables have what they need."""
+    """Return a wheel to read; one of NVIDIA's without its libraries, whose needs are in tables."""
     if chosen.path:
         return Input.of(chosen.path)
     outline = canonicalize_name(chosen.project) in carriers.nvidia_packages()

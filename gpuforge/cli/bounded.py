@@ -160,7 +160,7 @@ def _culprits(work: Work, ended: Watched, left: float) -> frozenset[int]:
 
 
 def _is_judged(work: Work, watched: Watched) -> bool:
-    """Return whether the work ends by itself; what it writes is dropped."""
+    """Return whether the work ends by itself; its output is dropped."""
     child = os.fork()
     if not child:
         _work_unheard(work, watched)

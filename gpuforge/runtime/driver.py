@@ -47,8 +47,8 @@ class DriverModule:
         self.log = log
         self._kept = kept  # the driver writes into the log, and reads options, when it compiles later
 
-    def words(self) -> str:
-        """Return the error messages of the driver's compiler."""
+    def messages(self) -> str:
+        """Return the log of the driver's compiler as text."""
         return str(self.log.value.decode(errors="replace").strip())
 
 
@@ -119,7 +119,7 @@ class Driver:
             failed = self.c.cuModuleLoadDataEx(ctypes.byref(handle), code, 2, options, values)
         module = DriverModule(handle.value or 0, log, (options, values))
         if failed:
-            raise self.error(name, failed, module.words())
+            raise self.error(name, failed, module.messages())
         return module
 
     def unload(self, module: DriverModule) -> None:
@@ -139,7 +139,7 @@ class Driver:
         ):
             failed = getattr(self.c, step)(*args)
             if failed:
-                raise self.error(step, failed, module.words())
+                raise self.error(step, failed, module.messages())
         return found.value or 0
 
     def parameter_sizes(self, function: int) -> tuple[int, ...] | None:

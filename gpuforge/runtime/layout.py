@@ -40,7 +40,7 @@ def recipe(folder: str) -> str:
 
 
 def names(folder: str) -> list[str]:
-    """Return the names of the folders in a folder, none where it is not there."""
+    """Return the names of the folders in a folder; empty if it does not exist."""
     try:
         return [name for name in os.listdir(folder) if os.path.isdir(os.path.join(folder, name))]
     except OSError:

@@ -27,7 +27,7 @@ _FILES = (".fatbin", ".cubin", ".ptx")
 class BuildPlace(NamedTuple):
     """One place with a build of a set: its contents, or one file for any module, or its problem.
 
-    `image` is the kind of the file. `sources` has the options if the contents are sources to compile.
+    `image` describes the file. `sources` has the options if the contents are sources to compile.
     """
 
     origin: Origin

@@ -37,7 +37,7 @@ def detect(
     kind = family_of(family)
     looked = Looked(kind, _specifier(specifier))
     for candidate in _explicit(path, looked) if path else _candidates(kind, search):
-        found = looked.at(candidate, _ask)
+        found = looked.compiler_at(candidate, _ask)
         if found is not None:
             return found
     raise looked.failure(path or _places(kind, search))
@@ -59,7 +59,7 @@ def pick(
     if path:
         candidates = iter([file for file in answers if path in {str(file), file.name}][:1])
     for candidate in candidates:
-        found = looked.at(candidate, lambda file: Answer(answers[file]), answers.__contains__)
+        found = looked.compiler_at(candidate, lambda file: Answer(answers[file]), answers.__contains__)
         if found is not None:
             return found
     raise looked.failure(f"{path} in {where}" if path else where)
@@ -105,7 +105,7 @@ class Looked:
     refused: list[str] = field(default_factory=list)
     seen: set[Path] = field(default_factory=set)
 
-    def at(
+    def compiler_at(
         self,
         path: Path,
         ask: Callable[[Path], Answer],

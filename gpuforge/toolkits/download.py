@@ -77,7 +77,7 @@ def _fetch(url: str, target: Path, start: int, size: int | None, progress: Progr
         for chunk in _chunks(answer, skip, size):
             digest.update(chunk)
             file.write(chunk)
-            progress.at(file.tell(), whole)
+            progress.report(file.tell(), whole)
     return digest.hexdigest()
 
 

@@ -33,7 +33,7 @@ def run(argv: Sequence[str], say: Say, env: Mapping[str, str] | None = None) -> 
                 if not crashed:
                     say(line.rstrip("\n"))
             else:
-                progress.at(int(step[1]), int(step[2]))
+                progress.report(int(step[1]), int(step[2]))
     except BaseException:
         process.terminate()
         process.wait()

@@ -20,7 +20,7 @@ class Progress:
         self._say = say
         self._shown = time.monotonic()
 
-    def at(self, done: int, whole: int | None) -> None:
+    def report(self, done: int, whole: int | None) -> None:
         """Report that `done` bytes of `whole` are here; None if the size is not known."""
         if time.monotonic() - self._shown > PAUSE_S:
             self._shown = time.monotonic()

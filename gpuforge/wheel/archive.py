@@ -163,7 +163,7 @@ class Archive:
         size, pread = self.directory.size, self._pread
         return (pread(count, offset) if 0 <= offset < size else b"" for offset, count in spans)
 
-    def at(self, offset: int, count: int) -> bytes:
+    def read_at(self, offset: int, count: int) -> bytes:
         """Return bytes of the zip file itself; fewer at its end, none outside of it."""
         return self._pread(count, offset) if 0 <= offset < self.directory.size and count > 0 else b""
 

@@ -75,7 +75,7 @@ class TagsHold(NamedTuple):
 
 
 class NoPromise(NamedTuple):
-    """A tag that promises nothing (linux_x86_64), and the oldest policy that has what the objects want."""
+    """A tag that promises nothing (linux_x86_64), and the oldest policy that promises everything the objects want."""
 
     tag: str
     policy: str  # "manylinux_2_28"; "" if none has it all

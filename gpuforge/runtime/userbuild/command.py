@@ -194,7 +194,7 @@ def _compile(recipe: Recipe, package: Package, options: argparse.Namespace) -> s
         if place is None:
             target = options.output / made.file.name
             product.chmod(0o755)
-            modules.put(product, target) if product.is_dir() else product.replace(target)
+            modules.move(product, target) if product.is_dir() else product.replace(target)
             words = variable(package.name, recipe.name)
             by = _by(made) + _why(substitute)
             return f"{recipe.name}: {target}, made by {by}; {words}={target.absolute()} uses it"

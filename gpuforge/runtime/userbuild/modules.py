@@ -137,7 +137,7 @@ def _entry(stem: str, name: str, file: Path, code: bytes, folder: Path) -> dict[
     }
 
 
-def put(made: Path, target: Path) -> None:
+def move(made: Path, target: Path) -> None:
     """Move a folder of images to the path of `--output`, where it replaces an earlier one; raises OSError."""
     if (target / layout.INDEX).is_file():
         shutil.rmtree(target)

@@ -22,10 +22,12 @@ def check(archive: Archive) -> Iterator[Refusal]:
     directory = archive.directory
     start = directory.start + sum(map(_length, directory.entries))
     last = _length(directory.entries[-1]) if directory.entries else 0
-    if last and not _whole(archive.at(start - last, _ENTRY), last):
+    if last and not _whole(archive.read_at(start - last, _ENTRY), last):
         yield Refusal("end record", case="entry")
         return
-    tail = archive.at(start, min(directory.size - start, _END_SIZE + _END64_SIZE + _LOCATOR_SIZE + _COMMENT))
+    tail = archive.read_at(
+        start, min(directory.size - start, _END_SIZE + _END64_SIZE + _LOCATOR_SIZE + _COMMENT)
+    )
     place = 0
     if tail.startswith(_END64):
         if problem := _zip64(tail, start, len(directory.entries)):

@@ -84,7 +84,7 @@ def _lost(archive: Archive, named: Sequence[tuple[zipfile.ZipInfo, bytes]]) -> I
     """Yield the members with a wrong offset in the directory: nothing or another member begins there."""
     names = {name for _, name in named}
     for info, name in named:
-        if not _is_header(archive.at(info.header_offset, _FORM.size)):
+        if not _is_header(archive.read_at(info.header_offset, _FORM.size)):
             yield Refusal("no local header", info.orig_filename)
             continue
         found = _local(archive, info.header_offset).name
@@ -97,9 +97,9 @@ def _is_header(data: bytes) -> bool:
 
 
 def _local(archive: Archive, offset: int) -> Local:
-    _, flags, method, crc, packed, size, long, extra = _FORM.unpack(archive.at(offset, _FORM.size))
+    _, flags, method, crc, packed, size, long, extra = _FORM.unpack(archive.read_at(offset, _FORM.size))
     archive.budget.spend("names", long + extra)  # many entries may lead to one header
-    tail = archive.at(offset + _FORM.size, long + extra)
+    tail = archive.read_at(offset + _FORM.size, long + extra)
     return Local(flags, method, crc, packed, size, tail[:long], tail[long:])
 
 
@@ -138,8 +138,8 @@ def _between(archive: Archive, start: int, stop: int, member: str) -> Iterator[R
     if stop < start:
         yield Refusal("overlap", member, {"size": start - stop})
         return
-    if archive.at(start, 4) == MAGIC:
-        whole = _is_header(archive.at(start, _FORM.size))
+    if archive.read_at(start, 4) == MAGIC:
+        whole = _is_header(archive.read_at(start, _FORM.size))
         yield Refusal("hidden member", facts={"name": shown(_local(archive, start).name)} if whole else {})
     else:
         yield Refusal(
@@ -150,7 +150,7 @@ def _between(archive: Archive, start: int, stop: int, member: str) -> Iterator[R
 def _descriptor(archive: Archive, position: int) -> int:
     """Return the size of a data descriptor: it is followed by a record of the archive."""
     for size in _DESCRIPTOR_SIZES:
-        if archive.at(position + size, 2) == b"PK":
+        if archive.read_at(position + size, 2) == b"PK":
             return size
     return 0
 

@@ -26,7 +26,7 @@ class Kind(NamedTuple):
     fix: str
     why: str = ""  # what happens if nothing refuses the wheel
     severity: Literal["", "error", "warning", "info"] = ""  # "" if it follows from `by`
-    uv: Literal["", "index", "file"] = ""  # the source from which uv refuses it, if it does not from all
+    uv: Literal["", "index", "file"] = ""  # the only source from which uv refuses it; "" for every source
     unpack: str = ""  # why gpuforge does not unpack such an archive
     detail: str = ""  # the sentence about its facts, a template
     cases: Mapping[str, str] = MappingProxyType({})  # other sentences, by the refusal's case

@@ -28,7 +28,7 @@ def check(archive: Archive) -> Iterator[Refusal]:
 
 def _is_tar(archive: Archive) -> bool:
     """Return whether it also begins as a tar file, which is not compressed."""
-    block = archive.at(0, _BLOCK)
+    block = archive.read_at(0, _BLOCK)
     if len(block) < _BLOCK or not _CHECKSUM.fullmatch(block, *_CHECKSUM_AT):
         return False
     import tarfile  # noqa: PLC0415  for an archive in thousands

@@ -48,7 +48,7 @@ RULE = Rule(
 
 
 def _toolkits(code: DeviceCode, kind: str) -> Counter[str]:
-    """Count the images of a kind by the toolkit that wrote them, where it is known."""
+    """Count the images of a kind by the toolkit that wrote them, if it is known."""
     images = [e for c in code.containers for e in c.entries if e.kind == kind]
     if kind == "ptx":
         return Counter(f"PTX of {_by_isa().get(e.isa, f'ISA {e.isa}')}" for e in images)

@@ -17,7 +17,7 @@ from gpuforge.cuda.suffix import is_of_nvidia, suffix_of
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
-    """Find edges to libraries that no wheel, no declared package and not the system has.
+    """Find edges to libraries that neither a wheel nor a declared package nor the system has.
 
     With `linkage = "system"` in the manifest, CUDA's own libraries belong to the machine.
     """

@@ -11,7 +11,7 @@ from gpuforge.cuda import sonames
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
-    """Find libraries in a `.libs` folder that no object NEEDs: auditwheel grafts only what is NEEDED."""
+    """Find libraries in a `.libs` folder that no object NEEDs: auditwheel grafts only NEEDED libraries."""
     for wheel in graph.wheels:
         needed = {name for o in wheel.objects for name in o.needed}
         opened = {name for p in wheel.preloads for name in p.names}
