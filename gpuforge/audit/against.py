@@ -104,10 +104,10 @@ def _compiler(program: Path) -> Against:
     return _checked(f"the compiler {program}", found, str(program), "no library beside it", release)
 
 
-def _checked(label: str, found: set[str], text: str, problem: str, release: str = "") -> Against:
-    if not found:
+def _checked(label: str, names: set[str], text: str, problem: str, release: str = "") -> Against:
+    if not names:
         raise _unusable(text, problem)
-    return Against(label, frozenset(found), release)
+    return Against(label, frozenset(names), release)
 
 
 def _shared(folder: Path) -> Iterator[str]:

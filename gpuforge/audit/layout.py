@@ -1,4 +1,4 @@
-"""Where a wheel's files would be installed, and where the dynamic linker would look from there. Nothing is installed.
+"""Computes where a wheel's files would be installed, and where the dynamic linker would look from there.
 
 Paths are virtual: `/env` is the environment, `/env/lib/python/site-packages` its packages.
 """

@@ -24,11 +24,11 @@ def containers(path: Path) -> tuple[FatbinContainer, ...]:
         return tuple(placed(scanner.containers, file.sections if file else ()))
 
 
-def placed(found: Iterable[FatbinContainer], sections: tuple[Section, ...]) -> Iterator[FatbinContainer]:
+def placed(unplaced: Iterable[FatbinContainer], sections: tuple[Section, ...]) -> Iterator[FatbinContainer]:
     """Yield containers with the names of the sections that they are in."""
     filled = sorted((s for s in sections if s.size), key=lambda s: s.offset)
     starts = [s.offset for s in filled]
-    for container in found:
+    for container in unplaced:
         at = bisect_right(starts, container.offset) - 1
         inside = at >= 0 and container.offset < filled[at].offset + filled[at].size
         yield container._replace(section=filled[at].name if inside else "")

@@ -1,1 +1,1 @@
-"""The command line, one file per command. Only this folder prints or exits."""
+"""The command line, one file per command: the only folder that prints or exits."""

@@ -57,13 +57,13 @@ def of_toolkit(soname: str) -> list[CudaLibrary]:
 
 
 def provider(
-    member: PurePosixPath, soname: str, found: list[CudaLibrary], cuda: str, pins: Mapping[str, str]
+    member: PurePosixPath, soname: str, candidates: list[CudaLibrary], cuda: str, pins: Mapping[str, str]
 ) -> CudaLibrary:
     """Return the library of this CUDA major, from the distribution of the build; raises ActionError without one."""
     major = major_of(cuda)
-    fitting = [library for library in found if library.cuda == major]
+    fitting = [library for library in candidates if library.cuda == major]
     if not fitting:
-        others = " or ".join(sorted({str(library.cuda) for library in found}))
+        others = " or ".join(sorted({str(library.cuda) for library in candidates}))
         raise ActionError.of(
             f"{member} needs {soname}, which is of CUDA {others}, and the wheel is for "
             + (f"CUDA {cuda}" if cuda else "no CUDA"),

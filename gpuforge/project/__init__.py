@@ -1,1 +1,1 @@
-"""Reads a project into facts, and makes a first manifest from them. No code of the project is run."""
+"""Reads a project into facts without running its code, and makes a first manifest from them."""

@@ -1,4 +1,4 @@
-"""Travels inside users' wheels: finds, explains, loads and launches their kernels. Standard library only.
+"""Travels inside users' wheels: finds, explains, loads and launches their kernels, with the standard library only.
 
 `gpuforge build` copies this folder into the package as `<package>/_gpuforge`, next to the kernels:
 

@@ -208,8 +208,8 @@ def _iree(machine: Probe) -> Mapping[str, tuple[str, ...] | Reason]:
     return found
 
 
-def _devices(found: tuple[str, ...] | Reason) -> dict[str, Any]:
-    return {"problem": found.as_data()} if isinstance(found, Reason) else {"devices": [*found]}
+def _devices(devices: tuple[str, ...] | Reason) -> dict[str, Any]:
+    return {"problem": devices.as_data()} if isinstance(devices, Reason) else {"devices": [*devices]}
 
 
 def _machine(machine: Probe) -> Iterator[str]:

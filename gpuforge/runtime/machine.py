@@ -1,4 +1,4 @@
-"""The facts about this machine: the driver, its version and its devices. Finding them never raises, and never hangs."""
+"""The facts about this machine: the driver, its version and its devices; finding them never raises or hangs."""
 
 from __future__ import annotations
 

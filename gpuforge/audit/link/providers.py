@@ -75,17 +75,17 @@ class Providers:
         unknown = not (one and other)  # a folder or a binary has no requirements to look at
         return one == other or related or unknown or name.endswith(".so")
 
-    def _imported_with(self, wheel: str, known: Declared | None) -> str:
+    def _imported_with(self, wheel: str, declaration: Declared | None) -> str:
         """Return the package whose import loads a declared package's libraries: "torch"; "" for none.
 
         A package in an extra counts only if objects of the wheel link with it: other wheels work without it, and do not
         import it.
         """
-        if known is None or not known.loaded_by:
+        if declaration is None or not declaration.loaded_by:
             return ""
-        if known.extra and known.loaded_by not in self._imports_of_linked(wheel):
+        if declaration.extra and declaration.loaded_by not in self._imports_of_linked(wheel):
             return ""
-        return known.loaded_by
+        return declaration.loaded_by
 
     def _imports_of_linked(self, wheel: str) -> set[str]:
         """Return the packages whose import loads what objects of a wheel link with; NVIDIA's need no import."""
@@ -211,13 +211,13 @@ class Providers:
         return None
 
 
-def _declared(found: Declared, unproved: Unproved = "") -> Provider:
+def _declared(declaration: Declared, unproved: Unproved = "") -> Provider:
     """Return a declared package as provider of a library, with the reason why it need not bring it."""
-    unproved = found.requirement.omitted or unproved
-    return Provider("package", package=found.package, declared=found, unproved=unproved)
+    unproved = declaration.requirement.omitted or unproved
+    return Provider("package", package=declaration.package, declared=declaration, unproved=unproved)
 
 
-def _covers(preload: Preload, name: str, stem: str, known: Mapping[str, Declared]) -> bool:
+def _covers(preload: Preload, name: str, stem: str, declared_packages: Mapping[str, Declared]) -> bool:
     """Return whether a Python file loads a library by itself, by the library's name or its package's."""
     if preload.ops:
         return False
@@ -231,7 +231,7 @@ def _covers(preload: Preload, name: str, stem: str, known: Mapping[str, Declared
     words = {
         word
         for library in packages
-        if preload.pathfinder or library.package in known
+        if preload.pathfinder or library.package in declared_packages
         for word in (stem, *package_tables.stems(library.package), *library.folder.split("/")[1:-1])
     }
     return bool(words & preload.listed)

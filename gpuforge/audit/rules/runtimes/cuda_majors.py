@@ -20,7 +20,7 @@ from gpuforge.cuda import sonames
 
 _OF_CUDA = r"(?i)(nvidia|cuda|cutensor)[-_.]"
 
-_Held = dict[int, dict[str, LoadedLibrary]]  # major -> SONAME
+_ByMajor = dict[int, dict[str, LoadedLibrary]]  # major -> SONAME
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
@@ -61,8 +61,8 @@ def _has_major(soname: str) -> bool:
     return major_of(soname) is not None
 
 
-def _majors(graph: LinkGraph, process: Process) -> _Held:
-    found: _Held = {}
+def _majors(graph: LinkGraph, process: Process) -> _ByMajor:
+    found: _ByMajor = {}
     every = loaded_libraries(graph, process.objects, _has_major)
     own = own_runtimes(graph, process.objects) if process.across else ()
     for image in (*every, *loaded_cudarts(graph, process.objects), *own):
@@ -160,10 +160,10 @@ def _own(wheel: WheelFacts) -> dict[int, list[str]]:
     return found
 
 
-def _finding(process: Process, found: _Held) -> Finding:
+def _finding(process: Process, by_major: _ByMajor) -> Finding:
     wide = process.scope != "import"
     return RULE.finding(
-        process.blamed([i.wheel for names in found.values() for i in names.values()]),
+        process.blamed([i.wheel for names in by_major.values() for i in names.values()]),
         across=process.across,
         severity="warning" if wide else "error",
         files=(process.root,) if process.root else (),
@@ -175,7 +175,7 @@ def _finding(process: Process, found: _Held) -> Finding:
                 imported_by=image.importers,
                 wheel=image.wheel,
             )
-            for major, names in sorted(found.items())
+            for major, names in sorted(by_major.items())
             for image in names.values()
         ),
         what="Libraries of two CUDA majors come into one process if all these modules are imported."
