@@ -134,7 +134,7 @@ def _differences(local: Local, info: zipfile.ZipInfo, name: bytes) -> Iterator[R
 
 
 def _between(archive: Archive, start: int, stop: int, member: str) -> Iterator[Refusal]:
-    """Return the bytes before a member (or before the directory) that is in the wrong place."""
+    """Yield the refusal for bytes before a member (or before the directory), or for members that overlap."""
     if stop < start:
         yield Refusal("overlap", member, {"size": start - stop})
         return
