@@ -6,7 +6,6 @@ https://packaging.python.org/en/latest/specifications/recording-installed-packag
 import base64
 import codecs
 import csv
-import hashlib
 import io
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -18,6 +17,7 @@ from gpuforge.wheel.archive import Member
 _MOST = 10_000  # rows without a file in the wheel that are kept
 _LONGEST = 1 << 20  # characters of a line, and of the lines of a row
 _LARGEST_SIZE = 20  # digits
+_SHA256 = 32  # bytes of a digest
 
 
 class Record(NamedTuple):
@@ -73,7 +73,7 @@ def _sha256(text: str) -> str:
         )
     except ValueError:
         return ""
-    return found.hex() if len(found) == hashlib.sha256().digest_size else ""
+    return found.hex() if len(found) == _SHA256 else ""
 
 
 def rows(chunks: Iterable[bytes]) -> Iterator[Row]:
@@ -89,6 +89,8 @@ def rows(chunks: Iterable[bytes]) -> Iterator[Row]:
 
 def text(tree: Path, names: Iterable[str], record: str) -> str:
     """Return the RECORD of an unpacked wheel with these files; `record` is its own name, which gets no hash."""
+    import hashlib  # noqa: PLC0415  OpenSSL takes 3 ms to load, and reading needs none of it
+
     written = io.StringIO()
     writer = csv.writer(written, lineterminator="\n")
     for name in names:

@@ -16,7 +16,6 @@ from gpuforge.binary.budget import Budget
 from gpuforge.binary.elf.header import MAGIC
 from gpuforge.diagnostics import Diagnostic, Place
 from gpuforge.errors import MalformedError, TooLargeError
-from gpuforge.wheel import nested
 from gpuforge.wheel.folder import files_below
 
 _BINARY = (MAGIC, fatbin.MAGIC, b"!<ar", b"!<th")  # archives, thin ones too
@@ -136,6 +135,8 @@ def _add_wheels(files: Iterable[Path], inputs: Inputs) -> None:
 
 
 def _add_archive(path: Path, inputs: Inputs) -> None:
+    from gpuforge.wheel import nested  # noqa: PLC0415  few inputs are archives of wheels
+
     if not nested.is_archive(path) or nested.is_wheel(path):
         if path.suffix == ".whl" or _is_zip(path):
             inputs.readable.append(Input.of(path))
