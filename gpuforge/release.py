@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from typing import NamedTuple, Self
 
-from packaging.requirements import Requirement
-
 _PIN = re.compile(r"([A-Za-z0-9._-]+)==([^*,;=\s]+)")
 
 
@@ -19,6 +17,8 @@ class Release(NamedTuple):
     @classmethod
     def of_pin(cls, text: str) -> Self:
         """Return the release that "name==version" requires; raises ValueError for any other requirement."""
+        from packaging.requirements import Requirement  # noqa: PLC0415  slow to load, and all file names need releases
+
         parts = _PIN.fullmatch(text)
         if parts is None:
             raise ValueError(text)
