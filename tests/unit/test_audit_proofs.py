@@ -5,24 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpuforge.audit.against import Against
-from gpuforge.audit.proofs.proof import (
-    Complete,
-    ContainerCode,
-    FitsBeside,
-    Forgotten,
-    GpuCode,
-    HostOnly,
-    KernelSetsMatch,
-    LibrariesFound,
-    NoPromise,
-    NoSecondCopies,
-    NoUnstableFunctions,
-    OfPackage,
-    Proof,
-    Proved,
-    SourceSetsMatch,
-    TagsHold,
-)
+from gpuforge.audit.proofs import proof
 from gpuforge.audit.report import proofs
 from gpuforge.audit.route import Route
 from gpuforge.cuda.arch import Arch
@@ -39,22 +22,22 @@ CUFFT = Floor(
 @pytest.mark.parametrize(
     ("facts", "expected"),
     [
-        (LibrariesFound({}), "every NEEDED library is found: none is needed"),
+        (proof.LibrariesFound({}), "every NEEDED library is found: none is needed"),
         (
-            LibrariesFound({"driver": 1, "machine": 2, "wheel": 3}),
+            proof.LibrariesFound({"driver": 1, "machine": 2, "wheel": 3}),
             'every NEEDED library is found: 3 in the wheel, 2 of the CUDA that the machine has (linkage = "system"), '
             "1 of the driver",
         ),
         (
-            LibrariesFound({"package": 2}, ("cupy", "torch")),
+            proof.LibrariesFound({"package": 2}, ("cupy", "torch")),
             "every NEEDED library is found, once cupy and torch are imported: 2 of other packages",
         ),
         (
-            OfPackage(("liba.so.1", "libb.so.1"), "a-cu12", "gpu", Route("RUNPATH", "$ORIGIN/../a")),
+            proof.OfPackage(("liba.so.1", "libb.so.1"), "a-cu12", "gpu", Route("RUNPATH", "$ORIGIN/../a")),
             "liba.so.1, libb.so.1 ← a-cu12 (extra gpu), by RUNPATH $ORIGIN/../a",
         ),
         (
-            OfPackage(("libc10.so",), "torch", "", Route("import", "torch")),
+            proof.OfPackage(("libc10.so",), "torch", "", Route("import", "torch")),
             "libc10.so ← torch, once torch is imported",
         ),
         (
@@ -63,63 +46,65 @@ CUFFT = Floor(
         ),
         (Floor("cutensor", "2.1", "2.1"), "cutensor: floor 2.1: its library is in cutensor 2.1"),
         (
-            Forgotten("nvidia-cuda-runtime", Release("nvidia-curand", "10.4.5.25")),
+            proof.Forgotten("nvidia-cuda-runtime", Release("nvidia-curand", "10.4.5.25")),
             "nvidia-cuda-runtime is for nvidia-curand 10.4.5.25, which needs it and does not declare it",
         ),
         (
-            Complete((Release("nvidia-cufft", "12.0.0.15"), Release("nvidia-cufft", "12.1"))),
+            proof.Complete((Release("nvidia-cufft", "12.0.0.15"), Release("nvidia-cufft", "12.1"))),
             "no undeclared CUDA library is needed by nvidia-cufft 12.0.0.15, nvidia-cufft 12.1",
         ),
         (
-            GpuCode(
+            proof.GpuCode(
                 "fatbin",
                 as_declared=True,
                 images={
-                    ContainerCode((SM_80, SM_90), (("compute_90", "8.7"),), ()): 2,
-                    ContainerCode((SM_80,), (), ()): 1,
-                    ContainerCode((), (), (SM_80,)): 3,
+                    proof.ContainerCode((SM_80, SM_90), (("compute_90", "8.7"),), ()): 2,
+                    proof.ContainerCode((SM_80,), (), ()): 1,
+                    proof.ContainerCode((), (), (SM_80,)): 3,
                 },
             ),
             "fatbin containers as declared: 2 of sm_80 sm_90 + compute_90 (PTX 8.7); 1 of sm_80, no PTX; "
             "3 of LTO-IR of compute_80",
         ),
         (
-            GpuCode("cubin", as_declared=False, images={ContainerCode((SM_90,), (), ()): 1}),
+            proof.GpuCode("cubin", as_declared=False, images={proof.ContainerCode((SM_90,), (), ()): 1}),
             "cubin files: 1 of sm_90, no PTX",
         ),
         (
-            TagsHold(("manylinux_2_28_x86_64", "manylinux_2_34_x86_64"), HIGHEST),
+            proof.TagsHold(("manylinux_2_28_x86_64", "manylinux_2_34_x86_64"), HIGHEST),
             "manylinux_2_28_x86_64, manylinux_2_34_x86_64 holds; highest required: GLIBC 2.28 (x.so), "
             "GLIBCXX 3.4.25 (y.so)",
         ),
         (
-            NoPromise("linux_x86_64", "", HIGHEST),
+            proof.NoPromise("linux_x86_64", "", HIGHEST),
             "linux_x86_64 promises nothing; no manylinux policy has it all; highest required: GLIBC 2.28 (x.so), "
             "GLIBCXX 3.4.25 (y.so)",
         ),
         (
-            HostOnly("core", tuple(f"demo/{n}.o" for n in "abcd"), 3, 1_200, ("OpenCL",), ("libcuda.so.1",)),
+            proof.HostOnly(
+                "core", tuple(f"demo/{n}.o" for n in "abcd"), 3, 1_200, ("OpenCL",), ("libcuda.so.1",)
+            ),
             "core: 3 objects and 1,200 archive members read completely (a.o, b.o, c.o …): "
             "no GPU code in a known format (packed data was not unpacked), no trace of a "
             "GPU compiler, no library of a GPU stack NEEDED but OpenCL; named in strings, so that code may open them: "
             "libcuda.so.1",
         ),
-        (KernelSetsMatch(("a", "b")), "a, b: files and images match the index"),
-        (SourceSetsMatch(("a",)), "a: files match the recipe"),
+        (proof.KernelSetsMatch(("a", "b")), "a, b: files and images match the index"),
+        (proof.SourceSetsMatch(("a",)), "a: files match the recipe"),
         (
-            NoUnstableFunctions("torch"),
+            proof.NoUnstableFunctions("torch"),
             "torch: none of its functions that change with each release is used",
         ),
         (
-            NoSecondCopies(Against("the folder /x", frozenset({"liba.so"}))),
+            proof.NoSecondCopies(Against("the folder /x", frozenset({"liba.so"}))),
             "the folder /x: none of the 1 libraries that it has is loaded by the wheel as another file",
         ),
         (
-            FitsBeside(2, "jax[cuda13]"),
+            proof.FitsBeside(2, "jax[cuda13]"),
             "jax[cuda13]: 2 packages fit beside it, and nothing is found in one process with them",
         ),
-        (FitsBeside(5), "5 packages fit beside it, and nothing is found in one process with them"),
+        (proof.FitsBeside(5), "5 packages fit beside it, and nothing is found in one process with them"),
     ],
 )
-def test_each_kind_of_facts_has_its_line(facts: Proved, expected: str) -> None:
-    assert proofs.text(Proof("providers", facts)) == expected
+def test_each_kind_of_facts_has_its_line(facts: proof.Proved, expected: str) -> None:
+    assert proofs.text(proof.Proof("providers", facts)) == expected

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Unpack
+from typing import NamedTuple, Unpack
 
 from gpuforge import digest
 from gpuforge.plan import advice, source_files, variables
@@ -29,16 +29,22 @@ _ANSWER = Path(__file__).with_name("answer.json")
 NOTHING = FileInput(_ANSWER, digest.of_output([(_ANSWER.name, digest.of_file(_ANSWER), "", False)]))
 
 
+class _Step(NamedTuple):
+    """The name and title of an action, and whether it depends on what the backend answered."""
+
+    name: str
+    title: str
+    answered: bool = False
+
+
 def build_environment(context: PlanContext, cell: Cell, at: Location) -> ActionInput:
     """Return the environment that holds all build requirements.
 
     The backend's own requirements are fetched together with the others. If it has none, or the same with several
     toolkits, the actions that fetch and install read the same content as before, and their results are reused.
     """
-    everything = _all(context, cell, at)
-    return _installed(
-        context, cell, at, everything, "environment", "make the build environment", answered=True
-    )
+    step = _Step("environment", "make the build environment", answered=True)
+    return _installed(context, cell, at, _all(context, cell, at), step)
 
 
 def lock(context: PlanContext, cell: Cell, at: Location) -> ActionInput:
@@ -47,23 +53,13 @@ def lock(context: PlanContext, cell: Cell, at: Location) -> ActionInput:
 
 
 def _all(context: PlanContext, cell: Cell, at: Location) -> str:
-    first = _fetch(context, cell, at, NOTHING, "requirements", "fetch the build requirements")
-    answer = _ask_backend(context, cell, at, first)
-    return _fetch(
-        context, cell, at, answer, "backend-requirements", "fetch what the build backend needs", answered=True
-    )
+    own = _Step("requirements", "fetch the build requirements")
+    answer = _ask_backend(context, cell, at, _fetch(context, cell, at, NOTHING, own))
+    further = _Step("backend-requirements", "fetch what the build backend needs", answered=True)
+    return _fetch(context, cell, at, answer, further)
 
 
-def _fetch(
-    context: PlanContext,
-    cell: Cell,
-    at: Location,
-    answer: Input,
-    name: str,
-    title: str,
-    *,
-    answered: bool = False,
-) -> str:
+def _fetch(context: PlanContext, cell: Cell, at: Location, answer: Input, step: _Step) -> str:
     """Fetch what pyproject.toml, the manifest and an answer of the backend require; return the action's id."""
     build, tree = context.file.manifest.build, source(context)
     if context.tree is not None:
@@ -84,43 +80,21 @@ def _fetch(
         cell,
         at,
         request,
-        name,
-        title,
+        step,
         kind="fetch",
         inputs={"source": tree, "answer": answer, **constraints},
         outputs=("wheels", LOCK),
-        answered=answered,
         **context.by_pip,
     ).action
 
 
-def _installed(
-    context: PlanContext,
-    cell: Cell,
-    at: Location,
-    fetch: str,
-    name: str,
-    title: str,
-    *,
-    answered: bool = False,
-) -> ActionInput:
+def _installed(context: PlanContext, cell: Cell, at: Location, fetch: str, step: _Step) -> ActionInput:
     """Install what an action fetched into an environment."""
     request = MakeEnvironment(
         wheels=Path("${in:wheels}"), python=Path("${in:python}"), output=Path("${out:environment}")
     )
     inputs = {"wheels": ActionInput(fetch, "wheels")}
-    return _add(
-        context,
-        cell,
-        at,
-        request,
-        name,
-        title,
-        inputs=inputs,
-        outputs=("environment",),
-        answered=answered,
-        links_out=True,
-    )
+    return _add(context, cell, at, request, step, inputs=inputs, outputs=("environment",), links_out=True)
 
 
 def _ask_backend(context: PlanContext, cell: Cell, at: Location, fetch: str) -> ActionInput:
@@ -138,7 +112,7 @@ def _ask_backend(context: PlanContext, cell: Cell, at: Location, fetch: str) -> 
         scratch=Path("${work}"),
         answer=Path(f"${{out:{_ANSWER.name}}}"),
     )
-    env = _installed(context, cell, at, fetch, "hook-environment", "install the build requirements")
+    env = _installed(context, cell, at, fetch, _Step("hook-environment", "install the build requirements"))
     inputs = {"source": source(context), "env": env, "lock": ActionInput(fetch, LOCK)}
     seen = variables.hook(at.path)
     if manifest.host_cuda:
@@ -149,13 +123,11 @@ def _ask_backend(context: PlanContext, cell: Cell, at: Location, fetch: str) -> 
         cell,
         at,
         request,
-        "hook",
-        "ask the build backend what it needs",
+        _Step("hook", "ask the build backend what it needs", answered=True),
         inputs=inputs,
         outputs=(_ANSWER.name,),
         env=seen | variables.with_names(build.env, names),
         advice=advice.of_hook(),
-        answered=True,
     )
 
 
@@ -164,24 +136,22 @@ def _add(
     cell: Cell,
     at: Location,
     request: Request,
-    name: str,
-    title: str,
+    step: _Step,
     *,
     inputs: Mapping[str, Input],
     outputs: tuple[str, ...],
-    answered: bool,
     kind: Kind = "prepare",
     **fields: Unpack[StepFields],
 ) -> ActionInput:
-    """Add an action for each Python or, if it depends on what the backend `answered`, for each Python and toolkit."""
-    of_toolkit = answered and context.file.manifest.host_cuda
-    shared = environment_name(context, cell, at) if answered else python_name(context, cell, at)
+    """Add an action for each Python or, if it depends on what the backend answered, for each Python and toolkit."""
+    of_toolkit = step.answered and context.file.manifest.host_cuda
+    shared = environment_name(context, cell, at) if step.answered else python_name(context, cell, at)
     return context.add_step(
         request,
         at,
-        id=f"{shared}/{name}",
+        id=f"{shared}/{step.name}",
         kind=kind,
-        title=f"{title} for Python {cell.python}{f' and CUDA {cell.toolkit}' if of_toolkit else ''}"
+        title=f"{step.title} for Python {cell.python}{f' and CUDA {cell.toolkit}' if of_toolkit else ''}"
         + context.words(of_build),
         inputs={**inputs, "python": compiler.interpreter(cell, at)},
         outputs=outputs,

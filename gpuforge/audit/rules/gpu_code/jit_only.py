@@ -23,16 +23,15 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             jit = [r for r in table if r.jit]
             native = [r for r in table if r.native]
             if jit and native and not code.file.endswith(".ptx"):
+                subject = Subject(
+                    file=code.file,
+                    detail="{drivers:drivers}",
+                    facts=facts_of(drivers=tuple((r.generation.capability, r.driver) for r in jit)),
+                )
                 yield RULE.finding(
                     wheel.name,
                     files=(code.file,),
-                    subjects=(
-                        Subject(
-                            file=code.file,
-                            detail="{drivers:drivers}",
-                            facts=facts_of(drivers=tuple((r.generation.capability, r.driver) for r in jit)),
-                        ),
-                    ),
+                    subjects=(subject,),
                     what="Some GPUs run these kernels only by JIT compilation of PTX.",
                     why="The first start is slow there, and the driver must be as new as the toolkit that wrote the "
                     "PTX.",

@@ -19,16 +19,15 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             judged, inputs = runnable(code.containers)
             found = [c for c in (*judged, *inputs) if _empty(c)]
             if found:
+                subject = Subject(
+                    file=code.file,
+                    detail="{count} of {total} containers",
+                    facts=facts_of(count=len(found), total=len(judged) + len(inputs)),
+                )
                 yield RULE.finding(
                     wheel.name,
                     files=(code.file,),
-                    subjects=(
-                        Subject(
-                            file=code.file,
-                            detail="{count} of {total} containers",
-                            facts=facts_of(count=len(found), total=len(judged) + len(inputs)),
-                        ),
-                    ),
+                    subjects=(subject,),
                     what="Containers have empty PTX beside machine code that is not empty.",
                     why="A newer GPU compiles the PTX and finds no kernel in it.",
                     fix="Find what removed the code, such as an #if on __CUDA_ARCH__ that excludes the PTX target.",

@@ -23,16 +23,15 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             linked = any(not is_relocatable(c) for c in code.containers)
             if not linked or left < _LEAST or left < _SHARE * whole:
                 continue
+            subject = Subject(
+                file=code.file,
+                detail="{left:MiB} of {whole:MiB} MiB",
+                facts=facts_of(left=left, whole=whole),
+            )
             yield RULE.finding(
                 wheel.name,
                 files=(code.file,),
-                subjects=(
-                    Subject(
-                        file=code.file,
-                        detail="{left:MiB} of {whole:MiB} MiB",
-                        facts=facts_of(left=left, whole=whole),
-                    ),
-                ),
+                subjects=(subject,),
                 what="The inputs of the device link (__nv_relfatbin) are still in the file, beside its result.",
                 why="Users download the machine code twice, and only the PTX of the inputs can ever be used.",
                 fix="Compile without relocatable device code (CUDA_SEPARABLE_COMPILATION OFF) if kernels do not "
