@@ -88,16 +88,16 @@ class Window:
                 raise MalformedError.of(f"the string at byte {offset} has no end")
             step *= 8
 
-    def _piece(self, offset: int, count: int, wanted: int) -> bytes:
+    def _piece(self, offset: int, count: int, at_least: int) -> bytes:
         index = bisect_right(self._starts, offset) - 1
         if index >= 0:
             start = self._starts[index]
             piece = self._pieces[start]
             if start + len(piece) >= offset + count:
                 return piece[offset - start : offset - start + count]
-        return self._joined(offset, count, wanted)
+        return self._joined(offset, count, at_least)
 
-    def _joined(self, offset: int, count: int, wanted: int) -> bytes:
+    def _joined(self, offset: int, count: int, at_least: int) -> bytes:
         """Return bytes that are in an earlier piece, or in several."""
         found = []
         position, end = offset, offset + count
@@ -105,7 +105,7 @@ class Window:
             start, piece = self._around(position)
             part = piece[position - start : end - start]
             if not part:
-                raise MissedError(offset, min(self.size, offset + max(wanted, 1 << 16)))
+                raise MissedError(offset, min(self.size, offset + max(at_least, 1 << 16)))
             found.append(part)
             position += len(part)
         return b"".join(found)

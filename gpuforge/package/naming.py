@@ -34,10 +34,10 @@ def check_tags(name: WheelName, *, python: str | None, abi: str | None) -> None:
 
     A wheel for more Pythons (`py3`, an older `abi3`, ABI `none`) is accepted.
     """
-    wanted = CPython.of_tag(python or "")
-    if wanted and not _supported(wanted).intersection((tag.interpreter, tag.abi) for tag in name.tags):
+    target = CPython.of_tag(python or "")
+    if target and not _supported(target).intersection((tag.interpreter, tag.abi) for tag in name.tags):
         raise ActionError.of(
-            f"the build made {name}, which {wanted.tag} cannot use",
+            f"the build made {name}, which {target.tag} cannot use",
             hint="the build ran with another Python than the cell's: check its log",
         )
     if abi and not {abi, "none"}.intersection(name.abi.split(".")):

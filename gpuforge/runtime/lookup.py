@@ -19,7 +19,7 @@ _NO_HOME = "/nonexistent"  # the folder that never exists in Debian
 class Lookup(NamedTuple):
     """A lookup: an object's name, the runtime's folder, its package, and the user's environment.
 
-    Without a `machine`, it is looked at when needed.
+    Without `machine`, the machine is examined when that is needed.
     """
 
     name: str

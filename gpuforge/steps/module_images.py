@@ -24,28 +24,28 @@ _FORMATS = {
 
 def images_of(module: CompiledModule) -> tuple[KernelImage, ...]:
     """Return the images in a module's file; raises ActionError if they are not the requested ones."""
-    wanted = module.image
-    if wanted is None:
+    expected = module.image
+    if expected is None:
         return _of_fatbin(module)
-    about = kind_of(wanted.kind)
+    about = kind_of(expected.kind)
     if about.loader == "IREE":
-        entries = _of_iree(module, wanted)
+        entries = _of_iree(module, expected)
         if not about.has_ptx:
-            return (wanted,)
+            return (expected,)
     elif about.has_ptx:
         data = module.compiled.read_bytes()
         found = ptx.standalone(data, len(data))
         entries = found.entries if found else ()
     else:
         raise ActionError.of(
-            f"{module.source}: a toolchain makes a module of the unknown kind {wanted.kind!r}",
+            f"{module.source}: a toolchain makes a module of the unknown kind {expected.kind!r}",
             hint="correct the plug-in: docs/toolchains.md lists the kinds",
         )
-    if {entry.arch for entry in entries} != {wanted.built_for}:
+    if {entry.arch for entry in entries} != {expected.built_for}:
         names = ", ".join(sorted({entry.target for entry in entries})) or "no PTX"
         raise _other(module, names)
     newest = max(entries, key=lambda entry: numbers_of(entry.isa))
-    return (wanted._replace(isa=newest.isa),)
+    return (expected._replace(isa=newest.isa),)
 
 
 def _of_fatbin(module: CompiledModule) -> tuple[KernelImage, ...]:
@@ -63,15 +63,15 @@ def _of_fatbin(module: CompiledModule) -> tuple[KernelImage, ...]:
     )
 
 
-def _of_iree(module: CompiledModule, wanted: KernelImage) -> tuple[FatbinEntry, ...]:
+def _of_iree(module: CompiledModule, expected: KernelImage) -> tuple[FatbinEntry, ...]:
     """Return the PTX in an IREE module for CUDA; nothing for other back ends."""
     code = [name for name in _members(module.compiled) if name != "module.fb"]
-    wrong = [name for name in code if not name.endswith(_FORMATS[wanted.kind])]
+    wrong = [name for name in code if not name.endswith(_FORMATS[expected.kind])]
     if wrong or not code:
         raise _other(
             module, ", ".join(wrong) or "no code at all: a function that computes nothing on a device"
         )
-    if not kind_of(wanted.kind).has_ptx:
+    if not kind_of(expected.kind).has_ptx:
         return ()
     return tuple(entry for each in ptx.embedded(module.compiled.read_bytes()) for entry in each.entries)
 
