@@ -35,7 +35,8 @@ def invoke(
 
     `arch` is the GPU's, None without one. Raises Stopped, whose message has the compiler's log, and OSError.
     """
-    values = _values(recipe, toolchain, compiler, work, extra, arch, env)
+    toolkit = _toolkit(toolchain, compiler, env)
+    values = _values(recipe, compiler, work, extra, arch, toolkit)
     if not any("{sources}" in word for word in toolchain.argv):
         _lay_beside(recipe, work / "sources", extra)
     argv = fill(toolchain.argv, values)
@@ -61,12 +62,11 @@ def invoke(
 
 def _values(
     recipe: Recipe,
-    toolchain: UserToolchain,
     compiler: Compiler,
     work: Path,
     extra: Sequence[Path],
     arch: Arch | None,
-    env: Mapping[str, str],
+    toolkit: Path | None,
 ) -> dict[str, list[str]]:
     """Write the sources and the file with the ABI id, and return the values of the placeholders."""
     for folder in ("run", "tmp", "sources"):
@@ -81,7 +81,6 @@ def _values(
     template = Path(__file__).parent.parent.joinpath("abi.c").read_text(encoding="utf-8")
     abi.write_text(f'#define GPUFORGE_ABI_ID "{recipe.abi}"\n{template}', encoding="utf-8")
     folders = {laid, *((laid / name).parent for name in (*recipe.sources, *recipe.includes))}
-    toolkit = _toolkit(toolchain, compiler, env)
     return {
         "compiler": [str(compiler.path)],
         "include": [str(laid)],
