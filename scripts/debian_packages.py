@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import lzma
 import re
 import struct
@@ -14,6 +13,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 import requests
+from random_access import RandomAccess
 
 from gpuforge.toolkits.unpack import STREAM_HEADER
 
@@ -76,17 +76,17 @@ class Block:
     size: int
 
 
-class Blocks(io.RawIOBase):
+class Blocks(RandomAccess):
     """What an .xz member of a .deb unpacks to, read block by block: https://tukaani.org/xz/xz-file-format.txt."""
 
     def __init__(self, deb: Any, start: int, size: int) -> None:
-        self._deb, self._at, self._kept = deb, 0, (-1, b"")
+        self._deb, self._kept = deb, (-1, b"")
         if self._bytes(start, 12) != STREAM_HEADER:
             raise ValueError("an .xz file of another kind than dpkg writes")
         (backward,) = struct.unpack("<I", self._bytes(start + size - 8, 4))
         length = (backward + 1) * 4
         self.blocks = list(_blocks(self._bytes(start + size - 12 - length, length), start + 12))
-        self.size = self.blocks[-1].offset + self.blocks[-1].size
+        super().__init__(self.blocks[-1].offset + self.blocks[-1].size)
 
     def _bytes(self, start: int, size: int) -> bytes:
         self._deb.seek(start)
@@ -96,26 +96,9 @@ class Blocks(io.RawIOBase):
         """Return a block as it is in the .deb."""
         return self._bytes(block.start, block.packed)
 
-    def seekable(self) -> bool:
-        """Say that `seek` works."""
-        return True
-
-    def readable(self) -> bool:
-        """Say that `read` works."""
-        return True
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Move to `offset` and return the new position."""
-        self._at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self.size}[whence]
-        return self._at
-
-    def tell(self) -> int:
-        """Return the position in bytes."""
-        return self._at
-
     def read(self, size: int = -1) -> bytes:
         """Return up to `size` bytes of one block (tarfile asks again)."""
-        stop = self.size if size < 0 else min(self.size, self._at + size)
+        stop = self.stop(size)
         parts = []
         while self._at < stop:
             number = next(n for n, b in enumerate(self.blocks) if b.offset <= self._at < b.offset + b.size)

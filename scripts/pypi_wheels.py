@@ -6,7 +6,6 @@ Of a file only what is asked for is read, by HTTP range requests.
 from __future__ import annotations
 
 import email
-import io
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,15 +17,17 @@ from urllib.parse import urljoin
 import requests
 from packaging.utils import parse_wheel_filename
 from packaging.version import Version
+from random_access import RandomAccess
 
 from gpuforge.wheel.tags import serves
 
 
-class RemoteFile(io.RawIOBase):
+class RemoteFile(RandomAccess):
     """A seekable file over HTTP range requests; remembers the tail, where a zip keeps its directory."""
 
     def __init__(self, url: str, size: int, tail: int = 1 << 18) -> None:
-        self._url, self._size, self._at = url, size, 0
+        super().__init__(size)
+        self._url = url
         self._tail_start = max(0, size - tail)
         self._tail = self._fetch(self._tail_start, size)
 
@@ -37,26 +38,9 @@ class RemoteFile(io.RawIOBase):
             raise OSError(f"{self._url}: the server does not answer range requests")
         return answer.content
 
-    def seekable(self) -> bool:
-        """Say that `seek` works."""
-        return True
-
-    def readable(self) -> bool:
-        """Say that `read` works."""
-        return True
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Move to `offset` and return the new position."""
-        self._at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
-        return self._at
-
-    def tell(self) -> int:
-        """Return the position in bytes."""
-        return self._at
-
     def read(self, size: int = -1) -> bytes:
         """Return up to `size` bytes (to the end if negative)."""
-        stop = self._size if size < 0 else min(self._size, self._at + size)
+        stop = self.stop(size)
         start, self._at = self._at, max(self._at, stop)
         if start >= stop:
             return b""

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from ptx_samples import ENTRY, HEAD, kernel_set
+from thread_samples import COUNT, in_threads
 
 from gpuforge.runtime import DriverError, Kernel, KernelSet, probe
 
@@ -179,7 +180,7 @@ def test_two_contexts_eight_threads_three_hundred_kernels(tmp_path: Path, second
     ptx = HEAD + "".join(ENTRY.format(number=number) for number in range(KERNELS))
     kernels = kernel_set(tmp_path / "many", ptx)
     contexts = [None, second_context]
-    start = threading.Barrier(8)
+    start = threading.Barrier(COUNT)
     wrong: list[object] = []
 
     def work(seed: int) -> None:
@@ -199,11 +200,7 @@ def test_two_contexts_eight_threads_three_hundred_kernels(tmp_path: Path, second
             wrong.append(error)
             raise
 
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(work)
     assert wrong == []
 
 

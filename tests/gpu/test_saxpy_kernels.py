@@ -12,6 +12,7 @@ from array import array
 from types import ModuleType
 
 import pytest
+from thread_samples import COUNT, in_threads
 
 pytestmark = pytest.mark.gpu
 
@@ -71,7 +72,7 @@ def test_only_the_driver_was_loaded(saxpy: ModuleType) -> None:
 
 
 def test_threads_share_the_loaded_kernel(saxpy: ModuleType) -> None:
-    start = threading.Barrier(8)
+    start = threading.Barrier(COUNT)
     wrong: list[int] = []
 
     def work(seed: int) -> None:
@@ -80,11 +81,7 @@ def test_threads_share_the_loaded_kernel(saxpy: ModuleType) -> None:
         expected = array("f", (2.0 * p + q for p, q in zip(x, y, strict=True)))
         wrong.extend(seed for _ in range(20) if saxpy.saxpy(2.0, x, y) != expected)
 
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(work)
     assert wrong == []
 
 

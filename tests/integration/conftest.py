@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import subprocess
 import sys
 from functools import cache
@@ -19,6 +20,8 @@ from gpuforge.errors import MissingError
 from gpuforge.index.settings import index_url
 from gpuforge.toolchains import cpython
 from gpuforge.toolchains.detect import detect
+from gpuforge.toolkits.providers.pypi import provision
+from gpuforge.toolkits.select import select
 
 TEST_IMAGE = "bookworm-test"
 ROOT = Path(__file__).parents[2]
@@ -47,6 +50,14 @@ def _missing(item: pytest.Item) -> str:
 @cache
 def _engine() -> Any:
     return connect()
+
+
+@pytest.fixture(scope="session")
+def nvcc(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """NVIDIA's compiler of CUDA 13.0 from PyPI."""
+    root = tmp_path_factory.mktemp("toolkit") / "cuda"
+    provision(select("13.0", provider=None, libraries=[], machine=platform.machine()).source.pins, root)
+    return root / "bin" / "nvcc"
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import platform
 import re
 import shutil
 import subprocess
@@ -13,8 +12,6 @@ import pytest
 from gpuforge.audit import audit
 from gpuforge.audit.expected_archs import expecting
 from gpuforge.cuda.arch import Arch
-from gpuforge.toolkits.providers.pypi import provision
-from gpuforge.toolkits.select import select
 
 pytestmark = [
     pytest.mark.network,
@@ -22,14 +19,6 @@ pytestmark = [
     pytest.mark.xdist_group("audit-nvcc"),
     pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++"),
 ]
-
-
-@pytest.fixture(scope="module")
-def nvcc(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """NVIDIA's compiler of CUDA 13.0 from PyPI."""
-    root = tmp_path_factory.mktemp("toolkit") / "cuda"
-    provision(select("13.0", provider=None, libraries=[], machine=platform.machine()).source.pins, root)
-    return root / "bin" / "nvcc"
 
 
 @pytest.mark.parametrize("arch", ["sm_90", "sm_90a", "sm_100", "sm_100a", "sm_100f", "sm_120f", "sm_121a"])

@@ -21,7 +21,6 @@ from gpuforge.manifest.load import load
 from gpuforge.plan.expectation import expectation
 from gpuforge.toolkits import debian_parts
 from gpuforge.toolkits.providers.debian import provision_debian
-from gpuforge.toolkits.providers.pypi import provision
 from gpuforge.toolkits.select import select
 
 pytestmark = [
@@ -189,14 +188,6 @@ def test_what_gccs_offloading_makes_is_refused(
     judge: Judge, tmp_path: Path, source: str, what: str, flags: tuple[str, ...]
 ) -> None:
     assert verdicts(judge, compiled(tmp_path, source, "g++", "-O2", "-fPIC", what, *flags)) == REFUSED
-
-
-@pytest.fixture(scope="module")
-def nvcc(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """NVIDIA's compiler of CUDA 13.0 from PyPI."""
-    root = tmp_path_factory.mktemp("toolkit") / "cuda"
-    provision(select("13.0", provider=None, libraries=[], machine=platform.machine()).source.pins, root)
-    return root / "bin" / "nvcc"
 
 
 @pytest.mark.network

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from library_samples import answer, compile_library, environment, install, run, toolchain
+from library_samples import answer, compile_library, environment, install, printed, run, toolchain
 
 pytestmark = pytest.mark.toolkit
 
@@ -228,15 +228,8 @@ def libgomps(site: Path, host: str, kernels: Path | None = None) -> set[Path]:
         "KernelLibrary.shipped('answers').load().answer(); print(open('/proc/self/maps').read())"
     )
     named = {"GPUFORGE_KERNELS_DEMO_ANSWERS": str(kernels)} if kernels else {}
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=site,
-        env=environment(site, **named),
-    )
-    mapped = {Path(line.split()[-1]) for line in done.stdout.splitlines() if ".so" in line}
+    maps = printed(site, program, **named).splitlines()
+    mapped = {Path(line.split()[-1]) for line in maps if ".so" in line}
     return {path for path in mapped if path.name.startswith("libgomp")}
 
 

@@ -130,6 +130,11 @@ def answer(site: Path, **env: str) -> int:
     program = (
         "from demo._gpuforge import KernelLibrary; print(KernelLibrary.shipped('answers').load().answer())"
     )
+    return int(printed(site, program, **env))
+
+
+def printed(site: Path, program: str, **env: str) -> str:
+    """Run a program in Python as a user would, and return what it prints."""
     done = subprocess.run(
         [sys.executable, "-c", program],
         capture_output=True,
@@ -138,7 +143,7 @@ def answer(site: Path, **env: str) -> int:
         cwd=site,
         env=environment(site, **env),
     )
-    return int(done.stdout)
+    return done.stdout
 
 
 def program(folder: Path, name: str, script: str) -> Path:
@@ -150,4 +155,14 @@ def program(folder: Path, name: str, script: str) -> Path:
     return file
 
 
-__all__ = ["ABI", "answer", "compile_library", "environment", "install", "program", "run", "toolchain"]
+__all__ = [
+    "ABI",
+    "answer",
+    "compile_library",
+    "environment",
+    "install",
+    "printed",
+    "program",
+    "run",
+    "toolchain",
+]

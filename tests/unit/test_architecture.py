@@ -342,6 +342,44 @@ def test_modules_and_functions_stay_short() -> None:
     assert statistics.median(modules.values()) <= 110
 
 
+def lines_of_code(path: Path) -> Iterator[str]:
+    """Return the lines of a source file without imports, comments, white space and lines of punctuation."""
+    text = path.read_text()
+    if path.suffix == ".py":
+        nodes = [n for n in ast.walk(ast.parse(text)) if isinstance(n, ast.Import | ast.ImportFrom)]
+        skipped = {line for n in nodes for line in range(n.lineno, (n.end_lineno or 0) + 1)}
+        text = "\n".join(line for number, line in enumerate(text.split("\n"), 1) if number not in skipped)
+    for line in text.split("\n"):
+        code = " ".join(line.split())
+        if re.search(r"\w", code) and not code.startswith(("#", "//")):
+            yield code
+
+
+@pytest.mark.thorough
+def test_no_six_lines_of_code_stand_twice() -> None:
+    """Generated copies, which other tests hold equal, apart; `#include` of a C file is no code either."""
+    tree = ROOT.parent
+    folders = ("gpuforge", "scripts", "bench", "recipes", "tests")
+    runs: dict[tuple[str, ...], str] = {}
+    twice = []
+    for path in sorted(file for folder in folders for file in (tree / folder).rglob("*")):
+        if path.suffix not in {".py", ".c", ".h", ".cpp", ".cu", ".sh"} or generated(path):
+            continue
+        code = list(lines_of_code(path))
+        for number in range(len(code) - 5):
+            place = f"{path.relative_to(tree)}: {code[number]}"
+            first = runs.setdefault(tuple(code[number : number + 6]), place)
+            if first != place:
+                twice.append(f"{first} = {place}")
+    assert twice == []
+
+
+def generated(path: Path) -> bool:
+    """Return whether a script makes the file from others."""
+    with path.open() as file:
+        return path.name == "gpuforge_kernels.h" or "made by scripts/" in file.readline()
+
+
 def run_time_imports(path: Path, names: Collection[str]) -> Iterator[str]:
     """Yield the modules of the package that one imports, also within functions; not those for annotations alone."""
     package = ["gpuforge", *path.relative_to(ROOT).parent.parts]

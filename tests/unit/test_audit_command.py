@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from audit_samples import elf, fatbin, wheel
+from manifest_samples import PACKAGE
 
 from gpuforge.cli.main import run
 from gpuforge.cuda.arch import Arch
@@ -24,11 +25,9 @@ from gpuforge.plan.requests.request import dump
 OK = {"demo/ext.so": elf()}
 WARNS = {"demo/ext.so": elf(runpath="/build/lib")}
 FAILS = {"demo/ext.so": elf(rpath="libs")}
-MANIFEST = """
-schema = 1
-[package]
-name = "demo"
-python = ["3.11"]
+MANIFEST = (
+    PACKAGE
+    + """\
 [cuda.13]
 toolkit = "13.0"
 archs = []
@@ -37,6 +36,7 @@ name = "core"
 role = "host-only"
 files = ["**/*.so"]
 """
+)
 
 
 @pytest.mark.parametrize(

@@ -6,25 +6,22 @@ from pathlib import Path
 
 import pytest
 from audit_samples import elf, fatbin, wheel
+from manifest_samples import WITH_CUDA
 
 from gpuforge.audit import audit
 from gpuforge.audit.report.sentences import lines
 from gpuforge.manifest.load import load
 from gpuforge.plan.expectation import expectation
 
-MANIFEST = """
-schema = 1
-[package]
-name = "demo"
-python = ["3.11"]
-[cuda.13]
-toolkit = "13.0"
-archs = ["80"]
+MANIFEST = (
+    WITH_CUDA
+    + """\
 [[objects]]
 name = "fast"
 role = "gpu"
 files = ["demo/_*cuda*.so", "demo/fast.so"]
 """
+)
 CODE = elf(sections={".nv_fatbin": fatbin("sm_80")})
 FAST = "demo/fast.so"
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from audit_samples import STATIC_CUDART, elf, fatbin, image, wheel
+from manifest_samples import PACKAGE
 from rule_samples import CUDART, KERNEL, NVOMP, SET, grafted, index, user_of
 
 from gpuforge.audit import audit
@@ -17,11 +18,9 @@ from gpuforge.manifest.load import ManifestFile
 from gpuforge.plan.expectation import expectation
 
 BASE = {"demo/libcore.so": elf(), "demo/ext.so": elf(), f"{SET}index.json": index(), f"{SET}k.fatbin": KERNEL}
-PROMISES = """
-schema = 1
-[package]
-name = "demo"
-python = ["3.11"]
+PROMISES = (
+    PACKAGE
+    + """\
 [toolchains.device]
 compiler = "nvcc"
 [cuda.13]
@@ -33,6 +32,7 @@ name = "core"
 role = "host-only"
 files = ["demo/lib*.so"]
 """
+)
 
 
 @pytest.fixture

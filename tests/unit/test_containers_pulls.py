@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from manifest_samples import PACKAGE
 from recording_engine import Engine, running
 
 from gpuforge.cli.main import run
@@ -17,19 +18,18 @@ from gpuforge.containers.image_table import DebianRelease
 from gpuforge.containers.stages import Stage
 from gpuforge.errors import MissingError
 
-MANIFEST = """\
-schema = 1
-[package]
-name = "demo"
-python = ["3.11"]
-[toolchains.host]
-compiler = "g++"
+MANIFEST = (
+    PACKAGE
+    + """\
 [toolchains.device]
 compiler = "nvcc"
+[toolchains.host]
+compiler = "g++"
 [cuda.13]
 toolkit = "13.0"
 archs = ["90"]
 """
+)
 MADE = [image.name for image in catalog.images() if image.built]
 PINNED = re.compile(r"quay\.io/pypa/\w+@sha256:[0-9a-f]{64}")
 pytestmark = pytest.mark.skipif(

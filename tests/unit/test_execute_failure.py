@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from manifest_samples import PACKAGE
 
 from gpuforge.diagnostics import Diagnostic
 from gpuforge.execute import failure
@@ -18,11 +19,9 @@ from gpuforge.toolkits import headers, pins
 from gpuforge.toolkits.providers import pypi
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "failure"
-MANIFEST = """\
-schema = 1
-[package]
-name = "demo"
-python = ["3.11"]
+MANIFEST = (
+    PACKAGE
+    + """\
 [toolchains.device]
 compiler = "nvcc"
 [cuda]
@@ -36,6 +35,7 @@ role = "fallback"
 sources = ["kernels/*.cu"]
 toolchain = "device"
 """
+)
 CMAKE = """\
 CMake Error at CMakeLists.txt:4 (target_link_libraries):
   Target "a" links to:

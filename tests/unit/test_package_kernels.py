@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import pytest
+from document_samples import TOOLCHAIN
 
 from gpuforge.errors import ActionError, UsageError
 from gpuforge.package import embed, kernel_set
@@ -110,24 +111,14 @@ def test_two_sources_of_one_name_are_refused(project: Path) -> None:
 
 
 def recipe(*argv: str) -> dict[str, object]:
-    return {
-        "name": "host",
+    return TOOLCHAIN | {
         "family": "g++",
         "version": ">=11",
         "argv": list(argv),
         "accepts": [[">=", [11]]],
-        "path": "",
         "programs": "g\\+\\+",
         "answers": "(?P<version>.*)",
         "places": ["/opt/rh/*/bin"],
-        "product": "",
-        "offload": "",
-        "runtimes": ["libgomp.so.1"],
-        "install": {"": "install g++"},
-        "makes": "library",
-        "sources": [],
-        "devices": [],
-        "extensions": [],
     }
 
 

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from manifest_samples import PACKAGE
+
 PROGRAM = """
 import sys
 from pathlib import Path
@@ -17,17 +19,16 @@ file = load(Path(sys.argv[1]))
 print("done", file=sys.stdout, flush=True)
 sys.stderr.write(" ".join(host_tree(file, file.folder, Contents()).members or ()))
 """
-MANIFEST = """
-schema = 1
-[package]
-name = "demo"
-python = ["3.11"]
+MANIFEST = (
+    PACKAGE
+    + """\
 [toolchains.host]
 compiler = "g++"
 [cuda.13]
 toolkit = "13.0"
 archs = ["80"]
 """
+)
 
 
 def test_a_log_in_the_projects_folder_is_no_source(tmp_path: Path) -> None:

@@ -152,6 +152,16 @@ def test_where_others_could_replace_a_folder_above_nothing_is_loaded(site: Path,
     assert answer(site) == 42
 
 
+def compile_without_umask(site: Path) -> None:
+    """Compile where everybody may write to what is made, and see that it is used."""
+    before = os.umask(0)
+    try:
+        assert run(site, "compile").returncode == 0
+    finally:
+        os.umask(before)
+    assert answer(site) == 42
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives a folder away")
 @pytest.mark.parametrize("above", ["", "user", "user/demo"])
 def test_below_a_folder_of_another_user_nothing_is_loaded(site: Path, above: str) -> None:
@@ -164,12 +174,7 @@ def test_below_a_folder_of_another_user_nothing_is_loaded(site: Path, above: str
 
 
 def test_folders_are_not_made_for_everybody_whatever_the_umask(site: Path) -> None:
-    before = os.umask(0)
-    try:
-        assert run(site, "compile").returncode == 0
-    finally:
-        os.umask(before)
-    assert answer(site) == 42
+    compile_without_umask(site)
     modes = {path.stat().st_mode & 0o022 for path in (site.parent / "builds").rglob("*") if path.is_dir()}
     assert modes <= {0, 0o020}
 
@@ -188,9 +193,4 @@ def test_a_build_of_another_user_is_not_loaded(site: Path) -> None:
 
 
 def test_a_build_is_used_whatever_the_umask(site: Path) -> None:
-    before = os.umask(0)
-    try:
-        assert run(site, "compile").returncode == 0
-    finally:
-        os.umask(before)
-    assert answer(site) == 42
+    compile_without_umask(site)

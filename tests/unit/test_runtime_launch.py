@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import threading
 from array import array
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import numpy
 import pytest
 from runtime_samples import counter, write_set
+from thread_samples import in_threads
 
 from gpuforge.runtime import Kernel, KernelSet
 from gpuforge.runtime.arguments import host_address, reader
@@ -278,11 +278,7 @@ def test_contexts_and_threads_do_not_cross(
         if library is not None:
             library.cuCtxPopCurrent_v2(ctypes.byref(ctypes.c_void_p()))
 
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(work)
     assert wrong == []
     assert counter(stub, "stub_crossed") == 0
     assert counter(stub, "stub_loads") == 2, "a module is loaded once for each context"

@@ -114,7 +114,7 @@ def test_a_download_without_room_is_the_disks_affair(tmp_path: Path, monkeypatch
 
 
 @pytest.mark.parametrize(
-    ("problem", "status", "says"),
+    ("problem", "status", "message"),
     [
         (MissingError.of("no nvcc", hint="get one"), 3, "no nvcc\n  hint: get one\n"),
         (KeyboardInterrupt(), 130, "interrupted\n"),
@@ -129,7 +129,7 @@ def test_how_a_step_ends(
     capsys: pytest.CaptureFixture[str],
     problem: BaseException,
     status: int,
-    says: str,
+    message: str,
 ) -> None:
     def main(request: FetchToolkit) -> None:
         raise problem
@@ -140,8 +140,8 @@ def test_how_a_step_ends(
     monkeypatch.setattr("sys.argv", ["step", str(file), str(result)])
     with pytest.raises(SystemExit) as caught:
         entry.run(FetchToolkit, main)
-    assert (caught.value.code, capsys.readouterr().err) == (status, f"error: {says}")
-    assert f"{StepResult.read(result).error}\n" == says
+    assert (caught.value.code, capsys.readouterr().err) == (status, f"error: {message}")
+    assert f"{StepResult.read(result).error}\n" == message
 
 
 @pytest.mark.thorough

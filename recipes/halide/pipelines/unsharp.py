@@ -23,8 +23,10 @@ class Unsharp:
             mean.compute_root().gpu_tile(x, y, xi, yi, TILE, TILE, hl.TailStrategy.GuardWithIf)
             result.gpu_tile(x, y, xi, yi, TILE, TILE, hl.TailStrategy.GuardWithIf)
         else:
+            lanes = self.natural_vector_size(hl.Float(32))
             result.split(y, rows, yi, 32, hl.TailStrategy.GuardWithIf).parallel(rows)
-            result.vectorize(x, self.natural_vector_size(hl.Float(32)), hl.TailStrategy.GuardWithIf)
+            result.vectorize(x, lanes, hl.TailStrategy.GuardWithIf)
+            mean.compute_at(result, yi).vectorize(x, lanes)
 
 
 if __name__ == "__main__":
