@@ -34,6 +34,7 @@ lint: $(VENV)/.installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	MYPYPATH=bench:scripts:tests/unit:tests/integration $(BIN)/mypy --ignore-missing-imports bench scripts
 	$(BIN)/shellcheck --shell=sh containers/debian/*.sh containers/debian/manylinux-interpreters
 
 # WHEELS=full measures 28 wheels of 3 GB together; or name folders with your own.

@@ -12,6 +12,7 @@ import json
 import os
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from gpuforge import digest
@@ -100,7 +101,9 @@ def _build(salt: str, pause: str, folder: str, scheduler: str = "", image: str =
     )
     runner = chosen("dask")
     sites = runner.sites(
-        SiteRequest([image], bool(image), False, dist.parents[1] / "images", None, sys.stderr.write)
+        SiteRequest(
+            [image], bool(image), False, dist.parents[1] / "images", None, partial(print, file=sys.stderr)
+        )
     )
     plan = steps(salt, seconds, sites[0].id if sites else None)
     with runner.workers(sites, settings, store) as workers:

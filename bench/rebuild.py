@@ -4,7 +4,7 @@
 
 cufinufft is built twice, from two folders with two stores: only the compiler cache is the same. Both download the
 toolkit, the source and the build requirements. With `--matrix`, recipes/saxpy is built for CUDA 11, 12 and 13 instead.
-Prints Markdown. CPU seconds are of the whole process tree: on a machine where others work they say more than the clock.
+Prints Markdown.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
 import shutil
 import subprocess
 import sys
@@ -27,10 +26,9 @@ ROOT = Path(__file__).resolve().parent.parent
 
 @dataclass(frozen=True)
 class Build:
-    """One `gpuforge build`: clock and CPU seconds of the whole process, and its result."""
+    """One `gpuforge build`: seconds of the whole process, and its result."""
 
     clock: float
-    cpu: float
     result: dict[str, Any]
 
     def host(self) -> list[dict[str, Any]]:
@@ -44,11 +42,9 @@ def build(recipe: Path, place: Path, *choice: str, cache: Path) -> Build:
     command = [str(Path(sys.executable).with_name("gpuforge")), "build", str(folder), *choice, "--json"]
     command += ["-o", str(place / "dist")]
     env = {**os.environ, "GPUFORGE_CACHE_DIR": str(place / "cache"), "SCCACHE_DIR": str(cache)}
-    begin, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
+    begin = time.perf_counter()
     done = subprocess.run(command, stdout=subprocess.PIPE, env=env, check=True)
-    clock, after = time.perf_counter() - begin, resource.getrusage(resource.RUSAGE_CHILDREN)
-    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return Build(clock, cpu, json.loads(done.stdout))
+    return Build(time.perf_counter() - begin, json.loads(done.stdout))
 
 
 def second_build() -> list[str]:
@@ -63,16 +59,16 @@ def second_build() -> list[str]:
         msg = "the wheels of the two builds differ"
         raise ValueError(msg)
     rows = [
-        "| cufinufft, sm_90 | host build s | all s | all, CPU s | compiler cache |",
-        "|---|---|---|---|---|",
+        "| cufinufft, sm_90 | host build s | all s | compiler cache |",
+        "|---|---|---|---|",
     ]
     for what, made in (("first build", cold), ("second, from another folder and an empty store", warm)):
         (host,) = made.host()
         rows.append(
-            f"| {what} | {host['seconds']:.0f} | {made.clock:.0f} | {made.cpu:.0f} | {host['compiler_cache']['said']} |"
+            f"| {what} | {host['seconds']:.0f} | {made.clock:.0f} | {host['compiler_cache']['said']} |"
         )
     host_ratio = warm.host()[0]["seconds"] / cold.host()[0]["seconds"]
-    rows.append(f"| ratio | {host_ratio:.2f} | {warm.clock / cold.clock:.2f} | {warm.cpu / cold.cpu:.2f} | |")
+    rows.append(f"| ratio | {host_ratio:.2f} | {warm.clock / cold.clock:.2f} | |")
     return rows
 
 

@@ -117,7 +117,7 @@ class Blocks(RandomAccess):
 def _blocks(index: bytes, start: int) -> Iterator[Block]:
     """Read an .xz index; blocks follow each other from `start` on."""
     at = 1
-    numbers = []
+    numbers: list[int] = []
     while len(numbers) < 1 or len(numbers) < 1 + 2 * numbers[0]:
         value = shift = 0
         while True:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -247,7 +247,7 @@ def write_headers(found: Sequence[Release], day: str) -> None:
     (DATA / "headers.toml").write_text("\n".join([*lines, ""]))
 
 
-def quoted(names: set[str]) -> str:
+def quoted(names: Iterable[str]) -> str:
     """Return a sorted TOML list of strings."""
     return "[" + ", ".join(f'"{n}"' for n in sorted(names)) + "]"
 

@@ -86,6 +86,7 @@ class PlanContext:
     actions: dict[str, Action] = field(default_factory=dict)  # by id, in the order of the data flow
     contents: Contents = field(default_factory=Contents)  # of the files that it reads
     _programs: dict[tuple[str, str | None], Input] = field(default_factory=dict)
+    _users: dict[tuple[str | None, str | None, Values | None], tuple[Cell, ...]] = field(default_factory=dict)
 
     def at(self, point: Point) -> PlanContext:
         """Return the context at another point; both have the same actions."""
@@ -184,15 +185,20 @@ class PlanContext:
 
         With `part`, the action depends on this part of the manifest.
         """
-        found = [
-            c
-            for c in self.cells
-            if cuda in {None, c.cuda} and python in {None, c.python} and axes in {None, c.axes}
-        ]
+        found = self._cells_of(cuda, python, axes)
         if part is None or not self.files:
             return tuple(c.id for c in found)
         mine = part(self.file.manifest)
         return tuple(c.id for c in found if any(part(self.files[p].manifest) == mine for p in c.points))
+
+    def _cells_of(self, cuda: str | None, python: str | None, axes: Values | None) -> tuple[Cell, ...]:
+        if (cuda, python, axes) not in self._users:
+            self._users[cuda, python, axes] = tuple(
+                c
+                for c in self.cells
+                if cuda in {None, c.cuda} and python in {None, c.python} and axes in {None, c.axes}
+            )
+        return self._users[cuda, python, axes]
 
     def users_of(self, host: Compiler) -> tuple[str, ...]:
         """Return the ids of the cells whose host build or kernels a compiler is used for."""

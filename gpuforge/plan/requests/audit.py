@@ -69,4 +69,4 @@ class AuditWheel(Request):
     def plain(self) -> dict[str, Any]:
         """Return the data for its file, in which machine code is "sm_90" and PTX "compute_90"."""
         written = _with_archs(asdict(self.expectation), lambda arch: arch.sm, lambda arch: arch.compute)
-        return {**asdict(self), "expectation": written}
+        return {**vars(self), "expectation": written}

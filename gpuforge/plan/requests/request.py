@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, ClassVar, TypeVar
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
@@ -23,8 +23,8 @@ class Request:
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
     def plain(self) -> dict[str, Any]:
-        """Return the data for its file, with paths as text."""
-        return asdict(self)
+        """Return the fields for its file; `dump` writes what JSON has no form for."""
+        return dict(vars(self))
 
 
 R = TypeVar("R", bound=Request)
@@ -32,7 +32,12 @@ R = TypeVar("R", bound=Request)
 
 def dump(request: Request) -> str:
     """Return a request as JSON, the same text for equal requests."""
-    return json.dumps(request.plain(), default=str, sort_keys=True)
+    return json.dumps(request.plain(), default=_written, sort_keys=True)
+
+
+def _written(value: object) -> object:
+    """Return the fields of a dataclass, and the text of a path or version."""
+    return {f.name: getattr(value, f.name) for f in fields(value)} if is_dataclass(value) else str(value)
 
 
 def load(kind: type[R], text: str | bytes) -> R:
