@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
+from gpuforge.embedded import runtime_files
 from gpuforge.embedded.layout import HOME
 from gpuforge.errors import ActionError
 from gpuforge.package import import_package
@@ -26,14 +27,8 @@ def kernel_sets(tree: Path, name: str, packed: Sequence[Path], runtime: Path) ->
             f"the wheel has a folder {home.relative_to(tree)} already",
             hint=f"{HOME} is where the runtime goes: have the build leave it out",
         )
-    modules = sorted(
-        path
-        for suffix in ("py", "c", "h")
-        for path in runtime.rglob(f"*.{suffix}")
-        if "__pycache__" not in path.parts and path.name != GUARD
-    )
     for source, base in [
-        *((m, runtime) for m in modules),
+        *((file, runtime) for file in source_files(runtime)),
         *((f, p) for p in packed for f in unpacked.files(p)),
     ]:
         target = home / source.relative_to(base)
@@ -44,3 +39,12 @@ def kernel_sets(tree: Path, name: str, packed: Sequence[Path], runtime: Path) ->
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source, target)
     return [path.relative_to(tree).as_posix() for path in unpacked.files(home)]
+
+
+def source_files(runtime: Path) -> list[Path]:
+    """Return the files of the runtime's folder that go into wheels, sorted."""
+    return sorted(
+        path
+        for path in runtime.rglob("*")
+        if path.suffix in runtime_files.SUFFIXES and "__pycache__" not in path.parts and path.name != GUARD
+    )

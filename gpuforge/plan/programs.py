@@ -10,12 +10,14 @@ from importlib.metadata import version
 from pathlib import Path, PurePosixPath
 
 from gpuforge import digest
+from gpuforge.embedded import runtime_files
 from gpuforge.plan.action import FileInput, ImageInput
 from gpuforge.toolchains.cpython import Interpreter
 from gpuforge.toolkits.providers import fetchers
 
 _ROOT = Path(__file__).resolve().parent.parent
 _CONTENTS = digest.Contents()  # most files are of several steps
+SUFFIXES = runtime_files.SUFFIXES | {".toml", ".json"}  # of the files that outputs depend on
 _WHEEL = ("cpython.py", "release.py", "wheel")
 _JUDGING = (
     "expectation.py",
@@ -223,4 +225,4 @@ def _version(package: str) -> str:
 def _code(program: str) -> str:
     parts = [_ROOT / part for part in CODE[program]]
     members = sorted(p for part in parts for p in ([part] if part.is_file() else sorted(part.rglob("*"))))
-    return digest.of_files(_ROOT, [p for p in members if p.suffix in {".py", ".toml", ".json"}], _CONTENTS)
+    return digest.of_files(_ROOT, [path for path in members if path.suffix in SUFFIXES], _CONTENTS)

@@ -45,7 +45,7 @@ MAY_IMPORT = {
     "cuda": set(),
     "toolchains": {"cuda"},
     "toolkits": {"binary", "cuda", "toolchains"},
-    "plan": {"cuda", "manifest", "toolchains", "toolkits"},
+    "plan": {"cuda", "embedded", "manifest", "toolchains", "toolkits"},
     "containers": {"cuda", "wheel", "toolchains", "toolkits", "plan"},
     "execute": {"plan", "toolchains", "containers"},
     "package": {"binary", "wheel", "cuda", "embedded"},

@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 from plan_samples import LoadRecipe, changed, plan_of
 
+from gpuforge import digest
 from gpuforge.manifest.load import ManifestFile, load
+from gpuforge.package import embed
 from gpuforge.plan import programs, variables
 from gpuforge.plan.keys import keys
 from gpuforge.plan.site import Machine
@@ -170,6 +172,21 @@ def test_a_new_auditwheel_repairs_again(
     assert changed(before, plan_of(file, machine, cuda=["13"], python=["3.11"])) == {
         *(f"cp311-cu13.0-x86_64/{name}" for name in ("wheel", "audit", "test-requirements", "test")),
     }
+
+
+def test_a_wheel_is_made_again_after_a_change_of_any_file_that_goes_into_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    hashed: list[Path] = []
+
+    def of_files(_root: Path, files: list[Path], _contents: object) -> str:
+        hashed.extend(files)
+        return ""
+
+    monkeypatch.setattr(digest, "of_files", of_files)
+    programs._code.__wrapped__("package_wheel")
+    runtime = Path(programs.__file__).parents[1] / "runtime"
+    assert {*embed.source_files(runtime), runtime / embed.GUARD, runtime / "abi.c"} <= {*hashed}
 
 
 @pytest.mark.parametrize("program", programs.CODE)

@@ -17,6 +17,7 @@ from gpuforge import digest
 from gpuforge.containers.connect import connect
 from gpuforge.containers.docker_containers import gpus
 from gpuforge.errors import MissingError
+from gpuforge.plan import programs
 from gpuforge.plan.action import Action
 
 AbilityKind = Literal["", "gpuforge", "machine", "containers", "gpus", "memory"]
@@ -58,7 +59,7 @@ class Lack(NamedTuple):
 def identity() -> Ability:
     """Return the ability that a worker must share with the client: gpuforge's version and code, and the Python."""
     root = Path(gpuforge.__file__).parent
-    code = [path for path in root.rglob("*") if path.suffix in {".py", ".toml", ".json"}]
+    code = [path for path in root.rglob("*") if path.suffix in programs.SUFFIXES]
     python = ".".join(map(str, sys.version_info[:2]))
     name = f"{version('gpuforge')} (code {digest.of_files(root, code)[:12]}) on Python {python}"
     return Ability("gpuforge", name)
