@@ -193,7 +193,7 @@ class ElfObject(NamedTuple):
 
     @property
     def _flags_1(self) -> int:
-        return next((value for tag, value in self.dynamic if tag == _DT_FLAGS_1), 0)
+        return dict(self.dynamic).get(_DT_FLAGS_1, 0)
 
     def undefined(self, group: str) -> frozenset[str]:
         """Return the symbols of a group that other files must define."""

@@ -10,6 +10,7 @@ import os
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import BinaryIO
 
@@ -17,7 +18,7 @@ from .document import open_file
 
 _LOAD, _DYNAMIC = 1, 2  # p_type
 _DYNSYM = 11  # sh_type
-_NEEDED, _STRTAB, _STRSZ, _SONAME, _RPATH, _RUNPATH = 1, 5, 10, 14, 15, 29  # d_tag
+_NULL, _NEEDED, _STRTAB, _STRSZ, _SONAME, _RPATH, _RUNPATH = 0, 1, 5, 10, 14, 15, 29  # d_tag
 MACHINES = {"x86_64": 62, "aarch64": 183, "ppc64le": 21, "riscv64": 243}  # e_machine
 LONGEST = 1 << 16  # bytes of a string
 MOST = 64 << 20  # bytes of a table
@@ -102,8 +103,9 @@ class _File:
         found = next(((offset, size) for kind, offset, _, size in self._segments if kind == _DYNAMIC), None)
         if found is None:
             raise NotReadable("it is not a shared library")
-        entries = list(struct.iter_unpack("<qQ", self._read(found[0], found[1] // 16 * 16)))
-        single = dict(reversed(entries))
+        table = struct.iter_unpack("<qQ", self._read(found[0], found[1] // 16 * 16))
+        entries = list(takewhile(lambda entry: entry[0] != _NULL, table))
+        single = dict(entries)  # the last one of a repeated tag counts, as for the loader
         strings, size = self.offset(single.get(_STRTAB, 0)), single.get(_STRSZ, 0)
 
         def text(at: int) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from audit_samples import FLAGS_1, elf, wheel
+from audit_samples import DT, FLAGS_1, elf, wheel
 from together_samples import torch
 
 from gpuforge.audit import audit
@@ -58,8 +58,15 @@ def installed_over(library: bytes, moved: bytes) -> Files:
     return {f"demo-1.0.data/platlib/{LIBRARY}": moved, **module(), LIBRARY: library}
 
 
-def of_flags(value: int) -> Files:
-    return {**module(), LIBRARY: elf(soname="libx.so.1", dynamic=flags(value))}
+def of_flags(*values: int) -> Files:
+    dynamic = [entry for value in values for entry in flags(value)]
+    return {**module(), LIBRARY: elf(soname="libx.so.1", dynamic=dynamic)}
+
+
+def of_paths(first: str, last: str) -> Files:
+    """A module with two RUNPATHs, as a tool leaves them that adds an entry."""
+    needed = ["libx.so.1", "libc.so.6"]
+    return {MODULE: elf(needed=needed, strings=[first], dynamic=[(DT["runpath"], 1)], runpath=last), **X}
 
 
 POINTER = b"version https://git-lfs.github.com/spec/v1\nsize 1\n"
@@ -108,6 +115,13 @@ LOST = "error GF202"
         ),
         pytest.param(of_flags(0), of_flags(PIE), LOST, id="a program has the name of a library"),
         pytest.param(of_flags(0), of_flags(NODLOPEN), LOST, id="it can be loaded only when a program starts"),
+        pytest.param(of_flags(PIE, 0), of_flags(0, PIE), LOST, id="the last entry with flags counts"),
+        pytest.param(
+            of_paths("$ORIGIN/none", "$ORIGIN/../demo.libs"),
+            of_paths("$ORIGIN/../demo.libs", "$ORIGIN/none"),
+            LOST,
+            id="the last search path counts",
+        ),
         pytest.param(
             installed_over(POINTER, elf(soname="libx.so.1")),
             installed_over(elf(soname="libx.so.1"), POINTER),

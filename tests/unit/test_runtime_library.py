@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from audit_samples import DT
+from audit_samples import elf as elf_file
 from library_samples import RUNTIME, answer, compile_library, environment, install, run, toolchain
 
 from gpuforge.runtime import candidates, elf
@@ -158,6 +160,14 @@ def test_a_cut_or_changed_library_is_a_reason_and_nothing_else(tmp_path: Path) -
                     read(file)
                 except elf.NotReadable as error:
                     assert str(error).startswith("it is ") or str(error).startswith("its ")  # noqa: PT017
+
+
+def test_the_last_of_two_search_paths_counts_as_for_the_loader(tmp_path: Path) -> None:
+    file = tmp_path / "x.so"
+    file.write_bytes(
+        elf_file(strings=["$ORIGIN/first"], dynamic=[(DT["runpath"], 1)], runpath="$ORIGIN/last")
+    )
+    assert elf.read_dynamic(file).search == ("$ORIGIN/last",)
 
 
 def test_a_damaged_shipped_library_is_not_loaded(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ class Dynamic:
     def __init__(self, window: Window, header: Header) -> None:
         """Read the entries. Raises MalformedError, and MissedError if they were not kept."""
         self.entries = _entries(window, header)
-        self.values = dict(reversed(self.entries))  # the first one of a repeated tag counts
+        self.values = dict(self.entries)  # the last one of a repeated tag counts, as for the dynamic linkers
         self._window, self._header = window, header
 
     @cached_property
