@@ -89,21 +89,23 @@ def look(package: str, name: str, shipped: str, env: Mapping[str, str]) -> tuple
     home = layout.home_of(shipped)
     lookup = Lookup(name, home, package, env)
     recipe, problem = _recipe(layout.sources(home, name))
-    explicit = _explicit(lookup, recipe.abi if recipe else "")
     if recipe is None:
+        explicit = _explicit(lookup, "")
         own = _own(lookup)
         there = _shipped(lookup, shipped, problem)
         known = listing(home)
         apart = known.sets.get(name) if known else None
         cpu = apart.cpu if apart else next((place.contents.cpu for place in there if place.contents), "")
         return (*explicit, *own, *there, *_cpu(lookup, cpu, ""))
-    fallback = layout.kernels(home, recipe.fallback)
+    from .candidates import identity_of
+
+    abi, fallback = identity_of(recipe.demands), layout.kernels(home, recipe.fallback)
     places = (
-        *explicit,
-        _built(lookup, recipe),
+        *_explicit(lookup, abi),
+        _built(lookup, abi),
         *_here(recipe),
         *(_shipped(lookup, fallback, None) if recipe.fallback else ()),
-        *_cpu(lookup, recipe.cpu, recipe.abi),
+        *_cpu(lookup, recipe.cpu, abi),
     )
     return tuple(sorted(places, key=lambda place: place.origin))
 
@@ -144,7 +146,7 @@ def _here(recipe: ModuleRecipe) -> Iterator[BuildPlace]:
             yield BuildPlace(backend.origin, sources.folder, contents=contents, sources=sources)
 
 
-def _cpu(lookup: Lookup, name: str, abi: str) -> Iterator[BuildPlace]:
+def _cpu(lookup: Lookup, name: str, abi: str | Reason) -> Iterator[BuildPlace]:
     """Yield the places of the library that does a set's work on the CPU, if it has one."""
     if not name:
         return
@@ -161,18 +163,18 @@ def _cpu(lookup: Lookup, name: str, abi: str) -> Iterator[BuildPlace]:
         )
 
 
-def _built(lookup: Lookup, recipe: ModuleRecipe) -> BuildPlace:
+def _built(lookup: Lookup, abi: str | Reason) -> BuildPlace:
     """Return the place of the user build of a set's sources: images, or a library for the CPU."""
     from .candidates import built_library
 
-    candidate = built_library(lookup, recipe.abi)
+    candidate = built_library(lookup, abi)
     file, problem = candidate.build.place, candidate.build.problem
     if problem is None and os.path.isdir(file):
         return _folder(Origin.USER_BUILD, file)
     return BuildPlace(Origin.USER_BUILD, file, file=file, image=HOST_LIBRARY, problem=problem)
 
 
-def _explicit(lookup: Lookup, abi: str) -> Iterator[BuildPlace]:
+def _explicit(lookup: Lookup, abi: str | Reason) -> Iterator[BuildPlace]:
     """Yield the place that the environment names, if it names one."""
     named = variable(lookup.package, lookup.name)
     path = lookup.env.get(named)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Mapping
 from functools import partial
@@ -23,11 +22,14 @@ class ModuleRecipe(NamedTuple):
     """The sources of a set, by the toolchain's family, and the sets of the wheel that replace them."""
 
     name: str
-    abi: str
-    fallback: str  # a set of device images, "" for none
+    demands: Demands
     cpu: str  # a library for the CPU, "" for none
-    digest: str  # of the whole recipe: another one has other builds
     sources: Mapping[str, Sources]
+
+    @property
+    def fallback(self) -> str:
+        """The set of device images to use instead, "" for none."""
+        return next(iter(self.demands.fallbacks), "")
 
 
 class UserToolchain(NamedTuple):
@@ -130,20 +132,16 @@ def read(folder: str) -> ModuleRecipe | None:
             return None
         _check_schema(file, data)
         found = [_sources(folder, entry, data) for entry in document.tables(data, "toolchains")]
-        name, abi = document.text(data, "name"), document.text(data, "abi")
-        fallback, cpu = (
-            next(iter(document.file_names(data, "fallbacks")), ""),
-            document.file_name(data, "cpu", ""),
-        )
-        with document.open_file(file) as stream:
-            digest = hashlib.sha256(stream.read()).hexdigest()
+        name = document.text(data, "name")
+        document.text(data, "abi")  # which a library's recipe may lack
+        demands, cpu = demands_of(data), document.file_name(data, "cpu", "")
     except FileNotFoundError:
         return None
     except OSError as error:
         raise Refused(unreadable(file, error)) from error
     except document.Damaged as error:
         raise Refused(damaged(file, error)) from error
-    return ModuleRecipe(name, abi, fallback, cpu, digest, {each.family: each for each in reversed(found)})
+    return ModuleRecipe(name, demands, cpu, {each.family: each for each in reversed(found)})
 
 
 def _archs(data: dict[str, Any]) -> tuple[Arch, ...]:

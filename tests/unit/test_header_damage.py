@@ -10,7 +10,10 @@ import pytest
 from conformance_cases import explained, facts_file, files_of, lay_out
 from header_samples import compile_program
 
-CASES = ["sources", "library-built", "wheels", "several-modules", "library-explicit", "sources-built-library"]
+CASES = [
+    *("sources", "library-built", "wheels", "several-modules", "library-explicit", "sources-built-library"),
+    "sources-packages",
+]
 ROUNDS = 300  # of each case
 COMPARED = 25  # of each case
 WORDS = (

@@ -3101,7 +3101,8 @@ static gpuf_candidates gpuf_libraries(const gpuf_setting *setting, const char *n
 /* ---- sources that are compiled on the user's machine: recipe.py ---- */
 
 typedef struct gpuf_recipe {
-    const char *abi, *fallback, *cpu, *folder;
+    const char *fallback, *cpu, *folder;
+    gpuf_abi abi; /* what its libraries must have here */
     const gpuf_index *nvrtc, *opencl; /* what each of them compiles, NULL for nothing */
 } gpuf_recipe;
 
@@ -3172,8 +3173,9 @@ static const gpuf_index *gpuf_read_sources(gpuf_arena *arena, const char *folder
 }
 
 /* Read the recipe of a set of modules; 0 where there is none, or it cannot be used: why is in `*refusal`. */
-static int gpuf_read_recipe(gpuf_arena *arena, const char *folder, gpuf_recipe *recipe, gpuforge_reason *refusal)
+static int gpuf_read_recipe(const gpuf_setting *setting, const char *folder, gpuf_recipe *recipe, gpuforge_reason *refusal)
 {
+    gpuf_arena *arena = setting->arena;
     const char *path = gpuf_path(arena, folder, "recipe.json"), *kind, *family;
     gpuf_document document = gpuf_read(arena, path);
     const gpuf_json *item;
@@ -3201,9 +3203,10 @@ static int gpuf_read_recipe(gpuf_arena *arena, const char *folder, gpuf_recipe *
             recipe->opencl = index;
     }
     gpuf_word(arena, document.content, "name", NULL, &document.problem);
-    recipe->abi = gpuf_word(arena, document.content, "abi", NULL, &document.problem);
+    gpuf_word(arena, document.content, "abi", NULL, &document.problem); /* which a library's recipe may lack */
     recipe->fallback = gpuf_fallbacks(arena, document.content, NULL, &count, &document.problem)[0];
     recipe->fallback = count ? recipe->fallback : "";
+    recipe->abi = gpuf_demanded(setting, document.content, &document.problem);
     recipe->cpu = gpuf_file_name(arena, document.content, "cpu", "", &document.problem);
     if (!document.problem)
         return 1;
@@ -3378,11 +3381,13 @@ static void gpuf_look(const gpuf_setting *setting, const char *name, gpuf_places
     gpuforge_reason refusal;
     const gpuf_expected *apart = known ? gpuf_expected_of(&known->sets, name) : NULL;
     gpuf_recipe recipe;
-    int has_recipe = gpuf_read_recipe(arena, sources, &recipe, &refusal);
+    int has_recipe = gpuf_read_recipe(setting, sources, &recipe, &refusal);
     gpuf_abi abi;
     size_t n;
-    abi.id = has_recipe ? recipe.abi : "";
+    abi.id = "";
     abi.refusal = gpuf_simply(NULL);
+    if (has_recipe)
+        abi = recipe.abi;
     places->items = (gpuf_place *)gpuf_array(arena, 8 + 2 * (known ? known->count : 0), sizeof *places->items);
     places->count = 0;
     gpuf_add_explicit(setting, places, name, &abi);
@@ -3589,7 +3594,7 @@ static void gpuf_all_names(const gpuf_setting *setting, gpuf_names *sets, gpuf_n
     stand_ins.items = (const char **)gpuf_array(arena, 2 * compiled, sizeof *sets->items);
     for (n = 0; n < compiled; ++n) {
         gpuf_name(&all, made[n]);
-        if (!gpuf_read_recipe(arena, gpuf_path(arena, sources, made[n]), &recipe, &refusal))
+        if (!gpuf_read_recipe(setting, gpuf_path(arena, sources, made[n]), &recipe, &refusal))
             continue;
         gpuf_name(sets, made[n]);
         gpuf_name(&stand_ins, recipe.fallback);
