@@ -15,9 +15,20 @@ def runnable(containers: Iterable[FatbinContainer]) -> tuple[list[FatbinContaine
     """Return the containers that GPUs run, and the inputs of a device link whose PTX may replace its result.
 
     The inputs of a device link (`__nv_relfatbin`) do not run if its result is there. Containers without any kernel are
-    left out: their source has none.
+    left out: their source has none. So are those of LTO-IR alone, which runs only after another link.
     """
-    kept = [c for c in containers if not _without_kernels(c)]
+    return _by_use([c for c in containers if not (_without_kernels(c) or _is_lto(c))])
+
+
+def compiled(containers: Iterable[FatbinContainer]) -> tuple[list[FatbinContainer], list[FatbinContainer]]:
+    """Return the containers that should have the declared code, and the inputs of a device link.
+
+    They are those of `runnable`, and those of LTO-IR alone: it is not the machine code or PTX that was declared.
+    """
+    return _by_use([c for c in containers if not _without_kernels(c)])
+
+
+def _by_use(kept: Sequence[FatbinContainer]) -> tuple[list[FatbinContainer], list[FatbinContainer]]:
     inputs = [c for c in kept if c.section == "__nv_relfatbin"]
     results = [c for c in kept if c.section != "__nv_relfatbin"]
     return (results, inputs) if results else (inputs, [])
@@ -70,13 +81,17 @@ def has_only_empty_cubins(container: FatbinContainer) -> bool:
 
 
 def _without_kernels(container: FatbinContainer) -> bool:
-    """Return whether a container has no kernel to run: its images are empty, or LTO-IR for a link at run time."""
+    """Return whether a container has no kernel: its images are empty. Those of unknown kinds may have kernels."""
     kinds = {e.kind for e in container.entries}
-    if kinds <= {"lto-ir"}:
-        return True
-    if complete_ptx(container):
+    if complete_ptx(container) or not kinds <= {"cubin", "ptx", "lto-ir"}:
         return False
-    return container.empty is True if "cubin" in kinds else "ptx" in kinds
+    return container.empty is True if "cubin" in kinds else "lto-ir" not in kinds
+
+
+def _is_lto(container: FatbinContainer) -> bool:
+    """Return whether a container has LTO-IR and no code that a GPU or the driver can use."""
+    kinds = {e.kind for e in container.entries}
+    return "lto-ir" in kinds and kinds <= {"lto-ir", "ptx"} and not complete_ptx(container)
 
 
 def _shared(groups: Sequence[Sequence[FatbinEntry]]) -> list[FatbinEntry]:

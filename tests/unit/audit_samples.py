@@ -16,6 +16,7 @@ STATIC_CUDART = static_cudart().text
 EXEC_STACK = 7
 FLAGS_1 = 0x6FFFFFFB
 RELRO = 0x6474E552
+_KINDS = {"compute": 1, "sm": 2, "lto": 8}
 DT = {"needed": 1, "strtab": 5, "strsz": 10, "soname": 14, "rpath": 15, "runpath": 29, "filter": 0x7FFFFFFF}
 
 
@@ -127,7 +128,10 @@ def _sections(offset: int, sections: Mapping[str, bytes]) -> tuple[bytes, int, i
 
 
 def image(arch: str, *, size: int = 256, compressed: int = 0, content: bytes = b"") -> bytes:
-    """A fatbin entry: "sm_90a" is a cubin, "compute_80:8.7" is PTX of that ISA; of nothing but zeros by default."""
+    """A fatbin entry: "sm_90a" is a cubin, "compute_80:8.7" PTX of that ISA, "lto_80" LTO-IR, "16_80" of kind 16.
+
+    It is of nothing but zeros by default.
+    """
     target, _, isa = arch.partition(":")
     kind, number = target.split("_")
     flags = {"a": 0x100000, "f": 0x200000}.get(number[-1], 0) | (0x2000 if compressed else 0)
@@ -136,7 +140,7 @@ def image(arch: str, *, size: int = 256, compressed: int = 0, content: bytes = b
     stored = compressed or size
     payload = content.ljust(stored + -stored % 8, b"\0")
     header = struct.pack(
-        "<HHIQIIHHIIIQQQ", 2 if kind == "sm" else 1, 0x101, 64, len(payload), compressed, 0, minor, major,
+        "<HHIQIIHHIIIQQQ", _KINDS.get(kind) or int(kind), 0x101, 64, len(payload), compressed, 0, minor, major,
         int(number.rstrip("af")), 0, 0, flags | 0x11, 0, size if compressed else 0,
     )  # fmt: skip
     return header + payload

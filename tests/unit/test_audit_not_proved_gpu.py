@@ -216,3 +216,63 @@ def test_code_is_not_as_declared_beside_a_file_of_lto_ir(tmp_path: Path, name: s
     path = wheel(tmp_path, {"demo/k.fatbin": fatbin("sm_80"), name: LTO_IR})
     (found,) = proved("GPU code", path, expectation=Expectation(cubins=(Arch(8, 0),)))
     assert found == f"fatbin containers{' as declared' * declared}: 1 of sm_80, no PTX"
+
+
+@pytest.mark.parametrize(
+    ("containers", "inputs", "linkage", "declared", "codes"),
+    [
+        pytest.param(["sm_80"], [], "pip", True, [], id="the declared code"),
+        pytest.param(["lto_80"], [], "pip", False, ["GF401"], id="only LTO-IR"),
+        pytest.param(["sm_80", "lto_80"], [], "pip", False, ["GF401"], id="LTO-IR beside it"),
+        pytest.param(["sm_80 lto_80"], [], "pip", False, [], id="LTO-IR in the same container"),
+        pytest.param(["sm_80"], ["lto_80"], "pip", True, [], id="the input of its link is LTO-IR"),
+        pytest.param(["sm_80"], ["16_80"], "pip", False, [], id="the input of its link is unknown"),
+        pytest.param([], ["lto_80"], "pip", False, ["GF401"], id="LTO-IR that was not linked"),
+        pytest.param(["16_80"], [], "pip", False, ["GF401"], id="only an unknown image"),
+        pytest.param(["sm_80 16_80"], [], "pip", False, [], id="an unknown image beside it"),
+        pytest.param(
+            ["sm_80", "lto_80"], [], "static", False, [], id="LTO-IR that may be of NVIDIA's library"
+        ),
+    ],
+)
+def test_lto_ir_and_unknown_images_are_not_the_declared_code(
+    tmp_path: Path, containers: list[str], inputs: list[str], linkage: str, declared: bool, codes: list[str]
+) -> None:
+    sections = {
+        name: b"".join(fatbin(*archs.split()) for archs in each)
+        for name, each in ((".nv_fatbin", containers), ("__nv_relfatbin", inputs))
+        if each
+    }
+    path = wheel(tmp_path, {"demo/libk.so": elf(sections=sections)})
+    expectation = Expectation(cubins=(Arch(8, 0),), linkage=linkage)
+    (found,) = proved("GPU code", path, expectation=expectation)
+    assert found.startswith("fatbin containers as declared") == declared
+    report = audit([path], expectation=expectation)
+    assert [f.code for f in report.findings if f.code.startswith("GF4")] == codes
+
+
+@pytest.mark.parametrize(
+    ("code", "named"),
+    [("lto_80", "lto-ir compute_80"), ("16_80", "kind-16 compute_80"), ("sm_80", "sm_80"), ("", "")],
+)
+def test_lto_ir_and_unknown_images_are_found_where_no_code_is_declared(
+    tmp_path: Path, code: str, named: str
+) -> None:
+    path = wheel(tmp_path, {"demo/k.fatbin": fatbin(*code.split())})
+    report = audit([path], expectation=Expectation(no_code=True))
+    assert [s.item for f in report.findings if f.code == "GF409" for s in f.subjects] == [
+        *filter(None, [named])
+    ]
+
+
+def test_the_proof_names_images_of_unknown_kinds(tmp_path: Path) -> None:
+    path = wheel(tmp_path, {"demo/k.fatbin": fatbin("sm_80", "16_80")})
+    (found,) = proved("GPU code", path)
+    assert found == "fatbin containers: 1 of sm_80 + unknown images (kind-16), no PTX"
+
+
+@pytest.mark.parametrize("files", [{}, {"demo/k.ptx": b"\n" + b".version 9.0\n.target sm_90\n"}])
+def test_ptx_that_is_declared_and_empty_is_no_code(tmp_path: Path, files: dict[str, bytes]) -> None:
+    path = wheel(tmp_path, {MODULE: elf(), **files})
+    report = audit([path], expectation=Expectation(ptx=(Arch(9, 0),)))
+    assert [f.code for f in report.findings if f.severity == "error"] == ["GF401"]

@@ -57,6 +57,7 @@ class ContainerCode(NamedTuple):
     native: tuple[Arch, ...]
     ptx: tuple[tuple[str, str], ...]  # "compute_90", its ISA "8.7"
     lto: tuple[Arch, ...]
+    unknown: tuple[str, ...] = ()  # kinds of images that are not known: "kind-16"
 
 
 class GpuCode(NamedTuple):

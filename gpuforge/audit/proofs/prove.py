@@ -144,6 +144,7 @@ def _images(container: FatbinContainer) -> ContainerCode:
         tuple(sorted({e.arch for e in entries if e.kind == "cubin"})),
         tuple(sorted({(e.target, e.isa) for e in entries if e.kind == "ptx"})),
         tuple(sorted({e.arch for e in entries if e.kind == "lto-ir"})),
+        tuple(sorted({e.kind for e in entries} - {"cubin", "ptx", "lto-ir"})),
     )
 
 

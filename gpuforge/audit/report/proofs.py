@@ -93,7 +93,8 @@ def _images(container: proof.ContainerCode) -> str:
     native = " ".join(arch.sm for arch in container.native)
     ptx = ", ".join(f"{target} (PTX {isa})" for target, isa in container.ptx)
     lto = f"LTO-IR of {' '.join(arch.compute for arch in container.lto)}" if container.lto else ""
-    joined = " + ".join(filter(None, (native, ptx, lto)))
+    unknown = f"unknown images ({', '.join(container.unknown)})" if container.unknown else ""
+    joined = " + ".join(filter(None, (native, ptx, lto, unknown)))
     return joined if ptx or not native else f"{joined}, no PTX"
 
 

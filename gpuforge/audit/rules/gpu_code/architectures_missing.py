@@ -7,27 +7,26 @@ from collections.abc import Iterator
 from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
-from gpuforge.audit.rules.gpu_code.containers import coverage, has_kernels, of_archs
+from gpuforge.audit.rules.gpu_code.containers import coverage, has_kernels, of_archs, to_compare
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.binary.facts import DeviceCode
-from gpuforge.binary.runnable import runnable
 from gpuforge.cuda.arch import Arch
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
     """Compare each container with the manifest's architectures; a union over containers proves nothing.
 
-    A container with PTX only lacks all of them.
+    A container with PTX or LTO-IR only lacks all of them.
     """
     for wheel in graph.wheels:
         expectation = graph.expectation_of(wheel)
-        if expectation is None or not expectation.cubins:
+        if expectation is None or not (expectation.cubins or expectation.ptx):
             continue
         own = list(of_archs(expectation, wheel))
         if not any(map(has_kernels, own)) and (expectation.kernel_sets or not expectation.source_sets):
             yield _nothing(wheel)  # sources are compiled elsewhere
         for code in own:
-            judged, _ = runnable(code.containers)
+            judged, _ = to_compare(expectation, code)
             for arch in expectation.cubins:
                 lacking = sum(arch not in c.cubins for c in judged)
                 if lacking:

@@ -12,7 +12,7 @@ from gpuforge.audit.link import package_tables
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.nvidia import is_nvidia_wheel
 from gpuforge.binary.facts import DeviceCode, FatbinContainer
-from gpuforge.binary.runnable import bearing_ptx, complete_ptx, not_linked, runnable
+from gpuforge.binary.runnable import bearing_ptx, compiled, complete_ptx, not_linked, runnable
 from gpuforge.cuda import carriers, libraries, sonames
 from gpuforge.embedded import layout
 
@@ -61,31 +61,45 @@ def _stems() -> frozenset[str]:
 
 
 def as_declared(expectation: Expectation, wheel: WheelFacts) -> bool:
-    """Return whether every container has machine code and PTX for the declared architectures, and for no others.
+    """Return whether every container has machine code and PTX for the declared architectures, and nothing else.
 
-    The PTX of relocatable code is in the inputs of its device link. Files of LTO-IR are not read.
+    Files of LTO-IR are not read.
     """
     if not (expectation.cubins or expectation.ptx) or any(name.endswith(_LTO_IR) for name in wheel.members):
         return False
-    for code in of_archs(expectation, wheel):
-        judged, inputs = runnable(code.containers)
-        if any(container.cubins != set(expectation.cubins) for container in judged):
-            return False
-        if any(container.ptx - set(expectation.ptx) for container in code.containers):
-            return False
-        if expectation.ptx and not_linked(judged, inputs):
-            return False
-        if any(
-            {e.arch for e in complete_ptx(c)} != set(expectation.ptx) for c in bearing_ptx(judged, inputs)
-        ):
-            return False
-    return True
+    codes = list(of_archs(expectation, wheel))
+    return any(map(has_kernels, codes)) and all(_is_as_declared(expectation, code) for code in codes)
+
+
+def _is_as_declared(expectation: Expectation, code: DeviceCode) -> bool:
+    """Compare the containers of a file; the PTX of relocatable code is in the inputs of its device link."""
+    judged, inputs = compiled(code.containers)
+    cubins, ptx = set(expectation.cubins), set(expectation.ptx)
+    if any(c.cubins != cubins or _others(c) for c in judged) or any(_others(c) - {"lto-ir"} for c in inputs):
+        return False
+    if any(c.ptx - ptx for c in code.containers) or (ptx and not_linked(judged, inputs)):
+        return False
+    return all({e.arch for e in complete_ptx(c)} == ptx for c in bearing_ptx(judged, inputs))
+
+
+def _others(container: FatbinContainer) -> set[str]:
+    """Return the kinds of a container's images that are neither machine code nor PTX."""
+    return {e.kind for e in container.entries} - {"cubin", "ptx"}
+
+
+def to_compare(
+    expectation: Expectation, code: DeviceCode
+) -> tuple[list[FatbinContainer], list[FatbinContainer]]:
+    """Return the containers of a file that should have the declared code, and the inputs of a device link.
+
+    With CUDA's static libraries, LTO-IR alone may be theirs: cuFFT's is for callbacks.
+    """
+    return (runnable if expectation.linkage == "static" else compiled)(code.containers)
 
 
 def has_kernels(code: DeviceCode) -> bool:
     """Return whether there is a kernel: nvcc writes images without one into libraries of host code, too."""
-    judged, _ = runnable(code.containers)
-    return bool(judged) or any(e.kind == "lto-ir" for c in code.containers for e in c.entries)
+    return any(compiled(code.containers))
 
 
 def coverage(having: int, total: int) -> tuple[str, Facts]:

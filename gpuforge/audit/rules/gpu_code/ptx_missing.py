@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.link.graph import LinkGraph
-from gpuforge.audit.rules.gpu_code.containers import coverage, is_relocatable, own_code
+from gpuforge.audit.rules.gpu_code.containers import coverage, own_code, to_compare
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.binary.facts import FatbinContainer
-from gpuforge.binary.runnable import bearing_ptx, complete_ptx, has_only_empty_cubins
+from gpuforge.binary.runnable import bearing_ptx, complete_ptx
 from gpuforge.cuda.arch import Arch
 
 
@@ -24,9 +24,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
         if expectation is None or not expectation.ptx:
             continue
         for code in own_code(wheel):
-            with_kernels = [c for c in code.containers if not has_only_empty_cubins(c)]
-            inputs = [c for c in with_kernels if is_relocatable(c)]
-            judged = bearing_ptx([c for c in with_kernels if not is_relocatable(c)], inputs)
+            judged = bearing_ptx(*to_compare(expectation, code))
             for arch in expectation.ptx:
                 lacking = sum(not _has(c, arch) for c in judged)
                 if lacking:

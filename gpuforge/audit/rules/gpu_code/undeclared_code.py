@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from gpuforge.audit.findings import Finding, Subject, facts_of
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.rules.gpu_code.containers import of_archs
 from gpuforge.audit.rules.rule import Rule
-from gpuforge.binary.facts import DeviceCode
-from gpuforge.binary.runnable import complete_ptx, runnable
+from gpuforge.binary.facts import DeviceCode, FatbinContainer
+from gpuforge.binary.runnable import compiled, complete_ptx
 from gpuforge.cuda.arch import Arch
+
+if TYPE_CHECKING:
+    from gpuforge.expectation import Expectation
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
@@ -23,9 +27,8 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
         expectation = graph.expectation_of(wheel)
         if expectation is None or not (expectation.no_code or expectation.exact):
             continue
-        declared = frozenset() if expectation.no_code else _images(expectation.cubins, expectation.ptx)
         for code in of_archs(expectation, wheel):
-            for target, count, total in _undeclared(code, declared):
+            for target, count, total in _undeclared(code, expectation):
                 yield RULE.finding(
                     wheel.name,
                     severity="error" if expectation.no_code else "warning",
@@ -59,19 +62,22 @@ RULE = Rule(
 )
 
 
-def _images(cubins: Iterable[Arch], ptx: Iterable[Arch]) -> frozenset[tuple[str, Arch]]:
-    return frozenset((*(("cubin", arch) for arch in cubins), *(("ptx", arch) for arch in ptx)))
+def _undeclared(code: DeviceCode, expectation: Expectation) -> Iterator[tuple[str, int, int]]:
+    """Yield each undeclared architecture, the number of containers with code for it, and of all containers.
 
-
-def _undeclared(code: DeviceCode, declared: frozenset[tuple[str, Arch]]) -> Iterator[tuple[str, int, int]]:
-    """Yield each undeclared architecture, the number of containers with code for it, and of all containers."""
-    judged, inputs = runnable(code.containers)
+    LTO-IR and images of unknown kinds count only where no code is declared: no GPU runs them by themselves.
+    """
+    judged, inputs = compiled(code.containers)
     containers = [*judged, *inputs]
-    counts = Counter(
-        image
-        for container in containers
-        for image in _images(container.cubins, (e.arch for e in complete_ptx(container)))
-    )
+    counts = Counter(image for container in containers for image in _images(container))
+    declared = {("cubin", arch) for arch in expectation.cubins} | {("ptx", arch) for arch in expectation.ptx}
     for (kind, arch), count in sorted(counts.items()):
-        if (kind, arch) not in declared:
-            yield arch.of_image(kind), count, len(containers)
+        if expectation.no_code or (kind in {"cubin", "ptx"} and (kind, arch) not in declared):
+            name = arch.of_image(kind) if kind in {"cubin", "ptx"} else f"{kind} {arch.compute}"
+            yield name, count, len(containers)
+
+
+def _images(container: FatbinContainer) -> set[tuple[str, Arch]]:
+    """Return the kinds and architectures of a container's images, without empty PTX."""
+    ptx = {e.arch for e in complete_ptx(container)}
+    return {(e.kind, e.arch) for e in container.entries if e.kind != "ptx" or e.arch in ptx}
