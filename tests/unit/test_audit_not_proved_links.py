@@ -48,6 +48,18 @@ def circle(soname: str) -> Files:
     }
 
 
+def two_modules(path: Mapping[str, str], *needed: str, back: bool = False) -> Files:
+    """A module that needs a second one, which needs a library; `path` are search paths of the second."""
+    one, two = (f"demo/{name}.cpython-311-x86_64-linux-gnu.so" for name in ("one", "two"))
+    of_two = ["libx.so.1", *([one.rpartition("/")[2]] if back else [])]
+    tag = {"runpath" if "libx.so.1" in needed else "rpath": "$ORIGIN:$ORIGIN/../demo.libs"}
+    return {
+        one: elf(needed=[*needed, two.rpartition("/")[2]], strings=["PyInit_one"], **tag),
+        two: elf(needed=of_two, strings=["PyInit_two"], **path),
+        **X,
+    }
+
+
 def first(data: bytes) -> Files:
     """A module that looks for its library in two folders, with a file in the first."""
     return {**module("$ORIGIN/first:$ORIGIN/../demo.libs"), "demo/first/libx.so.1": data, **X}
@@ -77,6 +89,24 @@ LOST = "error GF202"
     ("files", "nearest", "finding"),
     [
         pytest.param(by_rpath(None), by_rpath(""), "warning GF202", id="an empty RUNPATH ends the RPATH"),
+        pytest.param(
+            two_modules({"rpath": "$ORIGIN/../demo.libs"}),
+            two_modules({}),
+            "warning GF202",
+            id="a module finds its library only by the RPATH of a module that needs it",
+        ),
+        pytest.param(
+            two_modules({"runpath": "$ORIGIN/../demo.libs"}, "libx.so.1"),
+            two_modules({}, "libx.so.1"),
+            "warning GF202",
+            id="a module that needs it has loaded its library before",
+        ),
+        pytest.param(
+            two_modules({"rpath": "$ORIGIN:$ORIGIN/../demo.libs"}, back=True),
+            two_modules({"rpath": "$ORIGIN"}, back=True),
+            "warning GF202",
+            id="one of two modules that need each other finds no library if it is imported first",
+        ),
         pytest.param(
             circle(MODULE.rpartition("/")[2]),
             circle(""),

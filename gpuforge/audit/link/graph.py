@@ -188,5 +188,12 @@ def _linkers_names(wheel: WheelFacts) -> Iterator[tuple[ElfObject, ElfObject]]:
 
 
 def _roots(objects: list[ElfObject]) -> list[ElfObject]:
+    """Return the objects that may be the first of a process: modules, programs, and what no other object NEEDs."""
     needed = {name for o in objects for name in o.needed if name not in (o.soname, o.name)}
-    return [o for o in objects if o.name not in needed and (not o.soname or o.soname not in needed)]
+    return [
+        o
+        for o in objects
+        if "python-module" in o.markers
+        or (o.program and not o.soname)  # some libraries have a PT_INTERP and can also be started
+        or (o.name not in needed and (not o.soname or o.soname not in needed))
+    ]
