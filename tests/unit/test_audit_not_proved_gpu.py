@@ -276,3 +276,29 @@ def test_ptx_that_is_declared_and_empty_is_no_code(tmp_path: Path, files: dict[s
     path = wheel(tmp_path, {MODULE: elf(), **files})
     report = audit([path], expectation=Expectation(ptx=(Arch(9, 0),)))
     assert [f.code for f in report.findings if f.severity == "error"] == ["GF401"]
+
+
+@pytest.mark.parametrize(
+    ("data", "matches"),
+    [
+        pytest.param(fatbin("sm_80", "compute_90:8.7"), True, id="one container"),
+        pytest.param(fatbin("sm_80", "compute_90:8.7") * 2, True, id="each container has all images"),
+        pytest.param(fatbin("sm_80") + fatbin("compute_90:8.7"), False, id="each has other images"),
+        pytest.param(fatbin("sm_80", "compute_90:8.7") + fatbin("lto_80"), False, id="one has LTO-IR"),
+    ],
+)
+def test_the_images_of_a_module_are_those_that_each_container_has(
+    tmp_path: Path, data: bytes, matches: bool
+) -> None:
+    index = set_of(INDEX, data, CUBIN, PTX)
+    files = {f"{SET}index.json": json.dumps(index).encode(), f"{SET}k.fatbin": data}
+    assert bool(proved("kernel sets", wheel(tmp_path, files))) == matches
+
+
+def test_a_damaged_module_does_not_match_its_index(tmp_path: Path) -> None:
+    whole = fatbin("sm_80", "compute_90:8.7", "sm_90")
+    data = whole[:-320] + bytes(320)  # the last entry is of no kind
+    index = set_of(INDEX, data, CUBIN, PTX)
+    path = wheel(tmp_path, {f"{SET}index.json": json.dumps(index).encode(), f"{SET}k.fatbin": data})
+    assert proved("kernel sets", path) == []
+    assert "GF705" in {f.code for f in audit([path]).findings}

@@ -184,7 +184,8 @@ def _roles(graph: LinkGraph, wheel: WheelFacts) -> Iterator[HostOnly]:
 
 
 def _kernel_sets(_: LinkGraph, wheel: WheelFacts) -> Iterator[KernelSetsMatch]:
-    if wheel.kernels:
+    folders = tuple(f"{each.folder}/" for each in wheel.kernels)
+    if wheel.kernels and not any(file.startswith(folders) for file in wheel.unread):
         listed = {image.kind for each in wheel.kernels for image in each.images}
         unread = {kind for kind in listed if kind_of(kind).loader == "IREE" and not kind_of(kind).has_ptx}
         yield KernelSetsMatch(_names(wheel.kernels), tuple(sorted(unread)))

@@ -136,13 +136,15 @@ def _library_images(wheel: WheelFacts, file: str, images: Set[KernelImage]) -> I
 
 
 def _images(wheel: WheelFacts, file: str, images: Set[KernelImage]) -> Iterator[Subject]:
+    """Compare a module with the index: the GPU code that all of its containers have, or any PTX of an IREE module."""
     containers = next((code.containers for code in wheel.device if code.file == file), ())
-    real = {_of_entry(e) for c in containers for e in c.entries if e.kind in ("cubin", "ptx")}
+    found = [{_of_entry(e) for e in c.entries if e.kind in ("cubin", "ptx")} for c in containers]
     of_iree = {image for image in images if kind_of(image.kind).loader == "IREE"}
     its_ptx = {image._replace(kind="ptx") for image in of_iree if kind_of(image.kind).has_ptx}
-    if its_ptx:  # the index has the newest ISA of its texts
-        newest = {(e.kind, e.built_for): e for e in sorted(real, key=lambda e: numbers_of(e.isa))}
-        real = {*newest.values()}
+    real = set.intersection(*found) if found else set()
+    if its_ptx:  # each kernel is a text, and the index has the newest ISA of the texts for a GPU
+        texts = sorted(set[KernelImage]().union(*found), key=lambda text: numbers_of(text.isa))
+        real = {*{(text.kind, text.built_for): text for text in texts}.values()}
     yield from _compare(file, (images - of_iree) | its_ptx, real)
 
 
