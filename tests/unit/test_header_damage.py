@@ -12,7 +12,7 @@ from header_samples import compile_program
 
 CASES = [
     *("sources", "library-built", "wheels", "several-modules", "library-explicit", "sources-built-library"),
-    "sources-packages",
+    "sources-packages-missing",
 ]
 ROUNDS = 300  # of each case
 COMPARED = 25  # of each case
