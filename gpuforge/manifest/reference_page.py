@@ -41,8 +41,10 @@ def reference() -> str:
     for header, group in groups:
         parts.append(f"## `{header}`\n" if header else "## The top level\n")
         if len(group) > 1:
-            parts.append(f"Exactly one of {len(group)} forms.\n")
-        for section in group:
+            parts.append(f"Write exactly one of {len(group)} forms.\n")
+        for number, section in enumerate(group, 1):
+            if len(group) > 1:
+                parts.append(f"### Form {number}\n")
             parts.extend(_table(section.model))
         if header == "[[objects]]":
             parts.append(_roles())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated
 
+from packaging.utils import canonicalize_name
 from pydantic import Discriminator, Field, StrictBool, Tag
 
 from gpuforge.manifest import forms
@@ -16,8 +17,26 @@ Setting = Annotated[
     Annotated[str, Tag("<text>")] | Annotated[tuple[str, ...], Tag("<array>")],
     Discriminator(lambda value: "<array>" if isinstance(value, list | tuple) else "<text>"),
 ]
+
+
+class OverlaySdist(PypiSource):
+    """An sdist on PyPI that is unpacked into `{overlay}`."""
+
+    pypi: forms.PinnedRequirement = Field(examples=["ducc0==0.39.1"])
+    """Name and exact version of the sdist to unpack."""
+    sha256: forms.Sha256 = Field(
+        examples=["38eda188733d43c3602726e28bc9928d3117cdc23b5c1e7d89fdc26004a1d847"]
+    )
+    """The sdist's sha256, as PyPI shows it. A file with another digest is refused."""
+
+    @property
+    def folder(self) -> str:
+        """The name of its folder in `{overlay}`."""
+        return canonicalize_name(self.release.project)
+
+
 Overlay = Annotated[
-    Annotated[forms.RelativePath, Tag("<folder>")] | Annotated[PypiSource, Tag("<pypi>")],
+    Annotated[forms.RelativePath, Tag("<folder>")] | Annotated[OverlaySdist, Tag("<pypi>")],
     Discriminator(lambda value: "<pypi>" if isinstance(value, Mapping | Table) else "<folder>"),
 ]
 
@@ -67,9 +86,9 @@ class Build(Table):
         return tuple((n, each) for n, each in enumerate(self.overlay) if isinstance(each, str))
 
     @property
-    def overlay_sdists(self) -> tuple[PypiSource, ...]:
+    def overlay_sdists(self) -> tuple[OverlaySdist, ...]:
         """The overlays that are sdists."""
-        return tuple(each for each in self.overlay if isinstance(each, PypiSource))
+        return tuple(each for each in self.overlay if isinstance(each, OverlaySdist))
 
     before: tuple[Annotated[tuple[str, ...], Field(min_length=1)], ...] = Field(
         default=(), examples=[[["python", "tools/generate.py"]]]

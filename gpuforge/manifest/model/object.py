@@ -49,7 +49,7 @@ class Object(Table):
     """Patterns of files in the built wheel (`host-only`, `gpu`): programs, libraries, objects and archives of objects.
     Kernels that gpuforge added are not matched."""
     needs: Annotated[tuple[forms.LibraryName, ...], Distinct] = Field(default=(), examples=[["cufft"]])
-    """GPU libraries that the files may NEED anyway, directly or through other libraries of the wheel (`host-only`):
+    """GPU libraries that these host-only files are allowed to NEED, directly or through other libraries of the wheel:
     `cufft` for `libcufft.so.11`, `cuda` for the driver's `libcuda.so.1`. Default: none."""
     sources: tuple[forms.Pattern, ...] = Field(default=(), examples=[["kernels/*.cu"]])
     """Patterns of source files, relative to the manifest's folder (`user-compiled`, `fallback`)."""
@@ -80,11 +80,11 @@ class Object(Table):
     """The interface that a compiled library must share with its callers. Its id is compiled into every library, and a
     library with another id is never loaded (`user-compiled`, and `fallback` with `kind = "library"`)."""
     stands_in_for: str | None = Field(default=None, alias="stands-in-for", examples=["mechanisms"])
-    """Name of the object that this one replaces (`fallback`). A `library` is used if the user has not compiled that
-    object or, for another fallback, if that one does not run. It has the ABI of that object. Several fallbacks may
-    replace the same object; among those that run on the user's machine, one with code for its GPU is preferred. In a
-    set of modules, device images are used if nothing was compiled, and a library is used if no GPU can run the
-    modules."""
+    """Name of the object that this one replaces (`fallback`). A `library` is used if the user has not compiled the
+    object. If it replaces another fallback, it is used if that one does not run on the user's machine. It has the ABI
+    of that object. Several fallbacks may replace the same object; among those that run on the user's machine, one with
+    code for its GPU is preferred. In a set of modules, device images are used if nothing was compiled, and a library is
+    used if no GPU can run the modules."""
     flags: tuple[str, ...] = Field(default=(), examples=[["-use_fast_math"]])
     """Flags for these sources, after those of the toolchain (`user-compiled`, `fallback`)."""
     in_host_build: StrictBool = Field(default=False, alias="in-host-build", examples=[True])

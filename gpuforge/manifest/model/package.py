@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from packaging.utils import canonicalize_name
 from pydantic import Discriminator, Field, Tag
 
 from gpuforge.manifest import forms
@@ -15,7 +14,7 @@ from gpuforge.release import Release
 
 
 class PathSource(Table):
-    """The sources are a folder or an sdist on this machine."""
+    """A folder or an sdist on this machine."""
 
     path: forms.Text = Field(examples=["."])
     """Folder with the project's `pyproject.toml`, relative to the manifest's folder. Version control, environments and
@@ -24,7 +23,7 @@ class PathSource(Table):
 
 
 class PypiSource(Table):
-    """The sources are an sdist on PyPI."""
+    """An sdist on PyPI."""
 
     pypi: forms.PinnedRequirement = Field(examples=["cufinufft==2.5.1"])
     """Name and exact version of the release whose sdist is built."""
@@ -38,14 +37,9 @@ class PypiSource(Table):
         """The release, named as in the manifest."""
         return Release.of_pin(self.pypi)
 
-    @property
-    def folder(self) -> str:
-        """The name of its folder in `{overlay}`."""
-        return canonicalize_name(self.release.project)
-
 
 class GitSource(Table):
-    """The sources are a revision of a git repository."""
+    """A revision of a git repository."""
 
     git: forms.GitUrl = Field(examples=["https://github.com/flatironinstitute/finufft"])
     """The repository's URL."""

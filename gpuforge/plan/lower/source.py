@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from gpuforge import digest
+from gpuforge.manifest.model.build import OverlaySdist
 from gpuforge.manifest.model.package import GitSource, PathSource, PypiSource
 from gpuforge.plan import variables
 from gpuforge.plan.action import ActionInput, FileInput, Input
@@ -28,7 +29,7 @@ def source(context: PlanContext) -> Input:
     return _fetched(context, Revision(declared.git, declared.rev), "source", what)
 
 
-def sdist(context: PlanContext, release: PypiSource) -> ActionInput:
+def sdist(context: PlanContext, release: OverlaySdist) -> ActionInput:
     """Return an unpacked sdist of `[build] overlay`."""
     return _fetched(context, Sdist(release.pypi, release.sha256), f"overlay/{release.folder}", release.pypi)
 
