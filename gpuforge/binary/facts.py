@@ -130,7 +130,8 @@ class ElfObject(NamedTuple):
     markers: frozenset[str] = frozenset()  # names of patterns in its strings: "nvhpc", "python-module"
     producers: tuple[str, ...] = ()  # versions of compilers in its debug info and in paths: "22.1"
     mentions: frozenset[str] = frozenset()  # libraries that are named in its constants: "libcudnn.so.9"
-    symbols: tuple[SymbolNames, ...] = ()  # by group, for the groups that the caller requested
+    # by group, for the groups that the caller requested; None if they cannot be searched
+    symbols: tuple[SymbolNames, ...] | None = ()
     containers: tuple[FatbinContainer, ...] = ()
     broken: tuple[BrokenSegment, ...] = ()  # if there are any, the dynamic section may be unknown
     order: str = "<"  # its byte order, as for `struct`
@@ -197,8 +198,8 @@ class ElfObject(NamedTuple):
 
     def undefined(self, group: str) -> frozenset[str]:
         """Return the symbols of a group that other files must define."""
-        return next((s.undefined for s in self.symbols if s.group == group), frozenset())
+        return next((s.undefined for s in self.symbols or () if s.group == group), frozenset())
 
     def defined(self, group: str) -> frozenset[str]:
         """Return the symbols of a group that it defines."""
-        return next((s.defined for s in self.symbols if s.group == group), frozenset())
+        return next((s.defined for s in self.symbols or () if s.group == group), frozenset())

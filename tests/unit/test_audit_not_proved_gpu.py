@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
 import struct
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -97,6 +99,48 @@ def test_a_name_of_torch_that_changes_with_each_release(tmp_path: Path, symbol: 
     assert proved("stable ABI", stable, expectation=expectation)
     unstable = wheel(tmp_path, {MODULE: elf(undefined=[*nearest, symbol])})
     assert proved("stable ABI", unstable, expectation=expectation) == []
+
+
+def without_section_headers(folder: Path, function: str, *flags: str) -> bytes:
+    """Compile a library that calls a function, and drop its section headers (strip --strip-section-headers)."""
+    (folder / "x.c").write_text(f"void {function}(void);\nvoid PyInit_ext(void) {{ {function}(); }}\n")
+    compiler = ["gcc", "-shared", "-fPIC", *flags, "-o", "x.so", "x.c"]
+    subprocess.run(compiler, check=True, cwd=folder)
+    data = bytearray((folder / "x.so").read_bytes())
+    data[40:48], data[58:64] = bytes(8), bytes(6)
+    return bytes(data)
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
+@pytest.mark.parametrize(
+    ("flags", "codes"),
+    [
+        pytest.param((), ["GF216"], id="the hash table has the number of symbols"),
+        pytest.param(("-Wl,--hash-style=sysv",), ["GF216"], id="an older hash table"),
+        pytest.param(
+            ("-fvisibility=hidden", "-nostdlib", "-Wl,--hash-style=gnu"), [], id="nothing is defined"
+        ),
+    ],
+)
+def test_a_symbol_in_a_library_without_section_headers(
+    tmp_path: Path, flags: tuple[str, ...], codes: list[str]
+) -> None:
+    expectation = Expectation(spans=("torch",))
+    for function, stable in (("aoti_torch_empty_strided", True), ("_ZN2at4_ops5zeros4callEv", False)):
+        path = wheel(tmp_path, {MODULE: without_section_headers(tmp_path, function, *flags)})
+        assert bool(proved("stable ABI", path, expectation=expectation)) == stable
+        assert [f.code for f in audit([path], expectation=expectation).findings if f.code == "GF216"] == (
+            [] if stable else codes
+        )
+
+
+def test_names_that_are_too_long_to_be_searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = {MODULE: elf(undefined=["_ZN2at4_ops5zeros4callEv"], versions={"libc.so.6": ["GLIBC_2.17"]})}
+    path, expectation = wheel(tmp_path, files), Expectation(spans=("numpy", "torch"))
+    assert proved("platform", path, expectation=expectation)
+    monkeypatch.setattr("gpuforge.binary.elf.strings.LONGEST", 20)
+    for topic in ("stable ABI", "platform"):
+        assert proved(topic, path, expectation=expectation) == [], topic
 
 
 def linked_with(*plain: bytes) -> dict[str, bytes]:

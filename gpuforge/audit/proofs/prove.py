@@ -151,7 +151,7 @@ def _images(container: FatbinContainer) -> ContainerCode:
 def _platform(graph: LinkGraph, wheel: WheelFacts) -> Iterator[TagsHold | NoPromise]:
     objects = [o for o in wheel.objects if o.links]
     highest = policy.floors(objects)
-    if not highest:
+    if not highest or not _symbols_searched(wheel):
         return
     machines = {o.processor for o in objects}
     tags = [(tag, *policy.of_tag(tag)) for tag in wheel.platforms]
@@ -202,8 +202,12 @@ def _names(sets: Iterable[KernelSet | SourceSet]) -> tuple[str, ...]:
 
 def _spans(graph: LinkGraph, wheel: WheelFacts) -> Iterator[NoUnstableFunctions]:
     expectation = graph.expectation_of(wheel)
-    packages = expectation.spans if expectation else ()
+    packages = expectation.spans if expectation and _symbols_searched(wheel) else ()
     yield from (NoUnstableFunctions(package) for package in packages if package in unstable())
+
+
+def _symbols_searched(wheel: WheelFacts) -> bool:
+    return all(o.symbols is not None for o in wheel.objects if o.links)
 
 
 def _against(graph: LinkGraph, wheel: WheelFacts) -> Iterator[NoSecondCopies]:

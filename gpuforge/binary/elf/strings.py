@@ -21,6 +21,9 @@ class StringTable:
         self._window, self._offset = window, offset
         self._size = size if content is None else len(content)
         self._all = content
+        self.is_searched = (
+            content is not None or size <= LONGEST
+        )  # else it counts as empty in `has` and `all`
         beyond = offset + size > window.size
         self._too_long = content is None and (size > LONGEST or beyond)
 
@@ -71,5 +74,5 @@ class StringTable:
     def all(self) -> bytes:
         """Return the whole table, or b"" if it is too long to be searched."""
         if self._all is None:
-            self._all = b"" if self._size > LONGEST else self._window.read(self._offset, self._size)
+            self._all = self._window.read(self._offset, self._size) if self.is_searched else b""
         return self._all

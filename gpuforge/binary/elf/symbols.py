@@ -54,33 +54,36 @@ def dynamic_symbols(file: ElfFile) -> list[Symbol]:
 
     Raises MalformedError and MissedError.
     """
-    return read_table(file.header, file.window.read(*_place(file)), file.dynamic.strings)
+    return read_table(file.header, file.window.read(*(_place(file) or (0, 0))), file.dynamic.strings)
 
 
-def _place(file: ElfFile) -> tuple[int, int]:
-    """Return the offset and the size of the table of dynamic symbols."""
+def _place(file: ElfFile) -> tuple[int, int] | None:
+    """Return the offset and the size of the table of dynamic symbols; None if its size is not known."""
     section = file.section(".dynsym")
     if section is not None:
         return section.offset, section.size
-    if DT_SYMTAB in file.dynamic.values:
-        return file.dynamic.place(DT_SYMTAB), _count(file) * _layout(file.header).size
-    return 0, 0
+    if DT_SYMTAB not in file.dynamic.values:
+        return 0, 0
+    count = _count(file)
+    return None if count is None else (file.dynamic.place(DT_SYMTAB), count * _layout(file.header).size)
 
 
 def names_of(
     file: ElfFile, groups: Iterable[SymbolGroup], markers: frozenset[str]
-) -> tuple[SymbolNames, ...]:
-    """Return the dynamic symbols of each group that has any. Raises MalformedError and MissedError.
+) -> tuple[SymbolNames, ...] | None:
+    """Return the dynamic symbols of each group that has any; None if they, or their names, cannot be searched.
 
-    A string table that is too long to be searched counts as empty.
+    Raises MalformedError and MissedError.
     """
+    if not file.dynamic.strings.is_searched:
+        return None
     found = []
     for group in groups:
-        if group.marker and group.marker not in markers:
+        if (group.marker and group.marker not in markers) or not _may_have(file, group):
             continue
-        if group.library and group.library not in file.dynamic.needed:
-            continue
-        symbols = list(_matching(file, group))
+        if (place := _place(file)) is None:
+            return None
+        symbols = list(_matching(file, group, *place))
         undefined = frozenset(name for name, defined, strong in symbols if strong and not defined)
         defined = frozenset(name for name, defined, _ in symbols if defined)
         if undefined or defined:
@@ -88,23 +91,20 @@ def names_of(
     return tuple(found)
 
 
-def _matching(file: ElfFile, group: SymbolGroup) -> Iterator[tuple[str, bool, bool]]:
-    """Yield the name of each symbol of a group, whether it is defined, and whether it is neither weak nor local.
-
-    The string table is searched for the prefixes or parts first: a file may have a hundred thousand symbols.
-    """
-    strings = file.dynamic.strings
+def _may_have(file: ElfFile, group: SymbolGroup) -> bool:
+    """Return whether a file may have a symbol of a group, by its strings: it may have a hundred thousand symbols."""
+    if group.library and group.library not in file.dynamic.needed:
+        return False
     names_end_alike = group.library  # linkers make a string the end of another
     sought = group.parts or [prefix if names_end_alike else b"\0" + prefix for prefix in group.prefixes]
-    if not any(map(strings.has, sought)):
-        return
-    section = file.section(".dynsym")
-    if not group.library and (section is None or file.header.bits != 64):  # there are no 32-bit GPU wheels
-        return
-    names, pattern, order = strings.all(), re.compile(group.pattern), file.header.order
+    return any(map(file.dynamic.strings.has, sought))
+
+
+def _matching(file: ElfFile, group: SymbolGroup, offset: int, size: int) -> Iterator[tuple[str, bool, bool]]:
+    """Yield the name of each symbol of a group, whether it is defined, and whether it is neither weak nor local."""
+    names, pattern, order = file.dynamic.strings.all(), re.compile(group.pattern), file.header.order
     places = {place for prefix in group.prefixes for place in find_all(names, prefix)}
     fields = _layout(file.header)
-    offset, size = _place(file)
     table = file.window.read(offset, size - size % fields.size)
     places_of = array("I", table)[:: fields.size // 4]  # st_name is the first field
     if (sys.byteorder == "little") is not (order == "<"):
@@ -122,22 +122,23 @@ def _layout(header: Header) -> struct.Struct:
     return layout(header.order + ("I8xBxH" if header.bits == 32 else "IBxH16x"))
 
 
-def _count(file: ElfFile) -> int:
-    """Return the number of dynamic symbols, by DT_HASH or DT_GNU_HASH.
+def _count(file: ElfFile) -> int | None:
+    """Return the number of dynamic symbols, by DT_HASH or DT_GNU_HASH; None if these do not tell it.
 
     https://sourceware.org/gnu-gabi/program-loading-and-dynamic-linking.txt
+    DT_GNU_HASH has only symbols that are defined; for none GNU ld writes that the first of them would be number 1.
     """
     window, dynamic, word = file.window, file.dynamic, layout(file.header.order + "I")
     if DT_HASH in dynamic.values:
         return int(word.unpack(window.read(dynamic.place(DT_HASH) + 4, 4))[0])
     if DT_GNU_HASH not in dynamic.values:
-        return 0
+        return None
     start = dynamic.place(DT_GNU_HASH)
     buckets, first, blooms, _ = layout(file.header.order + "4I").unpack(window.read(start, 16))
     start += 16 + blooms * (file.header.bits // 8)
     last = max((row[0] for row in word.iter_unpack(window.read(start, 4 * buckets))), default=0)
     if last < first:
-        return int(first)
+        return int(first) if first > 1 else None
     start += 4 * (buckets - first)
     while not word.unpack(window.read(start + 4 * last, 4))[0] & 1:
         last += 1
