@@ -133,7 +133,7 @@ def test_versions_of_a_library_that_is_not_needed(compiled: Compile, tmp_path: P
     module = compiled("ext.so", MODULE + CALLS, library, "-Wl,-rpath,$ORIGIN")
     files = {"demo/libg.so.1": library, "demo/ext.so": module}
     assert not any(code == "GF211" for code, _ in codes(tmp_path, files))
-    # what patchelf --remove-needed left up to 0.17: the entry is gone, its versions are not
+    # as patchelf --remove-needed leaves it: the entry is gone, its versions are not
     entry = _dynamic_entry(module, "libg.so.1")
     data = bytearray(module.read_bytes())
     data[entry : entry + 8] = (0x6000000D).to_bytes(8, "little")  # a tag of no meaning to this linker

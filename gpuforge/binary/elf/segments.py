@@ -1,7 +1,7 @@
 """Checks whether the segments of a linked file can be mapped: patchelf and strip have broken some before.
 
 The rules are those of the gABI ("Program Loading") and of glibc's elf/dl-load.c; the kernel reads PT_INTERP. Broken by
-patchelf: https://github.com/NixOS/patchelf/issues/446 and 528, https://github.com/pypa/auditwheel/pull/716.
+patchelf: https://github.com/NixOS/patchelf/issues/446 and 528, https://github.com/pypa/auditwheel/issues/716.
 """
 
 from itertools import pairwise

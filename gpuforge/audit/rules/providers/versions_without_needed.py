@@ -47,8 +47,10 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                     "the process."
                     if opened
                     else "The dynamic linker aborts the process unless something else has loaded these libraries.",
-                    fix="Link again, or remove the symbol versions together with the NEEDED entry, as patchelf 0.18 "
-                    "and newer do.",
+                    fix="None needed."
+                    if loaded
+                    else "Link again without the library. `patchelf --remove-needed` is not enough: it leaves the "
+                    "symbol versions (patchelf#214).",
                 )
 
 
