@@ -161,6 +161,19 @@ CASES = {
         },
         {"demo/ext.so": elf(needed=["libstdc++.so.6"], runpath="$ORIGIN")},
     ),
+    "two C++ libraries under a musl tag": Case(
+        "GF107", "warning",
+        (
+            "demo/libstdc++-0a1b2c3d.so.6, loaded by demo/ext.so",
+            "libstdc++.so.6 (the system), loaded by demo/ext.so",
+        ),
+        {
+            "demo/ext.so": elf(needed=["libstdc++-0a1b2c3d.so.6", "libstdc++.so.6"], runpath="$ORIGIN"),
+            "demo/libstdc++-0a1b2c3d.so.6": lib("libstdc++-0a1b2c3d.so.6"),
+        },
+        {"demo/ext.so": elf(needed=["libstdc++-0a1b2c3d.so.6"], runpath="$ORIGIN")},
+        name="demo-1.0-cp311-cp311-musllinux_1_2_x86_64.whl",
+    ),
     "a library twice, by its major and by its file's name": Case(
         "GF108", "error",
         ("demo/liba.so.26, loaded by x.so", "demo.libs/liba-0a1b2c3d.so.26.10.00, loaded by y.so"),

@@ -85,6 +85,9 @@ def _of_cxx(graph: LinkGraph) -> Iterator[Finding]:
             why=FIRST_WINS
             if one
             else "Exceptions, locales and streams that cross from one copy to the other fail.",
-            fix="Use the system's libstdc++, which the manylinux policies promise, for all objects: "
+            fix="Graft one libstdc++ for all objects, as auditwheel repair does for musllinux tags: systems with musl "
+            "may lack it."
+            if any(tag.startswith("musllinux") for tag in graph.wheel(process.wheel).platforms)
+            else "Use the system's libstdc++, which the manylinux policies promise, for all objects: "
             "auditwheel repair --exclude libstdc++.so.6",
         )
