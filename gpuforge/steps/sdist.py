@@ -15,7 +15,7 @@ from gpuforge import tree
 from gpuforge.errors import ActionError
 from gpuforge.steps.within import within
 
-MOST_BYTES, MOST_FILES = 4 * 10**9, 400_000  # of an unpacked sdist; PyPI's default limit is 100 MB packed
+MOST_BYTES, MOST_FILES = 4 * 10**9, 400_000  # of an unpacked sdist; PyPI's default limit is 100 MiB packed
 MOST_HEADER_BYTES = 300 * 10**6  # of a tar: 512 for each member, and names and PAX records that are longer
 MOST_MEMORY, MOST_SECONDS = 1 << 30, 900  # for all else that a format can hold, such as maps of sparse files
 _OF_NAMES = (tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK)  # whose data `tarfile` reads into memory

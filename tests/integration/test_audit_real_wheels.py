@@ -138,7 +138,7 @@ def test_neuron_without_gpu_has_no_toolchain_runtime(said: Said) -> None:
 
 def test_cufinufft_has_no_providers(said: Said, report: Callable[[str], Report]) -> None:
     said_of = dict(said("cufinufft==2.5.1"))
-    assert said_of.pop(("GF708", "info"))[1].startswith("sections: __nv_relfatbin 103 MB, .nv_fatbin 69 MB")
+    assert said_of.pop(("GF708", "info"))[1].startswith("sections: __nv_relfatbin 98 MiB, .nv_fatbin 65 MiB")
     assert said_of == {
         ("GF201", "error"): (
             "libcudart.so.12 (nvidia-cuda-runtime-cu12), NEEDED by cufinufft/libcufinufft.so",

@@ -31,7 +31,7 @@ from gpuforge.audit.report import data, detail, sentences
         (Subject(detail="{0} of {1}", about=("x", "{y}")), "x of {y}"),
         (Subject(detail="{names:chain}", facts=facts_of(names=("a", "b"))), "a → b"),
         (Subject(detail="in {place:short}", facts=facts_of(place="a.o")), "in a.o"),
-        (Subject(detail="{sizes:MB}", facts=facts_of(sizes=(("x", 2_000_000),))), "x 2 MB"),
+        (Subject(detail="{sizes:sizes}", facts=facts_of(sizes=(("x", 2_000_000),))), "x 2 MiB"),
         (Subject(detail="{of:images}", facts=facts_of(of=(("x", 1), ("y", 2)))), "x (1 image), y (2 images)"),
         (Subject(detail="{of:GPUs}", facts=facts_of(of=(("9.0", "Hopper"),))), "9.0 (Hopper)"),
         (
@@ -61,9 +61,9 @@ def test_templates_have_no_values_in_them() -> None:
 
 def test_json_has_the_facts_as_values() -> None:
     facts = facts_of(size=3 << 20, names=("x", "y"), sizes=(("x", 2_000_000),))
-    subject = Subject(detail="{size:MiB} MiB of {names}: {sizes:MB}", facts=facts)
+    subject = Subject(detail="{size:MiB} MiB of {names}: {sizes:sizes}", facts=facts)
     assert data._filled(subject) == {
-        "detail": "3 MiB of x, y: x 2 MB",
+        "detail": "3 MiB of x, y: x 2 MiB",
         "facts": {"size": 3 << 20, "names": ("x", "y"), "sizes": {"x": 2_000_000}},
     }
     properties = SCHEMA["$defs"]["subject"]["properties"]

@@ -15,9 +15,10 @@ from audit_samples import elf, wheel
 from document_samples import RECIPE
 
 from gpuforge.audit import audit, policy
+from gpuforge.audit.link.graph import build
 from gpuforge.audit.read.wheel import read
 from gpuforge.audit.report import proofs
-from gpuforge.audit.rules.package.large_wheel import sizes
+from gpuforge.audit.rules.package import large_wheel
 from gpuforge.audit.rules.platform import platform_tag
 
 ABI3 = "demo-1.0-cp310-abi3-manylinux_2_17_x86_64.whl"
@@ -291,10 +292,20 @@ def test_a_tag_of_one_python_promises_no_other(tmp_path: Path) -> None:
 
 
 def test_what_takes_the_room(tmp_path: Path) -> None:
-    found = sizes(read(wheel(tmp_path, {"demo/ext.so": elf(sections={".x": NOISE}), "demo/a.py": b"pass\n"})))
+    files = {"demo/ext.so": elf(sections={".x": NOISE}), "demo/a.py": b"pass\n"}
+    found = large_wheel.sizes(read(wheel(tmp_path, files)))
     assert found["sections"][0] == (".x", len(NOISE))
     assert found["files"][0][0] == "demo/ext.so"
     assert found["device code"] == []
+
+
+def test_pypi_accepts_100_mebibytes(tmp_path: Path) -> None:
+    facts = read(wheel(tmp_path, {"demo/a.py": b"pass\n"}))
+    found = {
+        size: [f.what for f in large_wheel.check(build([facts._replace(size=size)]))]
+        for size in (100 << 20, (100 << 20) + 1)
+    }
+    assert [*found.values()] == [[], ["The wheel is 101 MiB. PyPI accepts 100 MiB by default."]]
 
 
 def test_the_floor_of_a_wheel_whose_tag_promises_nothing_is_said(tmp_path: Path) -> None:

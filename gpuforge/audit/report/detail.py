@@ -56,7 +56,7 @@ _FORMATS: Mapping[str, Callable[[Any], str]] = {
     "chain": " → ".join,
     "lines": lambda lines: repr(" → ".join(lines)),  # Requires-Dist lines, each brought by the one before it
     # of tables
-    "MB": lambda table: ", ".join(f"{name} {size / 1e6:,.0f} MB" for name, size in table),
+    "sizes": lambda table: ", ".join(f"{name} {size / 2**20:,.0f} MiB" for name, size in table),
     "images": lambda table: ", ".join(f"{name} ({n} image{'s' if n > 1 else ''})" for name, n in table),
     "GPUs": lambda table: ", ".join(f"{capability} ({name})" for capability, name in table),
     "drivers": _drivers,

@@ -10,23 +10,24 @@ from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.rule import ARCHIVES, Rule
 
-_LIMIT = 100_000_000  # bytes; https://docs.pypi.org/project-management/storage-limits/
-_WORTH = 500_000  # bytes; less is written as 0 MB
+# bytes: MAX_FILESIZE in https://github.com/pypi/warehouse/blob/main/warehouse/constants.py
+_LIMIT = 100 << 20
+_WORTH = 1 << 19  # bytes; less is written as 0 MiB
 _MOST = 5
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
-    """Find wheels over 100 MB, and the files, sections and architectures that take most of their bytes."""
+    """Find wheels over 100 MiB, and the files, sections and architectures that take most of their bytes."""
     for wheel in graph.wheels:
         if wheel.size > _LIMIT:
             yield RULE.finding(
                 wheel.name,
                 subjects=tuple(
-                    Subject(item=topic, detail="{sizes:MB}", facts=facts_of(sizes=large))
+                    Subject(item=topic, detail="{sizes:sizes}", facts=facts_of(sizes=large))
                     for topic, table in sizes(wheel).items()
                     if (large := tuple((name, size) for name, size in table if size >= _WORTH))
                 ),
-                what=f"The wheel has {wheel.size / 1e6:,.0f} MB; PyPI accepts files up to 100 MB by default.",
+                what=f"The wheel is {-(-wheel.size // 2**20):,} MiB. PyPI accepts 100 MiB by default.",
                 why="PyPI refuses the upload until it raises the limit for the project.",
                 fix="Replace machine code of some architectures with PTX, compress the machine code (nvcc "
                 "--compress-mode=size), require CUDA's libraries instead of shipping them, or ask PyPI for a "
