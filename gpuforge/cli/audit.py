@@ -145,8 +145,10 @@ def _consistent(options: Options) -> Options:
     """Return the options; raises UsageError for those that exclude each other."""
     if not (options.wheels or options.environment or options.requirements):
         raise click.UsageError("Missing argument 'WHEEL...': give wheels, --env or --with")
-    if options.python and not (options.requirements and re.fullmatch(_PYTHON, options.python)):
-        raise click.UsageError(f"--python {options.python}: write it as in 3.12, together with --with")
+    if options.python and not options.requirements:
+        raise click.UsageError("--python is only for --with")
+    if options.python and not re.fullmatch(_PYTHON, options.python):
+        raise click.UsageError(f"--python {options.python}: expected a version such as 3.12")
     if options.cuda and not options.manifest:
         raise click.UsageError("--cuda names a table of the manifest: give --manifest too")
     if (options.show_tree or options.show_gpus) and options.form in {"sarif", "junit"}:  # json has all of it

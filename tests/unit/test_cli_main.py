@@ -149,6 +149,8 @@ def test_a_second_interrupt_has_the_status_of_the_first(
         (["build", "--pithon", "3.12"], "No such option '--pithon'. Did you mean '--python'?"),
         (["build", "--jobs", "0"], "Invalid value for '--jobs'"),
         (["matrix", "--format", "xml"], "Invalid value for '--format'"),
+        (["audit", "x.whl", "--python", "3.12"], "--python is only for --with"),
+        (["audit", "--with", "x", "--python", "3"], "--python 3: expected a version such as 3.12"),
         (
             ["build", "--scheduler", "tcp://x:1", "."],
             "--scheduler is not for --runner local\n  hint: add --runner dask",

@@ -2,7 +2,7 @@
 
 The graph also carries what these wheels are compared with: the manifest's expectation, what the build found in the
 required packages, what a user's build brings, and what was found in files that were read completely. Linking does not
-use them, and of 70 rules only 20 do, but with them here every rule is a function of one value.
+use them, and few rules do, but with them here every rule is a function of one value.
 """
 
 from __future__ import annotations

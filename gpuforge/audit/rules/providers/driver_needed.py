@@ -75,8 +75,8 @@ def _finding(binary: ElfObject, drivers: list[str], roots: list[ElfObject], *, r
         "builds, and in programs that would run on the CPU."
         if reached
         else "Code that opens them fails on a machine without the driver; everything else works there.",
-        fix="Open libcuda.so.1 with dlopen at the first GPU call, or use the CUDA runtime "
-        "(cudaGetDriverEntryPoint)."
+        fix="Open libcuda.so.1 with dlopen at the first GPU call, or let the CUDA runtime look up the functions: "
+        "cudaGetDriverEntryPointByVersion, before CUDA 12.5 cudaGetDriverEntryPoint."
         if reached
         else "None needed if the code that opens them handles the failure.",
     )

@@ -81,8 +81,8 @@ def _missing(graph: LinkGraph, edge: Edge) -> Finding:
         + (f" What pip installs for {lacking.line!r} does not have them." if lacking else "")
         + (" By their names, these objects are only for users who have that framework." if optional else ""),
         why=_FAILS,
-        fix="Add the packages to Requires-Dist, and give the objects a RUNPATH to their folders. "
-        'gpuforge build with linkage = "pip" does both.',
+        fix="Add the packages to Requires-Dist, and give the objects a RUNPATH to their folders. gpuforge build does "
+        'both: always for torch, and with linkage = "pip" for CUDA\'s packages.',
     )
 
 
