@@ -128,10 +128,24 @@ def _between(glibc: tuple[int, int]) -> Policy:
     return Policy(glibc, versions, like.libraries, like.forbidden)
 
 
-def fitting(objects: Iterable[ElfObject], machine: str) -> Policy | None:
-    """Return the oldest policy that promises everything these objects want; None if none does."""
-    objects = list(objects)
-    fits = (p for p in policies() if machine in p.versions)
+@cache
+def strictest(platforms: tuple[str, ...]) -> Mapping[str, tuple[Policy, str]]:
+    """Return the policy for the oldest glibc among platform tags, and its tag, for each machine."""
+    found: dict[str, tuple[Policy, str]] = {}
+    for tag in platforms:
+        promised, machine = of_tag(tag)
+        if promised and (machine not in found or promised.glibc < found[machine][0].glibc):
+            found[machine] = promised, tag
+    return found
+
+
+def fitting(objects: Iterable[ElfObject], machine: str, needed: Iterable[str]) -> Policy | None:
+    """Return the oldest policy that promises everything these objects want; None if none does.
+
+    `needed` are the libraries of the system that they NEED.
+    """
+    objects, needed = list(objects), list(needed)
+    fits = (p for p in policies() if machine in p.versions and not p.lacking(needed))
     return next((p for p in fits if all(_fits(p, o, machine) for o in objects)), None)
 
 

@@ -143,6 +143,12 @@ LOST = "error GF202"
             "warning GF202",
             id="the system's folders are left out",
         ),
+        pytest.param(
+            module(None, "libm.so.6"),
+            module(None, "libmvec.so.1"),
+            "error GF501",
+            id="only systems with a newer glibc than that of the tag have it",
+        ),
         pytest.param(of_flags(0), of_flags(PIE), LOST, id="a program has the name of a library"),
         pytest.param(of_flags(0), of_flags(NODLOPEN), LOST, id="it can be loaded only when a program starts"),
         pytest.param(of_flags(PIE, 0), of_flags(0, PIE), LOST, id="the last entry with flags counts"),

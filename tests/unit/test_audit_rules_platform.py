@@ -98,6 +98,11 @@ CASES = {
         "GF503", "error", ("demo/ext.so: has no PT_GNU_STACK",),
         {"demo/ext.so": elf().replace(b"\x51\xe5\x74\x64", b"\x80\x15\x04\x65")}, {"demo/ext.so": elf()},
     ),
+    "a library of newer systems": Case(
+        "GF501", "error", ("libmvec.so.1, NEEDED by demo/ext.so",),
+        {"demo/ext.so": elf(needed=["libmvec.so.1", "libc.so.6"])},
+        {"demo/ext.so": elf(needed=["libm.so.6", "libc.so.6"])},
+    ),
     "a newer processor": Case(
         "GF505", "warning", ("demo/ext.so: x86-64-v3: required by its GNU property",),
         {"demo/ext.so": elf(segment=needs_level(3))}, {"demo/ext.so": elf(segment=needs_level(1))},

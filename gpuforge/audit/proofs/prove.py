@@ -84,6 +84,11 @@ def _severity(finding: Finding) -> int:
 def _providers(graph: LinkGraph, wheel: WheelFacts) -> Iterator[LibrariesFound | OfPackage]:
     if not any(o.links for o in wheel.objects) or not all(_is_found(graph, e) for e in graph.of(wheel)):
         return
+    if any(
+        promised.lacking(_of_system(graph, wheel))
+        for promised, _ in policy.strictest(wheel.platforms).values()
+    ):
+        return
     found: dict[FoundIn, set[str]] = {}
     packages: dict[tuple[str, str, Route], dict[str, None]] = {}
     for edge in graph.of(wheel):
@@ -96,6 +101,10 @@ def _providers(graph: LinkGraph, wheel: WheelFacts) -> Iterator[LibrariesFound |
     yield LibrariesFound({source: len(names) for source, names in found.items()}, tuple(imports))
     for place, names in packages.items():
         yield OfPackage(tuple(names), *place)
+
+
+def _of_system(graph: LinkGraph, wheel: WheelFacts) -> set[str]:
+    return {edge.needed for edge in graph.of(wheel) if edge.provider.source == "system"}
 
 
 def _is_found(graph: LinkGraph, edge: Edge) -> bool:
@@ -157,13 +166,12 @@ def _platform(graph: LinkGraph, wheel: WheelFacts) -> Iterator[TagsHold | NoProm
     tags = [(tag, *policy.of_tag(tag)) for tag in wheel.platforms]
     promises = [(tag, promised) for tag, promised, machine in tags if promised and machine in machines]
     promises = [(tag, promised) for tag, promised in promises if policy.is_known(promised)]
-    needed = {edge.needed for edge in graph.of(wheel) if edge.provider.source == "system"}
-    if promises and not any(promised.lacking(needed) for _, promised in promises):
+    if promises:
         unknown = [e for e in graph.of(wheel) if e.provider.source == "nobody" and not _is_found(graph, e)]
         if all(clue.kind != "none" for clue in clues(graph, unknown).values()):
             yield TagsHold(tuple(tag for tag, _ in promises), highest)
     elif bare := next((tag for tag in wheel.platforms if tag.startswith("linux_")), ""):
-        fitting = policy.fitting(objects, policy.of_tag(bare)[1])
+        fitting = policy.fitting(objects, policy.of_tag(bare)[1], _of_system(graph, wheel))
         yield NoPromise(bare, fitting.name if fitting else "", highest)
 
 

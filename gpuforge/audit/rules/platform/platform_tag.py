@@ -21,25 +21,23 @@ _ARM = r"armv[5-8]\w*"  # ELF has one number for all of them
 _FOREIGN_ENDINGS = (".dll", ".pyd", ".dylib", ".exe", ".jnilib")
 _FOREIGN_FOLDER = r"(?i)(darwin|mac(os)?x?|osx|win(dows|32|64)?|android|arm64-v8a|armeabi)[-_.\w]*"
 _LIBC_WORDS = r"[-_.]?(?<![a-z])(?:manylinux|musllinux|musl|glibc|gnu)(?:[-_.]?\d[\d._]*\d)?(?=eabi|[^a-z]|$)"
+_WHY = "pip installs the wheel on systems where the import fails."
 _DATA = r"(^|/)(tests?|testing|test_?data|examples?|samples?|fixtures)/"
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
     """Compare the symbol versions that each object wants with the strictest tag of the file name for its machine."""
     for wheel in graph.wheels:
-        tags = [(tag, *policy.of_tag(tag)) for tag in wheel.platforms]
-        strictest: dict[str, tuple[policy.Policy, str]] = {}
-        for tag, promised, machine in tags:
-            if promised and (machine not in strictest or promised.glibc < strictest[machine][0].glibc):
-                strictest[machine] = promised, tag
+        strictest = policy.strictest(wheel.platforms)
         for machine, (promised, tag) in strictest.items():
-            yield from _floor(wheel, promised, tag, machine)
+            yield from _floor(graph, wheel, promised, tag, machine)
             yield from _forbidden(graph, wheel, promised, tag)
         if strictest:
             yield from _private(wheel)
         yield from _relocations(wheel)
-        yield from _interpreters(wheel, {machine for _, _, machine in tags})
-        machines = {re.sub(_ARM, "armv7l", machine) for _, _, machine in tags if machine}
+        tagged = {policy.of_tag(tag)[1] for tag in wheel.platforms}
+        yield from _interpreters(wheel, tagged)
+        machines = {re.sub(_ARM, "armv7l", machine) for machine in tagged if machine}
         yield from _machine(wheel, machines)
         yield from _c_library(graph, wheel, machines)
 
@@ -53,14 +51,32 @@ RULE = Rule(
 )
 
 
-def _floor(wheel: WheelFacts, promised: policy.Policy, tag: str, machine: str) -> Iterator[Finding]:
+def _floor(
+    graph: LinkGraph, wheel: WheelFacts, promised: policy.Policy, tag: str, machine: str
+) -> Iterator[Finding]:
     objects = [o for o in wheel.objects if o.links and (o.processor or machine) == machine]
-    fitting = policy.fitting(objects, machine)
+    system = [
+        edge
+        for edge in graph.of(wheel)
+        if edge.provider.source == "system" and (edge.loader.processor or machine) == machine
+    ]
+    fitting = policy.fitting(objects, machine, (edge.needed for edge in system))
     fix = (
         f"Tag the wheel {fitting.name}_{machine}, as auditwheel repair does, or build in an image of the promised tag."
         if fitting
         else "Build in an image of the promised tag: no manylinux policy has these symbol versions."
     )
+    for edge in system:
+        if promised.lacking([edge.needed]):
+            yield RULE.finding(
+                wheel.name,
+                files=(edge.loader.file,),
+                subjects=(Subject(library=edge.needed, needed_by=(edge.loader.file,)),),
+                cause=("libraries", tag),
+                what=f"The wheel is tagged {tag}, and objects need libraries that this platform does not promise.",
+                why=_WHY,
+                fix=fix,
+            )
     for found in objects:
         missing = promised.missing(found, machine)
         if missing:
@@ -75,7 +91,7 @@ def _floor(wheel: WheelFacts, promised: policy.Policy, tag: str, machine: str) -
                 cause=("symbol versions", tag),
                 what=f"The wheel is tagged {tag}, and objects require symbol versions that this platform does not "
                 "promise.",
-                why="pip installs the wheel on systems where the import fails.",
+                why=_WHY,
                 fix=fix,
             )
 
