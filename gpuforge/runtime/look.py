@@ -137,10 +137,11 @@ def _recipe(folder: str) -> tuple[ModuleRecipe | None, Reason | None]:
 
 
 def _here(recipe: ModuleRecipe) -> Iterator[BuildPlace]:
-    """Yield the places of the sources that back ends compile at their first use."""
+    """Yield the places of the sources that back ends compile at their first use, by their first toolchain each."""
     from .backends import backend_of
 
-    for family, sources in recipe.sources.items():
+    firsts = {sources.family: sources for sources in reversed([*recipe.sources.values()])}
+    for family, sources in firsts.items():
         backend, contents = backend_of(family), sources.contents(recipe.name)
         if backend:
             yield BuildPlace(backend.origin, sources.folder, contents=contents, sources=sources)

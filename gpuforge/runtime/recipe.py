@@ -19,7 +19,7 @@ SCHEMA = 1
 
 
 class ModuleRecipe(NamedTuple):
-    """The sources of a set, by the toolchain's family, and the sets of the wheel that replace them."""
+    """The sources of a set, by the toolchain's name, and the sets of the wheel that replace them."""
 
     name: str
     demands: Demands
@@ -141,7 +141,7 @@ def read(folder: str) -> ModuleRecipe | None:
         raise Refused(unreadable(file, error)) from error
     except document.Damaged as error:
         raise Refused(damaged(file, error)) from error
-    return ModuleRecipe(name, demands, cpu, {each.family: each for each in reversed(found)})
+    return ModuleRecipe(name, demands, cpu, {each.name: each for each in found})
 
 
 def _archs(data: dict[str, Any]) -> tuple[Arch, ...]:
@@ -160,20 +160,20 @@ def _check_schema(file: str, data: dict[str, Any]) -> None:
 
 def _sources(folder: str, entry: dict[str, Any], recipe: dict[str, Any]) -> Sources:
     digests, headers = _digests(recipe, "sources"), _digests(recipe, "includes")
-    family = document.text(entry, "family")
+    name, family = document.text(entry, "name"), document.text(entry, "family")
     backend = backend_of(family)
     images = (Image(backend.source),) if backend else ()
     modules = {}
     for source in document.texts(entry, "sources"):
-        name = os.path.splitext(os.path.basename(source))[0]
+        stem = os.path.splitext(os.path.basename(source))[0]
         if source not in digests:
             raise document.Damaged(f"'{source}' is not among its sources")
         place = os.path.join(folder, source)
-        modules[name] = Module(name, source, place, digests[source], images)
+        modules[stem] = Module(stem, source, place, digests[source], images)
     install = document.text(document.table(entry, "install"), "", "")
     added = _added(entry)
     argv = document.texts(entry, "argv")
-    return Sources(family, argv, install, folder, modules, headers, *added)
+    return Sources(name, family, argv, install, folder, modules, headers, *added)
 
 
 def _added(entry: dict[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -139,6 +140,24 @@ def test_nvrtc_is_taken_without_nvcc_and_its_code_is_the_kernel_caches(user: Use
     assert found["used"] == "user build cubin sm_90"
     assert entries[0].endswith(Path(found["place"]).read_bytes())
     assert [path.read_bytes() for path in user.tmp_path.rglob("*.kernel")] == entries  # compiled once
+
+
+@pytest.mark.parametrize(
+    ("first", "arguments"),
+    [({}, ["--toolchain", "newer"]), ({"version": "<12", "accepts": (("<", (12,)),)}, [])],
+)
+def test_each_of_two_toolchains_of_one_compiler_has_its_own_flags(
+    user: User, first: dict[str, Any], arguments: list[str]
+) -> None:
+    """The second one is named, or the first does not take this machine's NVRTC."""
+    user.gpu()
+    user.nvrtc()
+    shutil.rmtree(user.site)
+    install_set(user.site, replace(NVRTC, **first), replace(NVRTC, name="newer", argv=("-DNEWER",)))
+    done = user.compile(*arguments)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "(toolchain newer), is used from now on" in done.stdout
+    assert Path(user.use()["place"]).read_text().endswith("|-DNEWER")
 
 
 def test_without_a_gpu_gxx_makes_the_library_for_the_cpu(user: User) -> None:

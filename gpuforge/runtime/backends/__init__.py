@@ -57,8 +57,8 @@ if TYPE_CHECKING:
         def find(self, toolchain: UserToolchain, here: CompileInputs, path: str) -> Compiler | Absent:
             """Return the compiler of a toolchain, the file at `path` if one is given, or why there is none."""
 
-        def prepare(self, family: str, recipe: Recipe, here: CompileInputs) -> str:
-            """Compile into the kernel cache, and return the device; raises Stopped. Only with `into_cache`."""
+        def prepare(self, toolchain: UserToolchain, recipe: Recipe, here: CompileInputs) -> str:
+            """Compile sources into the kernel cache, and return the device; raises Stopped. Only with `into_cache`."""
 
 
 class Backend(NamedTuple):

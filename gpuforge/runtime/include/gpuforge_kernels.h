@@ -3146,6 +3146,7 @@ static const gpuf_index *gpuf_read_sources(gpuf_arena *arena, const char *folder
     size_t count, ignored, n;
     gpuf_digest_of(arena, recipe, "sources", "", problem);
     gpuf_digest_of(arena, recipe, "includes", "", problem);
+    gpuf_word(arena, entry, "name", NULL, problem);
     *family = gpuf_word(arena, entry, "family", NULL, problem);
     image->kind = gpuf_same(*family, "nvrtc") ? "cuda" : "opencl";
     image->arch = "";

@@ -174,7 +174,7 @@ def _compile(recipe: Recipe, package: Package, options: argparse.Namespace) -> s
     toolchain, compiler = select(recipe, requested, how_to_install, _finder(recipe, here))
     backend = backend_of(toolchain.family)
     if backend and backend.into_cache:
-        return _prepare(backend, recipe, package, here, options)
+        return _prepare(backend, recipe, toolchain, package, here, options)
     substitute = recipe.lowest_arch if arch is None and toolchain.needs_arch else None
     arch = arch or substitute
     here = replace(here, arch=arch)
@@ -271,7 +271,12 @@ def _product(
 
 
 def _prepare(
-    backend: Backend, recipe: Recipe, package: Package, here: CompileInputs, options: argparse.Namespace
+    backend: Backend,
+    recipe: Recipe,
+    toolchain: UserToolchain,
+    package: Package,
+    here: CompileInputs,
+    options: argparse.Namespace,
 ) -> str:
     """Compile into the kernel cache, whose code is used if nothing before it in the order fits."""
     if options.output:
@@ -282,7 +287,7 @@ def _prepare(
             USAGE,
         )
     try:
-        device = backend.ahead.prepare(backend.family, recipe, here)
+        device = backend.ahead.prepare(toolchain, recipe, here)
     except Stopped as stopped:
         raise Stopped(f"{recipe.name}: {stopped}; {_in_use(recipe, package)}") from None
     return f"{recipe.name}: compiled for {device}, kept in the kernel cache; {_in_use(recipe, package)}"

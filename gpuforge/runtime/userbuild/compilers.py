@@ -46,7 +46,9 @@ class LibraryCompiler(Compiler, ABC):
     """A compiler that is called as a library, and whose images also stay in the kernel cache."""
 
     @abstractmethod
-    def image(self, recipe: Recipe, here: CompileInputs, stem: str, file: Path) -> bytes:
+    def image(
+        self, recipe: Recipe, toolchain: UserToolchain, here: CompileInputs, stem: str, file: Path
+    ) -> bytes:
         """Return the machine code of one source; raises Stopped."""
 
 

@@ -112,7 +112,7 @@ def _image(
 ) -> bytes:
     """Return the machine code of one source."""
     if isinstance(compiler, LibraryCompiler):
-        return compiler.image(recipe, here, stem, file)
+        return compiler.image(recipe, toolchain, here, stem, file)
     folder = work / f"of-{stem}"
     folder.mkdir()
     names = [name for name in toolchain.sources if recipe.folder / name == file]

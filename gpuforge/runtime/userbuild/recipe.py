@@ -85,11 +85,11 @@ def _abi(name: str, demands: Demands) -> str:
     return found
 
 
-def sources_of(recipe: Recipe, family: str) -> Sources:
-    """Return the part of a set of modules for the toolchains of a family."""
+def sources_of(recipe: Recipe, toolchain: UserToolchain) -> Sources:
+    """Return a toolchain's part of a set of modules."""
     found = read(str(recipe.folder))
     assert found is not None  # noqa: S101  the recipe was read as one of modules
-    return found.sources[family]
+    return found.sources[toolchain.name]
 
 
 def verify(file: Path, original: Path, sha256: str) -> None:

@@ -30,9 +30,11 @@ class NvrtcCompiler(LibraryCompiler):
         assert target is not None  # noqa: S101  `find` has refused others
         return target
 
-    def image(self, recipe: Recipe, here: CompileInputs, stem: str, file: Path) -> bytes:
+    def image(
+        self, recipe: Recipe, toolchain: UserToolchain, here: CompileInputs, stem: str, file: Path
+    ) -> bytes:
         """Return the machine code of one source; raises Stopped."""
-        part = sources_of(recipe, self.family)
+        part = sources_of(recipe, toolchain)
         assert here.arch is not None  # noqa: S101  `find` has refused others
         packaged = next((module for module in part.modules.values() if module.file == str(file)), None)
         module = packaged or Module(stem, file.name, str(file), "", ())

@@ -27,9 +27,9 @@ def find(toolchain: UserToolchain, here: CompileInputs, path: str) -> Compiler |
     return Compiler(toolchain.family, Path(found[0].name), found[0].driver)
 
 
-def prepare(family: str, recipe: Recipe, here: CompileInputs) -> str:
-    """Compile the OpenCL sources into the kernel cache, and return the device; raises Stopped."""
+def prepare(toolchain: UserToolchain, recipe: Recipe, here: CompileInputs) -> str:
+    """Compile a toolchain's sources into the kernel cache, and return the device; raises Stopped."""
     try:
-        return load.prepare(sources_of(recipe, family), here.env)
+        return load.prepare(sources_of(recipe, toolchain), here.env)
     except (DriverError, Refused) as error:
         raise Stopped(str(error)) from error
