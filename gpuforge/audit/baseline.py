@@ -15,20 +15,18 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any, Protocol, Self
-
-from packaging.utils import canonicalize_name
 
 from gpuforge.audit import phrases
 from gpuforge.audit.findings import SEVERITIES, Finding, Ignored, Severity, Subject
+from gpuforge.audit.model import project_of
 from gpuforge.audit.route import Route
 from gpuforge.cuda import sonames
 from gpuforge.diagnostics import Place
 from gpuforge.errors import UsageError
-from gpuforge.wheel import filename
 
-SCHEMA = 6
+SCHEMA = 7
 REASON = "in the baseline"
 _CHANGING = (
     (sonames.GRAFT_HASH, "*"),
@@ -57,6 +55,9 @@ class AcceptedSubject:
     provider: str = field(
         default="", compare=False
     )  # a provider that such a sentence may name instead of the library
+    label: str = field(
+        default="", compare=False
+    )  # the project by the wheel's name in reports, as until schema 6
     schema: int = field(default=SCHEMA, compare=False)  # of the file
 
     def of_schema(self, schema: int) -> Self:
@@ -69,8 +70,15 @@ class AcceptedSubject:
             one = replace(one, kind=phrases.of_schema_3(one.code, one.kind, one.about), about=())
         return one
 
+    @property
+    def projects(self) -> set[str]:
+        """The projects that rows for it have."""
+        return {self.project, self.label or self.project}
+
     def accepts(self, other: AcceptedSubject) -> bool:
-        """Return whether this row of a file accepts a subject of the same rule and project."""
+        """Return whether this row of a file accepts a subject of the same rule."""
+        if self.project != other.project and (self.schema > 6 or self.project != other.label):
+            return False
         if SEVERITIES.index(other.severity) < SEVERITIES.index(self.severity):
             return False
         other = other.of_schema(self.schema)
@@ -100,7 +108,11 @@ class Baseline:
     def covers(self, finding: Finding) -> bool:
         """Return whether each subject of a finding is accepted, at this severity or a worse one."""
         return all(
-            any(row.accepts(one) for row in self._rows.get((one.code, one.project), ()))
+            any(
+                row.accepts(one)
+                for project in one.projects
+                for row in self._rows.get((one.code, project), ())
+            )
             for one in of_finding(finding)
         )
 
@@ -179,7 +191,8 @@ def unused(baseline: Baseline, ignored: Iterable[Ignored]) -> list[AcceptedSubje
     met = {one for i in ignored if i.reason == baseline.reason for one in of_finding(i.finding)}
     of_rule: dict[tuple[str, str], list[AcceptedSubject]] = {}
     for one in met:
-        of_rule.setdefault((one.code, one.project), []).append(one)
+        for project in one.projects:
+            of_rule.setdefault((one.code, project), []).append(one)
     return sorted(
         row
         for row in baseline.accepted
@@ -196,14 +209,14 @@ def line(one: AcceptedSubject) -> str:
 
 def of_finding(finding: Finding) -> Iterator[AcceptedSubject]:
     """Yield a finding's subjects as a baseline has them."""
-    project = project_of(finding.wheel)
+    label = project_of(finding.wheel)
     for subject in finding.subjects or (Subject(),):
         entries = tuple(route.entry for route in subject.routes)
         for place, name in product(subject.needed_by or (subject.file,), subject.names or entries or ("",)):
             yield AcceptedSubject(
                 finding.code,
                 finding.severity,
-                project,
+                finding.project or label,
                 file=_unchanging(place),
                 library=_unchanging(subject.library),
                 item=_unchanging(_item(subject)),
@@ -211,6 +224,7 @@ def of_finding(finding: Finding) -> Iterator[AcceptedSubject]:
                 about=tuple(map(_unchanging, subject.about)),
                 name=_unchanging(name),
                 provider=subject.provider,
+                label=label,
             )
 
 
@@ -237,9 +251,3 @@ def _names(sentence: str, name: str) -> bool:
     """Return whether a sentence of schema 1 contains a name, or the last part of a path, as a separate word."""
     words = (rf"(?<![\w./@+-]){re.escape(n)}(?![\w/@+]|\.\w)" for n in (name, posixpath.basename(name)))
     return not name or any(re.search(word, sentence) for word in words)
-
-
-def project_of(wheel: str) -> str:
-    """Return the project of a wheel, which is given by its name in reports."""
-    name = PurePosixPath(wheel).name
-    return filename.project(name) or canonicalize_name(name)

@@ -49,6 +49,7 @@ def _with(
     for finding in new:
         rewritten = finding._replace(
             wheel=wheel.facts.name,
+            project=wheel.facts.known_as,
             across=False,  # the others are not in this report
             files=finding.files if finding.wheel == wheel.facts.name else (),
             beside=neighbour.requirement,

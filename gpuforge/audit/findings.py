@@ -85,6 +85,7 @@ class Finding(NamedTuple):
     cause: tuple[object, ...] = ()
     across: bool = False  # it is true of several wheels together, not of one alone
     beside: str = ""  # the requirement beside which it is true, if it is not true without
+    project: str = ""  # of the wheel, as baselines have it; "" means the one in the wheel's name
 
     @property
     def file(self) -> str:

@@ -6,7 +6,6 @@ import fnmatch
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpuforge.audit.causes import by_cause
@@ -25,7 +24,6 @@ from gpuforge.audit.together import Together, together
 from gpuforge.binary.facts import ElfObject
 from gpuforge.diagnostics import Diagnostic, Place
 from gpuforge.errors import MalformedError, TooLargeError
-from gpuforge.wheel import filename
 
 if TYPE_CHECKING:  # loading pydantic takes longer than auditing a small wheel
     from gpuforge.audit.against import Against
@@ -203,7 +201,7 @@ def _sorted_out(
 
 
 def _unjudged(one: Input, reason: str) -> WheelFacts:
-    project, version, tags = filename.claims(PurePosixPath(one.label).name)
+    project, version, tags = one.claims
     facts = WheelFacts(
         one.label,
         0,
@@ -228,7 +226,7 @@ def _findings(graph: link.LinkGraph) -> dict[str, list[Finding]]:
             if judged.neighbour and not (finding.across or rule.of_process):
                 continue
             if judged.form in rule.applies_to and (rule.of_too_large or not judged.too_large):
-                found.setdefault(finding.wheel, []).append(_with_owners(finding, names))
+                found.setdefault(finding.wheel, []).append(_with_owners(finding, judged, names))
     return found
 
 
@@ -238,10 +236,10 @@ def called(wheels: Sequence[WheelFacts]) -> dict[str, str]:
     return {wheel.name: wheel.called if names[wheel.called] == 1 else wheel.name for wheel in wheels}
 
 
-def _with_owners(finding: Finding, names: Mapping[str, str]) -> Finding:
-    """Return a finding whose subjects name their wheels, if several of them make it."""
+def _with_owners(finding: Finding, wheel: WheelFacts, names: Mapping[str, str]) -> Finding:
+    """Return a finding with its wheel's project, whose subjects name their wheels if several of them make it."""
     subjects = (s._replace(wheel=names.get(s.wheel, "") if finding.across else "") for s in finding.subjects)
-    return finding._replace(subjects=tuple(subjects))
+    return finding._replace(subjects=tuple(subjects), project=wheel.known_as)
 
 
 def _report(

@@ -1,14 +1,17 @@
 """The values of the audit, which its readers make: objects, device code, wheels, findings."""
 
 from collections.abc import Iterable, Mapping
+from pathlib import PurePosixPath
 from types import MappingProxyType
 from typing import Literal, NamedTuple, Self
 
 from packaging.tags import Tag
+from packaging.utils import canonicalize_name
 
 from gpuforge.audit.embedded import KernelSet, KernelsWheels, SourceSet, Unusable
 from gpuforge.binary.elf.header import MACHINES
 from gpuforge.binary.facts import DeviceCode, ElfObject
+from gpuforge.wheel import filename
 from gpuforge.wheel.checks.refusal import Refusal
 from gpuforge.wheel.dist_info import Identity, MetadataProblem
 from gpuforge.wheel.record import Record
@@ -143,9 +146,20 @@ class WheelFacts(NamedTuple):
         return f"{self.project} {self.version}" if self.project else self.name
 
     @property
+    def known_as(self) -> str:
+        """Its project; of files and folders without one, the name in the form of a project."""
+        return self.project or project_of(self.name)
+
+    @property
     def platforms(self) -> tuple[str, ...]:
         """The platform tags of the file name."""
         return tuple(dict.fromkeys(tag.platform for tag in self.file_tags))
+
+
+def project_of(label: str) -> str:
+    """Return the project in a wheel's name in reports; of other names, the name in the form of a project."""
+    name = PurePosixPath(label).name
+    return filename.project(name) or canonicalize_name(name)
 
 
 def machine_of(tags: Iterable[Tag], objects: Iterable[ElfObject]) -> str:

@@ -50,6 +50,7 @@ def test_a_hashed_runtime_and_the_compilers_own_are_two_images(tmp_path: Path) -
         why="Both copies run in one process, each with its own state.",
         fix="Compile the code that users link with g++ alone, and leave these libraries out of the wheel: "
         "auditwheel repair --exclude NAME",
+        project="demo",
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -54,7 +55,7 @@ def test_a_file_of_it(tmp_path: Path) -> None:
     path = tmp_path / "baseline.json"
     path.write_text(baseline.dumps([FINDING, FINDING]))
     assert json.loads(path.read_text()) == {
-        "schema": 6,
+        "schema": 7,
         "findings": [
             {
                 "code": "GF201",
@@ -270,11 +271,27 @@ def test_a_search_path_is_in_a_row_as_it_is_in_the_file(tmp_path: Path) -> None:
         "file": "demo/a.so",
         "item": "RUNPATH /x/lib",
     }
-    for schema in (2, 3, 4, 5, 6):
+    for schema in (2, 3, 4, 5, 6, 7):
         (path := tmp_path / "baseline.json").write_text(json.dumps({"schema": schema, "findings": [row]}))
         assert baseline.read(path).covers(found)
         other = Subject("demo/a.so", item=Route("RPATH", "/x/lib"))
         assert not baseline.read(path).covers(found._replace(subjects=(other,)))
+
+
+def test_an_unpacked_wheel_has_the_same_rows_and_fingerprints_in_another_folder(tmp_path: Path) -> None:
+    path = wheel(tmp_path, {"demo/a.so": elf(rpath="libs")})
+    for folder in ("aaa", "bbb"):
+        with zipfile.ZipFile(path) as archive:
+            archive.extractall(tmp_path / folder)
+    one, other, packed = (audit([tmp_path / name]).findings for name in ("aaa", "bbb", path.name))
+    assert known(*one) == known(*other)
+    assert {row.project for row in known(*one).accepted} == {"demo"}
+    assert all(known(*one).covers(finding) for finding in packed)
+    rows = [{**row, "project": "aaa"} for row in json.loads(baseline.dumps(one))["findings"]]
+    for schema, covered in ((6, True), (7, False)):
+        (old := tmp_path / "baseline.json").write_text(json.dumps({"schema": schema, "findings": rows}))
+        assert all(baseline.read(old).covers(finding) for finding in one) == covered
+        assert not any(baseline.read(old).covers(finding) for finding in other)
 
 
 @pytest.mark.parametrize("about", ["x", [7]])
@@ -296,9 +313,9 @@ def test_what_was_mended_is_told() -> None:
     ("text", "said"),
     [
         ("{", "it is not a baseline: Expecting property name"),
-        ("[]", "it is not a baseline: its schema is not 6"),
+        ("[]", "it is not a baseline: its schema is not 7"),
         ("{}", "it is not a baseline: it has no 'schema'"),
-        ('{"schema": 7, "findings": []}', "it is not a baseline: its schema is not 6"),
+        ('{"schema": 8, "findings": []}', "it is not a baseline: its schema is not 7"),
         ('{"schema": 1}', "it is not a baseline: it has no 'findings'"),
         ('{"schema": 1, "findings": [{"code": "GF101"}]}', "it is not a baseline: it has no 'severity'"),
         ('{"schema": 1, "findings": [7]}', "it is not a baseline: 'int' object is not subscriptable"),

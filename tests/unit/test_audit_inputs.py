@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import tarfile
 import zipfile
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import pytest
 from audit_samples import elf, fatbin, wheel
@@ -18,6 +18,7 @@ from packaging.tags import Tag
 from gpuforge.audit import audit
 from gpuforge.audit.judge import Report
 from gpuforge.audit.read import inputs
+from gpuforge.audit.read.input import Input
 from gpuforge.audit.route import Route
 
 CORE = elf(soname="libcore.so")
@@ -92,6 +93,31 @@ def test_an_unpacked_wheel_is_judged_as_the_wheel(tmp_path: Path) -> None:
     assert (facts.project, facts.version, facts.file_tags) == (other.project, other.version, other.file_tags)
     assert facts.size == sum(facts.members.values())
     assert [f.code for f in unpacked.findings] == [f.code for f in packed.findings]
+
+
+INFO = "My_Demo-1.0.dist-info"
+
+
+@pytest.mark.parametrize(
+    ("given", "project", "version"),
+    [
+        (Input(f"aaa/{NAME}", Path(NAME), PurePosixPath(NAME)), "demo", "1.0"),
+        (Input("aaa", Path("/proc/7/fd/3"), PurePosixPath("x.tar.gz", NAME), "nested"), "demo", "1.0"),
+        (Input("aaa", Path("aaa"), PurePosixPath("aaa"), "unpacked", info=INFO), "my-demo", "1.0"),
+        (Input(INFO, Path("site"), PurePosixPath("site", INFO), "installed", info=INFO), "my-demo", "1.0"),
+        (Input("demo-1.0.so", Path("demo-1.0.so"), PurePosixPath("demo-1.0.so"), "file"), "", ""),
+    ],
+)
+def test_what_the_names_of_an_input_claim(given: Input, project: str, version: str) -> None:
+    assert given.claims[:2] == (project, version)
+
+
+def test_a_folders_name_is_no_tag_of_the_wheel_in_it(tmp_path: Path) -> None:
+    for folder in ("x-abi3-y", "z"):
+        (tmp_path / folder).mkdir()
+        wheel(tmp_path / folder, {"demo/ext.so": elf(undefined=["_PyObject_MakeTpCall"])})
+    one, other = (each.facts.objects[0] for each in audit([tmp_path]).wheels)
+    assert one.symbols == other.symbols
 
 
 @pytest.mark.parametrize("given", ["lib/python3.11/site-packages", "."])

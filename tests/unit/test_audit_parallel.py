@@ -19,6 +19,7 @@ from gpuforge.audit.read.scan import Scanned
 from gpuforge.audit.read.wheel import reading
 from gpuforge.errors import MalformedError
 from gpuforge.wheel.archive import Archive, Member
+from gpuforge.wheel.filename import Claims
 
 FILES = {
     f"demo/lib{n}.so": elf(soname=f"lib{n}.so", sections={".nv_fatbin": fatbin("sm_80")}) for n in range(9)
@@ -60,7 +61,7 @@ def test_an_interrupt_does_not_wait_for_the_threads(
     ended = []
     others = set(threading.enumerate())
 
-    def scan(archive: Archive, member: Member, wheel: str) -> Scanned:
+    def scan(archive: Archive, member: Member, wheel: str, claims: Claims) -> Scanned:
         reading.set()
         ended.append(go_on.wait(5))
         return Scanned(member.name)

@@ -70,7 +70,7 @@ def python_of(environment: Path) -> str:
 
 def inputs(beside: Beside, judged: Collection[Input]) -> Iterator[Input]:
     """Yield the inputs that are read beside the `judged` ones, without packages that these replace."""
-    replaced = {_project(one) for one in (*judged, *beside.wheels)} - {""}
+    replaced = {one.claims.project for one in (*judged, *beside.wheels)} - {""}
     for site in folders(beside.environment) if beside.environment else ():
         for one in packages(site):
             if one.project not in replaced and (site / one.info / "RECORD").is_file():
@@ -91,9 +91,3 @@ def problems(environment: Path) -> Iterator[Diagnostic]:
                     Place(str(entry)),
                     "install it without -e, or give its wheel, too",
                 )
-
-
-def _project(one: Input) -> str:
-    if one.info:
-        return canonicalize_name(filename.of_info(one.info)[0])
-    return filename.project(PurePosixPath(one.label).name) if one.form in {"wheel", "nested"} else ""

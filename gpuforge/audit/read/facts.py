@@ -1,7 +1,6 @@
 """All facts of one wheel: its metadata, its code and indexes, and its scanned binaries."""
 
 from collections import Counter
-from pathlib import PurePosixPath
 
 from packaging.tags import Tag
 
@@ -11,7 +10,6 @@ from gpuforge.audit.read.open_wheel import OpenWheel
 from gpuforge.binary.facts import DeviceCode
 from gpuforge.embedded import layout
 from gpuforge.errors import MalformedError
-from gpuforge.wheel import filename
 from gpuforge.wheel.archive import info_folders
 from gpuforge.wheel.checks import hashes, promises, whole
 from gpuforge.wheel.checks.refusal import Refusal
@@ -28,7 +26,7 @@ def facts(wheel: OpenWheel) -> WheelFacts:
     source, archive = wheel.source, wheel.archive
     info = _dist_info(wheel)
     if source.form in {"wheel", "nested"}:
-        project, version, tags = filename.claims(PurePosixPath(source.label).name)
+        project, version, tags = source.claims
     else:
         project, version = info.project, info.version
         tags = tuple(tag for tag in info.tags if isinstance(tag, Tag))
@@ -95,8 +93,7 @@ def _refusals(wheel: OpenWheel, info: DistInfo) -> tuple[Refusal, ...]:
     """Return the reasons for which indexes and installers refuse the archive, each with its first members."""
     if wheel.source.form not in {"wheel", "nested"}:
         return ()
-    name = PurePosixPath(wheel.source.label).name
-    found = [*whole.check(wheel.archive), *promises.check(wheel.archive, info, name)]
+    found = [*whole.check(wheel.archive), *promises.check(wheel.archive, info, wheel.source.file_name)]
     counts = Counter(refusal.kind for refusal in found)
     seen: Counter[str] = Counter()
     kept = []

@@ -7,8 +7,11 @@ from contextlib import AbstractContextManager
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple, Self
 
+from packaging.utils import canonicalize_name
+
 from gpuforge.audit.read.site_packages import recorded, unrecorded
 from gpuforge.binary.budget import Budget
+from gpuforge.wheel import filename
 from gpuforge.wheel.archive import Archive
 from gpuforge.wheel.folder import Folder, files_below
 
@@ -34,7 +37,7 @@ class Input(NamedTuple):
     path: Path  # the file or folder to open
     place: PurePosixPath  # its path in messages; for a wheel in an sdist, the sdist and the name in it
     form: Form = "wheel"
-    info: str = ""  # for "installed": its .dist-info folder
+    info: str = ""  # for "installed" and "unpacked": its .dist-info folder
     unrecorded: bool = False  # for "folder": only the binaries of an environment that no RECORD lists
     member: str = ""  # for "file": its name among the single files given
     remote: Remote | None = None
@@ -64,6 +67,22 @@ class Input(NamedTuple):
                 return Folder(self.path, {self.member: self.path})
             case _:
                 return Archive(self.path, self.within)
+
+    @property
+    def file_name(self) -> str:
+        """The name of its file or folder."""
+        return (self.place if self.form == "nested" else self.path).name
+
+    @property
+    def claims(self) -> filename.Claims:
+        """Its project and version by the name of its file or .dist-info folder, and the tags of a file.
+
+        Binaries claim nothing. The label is not looked at: it may be a folder's name or a part of a path.
+        """
+        if self.info:
+            name, version = filename.of_info(self.info)
+            return filename.Claims(canonicalize_name(name), version)
+        return filename.claims(self.file_name) if self.form in {"wheel", "nested"} else filename.Claims()
 
     @property
     def size(self) -> int:

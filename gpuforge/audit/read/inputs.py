@@ -102,8 +102,8 @@ def _add_folder(path: Path, inputs: Inputs) -> None:
     if found:
         for site in found:
             _add_site(site, inputs)
-    elif len([entry for entry in path.iterdir() if entry.name.endswith(INFO)]) == 1:
-        inputs.readable.append(Input(whole.name, path, PurePosixPath(whole), "unpacked"))
+    elif len(infos := [entry.name for entry in path.iterdir() if entry.name.endswith(INFO)]) == 1:
+        inputs.readable.append(Input(whole.name, path, PurePosixPath(whole), "unpacked", info=infos[0]))
     elif wheels := [file for name, file in files.items() if name.endswith(".whl")]:
         _add_wheels(wheels, inputs)
     elif any(file.is_file() and _is_binary(file) for file in files.values()):

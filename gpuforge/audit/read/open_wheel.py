@@ -25,5 +25,7 @@ def opened(source: Input, jobs: int, stack: ExitStack) -> OpenWheel:
     """Open an input; `stack` closes it and ends the threads, `jobs` at most."""
     archive = stack.enter_context(source.open())
     members = [] if source.remote and source.remote.outline else binaries(archive)
-    threads = started(partial(scan, archive, wheel=source.label), members, attrgetter("size"), jobs)
+    threads = started(
+        partial(scan, archive, wheel=source.label, claims=source.claims), members, attrgetter("size"), jobs
+    )
     return OpenWheel(source, archive, members, stack.enter_context(threads))

@@ -1,10 +1,6 @@
 """Read one binary member of a wheel in a single pass: its ELF facts and its GPU code."""
 
-from functools import cache
-from pathlib import PurePosixPath
 from typing import NamedTuple
-
-from packaging.utils import canonicalize_name
 
 from gpuforge.audit.elf_patterns import patterns, static_cudart, unstable
 from gpuforge.audit.read.kept_ranges import KeptRanges
@@ -17,8 +13,8 @@ from gpuforge.binary.facts import ElfObject, FatbinContainer
 from gpuforge.binary.window import MissedError, Window
 from gpuforge.embedded import layout
 from gpuforge.errors import CorruptError, MalformedError, TooLargeError
-from gpuforge.wheel import filename
 from gpuforge.wheel.archive import Archive, Member
+from gpuforge.wheel.filename import Claims
 
 _HEAD = 24 << 20  # bytes kept of a file's beginning: where linkers put names, versions and strings
 # files up to this size are read whole, which is faster than keeping ranges
@@ -27,6 +23,7 @@ _KERNELS = f"{layout.kernels(layout.HOME)}/"
 _START = 1 << 16  # bytes kept of any file: the headers of an ELF file, the directives of a PTX text
 _PASSES = 6
 _ENDLESS = "its parts refer to one another without end"
+_NO_CLAIMS = Claims()
 _SOURCES = (".py", ".pyi", ".h", ".hpp", ".cuh", ".inl", ".cmake", ".c", ".cc", ".cpp", ".cu")
 
 
@@ -55,10 +52,10 @@ def _begins_as_binary(archive: Archive, member: Member) -> bool:
         return True
 
 
-def scan(archive: Archive, member: Member, wheel: str) -> Scanned:
-    """Read one member; damage inside it becomes its `problem`."""
+def scan(archive: Archive, member: Member, wheel: str, claims: Claims = _NO_CLAIMS) -> Scanned:
+    """Read one member of a wheel, for which its file name `claims` tags; damage inside it becomes its `problem`."""
     try:
-        return _scan(archive, member, wheel)
+        return _scan(archive, member, wheel, claims)
     except TooLargeError as error:
         from traceback import clear_frames  # noqa: PLC0415  few wheels come here
 
@@ -71,7 +68,7 @@ def scan(archive: Archive, member: Member, wheel: str) -> Scanned:
         return Scanned(member.name, problem=_ENDLESS)
 
 
-def _scan(archive: Archive, member: Member, wheel: str) -> Scanned:
+def _scan(archive: Archive, member: Member, wheel: str, claims: Claims) -> Scanned:
     window, scanner = (_whole if member.size <= _WHOLE else _first_pass)(archive, member)
     head = window.read_up_to(0, 64)
     if head[:4] != MAGIC:
@@ -84,7 +81,9 @@ def _scan(archive: Archive, member: Member, wheel: str) -> Scanned:
         return Scanned(member.name, containers=tuple(scanner.containers))
     for _ in range(_PASSES):
         try:
-            sought = patterns(stable_abi=_stable_abi(wheel, member.name), project=_defines(wheel))
+            # a project's C++ functions are searched for in other wheels
+            project = claims.project if claims.project in unstable() else ""
+            sought = patterns(stable_abi=_stable_abi(claims, member.name), project=project)
             found_object = read(window, sought, wheel=wheel, file=member.name)
             break
         except MissedError as missed:
@@ -144,13 +143,7 @@ def _with_device_code(binary: ElfObject, scanner: fatbin.Scanner) -> Scanned:
     return Scanned(binary.file, binary, containers)
 
 
-@cache
-def _defines(wheel: str) -> str:
-    """Return the wheel's project if its C++ functions are searched for in other wheels, else ""."""
-    name = PurePosixPath(wheel).name
-    project = filename.project(name) or canonicalize_name(name)
-    return project if project in unstable() else ""
-
-
-def _stable_abi(wheel: str, file: str) -> bool:
-    return file.endswith(".abi3.so") or ("-abi3-" in wheel and file.endswith(".so"))
+def _stable_abi(claims: Claims, file: str) -> bool:
+    return file.endswith(".abi3.so") or (
+        file.endswith(".so") and any(tag.abi == "abi3" for tag in claims.tags)
+    )
