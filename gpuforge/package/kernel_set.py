@@ -116,6 +116,7 @@ def pack_libraries(
 
     Several libraries are for several levels of CPUs. The versions of `packages` are part of the ABI, beside the id
     `abi`: {"neuron": "major.minor"}. `fallbacks` are the objects whose libraries are used if none of these runs.
+    Raises ActionError for two libraries of one target.
     """
     target = new_folder(folder / KERNELS, name)
     listed = []
@@ -123,6 +124,11 @@ def pack_libraries(
         image = library.images[0]
         level = image.target if kind_of(image.kind).built_for == "CPU" or len(libraries) > 1 else ""
         file = f"lib{name}-{level}.so" if level else f"lib{name}.so"
+        if (target / file).exists():
+            raise ActionError.of(
+                f"object {name!r} has two libraries for {level or 'every CPU'}",
+                hint="list each target once, and leave flags that choose the target to these lists",
+            )
         shutil.copyfile(library.path, target / file)
         listed.append({"file": file, **_measure(target / file), "images": [*map(_image, library.images)]})
     index = {

@@ -7,6 +7,7 @@ from pathlib import Path
 from gpuforge.binary import ptx
 from gpuforge.binary.device_code import containers
 from gpuforge.binary.runnable import common_images
+from gpuforge.cuda.image_kind import kind_of
 from gpuforge.cuda.kernel_image import KernelImage
 from gpuforge.errors import ActionError
 from gpuforge.package import kernel_set
@@ -36,9 +37,12 @@ def _pack(spec: IndexLibraries) -> Path:
 
 
 def library_images(name: str, made: CompiledLibrary) -> tuple[KernelImage, ...]:
-    """Return the GPUs or CPUs that a library runs on; raises ActionError if it should have GPU code and has none."""
-    if made.cpu is not None:
-        return (KernelImage("library", made.cpu),)
+    """Return the GPUs or CPUs that a library runs on.
+
+    Raises ActionError if it should have GPU code and has none, or code for another GPU than the requested one.
+    """
+    if made.image and kind_of(made.image.kind).built_for == "CPU":
+        return (made.image,)
     found_code = containers(made.path) or ptx.embedded(made.path.read_bytes())
     found = common_images(found_code)
     if not found:
@@ -47,6 +51,12 @@ def library_images(name: str, made: CompiledLibrary) -> tuple[KernelImage, ...]:
             if found_code
             else f"the library of object {name!r} has no GPU code",
             hint="its sources need a __global__ function, and its flags no other architectures than the manifest's",
+        )
+    if made.image and {entry.arch for entry in found} != {made.image.built_for}:
+        raise ActionError.of(
+            f"a library of object {name!r} was compiled for {made.image.target} and has GPU code for "
+            + ", ".join(sorted({entry.target for entry in found})),
+            hint="leave flags that choose the target to `targets` of the toolchain",
         )
     return tuple(KernelImage(entry.kind, entry.arch, entry.isa) for entry in found)
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -10,10 +11,20 @@ from typing import TypeVar
 import pytest
 from document_samples import TOOLCHAIN
 
+from gpuforge.cuda.arch import Arch
+from gpuforge.cuda.cpu_level import CpuLevel
+from gpuforge.cuda.kernel_image import KernelImage
 from gpuforge.errors import ActionError, UsageError
 from gpuforge.package import embed, kernel_set
 from gpuforge.plan.requests import request
-from gpuforge.plan.requests.kernels import GatherSources, IndexLibraries, IndexModules, LayKernels
+from gpuforge.plan.requests.kernels import (
+    CompiledLibrary,
+    GatherSources,
+    IndexLibraries,
+    IndexModules,
+    KernelCompiler,
+    LayKernels,
+)
 from gpuforge.steps import gather_sources, index_libraries, index_modules
 
 R = TypeVar("R", bound=LayKernels)
@@ -166,7 +177,7 @@ def test_a_library_is_measured_again_after_the_wheel_was_repaired(project: Path)
         IndexLibraries,
         project,
         toolchain=made,
-        libraries=[{"path": str(project / "built"), "cpu": [""]}],
+        libraries=[{"path": str(project / "built"), "image": ["library", [""], ""]}],
         fallbacks=["plain"],
         abi="1-abc",
         stands_in_for="own",
@@ -204,6 +215,41 @@ def test_a_library_is_measured_again_after_the_wheel_was_repaired(project: Path)
             "images": [{"kind": "library", "arch": ""}],
         }
     ]
+
+
+def index_libraries_for(project: Path, *requested: KernelImage, has: bytes) -> Path:
+    (project / "built").write_bytes(has)
+    spec = IndexLibraries(
+        name="default-kernels",
+        toolkit="",
+        toolchain=KernelCompiler("halide", "21.0.0"),
+        libraries=tuple(CompiledLibrary(project / "built", image) for image in requested),
+        abi="1-abc",
+        output=project / "out",
+    )
+    index_libraries.main(request.load(IndexLibraries, request.dump(spec)))
+    return project / "out"
+
+
+def test_two_libraries_for_one_target_are_refused(project: Path) -> None:
+    level = KernelImage("library", CpuLevel("x86-64-v3"))
+    with pytest.raises(ActionError) as raised:
+        index_libraries_for(project, level, level, has=b"a library")
+    assert str(raised.value).splitlines()[0] == "object 'default-kernels' has two libraries for x86-64-v3"
+
+
+def test_a_library_with_code_for_another_gpu_than_the_requested_one_is_refused(project: Path) -> None:
+    code = b"\0\n.version 7.6\n.target sm_50\n.address_size 64\n.visible .entry f() { ret; }" + b"\n" * 120
+    (out,) = index_libraries_for(project, KernelImage("ptx", Arch(5, 0)), has=code).rglob("index.json")
+    assert json.loads(out.read_text())["libraries"][0]["images"] == [
+        {"kind": "ptx", "arch": "compute_50", "isa": "7.6"}
+    ]
+    shutil.rmtree(project / "out")
+    with pytest.raises(ActionError) as raised:
+        index_libraries_for(project, KernelImage("ptx", Arch(8, 0)), has=code)
+    assert str(raised.value).splitlines()[0] == (
+        "a library of object 'default-kernels' was compiled for compute_80 and has GPU code for compute_50"
+    )
 
 
 @pytest.mark.parametrize(

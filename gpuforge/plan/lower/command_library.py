@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from gpuforge.cuda.cpu_level import CpuLevel
+from gpuforge.cuda.kernel_image import KernelImage
 from gpuforge.plan import advice, recipe, source_files, variables
 from gpuforge.plan.action import ActionInput
 from gpuforge.plan.cell import Cell
@@ -84,5 +85,5 @@ def _index(context: PlanContext, cell: Cell, item: LoweredObject) -> IndexLibrar
     program = item.toolchain.command[0]
     _, host = context.machine.host_at(cell)
     made_by = KernelCompiler(f"{program} and {host.family}", str(host.version))
-    made = [CompiledLibrary(Path("${in:library}"), CpuLevel())]
+    made = [CompiledLibrary(Path("${in:library}"), KernelImage("library", CpuLevel()))]
     return library_index(cell, item, made_by, made)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 from gpuforge.cuda.cpu_level import CpuLevel
+from gpuforge.cuda.kernel_image import KernelImage
 from gpuforge.plan import advice, recipe, source_files, variables
 from gpuforge.plan.action import Action, ActionInput, Input
 from gpuforge.plan.cell import Cell
@@ -29,7 +30,10 @@ def by_host(context: PlanContext, cell: Cell, item: LoweredObject) -> KernelsSte
     host = context.machine.kernels_at(cell.cuda).hosts[cell.cuda]
     levels = {f"library{number}": level for number, level in enumerate(item.levels)} or {"library": ""}
     libraries = {name: _compile_by_host(context, cell, item, level) for name, level in levels.items()}
-    made = [CompiledLibrary(Path(f"${{in:{name}}}"), CpuLevel(level)) for name, level in levels.items()]
+    made = [
+        CompiledLibrary(Path(f"${{in:{name}}}"), KernelImage("library", CpuLevel(level)))
+        for name, level in levels.items()
+    ]
     made_by = KernelCompiler(host.family, str(host.version))
     return KernelsStep(library_index(cell, item, made_by, made), libraries)
 

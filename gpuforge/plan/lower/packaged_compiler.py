@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from gpuforge.cuda.cpu_level import CpuLevel
 from gpuforge.plan import packaged_compilers, source_files, variables
 from gpuforge.plan.action import Action, ActionInput, Input
 from gpuforge.plan.cell import Cell
@@ -96,9 +95,7 @@ class _Compilation:
         targets = self.targets()
         linked = {f"library{number}": self._link(target) for number, target in enumerate(targets)}
         made = [
-            CompiledLibrary(
-                Path(f"${{in:{name}}}"), target.built_for if isinstance(target.built_for, CpuLevel) else None
-            )
+            CompiledLibrary(Path(f"${{in:{name}}}"), target.image)
             for name, target in zip(linked, targets, strict=True)
         ]
         return KernelsStep(library_index(self.cell, self.item, self.made_by, made), {**linked, **lock})

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from gpuforge.cuda.cpu_level import CpuLevel
 from gpuforge.cuda.kernel_image import KernelImage
 from gpuforge.cuda.user_toolchain import UserToolchain
 from gpuforge.plan.requests.request import Request
@@ -48,10 +47,10 @@ class KernelCompiler:
 
 @dataclass(frozen=True)
 class CompiledLibrary:
-    """One compiled library; `cpu` is the level that it was compiled for, None for GPUs."""
+    """One compiled library, for the target of `image`; without one, for the GPUs that its code is for."""
 
     path: Path
-    cpu: CpuLevel | None = None
+    image: KernelImage | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
