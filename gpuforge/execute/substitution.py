@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from gpuforge.errors import ActionError
 from gpuforge.plan import step_result
 from gpuforge.plan.action import Action
 
-_PLACEHOLDER = re.compile(r"\$\{(?:(in|out|stage|lay):([^}]+)|(work|request|result))\}")
+_PLACEHOLDER = re.compile(r"\$\$|\$\{(?:(in|out|stage|lay):([^}]+)|(work|request|result))\}")
 _REQUEST = "request.json"  # in the working directory
 
 
@@ -36,23 +36,8 @@ class RunPaths:
         return self.out / step_result.FILE
 
 
-def staged(action: Action) -> tuple[str, ...]:
-    """Return the names of the inputs that are copied into the action's working directory."""
-    return _named(action, "stage")
-
-
-def laid(action: Action) -> tuple[str, ...]:
-    """Return the names of the inputs that the action reads in its working directory without changing them."""
-    return _named(action, "lay")
-
-
-def _named(action: Action, kind: str) -> tuple[str, ...]:
-    matches = (match for text in _texts(action) for match in _PLACEHOLDER.finditer(text))
-    return tuple(sorted({match[2] for match in matches if match[1] == kind}))
-
-
 def fill(action: Action, places: RunPaths) -> tuple[list[str], dict[str, str]]:
-    """Return argv and environment with every placeholder replaced; other uses of `$` stay as they are.
+    """Return argv and environment with every placeholder replaced and each `$$` by `$`; a single `$` stays.
 
     Raises ActionError when a placeholder names an input or output that the action does not have.
     """
@@ -83,20 +68,18 @@ def _filled(value: Any, action: Action, places: RunPaths) -> Any:
     return value
 
 
-def _texts(action: Action) -> Iterable[str]:
-    return (*action.argv, *action.env.values(), action.request)
-
-
 def _fill(text: str, action: Action, places: RunPaths) -> str:
     def replace(match: re.Match[str]) -> str:
         kind, name = match[1], match[2]
+        if match[0] == "$$":
+            return "$"
         if kind is None:
             return str({"work": places.work, "request": places.request, "result": places.result}[match[3]])
         if kind == "out" and name in action.outputs:
             return str(places.out / name)
         if kind == "in" and name in places.inputs:
             return str(places.inputs[name])
-        if kind in {"stage", "lay"} and name in places.inputs:
+        if (kind == "stage" and name in action.staged) or (kind == "lay" and name in action.laid):
             return str(places.work / name)
         what = "output" if kind == "out" else "input"
         msg = f"the command of {action.id} uses {match[0]}, but the action has no {what} of that name"

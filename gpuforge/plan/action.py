@@ -78,10 +78,11 @@ class Action:
     `argv` and the values of `env` may hold placeholders, which the engine fills when the action runs:
     `${in:NAME}` (absolute path of an input), `${out:NAME}` (absolute path to write an output to),
     `${work}` (the action's working directory, empty at the start, the same path on every run and machine
-    that can have it), `${stage:NAME}` (an input copied to `work/NAME`, writable, for programs whose
-    result depends on the path of what they read) and `${lay:NAME}` (a folder that is found at `work/NAME`
-    and is only read: a container need not copy it). A step program is called with `${request}` (a file with
+    that can have it), `${stage:NAME}` (an input of `staged`, copied to `work/NAME`, writable, for programs
+    whose result depends on the path of what they read) and `${lay:NAME}` (one of `laid`, found at `work/NAME`
+    and only read: a container need not copy it). A step program is called with `${request}` (a file with
     `request`, whose strings may hold placeholders, too) and `${result}` (where it writes a `StepResult`).
+    `$$` is a `$`: text that is not gpuforge's own is written so (`literal.py`).
     Everything that influences the result is in the key; paths are not.
     """
 
@@ -91,6 +92,8 @@ class Action:
     argv: tuple[str, ...]
     request: str = ""  # JSON
     inputs: Mapping[str, Input] = field(default_factory=dict)
+    staged: tuple[str, ...] = ()  # the inputs that are copied into its working directory
+    laid: tuple[str, ...] = ()  # the inputs that it reads in its working directory without changing them
     outputs: tuple[str, ...] = ()  # names; each a file or folder the action must leave behind
     links_out: bool = False  # links in them may lead to this machine's files: an environment's, to its Python
     env: Mapping[str, str] = field(default_factory=dict)  # the whole environment, except what `passes` adds

@@ -10,6 +10,7 @@ from gpuforge import digest
 from gpuforge.cuda.arch import Target
 from gpuforge.manifest.braces import fill
 from gpuforge.plan.action import CacheFolder
+from gpuforge.plan.literal import literal
 from gpuforge.toolchains import sccache
 from gpuforge.toolchains.detect import family_of
 from gpuforge.toolchains.family import Compiler
@@ -220,14 +221,16 @@ def settings(
 ) -> dict[str, str | list[str]]:
     """Return config settings with the manifest's names filled in."""
     return {
-        key: fill(value, names) if isinstance(value, str) else [fill(each, names) for each in value]
+        key: with_names(value, names)
+        if isinstance(value, str)
+        else [with_names(each, names) for each in value]
         for key, value in values.items()
     }
 
 
-def with_names(values: Mapping[str, str], names: Mapping[str, str]) -> dict[str, str]:
-    """Return `values` with `{project}`, `{overlay}`, `{toolkit}` and `{env}` of the manifest filled in."""
-    return {key: fill(value, names) for key, value in values.items()}
+def with_names(text: str, names: Mapping[str, str]) -> str:
+    """Return a string of the manifest with `{project}`, `{overlay}`, `{toolkit}` and `{env}` filled in."""
+    return fill(literal(text), names)
 
 
 def torch_architectures(targets: Sequence[Target]) -> str:

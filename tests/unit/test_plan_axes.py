@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from plan_samples import LoadRecipe
 from gpuforge.cli.ci import github, gitlab
 from gpuforge.cuda.build_record import AxisValues
 from gpuforge.errors import UsageError
+from gpuforge.execute.substitution import RunPaths, fill
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.plan.build_record import of
 from gpuforge.plan.cell import matrix, select
@@ -98,7 +100,9 @@ def test_the_values_are_in_every_place_that_may_use_them(recipe: LoadRecipe, mac
     file = recipe(NAME, NEW, ONE, kernels, add=AXES.replace(*env))
     plan = plan_of(file, machine, cuda=["13"])
     builds = [action for action in plan.actions if action.kind == "build"]
-    assert [action.env["WANT"] for action in builds] == ["2.11 ${torch} {torch}", "2.15 ${torch} {torch}"]
+    places = RunPaths(Path(), Path(), dict.fromkeys(builds[0].inputs, Path()))
+    values = [fill(action, places)[1]["WANT"] for action in builds]
+    assert values == ["2.11 ${torch} {torch}", "2.15 ${torch} {torch}"]
     compiled = [action for action in plan.actions if action.id.endswith("one.cu")]
     assert ["-DTORCH=2.11" in compiled[0].argv, "-DTORCH=2.15" in compiled[1].argv] == [True, True]
     assert [each["name"] for each in requests(plan, "package_wheel").values()] == [

@@ -83,6 +83,7 @@ def _fetch(context: PlanContext, cell: Cell, at: Location, answer: Input, step: 
         step,
         kind="fetch",
         inputs={"source": tree, "answer": answer, **constraints},
+        staged=("source",),
         outputs=("wheels", LOCK),
         **context.by_pip,
     ).action
@@ -125,8 +126,9 @@ def _ask_backend(context: PlanContext, cell: Cell, at: Location, fetch: str) -> 
         request,
         _Step("hook", "ask the build backend what it needs", answered=True),
         inputs=inputs,
+        staged=("source",),
         outputs=(_ANSWER.name,),
-        env=seen | variables.with_names(build.env, names),
+        env=seen | {name: variables.with_names(text, names) for name, text in build.env.items()},
         advice=advice.of_hook(),
     )
 

@@ -9,6 +9,7 @@ from gpuforge.cuda.kernel_image import KernelImage
 from gpuforge.plan import advice, recipe, source_files, variables
 from gpuforge.plan.action import ActionInput
 from gpuforge.plan.cell import Cell
+from gpuforge.plan.literal import literal, literals
 from gpuforge.plan.lower import compiler
 from gpuforge.plan.lower.build_environment import build_environment
 from gpuforge.plan.lower.kernels_step import KernelsStep, library_index
@@ -39,14 +40,14 @@ def _run_command(context: PlanContext, cell: Cell, item: LoweredObject) -> Actio
     assert made is not None  # noqa: S101  a command always makes a library
     paths = {
         "include": ["${stage:sources}"],
-        "sources": [f"${{stage:sources}}/{name}" for name in item.sources],
+        "sources": [f"${{stage:sources}}/{literal(name)}" for name in item.sources],
         "abi": ["${work}/gpuforge_abi.c"],
         "output": ["${work}/library.so"],
         **{name: [] for name in ("arch", "cuda", "folders")},  # a command of the build has none
     }
     request = CommandLibrary(
         name=item.name,
-        argv=tuple(fill(made.argv, paths)),
+        argv=tuple(fill(literals(made.argv), paths)),
         product=item.toolchain.product or "",
         made=Path("${work}/library.so"),
         abi=item.abi,
@@ -74,6 +75,8 @@ def _run_command(context: PlanContext, cell: Cell, item: LoweredObject) -> Actio
             "python": compiler.interpreter(cell, at),
             **used.inputs,
         },
+        staged=("sources", "runtime"),
+        laid=("env",),
         outputs=("library",),
         by_content=True,
         env=variables.plain() | {name.upper(): program for name, program in used.programs.items()},

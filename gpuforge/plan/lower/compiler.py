@@ -18,10 +18,11 @@ from gpuforge.toolkits.debian_compilers import FetchedCompiler
 
 @dataclass(frozen=True, slots=True)
 class CompilerUse:
-    """A compiler as an action uses it: its inputs, and how commands name its programs "cxx" and "cc"."""
+    """A compiler as an action uses it: its inputs, those that are `laid`, and how commands name "cxx" and "cc"."""
 
     inputs: Mapping[str, Input]
     programs: Mapping[str, str]
+    laid: tuple[str, ...] = ()
 
 
 def use(context: PlanContext, host: Compiler, at: Location, *, lay: bool) -> CompilerUse:
@@ -33,7 +34,8 @@ def use(context: PlanContext, host: Compiler, at: Location, *, lay: bool) -> Com
     paths = {"cxx": host.path, "cc": host.c_path or host.path}
     if isinstance(host, FetchedCompiler):
         where = "${lay:host}" if lay else "${in:host}"
-        return CompilerUse({"host": fetch(context, host)}, {name: f"{where}/{paths[name]}" for name in names})
+        programs = {name: f"{where}/{paths[name]}" for name in names}
+        return CompilerUse({"host": fetch(context, host)}, programs, ("host",) if lay else ())
     inputs = {name: program(paths[name], host.identity, at, "compiler") for name in names}
     return CompilerUse(inputs, {name: f"${{in:{name}}}" for name in names})
 

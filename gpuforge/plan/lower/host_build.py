@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from gpuforge.manifest import braces
 from gpuforge.plan import advice, source_files, variables
 from gpuforge.plan.action import ActionInput, FileInput
 from gpuforge.plan.cell import Cell
@@ -49,8 +48,10 @@ def host_build(context: PlanContext, cell: Cell) -> ActionInput:
             **overlays,
             **sdists,
         },
+        staged=("source",),
+        laid=("env", *used.laid),
         outputs=("wheel",),
-        env=env | variables.with_names(build.env, variables.NAMES),
+        env=env | {name: variables.with_names(text, variables.NAMES) for name, text in build.env.items()},
         passes=variables.build_passes(contained=at.image is not None),
         caches=variables.COMPILER_CACHE,
         place="host-build",
@@ -86,7 +87,7 @@ def _request(
         config_settings=variables.settings(build.config_settings, variables.NAMES),
         version=context.git_version,
         before=tuple(
-            tuple(braces.fill(word, variables.NAMES) for word in command) for command in build.before
+            tuple(variables.with_names(word, variables.NAMES) for word in command) for command in build.before
         ),
         scratch=Path("${work}"),
         output=Path("${out:wheel}"),

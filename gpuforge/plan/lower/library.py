@@ -10,6 +10,7 @@ from gpuforge.cuda.kernel_image import KernelImage
 from gpuforge.plan import advice, recipe, source_files, variables
 from gpuforge.plan.action import Action, ActionInput, Input
 from gpuforge.plan.cell import Cell
+from gpuforge.plan.literal import literal, literals
 from gpuforge.plan.lower import compiler
 from gpuforge.plan.lower.kernels_step import KernelsStep, library_index
 from gpuforge.plan.lower.plan_context import PlanContext, kernels_name, of_kernels
@@ -61,7 +62,7 @@ def _compile_by_nvcc(context: PlanContext, cell: Cell, item: LoweredObject) -> A
         cudart="static" if file.manifest.cuda.linkage == "static" else "shared",
         host=host.programs["cxx"],
         includes=paths["folders"],
-        flags=(item.abi_macro, *item.toolchain.flags, *item.flags),
+        flags=literals((item.abi_macro, *item.toolchain.flags, *item.flags)),
     )
     title = f"with nvcc {cell.toolkit} for {nvcc.images(targets)}"
     inputs = {"toolkit": toolkit(context, cell, at), **host.inputs}
@@ -76,8 +77,8 @@ def _compile_by_host(context: PlanContext, cell: Cell, item: LoweredObject, leve
     assert made is not None  # noqa: S101  plan.supported has refused others
     argv = (
         used.programs["cxx"],
-        item.abi_macro,
-        *fill(made.argv[1:], _paths(item)),
+        literal(item.abi_macro),
+        *fill(literals(made.argv[1:]), _paths(item)),
         *((f"-march={level}",) if level else ()),  # after the flags, so that the index is right
     )
     title = f"with {host.family} {host.version}" + (f" for {level}" if level else "")
@@ -106,6 +107,7 @@ def _action(
             "abi": source_files.files(_ABI_C.parent, [_ABI_C], context.contents),
             **inputs,
         },
+        staged=("sources", "abi"),
         outputs=("library",),
         env=variables.plain() | {"PATH": at.path},
         image=at.image_id,
@@ -119,9 +121,10 @@ def _paths(item: LoweredObject) -> dict[str, list[str]]:
     return {
         "include": ["${stage:sources}"],
         "folders": [
-            "${stage:sources}" if folder == "." else f"${{stage:sources}}/{folder}" for folder in folders
+            "${stage:sources}" if folder == "." else f"${{stage:sources}}/{literal(folder)}"
+            for folder in folders
         ],
-        "sources": [f"${{stage:sources}}/{name}" for name in item.sources],
+        "sources": [f"${{stage:sources}}/{literal(name)}" for name in item.sources],
         "abi": ["${stage:abi}/abi.c"],
         "output": ["${out:library}"],
         **{name: [] for name in ("arch", "cuda")},  # unknown in a build

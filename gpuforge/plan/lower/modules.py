@@ -7,6 +7,7 @@ from pathlib import Path, PurePosixPath
 from gpuforge.plan import advice, variables
 from gpuforge.plan.action import Action, ActionInput
 from gpuforge.plan.cell import Cell
+from gpuforge.plan.literal import literal, literals
 from gpuforge.plan.lower import compiler
 from gpuforge.plan.lower.kernels_step import KernelsStep, module_index
 from gpuforge.plan.lower.plan_context import PlanContext, kernels_name, of_kernels
@@ -22,7 +23,10 @@ def lower(context: PlanContext, cell: Cell, item: LoweredObject) -> KernelsStep:
     made_by = KernelCompiler(nvcc.NVCC.name, context.machine.kernels_at(cell.cuda).toolkits[cell.cuda].nvcc)
     modules = [
         CompiledModule(
-            PurePosixPath(source).stem, source, Path("${in:sources}", source), Path(f"${{in:{name}}}")
+            PurePosixPath(source).stem,
+            source,
+            Path("${in:sources}", literal(source)),
+            Path(f"${{in:{name}}}"),
         )
         for source, name in zip(item.sources, made, strict=True)
     ]
@@ -41,18 +45,19 @@ def _compile(context: PlanContext, cell: Cell, item: LoweredObject, source: str)
         advice=advice.of_compile(context.file, item.number),
         argv=nvcc.module_argv(
             "${in:toolkit}/bin/nvcc",
-            source=f"${{stage:sources}}/{source}",
+            source=f"${{stage:sources}}/{literal(source)}",
             output="${out:fatbin}",
             targets=targets,
             host=host.programs["cxx"],
             includes=("${stage:sources}",),
-            flags=(*item.toolchain.flags, *item.flags),
+            flags=literals((*item.toolchain.flags, *item.flags)),
         ),
         inputs={
             "sources": item.files_for(source),
             "toolkit": toolkit(context, cell, at),
             **host.inputs,
         },
+        staged=("sources",),
         outputs=("fatbin",),
         env=variables.plain() | {"PATH": at.path},
         image=at.image_id,

@@ -13,6 +13,7 @@ from pathlib import Path, PurePosixPath
 from gpuforge.plan import packaged_compilers, source_files, variables
 from gpuforge.plan.action import Action, ActionInput, Input
 from gpuforge.plan.cell import Cell
+from gpuforge.plan.literal import literal, literals
 from gpuforge.plan.lower import compiler
 from gpuforge.plan.lower.build_environment import LOCK
 from gpuforge.plan.lower.kernels_step import KernelsStep, library_index, module_index
@@ -76,7 +77,7 @@ class _Compilation:
             CompiledModule(
                 name=PurePosixPath(source).stem,
                 source=source,
-                path=Path("${in:sources}", source),
+                path=Path("${in:sources}", literal(source)),
                 compiled=Path(f"${{in:{name}}}"),
                 target=target.name,
                 suffix=self.package.suffix,
@@ -105,7 +106,10 @@ class _Compilation:
         words = self.package.compile(
             target, self.cell.machine, (*self.item.toolchain.flags, *self.item.flags)
         )
-        staged = {"source": [f"${{stage:sources}}/{source}"], "name": [PurePosixPath(source).stem]}
+        staged = {
+            "source": [f"${{stage:sources}}/{literal(source)}"],
+            "name": [literal(PurePosixPath(source).stem)],
+        }
         inputs = {"sources": self.item.files_for(source)}
         return self._run(f"{source}-{target.name}", f"{source} for {target.name}", words, staged, inputs)
 
@@ -130,7 +134,7 @@ class _Compilation:
         filled = {"programs": ["${stage:programs}"], "output": [f"${{out:{output}}}"], **values}
         request = PackagedCompile(
             compiler=self.compiler,
-            argv=tuple(fill(words, filled)),
+            argv=tuple(fill(literals(words), filled)),
             environment=Path("${in:env}"),
             python=Path("${in:python}"),
             scratch=Path("${work}"),
@@ -148,6 +152,7 @@ class _Compilation:
                 **self._programs(),
                 **inputs,
             },
+            staged=(*self._programs(), *inputs),
             outputs=(output,),
             facts={"toolchain": registry.identity(self.compiler)},
             by_content=True,
@@ -168,10 +173,10 @@ class _Compilation:
             title=f"link {item.name} for {target.name}",
             argv=(
                 *(used.programs["cxx"], "-shared", "-O2", "-fPIC"),
-                item.abi_macro,
+                literal(item.abi_macro),
                 "${stage:abi}/abi.c",
                 *(f"${{in:{name}}}" for name in objects),
-                *fill(others, {"programs": ["${stage:programs}"]}),
+                *fill(literals(others), {"programs": ["${stage:programs}"]}),
                 *("-o", "${out:library}"),
             ),
             inputs={
@@ -180,6 +185,7 @@ class _Compilation:
                 **self._programs(),
                 **used.inputs,
             },
+            staged=("abi", *self._programs()),
             outputs=("library",),
             env=variables.plain() | {"PATH": at.path},
             image=at.image_id,

@@ -56,6 +56,8 @@ class Fetching(TypedDict):
 class StepFields(TypedDict, total=False):
     """The fields of an `Action` that callers of `add_step` may set."""
 
+    staged: tuple[str, ...]
+    laid: tuple[str, ...]
     links_out: bool
     env: Mapping[str, str]
     passes: tuple[str, ...]

@@ -66,6 +66,7 @@ def _test(context: PlanContext, cell: Cell, wheel: ActionInput, own: ActionInput
         kind="test",
         title=f"test the wheel of {cell.id}{where} on Python {_python(context, cell)}",
         inputs=inputs,
+        staged=tuple(name for name in ("project", "tests") if name in inputs),
         outputs=("result.json",),
         by_content=True,
         env=variables.test(manifest.cuda.linkage, at.path, gpu=context.gpu),

@@ -8,6 +8,7 @@ from pathlib import Path
 from gpuforge.manifest import kernels_wheels
 from gpuforge.plan import recipe
 from gpuforge.plan.cell import Cell
+from gpuforge.plan.literal import literal
 from gpuforge.plan.lower.kernels_step import KERNELS, KernelsStep
 from gpuforge.plan.lower.plan_context import PlanContext
 from gpuforge.plan.lowered_object import LoweredObject
@@ -40,4 +41,4 @@ def lower(context: PlanContext, cell: Cell, item: LoweredObject) -> KernelsStep:
 
 
 def _staged(names: Iterable[str]) -> tuple[UserSource, ...]:
-    return tuple(UserSource(name, Path("${in:sources}", name)) for name in names)
+    return tuple(UserSource(name, Path("${in:sources}", literal(name))) for name in names)

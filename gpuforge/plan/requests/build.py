@@ -48,6 +48,7 @@ class AskBackend(Request):
     """
 
     program: ClassVar[str] = "ask_backend"
+    filled: ClassVar[tuple[str, ...]] = ("config_settings",)
     source: Path
     environment: Path
     python: Path
@@ -68,6 +69,7 @@ class HostBuild(Request):
     """
 
     program: ClassVar[str] = "host_build"
+    filled: ClassVar[tuple[str, ...]] = ("config_settings", "before")
     source: Path
     environment: Path
     python: Path

@@ -13,6 +13,7 @@ class CommandLibrary(Request):
     """Make one library by a command line, and check its ABI id."""
 
     program: ClassVar[str] = "command_library"
+    filled: ClassVar[tuple[str, ...]] = ("argv",)
     name: str
     argv: tuple[str, ...]
     product: str = ""  # a pattern in the folder that the command runs in; "": it writes `made`

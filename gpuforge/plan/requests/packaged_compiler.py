@@ -30,6 +30,7 @@ class PackagedCompile(Request):
     """
 
     program: ClassVar[str] = "packaged_compile"
+    filled: ClassVar[tuple[str, ...]] = ("argv",)
     compiler: str
     argv: tuple[str, ...]
     environment: Path

@@ -10,16 +10,19 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from gpuforge.diagnostics import Diagnostic
 from gpuforge.errors import UsageError
+from gpuforge.plan.literal import literal
 
 
 @dataclass(frozen=True)
 class Request:
     """The base of every request. `program` is the module of `gpuforge.steps` that reads it.
 
-    Its paths may be placeholders of an action (`${in:wheel}`) until the action runs.
+    Until the action runs, its paths, and the strings in its fields `filled`, may hold placeholders of the action
+    (`${in:wheel}`). In other strings `$` is a `$`.
     """
 
     program: ClassVar[str]
+    filled: ClassVar[tuple[str, ...]] = ()
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
     def plain(self) -> dict[str, Any]:
@@ -31,13 +34,23 @@ R = TypeVar("R", bound=Request)
 
 
 def dump(request: Request) -> str:
-    """Return a request as JSON, the same text for equal requests."""
-    return json.dumps(request.plain(), default=_written, sort_keys=True)
+    """Return a request as JSON for an action, which fills its placeholders: the same text for equal requests."""
+    values = request.plain().items()
+    written = {name: value if name in request.filled else _literal(value) for name, value in values}
+    return json.dumps(written, default=str, sort_keys=True)
 
 
-def _written(value: object) -> object:
-    """Return the fields of a dataclass, and the text of a path or version."""
-    return {f.name: getattr(value, f.name) for f in fields(value)} if is_dataclass(value) else str(value)
+def _literal(value: Any) -> Any:
+    """Return data for JSON, with no placeholder in any string; paths stay as they are."""
+    if isinstance(value, str):
+        return literal(value)
+    if isinstance(value, (list, tuple)):
+        return [_literal(each) for each in value]
+    if isinstance(value, dict):
+        return {name: _literal(each) for name, each in value.items()}
+    if value is not None and is_dataclass(value):
+        return {each.name: _literal(getattr(value, each.name)) for each in fields(value)}
+    return value
 
 
 def load(kind: type[R], text: str | bytes) -> R:

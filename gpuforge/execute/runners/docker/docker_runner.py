@@ -20,7 +20,7 @@ from gpuforge.execute.runners.docker import image_venv, mounts
 from gpuforge.execute.runners.docker.contained import Contained
 from gpuforge.execute.runners.log_header import header
 from gpuforge.execute.runners.runner import Exit, Limits, Runner, Task
-from gpuforge.execute.substitution import fill, laid, staged, write_request
+from gpuforge.execute.substitution import fill, write_request
 from gpuforge.plan.programs import IN_IMAGE
 from gpuforge.plan.site import ContainerImage
 
@@ -118,9 +118,9 @@ class DockerRunner:
             *mounts.of_settings(task, passed, seen.places.work),
             *mounts.of_caches(task, self._caches, self._cache),
         )
-        for name in staged(action):
+        for name in action.staged:
             workdir.stage(task.inputs[name], paths.work / name)
-        for name in laid(action):
+        for name in action.laid:
             (paths.work / name).mkdir()  # otherwise the mount would create it, as another user
         argv, env = fill(action, seen.places)
         env |= (

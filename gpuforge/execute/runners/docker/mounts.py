@@ -10,7 +10,7 @@ from gpuforge.containers import fetch_settings
 from gpuforge.containers.port import Mount
 from gpuforge.execute import workdir
 from gpuforge.execute.runners.runner import Task
-from gpuforge.execute.substitution import RunPaths, laid, staged
+from gpuforge.execute.substitution import RunPaths
 from gpuforge.plan.action import CacheFolder
 
 INSIDE = workdir.DEFAULT  # the folder of working directories in every container
@@ -30,15 +30,14 @@ def view(task: Task, paths: workdir.WorkPaths, project: str) -> View:
     inside = workdir.WorkPaths.below(INSIDE / project, task.action.place or task.action.id)
     mounts = [Mount(paths.work, inside.work, writable=True), Mount(task.out, inside.out, writable=True)]
     inputs = {}
-    copied, in_work = staged(task.action), laid(task.action)
     for name, source in task.inputs.items():
         if source.in_image:
             inputs[name] = source.path
             continue
-        inputs[name] = (inside.work if name in in_work else inside.inputs) / name
+        inputs[name] = (inside.work if name in task.action.laid else inside.inputs) / name
         if not source.path.is_dir():
             inputs[name] /= source.path.name
-        if name not in copied:
+        if name not in task.action.staged:
             mounts.append(Mount(source.path, inputs[name]))
     return View(tuple(mounts), RunPaths(inside.work, inside.out, inputs))
 

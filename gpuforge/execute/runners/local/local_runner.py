@@ -17,7 +17,7 @@ from gpuforge.execute.runners.activity import GRACE, Activity
 from gpuforge.execute.runners.local.kept_command import End, Keepers, KeptCommand
 from gpuforge.execute.runners.log_header import header
 from gpuforge.execute.runners.runner import Exit, Limits, Task
-from gpuforge.execute.substitution import RunPaths, fill, laid, staged, write_request
+from gpuforge.execute.substitution import RunPaths, fill, write_request
 from gpuforge.plan.action import Action
 
 
@@ -58,7 +58,7 @@ class LocalRunner:
         try:
             with self._activity.task(), self._workplace(task) as places:
                 argv, env = fill(task.action, places)
-                for name in (*staged(task.action), *laid(task.action)):
+                for name in (*task.action.staged, *task.action.laid):
                     workdir.stage(task.inputs[name], places.work / name)
                 request = write_request(task.action, places, places.work)
                 env |= task.job_variables()

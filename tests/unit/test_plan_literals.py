@@ -1,0 +1,106 @@
+"""Text of a manifest that looks like a placeholder of an action reaches its command as it is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from plan_samples import LoadRecipe, plan_of
+from plug_in_samples import install_plug_in
+from test_plan_modules import AS_COMMAND, COMMAND
+from test_plan_packaged import OBJECT, with_plug
+
+from gpuforge.execute.substitution import RunPaths, fill, write_request
+from gpuforge.manifest.load import ManifestFile
+from gpuforge.plan.action import Action
+from gpuforge.plan.site import Machine
+
+TEXT = "a${work}-${in:x}-${stage:source}-$${work}-$1$$"
+SOURCE = "kernels/${work}.cu"
+
+
+def filled(action: Action, folder: Path) -> Iterator[str]:
+    """Every text that an action's command gets, with its placeholders filled."""
+    places = RunPaths(Path("/work"), Path("/out"), {name: Path("/in", name) for name in action.inputs})
+    argv, env = fill(action, places)
+    yield from argv
+    yield from env.values()
+    yield from texts(json.loads(write_request(action, places, folder) or "[]"))
+
+
+def texts(data: Any) -> Iterator[str]:
+    if isinstance(data, str):
+        yield data
+    for each in (data.values() if isinstance(data, dict) else data) if isinstance(data, (dict, list)) else ():
+        yield from texts(each)
+
+
+def users(file: ManifestFile, machine: Machine, folder: Path, text: str) -> set[str]:
+    """The actions of a cell that get a text of the manifest, by the ends of their ids."""
+    plan = plan_of(file, machine, cuda=["13"], python=["3.11"])
+    found = {action.id for action in plan.actions if any(text in each for each in filled(action, folder))}
+    return {name.partition("/")[2] for name in found}
+
+
+@pytest.mark.parametrize(
+    ("key", "actions"),
+    [
+        (f'[build]\nenv = {{ X = "{TEXT}" }}', {"hook", "host-build"}),
+        (f'[build]\nbefore = [["echo", "{TEXT}"]]', {"host-build"}),
+        (f'[build]\nconfig-settings = {{ x = "{TEXT}" }}', {"hook", "host-build"}),
+        (f'[build]\nconfig-settings = {{ x = ["{TEXT}"] }}', {"hook", "host-build"}),
+        (f'[test]\ncommand = ["echo", "{TEXT}"]', {"test"}),
+    ],
+)
+def test_text_of_builds_and_tests(
+    recipe: LoadRecipe, machine: Machine, tmp_path: Path, key: str, actions: set[str]
+) -> None:
+    assert users(recipe(add=f"\n{key}\n"), machine, tmp_path, TEXT) == actions
+
+
+def test_flags(recipe: LoadRecipe, machine: Machine, tmp_path: Path) -> None:
+    flags = f'sources = ["kernels/*.cu"]\nflags = ["-D{TEXT}"]'
+    file = recipe(('sources = ["kernels/*.cu"]', flags))
+    names = {f"kernels/default-kernels/kernels/{name}.cu" for name in ("one", "two")}
+    assert users(file, machine, tmp_path, f"-D{TEXT}") == names
+    user = recipe(('sources = ["mod/*.cpp"]', f'sources = ["mod/*.cpp"]\nflags = ["-D{TEXT}"]'))
+    assert users(user, machine, tmp_path, f"-D{TEXT}") == {"kernels/mechanisms"}
+
+
+def test_flags_of_a_fallback_library(recipe: LoadRecipe, machine: Machine, tmp_path: Path) -> None:
+    library = f'kind = "library"\nstands-in-for = "mechanisms"\nflags = ["-D{TEXT}"]'
+    abi = 'toolchains = ["host"]\nabi = { version = "1", headers = ["mod/*.cpp"] }'
+    for toolchain in ("device", "host"):
+        file = recipe(
+            ('toolchain = "device"', f'toolchain = "{toolchain}"\n{library}'), ('toolchains = ["host"]', abi)
+        )
+        assert users(file, machine, tmp_path, f"-D{TEXT}") == {"kernels/default-kernels/library"}
+
+
+def test_a_command(recipe: LoadRecipe, machine: Machine, tmp_path: Path) -> None:
+    file = recipe(*AS_COMMAND, add=COMMAND.replace('"-a={arch}"', f'"{TEXT}", "${{include}}"'))
+    assert users(file, machine, tmp_path, TEXT) == {"kernels/default-kernels/library", "kernels/mechanisms"}
+    assert "kernels/default-kernels/library" in users(file, machine, tmp_path, "$/work/sources")
+
+
+def test_flags_of_a_compiler_from_a_package(recipe: LoadRecipe, machine: Machine, tmp_path: Path) -> None:
+    with install_plug_in(tmp_path / "site"):
+        file = with_plug(recipe, add=OBJECT.replace("-fast", TEXT))
+        names = {f"kernels/filters/kernels/{name}.plug-cpu" for name in ("blur", "sharpen")}
+        assert users(file, machine, tmp_path, TEXT) == names
+
+
+def test_names_of_sources(recipe: LoadRecipe, machine: Machine, tmp_path: Path) -> None:
+    file = recipe(header=SOURCE)
+    compiled = f"kernels/default-kernels/{SOURCE}"
+    assert users(file, machine, tmp_path, SOURCE) == {compiled, "kernels/default-kernels"}
+
+
+def test_inputs_are_copied_only_where_the_action_lists_them(recipe: LoadRecipe, machine: Machine) -> None:
+    file = recipe(add=f'\n[build]\nenv = {{ X = "{TEXT}", Y = "${{stage:toolkit}}${{lay:toolkit}}" }}\n')
+    plan = plan_of(file, machine, cuda=["13"], python=["3.11"])
+    (build,) = (action for action in plan.actions if action.kind == "build")
+    assert (build.staged, build.laid) == (("source",), ("env",))
