@@ -96,12 +96,12 @@ class Build(Table):
     """Commands that run in the source tree before the build, in order. Each is a list of words; no shell is
     involved."""
     requires: tuple[forms.PythonRequirement, ...] = Field(default=(), examples=[["cmake<4"]])
-    """Build requirements in addition to the project's own. A version range restricts a requirement of the project."""
+    """Build requirements in addition to the project's own. If the project requires a package, too, both ranges apply."""
     constraints: forms.RelativePath | None = Field(default=None, examples=["build-constraints.txt"])
     """A file beside the manifest with one requirement per line, optionally with hashes (`--hash=sha256:…`). It fixes
-    the versions of all build requirements, indirect ones included. Options of pip and direct references (`name @
-    https://…`) are refused. Without it, each requirement is fetched once, at its newest version, and the store keeps
-    it. The build record of a wheel lists the versions that were used."""
+    the versions of all build requirements, indirect ones included. Options of pip and direct references
+    (`name @ https://…`) are refused. Without it, each requirement is fetched once, at its newest version, and the store
+    keeps it. The build record of a wheel lists the versions that were used."""
     compiler_cache: CompilerCache | None = Field(
         default=None, alias="compiler-cache", examples=[{"name": "finufft", "with": ["../cufinufft"]}]
     )

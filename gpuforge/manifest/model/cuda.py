@@ -29,7 +29,7 @@ class CudaVersion(Table):
         description=listed(
             "Where the toolkit comes from:",
             (f"`{name}` {what}" for name, what in ABOUT.items()),
-            "Default: the first of these, in this order, that has the version; `gpuforge build --dry-run` shows it. "
+            "Default: the first of these, in this order, that has the version; `--dry-run` shows it. "
             "GPUFORGE_DEBIAN_MIRROR and GPUFORGE_REDIST_URL select other servers.",
         ),
     )
@@ -40,8 +40,8 @@ class CudaVersion(Table):
     machine code for the lowest of each major, and PTX of the lowest of all ([a table](kernels.md#archs--common)). `90a`
     is architecture-specific and `100f` family-specific code. `+ptx` adds PTX, which the driver compiles for newer GPUs;
     `90a` does not take it, because no other GPU runs its PTX. The audit checks that the wheel has code for exactly
-    these; with `linkage = "static"` it reports missing code only. `[]` means that nothing in the package is compiled
-    for these: it calls CUDA's libraries, compiles at run time, or has kernels of toolchains with `targets`."""
+    these; with `linkage = "static"` it reports missing code only. `[]` means that nothing is compiled for them: the
+    package calls CUDA's libraries, compiles at run time, or has kernels of toolchains with `targets`."""
     axes: Mapping[forms.AxisName, forms.AxisValues] = Field(
         default={}, examples=[{"torch": ["2.11", "2.15"]}]
     )

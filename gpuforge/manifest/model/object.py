@@ -28,9 +28,9 @@ class Abi(Table):
     packages: Mapping[forms.DistributionName, VersionPart] = Field(
         default={}, examples=[{"neuron": "major.minor"}]
     )
-    """Installed Python packages whose version is part of the ABI: `major`, `major.minor` or `exact`. With `neuron =
-    "major.minor"`, a library compiled with neuron 9.0.1 is used with 9.0.2, but not with 9.1. The build environment
-    must have these packages (`[build] requires`)."""
+    """Installed Python packages whose version is part of the ABI: `major`, `major.minor` or `exact`. With
+    `neuron = "major.minor"`, a library compiled with neuron 9.0.1 is used with 9.0.2, but not with 9.1. The build
+    environment must have these packages (`[build] requires`)."""
 
 
 class Object(Table):
