@@ -96,7 +96,7 @@ class Build(Table):
     """Commands that run in the source tree before the build, in order. Each is a list of words; no shell is
     involved."""
     requires: tuple[forms.PythonRequirement, ...] = Field(default=(), examples=[["cmake<4"]])
-    """Build requirements in addition to the project's own. If the project requires a package, too, both ranges apply."""
+    """Build requirements in addition to the project's own. If the project requires a package too, both ranges apply."""
     constraints: forms.RelativePath | None = Field(default=None, examples=["build-constraints.txt"])
     """A file beside the manifest with one requirement per line, optionally with hashes (`--hash=sha256:…`). It fixes
     the versions of all build requirements, indirect ones included. Options of pip and direct references
