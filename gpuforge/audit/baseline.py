@@ -63,6 +63,9 @@ class AcceptedSubject:
     def of_schema(self, schema: int) -> Self:
         """Return it as a file of that schema has it; fingerprints and messages have it as in schema 3."""
         one = self
+        if schema < 7 <= self.schema:
+            library, kind = phrases.of_schema_6(one.code, one.library, one.kind)
+            one = replace(one, library=library, kind=kind)
         if schema < 5 <= self.schema:
             item, kind, about = phrases.of_schema_4(one.code, one.item, one.kind, one.about)
             one = replace(one, item=item, kind=kind, about=about)

@@ -53,6 +53,17 @@ _COMPILERS: Mapping[str, str] = {  # until schema 4
 }
 
 
+_LIBCUDART: Mapping[str, str] = {  # until schema 6, in GF104
+    "static": "libcudart, linked statically",
+    "opened": "libcudart, opened at run time",
+}
+
+
+def of_schema_6(code: str, library: str, kind: str) -> tuple[str, str]:
+    """Return the library and the kind of a subject as a baseline of schema 6 has them."""
+    return (_LIBCUDART[kind], "") if code == "GF104" and kind in _LIBCUDART else (library, kind)
+
+
 def of_schema_4(code: str, item: str, kind: str, about: tuple[str, ...]) -> tuple[str, str, tuple[str, ...]]:
     """Return the item, the kind and the `about` of a subject as a baseline of schema 4 has them."""
     match code, kind, about:

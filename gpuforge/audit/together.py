@@ -15,12 +15,12 @@ from gpuforge.audit.link.edges import Edge
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.nvidia import is_nvidia_library
+from gpuforge.audit.rules.runtimes.loaded import How
 from gpuforge.audit.rules.runtimes.own_runtimes import own_runtimes
 from gpuforge.audit.rules.runtimes.processes import processes
 from gpuforge.binary.facts import ElfObject
 from gpuforge.cuda import carriers, drivers, libraries, sonames, stack
 
-How = Literal["linked", "static", "opened"]
 Kind = Literal["CUDA runtime", "OpenMP runtime", "driver", "library"]
 Origin = Literal["wheel", "package", "machine"]
 

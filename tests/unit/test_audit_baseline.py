@@ -294,6 +294,26 @@ def test_an_unpacked_wheel_has_the_same_rows_and_fingerprints_in_another_folder(
         assert not any(baseline.read(old).covers(finding) for finding in other)
 
 
+@pytest.mark.parametrize(
+    ("kind", "phrase"),
+    [("static", "libcudart, linked statically"), ("opened", "libcudart, opened at run time")],
+)
+def test_a_baseline_of_schema_6_has_a_phrase_for_a_runtime_that_is_not_needed(
+    kind: str, phrase: str, tmp_path: Path
+) -> None:
+    subject = Subject(library="libcudart.so.13", item="CUDA 13", detail="in any words", kind=kind)
+    found = FINDING._replace(code="GF104", subjects=(subject,))
+    (row,) = json.loads(baseline.dumps([found]))["findings"]
+    assert (row["library"], row["kind"]) == ("libcudart.so.13", kind)
+    assert phrase in baseline.line(*baseline.of_finding(found))
+    (path := tmp_path / "baseline.json").write_text(
+        json.dumps({"schema": 6, "findings": [{**row, "library": phrase, "kind": ""}]})
+    )
+    assert baseline.read(path).covers(found)
+    needed = subject._replace(kind="", detail="")
+    assert not baseline.read(path).covers(found._replace(subjects=(needed,)))
+
+
 @pytest.mark.parametrize("about", ["x", [7]])
 def test_what_a_row_is_about_is_a_list_of_texts(about: object, tmp_path: Path) -> None:
     row = {"code": "GF701", "severity": "error", "project": "demo", "kind": "missing", "about": about}

@@ -255,7 +255,11 @@ def test_a_wheels_own_libraries_have_a_major_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("one", "other", "majors"),
     [
-        ("8.8", "9.2", ("CUDA 12: libcudart, opened at run time", "CUDA 13: libcudart, linked statically")),
+        (
+            "8.8",
+            "9.2",
+            ("CUDA 12: libcudart.so.12 (opened at run time)", "CUDA 13: libcudart.so.13 (linked statically)"),
+        ),
         ("8.8", "8.5", ()),
         ("9.0", "9.2", ()),
         ("99.9", "9.2", ()),  # nobody knows the toolkit

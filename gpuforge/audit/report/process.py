@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from gpuforge.audit.judge import Report, called
-from gpuforge.audit.together import How, LibraryUse, ProcessLibrary, Together
+from gpuforge.audit.rules.runtimes.loaded import How
+from gpuforge.audit.together import LibraryUse, ProcessLibrary, Together
 
 _VERBS: dict[How, str] = {"linked": "linked by", "static": "linked statically into", "opened": "opened by"}
 _MOST = 3  # wheels or files that are named; the rest is a number

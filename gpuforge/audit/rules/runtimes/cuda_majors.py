@@ -13,12 +13,14 @@ from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.audit.rules.runtimes.cuda_tools import is_tool
 from gpuforge.audit.rules.runtimes.cudart import loaded_cudarts
-from gpuforge.audit.rules.runtimes.loaded import LoadedLibrary, loaded_libraries
+from gpuforge.audit.rules.runtimes.loaded import How, LoadedLibrary, loaded_libraries
 from gpuforge.audit.rules.runtimes.own_runtimes import own_runtimes
 from gpuforge.audit.rules.runtimes.processes import Process, processes
 from gpuforge.cuda import sonames
 
 _OF_CUDA = r"(?i)(nvidia|cuda|cutensor)[-_.]"
+
+_HOW: dict[How, str] = {"linked": "", "static": "linked statically", "opened": "opened at run time"}
 
 _ByMajor = dict[int, dict[str, LoadedLibrary]]  # major -> SONAME
 
@@ -171,6 +173,8 @@ def _finding(process: Process, by_major: _ByMajor) -> Finding:
             Subject(
                 item=f"CUDA {major}",
                 library=image.requested,
+                detail=_HOW[image.how],
+                kind="" if image.how == "linked" else image.how,
                 loaded_by=image.loaders,
                 imported_by=image.importers,
                 wheel=image.wheel,

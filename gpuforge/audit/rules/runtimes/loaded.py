@@ -18,6 +18,9 @@ class LibraryOrigin(NamedTuple):
     name: str  # the file in its wheel, the package, or the SONAME
 
 
+How = Literal["linked", "static", "opened"]  # by NEEDED, into the object itself, by dlopen
+
+
 class LoadedLibrary(NamedTuple):
     """A library as it would be mapped into a process."""
 
@@ -28,6 +31,7 @@ class LoadedLibrary(NamedTuple):
     requested: str = ""  # the name in NEEDED
     opened: bool = False  # Python code of that wheel names it among the libraries that it opens
     imported: str = ""  # the package whose import has loaded it
+    how: How = "linked"
 
     @property
     def file(self) -> str:

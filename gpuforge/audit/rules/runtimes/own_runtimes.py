@@ -7,7 +7,7 @@ from functools import cache
 
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.rules.nvidia import is_nvidia_library
-from gpuforge.audit.rules.runtimes.loaded import LibraryOrigin, LoadedLibrary
+from gpuforge.audit.rules.runtimes.loaded import How, LibraryOrigin, LoadedLibrary
 from gpuforge.audit.rules.variants import variant_family
 from gpuforge.binary.facts import ElfObject
 from gpuforge.cuda import libraries, releases, sonames
@@ -30,10 +30,9 @@ def own_runtimes(graph: LinkGraph, objects: Iterable[ElfObject]) -> Iterator[Loa
         majors = {major for c in found.containers for e in c.entries for major in _majors(e.toolkit, e.isa)}
         soname = _soname(majors.pop()) if len(majors) == 1 else ""
         if soname:
-            how = "linked statically" if static else "opened at run time"
-            yield LoadedLibrary(
-                LibraryOrigin("wheel", found.file), soname, found.wheel, found.file, f"libcudart, {how}"
-            )
+            how: How = "static" if static else "opened"
+            origin = LibraryOrigin("wheel", found.file)
+            yield LoadedLibrary(origin, soname, found.wheel, found.file, soname, how=how)
 
 
 @cache
