@@ -45,8 +45,8 @@ OWN: Mapping[str, Own] = {
         keys=("devices", "extensions"),
         about="through pyopencl: user-compiled objects of kind `module`",
     ),
-    "halide": Own("halide", "targets", about="from PyPI: fallbacks of kind `library`"),
-    "iree": Own("iree", "targets", about="from PyPI: fallbacks of kind `module`"),
+    "halide": Own("halide", "targets", makes=(), about="from PyPI: fallbacks of kind `library`"),
+    "iree": Own("iree", "targets", makes=(), about="from PyPI: fallbacks of kind `module`"),
     "command": Own(
         "command",
         makes=("library",),

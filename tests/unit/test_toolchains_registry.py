@@ -22,6 +22,15 @@ def test_what_says_what_a_toolchain_compiles_for_is_what_it_has() -> None:
     assert compiles_for("plugged") == "targets"
 
 
+def test_what_a_toolchain_makes_on_users_machines_is_what_it_has() -> None:
+    """In a set of modules, a compiler of libraries may compile the part for CPUs."""
+    for name, own in OWN.items():
+        each = registry.toolchain(name)
+        makes_libraries = each.library is not None or each.by_command
+        assert ("library" in own.makes) == makes_libraries, name
+        assert "module" in own.makes if each.module else "module" not in own.makes or makes_libraries, name
+
+
 @pytest.mark.parametrize(
     ("compiler", "refused"),
     [("plugged", 0), ("halide", 0), ("iree", 0), ("opencl", 0), ("nvcc", 1), ("nvrtc", 1), ("g++", 1)],

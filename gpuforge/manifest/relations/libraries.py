@@ -90,7 +90,14 @@ def _compilers(data: Raw, index: int, thing: Raw) -> Iterator[Problem]:
     for number, name in enumerate(names if isinstance(names, list) else []):
         compiler = compiler_of(data, name) if isinstance(name, str) else ""
         path = ("objects", index, "toolchains", number)
-        if kind == "library" and not makes(compiler, kind):
+        if compiler in OWN and not OWN[compiler].makes:
+            able = ", ".join(name for name, own in OWN.items() if kind in own.makes)
+            yield Problem(
+                path,
+                f"{object_title(thing)} is compiled on users' machines, but {compiler} compiles only during builds",
+                f'write role = "fallback", or use one of {able}',
+            )
+        elif kind == "library" and not makes(compiler, kind):
             yield Problem(
                 path,
                 f"{object_title(thing)} is a library, but {compiler} makes no libraries",
