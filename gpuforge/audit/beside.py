@@ -1,14 +1,19 @@
 """Judges a wheel together with the packages that it must work beside, for problems that neither has alone."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from gpuforge.audit import audit
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from gpuforge.audit import audit, version_clauses
 from gpuforge.audit.baseline import Baseline
-from gpuforge.audit.findings import SEVERITIES, Ignored
+from gpuforge.audit.findings import SEVERITIES, Finding, Ignored
 from gpuforge.audit.judge import Ignore, Report, WheelReport
-from gpuforge.audit.proofs.proof import FitsBeside, Proof
+from gpuforge.audit.proofs.beside import fits_beside
+from gpuforge.audit.proofs.proof import Proof
+from gpuforge.release import Release
 
 
 class Neighbour(NamedTuple):
@@ -60,8 +65,29 @@ def _with(
         else:
             ignored.append(Ignored(rewritten, reason))
     worst_first = sorted((*wheel.findings, *found), key=lambda f: (SEVERITIES.index(f.severity), f.code))
-    proofs = wheel.proofs
-    complete = not together.problems and all(each.facts.complete for each in together.wheels)
-    if complete and not [f for f in found if f.severity != "info"]:
-        proofs += (Proof("beside", FitsBeside(len(neighbour.packages), neighbour.requirement)),)
-    return wheel._replace(findings=tuple(worst_first), ignored=(*wheel.ignored, *ignored), proofs=proofs)
+    proofs = () if together.problems else _proofs(wheel, own, neighbour, together, new)
+    return wheel._replace(
+        findings=tuple(worst_first),
+        ignored=(*wheel.ignored, *ignored),
+        proofs=(*wheel.proofs, *proofs),
+    )
+
+
+def _proofs(
+    wheel: WheelReport, own: Sequence[Path], neighbour: Neighbour, together: Report, new: Iterable[Finding]
+) -> Iterator[Proof]:
+    given = [each.facts for each in together.wheels]
+    names = {path.name for path in own}
+    chosen = map(Requirement, neighbour.packages)
+    return fits_beside(
+        wheel.facts,
+        [facts for facts in given if facts.name not in names],
+        given,
+        new,
+        unread=[
+            Release(canonicalize_name(package.name), version)
+            for package in chosen
+            for version in version_clauses.named(str(package.specifier))
+        ],
+        requirement=neighbour.requirement,
+    )

@@ -13,8 +13,8 @@ from gpuforge.audit.findings import SEVERITIES, Finding, Ignored, Severity
 from gpuforge.audit.host.collect import collect
 from gpuforge.audit.link import graph as link
 from gpuforge.audit.model import WheelFacts, machine_of
-from gpuforge.audit.proofs.installable import is_installable
-from gpuforge.audit.proofs.proof import FitsBeside, Proof
+from gpuforge.audit.proofs.beside import fits_beside
+from gpuforge.audit.proofs.proof import Proof
 from gpuforge.audit.proofs.prove import proofs
 from gpuforge.audit.read import inputs
 from gpuforge.audit.read.input import Input
@@ -64,6 +64,11 @@ class WheelReport(NamedTuple):
     findings: tuple[Finding, ...]
     ignored: tuple[Ignored, ...]
     proofs: tuple[Proof, ...]
+
+    @property
+    def with_accepted(self) -> tuple[Finding, ...]:
+        """Its findings, and those that were accepted."""
+        return (*self.findings, *(each.finding for each in self.ignored))
 
 
 class Report(NamedTuple):
@@ -132,24 +137,16 @@ def _judged(
 def _with_proof(wheels: Sequence[WheelReport], python: str) -> Iterator[WheelReport]:
     """Yield the reports of wheels, and add the proof that the packages beside them fit.
 
-    They fit if all of them were read completely, no finding, accepted or not, is about several wheels together or about
-    one of these packages, and pip installs the wheel beside them into this Python.
+    Findings are about them together if they are about several wheels, or about one of these packages.
     """
     given = [each.facts for each in wheels]
-    others = [each for each in wheels if each.facts.neighbour]
-    found = [f for each in wheels for f in (*each.findings, *(i.finding for i in each.ignored))]
-    names = {each.facts.name for each in others}
-    complete = all(each.facts.complete for each in wheels)
-    fits = complete and not any(f.severity != "info" and (f.across or f.wheel in names) for f in found)
-    proof = Proof("beside", FitsBeside(len(others)))
+    others = [facts for facts in given if facts.neighbour]
+    names = {other.name for other in others}
+    found = [f for each in wheels for f in each.with_accepted if f.across or f.wheel in names]
     for each in wheels:
-        proved = (
-            fits
-            and others
-            and not each.facts.neighbour
-            and is_installable(each.facts, (other.facts for other in others), given, python)
-        )
-        yield each._replace(proofs=(*each.proofs, proof)) if proved else each
+        judged = not each.facts.neighbour
+        proved = fits_beside(each.facts, others, given, found, python=python) if judged else ()
+        yield each._replace(proofs=(*each.proofs, *proved))
 
 
 def _without_faults(

@@ -48,6 +48,26 @@ def test_an_accepted_finding_keeps_its_reason(tmp_path: Path) -> None:
     report = judged(audit([own]), [own], [neighbour(tmp_path)], [Ignore("GF102", "they exchange nothing")])
     assert "GF102" not in {f.code for f in report.findings}
     assert [i.reason for i in report.wheels[0].ignored] == ["they exchange nothing"]
+    assert "beside" not in {p.topic for p in report.wheels[0].proofs}  # what was accepted was found
+
+
+@pytest.mark.parametrize(
+    ("requires", "chosen", "read", "fits"),
+    [
+        ("nvidia-cuda-runtime", "nvidia-cuda-runtime ==13.0.96", True, True),
+        ("nvidia-cuda-runtime>=13.1", "nvidia-cuda-runtime ==13.0.96", True, False),
+        ("nvidia-cuda-runtime", "nvidia-cublas ==13.0.0.19", True, False),
+        ("nvidia-cuda-runtime", "nvidia-cuda-runtime ==13.0.96", False, False),
+    ],
+)
+def test_packages_that_were_not_read_or_do_not_meet_the_requirements_do_not_fit(
+    tmp_path: Path, requires: str, chosen: str, read: bool, fits: bool
+) -> None:
+    files = {"demo/ext.so": elf(needed=["libcudart.so.13"], runpath=CU13)}
+    own = wheel(tmp_path, files, requires=[requires])
+    other = neighbour(tmp_path)._replace(packages=("other ==1.0", chosen))
+    report = judged(audit([own]), [own], [other if read else other._replace(wheels=())], [])
+    assert ("beside" in {p.topic for p in report.wheels[0].proofs}) == fits
 
 
 def test_two_that_share_pips_cudart_fit(tmp_path: Path) -> None:
@@ -58,7 +78,7 @@ def test_two_that_share_pips_cudart_fit(tmp_path: Path) -> None:
     assert report.findings == alone.findings
     (proof,) = (p for p in report.wheels[0].proofs if p.topic == "beside")
     assert proofs.text(proof) == (
-        "other[cuda13]: 2 packages fit beside it, and nothing is found in one process with them"
+        "other[cuda13]: 1 package fits beside it, and nothing is found in one process with it"
     )
 
 

@@ -12,19 +12,20 @@ from gpuforge.audit.link.requirement import evaluated
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.package.coexistence import can_coexist
 from gpuforge.cpython import CPython
+from gpuforge.release import Release
 
 
 def is_installable(
-    wheel: WheelFacts, beside: Iterable[WheelFacts], given: Sequence[WheelFacts], python: str
+    wheel: WheelFacts, beside: Iterable[WheelFacts], available: Sequence[Release], python: str
 ) -> bool:
-    """Return whether pip installs a wheel beside packages, and finds each package that it requires among those `given`.
+    """Return whether pip installs a wheel beside packages, and finds each package that it requires among releases.
 
     `python` is the minor of the environment's Python, "3.11"; "" if it is not known.
     """
     return (
         (not python or _runs_on(wheel, python))
         and all(can_coexist(wheel, other) for other in beside)
-        and all(_is_met(line, wheel, given, python) for line in wheel.requires)
+        and all(_is_met(line, wheel, available, python) for line in wheel.requires)
     )
 
 
@@ -49,12 +50,12 @@ def _runs_on(wheel: WheelFacts, python: str) -> bool:
     return not wheel.file_tags or any((tag.interpreter, tag.abi) in fitting for tag in wheel.file_tags)
 
 
-def _is_met(line: str, wheel: WheelFacts, given: Iterable[WheelFacts], python: str) -> bool:
-    """Return whether one of the given wheels meets a Requires-Dist line without an extra."""
+def _is_met(line: str, wheel: WheelFacts, available: Iterable[Release], python: str) -> bool:
+    """Return whether one of the releases meets a Requires-Dist line without an extra."""
     required = evaluated(line, wheel, python)
     if required is None or required.extra:
         return True
     return any(
         other.project == required.name and version_clauses.allows(required.versions, other.version)
-        for other in given
+        for other in available
     )

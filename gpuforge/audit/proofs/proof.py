@@ -125,7 +125,7 @@ class NoSecondCopies(NamedTuple):
 class FitsBeside(NamedTuple):
     """The packages that share a process with the wheel without a finding."""
 
-    packages: int
+    packages: int  # those whose wheels were read
     requirement: str = ""  # the requirement that brings them: "jax[cuda13]"; "" for those of an environment
 
 
