@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import MappingProxyType
 
 import pytest
 from library_samples import RUNTIME, compile_library
@@ -89,19 +91,28 @@ NVRTC = recipe(
 OPENCL_C = recipe("cl", "opencl", ("-I{folders}",), "mod/scale.cl", "pip install demo[opencl]")
 
 
-def install_set(site: Path, *toolchains: UserToolchain, cpu: bool = True, cuda: str = CUDA) -> Path:
-    """Lay a package `demo` with the set `ops` into a folder; return the runtime's home, which holds the sources."""
+def install_set(
+    site: Path,
+    *toolchains: UserToolchain,
+    cpu: bool = True,
+    cuda: str = CUDA,
+    more: Mapping[str, str] = MappingProxyType({}),
+) -> Path:
+    """Lay a package `demo` with the set `ops` into a folder; return the runtime's home, which holds the sources.
+
+    `more` are other sources of it.
+    """
     work = site.parent / "set-work"
     work.mkdir(parents=True)
     texts = {"scale.cu": cuda, "scale.cl": OPENCL, "scale.cpp": CPU, "scale.h": HEADER}
-    for name, text in texts.items():
+    for name, text in {**texts, **more}.items():
         (work / name).write_text(text)
     packed = [
         source_set.pack_sources(
             work / "packed",
             name="ops",
             kind="module",
-            sources={f"mod/{name}": work / name for name in ("scale.cu", "scale.cl", "scale.cpp")},
+            sources={f"mod/{name}": work / name for name in ("scale.cu", "scale.cl", "scale.cpp", *more)},
             includes={"mod/scale.h": work / "scale.h"},
             toolchains=toolchains or (NVRTC, OPENCL_C),
             toolkit="12.4",

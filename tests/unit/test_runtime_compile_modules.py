@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -259,3 +260,40 @@ def test_a_build_for_an_earlier_release_is_warned_of_and_made_anew(user: User) -
     ) in warning()
     assert user.compile().returncode == 0
     assert warning() == ""
+
+
+def test_a_source_for_the_cpu_alone_is_not_a_module(user: User) -> None:
+    """The set's first source is C++, and has a name that no module has."""
+    shutil.rmtree(user.site)
+    host = replace(HOST, sources=("mod/host.cpp", "mod/scale.cpp"))
+    home = install_set(user.site, NVRTC, host, more={"host.cpp": 'extern "C" int more(void) { return 1; }\n'})
+    done = user.compile("--remove")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "ops: there was no build of yours; in use: CPU library, needs no GPU\n"
+    mine = user.tmp_path / "host.cpp"
+    mine.write_text("}")
+    done = user.compile(mine)
+    assert done.returncode == 1
+    assert re.match(r"error: ops: g\+\+ .* failed with exit status 1: .*; in use: CPU library, ", done.stderr)
+    assert user.compile().returncode == 0
+    (home / "kernels" / "ops-cpu" / "libops-cpu.so").unlink()
+    done = user.compile("--remove")
+    assert (done.returncode, done.stdout) == (0, "ops: your build was removed; no kernels are in use\n")
+
+
+def test_each_module_of_a_set_is_described(user: User) -> None:
+    shutil.rmtree(user.site)
+    rtc = replace(NVRTC, sources=("mod/scale.cu", "mod/shift.cu"))
+    install_set(user.site, rtc, more={"shift.cu": "// shift\n"}, cpu=False)
+    user.gpu()
+    user.nvrtc()
+    assert user.compile().returncode == 0
+    mine = user.tmp_path / "scale.cu"
+    mine.write_text("an error\n")
+    done = user.compile(mine)
+    assert re.search(
+        r"; in use: scale: user build cubin sm_90 \(\S*/scale\.cubin\), built for this very architecture; "
+        r"shift: user build cubin sm_90 \(\S*/shift\.cubin\), built for this very architecture\n$",
+        done.stderr,
+    )
+    assert "; in use: cached build CUDA source, nvrtc 12.4 " in user.compile("--remove").stdout

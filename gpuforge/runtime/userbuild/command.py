@@ -10,15 +10,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from .. import layout
 from ..arch import Arch
 from ..backends import Backend, backend_of
 from ..builds import ACTIVE, BuildsFolder, BuildUnusable, UserBuild, former, recorded
-from ..candidates import Lookup, candidates, place_of
+from ..candidates import Lookup, place_of
 from ..errors import KernelUnavailable
-from ..image import Candidate, Origin
-from ..kernelset import KernelSet
-from ..loading import named
+from ..image import Origin
 from ..lookup import HOME, home_problem, variable
 from ..machine import Probe, probe
 from ..recipe import UserToolchain
@@ -27,6 +24,7 @@ from . import activation, installed, modules
 from .check import check
 from .compilers import Absent, Compiler, find
 from .distribution import how_to_install
+from .in_use import describe, library_in_use
 from .inputs import CompileInputs
 from .invoke import invoke
 from .leftovers import remove_leftovers
@@ -347,7 +345,7 @@ def _work(
 def _parts(recipe: Recipe, package: Package) -> list[installed.LibraryGroup]:
     """Return the libraries that are in the process already: of the package, its requirements, and its other objects."""
     others = [
-        _used(other, package)
+        library_in_use(_lookup(other, package))
         for other in recipes(package.home)
         if other.name != recipe.name and other.kind == "library"
     ]
@@ -372,26 +370,7 @@ def _kept(printed: bytes, log: Path) -> str:
 
 
 def _in_use(recipe: Recipe, package: Package) -> str:
-    """Return the description of the library in use, which a failure has not changed."""
-    if recipe.kind == "module":
-        kernels = KernelSet(
-            layout.kernels(str(package.home), recipe.name), package=package.name, env=package.env
-        )
-        name = Path(recipe.sources[0]).stem
-        first = kernels.candidates(name)[0]
-        return f"in use: {named(first)}, {first.reason}"
-    used = _used(recipe, package)
-    if used is None:
-        return "no library is in use"
-    if used.origin is not Origin.SHIPPED:
-        return f"in use: {used.origin.label} ({used.build.place}), {used.reason}"
-    wheel = f"of {used.build.wheel}" if used.build.wheel else ""
-    what = " ".join(filter(None, ("the shipped library", used.shipped_image, wheel)))
-    return f"in use: {what}, {used.reason}"
-
-
-def _used(recipe: Recipe, package: Package) -> Candidate | None:
-    return next((c for c in candidates(_lookup(recipe, package)) if c.accepted), None)
+    return describe(_lookup(recipe, package), recipe.kind)
 
 
 def _lookup(recipe: Recipe, package: Package) -> Lookup:
