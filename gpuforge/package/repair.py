@@ -6,20 +6,19 @@ import shutil
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from gpuforge.binary.elf import linked_file
 from gpuforge.binary.elf.linked_file import LinkedFile
 from gpuforge.cuda import libraries
 from gpuforge.cuda.carried import BuildLibraries, Carried
 from gpuforge.cuda.libraries import CudaLibrary
+from gpuforge.cuda.linkage import Linkage
 from gpuforge.cuda.version import major_of
 from gpuforge.package import links, repair_checks, runpath
 from gpuforge.package.graft import Log, allowed, graft
 from gpuforge.wheel import unpacked
 from gpuforge.wheel.filename import WheelName
-
-Linkage = Literal["pip", "bundle", "system", "static"]
 
 
 class Linking(NamedTuple):

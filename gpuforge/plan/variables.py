@@ -8,6 +8,7 @@ from pathlib import Path
 
 from gpuforge import digest
 from gpuforge.cuda.arch import Target
+from gpuforge.cuda.linkage import Linkage
 from gpuforge.manifest.braces import fill
 from gpuforge.plan.action import CacheFolder
 from gpuforge.plan.literal import literal
@@ -148,7 +149,7 @@ def host_build(host: Compiler, path: str) -> dict[str, str]:
     }  # fmt: skip
 
 
-def host_cuda(host: Compiler, targets: Sequence[Target], linkage: str) -> dict[str, str]:
+def host_cuda(host: Compiler, targets: Sequence[Target], linkage: Linkage) -> dict[str, str]:
     """Return the variables that give a build its toolkit and architectures, in addition to `host_build`.
 
     The toolkit's nvcc keeps random names out of the objects (`steps/stable_nvcc.py`). By default, nvcc and CMake link
@@ -178,7 +179,7 @@ def _toolkit(root: str, targets: Sequence[Target]) -> dict[str, str]:
     }
 
 
-def test(linkage: str, system_path: str, *, gpu: bool) -> dict[str, str]:
+def test(linkage: Linkage, system_path: str, *, gpu: bool) -> dict[str, str]:
     """Return the environment that a wheel is tested in: without `gpu` no GPU is visible; pip reaches no index.
 
     If the wheel takes CUDA's libraries from the machine, those of the toolkit are on LD_LIBRARY_PATH.

@@ -10,6 +10,7 @@ from gpuforge import disk
 from gpuforge.cuda.carried import BuildLibraries, Carried
 from gpuforge.cuda.provided import Provided, reason
 from gpuforge.cuda.version import major_of
+from gpuforge.embedded import runtime_files
 from gpuforge.package import (
     build_record,
     declaration,
@@ -32,8 +33,6 @@ from gpuforge.steps.write_wheel import epoch, write
 from gpuforge.wheel import metadata, metadata_edit, unpacked
 from gpuforge.wheel.filename import WheelName
 from gpuforge.wheel.locked_wheels import LockedWheels
-
-_RUNTIME = Path(__file__).resolve().parent.parent / "runtime"  # its source files go into the wheel
 
 
 def main(spec: PackageWheel) -> None:
@@ -99,10 +98,10 @@ def _host_wheel(spec: PackageWheel, tree: Path) -> WheelName:
 def _embed(spec: PackageWheel, tree: Path, name: WheelName) -> None:
     """Put the kernel sets with the runtime, and the guard, into the import package."""
     if spec.kernels or spec.kernels_wheels:
-        for file in embed.kernel_sets(tree, spec.package, spec.kernels, _RUNTIME):
+        for file in embed.kernel_sets(tree, spec.package, spec.kernels, runtime_files.FOLDER):
             print(f"added {file}")
     if spec.naming == "suffix":
-        refused = guard.embed(tree, spec.package, name.distribution, _RUNTIME / embed.GUARD)
+        refused = guard.embed(tree, spec.package, name.distribution, runtime_files.FOLDER / embed.GUARD)
         if refused:
             print(f"no guard against a second build installed over this one: {refused}")
 

@@ -15,6 +15,7 @@ import pytest
 
 import gpuforge
 from gpuforge.cuda.image_kind import KINDS
+from gpuforge.embedded import runtime_files
 from gpuforge.runtime.backends import BACKENDS
 from gpuforge.toolchain_names import OWN
 
@@ -278,6 +279,14 @@ def test_heavy_libraries_have_one_home(library: str) -> None:
 def test_the_runtime_needs_the_standard_library_only() -> None:
     modules = {module.split(".")[0] for name, module in imports() if name.startswith("runtime/")}
     assert modules - {"pyopencl", "iree"} <= set(sys.stdlib_module_names)  # its one home is above
+
+
+def test_what_a_build_uses_of_the_runtime_imports_nothing_else_of_it() -> None:
+    names = {path.name for path in runtime_files.ABI}
+    for path in runtime_files.ABI:
+        found = ast.walk(ast.parse(path.read_text())) if path.suffix == ".py" else ()
+        imported = [node.module for node in found if isinstance(node, ast.ImportFrom) and node.level]
+        assert {f"{module}.py" for module in imported} <= names
 
 
 def test_only_the_command_line_prints_or_exits() -> None:

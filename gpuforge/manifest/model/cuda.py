@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import Field, model_validator
 
 from gpuforge.cuda.arch import Target, targets
+from gpuforge.cuda.linkage import Linkage, Requires
 from gpuforge.cuda.toolkit_providers import ABOUT, Provider
 from gpuforge.manifest import forms
 from gpuforge.manifest.model.table import Table, listed
 from gpuforge.manifest.validators import CommonOrMany, Distinct, wrong
-
-Linkage = Literal["pip", "bundle", "system", "static"]
-Requires = Literal["always", "extra"]
 
 
 class CudaVersion(Table):

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from gpuforge.cuda.cpu_level import CpuLevel
 from gpuforge.cuda.kernel_image import KernelImage
+from gpuforge.embedded import runtime_files
 from gpuforge.plan import advice, recipe, source_files, variables
 from gpuforge.plan.action import ActionInput
 from gpuforge.plan.cell import Cell
@@ -18,9 +19,6 @@ from gpuforge.plan.lowered_object import LoweredObject
 from gpuforge.plan.requests.command_library import CommandLibrary
 from gpuforge.plan.requests.kernels import CompiledLibrary, IndexLibraries, KernelCompiler
 from gpuforge.toolchains.placeholders import fill
-
-_RUNTIME = Path(__file__).resolve().parents[2] / "runtime"
-_OF_RUNTIME = ("abi.c", "abi_id.py", "elf.py", "document.py")
 
 
 def lower(context: PlanContext, cell: Cell, item: LoweredObject) -> KernelsStep:
@@ -68,9 +66,7 @@ def _run_command(context: PlanContext, cell: Cell, item: LoweredObject) -> Actio
         advice=advice.of_compile(context.file, item.number),
         inputs={
             "sources": item.files,
-            "runtime": source_files.files(
-                _RUNTIME, [_RUNTIME / name for name in _OF_RUNTIME], context.contents
-            ),
+            "runtime": source_files.files(runtime_files.FOLDER, runtime_files.ABI, context.contents),
             "env": build_environment(context, cell, at),
             "python": compiler.interpreter(cell, at),
             **used.inputs,

@@ -7,6 +7,7 @@ from pathlib import Path, PurePosixPath
 
 from gpuforge.cuda.cpu_level import CpuLevel
 from gpuforge.cuda.kernel_image import KernelImage
+from gpuforge.embedded import runtime_files
 from gpuforge.plan import advice, recipe, source_files, variables
 from gpuforge.plan.action import Action, ActionInput, Input
 from gpuforge.plan.cell import Cell
@@ -19,8 +20,6 @@ from gpuforge.plan.lowered_object import LoweredObject
 from gpuforge.plan.requests.kernels import CompiledLibrary, KernelCompiler
 from gpuforge.toolchains import nvcc
 from gpuforge.toolchains.placeholders import fill
-
-_ABI_C = Path(__file__).resolve().parents[2] / "runtime" / "abi.c"
 
 
 def by_host(context: PlanContext, cell: Cell, item: LoweredObject) -> KernelsStep:
@@ -104,7 +103,7 @@ def _action(
         argv=tuple(argv),
         inputs={
             "sources": item.files,
-            "abi": source_files.files(_ABI_C.parent, [_ABI_C], context.contents),
+            "abi": source_files.files(runtime_files.FOLDER, [runtime_files.ABI_C], context.contents),
             **inputs,
         },
         staged=("sources", "abi"),

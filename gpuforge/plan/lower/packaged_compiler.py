@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from gpuforge.embedded import runtime_files
 from gpuforge.plan import packaged_compilers, source_files, variables
 from gpuforge.plan.action import Action, ActionInput, Input
 from gpuforge.plan.cell import Cell
@@ -26,8 +27,6 @@ from gpuforge.plan.site import Location
 from gpuforge.toolchains import registry
 from gpuforge.toolchains.placeholders import fill
 from gpuforge.toolchains.toolchain import PackagedCompiler, Target
-
-_ABI_C = Path(__file__).resolve().parents[2] / "runtime" / "abi.c"
 
 
 def lower(context: PlanContext, cell: Cell, item: LoweredObject) -> KernelsStep:
@@ -180,7 +179,7 @@ class _Compilation:
                 *("-o", "${out:library}"),
             ),
             inputs={
-                "abi": source_files.files(_ABI_C.parent, [_ABI_C], context.contents),
+                "abi": source_files.files(runtime_files.FOLDER, [runtime_files.ABI_C], context.contents),
                 **objects,
                 **self._programs(),
                 **used.inputs,

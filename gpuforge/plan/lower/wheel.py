@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TypedDict
 
 from gpuforge.cpython import CPython
+from gpuforge.cuda.linkage import Linkage
 from gpuforge.manifest.model.manifest import Manifest
 from gpuforge.plan import build_record, recipe, variant
 from gpuforge.plan.action import ActionInput, Input
@@ -16,7 +17,7 @@ from gpuforge.plan.lower.carried import carried
 from gpuforge.plan.lower.plan_context import PlanContext, placeholders
 from gpuforge.plan.lower.toolkit import toolkit
 from gpuforge.plan.narrow import having
-from gpuforge.plan.requests.wheel import Linkage, PackageKernelsWheel, PackageWheel, VariantWheel
+from gpuforge.plan.requests.wheel import PackageKernelsWheel, PackageWheel, VariantWheel
 from gpuforge.plan.site import Location
 
 SEARCH_PATH = ("${in:toolkit}/lib64", "${in:toolkit}/lib")

@@ -3,14 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from gpuforge.cuda.build_record import BuildRecord
+from gpuforge.cuda.linkage import Linkage, Requires
 from gpuforge.cuda.major_wheels import FrontExtra, KernelsWheel, KernelsWheelSet
 from gpuforge.plan.requests.request import Request
 from gpuforge.plan.requests.toolkit_packages import WithToolkitPackages
-
-Linkage = Literal["pip", "bundle", "system", "static"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,7 +23,7 @@ class PackageWheel(WithToolkitPackages):
     package: str  # the import package that the kernels go into
     cuda: str  # the toolkit's version: "13.0"
     linkage: Linkage
-    requires: Literal["always", "extra"] = "always"  # how the pip packages are declared
+    requires: Requires = "always"  # how the pip packages are declared
     naming: str
     narrowed: tuple[str, ...] = ()  # the architectures of a wheel for a quick try: "90"
     axes: tuple[str, ...] = ()  # values of the manifest's axes that are the wheel's own: "torch2.11"
