@@ -76,7 +76,7 @@ class WheelFacts(NamedTuple):
     extras: frozenset[str] = frozenset()  # Provides-Extra, normalized
     python: str = ""  # Requires-Python: ">=3.11,<3.15"
     members: Mapping[str, int] = MappingProxyType({})  # name -> size in bytes
-    checksums: Mapping[str, int] = MappingProxyType({})  # name -> CRC-32 from the archive's directory
+    checksums: Mapping[str, int] = MappingProxyType({})  # name -> CRC-32 from the central directory
     purelib: bool = False  # Root-Is-Purelib in WHEEL
     build_compilers: tuple[BuildFileCompilers, ...] = ()
     build_paths: tuple[BuildPath, ...] = ()

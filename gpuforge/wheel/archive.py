@@ -28,7 +28,7 @@ _LARGEST_DIRECTORY = 12 << 20  # bytes, which is 90,000 files or more; zipfile k
 
 
 class Member(NamedTuple):
-    """A file in an archive, as the archive's directory describes it."""
+    """A file in an archive, as the central directory describes it."""
 
     name: str
     size: int  # bytes, unpacked
@@ -206,7 +206,7 @@ class _Bounded:
 
     def read(self, count: int = -1) -> bytes:
         if count > _LARGEST_DIRECTORY:
-            raise TooLargeError.of(f"the archive's directory has more than {_LARGEST_DIRECTORY:,} bytes")
+            raise TooLargeError.of(f"the central directory has more than {_LARGEST_DIRECTORY:,} bytes")
         return self._file.read(count)
 
 

@@ -69,5 +69,5 @@ def _fetch(archive: Archive, members: Mapping[str, Member], name: str) -> bytes:
     for chunk in archive.chunks(member):
         data += chunk
         if len(data) > member.size:
-            raise MalformedError.of(f"{name}: it has more bytes than the archive's directory says")
+            raise MalformedError.of(f"{name}: it has more bytes than the central directory says")
     return bytes(data)

@@ -1,4 +1,4 @@
-"""Compares the local header before each member with the archive's directory, and finds bytes of no member.
+"""Compares the local header before each member with the central directory, and finds bytes of no member.
 
 Installers that unpack while they download read the local headers, others the directory: an archive in which the two
 differ installs differently. Format: https://pkware.cachefly.net/webdocs/casestudies/APPNOTE.TXT, 4.3.7 and 4.5.
