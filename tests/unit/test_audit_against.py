@@ -48,8 +48,8 @@ def test_a_hashed_runtime_and_the_compilers_own_are_two_images(tmp_path: Path) -
         ),
         what="Code that users build with nvhpc 24.9 brings second copies of libraries that this wheel loads.",
         why="Both copies run in one process, each with its own state.",
-        fix="Compile the code that users link with g++ alone, and leave these libraries out of the wheel: "
-        "auditwheel repair --exclude NAME",
+        fix="Use only g++ to compile the libraries that users link against, and leave these libraries out of "
+        "the wheel: auditwheel repair --exclude NAME",
         project="demo",
     )
 
@@ -62,8 +62,8 @@ def test_another_compiler_brings_other_runtimes(tmp_path: Path, other: str) -> N
     assert not [f for f in report.findings if f.code == "GF110"]
     (proof,) = [p for p in report.wheels[0].proofs if p.topic == "against"]
     assert proofs.text(proof) == (
-        f"{what.label}: none of the {len(what.libraries)} libraries that are known of any release of "
-        f"{other.partition('@')[0]} is loaded by the wheel as another file"
+        f"{what.label}: the wheel loads no second copy of the {len(what.libraries)} libraries "
+        f"that releases of {other.partition('@')[0]} have"
     )
 
 

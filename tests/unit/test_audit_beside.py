@@ -77,9 +77,7 @@ def test_two_that_share_pips_cudart_fit(tmp_path: Path) -> None:
     report = judged(alone, [own], [neighbour(tmp_path)], [])
     assert report.findings == alone.findings
     (proof,) = (p for p in report.wheels[0].proofs if p.topic == "beside")
-    assert proofs.text(proof) == (
-        "other[cuda13]: 1 package fits beside it, and nothing is found in one process with it"
-    )
+    assert proofs.text(proof) == "other[cuda13]: no conflict with 1 package in one process"
 
 
 @pytest.mark.parametrize(

@@ -244,6 +244,6 @@ def test_the_step_fails_on_an_error_and_still_reports(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "r.json").read_text())["findings"]
     shown = "\n".join(json.loads((tmp_path / "end").read_text())["notes"])
     assert "error     GF301 " in shown
-    assert "remedy" in shown
+    assert "\n  fix " in shown
     assert "proved" in done.stdout
     assert "proved" not in shown

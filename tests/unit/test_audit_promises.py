@@ -231,7 +231,7 @@ def test_cuda_of_the_machine_may_be_opened_by_python_code(
     }
     lost = (
         "libcublas.so.13 (nvidia-cublas), NEEDED by demo/ext.so",
-        "libcudart.so.13 (nvidia-cuda-runtime, demo/a.py opens it where it finds it), NEEDED by demo/ext.so",
+        "libcudart.so.13 (nvidia-cuda-runtime, demo/a.py opens it if it finds it), NEEDED by demo/ext.so",
     )
     assert judged(tmp_path, source, change) == ([] if linkage == "system" else [("GF201", "error", lost)])
 

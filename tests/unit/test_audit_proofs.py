@@ -25,12 +25,12 @@ CUFFT = Floor(
         (proof.LibrariesFound({}), "every NEEDED library is found: none is needed"),
         (
             proof.LibrariesFound({"driver": 1, "machine": 2, "wheel": 3}),
-            'every NEEDED library is found: 3 in the wheel, 2 of the CUDA that the machine has (linkage = "system"), '
-            "1 of the driver",
+            'every NEEDED library is found: 3 in the wheel, 2 from the CUDA of the machine (linkage = "system"), '
+            "1 from the driver",
         ),
         (
             proof.LibrariesFound({"package": 2}, ("cupy", "torch")),
-            "every NEEDED library is found, once cupy and torch are imported: 2 of other packages",
+            "every NEEDED library is found, once cupy and torch are imported: 2 from other packages",
         ),
         (
             proof.OfPackage(("liba.so.1", "libb.so.1"), "a-cu12", "gpu", Route("RUNPATH", "$ORIGIN/../a")),
@@ -97,13 +97,13 @@ CUFFT = Floor(
         ),
         (
             proof.NoSecondCopies(Against("the folder /x", frozenset({"liba.so"}))),
-            "the folder /x: none of the 1 libraries that it has is loaded by the wheel as another file",
+            "the folder /x: the wheel loads no second copy of its 1 library",
         ),
         (
             proof.FitsBeside(2, "jax[cuda13]"),
-            "jax[cuda13]: 2 packages fit beside it, and nothing is found in one process with them",
+            "jax[cuda13]: no conflict with 2 packages in one process",
         ),
-        (proof.FitsBeside(5), "5 packages fit beside it, and nothing is found in one process with them"),
+        (proof.FitsBeside(1), "no conflict with 1 package in one process"),
     ],
 )
 def test_each_kind_of_facts_has_its_line(facts: proof.Proved, expected: str) -> None:

@@ -96,7 +96,7 @@ def test_a_package_without_code_is_not_imported(
 @pytest.mark.parametrize(
     ("requires", "unmet"),
     [
-        (["torch==2.9.1"], "requires 'torch==2.9.1', but torch 2.4.1 is given"),
+        (["torch==2.9.1"], "requires 'torch==2.9.1'; this audit has torch 2.4.1"),
         (["torch>=2.4", "numpy"], ""),
         (["torch==2.9.1; extra == 'gpu'"], ""),
         (["torch==2.9.1; platform_system == 'Windows'"], ""),

@@ -52,7 +52,7 @@ SOURCES = "demo/_gpuforge/sources/m/"
 CASES = {
     "hashed runtime beside an archive": Case(
         "GF101", "error", ("libnvomp-fb1a2b9f.so (NVIDIA HPC SDK), loaded by libcore.so, ext.so; "
-            "libnvomp.so comes beside it in a link with libcore.so",),
+            "libnvomp.so comes beside it when users link with libcore.so",),
         {
             NVOMP: grafted(NVOMP), "demo/libcore.so": user_of(NVOMP), "demo/ext.so": user_of(NVOMP),
             "demo/x.a": b"!<arch>\n",
@@ -94,7 +94,7 @@ CASES = {
         (
             "libc10.so (torch), NEEDED by demo/ext.so", "libc10_cuda.so (torch), NEEDED by demo/ext.so",
             "libnvrtc.so.12 (nvidia-cuda-nvrtc-cu12, torch brings nvidia-cuda-nvrtc), NEEDED by demo/ext.so",
-            "libcudart.so.12 (nvidia-cuda-runtime-cu12, demo/a.py opens it where it finds it), NEEDED by demo/ext.so",
+            "libcudart.so.12 (nvidia-cuda-runtime-cu12, demo/a.py opens it if it finds it), NEEDED by demo/ext.so",
         ),
         {
             "demo/ext.so": elf(needed=["libc10.so", "libc10_cuda.so", "libnvrtc.so.12", "libcudart.so.12"]),

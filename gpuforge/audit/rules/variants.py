@@ -22,5 +22,11 @@ def variant_family(binary: ElfObject) -> str:
 
 def is_for_other_framework(graph: LinkGraph, binary: ElfObject) -> bool:
     """Return whether an object is only for users of a framework: libx_torch_ops.so of a project x."""
+    return bool(other_framework(graph, binary))
+
+
+def other_framework(graph: LinkGraph, binary: ElfObject) -> str:
+    """Return the framework that an object has in its name, if its project has not: "torch"; "" for other objects."""
     project = graph.wheel(binary.wheel).project
-    return any(each.is_in(binary.name) and not each.is_in(project) for each in frameworks())
+    named = (each.package for each in frameworks() if each.is_in(binary.name) and not each.is_in(project))
+    return next(named, "")

@@ -41,15 +41,15 @@ _TEXTS = {
 }
 
 SENTENCES = {
-    "page": "{0} has address {address:#x} and offset {offset:#x}, which differ within a page",
-    "end": "{0} ends at byte {end}, behind the end of the file",
+    "page": "{0} has address {address:#x} and offset {offset:#x}, which differ modulo the page size",
+    "end": "{0} ends at byte {end}, past the end of the file",
     "size": "{0} is larger in the file than in memory",
     "order": "{0} lies at a lower address than the one before it",
     "overlap": "{0} overlaps the one before it",
     "outside": "{0} lies in no PT_LOAD segment",
-    "place": "{0} has another place in the file than in memory",
+    "place": "{0} lies at another place of its segment in the file than in memory",
     "strings": "{0} names no string table",
-    "behind strings": "{0} lies behind the table of strings",
+    "behind strings": "{0} lies past the string table (DT_STRTAB)",
     "end outside": "{0} ends in no PT_LOAD segment",
 }
 """The sentences for the kinds of problems, with placeholders for the part and the facts."""

@@ -33,7 +33,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                     files=(code.file,),
                     subjects=(subject,),
                     what="Some GPUs run these kernels only by JIT compilation of PTX.",
-                    why="The first start is slow there, and the driver must be as new as the toolkit that wrote the "
+                    why="The first launch is slow there, and the driver must be as new as the toolkit that wrote the "
                     "PTX.",
                     fix="None needed if that is acceptable. Otherwise add machine code for these architectures.",
                 )

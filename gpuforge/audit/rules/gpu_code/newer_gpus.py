@@ -80,7 +80,7 @@ def _judge(
             code,
             "info",
             ("some containers",),
-            "some containers do not run on {lacking:GPUs}: at most {count} of {total}, on {worst}",
+            "some fatbin containers do not run on {lacking:GPUs}: at most {count} of {total}, on {worst}",
             facts_of(
                 lacking=_gpus(partly),
                 worst=worst.generation.capability,

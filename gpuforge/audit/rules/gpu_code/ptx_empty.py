@@ -28,8 +28,8 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                     wheel.name,
                     files=(code.file,),
                     subjects=(subject,),
-                    what="Containers have empty PTX beside machine code that is not empty.",
-                    why="A newer GPU compiles the PTX and finds no kernel in it.",
+                    what="Fatbin containers have machine code with kernels, and PTX without any.",
+                    why="The driver compiles that PTX for a newer GPU and finds no kernel.",
                     fix="Find what removed the code, such as an #if on __CUDA_ARCH__ that excludes the PTX target.",
                 )
 

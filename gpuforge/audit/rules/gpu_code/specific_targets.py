@@ -34,7 +34,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                 files=tuple(subject.file for subject in subjects),
                 subjects=subjects,
                 what="Kernels are compiled only for single architectures (a) or families (f).",
-                why="They run on these GPUs and on no others, even where the wheel has their PTX.",
+                why="They run on these GPUs only. PTX for such a target has the same limit.",
                 fix="None needed if the kernels use features of these GPUs and other GPUs have kernels of their "
                 "own. Otherwise compile for the plain architecture, too.",
             )

@@ -72,16 +72,15 @@ def _refused(wheel: WheelFacts, framework: str, others: list[WheelFacts]) -> Ite
             subjects=(
                 Subject(
                     provider=other.project,
-                    detail="built with CUDA {0}, but {2} {version} with CUDA {1}",
+                    detail="built with CUDA {0}; {2} {version} was built with CUDA {1}",
                     facts=facts_of(version=other.version),
                     kind="CUDA release",
                     about=(own, other.cuda_release, other.project),
                 ),
             ),
             cause=("CUDA release", framework, checking[0]),
-            what=f"The wheel was built with another CUDA release than {framework}, and {checking[0]} raises an error "
-            "then.",
-            why="The import of the package fails.",
+            what=f"The wheel was built with another CUDA release than {framework}, and {checking[0]} checks that.",
+            why="The check raises an error, so the import fails.",
             fix=f"Install the build of the package for the CUDA release of {framework}, or build both with one "
             "release.",
         )
@@ -94,7 +93,7 @@ def _finding(wheel: WheelFacts, line: str, others: list[WheelFacts]) -> Finding:
         subjects=(
             Subject(
                 provider=others[0].project,
-                detail="requires {0!r}, but {provider} {versions} is given",
+                detail="requires {0!r}; this audit has {provider} {versions}",
                 facts=facts_of(versions=tuple(sorted({other.version for other in others}))),
                 kind="requires",
                 about=(line,),

@@ -190,7 +190,7 @@ def _machine(wheel: WheelFacts, machines: set[str]) -> Iterator[Finding]:
             subjects=tuple(_is_for(o.file, o.processor) for o in bound),
             cause=("any",),
             what="The wheel is tagged for any platform, and it contains shared objects.",
-            why=meant or "pip installs it on every system and processor, and they do not load there.",
+            why=meant or "pip installs it on every system and processor, and the objects load on only one.",
             fix="Tag the wheel for its platform: auditwheel repair FILE, or wheel tags --platform-tag TAG "
             "FILE",
         )

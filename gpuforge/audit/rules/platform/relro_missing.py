@@ -19,7 +19,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                 subjects=(Subject(file=found.file),),
                 what="Objects have no RELRO segment.",
                 why="Their address tables stay writable at run time, which makes attacks easier.",
-                fix="Link with -Wl,-z,relro,-z,now, and do not strip program headers.",
+                fix="Link with -Wl,-z,relro,-z,now.",
             )
 
 

@@ -10,6 +10,7 @@ from gpuforge.audit.rules.rule import Rule
 from gpuforge.binary.elf.segments import SENTENCES
 
 _ENDS = {"behind strings", "end outside"}  # "end" in baselines
+_NAMES = {"the table of strings": "the string table (DT_STRTAB)"}  # parts that baselines name in other words
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
@@ -26,7 +27,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                 subjects=tuple(
                     Subject(
                         file=found.file,
-                        detail=SENTENCES[each.kind],
+                        detail=SENTENCES[each.kind].replace("{0}", _NAMES.get(each.part, "{0}")),
                         facts=facts_of(**each.facts),
                         kind="end" if each.kind in _ENDS else each.kind,
                         about=(each.part,),

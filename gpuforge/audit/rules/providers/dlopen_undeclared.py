@@ -30,8 +30,8 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                     subjects=(
                         Subject(file=found.file, library=name, provider=" or ".join(sorted(packages))),
                     ),
-                    what="Objects contain names of CUDA libraries, as for dlopen, and no requirement or extra brings "
-                    "their packages.",
+                    what="Objects probably open these CUDA libraries with dlopen, and no requirement or extra installs "
+                    "them.",
                     why="Without these packages, the call that opens the library fails.",
                     fix="Declare the packages in an extra, and name that extra in the error message.",
                 )

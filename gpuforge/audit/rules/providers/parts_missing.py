@@ -87,5 +87,5 @@ def _finding(binary: ElfObject, wheel: WheelFacts, parts: list[str], packages: l
         why="The first call that needs one fails, and cuDNN ends the process, unless the machine has the "
         "same version installed.",
         fix=f"Leave the library out of the wheel, require its package ({' or '.join(packages)}) and add a "
-        "RUNPATH to it; or graft, under their own names, the libraries that it opens.",
+        "RUNPATH to it; or graft the libraries that it opens, too, under their own names.",
     )

@@ -43,7 +43,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             else "Objects NEED libraries of a package that the wheel does not require, and that package brings "
             "another CUDA major.",
             why="The dynamic linker does not find the NEEDED libraries, and the import fails.",
-            fix="Require the packages of the CUDA major that the wheel was built with, and bound the "
+            fix="Require the packages of the CUDA major that the wheel was built with, and limit the "
             "versions of packages that bring another major.",
         )
 

@@ -11,7 +11,7 @@ from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.rules.providers.clues import Clue, clues
 from gpuforge.audit.rules.providers.unrequired import implied_other_major, without_requirements
 from gpuforge.audit.rules.rule import PACKAGES, Rule
-from gpuforge.audit.rules.variants import is_for_other_framework
+from gpuforge.audit.rules.variants import is_for_other_framework, other_framework
 from gpuforge.cuda import carriers, libraries
 from gpuforge.cuda.suffix import is_of_nvidia, suffix_of
 
@@ -59,12 +59,12 @@ _NOTHING_PROVIDES = (
 def _missing(graph: LinkGraph, edge: Edge) -> Finding:
     bare = edge.loader.wheel in without_requirements(graph)
     others = _unknown_carriers(graph, edge)
-    optional = is_for_other_framework(graph, edge.loader)
+    framework = other_framework(graph, edge.loader)
     lacking = edge.provider.lacking
     detail, facts = _otherwise_loaded(graph, edge) if bare else ("", ())
     return RULE.finding(
         edge.loader.wheel,
-        severity="warning" if others or optional else "error",
+        severity="warning" if others or framework else "error",
         files=(edge.loader.file,),
         subjects=(
             Subject(
@@ -75,11 +75,13 @@ def _missing(graph: LinkGraph, edge: Edge) -> Finding:
                 needed_by=(edge.loader.file,),
             ),
         ),
-        cause=(bare, *others, lacking.line if lacking else "", optional),
+        cause=(bare, *others, lacking.line if lacking else "", framework),
         what=(_NOTHING_REQUIRED if bare else _NOTHING_PROVIDES)
         + (f" {', '.join(others)} may bring them: its requirements are unknown." if others else "")
-        + (f" What pip installs for {lacking.line!r} does not have them." if lacking else "")
-        + (" By their names, these objects are only for users who have that framework." if optional else ""),
+        + (f" The package that pip installs for {lacking.line!r} does not have them." if lacking else "")
+        + (
+            f" Their names suggest that these objects are for users of {framework} only." if framework else ""
+        ),
         why=_FAILS,
         fix="Add the packages to Requires-Dist, and give the objects a RUNPATH to their folders. gpuforge build does "
         'both: always for torch, and with linkage = "pip" for CUDA\'s packages.',
@@ -96,13 +98,11 @@ def _unproved(edge: Edge) -> Finding:
                 "Add the line Provides-Extra: NAME, as build backends do for [project.optional-dependencies]."
             )
         case "python":
-            what = "pip installs the packages of these libraries with only some of the Pythons that the wheel is for."
+            what = "pip installs the packages of these libraries for only some of the Pythons that the wheel is for."
             why = "With the other Pythons the import fails."
-            fix = (
-                "Require the packages with all of these Pythons, or state the right ones in Requires-Python."
-            )
+            fix = "Require the packages for all of these Pythons, or state the right ones in Requires-Python."
         case "name":
-            what = "By their names, these packages have the libraries; no table of gpuforge lists what they have."
+            what = "The names of these packages suggest that they have the libraries; no list of their files is known."
             why = "The import fails if the package does not have them."
             fix = "Audit the wheel together with that package: gpuforge audit FILE.whl OTHER.whl"
         case _:
@@ -133,7 +133,7 @@ def _unproved(edge: Edge) -> Finding:
 def _otherwise_loaded(graph: LinkGraph, edge: Edge) -> tuple[str, Facts]:
     """Return the Python file that opens the missing library, or the package that has it for another CUDA major."""
     if edge.preload:
-        return "{opener} opens it where it finds it", facts_of(opener=edge.preload.file)
+        return "{opener} opens it if it finds it", facts_of(opener=edge.preload.file)
     if other := implied_other_major(graph, edge):
         return "{requirement} brings {package}", facts_of(requirement=other.line, package=other.package)
     return "", ()
@@ -174,7 +174,7 @@ def _unknown(graph: LinkGraph, edge: Edge, clue: Clue) -> Finding:
             fix = "Graft them (auditwheel repair), link them statically, or document what users have to install."
         case _:
             severity = "info"
-            what, why = f"{_NOT_IN_WHEEL}, and gpuforge does not know who has them.", _where(clue)
+            what, why = f"{_NOT_IN_WHEEL}, and gpuforge does not know which package has them.", _where(clue)
             fix = "Audit the wheel together with that package: gpuforge audit FILE.whl OTHER.whl"
     note = "a compiler's runtime" if clue.of_compiler else ""
     return RULE.finding(

@@ -80,6 +80,6 @@ def _finding(
         fix="Let gpuforge choose the runtime: remove -cudart from the flags in gpuforge.toml, and "
         "CUDA_RUNTIME_LIBRARY from the host build."
         if serious and mixed
-        else "Link the objects that share device state with the shared libcudart (nvcc --cudart=shared). "
+        else "Use the shared libcudart in all objects that share device state (nvcc --cudart=shared). "
         "None needed if they share only pointers, streams and events.",
     )

@@ -144,5 +144,6 @@ def loads_only_one(libraries: Iterable[LoadedLibrary]) -> bool:
 
 SEVERAL_PLACES = "Libraries with the same name are in several places."
 FIRST_WINS = (
-    "The dynamic linker loads the one needed first. Code that opens another by its path loads a second copy."
+    "The dynamic linker loads only the one that is needed first. Code that opens another by its path loads a second "
+    "copy."
 )

@@ -59,8 +59,8 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                     f"({artefacts}).",
                     why="A user's link brings the same runtimes under their plain names, so two copies run in one "
                     "process.",
-                    fix="Compile the code that users link with g++ alone, or leave these runtimes out of the wheel "
-                    "(auditwheel repair --exclude NAME) and document which toolchain users need.",
+                    fix="Use only g++ to compile the libraries that users link against, or leave these runtimes out "
+                    "of the wheel (auditwheel repair --exclude NAME) and document which toolchain users need.",
                 )
 
 
@@ -178,7 +178,7 @@ def _subject(graph: LinkGraph, binary: ElfObject, family: CompilerRuntimes) -> S
     return Subject(
         library=binary.name,
         provider=" ".join([family.title, *versions]),
-        detail="{plain} comes beside it in a link with" if linkable else "",
+        detail="{plain} comes beside it when users link with" if linkable else "",
         facts=facts_of(plain=sonames.plain_name(binary.name)) if linkable else (),
         names=linkable,
         loaded_by=tuple(dict.fromkeys(o.name for o in users)) or ("nothing in the wheel",),

@@ -34,8 +34,8 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                 what=f"Code that users build with {graph.against.label} brings second copies of libraries that "
                 "this wheel loads.",
                 why="Both copies run in one process, each with its own state.",
-                fix="Compile the code that users link with g++ alone, and leave these libraries out of the "
-                "wheel: auditwheel repair --exclude NAME",
+                fix="Use only g++ to compile the libraries that users link against, and leave these libraries out of "
+                "the wheel: auditwheel repair --exclude NAME",
             )
         if required := tuple(_of_required(graph, wheel, graph.against)):
             yield RULE.finding(
