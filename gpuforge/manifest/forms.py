@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import PurePosixPath
 from typing import Annotated
 from urllib.parse import urlsplit
 
@@ -37,6 +38,13 @@ def _distribution(text: str) -> None:
     """Refuse a name in which the value of an axis is missing: the pattern, which editors also use, accepts it."""
     if "{" in text:
         raise ValueError(text)
+
+
+def _glob(pattern: str) -> None:
+    """Refuse a pattern that `Path.glob` refuses before Python 3.13: `**` as a part of a name, and "."."""
+    parts = PurePosixPath(pattern).parts
+    if not parts or any("**" in part and part != "**" for part in parts):
+        raise ValueError(pattern)
 
 
 Text = Annotated[str, Form("text", "write some text")]
@@ -221,6 +229,15 @@ OpenClExtension = Annotated[
     ),
 ]
 Pattern = Annotated[
+    str,
+    Form(
+        "a pattern of files",
+        "a relative path without a leading `/`; `*` stands for any name, and `**` between slashes for any folders",
+        r"^[^/\s\u0000][^\u0000]*$",
+        _glob,
+    ),
+]
+PatternInWheel = Annotated[
     str,
     Form(
         "a pattern of files",

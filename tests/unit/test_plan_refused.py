@@ -116,7 +116,7 @@ def test_an_nvcc_outside_the_declared_range_is_refused(recipe: LoadRecipe, machi
 @pytest.mark.parametrize(
     ("pattern", "message"),
     [
-        ("kernels/**.cu", r"'kernels/\*\*\.cu' is not a valid pattern"),
+        ("kernels/**.cu", r'"kernels/\*\*\.cu" is not a pattern of files'),
         ("../recipe/kernels/*.cu", "leads out of the manifest's folder"),
     ],
 )

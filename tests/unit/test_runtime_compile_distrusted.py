@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -75,6 +76,19 @@ def test_a_table_of_a_recipe_that_is_a_list_is_one_line(site: Path) -> None:
     done = run(site, "compile")
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
     assert done.stderr.endswith(": install the wheel again\n")
+
+
+@pytest.mark.parametrize("product", ["lib**.so", "/usr/lib/*.so", "."])
+def test_a_product_that_is_not_a_pattern_is_one_line(site: Path, product: str) -> None:
+    """A manifest cannot have it; Python 3.13 and later take the first one."""
+    recipe = site / "demo/_gpuforge/sources/answers/recipe.json"
+    content = json.loads(recipe.read_text())
+    content["toolchains"][0]["product"] = product
+    recipe.write_text(json.dumps(content))
+    done = run(site, "compile")
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    if sys.version_info < (3, 13):
+        assert f": {product!r}, where the library would be, is not a pattern of files; " in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,7 @@ class Object(Table):
     that they have code for the architectures in `[cuda.<version>]`.
     `user-compiled`: sources in the wheel, compiled on the user's machine.
     `fallback`: kernels compiled here, used if the user has not compiled any."""
-    files: tuple[forms.Pattern, ...] = Field(default=(), examples=[["**/*.so"]])
+    files: tuple[forms.PatternInWheel, ...] = Field(default=(), examples=[["**/*.so"]])
     """Patterns of files in the built wheel (`host-only`, `gpu`): programs, libraries, objects and archives of objects.
     Kernels that gpuforge added are not matched."""
     needs: Annotated[tuple[forms.LibraryName, ...], Distinct] = Field(default=(), examples=[["cufft"]])

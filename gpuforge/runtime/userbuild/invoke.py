@@ -133,10 +133,13 @@ def _signal(number: int) -> str:
 
 
 def _product(toolchain: UserToolchain, compiler: Compiler, work: Path, log: bytes) -> Path:
-    if toolchain.product:
-        found = sorted(path for path in (work / "run").glob(toolchain.product) if path.is_file())
-    else:
-        found = sorted(path for path in work.glob("lib*.so") if path.is_file())
+    folder, pattern = (work / "run", toolchain.product) if toolchain.product else (work, "lib*.so")
+    try:
+        found = sorted(path for path in folder.glob(pattern) if path.is_file())
+    except (IndexError, NotImplementedError, ValueError) as error:
+        raise Stopped(
+            f"{pattern!r}, where the library would be, is not a pattern of files", log=log
+        ) from error
     if len(found) != 1:
         what = ", ".join(path.name for path in found) or "no library"
         where = f" matching {toolchain.product!r}" if toolchain.product else ""
