@@ -48,7 +48,10 @@ _TOOLKIT = (
         f"toolkits/{name}.py"
         for name in ("debian_parts", "download", "pins", "pip", "pip_output", "progress")
     ),
-    *(f"toolkits/{name}.py" for name in ("driver_stub", "redist_archives", "stub_library", "toolkit")),
+    *(
+        f"toolkits/{name}.py"
+        for name in ("driver_stub", "redist_archives", "sources", "stub_library", "toolkit")
+    ),
     *(f"toolkits/{name}.py" for name in ("plain", "toolkit_tree", "unpack")),
 )
 # The files of gpuforge and the packages that a step's output depends on: both are part of the step's key. A test checks

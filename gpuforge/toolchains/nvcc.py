@@ -124,7 +124,6 @@ def module_argv(
     source: str,
     output: str,
     targets: Sequence[Target],
-    standard: str | None = "c++17",
     host: str | None = None,
     includes: Sequence[str] = (),
     flags: Sequence[str] = (),
@@ -140,7 +139,7 @@ def module_argv(
     return (
         nvcc,
         "-fatbin",
-        *([f"-std={standard}"] if standard else []),
+        "-std=c++17",
         *([f"-ccbin={host}"] if host else []),
         *(argument for target in targets for argument in target.gencode),
         *(f"-I{folder}" for folder in includes),

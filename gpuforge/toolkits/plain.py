@@ -1,4 +1,4 @@
-"""Makes values of toolkits from plain data: rows of the tables, and the JSON of a request."""
+"""Makes values of toolkits from the rows of the tables."""
 
 from __future__ import annotations
 

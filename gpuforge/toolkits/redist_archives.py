@@ -5,44 +5,13 @@ from __future__ import annotations
 import json
 import tarfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from gpuforge.errors import ActionError, MissingError
 from gpuforge.toolkits.download import GoneError, download
-from gpuforge.toolkits.pins import PinnedWheel
-
-VERSIONS = "packages.json"  # in the tree: the wheels of PyPI with the same libraries, and their versions
-
-
-@dataclass(frozen=True, slots=True)
-class Archives:
-    """The archives of one release that make a toolkit."""
-
-    label: str  # of the release: "12.4.1"
-    nvcc: str  # the version that its compiler must have: "12.4.131"
-    platform: str  # "linux-x86_64"
-    needed: tuple[str, ...]  # the archives' names: "cuda_nvcc"
-    optional: tuple[str, ...]  # used if the release has them
-    url: str  # the folder of redistrib_<label>.json
-    projects: Mapping[str, str] = field(default_factory=dict)  # archive -> project on PyPI with its libraries
-    pins: tuple[PinnedWheel, ...] = ()  # of libraries in packages of their own
-
-    @property
-    def size(self) -> int:
-        """Bytes to download: 0 here, as only the release's list has them."""
-        return 0
-
-    @property
-    def packages(self) -> Mapping[str, str]:
-        """The archives' versions: empty here, as only the release's list has them."""
-        return {}
-
-    @property
-    def packages_file(self) -> str:
-        """The file with the projects on PyPI that have the same libraries, and their versions."""
-        return VERSIONS
+from gpuforge.toolkits.sources import Archives
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING
+
+from gpuforge.toolkits.sources import ToolkitFiles
 
 if TYPE_CHECKING:
     from gpuforge.toolchains.inventory import Inventory
@@ -20,24 +22,6 @@ class ToolkitRequest:
     machine: str  # "x86_64"
     search: Sequence[Path] | None = None  # folders to search for installations; None: the usual ones
     inventory: Inventory | None = None  # content of the build's container image; None: the build runs in none
-
-
-class ToolkitFiles(Protocol):
-    """The exact files of a toolkit to fetch: a dataclass, whose fields are the input of `fetch`."""
-
-    __dataclass_fields__: ClassVar[dict[str, Any]]
-
-    @property
-    def size(self) -> int:
-        """Bytes to download, if they are known."""
-
-    @property
-    def packages(self) -> Mapping[str, str]:
-        """Projects on PyPI with the toolkit's libraries, and their versions, if they are known before the fetch."""
-
-    @property
-    def packages_file(self) -> str:
-        """A JSON file in the fetched tree with further `packages`; "" if there is none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -138,7 +138,8 @@ def test_no_way_to_pypi_is_a_missing_thing(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_a_terminated_step_leaves_nothing(tmp_path: Path) -> None:
-    source = asdict(select("13.0", provider=None, libraries=["cufft"], machine=MACHINE).source)
+    source = select("13.0", provider=None, libraries=["cufft"], machine=MACHINE).source
+    assert source is not None
     file = tmp_path / "request.json"
     file.write_text(dump(FetchToolkit(provider="pypi", source=source, output=tmp_path / "out" / "cuda")))
     env = {**os.environ, "PIP_NO_CACHE_DIR": "1"}

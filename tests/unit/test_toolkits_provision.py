@@ -19,6 +19,7 @@ from gpuforge.steps import entry
 from gpuforge.toolkits import pip as module
 from gpuforge.toolkits.pins import PinnedWheel
 from gpuforge.toolkits.providers.pypi import assemble, provision
+from gpuforge.toolkits.sources import Wheels
 
 PIN = PinnedWheel("nvidia-cuda-crt", "13.0.88", "nvidia_cuda_crt-13.0.88-py3-none-any.whl", "0" * 64, 1)
 
@@ -136,7 +137,7 @@ def test_how_a_step_ends(
 
     monkeypatch.setattr("signal.signal", lambda *_: None)
     file, result = tmp_path / "request.json", tmp_path / "result.json"
-    file.write_text(dump(FetchToolkit(provider="pypi", source={}, output=tmp_path / "cuda")))
+    file.write_text(dump(FetchToolkit(provider="pypi", source=Wheels(()), output=tmp_path / "cuda")))
     monkeypatch.setattr("sys.argv", ["step", str(file), str(result)])
     with pytest.raises(SystemExit) as caught:
         entry.run(FetchToolkit, main)
@@ -152,10 +153,13 @@ def test_the_step_refuses_bad_pins_without_a_traceback(tmp_path: Path) -> None:
     )
     argv = [sys.executable, "-m", "gpuforge.steps.fetch_toolkit", str(file)]
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (
+    first, *others = done.stderr.splitlines()[0].split("; ")
+    assert (done.returncode, first) == (
         2,
-        "error: Wheels: pins.0: Input should be a dictionary or an instance of PinnedWheel\n",
+        "error: request: source.Wheels.pins.0: Input should be an object",
     )
+    assert {each.split(".")[1] for each in others} == {"PartsAndWheels", "Archives"}  # nor is it one of these
+    assert len(done.stderr.splitlines()) == 1
 
 
 def test_headers_of_before_cuda_13_agree_with_glibc_2_41(tmp_path: Path) -> None:

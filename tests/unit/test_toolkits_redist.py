@@ -7,7 +7,7 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -152,7 +152,7 @@ def test_no_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.thorough
 def test_the_step_fetches_archives(tmp_path: Path, nvidia: Server) -> None:
-    request = FetchToolkit(provider="redist", source=asdict(wanted(nvidia.url)), output=tmp_path / "cuda")
+    request = FetchToolkit(provider="redist", source=wanted(nvidia.url), output=tmp_path / "cuda")
     (tmp_path / "request.json").write_text(dump(request))
     argv = [sys.executable, "-m", "gpuforge.steps.fetch_toolkit", str(tmp_path / "request.json")]
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
@@ -161,7 +161,7 @@ def test_the_step_fetches_archives(tmp_path: Path, nvidia: Server) -> None:
     (tmp_path / "request.json").write_text('{"provider": "redist", "source": {}, "output": "cuda"}')
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert "Archives: label: Field required" in done.stderr
+    assert "source.Archives.label: Field required" in done.stderr
 
 
 @pytest.mark.thorough

@@ -9,12 +9,14 @@ from pathlib import Path
 import pytest
 
 from gpuforge.errors import MissingError, UsageError
+from gpuforge.plan.requests.request import dump, load
+from gpuforge.plan.requests.toolkit import FetchToolkit
 from gpuforge.toolkits.debian_parts import DebianPart
 from gpuforge.toolkits.pins import PinnedWheel
 from gpuforge.toolkits.plain import read
 from gpuforge.toolkits.providers import debian, pypi, redist
-from gpuforge.toolkits.redist_archives import Archives
 from gpuforge.toolkits.select import select
+from gpuforge.toolkits.sources import Archives
 from gpuforge.toolkits.toolkit import Toolkit
 
 
@@ -204,3 +206,10 @@ def test_libraries_outside_the_toolkits_come_from_their_own_packages(version: st
 def test_a_library_that_is_not_offered_for_this_cuda() -> None:
     with pytest.raises(UsageError, match=r"CUDA 11\.8 has no library 'cusparselt'"):
         choose("11.8", libraries=["cusparselt"])
+
+
+@pytest.mark.parametrize("provider", ["pypi", "debian", "redist"])
+def test_a_request_has_the_files_that_a_provider_offered(provider: str) -> None:
+    found = choose("13.0" if provider == "pypi" else "12.4", provider=provider, libraries=["cufft"])
+    request = FetchToolkit(provider=provider, source=found.source, output=Path("out"))
+    assert load(FetchToolkit, dump(request)) == request

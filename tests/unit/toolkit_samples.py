@@ -14,7 +14,7 @@ from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from gpuforge.toolkits.redist_archives import Archives
+from gpuforge.toolkits.sources import Archives
 
 ELF = b"\x7fELF"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path, PurePosixPath
 
 from gpuforge.plan import variables
@@ -23,7 +22,7 @@ def toolkit(context: PlanContext, cell: Cell, at: Location) -> Input:
     assert found.source is not None  # noqa: S101  a toolkit without a folder is fetched
     size = f" ({found.size / 1e6:.0f} MB)" if found.size else ""
     return context.add_step(
-        FetchToolkit(provider=found.provider, source=asdict(found.source), output=Path("${out:toolkit}")),
+        FetchToolkit(provider=found.provider, source=found.source, output=Path("${out:toolkit}")),
         None,
         code=f"{FetchToolkit.program} {found.provider}",
         id=f"cu{cell.toolkit}/toolkit",

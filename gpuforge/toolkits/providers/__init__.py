@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Protocol, cast, get_args, runtime_checkable
+from typing import Protocol, cast, get_args, runtime_checkable
 
 from gpuforge.cuda import toolkit_providers
 from gpuforge.errors import MissingError, UsageError
 from gpuforge.toolkits.progress import Say
+from gpuforge.toolkits.sources import ToolkitFiles
 from gpuforge.toolkits.toolkit import Toolkit, ToolkitRequest
 
 
@@ -33,10 +34,8 @@ class Fetcher(Provider, Protocol):
     def minors(self) -> tuple[str, ...]:
         """Return the toolkits that it has, oldest first."""
 
-    def fetch(
-        self, source: Mapping[str, Any], destination: Path, *, say: Say, machine: str | None = None
-    ) -> None:
-        """Download the files of a `Toolkit.source` and make the toolkit tree at `destination`."""
+    def fetch(self, source: ToolkitFiles, destination: Path, *, say: Say) -> None:
+        """Download the files of a toolkit that it offered and make the toolkit tree at `destination`."""
 
 
 PROVIDERS: Mapping[str, Provider] = {  # in the order in which they are tried

@@ -7,13 +7,11 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from functools import partial as bound
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from gpuforge import digest
 from gpuforge.cuda.suffix import with_suffix
 from gpuforge.cuda.version import major_of
 from gpuforge.datafile import load
@@ -24,6 +22,7 @@ from gpuforge.toolkits.debian_parts import DebianPart, fetch_part, mirror
 from gpuforge.toolkits.pins import ListedToolkit, PinnedWheel
 from gpuforge.toolkits.plain import read
 from gpuforge.toolkits.progress import Say, quiet
+from gpuforge.toolkits.sources import PartsAndWheels, ToolkitFiles
 from gpuforge.toolkits.toolkit import Toolkit, ToolkitRequest
 
 _COMPILER = ("nvidia-cuda-runtime", "nvidia-cuda-nvcc", "nvidia-cuda-cccl")  # wheels with its headers
@@ -44,32 +43,6 @@ LIBRARIES =+ $(_SPACE_) "-L$(TOP)/lib/stubs" "-L$(TOP)/lib"
 CUDAFE_FLAGS +=
 PTXAS_FLAGS +=
 """
-
-
-@dataclass(frozen=True, slots=True)
-class PartsAndWheels:
-    """The parts of Debian's packages with the compiler, and the wheels with the rest."""
-
-    parts: tuple[DebianPart, ...]
-    pins: tuple[PinnedWheel, ...]
-    packages_file: str = ""
-
-    @property
-    def size(self) -> int:
-        """Bytes to download."""
-        return sum(pin.size for pin in self.pins) + sum(part.size for part in self.parts)
-
-    @property
-    def packages(self) -> Mapping[str, str]:
-        """The wheels' projects with their versions."""
-        return {pin.package: pin.version for pin in self.pins}
-
-    @property
-    def identity(self) -> str:
-        """The digest of all files."""
-        return digest.of_data(
-            sorted([*(pin.sha256 for pin in self.pins), *(part.sha256 for part in self.parts)])
-        )
 
 
 def minors() -> tuple[str, ...]:
@@ -111,12 +84,10 @@ def absent(request: ToolkitRequest, elsewhere: str) -> UsageError:
     )
 
 
-def fetch(
-    source: Mapping[str, Any], destination: Path, *, say: Say = quiet, machine: str | None = None
-) -> None:
+def fetch(source: ToolkitFiles, destination: Path, *, say: Say = quiet) -> None:
     """Download the parts and wheels of `source` and make the toolkit tree at `destination`: see `provision_debian`."""
-    files = read(PartsAndWheels, source)
-    provision_debian(files.parts, files.pins, destination, say=say, machine=machine)
+    assert isinstance(source, PartsAndWheels)  # noqa: S101  as `offer` returns them
+    provision_debian(source.parts, source.pins, destination, say=say)
 
 
 def provision_debian(

@@ -4,39 +4,19 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from gpuforge import digest
 from gpuforge.datafile import load
 from gpuforge.errors import ActionError, UsageError
 from gpuforge.toolkits import pins, pip, toolkit_tree
 from gpuforge.toolkits.pins import ListedToolkit, PinnedWheel
-from gpuforge.toolkits.plain import read
 from gpuforge.toolkits.progress import Say, quiet
+from gpuforge.toolkits.sources import ToolkitFiles, Wheels
 from gpuforge.toolkits.toolkit import Toolkit, ToolkitRequest
 
 COMPILER = ("nvidia-cuda-nvcc", "nvidia-cuda-crt", "nvidia-nvvm", "nvidia-cuda-runtime", "nvidia-cuda-cccl")
-
-
-@dataclass(frozen=True, slots=True)
-class Wheels:
-    """The wheels of one toolkit."""
-
-    pins: tuple[PinnedWheel, ...]
-    packages_file: str = ""
-
-    @property
-    def size(self) -> int:
-        """Bytes to download."""
-        return sum(pin.size for pin in self.pins)
-
-    @property
-    def packages(self) -> Mapping[str, str]:
-        """The projects with their versions."""
-        return {pin.package: pin.version for pin in self.pins}
 
 
 def minors() -> tuple[str, ...]:
@@ -68,16 +48,13 @@ def absent(request: ToolkitRequest, elsewhere: str) -> UsageError:
     )
 
 
-def fetch(
-    source: Mapping[str, Any], destination: Path, *, say: Say = quiet, machine: str | None = None
-) -> None:
+def fetch(source: ToolkitFiles, destination: Path, *, say: Say = quiet) -> None:
     """Download the wheels of `source` and make the toolkit tree at `destination`: see `provision`."""
-    provision(read(Wheels, source).pins, destination, say=say, machine=machine)
+    assert isinstance(source, Wheels)  # noqa: S101  as `offer` returns them
+    provision(source.pins, destination, say=say)
 
 
-def provision(
-    wheels: Sequence[PinnedWheel], destination: Path, *, say: Say = quiet, machine: str | None = None
-) -> None:
+def provision(wheels: Sequence[PinnedWheel], destination: Path, *, say: Say = quiet) -> None:
     """Download wheels with pip and make the toolkit tree at `destination`, which must be empty or absent.
 
     pip's own configuration (indexes, CA bundle, proxies, cache) is the host's. `say` gets a line for each stage.
@@ -87,7 +64,7 @@ def provision(
     with toolkit_tree.staged(destination) as partial:
         pip.fetch_wheels(wheels, partial, say)
         say("assembling the toolkit")
-        assemble(partial / "site", partial / "tree", machine or platform.machine())
+        assemble(partial / "site", partial / "tree", platform.machine())
     say(f"CUDA toolkit ready in {destination}")
 
 

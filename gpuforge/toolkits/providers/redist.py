@@ -21,9 +21,8 @@ from gpuforge.errors import UsageError
 from gpuforge.toolkits import pip, redist_archives, toolkit_tree
 from gpuforge.toolkits.download import download
 from gpuforge.toolkits.pins import beside, beside_toolkits, check_libraries
-from gpuforge.toolkits.plain import read
 from gpuforge.toolkits.progress import Say, quiet
-from gpuforge.toolkits.redist_archives import VERSIONS, Archives
+from gpuforge.toolkits.sources import VERSIONS, Archives, ToolkitFiles
 from gpuforge.toolkits.toolkit import Toolkit, ToolkitRequest
 
 PLATFORMS = {"x86_64": "linux-x86_64", "aarch64": "linux-sbsa"}  # NVIDIA's names
@@ -84,14 +83,10 @@ def source(toolkit: str, libraries: Sequence[str], machine: str) -> Archives:
     )
 
 
-def fetch(
-    source: Mapping[str, Any], destination: Path, *, say: Say = quiet, machine: str | None = None
-) -> None:
-    """Download the archives of `source` and make the toolkit tree at `destination`: see `provision_redist`.
-
-    The machine type is part of the source.
-    """
-    provision_redist(read(Archives, source), destination, say=say)
+def fetch(source: ToolkitFiles, destination: Path, *, say: Say = quiet) -> None:
+    """Download the archives of `source` and make the toolkit tree at `destination`: see `provision_redist`."""
+    assert isinstance(source, Archives)  # noqa: S101  as `offer` returns them
+    provision_redist(source, destination, say=say)
 
 
 def provision_redist(source: Archives, destination: Path, *, say: Say = quiet) -> None:
