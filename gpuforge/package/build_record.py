@@ -9,8 +9,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from gpuforge.cuda.build_record import BuildRecord
 from gpuforge.cuda.provided import Floor, as_record
+from gpuforge.embedded.build_record import BuildRecord
 from gpuforge.wheel import unpacked
 from gpuforge.wheel.locked_wheels import LockedRelease
 

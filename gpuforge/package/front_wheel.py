@@ -7,7 +7,7 @@ from pathlib import Path
 
 from packaging.utils import canonicalize_name
 
-from gpuforge.cuda.major_wheels import FrontExtra
+from gpuforge.embedded.major_wheels import FrontExtra
 from gpuforge.errors import ActionError
 from gpuforge.wheel import metadata, wheel_file
 from gpuforge.wheel.filename import WheelName

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from gpuforge.cuda.major_wheels import KernelsWheel, KernelsWheelSet
 from gpuforge.cuda.version import major_of
 from gpuforge.embedded.layout import HOME, LISTING, WHEEL
+from gpuforge.embedded.major_wheels import KernelsWheel, KernelsWheelSet
 from gpuforge.errors import ActionError
 from gpuforge.package import import_package
 from gpuforge.package.kernel_set import write_json

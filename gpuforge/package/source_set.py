@@ -10,8 +10,8 @@ from pathlib import Path
 from types import MappingProxyType
 
 from gpuforge import digest
-from gpuforge.cuda.user_toolchain import UserToolchain
 from gpuforge.embedded.layout import RECIPE, SOURCES
+from gpuforge.embedded.user_toolchain import UserToolchain
 from gpuforge.errors import ActionError
 from gpuforge.package.kernel_set import SCHEMA, new_folder, relative, write_json
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gpuforge import __version__, digest
-from gpuforge.cuda.build_record import (
+from gpuforge.embedded.build_record import (
     Architectures,
     AxisValues,
     BuildRecord,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 
-from gpuforge.cuda.user_toolchain import UserToolchain
+from gpuforge.embedded.user_toolchain import UserToolchain
 from gpuforge.errors import UsageError
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.manifest.model.toolchain import DeclaredToolchain

@@ -11,7 +11,7 @@ from gpuforge.cuda.image_kind import kind_of
 from gpuforge.toolchains import registry
 from gpuforge.toolchains.family import LibraryCall
 from gpuforge.toolchains.placeholders import PLACEHOLDER
-from gpuforge.toolchains.toolchain import PackagedCompiler, Target, Toolchain
+from gpuforge.toolchains.toolchain import CompilerTarget, PackagedCompiler, Toolchain
 
 MACHINES = ("x86_64", "aarch64")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
@@ -80,7 +80,7 @@ def _packaged(package: PackagedCompiler) -> Iterator[str]:
             yield from _target(package, target, machine)
 
 
-def _target(package: PackagedCompiler, target: Target, machine: str) -> Iterator[str]:
+def _target(package: PackagedCompiler, target: CompilerTarget, machine: str) -> Iterator[str]:
     title = f"packaged: {target.name}: "
     if not _NAME.fullmatch(target.name):
         yield f"{title}is not a name that gpuforge can use in file names"
@@ -100,7 +100,7 @@ def _target(package: PackagedCompiler, target: Target, machine: str) -> Iterator
         )
 
 
-def _is_known(target: Target) -> bool:
+def _is_known(target: CompilerTarget) -> bool:
     """Return whether the runtime supports an image in a library."""
     loader = kind_of(target.kind).loader
     match target.built_for:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from gpuforge.cuda.arch import Arch
 from gpuforge.cuda.cpu_level import CpuLevel
-from gpuforge.toolchains.toolchain import PackagedCompiler, Target, Toolchain
+from gpuforge.toolchains.toolchain import CompilerTarget, PackagedCompiler, Toolchain
 
 # `Target::Feature` of Halide 21: https://github.com/halide/Halide/blob/main/src/Target.h
 _CAPABILITIES = ("30", "32", "35", "50", "61", "70", "75", "80", "86")
@@ -28,26 +28,26 @@ _LEVELS = {
 _USUAL = ("compute_50", "cpu")
 
 
-def targets(names: Sequence[str], machine: str) -> list[Target]:
+def targets(names: Sequence[str], machine: str) -> list[CompilerTarget]:
     """Return the targets; raises ValueError for those that Halide does not have."""
     if machine not in _MACHINES:
         raise ValueError(f"Halide compiles for {' and '.join(_MACHINES)}, and this is {machine}")
     return [_target(name, machine) for name in names or _USUAL]
 
 
-def _target(name: str, machine: str) -> Target:
+def _target(name: str, machine: str) -> CompilerTarget:
     if name in _GPUS:
-        return Target(name, "ptx", _GPUS[name])
+        return CompilerTarget(name, "ptx", _GPUS[name])
     if name == "cpu":
-        return Target(name, "library", CpuLevel())
+        return CompilerTarget(name, "library", CpuLevel())
     if name in _LEVELS and machine == "x86_64":
-        return Target(name, "library", CpuLevel(name))
+        return CompilerTarget(name, "library", CpuLevel(name))
     known = [*_GPUS, "cpu"]
     known += list(_LEVELS) if machine == "x86_64" else []
     raise ValueError(f"{name!r} is not one of {', '.join(known)}")
 
 
-def _words(target: Target, machine: str) -> str:
+def _words(target: CompilerTarget, machine: str) -> str:
     """Return a target in Halide's form."""
     if isinstance(target.built_for, Arch):
         return f"{_MACHINES[machine]}-cuda-cuda_capability_{target.built_for.number}"
@@ -55,7 +55,7 @@ def _words(target: Target, machine: str) -> str:
     return _MACHINES[machine] + _LEVELS.get(level.name, "")
 
 
-def compile_source(target: Target, machine: str, flags: Sequence[str]) -> list[str]:
+def compile_source(target: CompilerTarget, machine: str, flags: Sequence[str]) -> list[str]:
     """Return the command that compiles the generator of one source; `flags` are its arguments (`tile=32`)."""
     return [
         *("{python}", "{programs}/generate.py", "{source}", "{name}", "{output}"),
@@ -63,12 +63,12 @@ def compile_source(target: Target, machine: str, flags: Sequence[str]) -> list[s
     ]
 
 
-def compile_runtime(target: Target, machine: str) -> list[str]:
+def compile_runtime(target: CompilerTarget, machine: str) -> list[str]:
     """Return the command that makes the object with Halide's runtime."""
     return ["{python}", "{programs}/runtime.py", "{output}", _words(target, machine)]
 
 
-def links(target: Target) -> list[str]:
+def links(target: CompilerTarget) -> list[str]:
     """Return the flags for linking the objects; for GPUs, with those for reaching the driver."""
     return [*(["{programs}/driver.c"] if target.kind == "ptx" else []), "-ldl", "-lpthread"]
 

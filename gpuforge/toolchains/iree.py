@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from gpuforge.cuda.arch import Arch
 from gpuforge.cuda.cpu_level import LEVELS, CpuLevel
-from gpuforge.toolchains.toolchain import PackagedCompiler, Target, Toolchain
+from gpuforge.toolchains.toolchain import CompilerTarget, PackagedCompiler, Toolchain
 
 # Compute capabilities for which IREE 3.13 compiles an element-wise function; not 5.x, 9.0 and 10.0.
 # https://iree.dev/guides/deployment-configurations/gpu-cuda/
@@ -26,35 +26,35 @@ _USUAL_FLAGS = {
 }
 
 
-def targets(names: Sequence[str], machine: str) -> list[Target]:
+def targets(names: Sequence[str], machine: str) -> list[CompilerTarget]:
     """Return the targets; raises ValueError for those that IREE does not have."""
     if machine not in {"x86_64", "aarch64"}:
         raise ValueError(f"IREE compiles for x86_64 and aarch64, and this is {machine}")
     return [_target(name, machine) for name in names or ("compute_60", _VULKAN, "cpu")]
 
 
-def _target(name: str, machine: str) -> Target:
+def _target(name: str, machine: str) -> CompilerTarget:
     if name in _GPUS:
-        return Target(name, "iree-cuda", _GPUS[name])
+        return CompilerTarget(name, "iree-cuda", _GPUS[name])
     if name == _VULKAN:
-        return Target(name, "iree-vulkan", None)
+        return CompilerTarget(name, "iree-vulkan", None)
     if name == "cpu":
-        return Target(name, "iree-cpu", CpuLevel("x86-64" if machine == "x86_64" else ""))
+        return CompilerTarget(name, "iree-cpu", CpuLevel("x86-64" if machine == "x86_64" else ""))
     if name in _LEVELS and machine == "x86_64":
-        return Target(name, "iree-cpu", CpuLevel(name))
+        return CompilerTarget(name, "iree-cpu", CpuLevel(name))
     known = [*_GPUS, _VULKAN, "cpu"]
     known += list(_LEVELS) if machine == "x86_64" else []
     raise ValueError(f"{name!r} is not one of {', '.join(known)}")
 
 
-def compile_source(target: Target, machine: str, flags: Sequence[str]) -> list[str]:
+def compile_source(target: CompilerTarget, machine: str, flags: Sequence[str]) -> list[str]:
     """Return the command that compiles one source; the manifest's flags replace the defaults of the same name."""
     given = {flag.partition("=")[0] for flag in flags}
     usual = [f"{name}={value}" for name, value in _USUAL_FLAGS.items() if name not in given]
     return ["iree-compile", *_words(target, machine), *usual, *flags, "-o", "{output}", "{source}"]
 
 
-def _words(target: Target, machine: str) -> list[str]:
+def _words(target: CompilerTarget, machine: str) -> list[str]:
     match target.built_for:
         case Arch():
             return ["--iree-hal-target-backends=cuda", f"--iree-cuda-target={target.built_for.sm}"]

@@ -17,7 +17,7 @@ Kind = Literal["library", "module"]
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class CompilerTarget:
     """The target of an output of a packaged compiler: `name` is an entry of `[toolchains.*] targets`.
 
     `kind` and `built_for` are those of the image in the kernel set's index: the architecture of "ptx" and "cubin", the
@@ -44,15 +44,15 @@ class PackagedCompiler:
 
     requires: str  # the distribution: "halide"
     makes: Kind  # "library": objects that are linked into one; "module": files that are loaded by themselves
-    targets: Callable[[Sequence[str], str], Sequence[Target]]
+    targets: Callable[[Sequence[str], str], Sequence[CompilerTarget]]
     """From `[toolchains.*] targets` (empty: the compiler's default) and a machine ("x86_64"): the targets. Raises
     ValueError, with the reason, for an unknown target."""
-    compile: Callable[[Target, str, Sequence[str]], Sequence[str]]
+    compile: Callable[[CompilerTarget, str, Sequence[str]], Sequence[str]]
     """From a target, the machine and the manifest's flags: the command that compiles one source."""
-    runtime: Callable[[Target, str], Sequence[str]] | None = None
+    runtime: Callable[[CompilerTarget, str], Sequence[str]] | None = None
     """The command for the object that is linked into a library once, for any number of sources."""
     programs: Path | None = None  # a folder of the plug-in with files that the commands need
-    links: Callable[[Target], Sequence[str]] | None = None
+    links: Callable[[CompilerTarget], Sequence[str]] | None = None
     """From a target: the arguments of the host compiler after the objects: `{programs}/driver.c`, `-ldl`."""
     suffix: str = ".o"  # of the output for one source
     runs_with: str = ""

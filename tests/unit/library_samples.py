@@ -11,7 +11,7 @@ from pathlib import Path
 
 from gpuforge.cuda.cpu_level import CpuLevel
 from gpuforge.cuda.kernel_image import KernelImage
-from gpuforge.cuda.user_toolchain import UserToolchain
+from gpuforge.embedded.user_toolchain import UserToolchain
 from gpuforge.package import embed, kernel_set, source_set
 from gpuforge.toolchains import registry
 from gpuforge.toolchains.version_ranges import bounds

@@ -14,11 +14,11 @@ CODE = """\
 from pathlib import Path
 
 from gpuforge.cuda.cpu_level import CpuLevel
-from gpuforge.toolchains.toolchain import PackagedCompiler, Target, Toolchain
+from gpuforge.toolchains.toolchain import CompilerTarget, PackagedCompiler, Toolchain
 
 
 def targets(names, machine):
-    known = {"cpu": Target("cpu", "library", CpuLevel())}
+    known = {"cpu": CompilerTarget("cpu", "library", CpuLevel())}
     wrong = [name for name in names if name not in known]
     if wrong:
         raise ValueError(f"{wrong[0]!r} is not one of {', '.join(known)}")

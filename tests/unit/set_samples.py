@@ -15,7 +15,7 @@ from library_samples import RUNTIME, compile_library
 
 from gpuforge.cuda.cpu_level import CpuLevel
 from gpuforge.cuda.kernel_image import KernelImage
-from gpuforge.cuda.user_toolchain import UserToolchain
+from gpuforge.embedded.user_toolchain import UserToolchain
 from gpuforge.package import embed, kernel_set, source_set
 
 CUDA = """\

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from golden import hold
 
-from gpuforge.cuda.build_record import (
+from gpuforge.embedded.build_record import (
     Architectures,
     AxisValues,
     BuildRecord,

@@ -11,7 +11,7 @@ import pytest
 from plan_samples import LoadRecipe
 
 from gpuforge.cli.ci import github, gitlab
-from gpuforge.cuda.build_record import AxisValues
+from gpuforge.embedded.build_record import AxisValues
 from gpuforge.errors import UsageError
 from gpuforge.execute.substitution import RunPaths, fill
 from gpuforge.manifest.load import ManifestFile

@@ -10,7 +10,7 @@ import pytest
 from plan_samples import LoadRecipe
 
 from gpuforge.audit import audit
-from gpuforge.cuda.major_wheels import FrontExtra
+from gpuforge.embedded.major_wheels import FrontExtra
 from gpuforge.errors import ActionError
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.plan.action import ActionInput

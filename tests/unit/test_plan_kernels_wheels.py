@@ -19,7 +19,7 @@ from test_package_kernels import fatbin, image, run_fallback
 from gpuforge.audit import audit
 from gpuforge.audit.report.sentences import lines
 from gpuforge.cli.dist import kept_back, proved
-from gpuforge.cuda.major_wheels import KernelsWheel, KernelsWheelSet
+from gpuforge.embedded.major_wheels import KernelsWheel, KernelsWheelSet
 from gpuforge.errors import ActionError
 from gpuforge.execute.outcome import ActionReason, ActionResult, Outcome
 from gpuforge.manifest.load import ManifestFile

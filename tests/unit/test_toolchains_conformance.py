@@ -13,14 +13,14 @@ from plug_in_samples import install_plug_in
 
 from gpuforge.cuda.arch import Arch
 from gpuforge.cuda.kernel_image import KernelImage
-from gpuforge.cuda.user_toolchain import UserToolchain
+from gpuforge.embedded.user_toolchain import UserToolchain
 from gpuforge.package import embed, kernel_set, source_set
 from gpuforge.runtime.cpu import Cpu
 from gpuforge.runtime.machine import Device, Probe
 from gpuforge.runtime.reason import Reason
 from gpuforge.toolchain_names import OWN
 from gpuforge.toolchains import conformance, registry
-from gpuforge.toolchains.toolchain import Target, Toolchain
+from gpuforge.toolchains.toolchain import CompilerTarget, Toolchain
 from gpuforge.toolchains.version_ranges import bounds
 
 RUNTIME = Path(kernel_set.__file__).parent.parent / "runtime"
@@ -186,5 +186,5 @@ def _libraries(toolchain: Toolchain, work: Path) -> Path:
     return packed.parents[1]
 
 
-def _image(target: Target) -> KernelImage:
+def _image(target: CompilerTarget) -> KernelImage:
     return KernelImage(target.kind, target.built_for, "4.0" if target.kind == "ptx" else "")

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from packaging.utils import canonicalize_name
 
-from gpuforge.cuda.major_wheels import FrontExtra
 from gpuforge.cuda.suffix import named_for
 from gpuforge.cuda.version import major_of
+from gpuforge.embedded.major_wheels import FrontExtra
 from gpuforge.expectation import Expectation
 from gpuforge.manifest.kernels_wheels import extra_for, toolkits
 from gpuforge.manifest.model.manifest import Manifest

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from gpuforge.cuda.major_wheels import KernelsWheel, KernelsWheelSet
+from gpuforge.embedded.major_wheels import KernelsWheel, KernelsWheelSet
 from gpuforge.manifest import kernels_wheels
 from gpuforge.manifest.model.manifest import Manifest
 from gpuforge.plan import build_record, recipe

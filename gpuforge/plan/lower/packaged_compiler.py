@@ -26,7 +26,7 @@ from gpuforge.plan.requests.packaged_compiler import FetchCompilerPackage, Packa
 from gpuforge.plan.site import Location
 from gpuforge.toolchains import registry
 from gpuforge.toolchains.placeholders import fill
-from gpuforge.toolchains.toolchain import PackagedCompiler, Target
+from gpuforge.toolchains.toolchain import CompilerTarget, PackagedCompiler
 
 
 def lower(context: PlanContext, cell: Cell, item: LoweredObject) -> KernelsStep:
@@ -61,7 +61,7 @@ class _Compilation:
         """The compiler, as the index has it: its version is in the lock."""
         return KernelCompiler(self.compiler, package=self.package.requires, lock=Path("${in:lock}"))
 
-    def targets(self) -> Sequence[Target]:
+    def targets(self) -> Sequence[CompilerTarget]:
         """Return the targets that it compiles for; `plan.supported` has refused targets that it does not know."""
         return self.package.targets(self.item.toolchain.targets, self.cell.machine)
 
@@ -100,7 +100,7 @@ class _Compilation:
         ]
         return KernelsStep(library_index(self.cell, self.item, self.made_by, made), {**linked, **lock})
 
-    def _compile(self, target: Target, source: str) -> ActionInput:
+    def _compile(self, target: CompilerTarget, source: str) -> ActionInput:
         """Compile one source for one target."""
         words = self.package.compile(
             target, self.cell.machine, (*self.item.toolchain.flags, *self.item.flags)
@@ -112,7 +112,7 @@ class _Compilation:
         inputs = {"sources": self.item.files_for(source)}
         return self._run(f"{source}-{target.name}", f"{source} for {target.name}", words, staged, inputs)
 
-    def _runtime(self, target: Target) -> list[ActionInput]:
+    def _runtime(self, target: CompilerTarget) -> list[ActionInput]:
         """Compile the compiler's runtime, which is linked once with all objects of a target; empty if it has none."""
         if self.package.runtime is None:
             return []
@@ -158,7 +158,7 @@ class _Compilation:
             cells=context.users(cuda=cell.cuda, part=of_kernels),
         )
 
-    def _link(self, target: Target) -> ActionInput:
+    def _link(self, target: CompilerTarget) -> ActionInput:
         """Compile all sources for a target; link them, with the compiler's runtime, into a library with the ABI id."""
         context, cell, item = self.context, self.cell, self.item
         at = context.machine.kernels_at(cell.cuda)

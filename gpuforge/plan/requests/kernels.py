@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import ClassVar, Literal
 
 from gpuforge.cuda.kernel_image import KernelImage
-from gpuforge.cuda.user_toolchain import UserToolchain
+from gpuforge.embedded.user_toolchain import UserToolchain
 from gpuforge.plan.requests.request import Request
 
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
-from gpuforge.cuda.build_record import BuildRecord
 from gpuforge.cuda.linkage import Linkage, Requires
-from gpuforge.cuda.major_wheels import FrontExtra, KernelsWheel, KernelsWheelSet
+from gpuforge.embedded.build_record import BuildRecord
+from gpuforge.embedded.major_wheels import FrontExtra, KernelsWheel, KernelsWheelSet
 from gpuforge.plan.requests.request import Request
 from gpuforge.plan.requests.toolkit_packages import WithToolkitPackages
 
