@@ -9,14 +9,13 @@ from packaging.tags import Tag
 from packaging.utils import canonicalize_name
 
 from gpuforge.audit.embedded import KernelSet, KernelsWheels, SourceSet, Unusable
+from gpuforge.audit.form import Form
 from gpuforge.binary.elf.header import MACHINES
 from gpuforge.binary.facts import DeviceCode, ElfObject
 from gpuforge.wheel import filename
 from gpuforge.wheel.checks.refusal import Refusal
 from gpuforge.wheel.dist_info import Identity, MetadataProblem
 from gpuforge.wheel.record import Record
-
-Form = Literal["wheel", "nested", "unpacked", "installed", "folder", "file"]  # the form of an input
 
 
 class Preload(NamedTuple):

@@ -8,6 +8,7 @@ from functools import cached_property
 from packaging.utils import canonicalize_name
 
 from gpuforge.audit import layout
+from gpuforge.audit.form import PACKAGES
 from gpuforge.audit.link import declared, package_tables
 from gpuforge.audit.link.declared import Declared
 from gpuforge.audit.model import WheelFacts
@@ -95,7 +96,7 @@ class Installed:
         For loose binaries it is unknown what lies beside them.
         """
         wheel = self._wheels[loader.wheel]
-        if wheel.form in ("file", "folder"):
+        if wheel.form not in PACKAGES:
             return ""
         return next((folder for folder in entry.through if not self._has(folder, wheel)), "")
 

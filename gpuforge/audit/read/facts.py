@@ -4,6 +4,7 @@ from collections import Counter
 
 from packaging.tags import Tag
 
+from gpuforge.audit.form import ARCHIVES, AS_BUILT, PACKAGES
 from gpuforge.audit.model import WheelFacts, machine_of
 from gpuforge.audit.read import build_files, embedded, loading_code
 from gpuforge.audit.read.open_wheel import OpenWheel
@@ -25,7 +26,7 @@ def facts(wheel: OpenWheel) -> WheelFacts:
     """
     source, archive = wheel.source, wheel.archive
     info = _dist_info(wheel)
-    if source.form in {"wheel", "nested"}:
+    if source.form in ARCHIVES:
         project, version, tags = source.claims
     else:
         project, version = info.project, info.version
@@ -75,7 +76,7 @@ def facts(wheel: OpenWheel) -> WheelFacts:
 
 
 def _dist_info(wheel: OpenWheel) -> DistInfo:
-    if wheel.source.form in {"file", "folder"}:
+    if wheel.source.form not in PACKAGES:
         return DistInfo()
     folders = info_folders(wheel.archive)
     if not folders:
@@ -84,14 +85,14 @@ def _dist_info(wheel: OpenWheel) -> DistInfo:
 
 
 def _rehashed(wheel: OpenWheel, info: DistInfo) -> tuple[str, ...]:
-    if info.record is None or wheel.source.form not in {"wheel", "nested", "unpacked"}:
+    if info.record is None or wheel.source.form not in AS_BUILT:
         return ()
     return tuple(hashes.differing(wheel.archive, f"{info.folder}.dist-info/RECORD"))
 
 
 def _refusals(wheel: OpenWheel, info: DistInfo) -> tuple[Refusal, ...]:
     """Return the reasons for which indexes and installers refuse the archive, each with its first members."""
-    if wheel.source.form not in {"wheel", "nested"}:
+    if wheel.source.form not in ARCHIVES:
         return ()
     found = [*whole.check(wheel.archive), *promises.check(wheel.archive, info, wheel.source.file_name)]
     counts = Counter(refusal.kind for refusal in found)

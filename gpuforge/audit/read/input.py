@@ -5,20 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import NamedTuple, Self
 
 from packaging.utils import canonicalize_name
 
+from gpuforge.audit.form import ARCHIVES, FOLDERS, Form
 from gpuforge.audit.read.site_packages import recorded, unrecorded
 from gpuforge.binary.budget import Budget
 from gpuforge.wheel import filename
 from gpuforge.wheel.archive import Archive
 from gpuforge.wheel.folder import Folder, files_below
 
-if TYPE_CHECKING:
-    from gpuforge.audit.model import Form
-
-_FOLDERS = frozenset({"unpacked", "installed", "folder"})
 _BLOCK = 512  # bytes, as st_blocks counts them
 
 
@@ -82,14 +79,14 @@ class Input(NamedTuple):
         if self.info:
             name, version = filename.of_info(self.info)
             return filename.Claims(canonicalize_name(name), version)
-        return filename.claims(self.file_name) if self.form in {"wheel", "nested"} else filename.Claims()
+        return filename.claims(self.file_name) if self.form in ARCHIVES else filename.Claims()
 
     @property
     def size(self) -> int:
         """Bytes of the file; 0 for a folder."""
         if self.remote:
             return self.remote.size
-        return 0 if self.form in _FOLDERS else self.path.stat().st_size
+        return 0 if self.form in FOLDERS else self.path.stat().st_size
 
     @property
     def on_disk(self) -> int:
@@ -112,7 +109,7 @@ class Input(NamedTuple):
     @property
     def hint(self) -> str:
         """The hint for an input that cannot be read."""
-        if self.form in {"wheel", "nested"}:
+        if self.form in ARCHIVES:
             return "download or build it again; `python -m zipfile -t FILE` tests an archive"
         return "build or install it again"
 

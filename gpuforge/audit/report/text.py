@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from gpuforge.audit.findings import SEVERITIES, Finding, Ignored, Severity, Subject
+from gpuforge.audit.form import AS_BUILT
 from gpuforge.audit.judge import Report, WheelReport
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.report import process, proofs
@@ -213,4 +214,4 @@ def _kind(report: Report) -> str:
     forms = {wheel.facts.form for wheel in report.wheels}
     if forms == {"installed"}:
         return "distributions"
-    return "wheels" if forms <= {"wheel", "nested", "unpacked"} else "inputs"
+    return "wheels" if forms <= AS_BUILT else "inputs"

@@ -4,17 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import get_args
 
 from gpuforge.audit.findings import Finding, Severity, Subject, Topic
+from gpuforge.audit.form import EVERY_INPUT, Form
 from gpuforge.audit.link.graph import LinkGraph
-from gpuforge.audit.model import Form
-
-EVERY_INPUT: frozenset[Form] = frozenset(get_args(Form))
-SEVERAL_FILES = EVERY_INPUT - {"file"}  # not a single binary
-PACKAGES = SEVERAL_FILES - {"folder"}  # with metadata; a folder of binaries declares nothing
-AS_BUILT = PACKAGES - {"installed"}  # with the tags and the RECORD of the wheel: installers rewrite RECORD
-ARCHIVES = AS_BUILT - {"unpacked"}  # one file, as it is uploaded
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 
 from gpuforge.audit.findings import Facts, Finding, Severity, Subject, facts_of
+from gpuforge.audit.form import PACKAGES
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.reach import Reach, reach
@@ -58,7 +59,7 @@ def _judge(
     first = next((i for i, r in enumerate(table) if r.way != "none"), len(table))
     lost = [r for r in table[first:] if r.way == "none"]
     if lost:
-        whole = wheel.form not in ("file", "folder")  # other files may have the rest
+        whole = wheel.form in PACKAGES  # other files may have the rest
         missing = dict.fromkeys(f for r in lost if whole and (f := r.generation.family) not in supported)
         yield _finding(
             wheel,

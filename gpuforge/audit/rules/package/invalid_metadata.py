@@ -9,10 +9,11 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from gpuforge.audit.findings import Finding, Subject, facts_of
+from gpuforge.audit.form import PACKAGES
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.link.requirement import parse
 from gpuforge.audit.model import WheelFacts
-from gpuforge.audit.rules.rule import PACKAGES, Rule
+from gpuforge.audit.rules.rule import Rule
 from gpuforge.wheel.dist_info import MetadataProblem
 
 _DETAILS = {

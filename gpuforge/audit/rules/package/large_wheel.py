@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Iterator
 
 from gpuforge.audit.findings import Finding, Subject, facts_of
+from gpuforge.audit.form import ARCHIVES
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
-from gpuforge.audit.rules.rule import ARCHIVES, Rule
+from gpuforge.audit.rules.rule import Rule
 
 # bytes: MAX_FILESIZE in https://github.com/pypi/warehouse/blob/main/warehouse/constants.py
 _LIMIT = 100 << 20

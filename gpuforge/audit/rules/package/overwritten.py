@@ -7,6 +7,7 @@ from itertools import combinations
 
 from gpuforge.audit import layout
 from gpuforge.audit.findings import Finding, Severity, Subject, facts_of
+from gpuforge.audit.form import PACKAGES
 from gpuforge.audit.grafted_origin import sha256
 from gpuforge.audit.link import package_tables
 from gpuforge.audit.link.graph import LinkGraph
@@ -25,7 +26,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
     pip does not check this: the package that is installed last wins, and uninstalling either one removes the other's
     files. Equal files (the `__init__.py` of a namespace) may be in both.
     """
-    packages = [wheel for wheel in graph.wheels if wheel.project and wheel.form not in ("folder", "file")]
+    packages = [wheel for wheel in graph.wheels if wheel.project]
     for (first, second), names in _shared(packages).items():
         one, other = packages[first], packages[second]
         if one.project != other.project and can_coexist(one, other):
@@ -41,6 +42,7 @@ RULE = Rule(
     severity="error",
     title="two packages install different files in the same place",
     check=check,
+    applies_to=PACKAGES,
 )
 
 

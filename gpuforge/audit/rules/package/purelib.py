@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterator
 
 from gpuforge.audit.findings import Finding, Subject, facts_of
+from gpuforge.audit.form import PACKAGES
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.rules.nvidia import is_nvidia_wheel
-from gpuforge.audit.rules.rule import PACKAGES, Rule
+from gpuforge.audit.rules.rule import Rule
 
 _ELSEWHERE = r"[^/]+\.data/(?!purelib/)"
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuforge.audit.findings import Finding, Subject, facts_of
+from gpuforge.audit.form import AS_BUILT
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
-from gpuforge.audit.rules.rule import AS_BUILT, Rule
+from gpuforge.audit.rules.rule import Rule
 
 # PyPA, "The signed wheel file": not listed, or without a hash
 _UNLISTED = ("/RECORD", "/RECORD.jws", "/RECORD.p7s")

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuforge.audit.findings import Finding
+from gpuforge.audit.form import ARCHIVES
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.rules.package.refusal_findings import finding, kinds
-from gpuforge.audit.rules.rule import ARCHIVES, Rule
+from gpuforge.audit.rules.rule import Rule
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from gpuforge.audit import version_clauses
 from gpuforge.audit.findings import Finding, Subject, facts_of
+from gpuforge.audit.form import ARCHIVES, PACKAGES
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.link.requirement import Requirement, evaluated
 from gpuforge.audit.model import WheelFacts
@@ -18,7 +19,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
 
     An object that was compiled against one release need not work with another: torch promises no ABI across releases.
     """
-    wheels = [wheel for wheel in graph.wheels if wheel.form in ("wheel", "nested") or wheel.neighbour]
+    wheels = [wheel for wheel in graph.wheels if wheel.form in ARCHIVES or wheel.neighbour]
     for wheel in wheels if len(wheels) > 1 else ():
         for project, known in graph.declared[wheel.name].items():
             others = [w for w in wheels if w.project == project and w is not wheel and can_coexist(wheel, w)]
@@ -36,6 +37,7 @@ RULE = Rule(
     severity="error",
     title="a wheel requires another version of a wheel in the same audit",
     check=check,
+    applies_to=PACKAGES,
 )
 
 

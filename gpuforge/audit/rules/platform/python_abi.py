@@ -7,9 +7,10 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 
 from gpuforge.audit.findings import Finding, Severity, Subject
+from gpuforge.audit.form import PACKAGES
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
-from gpuforge.audit.rules.rule import PACKAGES, Rule
+from gpuforge.audit.rules.rule import Rule
 from gpuforge.binary.facts import ElfObject
 from gpuforge.cpython import CPython
 

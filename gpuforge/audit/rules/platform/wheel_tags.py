@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator
 from packaging.tags import Tag
 
 from gpuforge.audit.findings import Finding, Subject
+from gpuforge.audit.form import AS_BUILT
 from gpuforge.audit.link.graph import LinkGraph
-from gpuforge.audit.rules.rule import AS_BUILT, Rule
+from gpuforge.audit.rules.rule import Rule
 from gpuforge.wheel.tags import LinuxTag
 
 

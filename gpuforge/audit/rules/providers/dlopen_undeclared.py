@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuforge.audit.findings import Finding, Subject
+from gpuforge.audit.form import PACKAGES
 from gpuforge.audit.link import package_tables
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.nvidia import is_nvidia_library
-from gpuforge.audit.rules.rule import PACKAGES, Rule
+from gpuforge.audit.rules.rule import Rule
 from gpuforge.cuda import sonames
 
 
@@ -18,7 +19,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
 
     It is not an error: a constant does not prove a call, and the code may handle a missing library.
     """
-    for wheel in (w for w in graph.wheels if w.form != "file"):  # a single binary declares nothing
+    for wheel in graph.wheels:
         for found in (o for o in wheel.objects if o.links and o.mentions and not is_nvidia_library(graph, o)):
             for name in sorted(found.mentions):
                 packages = {library.package for library in package_tables.candidates(name)}

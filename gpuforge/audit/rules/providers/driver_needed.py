@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from gpuforge.audit.findings import Finding, Subject, facts_of
+from gpuforge.audit.form import PACKAGES
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.loading import has_code
@@ -42,7 +43,7 @@ def _is_reached(wheel: WheelFacts, roots: Sequence[ElfObject]) -> bool:
 
     For a wheel without code, and for single binaries, it is unknown what loads them.
     """
-    if wheel.form in ("file", "folder") or not has_code(wheel):
+    if wheel.form not in PACKAGES or not has_code(wheel):
         return True
     opened = {name for p in wheel.preloads if not p.uncalled for name in p.names}
     return any(

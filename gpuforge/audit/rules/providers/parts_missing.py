@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from gpuforge.audit.findings import Finding, Subject
+from gpuforge.audit.form import SEVERAL_FILES
 from gpuforge.audit.link import package_tables
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.nvidia import is_nvidia_wheel
-from gpuforge.audit.rules.rule import SEVERAL_FILES, Rule
+from gpuforge.audit.rules.rule import Rule
 from gpuforge.binary.facts import ElfObject
 from gpuforge.cuda import libraries, sonames
 from gpuforge.cuda.version import minor_of
@@ -23,7 +24,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
     the table: cuDNN 9 adds the version to `libcudnn_ops.so` when it opens it.
     """
     given = {wheel.project for wheel in graph.wheels}
-    for wheel in (w for w in graph.wheels if w.form != "file"):
+    for wheel in graph.wheels:
         for found in (o for o in wheel.objects if o.links):
             own = sonames.plain_name(found.name)
             opener = libraries.opener(own)

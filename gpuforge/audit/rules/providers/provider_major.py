@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuforge.audit.findings import Finding, Subject, facts_of
+from gpuforge.audit.form import PACKAGES
 from gpuforge.audit.link.edges import Edge
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.rules.providers.unrequired import implied_other_major, without_requirements
-from gpuforge.audit.rules.rule import PACKAGES, Rule
+from gpuforge.audit.rules.rule import Rule
 from gpuforge.audit.rules.variants import variant_family
 from gpuforge.cuda import sonames
 

@@ -6,11 +6,12 @@ from collections.abc import Iterator
 
 from gpuforge.audit import policy
 from gpuforge.audit.findings import Facts, Finding, Severity, Subject, facts_of
+from gpuforge.audit.form import PACKAGES
 from gpuforge.audit.link.edges import Edge
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.rules.providers.clues import Clue, clues
 from gpuforge.audit.rules.providers.unrequired import implied_other_major, without_requirements
-from gpuforge.audit.rules.rule import PACKAGES, Rule
+from gpuforge.audit.rules.rule import Rule
 from gpuforge.audit.rules.variants import is_for_other_framework, other_framework
 from gpuforge.cuda import carriers, libraries
 from gpuforge.cuda.suffix import is_of_nvidia, suffix_of

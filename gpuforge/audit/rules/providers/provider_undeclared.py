@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from gpuforge.audit.findings import Finding, Subject
+from gpuforge.audit.form import ARCHIVES, PACKAGES
 from gpuforge.audit.link.edges import Edge
 from gpuforge.audit.link.graph import LinkGraph
-from gpuforge.audit.rules.rule import PACKAGES, Rule
+from gpuforge.audit.rules.rule import Rule
 from gpuforge.binary.facts import ElfObject
 
 
@@ -16,7 +17,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
 
     Installed packages of an environment are there without being required.
     """
-    projects = {wheel.name: wheel.project for wheel in graph.wheels if wheel.form in ("wheel", "nested")}
+    projects = {wheel.name: wheel.project for wheel in graph.wheels if wheel.form in ARCHIVES}
     for edge in graph.edges:
         target = edge.provider.object
         if edge.provider.source == "sibling" and target and edge.route and edge.route.is_path:

@@ -7,10 +7,11 @@ from typing import NamedTuple
 
 from gpuforge.audit import layout
 from gpuforge.audit.findings import Finding, Severity, Subject, facts_of
+from gpuforge.audit.form import SEVERAL_FILES
 from gpuforge.audit.link.edges import Edge, Obstacle
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.rules.loading import brought_by_module, brought_by_need, brought_by_package, may_be_loaded
-from gpuforge.audit.rules.rule import SEVERAL_FILES, Rule
+from gpuforge.audit.rules.rule import Rule
 
 _THINGS = {"folder": "folder", "installed": "package"}
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from gpuforge.audit.findings import Finding, Subject, facts_of
+from gpuforge.audit.form import PACKAGES
 from gpuforge.audit.link import package_tables
 from gpuforge.audit.link.edges import Edge, LoadSet
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
-from gpuforge.audit.rules.rule import PACKAGES, Rule
+from gpuforge.audit.rules.rule import Rule
 from gpuforge.audit.rules.variants import is_for_other_framework
 from gpuforge.binary.facts import ElfObject
 from gpuforge.cuda import libraries, sonames

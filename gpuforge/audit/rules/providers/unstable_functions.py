@@ -9,10 +9,11 @@ from packaging.version import Version
 from gpuforge.audit import version_clauses
 from gpuforge.audit.elf_patterns import unstable
 from gpuforge.audit.findings import Finding, Subject
+from gpuforge.audit.form import PACKAGES
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.link.requirement import evaluated
 from gpuforge.audit.model import WheelFacts
-from gpuforge.audit.rules.rule import PACKAGES, Rule
+from gpuforge.audit.rules.rule import Rule
 from gpuforge.binary.facts import ElfObject
 from gpuforge.cuda.carriers import carriers
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from gpuforge.audit import layout
 from gpuforge.audit.findings import Finding, Severity, Subject, facts_of
+from gpuforge.audit.form import PACKAGES
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.route import Route
 from gpuforge.audit.rules.loading import may_be_loaded
@@ -76,7 +77,7 @@ def _lost(graph: LinkGraph, binary: ElfObject) -> tuple[str, ...]:
     Single binaries declare nothing: only libraries beside them count as found.
     """
     form = graph.wheel(binary.wheel).form
-    others = () if form in ("file", "folder") else ("sibling", "package")
+    others = ("sibling", "package") if form in PACKAGES else ()
     return tuple(
         edge.needed
         for edge in graph.from_object(binary)

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 from gpuforge.audit import layout
 from gpuforge.audit.findings import Finding, Subject
+from gpuforge.audit.form import PACKAGES
 from gpuforge.audit.link.graph import LinkGraph
-from gpuforge.audit.rules.rule import PACKAGES, Rule
+from gpuforge.audit.rules.rule import Rule
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
