@@ -18,7 +18,6 @@ class UserToolchain:
     version: str  # a version range, as in the manifest; "" for any
     argv: tuple[str, ...]
     accepts: tuple[tuple[str, tuple[int, ...]], ...] = ()  # the version range as comparisons
-    path: str = ""  # the compiler's executable, if the manifest names one
     programs: str = ""  # pattern of its file names, whose group "version" follows the plain name
     answers: str = ""  # pattern for its output of --version, with a group "version"
     places: tuple[str, ...] = ()  # folders beside PATH, as patterns

@@ -98,7 +98,6 @@ def _lowered(file: ManifestFile, item: LoweredObject, index: int, name: str, too
         family=toolchain.compiler,
         version=toolchain.version or "",
         accepts=_accepts(file, name, toolchain),
-        path=toolchain.path or "",
         programs=family.programs.pattern if family else "",
         answers=family.answers if family else "",
         places=tuple(family.places) if family else (),

@@ -39,7 +39,6 @@ class UserToolchain(NamedTuple):
     family: str
     version: str
     accepts: tuple[tuple[str, tuple[int, ...]], ...]
-    path: str
     programs: str
     answers: str
     places: tuple[str, ...]
@@ -203,7 +202,6 @@ def _toolchain(entry: dict[str, Any]) -> UserToolchain:
         family=text("family"),
         version=text("version"),
         accepts=_accepts(entry),
-        path=text("path"),
         programs=text("programs"),
         answers=text("answers"),
         places=texts("places"),

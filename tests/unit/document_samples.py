@@ -43,7 +43,6 @@ TOOLCHAIN: dict[str, Any] = {
     "version": ">=9",
     "argv": ["c++", "-O2"],
     "accepts": [[">=", [9]]],
-    "path": "",
     "programs": "",
     "answers": "",
     "places": ["/opt/x"],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -237,6 +238,18 @@ def test_the_first_toolchain_that_is_here_and_fits_is_used(tmp_path: Path) -> No
     assert done.returncode == 3
     assert done.stderr.startswith("error: answers: not compiled: found none of nvc++; g++ >=1000 (")
     assert done.stderr.endswith(" is not >=1000). For g++ >=1000: install g++\n")
+
+
+def test_a_path_in_an_earlier_recipe_is_not_searched(tmp_path: Path) -> None:
+    """It is the compiler of the build machine; users have others in the range."""
+    site = tmp_path / "site"
+    recipe = install(site, toolchain("host", "g++", version=">=9")) / "sources" / "answers" / "recipe.json"
+    content = json.loads(recipe.read_text())
+    assert "path" not in content["toolchains"][0]
+    content["toolchains"][0]["path"] = "/opt/build/bin/g++-11"
+    recipe.write_text(json.dumps(content))
+    done = run(site, "compile")
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_a_command_makes_the_library(tmp_path: Path) -> None:

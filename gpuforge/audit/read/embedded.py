@@ -28,7 +28,7 @@ _SCHEMA = 1
 _LONGEST_ARCH = 16  # characters
 _RELEASE = r"[0-9]{1,4}\.[0-9]{1,4}(?:\.|\Z)"
 # The keys of a recipe for where a compiler may be on a user's machine, and how it is installed.
-_ELSEWHERE = {"places", "install", "path"}
+_ELSEWHERE = {"places", "install", "path"}  # earlier wheels have `path`
 _INCLUDED = rb"(?m)^[ \t]*#[ \t]*(?:include|line[ \t]+\d+|\d+)[ \t]*[<\"](/[^>\"\n]+)"
 _LARGEST_SOURCE = 16 << 20  # bytes; larger files are data
 
@@ -143,7 +143,7 @@ def _recipe(data: dict[str, Any]) -> Recipe:
 
 
 def _toolchain(entry: dict[str, Any]) -> UserToolchain:
-    for key in ("family", "version", "path", "programs", "answers", "product", "offload", "makes"):
+    for key in ("family", "version", "programs", "answers", "product", "offload", "makes"):
         document.text(entry, key)
     for key in ("places", "argv", "sources"):
         document.texts(entry, key)

@@ -67,8 +67,8 @@ class Absent:
 def find(toolchain: UserToolchain, env: Mapping[str, str], *, path: str = "") -> Compiler | Absent:
     """Return the first compiler that fits: the plain name, then versioned names, the newest first.
 
-    `path` (a file, or a name on PATH) is the only one to consider, like that of the manifest. A command is looked for
-    beside this Python first, as programs from pip there belong to the installed packages.
+    `path` (a file, or a name on PATH) is the only one to consider. A command is looked for beside this Python first, as
+    programs from pip there belong to the installed packages.
     """
     if toolchain.is_command:
         folders = os.pathsep.join([sysconfig.get_path("scripts"), env.get("PATH", os.defpath)])
@@ -83,11 +83,9 @@ def find(toolchain: UserToolchain, env: Mapping[str, str], *, path: str = "") ->
 
 
 def _candidates(toolchain: UserToolchain, env: Mapping[str, str], path: str) -> Iterator[Path]:
-    if path or toolchain.path:
-        name = path or Path(toolchain.path).name
-        program = shutil.which(os.path.expanduser(name), path=env.get("PATH"))
-        named = Path(path or toolchain.path)
-        yield Path(program).absolute() if program else named.absolute()
+    if path:
+        program = shutil.which(os.path.expanduser(path), path=env.get("PATH"))
+        yield Path(program or path).absolute()
         return
     places = [place for pattern in _places(toolchain, env) for place in _newest_first(glob.glob(pattern))]
     seen: set[Path] = set()
