@@ -76,12 +76,14 @@ def reader(position: int, value: Any) -> Reader:
 
 def is_array(value: Any) -> bool:
     """Return whether a value is an array of NumPy."""
-    return type(value).__module__ == "numpy" and hasattr(value, "dtype") and hasattr(value, "ctypes")
+    kind = type(value)
+    return kind.__module__ == "numpy" and hasattr(kind, "dtype") and hasattr(kind, "ctypes")
 
 
 def is_scalar(value: Any) -> bool:
     """Return whether a value is one number or struct of NumPy."""
-    return type(value).__module__ == "numpy" and hasattr(value, "dtype") and not hasattr(value, "ctypes")
+    kind = type(value)
+    return kind.__module__ == "numpy" and hasattr(kind, "dtype") and not hasattr(kind, "ctypes")
 
 
 def _refusal(value: Any) -> str:

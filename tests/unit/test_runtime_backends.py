@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import shutil
+import subprocess
 import sys
 from array import array
 from collections.abc import Callable
@@ -17,6 +18,7 @@ from runtime_samples import counter, write_set
 from set_samples import CUDA, NVRTC, OPENCL_C, install_set, nvrtc_stub
 
 from gpuforge.runtime import DriverError, KernelSet, KernelUnavailable, backends
+from gpuforge.runtime.backends.system.kernel import load
 from gpuforge.runtime.cache import KernelCache
 from gpuforge.runtime.explain import as_text, facts_of
 from gpuforge.runtime.image_kind import KINDS, ImageKind
@@ -150,6 +152,34 @@ def test_what_cannot_be_an_argument_is_named(cpu: Any) -> None:
     with pytest.raises(ValueError, match=r"^the buffer holds 4 bytes and the memory 8$"):
         cpu.upload(bytes(8)).read(bytearray(4))
     cpu.launch(1, 1, np.uint64(0), np.float32(2), b"")  # nothing to do, nothing written
+
+
+@pytest.mark.parametrize(
+    "value",
+    [np.complex64(1), np.complex128(1), np.float16(1), np.longdouble(1), np.datetime64(1, "s"),
+     np.array((1, 2), "i4,i4")[()]],
+    ids=lambda value: type(value).__name__,
+)  # fmt: skip
+def test_a_number_of_numpy_that_ctypes_lacks_is_not_passed_as_an_address(cpu: Any, value: Any) -> None:
+    with pytest.raises(
+        TypeError, match=rf"^argument 1: {type(value).__name__} cannot be passed to a function"
+    ):
+        cpu.launch(1, 1, np.uint64(1), value, np.zeros(1, "f4"))
+
+
+class _Complex(ctypes.Structure):
+    _fields_ = (("real", ctypes.c_float), ("imaginary", ctypes.c_float))
+
+
+@pytest.mark.thorough
+def test_a_structure_of_two_floats_is_passed_as_a_complex_number(tmp_path: Path) -> None:
+    source = tmp_path / "turn.c"
+    source.write_text("void turn(float _Complex by, float _Complex *x) { *x *= by; }\n")
+    library = tmp_path / "turn.so"
+    subprocess.run(["gcc", "-shared", "-fPIC", "-O1", source, "-o", library], check=True)
+    x = np.array([2 + 3j], "c8")
+    load(str(library), "turn").launch(1, 1, _Complex(0, 1), x)
+    assert list(x) == [-3 + 2j]
 
 
 def test_a_function_that_the_library_does_not_have(made: Made) -> None:

@@ -6,7 +6,7 @@ import ctypes
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from ...arguments import reader
+from ...arguments import is_array, is_scalar, reader
 from ...index import Refused
 from ...reason import Reason
 from ...upload import filled
@@ -142,7 +142,7 @@ class IreeKernel:
             if sizes is None:
                 raise TypeError(f"argument {number}: {value.size} bytes do not give the sizes of {parameter}")
             return _Tensor(value, sizes)
-        if type(value).__module__ != "numpy" or not hasattr(value, "__setitem__"):
+        if not is_array(value):
             reader(number, value)  # its error explains why a number has no type
             raise TypeError(f"argument {number}: {type(value).__name__} cannot be passed as {parameter}")
         if f"{value.dtype.kind}{value.dtype.itemsize}" not in _DTYPES[parameter.element]:
@@ -162,7 +162,7 @@ def _number(number: int, parameter: Parameter, value: Any) -> float | int:
     """Return a number in the form of IREE's virtual machine, where integers have a sign."""
     if isinstance(value, ctypes._SimpleCData):
         kind, found = _CODES.get(getattr(value, "_type_", ""), ""), value.value
-    elif type(value).__module__ == "numpy" and hasattr(value, "dtype") and not hasattr(value, "__setitem__"):
+    elif is_scalar(value):
         kind, found = f"{value.dtype.kind}{value.dtype.itemsize}", value.item()
     else:
         reader(number, value)  # its error explains why a Python number has no type

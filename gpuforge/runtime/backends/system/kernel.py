@@ -7,17 +7,18 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from ...arguments import host_address, reader
+from ...arguments import host_address, is_scalar, reader
 from ...errors import DriverError
 from ...index import Refused
 from ...reason import Reason
 
-# numpy's scalars by kind and size -> C's types
+# numpy's scalars by kind and size -> C's types; ctypes passes no complex number by value before Python 3.14
 _SCALARS = {
     "b1": ctypes.c_bool, "i1": ctypes.c_int8, "i2": ctypes.c_int16, "i4": ctypes.c_int32, "i8": ctypes.c_int64,
     "u1": ctypes.c_uint8, "u2": ctypes.c_uint16, "u4": ctypes.c_uint32, "u8": ctypes.c_uint64,
     "f4": ctypes.c_float, "f8": ctypes.c_double,
 }  # fmt: skip
+_scalar_types: dict[type, Any] = {}  # those of numpy's types that were used
 
 
 class HostMemory:
@@ -122,17 +123,29 @@ def load(file: str, name: str) -> HostKernel:
         raise DriverError("dlsym", 0, "NOT_FOUND", text) from None
 
 
+def _scalar_type(number: int, value: Any) -> Any:
+    """Return C's type of a number of NumPy, None for another value; raises TypeError for a number that ctypes lacks."""
+    if not is_scalar(value):
+        return None
+    scalar = _SCALARS.get(f"{value.dtype.kind}{value.dtype.itemsize}")
+    if scalar is None:  # it has an address, as an array has
+        raise TypeError(
+            f"argument {number}: {type(value).__name__} cannot be passed to a function for the CPU; "
+            "write a ctypes.Structure for a complex number or a struct, and convert other numbers"
+        )
+    _scalar_types[type(value)] = scalar
+    return scalar
+
+
 def _value(number: int, value: Any, kept: list[Any]) -> Any:
     """Return an argument in ctypes' form; objects that must outlive the call are added to `kept`."""
     if isinstance(value, HostMemory):
         return ctypes.c_void_p(value.address)
     if isinstance(value, (ctypes._SimpleCData, ctypes.Structure, ctypes.Union)):
         return value
-    dtype = getattr(value, "dtype", None)
-    if dtype is not None and type(value).__module__ == "numpy" and not hasattr(value, "__setitem__"):
-        scalar = _SCALARS.get(f"{dtype.kind}{dtype.itemsize}")
-        if scalar is not None:
-            return scalar(value.item())
+    scalar = _scalar_types.get(type(value)) or _scalar_type(number, value)
+    if scalar is not None:
+        return scalar(value.item())
     address = host_address(value, kept)
     if address is not None:
         return ctypes.c_void_p(address)
