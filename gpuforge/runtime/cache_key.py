@@ -18,7 +18,8 @@ class CacheKey:
 
     `content` is the sha256 of the source and `headers` the (name, sha256) of everything it includes; `toolchain` is the
     compiler with its whole version ("nvrtc 13.0.88"), `arch` its target ("sm_90a"). `driver` is the driver's version if
-    the driver compiles or finishes the code, else "". `label` is only for people and not part of the key.
+    the driver compiles or finishes the code, else "". `file` is the source's name if the compiler gets one, which the
+    code may have from `__FILE__`. `label` is only for people and not part of the key.
     """
 
     content: str
@@ -27,6 +28,7 @@ class CacheKey:
     toolchain: str
     arch: str
     driver: str = ""
+    file: str = ""
     label: str = ""
 
     def __post_init__(self) -> None:
@@ -46,11 +48,12 @@ class CacheKey:
         headers: Mapping[str, bytes] | None = None,
         options: Iterable[str] = (),
         driver: str = "",
+        file: str = "",
         label: str = "",
     ) -> CacheKey:
         """Return the key of `source`, hashing it and its headers. The order of `options` matters."""
         included = tuple(sorted((name, sha256(data)) for name, data in (headers or {}).items()))
-        return cls(sha256(source), included, tuple(options), toolchain, arch, driver, label)
+        return cls(sha256(source), included, tuple(options), toolchain, arch, driver, file, label)
 
     @property
     def digest(self) -> str:

@@ -18,10 +18,15 @@ from runtime_samples import counter, write_set
 from set_samples import CUDA, NVRTC, OPENCL_C, install_set, nvrtc_stub
 
 from gpuforge.runtime import DriverError, KernelSet, KernelUnavailable, backends
+from gpuforge.runtime.arch import Arch
+from gpuforge.runtime.backends.nvrtc.compiled import key_of
+from gpuforge.runtime.backends.nvrtc.library import Nvrtc
 from gpuforge.runtime.backends.system.kernel import load
 from gpuforge.runtime.cache import KernelCache
 from gpuforge.runtime.explain import as_text, facts_of
 from gpuforge.runtime.image_kind import KINDS, ImageKind
+from gpuforge.runtime.index import Module
+from gpuforge.runtime.sources import Sources
 
 Made = Callable[..., KernelSet]
 
@@ -101,6 +106,29 @@ def test_what_nvrtc_refuses_is_a_reason_with_its_log_and_the_cpu_does_the_work(
     kernels._kernels.clear()
     kernels.function("saxpy")  # failures are not kept: it was compiled again
     assert counter(str(nvrtc), "stub_compiled") == 2
+
+
+@pytest.mark.parametrize(
+    ("headers", "files"),
+    [
+        ({"a/cfg.h": "#define V 1\n", "b/cfg.h": "#define V 2\n"}, ("a/x.cu", "b/x.cu")),
+        ({}, ("x.cu", "y.cu")),
+    ],
+    ids=["another header beside it", "another name, for __FILE__"],
+)
+def test_equal_sources_that_compile_to_different_code_have_different_keys(
+    tmp_path: Path, headers: dict[str, str], files: tuple[str, str]
+) -> None:
+    digests = {}
+    for name, text in {**headers, **dict.fromkeys(files, CUDA)}.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+        digests[name] = hashlib.sha256(text.encode()).hexdigest()
+    modules = [Module(name, name, str(tmp_path / name), digests[name], ()) for name in files]
+    sources = Sources("", "nvrtc", (), "", str(tmp_path), {}, {name: digests[name] for name in headers})
+    compiler = Nvrtc("", (13, 0), "13.0.88", (Arch(9, 0),))
+    first, second = [key_of(module, sources, compiler, (9, 0)) for module in modules]
+    assert first.digest != second.digest
 
 
 @pytest.mark.thorough

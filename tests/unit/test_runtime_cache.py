@@ -50,6 +50,7 @@ def folder(tmp_path: Path) -> Path:
         {"toolchain": "nvrtc 13.1.1"},
         {"arch": "sm_90a"},
         {"driver": "580.159.04"},
+        {"file": "saxpy.cu"},
     ],
     ids=str,
 )

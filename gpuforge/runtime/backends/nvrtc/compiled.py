@@ -50,10 +50,11 @@ def key_of(module: Module, sources: Sources, compiler: Nvrtc, gpu: tuple[int, in
     assert target is not None  # noqa: S101  the candidate would have been refused
     return CacheKey.of(
         module.read(),
-        headers=sources.included(),
+        headers=sources.spellings(module),  # what each #include finds depends on the module's folder
         options=sources.filled(target.number),
         toolchain=compiler.label,
         arch=target.sm,
+        file=module.source,
         label=module.source,
     )
 
