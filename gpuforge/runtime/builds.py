@@ -16,7 +16,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import document
+from . import document, layout
 
 SCHEMA = 1
 ACTIVE = "active.json"
@@ -78,7 +78,8 @@ class BuildsFolder:
         except document.Damaged:
             raise BuildUnusable(f"{file} is damaged: compile again") from None
         guard_place(self.folder)
-        for path in (file, library.parent, library):
+        index = library / layout.INDEX  # of a set: it has the digests of the images
+        for path in (file, library.parent, library, index):
             guard(path)
         return build
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -127,6 +128,29 @@ def test_nvcc_comes_first_where_there_is_a_gpu(user: User) -> None:
         f"{Path(user.env['GPUFORGE_NVRTC']).stat().st_size} bytes compiles it for sm_90 when it is first loaded; "
         "it is kept\n"
     )
+
+
+def test_others_cannot_write_to_what_is_made_and_an_index_that_they_can_write_to_is_not_used(
+    user: User,
+) -> None:
+    user.gpu()
+    user.nvcc()
+    before = os.umask(0)
+    try:
+        assert user.compile().returncode == 0
+    finally:
+        os.umask(before)
+    found = user.use()
+    assert found["used"] == "user build cubin sm_90"
+    images = Path(found["place"]).parent
+    assert {path.name: path.stat().st_mode & 0o777 for path in images.iterdir()} == {
+        "index.json": 0o644,
+        "scale.cubin": 0o644,
+    }
+    (images / "index.json").chmod(0o666)
+    assert not user.use()["used"].startswith("user build")
+    problem = f"{images}/index.json can be written by other users (chmod o-w {images}/index.json)"
+    assert problem in run(user.site, "explain", **user.env).stdout
 
 
 def test_nvrtc_is_taken_without_nvcc_and_its_code_is_the_kernel_caches(user: User) -> None:

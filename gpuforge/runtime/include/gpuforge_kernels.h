@@ -2597,6 +2597,8 @@ static gpuf_active gpuf_active_build(gpuf_arena *arena, const char *folder)
         active.problem = gpuf_guard(arena, inside, 0);
     if (!active.problem)
         active.problem = gpuf_guard(arena, active.file, 0);
+    if (!active.problem) /* of a set: it has the digests of the images */
+        active.problem = gpuf_guard(arena, gpuf_path(arena, active.file, "index.json"), 0);
     return active;
 }
 

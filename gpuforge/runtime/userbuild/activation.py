@@ -82,7 +82,7 @@ def _locked_folder(folder: Path) -> Iterator[None]:
 def activate(place: BuildsFolder, library: Path, made: UserBuild) -> UserBuild:
     """Put the checked output in the `work` folder in use and remove the previous build; raises OSError.
 
-    It is a library, or a folder of images.
+    It is a library, or a folder of images. Nobody else may write to its files, with any umask.
     """
     with _locked(place):
         try:
@@ -90,7 +90,10 @@ def activate(place: BuildsFolder, library: Path, made: UserBuild) -> UserBuild:
             folder.chmod(0o755)
             build = replace(made, file=folder / made.file.name)
             library.chmod(0o755)
-            for file in sorted(library.iterdir()) if library.is_dir() else [library]:
+            images = sorted(library.iterdir()) if library.is_dir() else []
+            for image in images:
+                image.chmod(0o644)
+            for file in images or [library]:
                 _sync(file)
             library.rename(build.file)
             content = {**asdict(build), "schema": SCHEMA, "build": folder.name, "file": build.file.name}
