@@ -65,7 +65,9 @@ def _without_sources(
             raise KernelUnavailable([str(index.demands)])
         return (lookup.name, *index.demands.fallbacks), identity_of(index.demands)
     if listed is None or lookup.name not in listed.sets:
-        raise KernelUnavailable([str(Reason("no-library-set", {"name": lookup.name}))])
+        none = Reason("no-library-set", {"name": lookup.name})
+        file = layout.index(layout.kernels(lookup.home, lookup.name))
+        raise KernelUnavailable([str(none if index is None else Reason("is-set", {"file": file}))])
     others = (name for name, each in listed.sets.items() if each.stands_in_for == lookup.name)
     return (lookup.name, *others), listed.sets[lookup.name].abi
 
@@ -197,7 +199,8 @@ def _in_folder(folder: str, name: str, abi: str | Reason) -> list[Build]:
     if index is None:
         return [made._replace(problem=Reason("unreadable", {"file": file, "problem": "it is missing"}))]
     if isinstance(index.libraries, Reason):
-        return [made._replace(problem=index.libraries)]
+        problem = index.libraries if index.is_library else Reason("is-set", {"file": file})
+        return [made._replace(problem=problem)]
     made = made._replace(compiler=index.libraries.compiler.label)
     return [_build(made, library, abi) for library in index.libraries.files]
 

@@ -66,14 +66,13 @@ class CompiledBy(NamedTuple):
 
 
 class Index(NamedTuple):
-    """The content of a kernel set, its `compiler`, and the `toolkit`, "13.0".
+    """The content of a kernel set: its `compiler`, and the `toolkit`, "13.0".
 
     A module has one file, or several, of which the first that runs here is used. `cpu` is the library that does its
     work without a GPU, "" for none.
     """
 
     name: str
-    kind: str
     compiler: CompiledBy
     toolkit: str
     modules: Mapping[str, tuple[Module, ...]]
@@ -126,6 +125,8 @@ def read_index(path: str) -> Index:
         schema = document.whole(data, "schema")
         if schema != SCHEMA:
             raise Refused(Reason("other-schema", {"file": path, "found": schema, "expected": SCHEMA}))
+        if document.text(data, "kind", "module") == "library":
+            raise Refused(Reason("is-library", {"file": path}))
         toolkit = document.text(data, "toolkit")
         folder = os.path.dirname(path)
         named: dict[str, tuple[Module, ...]] = {}
@@ -133,9 +134,8 @@ def read_index(path: str) -> Index:
             module = _module(folder, entry, toolkit)
             named[module.name] = (*named.get(module.name, ()), module)
         name = document.text(data, "name")
-        kind = document.text(data, "kind", "module")
         cpu, install = document.file_name(data, "cpu", ""), document.text(data, "install", "")
-        return Index(name, kind, _made_by(data), toolkit, named, cpu, install)
+        return Index(name, _made_by(data), toolkit, named, cpu, install)
     except OSError as error:
         raise Refused(unreadable(path, error)) from error
     except document.Damaged as error:

@@ -37,6 +37,8 @@ SENTENCES = {
         "the file is damaged, install the wheel again"
     ),
     "other-schema": "{file}: has schema {found}; the runtime beside it reads {expected}",
+    "is-library": "{file}: lists a kernel library, which KernelLibrary opens (in C: gpuforge_open_library)",
+    "is-set": "{file}: lists a kernel set, which KernelSet loads (in C: gpuforge_load_kernel)",
     "no-set": "this wheel has no kernel set '{name}'",
     "no-kernels-wheel": "the kernels are in wheels of their own, and none is installed: pip install {wanted}",
     "other-version": "{wheel} is of version {found}, and this package of {expected}: pip install {wanted}",

@@ -28,7 +28,7 @@ class Sources(NamedTuple):
     def contents(self, name: str) -> Index:
         """Return them in the form of a place's contents."""
         modules = {name: (each,) for name, each in self.modules.items()}
-        return Index(name, "module", CompiledBy(self.family), "", modules)
+        return Index(name, CompiledBy(self.family), "", modules)
 
     def filled(self, arch: str = "") -> tuple[str, ...]:
         """Return the options for an architecture; those with folders are filled by `with_folders`."""

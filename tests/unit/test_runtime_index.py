@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from gpuforge import runtime
-from gpuforge.runtime import Image, KernelSet, KernelUnavailable
+from gpuforge.runtime import Image, KernelLibrary, KernelSet, KernelUnavailable
 from gpuforge.runtime.arch import Arch
 from gpuforge.runtime.index import Index, Refused
 from gpuforge.runtime.index import read_index as read
@@ -109,6 +109,26 @@ def test_a_damaged_index(tmp_path: Path, index: Any, message: str) -> None:
     with pytest.raises(Refused) as error:
         read_index(path)
     assert str(error.value) == f"{path}: {message}"
+
+
+def test_the_index_of_a_library_is_not_damaged_but_of_another_kind(tmp_path: Path) -> None:
+    path = write(tmp_path, {"schema": 1, "name": "answers", "kind": "library", "fallbacks": []})
+    with pytest.raises(Refused) as error:
+        read_index(path)
+    assert str(error.value) == (
+        f"{path}: lists a kernel library, which KernelLibrary opens (in C: gpuforge_open_library)"
+    )
+
+
+def test_the_index_of_a_set_is_not_that_of_a_library(tmp_path: Path) -> None:
+    folder = tmp_path / "kernels" / "default-kernels"
+    folder.mkdir(parents=True)
+    path = write(folder, INDEX)
+    with pytest.raises(KernelUnavailable) as error:
+        KernelLibrary("default-kernels", home=str(tmp_path), env={}).load()
+    assert (
+        str(error.value) == f"{path}: lists a kernel set, which KernelSet loads (in C: gpuforge_load_kernel)"
+    )
 
 
 def test_an_index_that_is_not_text(tmp_path: Path) -> None:

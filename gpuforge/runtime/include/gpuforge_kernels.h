@@ -213,6 +213,8 @@ static const char *const gpuf_sentences[][2] = {
     {"damaged", "{file}: is damaged: {problem}"},
     {"changed", "{file}: its sha256 is {found}, and the index says {expected}: the file is damaged, install the wheel again"},
     {"other-schema", "{file}: has schema {found}; the runtime beside it reads {expected}"},
+    {"is-library", "{file}: lists a kernel library, which KernelLibrary opens (in C: gpuforge_open_library)"},
+    {"is-set", "{file}: lists a kernel set, which KernelSet loads (in C: gpuforge_load_kernel)"},
     {"no-set", "this wheel has no kernel set '{name}'"},
     {"no-kernels-wheel", "the kernels are in wheels of their own, and none is installed: pip install {wanted}"},
     {"other-version", "{wheel} is of version {found}, and this package of {expected}: pip install {wanted}"},
@@ -2374,6 +2376,10 @@ static const gpuf_index *gpuf_read_index(gpuf_arena *arena, const char *folder, 
         *refusal = gpuf_other_schema(path, schema);
         return NULL;
     }
+    if (gpuf_same(gpuf_word(arena, document.content, "kind", "module", &document.problem), "library")) {
+        *refusal = gpuf_because("is-library", "file", path, NULL, NULL, NULL, NULL);
+        return NULL;
+    }
     index->toolkit = gpuf_word(arena, document.content, "toolkit", NULL, &document.problem);
     item = gpuf_items(arena, document.content, "modules", GPUF_OBJECT, "a list of objects", &count, &document.problem);
     index->modules = (gpuf_module *)gpuf_array(arena, count, sizeof *index->modules);
@@ -2383,7 +2389,6 @@ static const gpuf_index *gpuf_read_index(gpuf_arena *arena, const char *folder, 
             gpuf_keep(index, &module);
     }
     gpuf_word(arena, document.content, "name", NULL, &document.problem);
-    gpuf_word(arena, document.content, "kind", "module", &document.problem);
     index->compiler = gpuf_made_by(arena, document.content, &document.problem);
     index->cpu = gpuf_file_name(arena, document.content, "cpu", "", &document.problem);
     if (!document.problem)
@@ -2758,6 +2763,13 @@ static gpuf_build *gpuf_add_build(gpuf_arena *arena, gpuf_builds *builds, int or
     return build;
 }
 
+/* Return whether an index is one of a library, and not of a kernel set. */
+static int gpuf_lists_library(const gpuf_json *index)
+{
+    const gpuf_json *kind = index ? gpuf_find(index, "kind") : NULL;
+    return kind && kind->type == GPUF_TEXT && gpuf_same(kind->text, "library");
+}
+
 /* Read one library of an index; `build` has what the index says of all of them. */
 static void gpuf_read_library(gpuf_arena *arena, gpuf_build *build, const gpuf_json *entry, const char *folder,
                               const char *toolkit, const gpuf_abi *abi, const char **problem)
@@ -2811,7 +2823,9 @@ static void gpuf_add_from(gpuf_arena *arena, const char *home, gpuf_builds *buil
     builds->count = before;
     build = gpuf_add_build(arena, builds, origin, folder);
     build->name = name;
-    build->problem = gpuf_because("damaged", "file", file, "problem", problem, NULL, NULL);
+    build->problem = gpuf_lists_library(index)
+                         ? gpuf_because("damaged", "file", file, "problem", problem, NULL, NULL)
+                         : gpuf_because("is-set", "file", file, NULL, NULL, NULL, NULL);
 }
 
 /* Add the libraries of one object: of the wheel itself, or of the kernels wheels that are installed. */
@@ -3049,7 +3063,7 @@ static gpuf_candidates gpuf_libraries(const gpuf_setting *setting, const char *n
     const char *home = setting->host->home, **names, *field = NULL;
     gpuf_abi abi;
     const char *file = gpuf_path(arena, gpuf_path(arena, gpuf_path(arena, home, "sources"), name), "recipe.json");
-    const gpuf_json *recipe = gpuf_read_named(arena, file, problem), *declared = recipe, *kind;
+    const gpuf_json *recipe = gpuf_read_named(arena, file, problem), *declared = recipe;
     const gpuf_listing *known;
     const gpuf_expected *apart;
     gpuf_library explicit_one, built;
@@ -3065,10 +3079,10 @@ static gpuf_candidates gpuf_libraries(const gpuf_setting *setting, const char *n
         return all;
     known = gpuf_list_wheels(arena, home);
     apart = known && !recipe ? gpuf_expected_of(&known->sets, name) : NULL;
-    kind = declared ? gpuf_find(declared, "kind") : NULL;
-    is_library = kind && kind->type == GPUF_TEXT && gpuf_same(kind->text, "library");
+    is_library = gpuf_lists_library(declared);
     if (!recipe && !is_library && !apart) {
-        gpuforge_reason none = gpuf_because("no-library-set", "name", name, NULL, NULL, NULL, NULL);
+        gpuforge_reason none = declared ? gpuf_because("is-set", "file", file, NULL, NULL, NULL, NULL)
+                                        : gpuf_because("no-library-set", "name", name, NULL, NULL, NULL, NULL);
         *problem = gpuf_sentence(arena, &none);
         return all;
     }
@@ -3549,10 +3563,8 @@ static gpuf_candidates gpuf_judged(const gpuf_setting *setting, const gpuf_place
 static int gpuf_is_library(gpuf_arena *arena, const char *folder, const gpuf_json **index)
 {
     const char *problem = NULL;
-    const gpuf_json *kind;
     *index = gpuf_read_named(arena, gpuf_path(arena, folder, "index.json"), &problem);
-    kind = *index ? gpuf_find(*index, "kind") : NULL;
-    return kind && kind->type == GPUF_TEXT && gpuf_same(kind->text, "library");
+    return gpuf_lists_library(*index);
 }
 
 typedef struct gpuf_names {
