@@ -214,7 +214,7 @@ def begin_driver(files: tuple[str, ...] = DRIVER.files) -> None:
 
 
 def _begun(files: tuple[str, ...]) -> Attempt:
-    attempt = _attempts.get(files) or Attempt(DRIVER, lambda: _open(files))
+    attempt = _attempts.get(files) or Attempt(DRIVER, lambda: _open(files), files)
     _attempts[files] = attempt
     return attempt
 

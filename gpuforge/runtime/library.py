@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import math
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from .reason import Reason
@@ -52,11 +52,12 @@ class Attempt:
     """Runs a function in a separate thread, so that a library that hangs does not hang the program.
 
     A thread that waits in a hanging driver cannot be ended. It is a daemon, and stays behind; if it returns a result,
-    the next `wait` has it.
+    the next `wait` has it. `files` are those that the function opens, if they are not the table's.
     """
 
-    def __init__(self, table: Table, function: Callable[[], Any]) -> None:
+    def __init__(self, table: Table, function: Callable[[], Any], files: Sequence[str] = ()) -> None:
         self._table = table
+        self._files = files or table.files
         self._result: list[Any] = []
         self._waited = False
         self._thread = threading.Thread(target=self._run, args=(function,), name="gpuforge", daemon=True)
@@ -80,7 +81,7 @@ class Attempt:
         try:
             self._result.append(function())
         except Exception as error:  # noqa: BLE001  a thread has nobody to raise to
-            facts = {"library": self._table.files[0], "what": self._table.what, "problem": str(error)}
+            facts = {"library": ", ".join(self._files), "what": self._table.what, "problem": str(error)}
             self._result.append(Reason("not-the-library", facts))
 
 

@@ -6,7 +6,12 @@
 struct program { char text[8192]; };
 int stub_compiled;
 
-int nvrtcVersion(int *major, int *minor) { *major = 12; *minor = 4; return 0; }
+int nvrtcVersion(int *major, int *minor)
+{
+    *major = 12;
+    *minor = 4;
+    return getenv("STUB_NVRTC_VERSION") ? 11 : 0; // NVRTC_ERROR_INTERNAL_ERROR
+}
 int nvrtcGetNumSupportedArchs(int *count) { *count = 2; return 0; }
 int nvrtcGetSupportedArchs(int *archs) { archs[0] = 80; archs[1] = 90; return 0; }
 

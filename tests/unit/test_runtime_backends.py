@@ -19,6 +19,7 @@ from set_samples import CUDA, NVRTC, OPENCL_C, install_set, nvrtc_stub
 
 from gpuforge.runtime import DriverError, KernelSet, KernelUnavailable, backends
 from gpuforge.runtime.arch import Arch
+from gpuforge.runtime.backends.nvrtc import library as finder
 from gpuforge.runtime.backends.nvrtc.compiled import key_of
 from gpuforge.runtime.backends.nvrtc.library import Nvrtc
 from gpuforge.runtime.backends.system.kernel import load
@@ -26,6 +27,7 @@ from gpuforge.runtime.cache import KernelCache
 from gpuforge.runtime.explain import as_text, facts_of
 from gpuforge.runtime.image_kind import KINDS, ImageKind
 from gpuforge.runtime.index import Module
+from gpuforge.runtime.reason import Reason
 from gpuforge.runtime.sources import Sources
 
 Made = Callable[..., KernelSet]
@@ -233,6 +235,16 @@ def test_nothing_that_compiles_is_a_reason_each(made: Made, stub: str) -> None:
     )
 
 
+def test_an_nvrtc_that_does_not_start_is_a_reason_with_its_file(
+    nvrtc: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STUB_NVRTC_VERSION", "1")
+    assert finder.find({"GPUFORGE_NVRTC": str(nvrtc)}, (12, 4), "") == Reason(
+        "not-the-library",
+        {"library": str(nvrtc), "what": "NVRTC", "problem": "nvrtcVersion failed (nvrtcResult 11)"},
+    )
+
+
 def test_a_set_that_nothing_here_can_run_says_why_of_each(
     tmp_path: Path,
 ) -> None:
@@ -274,8 +286,6 @@ def test_a_damaged_source_is_never_compiled(made: Made, stub: str, nvrtc: Path) 
 def test_the_newest_nvrtc_that_the_driver_takes_is_used(
     tmp_path: Path, nvrtc: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from gpuforge.runtime.backends.nvrtc import library as finder
-
     packages = tmp_path / "packages"
     for place in ("nvidia/cu13/lib/libnvrtc.so.13", "nvidia/cuda_nvrtc/lib/libnvrtc.so.12"):
         (packages / place).parent.mkdir(parents=True)

@@ -81,6 +81,13 @@ def test_any_time_limit_is_waited_for_without_an_error(seconds: str) -> None:
     assert attempt.wait(patience({"GPUFORGE_DRIVER_TIMEOUT": seconds})) == 1
 
 
+def test_a_library_that_fails_in_python_is_an_answer_with_the_file_that_was_opened() -> None:
+    attempt = Attempt(DRIVER, lambda: 1 // 0, ("/opt/libcuda.so.1",))
+    assert str(attempt.wait(1)) == (
+        "/opt/libcuda.so.1 cannot be used as the NVIDIA driver: integer division or modulo by zero"
+    )
+
+
 def test_what_the_probe_sees(stub: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STUB_DEVICES", "2")
     monkeypatch.setenv("STUB_VERSION", "12040")

@@ -126,7 +126,7 @@ def _open(file: str, env: Mapping[str, str]) -> Nvrtc | Reason:
     """Open a library once for the process; a failure is not remembered."""
     found = _opened.get(file)
     if found is None:
-        found = Attempt(NVRTC, partial(_look, file)).wait(patience(env))
+        found = Attempt(NVRTC, partial(_look, file), (file,)).wait(patience(env))
         if isinstance(found, Nvrtc):
             _opened[file] = found
     assert found is not None  # noqa: S101  an attempt ends with one or the other
@@ -141,6 +141,14 @@ def _look(file: str) -> Nvrtc | Reason:
     problem = bind(library, file, NVRTC)
     if problem:
         return problem
+    try:
+        return _described(library, file)
+    except Refused as refused:
+        return refused.reason
+
+
+def _described(library: Any, file: str) -> Nvrtc:
+    """Ask an open library for its version and architectures; raises Refused."""
     major, minor, count = c_int(), c_int(), c_int()
     _check(library, "nvrtcVersion", byref(major), byref(minor))
     _check(library, "nvrtcGetNumSupportedArchs", byref(count))
@@ -188,5 +196,6 @@ def _text(library: Any, function: str, program: c_void_p) -> bytes:
 def _check(library: Any, function: str, *arguments: object) -> None:
     code = getattr(library, function)(*arguments)
     if code:
-        facts = {"library": "NVRTC", "what": "compiler", "problem": f"{function} failed (nvrtcResult {code})"}
+        problem = f"{function} failed (nvrtcResult {code})"
+        facts = {"library": library._name, "what": NVRTC.what, "problem": problem}
         raise Refused(Reason("not-the-library", facts))
