@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from . import document, layout
+from .index import Refused, other_schema, unreadable
+from .reason import Reason
 
 SCHEMA = 1
 ACTIVE = "active.json"
@@ -24,8 +26,8 @@ _DIGITS = 16  # of a recipe's digest, in the name of a place
 _TOUCH_EVERY = 86400.0  # seconds; the precision of the time when a build was last looked up
 
 
-class BuildUnusable(Exception):  # noqa: N818  a state to report and to fall back from
-    """There is a user build, but it cannot be used; the message is the reason."""
+class BuildUnusable(Refused):
+    """There is a user build, but it cannot be used."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,7 @@ class BuildsFolder:
             data = document.read(str(file))
             schema = document.whole(data, "schema")
             if schema != SCHEMA:
-                raise BuildUnusable(f"{file} has schema {schema}, and this runtime reads {SCHEMA}")
+                raise BuildUnusable(other_schema(str(file), schema, SCHEMA))
             library = self.folder / document.file_name(data, "build") / document.file_name(data, "file")
             build = UserBuild(
                 library,
@@ -74,9 +76,10 @@ class BuildsFolder:
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise BuildUnusable(f"{file}: {error.strerror or error}") from error
-        except document.Damaged:
-            raise BuildUnusable(f"{file} is damaged: compile again") from None
+            raise BuildUnusable(unreadable(str(file), error)) from error
+        except document.Damaged as error:
+            facts = {"file": str(file), "problem": str(error)}
+            raise BuildUnusable(Reason("build-damaged", facts)) from error
         guard_place(self.folder)
         index = library / layout.INDEX  # of a set: it has the digests of the images
         for path in (file, library.parent, library, index):
@@ -155,9 +158,7 @@ def guard(path: Path, *, sticky: bool = False) -> None:
         found = path.stat()
     except OSError:
         return
-    except ValueError:  # not a path
-        raise BuildUnusable(f"{str(path)!r} is not a path: compile again") from None
     if found.st_uid not in (0, os.geteuid()):
-        raise BuildUnusable(f"{path} belongs to another user, who could put code into it")
+        raise BuildUnusable(Reason("other-owner", {"path": str(path)}))
     if found.st_mode & stat.S_IWOTH and not (sticky and found.st_mode & stat.S_ISVTX):
-        raise BuildUnusable(f"{path} can be written by other users (chmod o-w {path})")
+        raise BuildUnusable(Reason("open-to-others", {"path": str(path)}))

@@ -121,7 +121,7 @@ def built_library(lookup: Lookup, abi: str | Reason) -> Candidate:
     try:
         build = place.active()
     except builds.BuildUnusable as error:
-        return _candidate(Origin.USER_BUILD, str(place.folder), Reason("unusable", {"problem": str(error)}))
+        return _candidate(Origin.USER_BUILD, str(place.folder), error.reason)
     if build is None:
         facts = {"command": f"python -m {lookup.package}._gpuforge compile"}
         earlier = builds.former(place, lookup.home)
@@ -195,7 +195,7 @@ def _in_folder(folder: str, name: str, abi: str | Reason) -> list[Build]:
     try:
         index = read_libraries(file)
     except Refused as refused:
-        return [made._replace(problem=Reason("unusable", {"problem": str(refused)}))]
+        return [made._replace(problem=refused.reason)]
     if index is None:
         return [made._replace(problem=Reason("unreadable", {"file": file, "problem": "it is missing"}))]
     if isinstance(index.libraries, Reason):

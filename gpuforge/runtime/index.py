@@ -124,7 +124,7 @@ def read_index(path: str) -> Index:
         data = document.read(path)
         schema = document.whole(data, "schema")
         if schema != SCHEMA:
-            raise Refused(Reason("other-schema", {"file": path, "found": schema, "expected": SCHEMA}))
+            raise Refused(other_schema(path, schema, SCHEMA))
         if document.text(data, "kind", "module") == "library":
             raise Refused(Reason("is-library", {"file": path}))
         toolkit = document.text(data, "toolkit")
@@ -174,6 +174,11 @@ def demands_of(data: dict[str, Any]) -> Demands:
     fallbacks, abi = document.file_names(data, "fallbacks"), document.text(data, "abi", "")
     packages = document.table(data, "packages") if "packages" in data else {}
     return Demands(fallbacks, abi, {name: document.text(packages, name) for name in packages})
+
+
+def other_schema(path: str, found: int, expected: int) -> Reason:
+    """Return the reason for a file of another runtime."""
+    return Reason("other-schema", {"file": path, "found": found, "expected": expected})
 
 
 def unreadable(path: str, error: OSError) -> Reason:

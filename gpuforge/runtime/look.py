@@ -218,7 +218,7 @@ def _own(lookup: Lookup) -> Iterator[BuildPlace]:
         guard_place(Path(path))
         guard(Path(layout.index(path)))  # it has the digests of all other files
     except BuildUnusable as error:
-        yield BuildPlace(Origin.USER_BUILD, path, problem=Reason("unusable", {"problem": str(error)}))
+        yield BuildPlace(Origin.USER_BUILD, path, problem=error.reason)
     else:
         yield _folder(Origin.USER_BUILD, path)
 

@@ -231,7 +231,9 @@ static const char *const gpuf_sentences[][2] = {
     {"not-compiled", "nothing was compiled yet: {command}"},
     {"compiled-before", "your build was made for {release}, and other sources are installed now: {command}"},
     {"nothing-shipped", "this wheel has none"},
-    {"unusable", "{problem}"},
+    {"build-damaged", "{file}: is damaged: {problem}; compile again"},
+    {"other-owner", "{path} belongs to another user, who could put code into it"},
+    {"open-to-others", "{path} can be written by other users (chmod o-w {path})"},
     {"cut-short", "{file}: has {found} bytes and should have {expected}: it is damaged"},
     {"no-package", "{package} is not installed here, and its version is part of the ABI"},
     {"no-abi", "{file}: has no ABI id ({symbol}): it was not compiled for this package"},
@@ -2476,28 +2478,28 @@ static const char *gpuf_user_folder(const gpuf_setting *setting, const char *nam
     return gpuf_path(setting->arena, gpuf_path(setting->arena, folder, *package ? package : "-"), name);
 }
 
-/* Return why others could put code into a folder or file, NULL where they could not. With `sticky`, a folder with that
-   bit is safe: nobody can rename there what belongs to others. */
-static const char *gpuf_guard(gpuf_arena *arena, const char *path, int sticky)
+/* Return why others could put code into a folder or file, without a kind where they could not. With `sticky`, a folder
+   with that bit is safe: nobody can rename there what belongs to others. */
+static gpuforge_reason gpuf_guard(const char *path, int sticky)
 {
     struct stat found;
     if (stat(path, &found) != 0)
-        return NULL;
+        return gpuf_simply(NULL);
     if (found.st_uid != 0 && found.st_uid != geteuid())
-        return gpuf_join(arena, path, " belongs to another user, who could put code into it", NULL, NULL);
+        return gpuf_because("other-owner", "path", path, NULL, NULL, NULL, NULL);
     if ((found.st_mode & S_IWOTH) && !(sticky && (found.st_mode & S_ISVTX)))
-        return gpuf_join(arena, path, " can be written by other users (chmod o-w ", path, ")");
-    return NULL;
+        return gpuf_because("open-to-others", "path", path, NULL, NULL, NULL, NULL);
+    return gpuf_simply(NULL);
 }
 
 /* The same of an object's folder, <home>/user/<package>/<object>, and of the folders of these above it. */
-static const char *gpuf_guard_place(gpuf_arena *arena, const char *folder)
+static gpuforge_reason gpuf_guard_place(gpuf_arena *arena, const char *folder)
 {
-    const char *problem = gpuf_guard(arena, folder, 0);
+    gpuforge_reason problem = gpuf_guard(folder, 0);
     int above;
-    for (above = 0; above < 3 && !problem; ++above) {
+    for (above = 0; above < 3 && !problem.kind; ++above) {
         folder = gpuf_parent(arena, folder);
-        problem = gpuf_guard(arena, folder, 1);
+        problem = gpuf_guard(folder, 1);
     }
     return problem;
 }
@@ -2536,25 +2538,24 @@ static gpuforge_reason gpuf_cut_short(gpuf_arena *arena, const char *file, long 
     return reason;
 }
 
-/* Read a recipe or an index. NULL without `*problem`: there is none. */
-static const gpuf_json *gpuf_read_named(gpuf_arena *arena, const char *path, const char **problem)
+/* Read a recipe or an index. NULL without a kind in `*refusal`: there is none. */
+static const gpuf_json *gpuf_read_named(gpuf_arena *arena, const char *path, gpuforge_reason *refusal)
 {
     gpuf_document document = gpuf_read(arena, path);
-    gpuforge_reason reason;
+    *refusal = gpuf_simply(NULL);
     if (document.missing)
         return NULL;
     if (!document.problem)
         gpuf_word(arena, document.content, "name", NULL, &document.problem);
     if (!document.problem)
         return document.content;
-    reason = gpuf_unread(path, &document);
-    *problem = gpuf_sentence(arena, &reason);
+    *refusal = gpuf_unread(path, &document);
     return NULL;
 }
 
 /* A build of the user's own that is in use. */
 typedef struct gpuf_active {
-    const char *problem; /* why it cannot be used */
+    gpuforge_reason problem; /* why it cannot be used */
     int there;
     const char *file, *compiler, *arch, *home, *release;
     long long size;
@@ -2572,13 +2573,13 @@ static gpuf_active gpuf_active_build(gpuf_arena *arena, const char *folder)
         return active;
     active.there = 1;
     if (document.problem && !document.damage) {
-        active.problem = gpuf_join(arena, path, ": ", document.problem, NULL);
+        active.problem = gpuf_unread(path, &document);
         return active;
     }
     problem = document.problem;
     schema = gpuf_whole(arena, document.content, "schema", &problem);
     if (!problem && schema != GPUF_SCHEMA) {
-        active.problem = gpuf_join(arena, path, " has schema ", gpuf_number(arena, schema), ", and this runtime reads 1");
+        active.problem = gpuf_other_schema(path, schema);
         return active;
     }
     inside = gpuf_path(arena, folder, gpuf_file_name(arena, document.content, "build", NULL, &problem));
@@ -2592,18 +2593,18 @@ static gpuf_active gpuf_active_build(gpuf_arena *arena, const char *folder)
     active.release = gpuf_word(arena, document.content, "release", "", &problem);
     gpuf_word(arena, document.content, "asked", "", &problem);
     if (problem) {
-        active.problem = gpuf_join(arena, path, " is damaged: compile again", NULL, NULL);
+        active.problem = gpuf_because("build-damaged", "file", path, "problem", problem, NULL, NULL);
         return active;
     }
     active.problem = gpuf_guard_place(arena, folder);
-    if (!active.problem)
-        active.problem = gpuf_guard(arena, path, 0);
-    if (!active.problem)
-        active.problem = gpuf_guard(arena, inside, 0);
-    if (!active.problem)
-        active.problem = gpuf_guard(arena, active.file, 0);
-    if (!active.problem) /* of a set: it has the digests of the images */
-        active.problem = gpuf_guard(arena, gpuf_path(arena, active.file, "index.json"), 0);
+    if (!active.problem.kind)
+        active.problem = gpuf_guard(path, 0);
+    if (!active.problem.kind)
+        active.problem = gpuf_guard(inside, 0);
+    if (!active.problem.kind)
+        active.problem = gpuf_guard(active.file, 0);
+    if (!active.problem.kind) /* of a set: it has the digests of the images */
+        active.problem = gpuf_guard(gpuf_path(arena, active.file, "index.json"), 0);
     return active;
 }
 
@@ -2657,7 +2658,7 @@ static const char *gpuf_former(gpuf_arena *arena, const char *folder, const char
             memcmp(names[n], own_name, length) != 0)
             continue;
         build = gpuf_active_build(arena, other);
-        if (!build.there || build.problem || !gpuf_same(build.home, own) ||
+        if (!build.there || build.problem.kind || !gpuf_same(build.home, own) ||
             stat(gpuf_path(arena, other, "active.json"), &seen) != 0)
             continue;
         if (found && (seen.st_mtim.tv_sec < last.tv_sec ||
@@ -2678,8 +2679,10 @@ static void gpuf_touch(gpuf_arena *arena, const char *folder)
         utimensat(AT_FDCWD, path, NULL, 0);
 }
 
-/* Return what the user has compiled of an object: a library or, of a set of modules, a folder of images. */
-static gpuf_library gpuf_built_library(const gpuf_setting *setting, const char *name, const gpuf_abi *abi, const char **problem)
+/* Return what the user has compiled of an object: a library or, of a set of modules, a folder of images. Of a recipe that
+   cannot be read, why is in `*unread`. */
+static gpuf_library gpuf_built_library(const gpuf_setting *setting, const char *name, const gpuf_abi *abi,
+                                       gpuforge_reason *unread)
 {
     gpuf_arena *arena = setting->arena;
     const char *sources = gpuf_path(arena, gpuf_path(arena, setting->host->home, "sources"), name);
@@ -2689,19 +2692,19 @@ static gpuf_library gpuf_built_library(const gpuf_setting *setting, const char *
     gpuf_active active;
     int tries;
     refusal = gpuf_home_problem(setting);
+    *unread = none;
     if (refusal.kind)
         return gpuf_library_at(GPUF_USER_BUILD, "", refusal, none);
     if (!digest) {
-        *problem = gpuf_join(arena, recipe, ": ", failure, NULL);
+        *unread = gpuf_because("unreadable", "file", recipe, "problem", failure, NULL, NULL);
         return gpuf_library_at(GPUF_USER_BUILD, "", none, none);
     }
     digest[16] = 0;
     folder = gpuf_pathlib(arena, gpuf_join(arena, gpuf_user_folder(setting, name), "-", digest, NULL));
     for (tries = 0;; ++tries) {
         active = gpuf_active_build(arena, folder);
-        if (active.problem)
-            return gpuf_library_at(GPUF_USER_BUILD, folder,
-                                   gpuf_because("unusable", "problem", active.problem, NULL, NULL, NULL, NULL), none);
+        if (active.problem.kind)
+            return gpuf_library_at(GPUF_USER_BUILD, folder, active.problem, none);
         if (!active.there) {
             const char *command = gpuf_join(arena, "python -m ", gpuf_package(setting->host), "._gpuforge compile", NULL);
             const char *release = gpuf_former(arena, folder, setting->host->home);
@@ -2718,7 +2721,7 @@ static gpuf_library gpuf_built_library(const gpuf_setting *setting, const char *
         }
         if (refusal.kind && access(active.file, F_OK) != 0 && tries < 16) {
             gpuf_active now = gpuf_active_build(arena, folder);
-            if (now.problem || !now.there || !gpuf_same(now.file, active.file))
+            if (now.problem.kind || !now.there || !gpuf_same(now.file, active.file))
                 continue; /* `compile` has put another build in use */
         }
         if (!refusal.kind)
@@ -2800,14 +2803,16 @@ static void gpuf_add_from(gpuf_arena *arena, const char *home, gpuf_builds *buil
 {
     const char *folder = gpuf_path(arena, gpuf_path(arena, home, "kernels"), name), *problem = NULL;
     const char *file = gpuf_path(arena, folder, "index.json"), *made, *toolkit;
-    const gpuf_json *index = gpuf_read_named(arena, file, &problem), *entry;
+    gpuforge_reason refusal;
+    const gpuf_json *index = gpuf_read_named(arena, file, &refusal), *entry;
     size_t before = builds->count, count;
     gpuf_build *build;
-    if (problem || !index) {
+    if (!index) {
         build = gpuf_add_build(arena, builds, origin, folder);
         build->name = name;
-        build->problem = problem ? gpuf_because("unusable", "problem", problem, NULL, NULL, NULL, NULL)
-                                 : gpuf_because("unreadable", "file", file, "problem", "it is missing", NULL, NULL);
+        build->problem = refusal.kind
+                             ? refusal
+                             : gpuf_because("unreadable", "file", file, "problem", "it is missing", NULL, NULL);
         return;
     }
     made = gpuf_made_by(arena, index, &problem);
@@ -3063,7 +3068,8 @@ static gpuf_candidates gpuf_libraries(const gpuf_setting *setting, const char *n
     const char *home = setting->host->home, **names, *field = NULL;
     gpuf_abi abi;
     const char *file = gpuf_path(arena, gpuf_path(arena, gpuf_path(arena, home, "sources"), name), "recipe.json");
-    const gpuf_json *recipe = gpuf_read_named(arena, file, problem), *declared = recipe;
+    gpuforge_reason refusal;
+    const gpuf_json *recipe = gpuf_read_named(arena, file, &refusal), *declared = recipe;
     const gpuf_listing *known;
     const gpuf_expected *apart;
     gpuf_library explicit_one, built;
@@ -3071,12 +3077,14 @@ static gpuf_candidates gpuf_libraries(const gpuf_setting *setting, const char *n
     size_t n, count;
     int is_library;
     memset(&all, 0, sizeof all);
-    if (!recipe && !*problem) {
+    if (!recipe && !refusal.kind) {
         file = gpuf_path(arena, gpuf_path(arena, gpuf_path(arena, home, "kernels"), name), "index.json");
-        declared = gpuf_read_named(arena, file, problem);
+        declared = gpuf_read_named(arena, file, &refusal);
     }
-    if (*problem)
+    if (refusal.kind) {
+        *problem = gpuf_sentence(arena, &refusal);
         return all;
+    }
     known = gpuf_list_wheels(arena, home);
     apart = known && !recipe ? gpuf_expected_of(&known->sets, name) : NULL;
     is_library = gpuf_lists_library(declared);
@@ -3100,9 +3108,11 @@ static gpuf_candidates gpuf_libraries(const gpuf_setting *setting, const char *n
     }
     explicit_one = gpuf_explicit_library(setting, name, &abi);
     if (recipe)
-        built = gpuf_built_library(setting, name, &abi, problem);
-    if (*problem)
+        built = gpuf_built_library(setting, name, &abi, &refusal);
+    if (refusal.kind) {
+        *problem = gpuf_sentence(arena, &refusal);
         return all;
+    }
     shipped = gpuf_shipped_libraries(setting, known, names, count, &abi);
     all.items = (gpuf_candidate *)gpuf_array(arena, shipped.count + 2, sizeof *all.items);
     if (explicit_one.build.place)
@@ -3358,11 +3368,10 @@ static void gpuf_add_sources(gpuf_places *places, int origin, const char *folder
 
 static void gpuf_add_built(const gpuf_setting *setting, gpuf_places *places, const char *name, const gpuf_abi *abi)
 {
-    const char *problem = NULL;
-    gpuf_library built = gpuf_built_library(setting, name, abi, &problem);
-    if (problem)
-        gpuf_add_place(places, GPUF_USER_BUILD, "")->problem =
-            gpuf_because("unusable", "problem", problem, NULL, NULL, NULL, NULL);
+    gpuforge_reason unread;
+    gpuf_library built = gpuf_built_library(setting, name, abi, &unread);
+    if (unread.kind)
+        gpuf_add_place(places, GPUF_USER_BUILD, "")->problem = unread;
     else if (*built.build.place && gpuf_is_folder(built.build.place) && !built.build.problem.kind)
         gpuf_add_folder(setting->arena, places, GPUF_USER_BUILD, built.build.place);
     else
@@ -3373,18 +3382,18 @@ static void gpuf_add_built(const gpuf_setting *setting, gpuf_places *places, con
 static void gpuf_add_own(const gpuf_setting *setting, gpuf_places *places, const char *name)
 {
     gpuforge_reason wrong = gpuf_home_problem(setting);
-    const char *user = gpuf_user_folder(setting, name), *folder, *problem;
+    const char *user = gpuf_user_folder(setting, name), *folder;
+    gpuforge_reason problem;
     if (wrong.kind)
         gpuf_add_place(places, GPUF_USER_BUILD, "")->problem = wrong;
     if (wrong.kind || !gpuf_is_folder(user))
         return;
     folder = gpuf_parts(setting->arena, user, 0);
     problem = gpuf_guard_place(setting->arena, folder);
-    if (!problem)
-        problem = gpuf_guard(setting->arena, gpuf_path(setting->arena, folder, "index.json"), 0);
-    if (problem)
-        gpuf_add_place(places, GPUF_USER_BUILD, user)->problem =
-            gpuf_because("unusable", "problem", problem, NULL, NULL, NULL, NULL);
+    if (!problem.kind)
+        problem = gpuf_guard(gpuf_path(setting->arena, folder, "index.json"), 0);
+    if (problem.kind)
+        gpuf_add_place(places, GPUF_USER_BUILD, user)->problem = problem;
     else
         gpuf_add_folder(setting->arena, places, GPUF_USER_BUILD, user);
 }
@@ -3562,8 +3571,8 @@ static gpuf_candidates gpuf_judged(const gpuf_setting *setting, const gpuf_place
 
 static int gpuf_is_library(gpuf_arena *arena, const char *folder, const gpuf_json **index)
 {
-    const char *problem = NULL;
-    *index = gpuf_read_named(arena, gpuf_path(arena, folder, "index.json"), &problem);
+    gpuforge_reason refusal;
+    *index = gpuf_read_named(arena, gpuf_path(arena, folder, "index.json"), &refusal);
     return gpuf_lists_library(*index);
 }
 

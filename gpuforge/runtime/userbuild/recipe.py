@@ -48,15 +48,9 @@ def _read(folder: Path) -> Recipe:
     try:
         return _here(folder, read_compilation(str(folder)))
     except Refused as refused:
-        raise Stopped(_sentence(refused.reason)) from refused
+        raise Stopped(f"{refused}; install the wheel again") from refused
     except OSError as error:
         raise Stopped(f"{error.filename}: {error.strerror or error}") from error
-
-
-def _sentence(reason: Reason) -> str:
-    if reason.kind != "damaged":
-        return str(reason)
-    return f"{reason.facts['file']} is damaged ({reason.facts['problem']}): install the wheel again"
 
 
 def _here(folder: Path, read: Compilation) -> Recipe:
