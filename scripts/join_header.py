@@ -69,7 +69,6 @@ def _tables() -> str:
             "",
             *_array("const char *const gpuf_sentences[][2]", _pairs(reason.SENTENCES)),
             *_array("const char *const gpuf_without[][2]", _pairs(reason.WITHOUT)),
-            *_array("const char *const gpuf_merits[]", map(_text, sorted(reason.MERITS))),
             *_array(
                 "const char *const gpuf_named[][2]",
                 _pairs({name: kind.label for name, kind in image_kind.KINDS.items() if not kind.of_module}),

@@ -1,10 +1,11 @@
 """Why a candidate is accepted or refused, and the problems of a machine: a kind with its facts, as data.
 
-`SENTENCES` is the only place that turns a reason into words. A kind and its facts are kept; words change.
+`SENTENCES` is the only place that turns a reason into words. A kind and its facts are kept; words change. A test holds
+that every reason that is made has a sentence, and the facts in it.
 """
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import NamedTuple, Optional
 
 SENTENCES = {
     # accepted
@@ -113,24 +114,9 @@ WITHOUT = {
     "compiled-before": "your build was made for an earlier release, and other sources are installed now: {command}",
 }
 
-# The kinds of `SENTENCES` by which a candidate is accepted.
-MERITS = frozenset(
-    {
-        "exact",
-        "same-major",
-        "jit",
-        "unread",
-        "nvrtc",
-        "opencl",
-        "iree",
-        "iree-software",
-        "no-gpu-needed",
-        "own-code",
-        "made-there",
-        "made-for-level",
-    }
-)
-LAST = frozenset({"iree-software"})  # of these: code for a GPU that the CPU runs comes after code for the CPU
+LAST = frozenset(
+    {"iree-software"}
+)  # accepted, but code for a GPU that the CPU runs comes after code for the CPU
 
 
 class Reason(NamedTuple):
@@ -147,6 +133,18 @@ class Reason(NamedTuple):
     def as_data(self) -> "dict[str, object]":
         """Return the reason as JSON has it: its kind, its facts, and the sentence for people."""
         return {"kind": self.kind, **self.facts, "text": str(self)}
+
+
+class Verdict(NamedTuple):
+    """Whether an image can run, and the reason for it or against it."""
+
+    accepted: bool
+    reason: Reason
+
+    @classmethod
+    def of(cls, refusal: Optional[Reason], merit: Reason) -> "Verdict":
+        """Return the verdict: accepted for its merit, unless there is a refusal."""
+        return cls(refusal is None, refusal or merit)
 
 
 def dotted(version: "tuple[int, int]") -> str:

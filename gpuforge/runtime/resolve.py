@@ -13,7 +13,7 @@ from .backends import BACKENDS, Here
 from .cpu_level import CpuLevel
 from .image import CPU, Build, Candidate, Image, Origin
 from .machine import Probe
-from .reason import LAST, MERITS, Reason
+from .reason import LAST, Reason, Verdict
 from .switches import gpu_disabled, switched_off
 
 
@@ -59,20 +59,19 @@ def _obstacle(machine: Probe, env: Mapping[str, str], device: int) -> Optional[R
     return None
 
 
-def _candidates(build: Build, judge: "Callable[[Build, Image], Reason]") -> "list[Candidate]":
+def _candidates(build: Build, judge: "Callable[[Build, Image], Verdict]") -> "list[Candidate]":
     if build is CPU:
         return [Candidate(build, None, True, Reason("own-code"))]
     if build.problem is not None:
         return [Candidate(build, image, False, build.problem) for image in build.images or (None,)]
-    verdicts = [(image, judge(build, image)) for image in build.images]
-    return [Candidate(build, image, reason.kind in MERITS, reason) for image, reason in verdicts]
+    return [Candidate(build, image, *judge(build, image)) for image in build.images]
 
 
-def _judge(here: Here, build: Build, image: Image) -> Reason:
-    """Return why an image can run here, or why it cannot."""
+def _judge(here: Here, build: Build, image: Image) -> Verdict:
+    """Return whether an image can run here, and why."""
     backend = BACKENDS.get(image.about.loader)
     if backend is None:
-        return here.obstacle or Reason("not-loadable")
+        return Verdict(False, here.obstacle or Reason("not-loadable"))
     return backend.implementation.judge(image, build, here)
 
 

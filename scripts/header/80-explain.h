@@ -1,15 +1,15 @@
 /* ---- what `explain` prints: explain.py ---- */
 
 /* One thing that is explained: a kernel set with its modules, or a kernel library. */
-typedef struct gpuf_verdict {
+typedef struct gpuf_module_verdict {
     const int *devices;
     size_t device_count;
     gpuf_candidates candidates;
-} gpuf_verdict;
+} gpuf_module_verdict;
 
 typedef struct gpuf_explained_module {
     const char *name, *source;
-    gpuf_verdict *verdicts;
+    gpuf_module_verdict *verdicts;
     size_t count;
 } gpuf_explained_module;
 
@@ -36,9 +36,9 @@ static void gpuf_explain_module(gpuf_setting *setting, const gpuf_places *places
     gpuf_arena *arena = setting->arena;
     const gpuforge_machine *machine = setting->machine;
     size_t n, m, count = machine->device_count;
-    module->verdicts = (gpuf_verdict *)gpuf_array(arena, count + 1, sizeof *module->verdicts);
+    module->verdicts = (gpuf_module_verdict *)gpuf_array(arena, count + 1, sizeof *module->verdicts);
     for (n = 0; n < count; ++n) {
-        gpuf_verdict *verdict = &module->verdicts[module->count];
+        gpuf_module_verdict *verdict = &module->verdicts[module->count];
         int *devices = (int *)gpuf_array(arena, count, sizeof *devices);
         int known = 0;
         for (m = 0; m < n; ++m)
@@ -262,7 +262,7 @@ static void gpuf_print_set(gpuf_text *out, const gpuf_explained_set *set, const 
         gpuf_put(out, gpuf_join(arena, "  module ", module->name, *module->source ? ", from " : "", module->source));
         gpuf_put(out, "\n");
         for (m = 0; m < module->count; ++m) {
-            const gpuf_verdict *verdict = &module->verdicts[m];
+            const gpuf_module_verdict *verdict = &module->verdicts[m];
             for (k = 0; module->count > 1 && k < verdict->device_count; ++k)
                 gpuf_put(out, gpuf_join(arena, k ? ", " : "    on GPU ", gpuf_number(arena, verdict->devices[k]), NULL,
                                         NULL));
@@ -453,7 +453,7 @@ static void gpuf_write_set(gpuf_writer *writer, const gpuf_explained_set *set)
         gpuf_write_member(writer, "source", set->modules[n].source);
         gpuf_begin_group(writer, "verdicts", "[");
         for (m = 0; m < set->modules[n].count; ++m) {
-            const gpuf_verdict *verdict = &set->modules[n].verdicts[m];
+            const gpuf_module_verdict *verdict = &set->modules[n].verdicts[m];
             gpuf_begin_group(writer, NULL, "{");
             gpuf_begin_group(writer, "devices", "[");
             for (k = 0; k < verdict->device_count; ++k)

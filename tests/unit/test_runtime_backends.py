@@ -312,7 +312,7 @@ METAL = '''
 
 from types import SimpleNamespace
 
-from ...reason import Reason
+from ...reason import Reason, Verdict
 
 
 def look(machine, places, env):
@@ -321,7 +321,8 @@ def look(machine, places, env):
 
 def judge(image, build, here):
     found = here.machine.found.get("Metal")
-    return here.off or (Reason("no-gpu-needed") if found else Reason("not-looked-for", {"what": "Metal"}))
+    missing = None if found else Reason("not-looked-for", {"what": "Metal"})
+    return Verdict.of(here.off or missing, Reason("no-gpu-needed"))
 
 
 def make(request, image, module, place):

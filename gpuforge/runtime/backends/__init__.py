@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ..kernel import Kernel
     from ..look import BuildPlace
     from ..machine import Probe
-    from ..reason import Reason
+    from ..reason import Reason, Verdict
     from ..recipe import UserToolchain
     from ..userbuild.compilers import Absent, Compiler
     from ..userbuild.inputs import CompileInputs
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
             Never raises, and never hangs. `Probe.found` has the result for `judge` and `make`.
             """
 
-        def judge(self, image: Image, build: Build, here: Here) -> Reason:
-            """Return why an image can run (one of `MERITS`), or why it cannot. Nothing is opened."""
+        def judge(self, image: Image, build: Build, here: Here) -> Verdict:
+            """Return whether an image can run, and why. Nothing is opened."""
 
         def make(self, request: Request, image: Image, module: Module, place: BuildPlace) -> AnyKernel | None:
             """Return a kernel of a file; None if it needs a context of CUDA and there is none.

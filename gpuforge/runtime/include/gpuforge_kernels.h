@@ -277,21 +277,6 @@ static const char *const gpuf_without[][2] = {
     {"compiled-before", "your build was made for an earlier release, and other sources are installed now: {command}"},
 };
 
-static const char *const gpuf_merits[] = {
-    "exact",
-    "iree",
-    "iree-software",
-    "jit",
-    "made-for-level",
-    "made-there",
-    "no-gpu-needed",
-    "nvrtc",
-    "opencl",
-    "own-code",
-    "same-major",
-    "unread",
-};
-
 static const char *const gpuf_named[][2] = {
     {"unread", "file"},
     {"cuda", "CUDA source"},
@@ -1349,13 +1334,29 @@ static const char *gpuf_sentence(gpuf_arena *arena, const gpuforge_reason *reaso
     return text.data;
 }
 
-static int gpuf_is_merit(const gpuforge_reason *reason)
+/* Whether an image can run, and the reason for it or against it. */
+typedef struct gpuf_verdict {
+    int accepted;
+    gpuforge_reason reason;
+} gpuf_verdict;
+
+/* Return the verdict: accepted for its merit, unless the refusal has a kind. */
+static gpuf_verdict gpuf_verdict_of(gpuforge_reason refusal, gpuforge_reason merit)
 {
-    size_t n;
-    for (n = 0; n < sizeof gpuf_merits / sizeof *gpuf_merits; ++n)
-        if (gpuf_same(gpuf_merits[n], reason->kind))
-            return 1;
-    return 0;
+    gpuf_verdict verdict;
+    verdict.accepted = !refusal.kind;
+    verdict.reason = refusal.kind ? refusal : merit;
+    return verdict;
+}
+
+static gpuf_verdict gpuf_refused(gpuforge_reason refusal)
+{
+    return gpuf_verdict_of(refusal, refusal);
+}
+
+static gpuf_verdict gpuf_accepted(gpuforge_reason merit)
+{
+    return gpuf_verdict_of(gpuf_simply(NULL), merit);
 }
 
 /* ---- architectures, and what runs where ---- */
@@ -1569,7 +1570,7 @@ static const char *gpuf_capability(gpuf_arena *arena, gpuf_arch arch)
     return gpuf_join(arena, gpuf_number(arena, arch.major), ".", gpuf_number(arena, arch.minor), NULL);
 }
 
-static gpuforge_reason gpuf_judge_code(const gpuf_setting *setting, const gpuf_image *image, const int gpu[2])
+static gpuf_verdict gpuf_judge_code(const gpuf_setting *setting, const gpuf_image *image, const int gpu[2])
 {
     gpuf_arena *arena = setting->arena;
     int is_ptx = gpuf_same(image->kind, "ptx");
@@ -1579,33 +1580,31 @@ static gpuforge_reason gpuf_judge_code(const gpuf_setting *setting, const gpuf_i
     if (mismatch) {
         reason = gpuf_because(mismatch, "built", gpuf_capability(arena, image->parsed), NULL, NULL, "here", here);
         gpuf_count(&reason, 1, "major", image->parsed.major);
-        return reason;
+        return gpuf_refused(reason);
     }
-    reason = gpuf_driver_refusal(setting, image);
-    if (reason.kind)
-        return reason;
     if (is_ptx)
-        return gpuf_because("jit", "here", here, NULL, NULL, NULL, NULL);
-    if (built.major == now.major && built.minor == now.minor)
-        return gpuf_simply("exact");
-    return gpuf_because("same-major", "built", gpuf_capability(arena, image->parsed), "here", here, NULL, NULL);
+        reason = gpuf_because("jit", "here", here, NULL, NULL, NULL, NULL);
+    else if (built.major == now.major && built.minor == now.minor)
+        reason = gpuf_simply("exact");
+    else
+        reason = gpuf_because("same-major", "built", gpuf_capability(arena, image->parsed), "here", here, NULL, NULL);
+    return gpuf_verdict_of(gpuf_driver_refusal(setting, image), reason);
 }
 
-static gpuforge_reason gpuf_judge_nvrtc(const gpuf_setting *setting, const int gpu[2])
+static gpuf_verdict gpuf_judge_nvrtc(const gpuf_setting *setting, const int gpu[2])
 {
     const gpuforge_nvrtc *nvrtc = setting->machine->nvrtc;
     gpuf_arena *arena = setting->arena;
     gpuf_image image;
     gpuf_arch arch, best;
-    gpuforge_reason reason;
     const char *label;
     char number[64];
     size_t n;
     int found = 0;
     if (!nvrtc)
-        return gpuf_because("not-looked-for", "what", "NVRTC", NULL, NULL, NULL, NULL);
+        return gpuf_refused(gpuf_because("not-looked-for", "what", "NVRTC", NULL, NULL, NULL, NULL));
     if (nvrtc->problem.kind)
-        return nvrtc->problem;
+        return gpuf_refused(nvrtc->problem);
     memset(&best, 0, sizeof best);
     for (n = 0; n < nvrtc->arch_count; ++n)
         if (gpuf_parse_arch(nvrtc->archs[n], &arch) && !gpuf_mismatch(0, arch, gpu) &&
@@ -1614,33 +1613,33 @@ static gpuforge_reason gpuf_judge_nvrtc(const gpuf_setting *setting, const int g
             best = arch, found = 1;
     label = gpuf_join(arena, "nvrtc ", nvrtc->release, NULL, NULL);
     if (!found)
-        return gpuf_because("nvrtc-older", "compiler", label, "here", gpuf_dotted(arena, gpu), NULL, NULL);
+        return gpuf_refused(gpuf_because("nvrtc-older", "compiler", label, "here", gpuf_dotted(arena, gpu), NULL, NULL));
     memset(&image, 0, sizeof image);
     image.kind = "cubin";
     image.toolkit[0] = nvrtc->major, image.toolkit[1] = nvrtc->minor;
-    reason = gpuf_driver_refusal(setting, &image);
-    if (reason.kind)
-        return reason;
     snprintf(number, sizeof number, "sm_%lld%lld%.1s", best.major, best.minor, &best.variant);
-    return gpuf_because("nvrtc", "compiler", label, "arch", gpuf_copy(arena, number, strlen(number)), NULL, NULL);
+    return gpuf_verdict_of(gpuf_driver_refusal(setting, &image),
+                           gpuf_because("nvrtc", "compiler", label, "arch", gpuf_copy(arena, number, strlen(number)),
+                                        NULL, NULL));
 }
 
-static gpuforge_reason gpuf_judge_opencl(const gpuf_setting *setting)
+static gpuf_verdict gpuf_judge_opencl(const gpuf_setting *setting)
 {
     const gpuforge_opencl *opencl = setting->machine->opencl;
     gpuforge_reason reason;
     if (gpuf_gpu_disabled(setting->host))
-        return gpuf_switched_off(setting);
+        return gpuf_refused(gpuf_switched_off(setting));
     if (!opencl)
-        return gpuf_because("not-looked-for", "what", "OpenCL", NULL, NULL, NULL, NULL);
+        return gpuf_refused(gpuf_because("not-looked-for", "what", "OpenCL", NULL, NULL, NULL, NULL));
     if (opencl->problem.kind)
-        return opencl->problem;
+        return gpuf_refused(opencl->problem);
     if (setting->device >= 0 && (size_t)setting->device < opencl->device_count)
-        return gpuf_because("opencl", "device", opencl->devices[setting->device], NULL, NULL, NULL, NULL);
+        return gpuf_accepted(
+            gpuf_because("opencl", "device", opencl->devices[setting->device], NULL, NULL, NULL, NULL));
     reason = gpuf_simply("no-such-opencl-device");
     gpuf_count(&reason, 0, "device", setting->device);
     gpuf_count(&reason, 1, "count", (long long)opencl->device_count);
-    return reason;
+    return gpuf_refused(reason);
 }
 
 /* ---- levels of CPUs: cpu.py ---- */
@@ -1708,21 +1707,19 @@ static gpuforge_reason gpuf_level_refusal(const gpuf_setting *setting, const cha
     return gpuf_because("cpu-lacks", "level", level, "lacking", lacking.data, NULL, NULL);
 }
 
-static gpuforge_reason gpuf_judge_library(const gpuf_setting *setting, const gpuf_build *build, const char *level)
+static gpuf_verdict gpuf_judge_library(const gpuf_setting *setting, const gpuf_build *build, const char *level)
 {
-    gpuforge_reason refusal = gpuf_level_refusal(setting, level);
-    if (refusal.kind)
-        return refusal;
+    gpuforge_reason merit = gpuf_simply("no-gpu-needed");
     if (*level)
-        return gpuf_because("made-for-level", "level", level, NULL, NULL, NULL, NULL);
-    if (build->name)
-        return gpuf_because("made-there", "name", build->name, "compiler", build->compiler, NULL, NULL);
-    return gpuf_simply("no-gpu-needed");
+        merit = gpuf_because("made-for-level", "level", level, NULL, NULL, NULL, NULL);
+    else if (build->name)
+        merit = gpuf_because("made-there", "name", build->name, "compiler", build->compiler, NULL, NULL);
+    return gpuf_verdict_of(gpuf_level_refusal(setting, level), merit);
 }
 
-/* Return why an image can run here, or why it cannot. */
-static gpuforge_reason gpuf_judge(const gpuf_setting *setting, const gpuf_build *build, const gpuf_image *image,
-                                  const gpuforge_reason *obstacle)
+/* Return whether an image can run here, and why. */
+static gpuf_verdict gpuf_judge(const gpuf_setting *setting, const gpuf_build *build, const gpuf_image *image,
+                               const gpuforge_reason *obstacle)
 {
     int gpu[2];
     if (gpuf_same(image->kind, "library"))
@@ -1730,15 +1727,15 @@ static gpuforge_reason gpuf_judge(const gpuf_setting *setting, const gpuf_build 
     if (gpuf_same(image->kind, "opencl"))
         return gpuf_judge_opencl(setting);
     if (obstacle->kind)
-        return *obstacle;
+        return gpuf_refused(*obstacle);
     gpu[0] = setting->machine->devices[setting->device].major;
     gpu[1] = setting->machine->devices[setting->device].minor;
     if (gpuf_same(image->kind, "cuda"))
         return gpuf_judge_nvrtc(setting, gpu);
     if (gpuf_same(image->kind, "unread"))
-        return gpuf_because("unread", "variable", image->arch, NULL, NULL, NULL, NULL);
+        return gpuf_accepted(gpuf_because("unread", "variable", image->arch, NULL, NULL, NULL, NULL));
     if (!gpuf_same(image->kind, "cubin") && !gpuf_same(image->kind, "ptx"))
-        return gpuf_simply("not-loadable");
+        return gpuf_refused(gpuf_simply("not-loadable"));
     return gpuf_judge_code(setting, image, gpu);
 }
 
@@ -1793,12 +1790,13 @@ static gpuf_candidates gpuf_judge_all(const gpuf_setting *setting, const gpuf_bu
                 continue;
             for (m = 0; m < build->count || (m == 0 && (build->own || build->problem.kind)); ++m) {
                 gpuf_candidate *one = &judged[total++];
+                gpuf_verdict verdict = gpuf_verdict_of(build->problem, gpuf_simply("own-code"));
                 one->build = build;
                 one->image = m < build->count ? &build->images[m] : NULL;
-                one->reason = build->own ? gpuf_simply("own-code") : build->problem;
-                if (!one->reason.kind)
-                    one->reason = gpuf_judge(setting, build, one->image, &obstacle);
-                one->accepted = !build->problem.kind && gpuf_is_merit(&one->reason);
+                if (!build->own && !build->problem.kind)
+                    verdict = gpuf_judge(setting, build, one->image, &obstacle);
+                one->accepted = verdict.accepted;
+                one->reason = verdict.reason;
             }
         }
     found.items = (gpuf_candidate *)gpuf_array(arena, total, sizeof *found.items);
@@ -4240,15 +4238,15 @@ static gpuf_setting gpuf_set_up(gpuf_arena *arena, const gpuforge_host *host, in
 /* ---- what `explain` prints: explain.py ---- */
 
 /* One thing that is explained: a kernel set with its modules, or a kernel library. */
-typedef struct gpuf_verdict {
+typedef struct gpuf_module_verdict {
     const int *devices;
     size_t device_count;
     gpuf_candidates candidates;
-} gpuf_verdict;
+} gpuf_module_verdict;
 
 typedef struct gpuf_explained_module {
     const char *name, *source;
-    gpuf_verdict *verdicts;
+    gpuf_module_verdict *verdicts;
     size_t count;
 } gpuf_explained_module;
 
@@ -4275,9 +4273,9 @@ static void gpuf_explain_module(gpuf_setting *setting, const gpuf_places *places
     gpuf_arena *arena = setting->arena;
     const gpuforge_machine *machine = setting->machine;
     size_t n, m, count = machine->device_count;
-    module->verdicts = (gpuf_verdict *)gpuf_array(arena, count + 1, sizeof *module->verdicts);
+    module->verdicts = (gpuf_module_verdict *)gpuf_array(arena, count + 1, sizeof *module->verdicts);
     for (n = 0; n < count; ++n) {
-        gpuf_verdict *verdict = &module->verdicts[module->count];
+        gpuf_module_verdict *verdict = &module->verdicts[module->count];
         int *devices = (int *)gpuf_array(arena, count, sizeof *devices);
         int known = 0;
         for (m = 0; m < n; ++m)
@@ -4501,7 +4499,7 @@ static void gpuf_print_set(gpuf_text *out, const gpuf_explained_set *set, const 
         gpuf_put(out, gpuf_join(arena, "  module ", module->name, *module->source ? ", from " : "", module->source));
         gpuf_put(out, "\n");
         for (m = 0; m < module->count; ++m) {
-            const gpuf_verdict *verdict = &module->verdicts[m];
+            const gpuf_module_verdict *verdict = &module->verdicts[m];
             for (k = 0; module->count > 1 && k < verdict->device_count; ++k)
                 gpuf_put(out, gpuf_join(arena, k ? ", " : "    on GPU ", gpuf_number(arena, verdict->devices[k]), NULL,
                                         NULL));
@@ -4692,7 +4690,7 @@ static void gpuf_write_set(gpuf_writer *writer, const gpuf_explained_set *set)
         gpuf_write_member(writer, "source", set->modules[n].source);
         gpuf_begin_group(writer, "verdicts", "[");
         for (m = 0; m < set->modules[n].count; ++m) {
-            const gpuf_verdict *verdict = &set->modules[n].verdicts[m];
+            const gpuf_module_verdict *verdict = &set->modules[n].verdicts[m];
             gpuf_begin_group(writer, NULL, "{");
             gpuf_begin_group(writer, "devices", "[");
             for (k = 0; k < verdict->device_count; ++k)

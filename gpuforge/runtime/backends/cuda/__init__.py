@@ -8,7 +8,7 @@ from ... import runs_on
 from ...arch import Arch
 from ...image import Build, Image, Version
 from ...machine import Probe
-from ...reason import Reason, dotted
+from ...reason import Reason, Verdict, dotted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,13 +30,13 @@ def look(machine: Probe, places: Sequence[BuildPlace], env: Mapping[str, str]) -
     """Return nothing: the driver and its devices are facts of the machine."""
 
 
-def judge(image: Image, build: Build, here: Here) -> Reason:
+def judge(image: Image, build: Build, here: Here) -> Verdict:
     """Judge an image by its architecture; a file of the user, which was not read, is always accepted."""
-    if here.obstacle is not None:
-        return here.obstacle
-    if not isinstance(image.built_for, Arch):
-        return build.failure or Reason("unread", {"variable": image.variable})
-    return refusal(image, image.built_for, here) or build.failure or _merit(image, image.built_for, here.gpu)
+    arch = image.built_for
+    if not isinstance(arch, Arch):
+        return Verdict.of(here.obstacle or build.failure, Reason("unread", {"variable": image.variable}))
+    refused = here.obstacle or refusal(image, arch, here) or build.failure
+    return Verdict.of(refused, _merit(image, arch, here.gpu))
 
 
 def make(request: Request, image: Image, module: Module, place: BuildPlace) -> Kernel | None:

@@ -9,7 +9,7 @@ from ...arch import Arch
 from ...cpu_level import CpuLevel
 from ...image import Build, Image
 from ...machine import Probe
-from ...reason import MERITS, Reason
+from ...reason import Reason, Verdict
 from ..cuda import refusal as gpu_refusal
 
 TYPE_CHECKING = False
@@ -33,7 +33,7 @@ def look(machine: Probe, places: Sequence[BuildPlace], env: Mapping[str, str]) -
     return devices_for(places, env)
 
 
-def judge(image: Image, build: Build, here: Here) -> Reason:
+def judge(image: Image, build: Build, here: Here) -> Verdict:
     """Judge an image by its target, and by the devices of its driver."""
     refusal = here.off
     if isinstance(image.built_for, Arch):
@@ -41,7 +41,8 @@ def judge(image: Image, build: Build, here: Here) -> Reason:
     elif isinstance(image.built_for, CpuLevel):
         refusal = cpu.refusal(image.built_for, here.machine.cpu)
     found = _device(image, here)
-    return refusal or (build.failure if found.kind in MERITS else None) or found
+    refusal = refusal or (build.failure if found.accepted else None)
+    return found if refusal is None else Verdict(False, refusal)
 
 
 def make(request: Request, image: Image, module: Module, place: BuildPlace) -> IreeKernel:
@@ -51,15 +52,16 @@ def make(request: Request, image: Image, module: Module, place: BuildPlace) -> I
     return load(request.name, module, image.kind, request.device, request.context)
 
 
-def _device(image: Image, here: Here) -> Reason:
-    """Return the device that runs an image, or why none does. For the CPU, its number is ignored."""
+def _device(image: Image, here: Here) -> Verdict:
+    """Return whether a device runs an image, and which. For the CPU, its number is ignored."""
     driver, found = image.about.iree_driver, here.machine.found.get("IREE", {})
     names = found.get(image.kind, Reason("not-looked-for", {"what": "IREE"}))
     if isinstance(names, Reason):
-        return names
+        return Verdict(False, names)
     number = 0 if image.about.built_for == "CPU" else here.device
     if not 0 <= number < len(names):
-        return Reason("no-such-iree-device", {"driver": driver, "device": here.device, "count": len(names)})
+        facts = {"driver": driver, "device": here.device, "count": len(names)}
+        return Verdict(False, Reason("no-such-iree-device", facts))
     name = names[number]
-    merit = "iree-software" if name.startswith(_SOFTWARE) else "iree"
-    return Reason(merit, {"driver": driver, "device": name})
+    kind = "iree-software" if name.startswith(_SOFTWARE) else "iree"
+    return Verdict(True, Reason(kind, {"driver": driver, "device": name}))

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from ...image import Build, Image
 from ...machine import Probe
-from ...reason import Reason, dotted
+from ...reason import Reason, Verdict, dotted
 from ..cuda import driver_refusal
 from .library import Nvrtc, find
 
@@ -24,18 +24,19 @@ def look(machine: Probe, places: Sequence[BuildPlace], env: Mapping[str, str]) -
     return find(env, machine.driver, sources.install) if machine.driver and sources else None
 
 
-def judge(image: Image, build: Build, here: Here) -> Reason:
+def judge(image: Image, build: Build, here: Here) -> Verdict:
     """Judge sources by the architectures of the compiler, and by the driver that loads the result."""
     if here.obstacle is not None:
-        return here.obstacle
+        return Verdict(False, here.obstacle)
     found: Nvrtc | Reason | None = here.machine.found.get("NVRTC")
     if not isinstance(found, Nvrtc):
-        return found or Reason("not-looked-for", {"what": "NVRTC"})
+        return Verdict(False, found or Reason("not-looked-for", {"what": "NVRTC"}))
     target = found.target(here.gpu)
     if target is None:
-        return Reason("nvrtc-older", {"compiler": found.label, "here": dotted(here.gpu)})
+        return Verdict(False, Reason("nvrtc-older", {"compiler": found.label, "here": dotted(here.gpu)}))
     refusal = driver_refusal(Image("cubin", target, found.version), here.machine.driver or (0, 0))
-    return refusal or build.failure or Reason("nvrtc", {"compiler": found.label, "arch": target.sm})
+    merit = Reason("nvrtc", {"compiler": found.label, "arch": target.sm})
+    return Verdict.of(refusal or build.failure, merit)
 
 
 def make(request: Request, image: Image, module: Module, place: BuildPlace) -> Kernel | None:

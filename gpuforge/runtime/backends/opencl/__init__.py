@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from ...image import Build, Image
 from ...machine import Probe
-from ...reason import Reason
+from ...reason import Reason, Verdict
 from .. import owner_of
 
 TYPE_CHECKING = False
@@ -32,16 +32,17 @@ def look(
     return devices(env, needs_of(sources)) if sources else None
 
 
-def judge(image: Image, build: Build, here: Here) -> Reason:
+def judge(image: Image, build: Build, here: Here) -> Verdict:
     """Judge sources by the device with the number of `here`."""
     if here.off is not None:
-        return here.off
+        return Verdict(False, here.off)
     found: tuple[OpenClDevice, ...] | Reason | None = here.machine.found.get("OpenCL")
     if found is None or isinstance(found, Reason):
-        return found or Reason("not-looked-for", {"what": "OpenCL"})
+        return Verdict(False, found or Reason("not-looked-for", {"what": "OpenCL"}))
     if not 0 <= here.device < len(found):
-        return Reason("no-such-opencl-device", {"device": here.device, "count": len(found)})
-    return build.failure or Reason("opencl", {"device": found[here.device].name})
+        facts = {"device": here.device, "count": len(found)}
+        return Verdict(False, Reason("no-such-opencl-device", facts))
+    return Verdict.of(build.failure, Reason("opencl", {"device": found[here.device].name}))
 
 
 def make(request: Request, image: Image, module: Module, place: BuildPlace) -> OpenClKernel | None:

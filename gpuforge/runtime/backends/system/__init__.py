@@ -8,7 +8,7 @@ from ... import cpu
 from ...cpu_level import CpuLevel
 from ...image import Build, Image
 from ...machine import Probe
-from ...reason import Reason
+from ...reason import Reason, Verdict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,12 +22,12 @@ def look(machine: Probe, places: Sequence[BuildPlace], env: Mapping[str, str]) -
     """Return nothing: the CPU is a fact of the machine."""
 
 
-def judge(image: Image, build: Build, here: Here) -> Reason:
+def judge(image: Image, build: Build, here: Here) -> Verdict:
     """Judge a library by its level of CPUs."""
     level = image.built_for
     if not isinstance(level, CpuLevel):
-        return here.obstacle or Reason("not-loadable")
-    return cpu.refusal(level, here.machine.cpu) or build.failure or _merit(build, level)
+        return Verdict(False, here.obstacle or Reason("not-loadable"))
+    return Verdict.of(cpu.refusal(level, here.machine.cpu) or build.failure, _merit(build, level))
 
 
 def make(request: Request, image: Image, module: Module, place: BuildPlace) -> HostKernel:
