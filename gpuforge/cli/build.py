@@ -30,7 +30,7 @@ from gpuforge.execute.ledger import FileLedger
 from gpuforge.execute.outcome import Outcome, Step
 from gpuforge.execute.runners.choice import RUNNERS, RunnerSettings, SiteRequest, chosen
 from gpuforge.execute.runners.runner import Limits
-from gpuforge.execute.store import Store
+from gpuforge.execute.store import WorkStore
 from gpuforge.execute.verdict import verdicts
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.plan.compiler_cache import sharing
@@ -169,7 +169,7 @@ class _Run:
 
     made: Planned
     steps: list[Step]
-    store: Store
+    store: WorkStore
     ledger: FileLedger
     targets: frozenset[str]
 

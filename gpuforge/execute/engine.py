@@ -43,8 +43,7 @@ def run(
     """
     found = verdicts(steps, store=store, ledger=ledger, project=project, targets=targets)
     keys = {step.action.id: step.key for step in steps}
-    linking = frozenset(step.action.id for step in steps if step.action.links_out)
-    context = RunContext(ledger, workers, logs, project, keys, linking)
+    context = RunContext(ledger, workers, logs, project, keys)
     return _Engine(steps, found, context, max(1, jobs), observer).run()
 
 

@@ -14,7 +14,7 @@ from gpuforge.execute import locks
 from gpuforge.execute.ledger import Ledger, LedgerEntry
 from gpuforge.execute.outcome import ActionReason, ActionResult, Step
 from gpuforge.execute.runners.runner import Runner
-from gpuforge.execute.store import Store
+from gpuforge.execute.store import WorkStore
 from gpuforge.execute.times import now
 from gpuforge.execute.work import Work, Workplace, failed_by
 from gpuforge.plan.action import Action
@@ -49,7 +49,7 @@ class LocalMachine:
 
     is_remote = False
 
-    def __init__(self, store: Store, runner: Runner) -> None:
+    def __init__(self, store: WorkStore, runner: Runner) -> None:
         self._place = Workplace(store, runner)
 
     def take_room(self, action: Action) -> bool:
@@ -74,8 +74,7 @@ class LocalMachine:
 class RunContext:
     """The values that all steps of a run share.
 
-    `logs` is a folder, `project` names the manifest in the ledger, and `keys` maps every action of the plan to its key;
-    `linking` are the actions whose outputs may contain links that lead out.
+    `logs` is a folder, `project` names the manifest in the ledger, and `keys` maps every action of the plan to its key.
     """
 
     ledger: Ledger
@@ -83,7 +82,6 @@ class RunContext:
     logs: Path
     project: str
     keys: Mapping[str, str]
-    linking: frozenset[str] = frozenset()
 
     def log(self, step: Step) -> Path:
         """Return where a step's log goes: for the same work, the same file on every run."""
@@ -104,8 +102,7 @@ def perform(
     """
     log = context.log(step)
     made = {need: context.keys[need] for need in step.action.needs}
-    linking = context.linking.intersection(made)
-    work = Work(step.action, step.key, step.facts, made, reason, jobs, linking=linking)
+    work = Work(step.action, step.key, step.facts, made, reason, jobs)
     begin = time.monotonic()
     try:
         result = context.workers.do(work, log, waits)

@@ -73,11 +73,19 @@ class Store(Protocol):
     def alias(self, key: str, other: str) -> None:
         """Let an entry that is there, `other`, be found by `key` too."""
 
+
+class Turns(Protocol):
+    """The port to the others that use a store: which of them does some work, and which are there."""
+
     def claim(self, key: str) -> AbstractContextManager[Any] | None:
         """Claim the work on `key`, across all processes; None while another has it."""
 
     def present(self) -> AbstractContextManager[None]:
         """Register a build that uses the store: during the `with`, entries that the build got are not pruned."""
+
+
+class WorkStore(Store, Turns, Protocol):
+    """A store, with the turns of those that use it."""
 
 
 class FolderStore:

@@ -19,7 +19,7 @@ from gpuforge.execute import failure
 from gpuforge.execute.integrity import survey
 from gpuforge.execute.outcome import ActionReason, ActionResult
 from gpuforge.execute.runners.runner import Exit, InputPath, Runner, Task
-from gpuforge.execute.store import Store, Stored
+from gpuforge.execute.store import Store, Stored, WorkStore
 from gpuforge.execute.store_entry import StoreEntry
 from gpuforge.execute.times import now
 from gpuforge.execute.verdict import reuse
@@ -39,8 +39,8 @@ class Work:
     """One action to do, as data that can be sent to another machine.
 
     `facts` are the parts of its `key`, `made` the keys of the actions whose outputs it reads, by id; `reason` is why it
-    runs, and `jobs` how many processes it may run side by side; `linking` are the actions of `made` whose outputs may
-    have links that lead out. `sources` are the paths of its `FileInput`s, by name, if they are not at their own paths.
+    runs, and `jobs` how many processes it may run side by side. `sources` are the paths of its `FileInput`s, by name,
+    if they are not at their own paths.
     """
 
     action: Action
@@ -50,14 +50,13 @@ class Work:
     reason: ActionReason
     jobs: int = 1
     sources: Mapping[str, InputPath] = field(default_factory=dict)
-    linking: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class Workplace:
     """A place of work: a store, a runner, and an event that ends all waiting for others."""
 
-    store: Store
+    store: WorkStore
     runner: Runner
     stop: threading.Event = field(default_factory=threading.Event)
 
@@ -179,7 +178,7 @@ def _content_key(work: Work, store: Store) -> str:
 
 def _made(work: Work, value: ActionInput, store: Store) -> Stored:
     """Return the entry of an action that another one reads; raises ActionError when it is gone."""
-    stored = store.get(work.made[value.action], links_out=value.action in work.linking)
+    stored = store.get(work.made[value.action], links_out=value.links_out)
     if stored is None or value.output not in stored.entry.outputs:
         message = f"{work.action.id} needs {value.output} of {value.action}, which is no longer in the store"
         raise ActionError.of(message, hint="something removed it while this ran: run the same command again")

@@ -42,10 +42,11 @@ class ImageInput:
 
 @dataclass(frozen=True, slots=True)
 class ActionInput:
-    """An output (`output`, one of its names) of another action (`action`, its id)."""
+    """An output (`output`, one of its names) of another action (`action`, its id); `links_out` is that action's."""
 
     action: str
     output: str
+    links_out: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,6 +56,18 @@ def test_a_host_build_without_cuda_is_done_once_per_python(recipe: LoadRecipe, m
     }.items()
 
 
+def test_an_input_has_links_that_lead_out_if_the_action_that_makes_it_has(
+    recipe: LoadRecipe, machine: Machine
+) -> None:
+    actions = {action.id: action for action in plan_of(recipe(), machine).actions}
+    inputs = [each for action in actions.values() for each in action.inputs.values()]
+    made = {each for each in inputs if isinstance(each, ActionInput)}
+    assert {each for each in made if each.links_out} == {
+        each for each in made if actions[each.action].links_out
+    }
+    assert {each.output for each in made if each.links_out} == {"environment"}
+
+
 def test_only_fetches_reach_the_network(recipe: LoadRecipe, machine: Machine) -> None:
     plan = plan_of(recipe(), machine)
     assert {action.kind for action in plan.actions if action.network} == {"fetch"}
@@ -222,7 +234,7 @@ def test_a_compiler_that_is_fetched_is_one_action_and_in_the_keys_of_what_it_com
         ("cp311-cu12.4-x86_64",),
     )
     host, other = actions["cp311-cu12.4-x86_64/host-build"], actions["cp311-cu13.0-x86_64/host-build"]
-    assert host.inputs["host"] == ActionInput(fetch.id, "compiler")
+    assert host.inputs["host"] == ActionInput(fetch.id, "compiler", links_out=True)
     assert request_of(host)["compilers"] == {
         "g++": "${lay:host}/usr/bin/g++-11",
         "gcc": "${lay:host}/usr/bin/gcc-11",

@@ -34,7 +34,7 @@ def test_a_command_makes_a_library_in_the_build_environment(recipe: LoadRecipe, 
         *("maketool", "-i", "${work}/gpuforge_abi.c", "${stage:sources}/mod", "${stage:sources}/mod/a.cpp")
     ]
     assert spec["packages"] == {"tool": "major"}
-    assert made.inputs["env"] == ActionInput("py3.11-cu13.0/environment", "environment")
+    assert made.inputs["env"] == ActionInput("py3.11-cu13.0/environment", "environment", links_out=True)
     assert (made.env["CXX"], made.env["CC"]) == ("${in:cxx}", "${in:cc}")
 
 

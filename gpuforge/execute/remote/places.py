@@ -13,19 +13,19 @@ from gpuforge.execute.objects.port import Objects
 from gpuforge.execute.remote.job import Run
 from gpuforge.execute.shared.opening import opened
 from gpuforge.execute.shared.store import SharedStore
-from gpuforge.execute.store import FolderStore, Store
+from gpuforge.execute.store import FolderStore, Store, WorkStore
 
 
 @dataclass(frozen=True, slots=True)
 class SharedPlaces:
     """The store, the objects by which client and workers talk, and this machine's cache folder."""
 
-    store: Store
+    store: WorkStore
     objects: Objects
     cache: Path
 
 
-def of_client(run: Run, folder: Path, store: Store) -> SharedPlaces:
+def of_client(run: Run, folder: Path, store: WorkStore) -> SharedPlaces:
     """Return the places of a run for its client, which has the store already."""
     return SharedPlaces(store, _objects(run, folder, store), folder)
 
@@ -38,7 +38,7 @@ def of_worker(run: Run, environ: Mapping[str, str]) -> SharedPlaces:
 
 
 @cache
-def _store(url: str | None, folder: Path) -> Store:
+def _store(url: str | None, folder: Path) -> WorkStore:
     return opened(folder / "store", url) if url else FolderStore(folder / "store")
 
 

@@ -11,7 +11,7 @@ from typing import Protocol, cast
 
 from gpuforge.execute.perform import Workers
 from gpuforge.execute.runners.runner import Limits, Runner
-from gpuforge.execute.store import Store
+from gpuforge.execute.store import WorkStore
 from gpuforge.plan.site import ContainerImage
 
 RUNNERS = ("local", "docker", "dask")
@@ -67,7 +67,7 @@ class Setup(Protocol):
         """
 
     def workers(
-        self, sites: Sequence[ContainerImage], settings: RunnerSettings, store: Store
+        self, sites: Sequence[ContainerImage], settings: RunnerSettings, store: WorkStore
     ) -> AbstractContextManager[Workers]:
         """Make the workers, for the sites that `sites` returned."""
 

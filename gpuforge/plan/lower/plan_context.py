@@ -121,7 +121,7 @@ class PlanContext:
         if self.actions.setdefault(action.id, action) != action:
             msg = f"two different actions are called {action.id}"
             raise ValueError(msg)
-        return ActionInput(action.id, output)
+        return ActionInput(action.id, output, links_out=action.links_out)
 
     def add_step(
         self,

@@ -14,7 +14,7 @@ from gpuforge.execute.remote.client import RemoteWorkers
 from gpuforge.execute.remote.job import Run
 from gpuforge.execute.remote.places import of_client
 from gpuforge.execute.runners.choice import RunnerSettings, SiteRequest, on_worker
-from gpuforge.execute.store import Store
+from gpuforge.execute.store import WorkStore
 from gpuforge.plan.site import ContainerImage
 
 takes = ("image", "memory", "timeout", "scheduler")
@@ -36,7 +36,7 @@ def sites(request: SiteRequest) -> list[ContainerImage]:
 
 
 @contextmanager
-def workers(sites: Sequence[ContainerImage], settings: RunnerSettings, store: Store) -> Iterator[Workers]:
+def workers(sites: Sequence[ContainerImage], settings: RunnerSettings, store: WorkStore) -> Iterator[Workers]:
     """Use the workers of the scheduler, or start some here, during a `with`."""
     from gpuforge.execute.runners.dask.cluster import connected, started  # noqa: PLC0415  an extra
 

@@ -16,7 +16,7 @@ from gpuforge.execute.perform import LocalMachine, Workers
 from gpuforge.execute.runners.choice import RunnerSettings, SiteRequest
 from gpuforge.execute.runners.docker.docker_runner import DockerRunner
 from gpuforge.execute.runners.local import setup as local_setup
-from gpuforge.execute.store import Store
+from gpuforge.execute.store import WorkStore
 from gpuforge.plan.site import ContainerImage
 from gpuforge.plan.survey import machine_type
 from gpuforge.plan.variables import COMPILER_CACHE
@@ -52,7 +52,7 @@ def sites(request: SiteRequest) -> list[ContainerImage]:
 
 
 def workers(
-    sites: Sequence[ContainerImage], settings: RunnerSettings, store: Store
+    sites: Sequence[ContainerImage], settings: RunnerSettings, store: WorkStore
 ) -> AbstractContextManager[Workers]:
     """Make the workers."""
     return nullcontext(LocalMachine(store, runner(sites, settings)))

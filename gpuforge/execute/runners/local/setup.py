@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from gpuforge.execute.perform import LocalMachine, Workers
 from gpuforge.execute.runners.choice import RunnerSettings, SiteRequest
 from gpuforge.execute.runners.local.local_runner import LocalRunner
-from gpuforge.execute.store import Store
+from gpuforge.execute.store import WorkStore
 from gpuforge.plan.site import ContainerImage
 
 takes = ("timeout",)
@@ -20,7 +20,7 @@ def sites(request: SiteRequest) -> list[ContainerImage]:
 
 
 def workers(
-    sites: Sequence[ContainerImage], settings: RunnerSettings, store: Store
+    sites: Sequence[ContainerImage], settings: RunnerSettings, store: WorkStore
 ) -> AbstractContextManager[Workers]:
     """Make the workers."""
     return nullcontext(LocalMachine(store, runner(sites, settings)))
