@@ -25,14 +25,14 @@ _IGNORE = r"(?s)(GF\d{3})(?::([^=]+))?=(.+)"
     "environment",
     type=FOLDER,
     metavar="PATH",
-    help="Report what the wheels and the packages of this environment bring into one process.",
+    help="Audit the wheels in one process with the packages of this environment.",
 )
 @click.option(
     "--with",
     "requirements",
     multiple=True,
     metavar="REQUIREMENT",
-    help="The same with the packages that pip would install for this requirement (jax[cuda12]) and the wheels.",
+    help="Audit the wheels in one process with what pip would install for this requirement, such as jax[cuda12].",
 )
 @click.option(
     "--python",
@@ -129,7 +129,8 @@ def command(outside: Outside, /, ignore: tuple[str, ...], **rest: Any) -> int:
     WHEEL is a wheel, a folder with wheels somewhere below it, an unpacked wheel, an environment or its site-packages
     folder, an sdist that has wheels in it, or one binary (.so, .fatbin, .cubin, .ptx, a program).
 
-    Exit status: 0 nothing at or above --fail-on, 1 findings, 2 something could not be read.
+    Exit status: 0 nothing at or above --fail-on; 1 findings; 2 the command line or the manifest is wrong, or the audit
+    could not read an input.
     """
 
     def judge(watched: Watched | None) -> int:

@@ -64,7 +64,13 @@ class Options:
 
 @click.command("build")
 @selection
-@click.option("--runner", type=click.Choice(RUNNERS), default="local", show_default=True)
+@click.option(
+    "--runner",
+    type=click.Choice(RUNNERS),
+    default="local",
+    show_default=True,
+    help="Where actions run: local processes, containers, or dask workers.",
+)
 @click.option(
     "--scheduler", metavar="ADDRESS", help="The dask scheduler whose workers build: tcp://HOST:8786."
 )
@@ -81,7 +87,12 @@ class Options:
     help="Time limit of each action.",
 )
 @click.option(
-    "--jobs", "-j", type=click.IntRange(min=1), default=None, metavar="N", help="Default: one per CPU."
+    "--jobs",
+    "-j",
+    type=click.IntRange(min=1),
+    default=None,
+    metavar="N",
+    help="Number of actions at once. Default: one per CPU.",
 )
 @click.option("--gpu", is_flag=True, help="Let the wheels' tests see this machine's GPUs.")
 @click.option("--no-test", is_flag=True, help="Do not install, import and test the wheels.")

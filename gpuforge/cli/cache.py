@@ -120,10 +120,12 @@ def prune(*, older: float | None, size: int | None, dry_run: bool, shared: bool,
 
     Entries are the outputs of finished actions, and damaged ones that were set aside. Those that a running build uses
     stay; with --shared, so do those that any machine used in the last two hours. --older also removes old logs. The
-    compiler caches have limits of their own.
+    compiler caches have limits of their own; with --shared they are pruned, too.
     """
     if older is None and size is None:
-        raise UsageError.of("nothing says what to remove", hint='add --older 30d or --size "20 GB", or both')
+        raise UsageError.of(
+            "prune needs --older or --size", hint='such as --older 30d or --size "20 GB", or both'
+        )
     if shared:
         cache_shared.prune(older=older, size=size, dry_run=dry_run, as_json=as_json)
         return

@@ -24,7 +24,7 @@ def self_contained(linked: Linked) -> None:
             raise ActionError.of(
                 f"{member} needs {library.soname}, which [cuda] linkage forbids",
                 hint=f"link it statically (CMake: CUDA::{stem}_static), where the toolkit has a static one; "
-                "a project built with neither CMake nor a plain nvcc call must choose it itself",
+                "a build that uses neither CMake nor nvcc directly must link the static library itself",
             )
 
 

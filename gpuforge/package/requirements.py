@@ -28,8 +28,8 @@ def requirement_for(distribution: str, linked: str) -> Requirement:
         version = Version(linked)
     except InvalidVersion as error:
         raise ActionError.of(
-            f"the toolkit gives {distribution} the version {linked!r}, which is not a version",
-            hint="provision the toolkit again",
+            f"the toolkit reports version {linked!r} for {distribution}: not a valid version",
+            hint="build again with a toolkit that gpuforge fetches",
         ) from error
     return Requirement(f"{distribution}>={version.major}.{version.minor},<{version.major + 1}")
 

@@ -102,7 +102,7 @@ def _unknown_needs(file: ManifestFile) -> Iterator[Diagnostic]:
                 hint = (
                     f"did you mean {close[0]!r}?"
                     if close
-                    else "leave it out: libraries of the host need no permission"
+                    else "remove it: only GPU libraries are listed in `needs`"
                 )
                 yield Diagnostic(
                     f"object {item.name!r}: `needs` names {name!r}, which is not a known library of a GPU stack",
@@ -115,7 +115,7 @@ def _narrowed_variants(file: ManifestFile, cells: Sequence[Cell]) -> Iterator[Di
     """Yield an error if a wheel for a quick try is a variant: an index would offer it to others."""
     if file.narrowed and any(cell.naming == "variant" for cell in cells):
         yield Diagnostic(
-            '--archs makes wheels for a quick try, and naming = ["variant"] makes those of a release',
+            '--archs cannot be used with naming = ["variant"]: an index would offer the incomplete wheel to users',
             file.place("wheel", "naming"),
             "leave --archs out, or choose a cell of another naming with --cell",
         )

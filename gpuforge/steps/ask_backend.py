@@ -33,11 +33,11 @@ def requested(request: AskBackend, python: Path) -> list[str]:
     """Return the backend's requirements, by name and version; raises ActionError for anything else."""
     try:
         backend = ProjectBuilder(request.source, python_executable=str(python), runner=runner_of(python))
-        return checked(
-            backend.get_requires_for_build("wheel", request.config_settings), "its build backend asks"
-        )
+        return checked(backend.get_requires_for_build("wheel", request.config_settings), "its build backend")
     except BuildBackendException as error:
-        raise ActionError.of(f"the project's build backend could not say what it needs: {error}") from error
+        raise ActionError.of(
+            f"the project's build backend failed to list its requirements: {error}"
+        ) from error
     except BuildException as error:
         raise ActionError.of(
             f"the project cannot be built: {error}", hint="it needs a pyproject.toml"

@@ -54,7 +54,7 @@ def required(source: Path) -> list[str]:
         raise ActionError.of(
             f"the project cannot be built: {why}", hint="correct its pyproject.toml"
         ) from error
-    return checked(found, "its pyproject.toml asks")
+    return checked(found, "its pyproject.toml")
 
 
 def too_much(file: Path) -> str:

@@ -6,7 +6,7 @@ from gpuforge.errors import ActionError
 from gpuforge.manifest import constraints
 
 _MOST = 1000  # requirements
-_HINT = "requirements come from the package index, by name; set one of your own as for pip (PIP_INDEX_URL)"
+_HINT = "requirements come from a package index, by name; PIP_INDEX_URL names another index, as for pip"
 
 
 def checked(requirements: object, who: str) -> list[str]:
@@ -15,14 +15,12 @@ def checked(requirements: object, who: str) -> list[str]:
     Raises ActionError for options, direct references and anything but a list of text.
     """
     if not isinstance(requirements, list | set) or len(requirements) > _MOST:
-        raise _refused(who, f"a list of at most {_MOST} is expected")
+        raise _refused(f"{who} has something other than a list of at most {_MOST} requirements")
     try:
         return sorted(str(constraints.plain(text)) for text in requirements)
     except ValueError as error:
-        raise _refused(who, str(error)) from None
+        raise _refused(f"{who} has a requirement that is not a name with versions: {error}") from None
 
 
-def _refused(who: str, why: str) -> ActionError:
-    return ActionError.of(
-        f"the project cannot be built: {who} for what is not a requirement by name: {why}", hint=_HINT
-    )
+def _refused(why: str) -> ActionError:
+    return ActionError.of(f"the project cannot be built: {why}", hint=_HINT)

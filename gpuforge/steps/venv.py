@@ -53,14 +53,14 @@ def require(python: Path, requirements: Sequence[str], folders: Sequence[Path]) 
     places = [f"--find-links={path}" for path in folders]
     answer = _uv("pip", "install", "--no-index", f"--python={python}", *places, "--", *requirements)
     if answer.returncode:
-        raise _error("it cannot be installed with what it declares", answer.stdout)
+        raise _error("it cannot be installed with the packages that it declares", answer.stdout)
 
 
 def check(python: Path) -> None:
     """Raise ActionError if the packages installed for `python` do not fit together."""
     answer = _uv("pip", "check", f"--python={python}")
     if answer.returncode:
-        raise ActionError.of(f"what is installed does not fit{cause(answer.stdout)}")
+        raise ActionError.of(f"the installed packages do not fit together{cause(answer.stdout)}")
 
 
 def adopt(folder: Path, python: Path) -> Path:

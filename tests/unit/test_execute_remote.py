@@ -168,7 +168,8 @@ def test_an_action_that_no_worker_takes_in_its_time_is_given_up(tmp_path: Path) 
         did(tmp_path, cluster, action(), limits=Limits(seconds=0.36))
     over.set()
     assert str(error.value) == (
-        "no worker took it for 0.0001 h\n  hint: start workers that can do it, or allow more time by --timeout"
+        "cell/act waited 0.0001 h and no worker started it\n"
+        "  hint: start workers that can do it, or allow more time by --timeout"
     )
 
 

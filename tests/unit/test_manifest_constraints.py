@@ -77,8 +77,8 @@ def test_what_is_passed_on_is_a_requirement_a_line(text: str) -> None:
 )
 def test_what_a_project_asks_for_is_a_name(text: str) -> None:
     with pytest.raises(ActionError) as error:
-        checked(["cmake", text], "its build backend asks")
-    assert "its build backend asks for what is not a requirement by name" in str(error.value)
+        checked(["cmake", text], "its build backend")
+    assert "its build backend has a requirement that is not a name with versions" in str(error.value)
     with pytest.raises(ValueError, match=r".+"):
         plain(text)
 

@@ -134,7 +134,7 @@ def test_an_unknown_version_is_enough_with_proved_bounds() -> None:
 def test_invalid_requirements_are_errors() -> None:
     with pytest.raises(ActionError, match="a Requires-Dist that is not valid: numpy >one"):
         requirements.require(with_requirement("numpy >one"), {CUDART: "13.0.96"})
-    with pytest.raises(ActionError, match="the toolkit gives nvidia-cuda-runtime the version 'new'"):
+    with pytest.raises(ActionError, match="the toolkit reports version 'new' for nvidia-cuda-runtime"):
         requirements.requirement_for(CUDART, "new")
 
 

@@ -139,7 +139,7 @@ def test_a_quick_try_is_no_variant(recipe: LoadRecipe, machine: Machine) -> None
         planned(narrowed, machine)
     (problem,) = caught.value.diagnostics
     assert problem.message == (
-        '--archs makes wheels for a quick try, and naming = ["variant"] makes those of a release'
+        '--archs cannot be used with naming = ["variant"]: an index would offer the incomplete wheel to users'
     )
     assert problem.hint == "leave --archs out, or choose a cell of another naming with --cell"
     cells = select(narrowed, "x86_64", cell="cp311-cu13.0-x86_64-suffix").cells

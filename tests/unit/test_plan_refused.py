@@ -32,7 +32,7 @@ def test_needs_that_name_no_library_of_a_gpu_stack_are_refused(recipe: LoadRecip
         ),
         (
             "object 'core': `needs` names 'zlib', which is not a known library of a GPU stack",
-            "leave it out: libraries of the host need no permission",
+            "remove it: only GPU libraries are listed in `needs`",
         ),
     ]
     assert all(d.place and d.place.line for d in caught.value.diagnostics)

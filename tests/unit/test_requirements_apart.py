@@ -164,7 +164,7 @@ def test_an_answer_that_is_no_name_ends_the_build(builds: Builds, answer: str) -
     failed = {name.partition("/")[2]: r.state for name, r in outcome.results.items() if r.state != "done"}
     assert failed == {"hook": "failed", "backend-requirements": "not-run", "environment": "not-run"}
     (error,) = (result.error for result in outcome.results.values() if result.error)
-    assert "its build backend asks for what is not a requirement by name" in str(error)
+    assert "its build backend has a requirement that is not a name with versions" in str(error)
 
 
 def test_projects_have_compiler_caches_of_their_own(tmp_path: Path) -> None:

@@ -91,12 +91,15 @@ def test_what_a_backend_requires_is_sorted(tmp_path: Path) -> None:
         ("return ['a; python_version > \"3\\n-r x\"']", "it has a $, a control character or a line break"),
         ("return ['a; ' + '(' * 1500 + 'os_name == \"x\"' + ')' * 1500]", "it is nested too deeply"),
         ("return ['a' * 5000]", "text of at most 4000 characters is expected"),
-        ("return ['a%d' % n for n in range(1001)]", "a list of at most 1000 is expected"),
+        (
+            "return ['a%d' % n for n in range(1001)]",
+            "its build backend has something other than a list of at most 1000 requirements",
+        ),
         ("return [1]", "is not a requirement: text"),
-        ("return [['a']]", "could not say what it needs: "),
-        ("return 7", "could not say what it needs: "),
-        ("os._exit(0)", "could not say what it needs: "),
-        ("raise SystemExit(1)", "could not say what it needs: "),
+        ("return [['a']]", "failed to list its requirements: "),
+        ("return 7", "failed to list its requirements: "),
+        ("os._exit(0)", "failed to list its requirements: "),
+        ("raise SystemExit(1)", "failed to list its requirements: "),
     ],
 )
 def test_what_is_no_requirement_by_name_is_refused(tmp_path: Path, code: str, why: str) -> None:
@@ -124,7 +127,7 @@ def test_the_answer_that_asks_for_nothing_is_the_one_that_every_first_fetch_read
     [
         (
             '[build-system]\nrequires = ["a", "-r x"]\n',
-            "its pyproject.toml asks for what is not a requirement",
+            "its pyproject.toml has a requirement that is not a name with versions",
         ),
         ('[build-system]\nrequires = ["a @ https://evil.example/a.tar.gz"]\n', "is a direct reference"),
         ("a = " + "[" * 5000, "the project cannot be built: "),

@@ -164,8 +164,9 @@ def test_what_it_declares_and_nobody_has_fails_the_installation(bench: Bench) ->
     path = wheel(bench.root / "own", "demo", "", "Requires-Dist: needed>=2")
     said = error_of(bench.test(path)).replace(" (from demo)", "")  # newer pips say it
     assert said == (
-        "cp3-cu13: it cannot be installed with what it declares: Because needed was not found in the provided "
-        "package locations and demo==1.0 depends on needed>=2, we can conclude that demo==1.0 cannot be used."
+        "cp3-cu13: it cannot be installed with the packages that it declares: Because needed was not found in "
+        "the provided package locations and demo==1.0 depends on needed>=2, we can conclude that demo==1.0 cannot be "
+        "used."
     )
 
 

@@ -93,7 +93,7 @@ def test_a_wheel_for_another_platform_is_told_with_what_does_not_fit(
     with pytest.raises(ActionError) as caught:
         venv.require(python, [str(wheel)], [])
     (problem,) = caught.value.diagnostics
-    assert problem.message.startswith("it cannot be installed with what it declares: ")
+    assert problem.message.startswith("it cannot be installed with the packages that it declares: ")
     assert problem.message.endswith("dependency is incompatible with the current platform")
     assert problem.hint.startswith("The wheel is compatible with Linux (`manylinux_2_99_x86_64`)")
     printed = capsys.readouterr().out.splitlines()

@@ -163,7 +163,7 @@ class RemoteWorkers:
         """Submit a job and follow it to its end; afterwards only the object `taken` is left."""
         action = job.work.action
         board = Board(self._at.objects, self._run.id, job.name)
-        idle = _Idle(self._run.limits.seconds, lambda: self._nobody_yet(action), waits)
+        idle = _Idle(action.id, self._run.limits.seconds, lambda: self._nobody_yet(action), waits)
         ticket = self._cluster.submit(job, self._needs(action), [*unfit])
         try:
             attempt = JobAttempt(board, ticket, action.id, log, stop=self._stop, now=self._now, idle=idle)
@@ -215,7 +215,10 @@ def sweep(objects: Objects, own: str) -> None:
 class _Idle:
     """Called at each look: reports why a job waits while no worker has it, and gives up in the end."""
 
-    def __init__(self, seconds: float, why: Callable[[], str], waits: Callable[[str], None]) -> None:
+    def __init__(
+        self, action: str, seconds: float, why: Callable[[], str], waits: Callable[[str], None]
+    ) -> None:
+        self._action = action
         self._end = time.monotonic() + seconds
         self._seconds = seconds
         self._why = why
@@ -229,7 +232,8 @@ class _Idle:
             self._waits(why)
         if idle and time.monotonic() > self._end:
             raise MissingError.of(
-                f"no worker took it for {self._seconds / 3600:g} h" + (f": {why}" if why else ""),
+                f"{self._action} waited {self._seconds / 3600:g} h and no worker started it"
+                + (f": {why}" if why else ""),
                 hint="start workers that can do it, or allow more time by --timeout",
             )
 

@@ -7,7 +7,7 @@ from gpuforge.project.guess.guess import Reason
 
 _SENTENCES = {
     "name": "the project's name",
-    "name-of-folder": "the folder's name: no file of the project says its name",
+    "name-of-folder": "the folder's name: no file of the project has its name",
     "from-folder": "the project lies beside this file",
     "from-sdist": "the sdist lies beside this file",
     "from-index": "{file}; the index gives this digest, and the download has it",
