@@ -57,7 +57,7 @@ def test_what_the_environment_names_comes_first(tmp_path: Path, stub: str) -> No
         f"used     environment file ({file})"
         + " " * (len(f"user build PTX compute_90 ({tmp_path}/home/user/pkg/default-kernels/saxpy.fatbin)")
                  - len(f"environment file ({file})"))
-        + f"  what {VARIABLE} names, taken as it is"
+        + f"  set by {VARIABLE}; not checked against this machine"
     )  # fmt: skip
 
 

@@ -225,7 +225,7 @@ def test_a_file_that_the_environment_names_is_taken_as_it_is() -> None:
     first = resolve([unread, SHIPPED], machine((9, 0)), {})[0]
     assert (first.label, str(first.reason)) == (
         "environment file",
-        "what GPUFORGE_KERNELS_SAXPY names, taken as it is",
+        "set by GPUFORGE_KERNELS_SAXPY; not checked against this machine",
     )
 
 
@@ -257,7 +257,7 @@ EVERYWHERE = [
 def test_the_order_of_all_origins() -> None:
     found = resolve(EVERYWHERE, machine((9, 0))._replace(found={"NVRTC": NVRTC, "OpenCL": (POCL,)}), {})
     assert [(c.label, str(c.reason)) for c in found if c.accepted] == [
-        ("environment file", "what GPUFORGE_KERNELS_DEMO_OP names, taken as it is"),
+        ("environment file", "set by GPUFORGE_KERNELS_DEMO_OP; not checked against this machine"),
         ("user build cubin sm_90", "built for this very architecture"),
         (
             "cached build CUDA source",
@@ -295,7 +295,7 @@ def test_a_switched_off_gpu_leaves_the_cpu() -> None:
         ),
         (
             machine((12, 0))._replace(found={"NVRTC": NVRTC}),
-            *("cuda", 0, "nvrtc 12.4.127 compiles for no architecture that 12.0 runs: install a newer one"),
+            *("cuda", 0, "nvrtc 12.4.127 cannot compile for compute capability 12.0: install a release that can"),
         ),
         (
             machine((9, 0), driver=(11, 8))._replace(found={"NVRTC": NVRTC}),

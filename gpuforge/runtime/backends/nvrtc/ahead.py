@@ -61,5 +61,5 @@ def find(toolchain: UserToolchain, here: CompileInputs, path: str) -> NvrtcCompi
     if not all(compilers.holds(operator, bound, numbers) for operator, bound in toolchain.accepts):
         return Absent(toolchain, (f"{found.file}: version {found.release} is not {toolchain.version}",))
     if here.arch and found.target(here.arch.capability) is None:
-        return Absent(toolchain, (f"{found.label} compiles for no architecture that {here.arch.sm} runs",))
+        return Absent(toolchain, (f"{found.label} cannot compile for {here.arch.sm}",))
     return NvrtcCompiler(toolchain.family, Path(found.file), found.release, found)
