@@ -1,7 +1,7 @@
 """Finds the fatbin containers of one file, and the ELF sections that they are in."""
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from gpuforge.binary.elf.file import opened
@@ -22,6 +22,17 @@ def containers(path: Path) -> tuple[FatbinContainer, ...]:
     scanner.finish()
     with opened(path) as file:
         return tuple(placed(scanner.containers, file.sections if file else ()))
+
+
+def outside(
+    containers: Sequence[FatbinContainer], texts: Iterable[FatbinContainer]
+) -> Iterator[FatbinContainer]:
+    """Yield the PTX texts that are in none of these containers, which are in the order of their offsets."""
+    starts = [container.offset for container in containers]
+    for text in texts:
+        at = bisect_right(starts, text.offset) - 1
+        if at < 0 or text.offset >= containers[at].offset + containers[at].size:
+            yield text
 
 
 def placed(unplaced: Iterable[FatbinContainer], sections: tuple[Section, ...]) -> Iterator[FatbinContainer]:

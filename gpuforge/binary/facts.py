@@ -130,6 +130,8 @@ class ElfObject(NamedTuple):
     markers: frozenset[str] = frozenset()  # names of patterns in its strings: "nvhpc", "python-module"
     producers: tuple[str, ...] = ()  # versions of compilers in its debug info and in paths: "22.1"
     mentions: frozenset[str] = frozenset()  # libraries that are named in its constants: "libcudnn.so.9"
+    # whether all its constants were searched for names of libraries and PTX texts; parts of large files are not
+    all_searched: bool = True
     # by group, for the groups that the caller requested; None if they cannot be searched
     symbols: tuple[SymbolNames, ...] | None = ()
     containers: tuple[FatbinContainer, ...] = ()

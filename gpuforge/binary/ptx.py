@@ -6,11 +6,13 @@ import re
 
 from gpuforge.binary.budget import Budget
 from gpuforge.binary.facts import FatbinContainer, FatbinEntry
+from gpuforge.binary.search import find_all
 from gpuforge.cuda.arch import Arch
 
 _VERSION = rb"(?:^|(?<=\0))[ \t]*\.version[ \t]+(\d{1,4}\.\d{1,4})\b"  # at the start of a line, or of a text in a file
 _TARGET = rb"^[ \t]*\.target[ \t]+sm_(\d{2,4}[af]?)\b"
 _TEXT = re.compile(_VERSION + rb"\s+" + _TARGET, re.MULTILINE)
+_INDENTED = 64  # bytes before a directive, at most
 _SPACE, _NUMBER, _NAME = re.compile(rb"\s*+"), re.compile(rb"\d{1,2}\.\d{1,2}(?!\d)"), re.compile(rb"sm_\d")
 
 
@@ -47,16 +49,22 @@ def _blank(data: bytes, at: int, last_end: int) -> int:
             return at
 
 
-def embedded(data: bytes, budget: Budget | None = None) -> tuple[FatbinContainer, ...]:
-    """Describe the PTX texts in a file, each of which ends with a NUL, as in Halide's libraries."""
+def embedded(data: bytes, budget: Budget | None = None, start: int = 0) -> tuple[FatbinContainer, ...]:
+    """Describe the PTX texts in bytes at `start` of a file, each of which ends with a NUL, as in Halide's libraries."""
     found = []
-    for match in _TEXT.finditer(data):
+    end = 0
+    for at in find_all(data, b".version"):
+        before = data[max(0, at - _INDENTED) : at]
+        match = _TEXT.match(data, at - len(before) + len(before.rstrip(b" \t")))
+        if match is None:
+            continue
         if budget:
             budget.spend("entries", 1)
-        end = data.find(b"\0", match.start())
-        size = (len(data) if end < 0 else end) - match.start()
+        if at >= end:
+            end = data.find(b"\0", at) % (len(data) + 1)  # without a NUL the end of the data
+        size = end - match.start()
         entry = FatbinEntry("ptx", Arch.parse(match[2].decode()), match[1].decode(), size, size)
-        found.append(FatbinContainer(match.start(), size, (entry,)))
+        found.append(FatbinContainer(start + match.start(), size, (entry,)))
     return tuple(found)
 
 

@@ -16,6 +16,7 @@ STATIC_CUDART = static_cudart().text
 EXEC_STACK = 7
 FLAGS_1 = 0x6FFFFFFB
 RELRO = 0x6474E552
+ALLOC = 2  # SHF_ALLOC
 _KINDS = {"compute": 1, "sm": 2, "lto": 8}
 DT = {"needed": 1, "strtab": 5, "strsz": 10, "soname": 14, "rpath": 15, "runpath": 29, "filter": 0x7FFFFFFF}
 
@@ -116,8 +117,9 @@ def _sections(offset: int, sections: Mapping[str, bytes]) -> tuple[bytes, int, i
     data, headers = b"", bytes(64)
     for name, content in sections.items():
         data += bytes(-(offset + len(data)) % 8)
+        flags = ALLOC if name.startswith((".rodata", ".data", ".nv_fatbin")) else 0
         headers += struct.pack(
-            "<IIQQQQIIQQ", names.add(name), 1, 0, 0, offset + len(data), len(content), 0, 0, 8, 0
+            "<IIQQQQIIQQ", names.add(name), 1, flags, 0, offset + len(data), len(content), 0, 0, 8, 0
         )
         data += content
     shstrtab = names.add(".shstrtab")

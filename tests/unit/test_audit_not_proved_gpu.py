@@ -255,6 +255,44 @@ def test_a_search_for_ptx_reads_each_byte_once(text: bytes) -> None:
     assert not ptx.occurs(text * 30_000 + b"*/\n")
 
 
+HALIDES = (
+    b".version 8.7\n.target sm_50\n.address_size 64\n.visible .entry k()\n{\n\tret;\n}\n".ljust(200) + b"\0"
+)
+
+
+@pytest.mark.parametrize(
+    ("sections", "declared"),
+    [
+        pytest.param({".rodata": b"k\0"}, True, id="no PTX"),
+        pytest.param(
+            {".rodata": b".version 8.7\0.target sm_50\0"}, True, id="parts of a text, as LLVM has them"
+        ),
+        pytest.param({".rodata": b"k\0" + HALIDES}, False, id="a text"),
+        pytest.param({".data": b"\t\t" + HALIDES}, False, id="a text that may be written to, indented"),
+        pytest.param({".nv_fatbin": fatbin("sm_80"), ".rodata": HALIDES}, False, id="beside a container"),
+        pytest.param({".rodata": bytes(5 << 20) + HALIDES}, False, id="in a large file"),
+    ],
+)
+def test_a_text_of_ptx_in_any_library(tmp_path: Path, sections: dict[str, bytes], declared: bool) -> None:
+    files = {"demo/k.fatbin": fatbin("sm_80"), "demo/libhal.so": elf(sections=sections)}
+    path, expectation = wheel(tmp_path, files), Expectation(cubins=(Arch(8, 0),), exact=True)
+    found = proved("GPU code", path, expectation=expectation)
+    assert all(("as declared" in text) == declared for text in found)
+    codes = {f.code for f in audit([path], expectation=expectation).findings}
+    assert codes & {"GF401", "GF409"} == (set() if declared else {"GF401", "GF409"})
+
+
+def test_code_is_not_as_declared_beside_a_file_that_was_not_searched_to_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gpuforge.audit.read.scan._HEAD", 8192)
+    for size, declared in ((1 << 20, True), (9 << 20, False)):
+        library = elf(sections={".rodata": bytes(size), ".comment": b"GCC 14\0"})
+        path = wheel(tmp_path, {"demo/k.fatbin": fatbin("sm_80"), "demo/libhal.so": library})
+        (found,) = proved("GPU code", path, expectation=Expectation(cubins=(Arch(8, 0),)))
+        assert found == f"fatbin containers{' as declared' * declared}: 1 of sm_80, no PTX"
+
+
 @pytest.mark.parametrize(("name", "declared"), [("demo/x.bin", True), ("demo/x.ltoir", False)])
 def test_code_is_not_as_declared_beside_a_file_of_lto_ir(tmp_path: Path, name: str, declared: bool) -> None:
     path = wheel(tmp_path, {"demo/k.fatbin": fatbin("sm_80"), name: LTO_IR})

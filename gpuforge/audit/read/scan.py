@@ -5,13 +5,12 @@ from typing import NamedTuple
 from gpuforge.audit.elf_patterns import patterns, static_cudart, unstable
 from gpuforge.audit.read.kept_ranges import KeptRanges
 from gpuforge.binary import ar, fatbin, ptx
-from gpuforge.binary.device_code import placed
+from gpuforge.binary.device_code import outside, placed
 from gpuforge.binary.elf.header import MAGIC, is_cubin, read_header
 from gpuforge.binary.elf.outline import outline
 from gpuforge.binary.elf.reader import read
 from gpuforge.binary.facts import ElfObject, FatbinContainer
 from gpuforge.binary.window import MissedError, Window
-from gpuforge.embedded import layout
 from gpuforge.errors import CorruptError, MalformedError, TooLargeError
 from gpuforge.wheel.archive import Archive, Member
 from gpuforge.wheel.filename import Claims
@@ -19,7 +18,6 @@ from gpuforge.wheel.filename import Claims
 _HEAD = 24 << 20  # bytes kept of a file's beginning: where linkers put names, versions and strings
 # files up to this size are read whole, which is faster than keeping ranges
 _WHOLE = 2 << 20
-_KERNELS = f"{layout.kernels(layout.HOME)}/"
 _START = 1 << 16  # bytes kept of any file: the headers of an ELF file, the directives of a PTX text
 _PASSES = 6
 _ENDLESS = "its parts refer to one another without end"
@@ -90,10 +88,7 @@ def _scan(archive: Archive, member: Member, wheel: str, claims: Claims) -> Scann
             _fetch(archive, member, window, (missed.start, missed.stop))
     else:
         return Scanned(member.name, problem=_ENDLESS)
-    scanned = _with_device_code(found_object, scanner)
-    if not scanned.containers and _KERNELS in member.name and member.size <= _WHOLE:
-        scanned = scanned._replace(containers=ptx.embedded(archive.data(member), archive.budget))
-    return scanned
+    return _with_device_code(found_object, scanner)
 
 
 def _whole(archive: Archive, member: Member) -> tuple[Window, fatbin.Scanner]:
@@ -134,7 +129,8 @@ def _fetch(archive: Archive, member: Member, window: Window, missed: tuple[int, 
 
 
 def _with_device_code(binary: ElfObject, scanner: fatbin.Scanner) -> Scanned:
-    containers = (*placed(scanner.containers, binary.sections), *binary.containers)
+    found = tuple(placed(scanner.containers, binary.sections))
+    containers = (*found, *outside(found, binary.containers))
     markers = binary.markers
     cudart = static_cudart()
     if scanner.marked and not binary.soname.startswith(cudart.own):

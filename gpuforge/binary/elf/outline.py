@@ -3,9 +3,9 @@
 import contextlib
 from itertools import pairwise
 
+from gpuforge.binary.elf.constants import MOST
 from gpuforge.binary.elf.dynamic import DT_STRSZ, DT_STRTAB, DT_VERNEED, NAMES, Dynamic
 from gpuforge.binary.elf.header import PF_R, PF_X, PT_DYNAMIC, PT_INTERP, PT_LOAD, PT_NOTE, Header
-from gpuforge.binary.elf.patterns import CONSTANTS
 from gpuforge.binary.elf.strings import LONGEST
 from gpuforge.binary.window import MissedError, Window
 
@@ -54,9 +54,11 @@ def _by_headers(size: int, header: Header) -> list[Range]:
     ranges += [(start - _SLACK, start) for (_, end), (start, _) in pairwise(loaded) if start - end > _PAGE]
     # small ones whole, as patchelf moves tables to its own segments
     ranges += [(start, end) for start, end in loaded if end - start <= _SMALL]
+    # constants behind the code, as older linkers write them
+    ranges += [(end - _SMALL, end) for start, end in loaded if not start]
     # .rodata is the first section of such a segment
     constants = (s for s in header.segments if s.type == PT_LOAD and s.flags == PF_R and s.offset)
-    ranges += [(s.offset, s.offset + min(s.size, CONSTANTS)) for s in constants]
+    ranges += [(s.offset, s.offset + min(s.size, MOST)) for s in constants]
     if header.section_count:
         end = header.section_offset + header.section_count * header.section_size
         ranges.append((header.section_offset - _SLACK, end))

@@ -1,12 +1,10 @@
 """Finds names that compilers and libraries leave in ELF files, by patterns that the caller passes."""
 
 import re
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from gpuforge.binary.elf.file import ElfFile
 
-CONSTANTS = 8 << 20  # bytes of .rodata that are searched for names of libraries
 _PRODUCER = 256  # bytes of debug info: DW_AT_producer is its first string
 
 
@@ -28,7 +26,7 @@ class Patterns(NamedTuple):
 
     markers: tuple[tuple[str, bytes], ...] = ()  # name, and the beginning of a dynamic string
     symbols: tuple[SymbolGroup, ...] = ()
-    libraries: bytes = b""  # a regular expression for names in .rodata, up to the NUL after them
+    libraries: bytes = b""  # a regular expression for names in constants, up to the NUL after them
     paths: tuple[tuple[bytes, bytes], ...] = ()  # a part of a path, and a regular expression for the path
     producers: tuple[tuple[str, bytes], ...] = ()  # marker, and a regular expression for DW_AT_producer
 
@@ -56,32 +54,3 @@ def compilers(file: ElfFile, patterns: Patterns, found: frozenset[str]) -> tuple
                     producer, file.window.read(section.offset, min(section.size, _PRODUCER))
                 )
     return tuple(sorted({version.decode() for version in versions}))
-
-
-def libraries(file: ElfFile, patterns: Patterns) -> frozenset[str]:
-    """Return the libraries that are named in `.rodata`; empty if it was not kept, as a second pass takes too long."""
-    section = file.section(".rodata")
-    if section is None or not patterns.libraries:
-        return frozenset()
-    size = min(section.size, CONSTANTS)
-    if not file.window.has(section.offset, section.offset + size):
-        return frozenset()
-    pattern = re.compile(patterns.libraries)
-    texts = _strings_with(file.window.read(section.offset, size), b".so.")
-    names = set()
-    for text in texts:
-        found = pattern.findall(text)
-        file.window.budget.spend("entries", len(found))
-        names.update(found)
-    return frozenset(name.decode() for name in names)
-
-
-def _strings_with(data: bytes, word: bytes) -> Iterator[bytes]:
-    """Yield the NUL-terminated strings that contain a word."""
-    at = data.find(word)
-    while at >= 0:
-        end = data.find(b"\0", at)
-        if end < 0:
-            return
-        yield data[data.rfind(b"\0", 0, at) + 1 : end + 1]
-        at = data.find(word, end)

@@ -1,7 +1,7 @@
 """Reads an ELF file into an `ElfObject`."""
 
 from gpuforge.binary import cubin
-from gpuforge.binary.elf import notes, patterns, segments, symbols, versions
+from gpuforge.binary.elf import constants, notes, patterns, segments, symbols, versions
 from gpuforge.binary.elf.file import ElfFile
 from gpuforge.binary.elf.header import EM_CUDA, PT_GNU_RELRO, PT_GNU_STACK
 from gpuforge.binary.elf.patterns import Patterns
@@ -11,7 +11,7 @@ from gpuforge.errors import MalformedError
 
 
 def read(window: Window, sought: Patterns, *, wheel: str = "", file: str = "") -> ElfObject:
-    """Read the ELF file in `window`, except the fatbin containers in it.
+    """Read the ELF file in `window`, except the fatbin containers in it; PTX texts are containers, too.
 
     Raises MalformedError for bytes that contradict each other, MissedError for a range that was not kept.
     """
@@ -31,6 +31,7 @@ def read(window: Window, sought: Patterns, *, wheel: str = "", file: str = "") -
 def _linked(elf: ElfFile, sought: Patterns, wheel: str, file: str) -> ElfObject:
     header, dynamic = elf.header, elf.dynamic
     markers = patterns.markers(elf, sought)
+    found = constants.search(elf, sought.libraries)
     stack = header.segment(PT_GNU_STACK)
     return ElfObject(
         wheel=wheel,
@@ -54,8 +55,10 @@ def _linked(elf: ElfFile, sought: Patterns, wheel: str, file: str) -> ElfObject:
         sections=elf.sections,
         markers=markers,
         producers=patterns.compilers(elf, sought, markers),
-        mentions=patterns.libraries(elf, sought),
+        mentions=found.libraries,
+        all_searched=found.all_searched,
         symbols=symbols.names_of(elf, sought.symbols, markers),
+        containers=found.texts,
         order=header.order,
         os_abi=header.os_abi,
     )

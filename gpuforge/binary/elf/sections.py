@@ -6,8 +6,8 @@ from gpuforge.binary.facts import Section
 from gpuforge.binary.window import Window
 from gpuforge.errors import MalformedError
 
-SHT_SYMTAB, SHT_NOTE, SHT_NOBITS, SHT_DYNSYM = 2, 7, 8, 11
-SHF_EXECINSTR, SHF_COMPRESSED = 0x4, 0x800
+SHT_PROGBITS, SHT_SYMTAB, SHT_NOTE, SHT_NOBITS, SHT_DYNSYM = 1, 2, 7, 8, 11
+SHF_ALLOC, SHF_EXECINSTR, SHF_COMPRESSED = 0x2, 0x4, 0x800
 
 Row = tuple[int, int, int, int, int, int]  # name, type, flags, offset, size, link
 

@@ -63,9 +63,11 @@ def _stems() -> frozenset[str]:
 def as_declared(expectation: Expectation, wheel: WheelFacts) -> bool:
     """Return whether every container has machine code and PTX for the declared architectures, and nothing else.
 
-    Files of LTO-IR are not read.
+    Files of LTO-IR are not read, and not all constants of large objects.
     """
     if not (expectation.cubins or expectation.ptx) or any(name.endswith(_LTO_IR) for name in wheel.members):
+        return False
+    if any(not o.all_searched and _is_own(o.name) for o in wheel.objects):
         return False
     codes = list(of_archs(expectation, wheel))
     return any(map(has_kernels, codes)) and all(_is_as_declared(expectation, code) for code in codes)
