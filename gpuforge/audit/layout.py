@@ -88,18 +88,25 @@ def written(binary: ElfObject) -> Iterator[Route]:
     yield from (Route("RUNPATH", entry) for entry in dict.fromkeys(entries(binary.runpath)))
 
 
-def search(loader: ElfObject, ancestors: Iterable[ElfObject]) -> Iterator[SearchEntry]:
+def search(loader: ElfObject, ancestors: Iterable[ElfObject], *, musl: bool = False) -> Iterator[SearchEntry]:
     """Yield the folders in which glibc looks for the libraries that `loader` needs, in order, before the system's own.
 
     An object with a RUNPATH uses only that. One without uses its own RPATH and those of the objects that loaded it, if
-    they have no RUNPATH (ld.so(8)). Entries that do not lead to a fixed place are left out.
+    they have no RUNPATH (ld.so(8)). Entries that do not lead to a fixed place are left out. musl ignores a path with a
+    variable other than $ORIGIN as a whole (ldso/dynlink.c, fixup_rpath); it would also use RUNPATHs of the objects that
+    loaded it, but what depends on these is reported.
     """
     if loader.runpath is not None:
-        yield from _folders(loader, loader.runpath, "RUNPATH")
+        if not (musl and _has_other_variables(loader.runpath)):
+            yield from _folders(loader, loader.runpath, "RUNPATH")
         return
     for index, found in enumerate((loader, *ancestors)):
-        if found.rpath and found.runpath is None:
+        if found.rpath and found.runpath is None and not (musl and _has_other_variables(found.rpath)):
             yield from _folders(found, found.rpath, "RPATH", found.name if index else "")
+
+
+def _has_other_variables(path: str) -> bool:
+    return "$" in _ORIGIN.sub("", path)
 
 
 def _folders(binary: ElfObject, path: str, kind: SearchKind, via: str = "") -> tuple[SearchEntry, ...]:

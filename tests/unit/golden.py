@@ -34,10 +34,10 @@ def finding_text(finding: Finding) -> str:
 KINDS = frozenset(
     """
     ABI|CUDA release|GPU code|HPC SDK|RECORD|RPATH|RUNPATH|Requires-Dist|Root-Is-Purelib|calls|differs|end|entry
-    |file name|folder|for any Python|hash|interface|made by|missing|more|name|needs|newer|no file|no hash|no library
-    |no name|no version|nodefaultlib|nodlopen|not declared|not listed|not stable|nvcc|option|outside|overlap|package
-    |packages|page|place|program|requires|schema|several .dist-info folders|shared files|size|static libcudart|strings
-    |system|unreadable|version|wants
+    |file name|folder|for any Python|hash|interface|machine|made by|missing|more|name|needs|newer|no file|no hash
+    |no library|no name|no version|nodefaultlib|nodlopen|not declared|not listed|not stable|nvcc|option|outside|overlap
+    |package|packages|page|place|program|requires|schema|several .dist-info folders|shared files|size|static libcudart
+    |strings|system|unreadable|version|wants
     """.replace("\n    ", "").split("|")
 )
 OF_SCHEMA_3 = json.loads((Path(__file__).parents[1] / "data/baselines_of_schema_3.json").read_text())

@@ -206,6 +206,59 @@ def test_a_library_that_the_linker_does_not_load(
     assert "proved" not in found
 
 
+PATH = "$ORIGIN/../demo.libs"
+ELSEWHERE = elf(soname="libx.so.1", machine=AARCH64)
+
+
+@pytest.mark.parametrize(
+    ("files", "finding"),
+    [
+        pytest.param(
+            {
+                MODULE: elf(needed=["libx-1.so", "liby.so"], rpath=PATH),
+                "demo.libs/libx-1.so": X[LIBRARY],
+                "demo.libs/liby.so": elf(needed=["libx.so.1"]),
+            },
+            "warning GF202",
+            id="it is loaded by another file name",
+        ),
+        pytest.param(
+            {
+                MODULE: elf(soname="ext.so", needed=["liby.so"], rpath=PATH),
+                "demo.libs/liby.so": elf(needed=["ext.so"]),
+            },
+            LOST,
+            id="it is the module, which was loaded by its path",
+        ),
+        pytest.param(first(ELSEWHERE), LOST, id="one for another processor comes first"),
+        pytest.param(
+            {
+                **module(None, "libz.so.1"),
+                MODULE: elf(needed=["libz.so.1"], rpath=PATH),
+                "demo.libs/libz.so.1": ELSEWHERE,
+            },
+            LOST,
+            id="one for another processor comes before the system",
+        ),
+        pytest.param(
+            {**module(f"{PATH}:$ORIGIN/$LIB"), **X},
+            LOST,
+            id="its path has a variable that musl does not know",
+        ),
+    ],
+)
+def test_a_library_that_glibc_finds_and_musl_does_not(tmp_path: Path, files: Files, finding: str) -> None:
+    assert "proved" in judged(tmp_path, files)
+    found = judged(tmp_path, files, "musllinux_1_2_x86_64")
+    assert finding in found
+    assert "proved" not in found
+
+
+def test_a_library_that_musl_finds(tmp_path: Path) -> None:
+    for files in ({**module(), **X}, by_rpath(None)):
+        assert judged(tmp_path, files, "musllinux_1_2_x86_64") == ["proved"]
+
+
 @pytest.mark.parametrize(
     ("name", "subject", "found"),
     [
@@ -254,9 +307,9 @@ def test_what_an_imported_package_has_loaded_of_others_is_found_once_it_was_impo
         )
 
 
-def judged(folder: Path, files: Files) -> list[str]:
+def judged(folder: Path, files: Files, platform: str = "manylinux_2_17_x86_64") -> list[str]:
     """Return the findings of a wheel, and whether all of its NEEDED libraries are proved to be found."""
-    report = audit([wheel(folder, files)])
+    report = audit([wheel(folder, files, name=f"demo-1.0-cp311-cp311-{platform}.whl")])
     proved = [p for p in report.wheels[0].proofs if p.topic == "providers"]
     return [*(f"{f.severity} {f.code}" for f in report.findings), *(["proved"] if proved else [])]
 

@@ -216,6 +216,15 @@ CASES = {
         {"demo/ext.so": elf(needed=["libx.so"], runpath="$ORIGIN"), "demo/libx.so": b"version 1"},
         {"demo/ext.so": elf(needed=["libx.so"], runpath="$ORIGIN"), "demo/libx.so": lib("libx.so")},
     ),
+    "one for another machine comes first under a musl tag": Case(
+        "GF202", "error", ("libx.so (demo/a/libx.so), NEEDED by demo/ext.so",),
+        {
+            "demo/ext.so": elf(needed=["libx.so"], runpath="$ORIGIN/a:$ORIGIN"), "demo/libx.so": lib("libx.so"),
+            "demo/a/libx.so": elf(soname="libx.so", machine=183),
+        },
+        {"demo/ext.so": elf(needed=["libx.so"], runpath="$ORIGIN:$ORIGIN/a")},
+        name="demo-1.0-cp311-cp311-musllinux_1_2_x86_64.whl",
+    ),
     "a program with a library's name": Case(
         "GF202", "error", ("libx.so (demo/libx.so), NEEDED by demo/ext.so",),
         {"demo/ext.so": elf(needed=["libx.so"], runpath="$ORIGIN"), "demo/libx.so": elf(dynamic=[(FLAGS_1, 1 << 27)])},

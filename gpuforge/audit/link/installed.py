@@ -7,7 +7,7 @@ from functools import cached_property
 
 from packaging.utils import canonicalize_name
 
-from gpuforge.audit import layout
+from gpuforge.audit import layout, policy
 from gpuforge.audit.form import PACKAGES
 from gpuforge.audit.link import declared, package_tables
 from gpuforge.audit.link.declared import Declared
@@ -136,15 +136,20 @@ class Installed:
     def there(self, place: str, loader: ElfObject) -> ElfObject | None:
         """Return the object that a loader finds in a place; of several wheels, its own or one that it requires.
 
-        The linker skips files for other machines (glibc's elf/dl-load.c, open_verify).
+        glibc skips files for other machines (elf/dl-load.c, open_verify), musl does not (ldso/dynlink.c, load_library).
         """
-        there = {w: o for w, o in self.at.get(place, {}).items() if is_for_machine(o, loader)}
+        musl = self.is_for_musl(loader)
+        there = {w: o for w, o in self.at.get(place, {}).items() if musl or is_for_machine(o, loader)}
         required = (o for w, o in there.items() if self.projects[w] in self.declared[loader.wheel])
         return there.get(loader.wheel) or next(required, None) or next(reversed(there.values()), None)
 
     def called(self, name: str, loader: ElfObject) -> list[ElfObject]:
         """Return the libraries of a name, by SONAME or file, that a loader could load if a path led to them."""
         return [o for o in self.named.get(name, ()) if is_for_machine(o, loader)]
+
+    def is_for_musl(self, binary: ElfObject) -> bool:
+        """Return whether systems with musl load an object."""
+        return "musl" in policy.systems_of(binary, self.musl.get(binary.wheel, ()))
 
     def imports(self, wheel: str, project: str) -> bool:
         """Return whether a wheel links with a required package whose import loads its libraries."""

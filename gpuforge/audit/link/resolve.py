@@ -8,7 +8,7 @@ from typing import NamedTuple
 from gpuforge.audit import layout, policy
 from gpuforge.audit.link import package_tables
 from gpuforge.audit.link.edges import Edge, Key, LoadSet, Obstacle, Provider, Source, key
-from gpuforge.audit.link.installed import Installed
+from gpuforge.audit.link.installed import Installed, is_for_machine
 from gpuforge.audit.link.providers import Providers
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.route import Route
@@ -85,12 +85,13 @@ class Resolver:
         """Return the objects that an import, or a program, loads, and the names by which they are known.
 
         These are the SONAME and the NEEDED entries that led to it; the file name alone is not (glibc's
-        elf/dl-load.c, _dl_map_object).
+        elf/dl-load.c, _dl_map_object). musl does not know SONAMEs (ldso/dynlink.c, load_library).
         """
+        musl = self.installed.is_for_musl(root)
         before = _Before() if root.program else self._before(root.wheel)
         order = {key(root): root, **before.objects}
         loaded = dict(before.names)
-        if root.soname:
+        if root.soname and not musl:
             loaded[root.soname] = root
         queue = deque([_Loader(root)])
         while queue:
@@ -115,7 +116,7 @@ class Resolver:
                 if key(found) not in order:
                     order[key(found)] = found
                     queue.append(_Loader(found, led, led.folders))
-                for called in filter(None, (name, found.soname)):
+                for called in filter(None, (name, "" if musl else found.soname)):
                     loaded.setdefault(called, found)
         return order, loaded
 
@@ -175,7 +176,7 @@ class Resolver:
         loader = led.object
         # in a package that pip does not install with it, or by a path that is not everywhere: found only if it is there
         unsure: list[Edge] = []
-        for entry in layout.search(loader, led.ancestors):
+        for entry in layout.search(loader, led.ancestors, musl=self.installed.is_for_musl(loader)):
             edge = self._reached(led, name, entry, packages)
             if edge is None or edge.provider.lacking:
                 continue
@@ -203,6 +204,8 @@ class Resolver:
             return Edge(loader, name, Provider("nobody"), None, preload, Obstacle("no library", file))
         if found := self.installed.there(place, loader):
             provider = self._providers.of_object(loader, found)
+            if not is_for_machine(found, loader):
+                return Edge(loader, name, provider, obstacle=Obstacle("machine", found.file))
             if found.executable:
                 return Edge(loader, name, provider, obstacle=Obstacle("program", found.file))
             if found.no_dlopen and not led.root.program:

@@ -130,6 +130,12 @@ _OBSTACLES = {
         "The dynamic linker stops at that file, and the import fails.",
         "Remove the file, or put the library in its place.",
     ),
+    "machine": _Text(
+        "error",
+        "Files for another machine have the names of NEEDED libraries, and come first in the search paths.",
+        "The dynamic linker stops at those files, and the import fails.",
+        "Remove the files, or put libraries for this machine in their places.",
+    ),
     "folder": _Text(
         "warning",
         "Search paths lead to these libraries through folders that not every environment has.",
