@@ -12,6 +12,7 @@ from gpuforge.audit.embedded import KernelSet, KernelsWheels, SourceSet, Unusabl
 from gpuforge.audit.form import Form
 from gpuforge.binary.elf.header import MACHINES
 from gpuforge.binary.facts import DeviceCode, ElfObject
+from gpuforge.cuda import sonames
 from gpuforge.wheel import filename
 from gpuforge.wheel.checks.refusal import Refusal
 from gpuforge.wheel.dist_info import Identity, MetadataProblem
@@ -24,20 +25,32 @@ class Preload(NamedTuple):
     file: str
     pathfinder: bool  # through cuda-pathfinder
     everything: bool  # it loads all libraries of a list elsewhere into the global scope
-    names: frozenset[str]  # the libraries and words in it, without "lib" and ".so"
+    names: frozenset[str]  # the libraries and words in it, without "lib" and ".so"; see `opens`
     folders: bool = False  # it lists folders, and may load every library in them
     bare: bool = False  # by bare names: it loads only libraries that the linker finds anyway
     # it passes them to a framework (torch.ops.load_library), and loads no others
     ops: bool = False
     fixed: bool = False  # each name is a constant, not a variable
-    # it starts programs and mentions LD_LIBRARY_PATH; one that loads nothing is bare, too
-    starts: bool = False
+    starts: bool = False  # it starts programs and mentions LD_LIBRARY_PATH
+    programs: frozenset[str] = frozenset()  # the programs that a script or console entry point starts
     # CUDA's words in the Python files and lists beside it; with pathfinder in all Python files
     listed: frozenset[str] = frozenset()
     # the framework (torch) of which it raises an error if built with another CUDA release
     compares_cuda: str = ""
     uncalled: tuple[str, ...] = ()  # its functions that load, if nothing in the wheel calls any of them
     uncalled_names: frozenset[str] = frozenset()  # the libraries and words in those functions
+
+    def opens(self, *names: str) -> bool:
+        """Return whether it opens a library of one of these names by a path, and so brings it into the process.
+
+        By its bare name it opens only what the linker finds anyway. Callers leave out what a framework opens (`ops`),
+        or what users must call (`uncalled`), where others have to find the library afterwards.
+        """
+        return not self.bare and self.may_open(*names)
+
+    def may_open(self, *names: str) -> bool:
+        """Return whether it names a library that it opens in any way: by its file, its SONAME, or without "lib"."""
+        return not self.names.isdisjoint({*names, *map(sonames.bare, names)})
 
 
 class Compilers(NamedTuple):

@@ -166,9 +166,9 @@ def _opened_by_python(graph: LinkGraph, environment: _Environment) -> Iterator[t
     ]
     for wheel in graph.wheels:
         for loading in (p for p in wheel.preloads if not (p.bare or p.ops or p.uncalled)):
-            words = loading.names | (loading.listed if loading.pathfinder else frozenset())
+            listed = loading.listed if loading.pathfinder else frozenset[str]()
             for name, stem in brought:
-                if {name, stem} & words:
+                if loading.opens(name) or {name, stem} & listed:
                     yield environment.place(name), LibraryUse(wheel.name, loading.file, "opened")
 
 

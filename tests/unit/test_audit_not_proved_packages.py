@@ -240,6 +240,9 @@ def test_what_a_package_needs_is_not_there_without_an_extra(
     assert ("GF214" in {f.code for f in audit([path], brought=brought).findings}) != complete
 
 
+CONSOLE = "demo-1.0.dist-info/entry_points.txt"
+STARTS = b"import os, subprocess\nos.environ['LD_LIBRARY_PATH'] = libs\nsubprocess.call([tool])\n"
+OPS = b'import torch\ntorch.ops.load_library("lib%s")\n'
 CTYPES = b'import ctypes\nctypes.CDLL("lib%s")\nfrom . import ext\n'
 
 
@@ -255,6 +258,9 @@ CTYPES = b'import ctypes\nctypes.CDLL("lib%s")\nfrom . import ext\n'
         (NEEDS_CUDNN, ["nvidia-cudnn-cu12>=9"], "warning"),
         ({MODULE: elf(), "demo/__init__.py": CTYPES % b"foo.so.1"}, (), "proof"),
         ({MODULE: elf(), "demo/__init__.py": CTYPES % b"cudart.so.12"}, (), ""),
+        ({MODULE: elf(), "demo/__init__.py": STARTS + CTYPES % b"cudart.so.12"}, (), ""),
+        ({MODULE: elf(), "demo/__init__.py": OPS % b"cudart.so.12"}, (), ""),
+        ({MODULE: elf(), CONSOLE: b"[console_scripts]\ncudart = runner:main\n"}, (), "proof"),
         ({MODULE: elf(), "demo/__init__.py": CTYPES % b"cudart.so.13"}, ["nvidia-cuda-runtime"], "proof"),
         ({MODULE: elf(sections={".rodata": b"\0libcudart.so.13\0"})}, (), "proof"),
         ({MODULE: elf(sections={".rodata": b"\0libcudart.so.12\0"})}, (), ""),

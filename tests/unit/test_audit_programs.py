@@ -165,3 +165,28 @@ def test_a_script_of_empty_lines_takes_no_time(file: str, tmp_path: Path) -> Non
     """It took minutes: each line was searched to the end of the file."""
     files = {"demo/ext.so": elf(needed=["libnuma.so.1"]), file: b"#!python" + b"\n" * 200_000}
     assert said(audit([wheel(tmp_path, files)]), "GF201")
+
+
+def test_a_command_with_the_name_of_a_library_does_not_open_it(tmp_path: Path) -> None:
+    """The linker aborts the process unless code opens libx.so.1 first, and `x` is only a program."""
+    files = {
+        "demo/ext.cpython-311-x86_64-linux-gnu.so": elf(versions={"libx.so.1": ["LIBX_1"]}),
+        CONSOLE: b"[console_scripts]\nx = runner.run:start\n",
+    }
+    assert [f.severity for f in said(audit([wheel(tmp_path, files)]), "GF211")] == ["error"]
+    files["demo/a.py"] = b"import ctypes\nctypes.CDLL('libx.so.1')\n"
+    assert [f.severity for f in said(audit([wheel(tmp_path, files)]), "GF211")] == ["warning"]
+
+
+def test_a_part_that_is_opened_by_its_bare_name_is_not_there(tmp_path: Path) -> None:
+    name = "libcudnn-463fd6d5.so.8.9.7"
+    files = {
+        f"demo.libs/{name}": elf(soname=name, sections={".rodata": b"\0libcudnn_ops_infer.so.8\0"}),
+        "demo/ext.so": elf(needed=[name], runpath="$ORIGIN/../demo.libs"),
+    }
+    for text, codes in (
+        (b"ctypes.CDLL('libcudnn_ops_infer.so.8')\n", ["GF213"]),
+        (b"ctypes.CDLL(os.path.join(root, 'libcudnn_ops_infer.so.8'))\n", []),
+    ):
+        files["demo/a.py"] = b"import ctypes, os\n" + text
+        assert [f.code for f in said(audit([wheel(tmp_path, files)]), "GF213")] == codes

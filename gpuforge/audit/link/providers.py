@@ -204,9 +204,8 @@ class Providers:
 
     def preload_of(self, wheel: str, name: str) -> Preload | None:
         """Return the Python file of a wheel that names this library among those it loads."""
-        stem = sonames.bare(name)
         for preload in sorted(self.installed.preloads[wheel], key=lambda p: bool(p.uncalled)):
-            if not preload.bare and _covers(preload, name, stem, self.installed.declared[wheel]):
+            if _covers(preload, name, self.installed.declared[wheel]):
                 return preload
         return None
 
@@ -217,11 +216,11 @@ def _declared(declaration: Declared, unproved: Unproved = "") -> Provider:
     return Provider("package", package=declaration.package, declared=declaration, unproved=unproved)
 
 
-def _covers(preload: Preload, name: str, stem: str, declared_packages: Mapping[str, Declared]) -> bool:
+def _covers(preload: Preload, name: str, declared_packages: Mapping[str, Declared]) -> bool:
     """Return whether a Python file loads a library by itself, by the library's name or its package's."""
-    if preload.ops:
+    if preload.bare or preload.ops:  # others do not find what a framework opens
         return False
-    if stem in preload.names or name in preload.names:
+    if preload.opens(name):
         return True
     packages = package_tables.candidates(name)
     if preload.folders and any(package_tables.stems(library.package) & preload.names for library in packages):
@@ -232,6 +231,10 @@ def _covers(preload: Preload, name: str, stem: str, declared_packages: Mapping[s
         word
         for library in packages
         if preload.pathfinder or library.package in declared_packages
-        for word in (stem, *package_tables.stems(library.package), *library.folder.split("/")[1:-1])
+        for word in (
+            sonames.bare(name),
+            *package_tables.stems(library.package),
+            *library.folder.split("/")[1:-1],
+        )
     }
     return bool(words & preload.listed)

@@ -233,8 +233,8 @@ def _may_open_copies(graph: LinkGraph, wheel: WheelFacts, against: Against) -> b
         return True
     known = {edge.needed for edge in graph.of(wheel)}
     known.update(*(package_tables.sonames_of(each.package) for each in graph.required_always(wheel.name)))
-    opened = {name for code in wheel.preloads if not (code.ops or code.starts) for name in code.names}
-    return bool(opened & set(map(sonames.bare, against.libraries)) - set(map(sonames.bare, known)))
+    others = set(map(sonames.bare, against.libraries)) - set(map(sonames.bare, known))
+    return any(code.may_open(*others) for code in wheel.preloads)
 
 
 _PROOFS: tuple[tuple[Topic, Callable[[LinkGraph, WheelFacts], Iterator[Proved]]], ...] = (

@@ -288,9 +288,9 @@ def _launchers(code: PythonCode, starting: Collection[str]) -> Iterator[Preload]
             yield _starter(member.name, frozenset(names))
 
 
-def _starter(file: str, names: frozenset[str]) -> Preload:
+def _starter(file: str, programs: frozenset[str]) -> Preload:
     """Return the preload of a file that loads nothing itself but starts programs."""
-    return Preload(file, False, False, names, bare=True, ops=True, starts=True)
+    return Preload(file, False, False, frozenset(), bare=True, ops=True, starts=True, programs=programs)
 
 
 def _package(member: str) -> str:

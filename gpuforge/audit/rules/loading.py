@@ -10,7 +10,6 @@ from gpuforge.audit.link.edges import Edge
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import Preload, WheelFacts
 from gpuforge.binary.facts import ElfObject
-from gpuforge.cuda import sonames
 
 
 def may_be_loaded(graph: LinkGraph, edge: Edge) -> bool:
@@ -51,7 +50,7 @@ def _required(graph: LinkGraph, wheel: WheelFacts) -> Iterator[WheelFacts]:
 def _may_start(preload: Preload, program: ElfObject) -> bool:
     """Return whether code that starts programs may start this one: it is in its part of the wheel or has its name."""
     part = program.file.partition("/")[0]
-    return preload.file.partition("/")[0] == part or (preload.bare and program.name in preload.names)
+    return preload.file.partition("/")[0] == part or program.name in preload.programs
 
 
 def _may_load(preload: Preload, target: ElfObject) -> bool:
@@ -61,8 +60,7 @@ def _may_load(preload: Preload, target: ElfObject) -> bool:
     """
     if preload.bare:
         return False
-    stem = sonames.bare(target.name)
-    if {stem, target.name, target.soname} & preload.names:
+    if preload.opens(target.name, target.soname):
         return True
     part = target.file.partition("/")[0]
     return not preload.fixed and (part.endswith(".libs") or preload.file.partition("/")[0] == part)

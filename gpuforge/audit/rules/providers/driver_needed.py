@@ -11,7 +11,7 @@ from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.loading import has_code
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.binary.facts import ElfObject
-from gpuforge.cuda import libraries, sonames
+from gpuforge.cuda import libraries
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
@@ -45,11 +45,11 @@ def _is_reached(wheel: WheelFacts, roots: Sequence[ElfObject]) -> bool:
     """
     if wheel.form not in PACKAGES or not has_code(wheel):
         return True
-    opened = {name for p in wheel.preloads if not p.uncalled for name in p.names}
+    called = [preload for preload in wheel.preloads if not preload.uncalled]
     return any(
         root.program
         or "python-module" in root.markers
-        or {root.name, root.soname, sonames.bare(root.name)} & opened
+        or any(preload.may_open(root.name, root.soname) for preload in called)
         for root in roots
     )
 

@@ -73,7 +73,7 @@ def _there(wheel: WheelFacts, name: str) -> bool:
         n for o in wheel.objects for n in o.needed if sonames.stem(sonames.plain_name(n)) == f"lib{stem}"
     }
     return any(name in (o.name, o.soname) or o.name in needed for o in wheel.objects) or any(
-        {stem, name} & preload.names for preload in wheel.preloads
+        preload.opens(name) for preload in wheel.preloads
     )
 
 

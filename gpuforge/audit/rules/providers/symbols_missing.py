@@ -85,10 +85,8 @@ def _stem(name: str) -> str:
 
 def _loaded_by_code(wheel: WheelFacts, names: Iterable[str]) -> bool:
     """Return whether Python code of the wheel loads such a library, so that its functions may be found later."""
-    stems = {sonames.bare(name) for name in names}
-    return any(
-        p.everything or p.pathfinder or p.folders or stems & p.names for p in wheel.preloads if not p.bare
-    )
+    paths = [preload for preload in wheel.preloads if not preload.bare]
+    return any(p.everything or p.pathfinder or p.folders or p.opens(*names) for p in paths)
 
 
 def _finding(binary: ElfObject, library: str, called: list[str], sets: Iterable[LoadSet]) -> Finding:

@@ -15,14 +15,12 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
     """Find libraries in a `.libs` folder that no object NEEDs: auditwheel grafts only NEEDED libraries."""
     for wheel in graph.wheels:
         needed = {name for o in wheel.objects for name in o.needed}
-        opened = {name for p in wheel.preloads for name in p.names}
         for found in (o for o in wheel.objects if o.links and not o.program):
             folder = found.file.rpartition("/")[0]
             plain = sonames.plain_name(found.name)
-            stem = sonames.bare(plain)
             if not folder.endswith(".libs") or plain == found.name or {found.name, found.soname} & needed:
                 continue
-            if {stem, plain, found.name} & opened:
+            if any(preload.may_open(plain, found.name) for preload in wheel.preloads):
                 continue
             yield RULE.finding(
                 wheel.name,

@@ -10,7 +10,6 @@ from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.binary.facts import ElfObject
-from gpuforge.cuda import sonames
 
 _PYTHONS = "libm.so.6"  # every Python interpreter is linked with it
 
@@ -64,8 +63,7 @@ RULE = Rule(
 
 def _opened(wheel: WheelFacts, library: str) -> bool:
     """Return whether Python code of the wheel names the library among those that it opens, by a path or by its name."""
-    stem = sonames.bare(library)
-    return any({stem, library} & preload.names for preload in wheel.preloads)
+    return any(preload.may_open(library) for preload in wheel.preloads)
 
 
 def _always_loaded(graph: LinkGraph, binary: ElfObject, library: str) -> bool:

@@ -127,9 +127,7 @@ def _origin(edge: Edge, soname: str) -> LibraryOrigin | None:
 
 def _opens(graph: LinkGraph, edge: Edge) -> bool:
     """Return whether Python code of a wheel names a library among those that it opens, as by their paths."""
-    wheel = graph.wheel(edge.loader.wheel)
-    stem = sonames.bare(edge.needed)
-    return any({stem, edge.needed} & p.names for p in wheel.preloads if not p.bare)
+    return any(preload.opens(edge.needed) for preload in graph.wheel(edge.loader.wheel).preloads)
 
 
 def loads_only_one(libraries: Iterable[LoadedLibrary]) -> bool:
