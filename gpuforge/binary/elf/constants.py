@@ -57,10 +57,10 @@ def _ranges(file: ElfFile) -> Iterator[tuple[int, int]]:
     values = file.dynamic.values
     names = file.dynamic.place(DT_STRTAB) if DT_STRTAB in values else 0
     behind = names + values.get(DT_STRSZ, 0)
-    for s in file.header.segments:
-        if s.type == PT_LOAD:
-            end = s.offset + s.size
-            parts = [(s.offset, names), (behind, end)] if s.offset <= names < end else [(s.offset, end)]
+    for segment in file.header.segments:
+        if segment.type == PT_LOAD:
+            first, end = segment.offset, segment.offset + segment.size
+            parts = [(first, names), (behind, end)] if first <= names < end else [(first, end)]
             yield from ((start, stop) for start, stop in parts if start < stop)
 
 
