@@ -15,7 +15,7 @@ from gpuforge.embedded.user_toolchain import UserToolchain
 from gpuforge.errors import ActionError
 from gpuforge.package.kernel_set import SCHEMA, new_folder, relative, write_json
 
-_BUILD_PATH = re.compile(r"(?:^|[=,:]|^-[A-Za-z]+)(?:/|~/)")  # "/x", "-I/x", "--opt=/x"
+_BUILD_PATH = re.compile(r"(?:^|[=,]|:(?!//[^/])|^-[A-Za-z]+)(?:/|~/)")  # "/x", "-I/x", "--opt=/x"
 _PLACEHOLDERS = ("{compiler}", "{sources}", "{output}")
 
 

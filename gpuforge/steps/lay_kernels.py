@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from gpuforge import disk
@@ -28,7 +29,7 @@ def made_by(compiler: KernelCompiler) -> kernel_set.CompiledBy:
     """Return a compiler with its version; for one from a package, the version is in the lock."""
     version = compiler.version
     if compiler.lock:
-        project = canonicalize_name(compiler.package)
+        project = canonicalize_name(Requirement(compiler.package).name)
         releases = value_file.read(LockedWheels, compiler.lock).releases()
         version = next(str(each.version) for each in releases if each.project == project)
     return kernel_set.CompiledBy(compiler.family, version)

@@ -25,7 +25,8 @@ from gpuforge.plan.requests.kernels import (
     KernelCompiler,
     LayKernels,
 )
-from gpuforge.steps import gather_sources, index_libraries, index_modules
+from gpuforge.steps import gather_sources, index_libraries, index_modules, lay_kernels, value_file
+from gpuforge.wheel.locked_wheels import LockedWheels
 
 R = TypeVar("R", bound=LayKernels)
 SAXPY = b"__global__ void saxpy() {}\n"
@@ -253,14 +254,27 @@ def test_a_library_with_code_for_another_gpu_than_the_requested_one_is_refused(p
 
 
 @pytest.mark.parametrize(
-    "word", ["/usr/bin/x", "-I/build/include", "--root=/build", "-Wl,-rpath,/build", "-L~/x"]
+    "word",
+    [
+        *(
+            "/usr/bin/x",
+            "-I/build/include",
+            "--root=/build",
+            "-Wl,-rpath,/build",
+            "-L~/x",
+            "-Wl,-rpath:/build",
+        ),
+        "-DURL=file:///build",
+    ],
 )
 def test_a_recipe_must_not_name_the_build_machines_paths(project: Path, word: str) -> None:
     with pytest.raises(ActionError, match=f"names a path of the build machine: {word}\n"):
         user_compiled(project, "{compiler}", word, "{sources}", "-o", "{output}")
 
 
-@pytest.mark.parametrize("word", ["-I{include}", "kernels/x.h", "-std=c++17", "-D=x", "-gpu=cc{arch}"])
+@pytest.mark.parametrize(
+    "word", ["-I{include}", "kernels/x.h", "-std=c++17", "-D=x", "-gpu=cc{arch}", "-DURL=http://x"]
+)
 def test_other_flags_may_stand_in_a_recipe(project: Path, word: str) -> None:
     out = user_compiled(project, "{compiler}", word, "{sources}", "-o", "{output}")
     (shipped,) = out.rglob("recipe.json")
@@ -311,3 +325,10 @@ def test_a_wheel_without_the_import_package_is_an_error_that_names_its_import_pa
     assert str(caught.value) == (
         "the wheel has no package 'other' to put the kernels in\n  hint: it has demo: set [package] import"
     )
+
+
+def test_a_compiler_of_a_package_with_an_extra_has_the_version_of_the_lock(tmp_path: Path) -> None:
+    lock = tmp_path / "lock.json"
+    wheels = {"numpy-2.0-py3-none-any.whl": "00", "my_compiler-1.2-py3-none-any.whl": "11"}
+    value_file.write(LockedWheels(("My.Compiler[gpu]>=1",), wheels), lock)
+    assert lay_kernels.made_by(KernelCompiler("mine", package="My.Compiler[gpu]", lock=lock)).version == "1.2"
