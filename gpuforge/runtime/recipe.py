@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -16,6 +17,7 @@ from .reason import Reason
 from .sources import Sources
 
 SCHEMA = 1
+OPERATORS = {">=", "<=", ">", "<", "==", "!=", "==*", "!=*"}  # of `gpuforge.toolchains.version_ranges.Bound`
 
 
 class ModuleRecipe(NamedTuple):
@@ -218,7 +220,8 @@ def _toolchain(entry: dict[str, Any]) -> UserToolchain:
 
 
 def _accepts(entry: dict[str, Any]) -> tuple[tuple[str, tuple[int, ...]], ...]:
-    try:
-        return tuple((str(operator), tuple(map(int, numbers))) for operator, numbers in entry["accepts"])
-    except (KeyError, OverflowError, TypeError, ValueError):
-        raise document.Damaged("'accepts' is not a list of bounds") from None
+    with suppress(KeyError, OverflowError, TypeError, ValueError):
+        bounds = tuple((str(operator), tuple(map(int, numbers))) for operator, numbers in entry["accepts"])
+        if OPERATORS.issuperset(operator for operator, _ in bounds):
+            return bounds
+    raise document.Damaged("'accepts' is not a list of bounds")

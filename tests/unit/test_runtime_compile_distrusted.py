@@ -80,6 +80,14 @@ def test_a_table_of_a_recipe_that_is_a_list_is_one_line(site: Path) -> None:
     )
 
 
+def test_a_comparison_of_versions_that_does_not_exist_is_damage(site: Path) -> None:
+    recipe = site / "demo/_gpuforge/sources/answers/recipe.json"
+    recipe.write_text(recipe.read_text().replace('">=",', '"~=",'))
+    assert run(site, "compile").stderr == (
+        f"error: {recipe} is damaged ('accepts' is not a list of bounds): install the wheel again\n"
+    )
+
+
 @pytest.mark.parametrize("product", ["lib**.so", "/usr/lib/*.so", "."])
 def test_a_product_that_is_not_a_pattern_is_one_line(site: Path, product: str) -> None:
     """A manifest cannot have it; Python 3.13 and later take the first one."""

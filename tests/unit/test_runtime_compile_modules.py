@@ -254,6 +254,21 @@ def test_a_source_of_the_users_takes_the_place_of_the_packages(user: User) -> No
     assert "made by g++" in user.compile(library).stdout  # no other toolchain compiles it
 
 
+def test_two_sources_of_the_users_for_one_module_are_refused(user: User) -> None:
+    user.gpu()
+    user.nvrtc()
+    mine = [user.tmp_path / folder / f"scale.{suffix}" for folder in "ab" for suffix in ("cu", "cpp")]
+    for source in mine:
+        source.parent.mkdir(exist_ok=True)
+        source.write_text(f'extern "C" int of_{source.parent.name}(void) {{ return 1; }}\n')
+    done = user.compile(*mine[::2])
+    assert (done.returncode, done.stdout) == (2, "")
+    assert user.said(done.stderr) == (
+        "error: ops: TMP/a/scale.cu and TMP/b/scale.cu would both give the module 'scale': rename one of them\n"
+    )
+    assert user.compile(*mine[1::2]).returncode == 0  # both are in one library
+
+
 def test_an_output_folder_activates_nothing_and_the_variable_uses_it(user: User) -> None:
     user.gpu()
     user.nvrtc()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any, Literal
 
 from gpuforge.audit.embedded import (
@@ -25,6 +26,7 @@ from gpuforge.wheel.archive import Archive, Member
 _INDEX = rf"(.*{layout.kernels(layout.HOME)}/[^/]+)/{re.escape(layout.INDEX)}"
 _RECIPE = rf"(.*{layout.sources(layout.HOME)}/[^/]+)/{re.escape(layout.RECIPE)}"
 _SCHEMA = 1
+_OPERATORS = {">=", "<=", ">", "<", "==", "!=", "==*", "!=*"}  # of a recipe's version ranges
 _LONGEST_ARCH = 16  # characters
 _RELEASE = r"[0-9]{1,4}\.[0-9]{1,4}(?:\.|\Z)"
 # The keys of a recipe for where a compiler may be on a user's machine, and how it is installed.
@@ -153,12 +155,16 @@ def _toolchain(entry: dict[str, Any]) -> UserToolchain:
     install = document.table(entry, "install")
     for key in install:
         document.text(install, key)
-    try:
-        for operator, numbers in entry["accepts"]:
-            str(operator), tuple(map(int, numbers))
-    except (KeyError, OverflowError, TypeError, ValueError):
-        raise document.Damaged("'accepts' is not a list of bounds") from None
+    _check_bounds(entry)
     return UserToolchain(document.text(entry, "name"), document.texts(entry, "runtimes"))
+
+
+def _check_bounds(entry: dict[str, Any]) -> None:
+    with suppress(KeyError, OverflowError, TypeError, ValueError):
+        bounds = [(str(operator), tuple(map(int, numbers))) for operator, numbers in entry["accepts"]]
+        if _OPERATORS.issuperset(operator for operator, _ in bounds):
+            return
+    raise document.Damaged("'accepts' is not a list of bounds")
 
 
 def _source(entry: dict[str, Any]) -> ListedFile:

@@ -170,6 +170,7 @@ def _compile(recipe: Recipe, package: Package, options: argparse.Namespace) -> s
     requested, sources = _toolchain_and_sources(recipe, package, options, here)
     here = replace(here, extra=sources)
     toolchain, compiler = select(recipe, requested, how_to_install, _finder(recipe, here))
+    modules.refuse_same_names(recipe, toolchain, sources)
     backend = backend_of(toolchain.family)
     if backend and backend.into_cache:
         return _prepare(backend, recipe, toolchain, package, here, options)

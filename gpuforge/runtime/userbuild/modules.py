@@ -20,7 +20,7 @@ from . import compilers
 from .compilers import Absent, Compiler, LibraryCompiler
 from .inputs import CompileInputs
 from .invoke import invoke
-from .outcome import Stopped
+from .outcome import USAGE, Stopped
 from .recipe import Recipe
 
 FOLDER = "modules"  # the output for a GPU: an index.json and the images
@@ -39,6 +39,19 @@ def find(toolchain: UserToolchain, here: CompileInputs, *, path: str = "") -> Co
     if backend:
         return backend.ahead.find(toolchain, here, path)
     return compilers.find(toolchain, here.env, path=path)
+
+
+def refuse_same_names(recipe: Recipe, toolchain: UserToolchain, extra: Sequence[Path]) -> None:
+    """Raise Stopped if two sources of the user's own would give modules of one name."""
+    others: dict[str, Path] = {}
+    for source in extra if toolchain.makes == "module" else ():
+        other = others.setdefault(source.stem, source)
+        if other is not source:
+            raise Stopped(
+                f"{recipe.name}: {other} and {source} would both give the module {source.stem!r}: "
+                "rename one of them",
+                USAGE,
+            )
 
 
 def make(
