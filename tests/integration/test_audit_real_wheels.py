@@ -81,7 +81,7 @@ def test_neuron_gpu_names_each_runtime_and_who_loads_it(said: Said) -> None:
     assert lines.keys() == {*(f"{name}.so" for name in NVHPC), "libcudart-4554289f.so.11.5.117"}
     assert lines["libcudart-4554289f.so.11.5.117"].endswith("loaded by nrniv-core, mod2c_core")
     assert "(NVIDIA HPC SDK 22.1)" in lines["libnvc-ca879ffd.so"]  # its own runtimes were built by 21.11
-    assert "libacchost.so comes beside it when users link with" in lines["libacchost-c31344de.so"]
+    assert "libacchost.so comes beside it when users link against" in lines["libacchost-c31344de.so"]
     assert [line.partition(",")[0] for line in found["GF108", "error"]] == [
         "neuron/.data/lib/libnrniv.so",
         "NEURON_gpu.libs/libnrniv-b13f8654.so",

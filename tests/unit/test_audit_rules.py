@@ -52,7 +52,7 @@ SOURCES = "demo/_gpuforge/sources/m/"
 CASES = {
     "hashed runtime beside an archive": Case(
         "GF101", "error", ("libnvomp-fb1a2b9f.so (NVIDIA HPC SDK), loaded by libcore.so, ext.so; "
-            "libnvomp.so comes beside it when users link with libcore.so",),
+            "libnvomp.so comes beside it when users link against libcore.so",),
         {
             NVOMP: grafted(NVOMP), "demo/libcore.so": user_of(NVOMP), "demo/ext.so": user_of(NVOMP),
             "demo/x.a": b"!<arch>\n",

@@ -340,7 +340,7 @@ def test_makefiles_and_dead_paths_name_the_sdk(tmp_path: Path) -> None:
     (found,) = [f for f in audit([wheel(tmp_path, files)]).findings if f.code == "GF101"]
     assert lines(found) == (
         "libnvc-0a1b2c3d.so (NVIDIA HPC SDK 22.1), loaded by libcore.so; "
-        "libnvc.so comes beside it when users link with libcore.so",
+        "libnvc.so comes beside it when users link against libcore.so",
         "demo/demo_makefile: asks for nvc++ of the NVIDIA HPC SDK 22.1",
         "demo/demo_makefile: asks for -gpu=cuda11.5,cc80",
     )

@@ -1,4 +1,4 @@
-"""GF109: several images of one CUDA library in one process."""
+"""GF109: several copies of one CUDA library in one process."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ RULE = Rule(
 
 
 def _counts(soname: str) -> bool:
-    """Return whether two images of a library of this name each have a state of their own: tools have none."""
+    """Return whether two copies of a library of this name each have a state of their own: tools have none."""
     packages = {library.package for library in package_tables.candidates(soname)}
     return not is_cudart(soname) and any(
         package in carriers.nvidia_packages() and not is_tool(package) for package in packages

@@ -67,14 +67,14 @@ def _majors(graph: LinkGraph, process: Process) -> _ByMajor:
     found: _ByMajor = {}
     every = loaded_libraries(graph, process.objects, _has_major)
     own = own_runtimes(graph, process.objects) if process.across else ()
-    for image in (*every, *loaded_cudarts(graph, process.objects), *own):
-        major = major_of(image.soname)
+    for copy in (*every, *loaded_cudarts(graph, process.objects), *own):
+        major = major_of(copy.soname)
         of_major = found.setdefault(major, {}) if major is not None else {}
         # a libcudart is there twice, once under its major only
         if all(
-            (image.origin, image.requested) != (other.origin, other.requested) for other in of_major.values()
+            (copy.origin, copy.requested) != (other.origin, other.requested) for other in of_major.values()
         ):
-            of_major.setdefault(image.soname, image)
+            of_major.setdefault(copy.soname, copy)
     return found
 
 
@@ -172,15 +172,15 @@ def _finding(process: Process, by_major: _ByMajor) -> Finding:
         subjects=tuple(
             Subject(
                 item=f"CUDA {major}",
-                library=image.requested,
-                detail=_HOW[image.how],
-                kind="" if image.how == "linked" else image.how,
-                loaded_by=image.loaders,
-                imported_by=image.importers,
-                wheel=image.wheel,
+                library=copy.requested,
+                detail=_HOW[copy.how],
+                kind="" if copy.how == "linked" else copy.how,
+                loaded_by=copy.loaders,
+                imported_by=copy.importers,
+                wheel=copy.wheel,
             )
             for major, names in sorted(by_major.items())
-            for image in names.values()
+            for copy in names.values()
         ),
         what="Libraries of two CUDA majors come into one process if all these modules are imported."
         if wide

@@ -1,4 +1,4 @@
-"""The images of the CUDA runtime (libcudart) in a process."""
+"""The copies of the CUDA runtime (libcudart) in a process."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpuforge.cuda import libraries, sonames
 
 
 def loaded_cudarts(graph: LinkGraph, objects: Iterable[ElfObject]) -> list[LoadedLibrary]:
-    """List the images of libcudart that these objects load, with `soname` shortened to "libcudart.so.12"."""
+    """List the copies of libcudart that these objects load, with `soname` shortened to "libcudart.so.12"."""
     objects_once = list(objects)
     found = loaded_libraries(graph, objects_once, _has_version)
     imported = graph.edges_where(_is_imported)
@@ -22,8 +22,8 @@ def loaded_cudarts(graph: LinkGraph, objects: Iterable[ElfObject]) -> list[Loade
         i for o in objects_once for edge in imported.get((o.wheel, o.file), ()) for i in _carried(graph, edge)
     ]
     unique: dict[LibraryOrigin, LoadedLibrary] = {}
-    for image in found:
-        unique.setdefault(image.origin, image._replace(soname=sonames.cut_to_major(image.soname)))
+    for copy in found:
+        unique.setdefault(copy.origin, copy._replace(soname=sonames.cut_to_major(copy.soname)))
     return list(unique.values())
 
 

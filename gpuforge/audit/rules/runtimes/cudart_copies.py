@@ -1,4 +1,4 @@
-"""GF102: two images of the CUDA runtime in one process."""
+"""GF102: two copies of the CUDA runtime in one process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GF103: a statically linked CUDA runtime beside another image of it."""
+"""GF103: a statically linked CUDA runtime beside another copy of it."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
         static = [
             o for o in process.objects if "static-cudart" in o.markers and not is_nvidia_library(graph, o)
         ]
-        images = loaded_cudarts(graph, process.objects)
-        names = {o.file for o in static} | {i.origin.name for i in images}
+        copies = loaded_cudarts(graph, process.objects)
+        names = {o.file for o in static} | {i.origin.name for i in copies}
         if not static or len(names) < 2 or any(names <= known for known in reported):
             continue
         reported.append(names)
-        yield _finding(process, static, images, mixed=_with_kernels(process, static, images))
+        yield _finding(process, static, copies, mixed=_with_kernels(process, static, copies))
 
 
 RULE = Rule(
@@ -46,9 +46,9 @@ RULE = Rule(
 )
 
 
-def _with_kernels(process: Process, static: list[ElfObject], images: list[LoadedLibrary]) -> bool:
+def _with_kernels(process: Process, static: list[ElfObject], copies: list[LoadedLibrary]) -> bool:
     """Return whether a kernel set's library has another CUDA runtime than its wheel's other objects."""
-    files = [*(o.file for o in static), *(image.loader for image in images)]
+    files = [*(o.file for o in static), *(copy.loader for copy in copies)]
     return process.scope == "wheel" and any(_KERNELS in f"/{file}" for file in files)
 
 

@@ -52,12 +52,12 @@ def _of_c(graph: LinkGraph) -> Iterator[Finding]:
         return  # nearly all wheels have none
     for process in processes(graph):
         found = loaded_libraries(graph, process.objects, _is_c)
-        for image in (i for i in found if i.origin.source != "system"):
-            if process.scope == "import" and image.wheel == process.wheel:
+        for copy in (i for i in found if i.origin.source != "system"):
+            if process.scope == "import" and copy.wheel == process.wheel:
                 yield RULE.finding(
                     process.wheel,
-                    files=(image.origin.name,),
-                    subjects=(image.subject(),),
+                    files=(copy.origin.name,),
+                    subjects=(copy.subject(),),
                     cause=("C library",),
                     what="The wheel contains a part of the C library.",
                     why="Every process has loaded the C library of the system, and parts of another version can "
@@ -67,7 +67,7 @@ def _of_c(graph: LinkGraph) -> Iterator[Finding]:
 
 
 def _of_cxx(graph: LinkGraph) -> Iterator[Finding]:
-    """Count the images of libstdc++ that one import loads; libc++ shares no symbol with it."""
+    """Count the copies of libstdc++ that one import loads; libc++ shares no symbol with it."""
     reported: list[set[LibraryOrigin]] = []
     for process in processes(graph):
         found = loaded_libraries(graph, process.objects, _is_cxx)

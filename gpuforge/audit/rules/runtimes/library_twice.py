@@ -81,7 +81,7 @@ def _across(graph: LinkGraph) -> Iterator[Finding]:
     for owners in alike.values():
         owner, original = min(owners, key=_ownership)
         for wheel, copy in owners:
-            if wheel.project != owner.project and not _one_image(graph, original, copy):
+            if wheel.project != owner.project and not _one_copy(graph, original, copy):
                 yield _copied(graph, wheel, copy, owner, original)
 
 
@@ -91,8 +91,8 @@ def _ownership(owners: tuple[WheelFacts, ElfObject]) -> tuple[bool, bool]:
     return not is_of_nvidia(wheel.project), sonames.plain_name(found.name) != found.name
 
 
-def _one_image(graph: LinkGraph, original: ElfObject, copy: ElfObject) -> bool:
-    """Return whether both are one image: one file in the same place, or one SONAME to the linker."""
+def _one_copy(graph: LinkGraph, original: ElfObject, copy: ElfObject) -> bool:
+    """Return whether both are loaded as one: one file in the same place, or one SONAME to the linker."""
     if layout.install_path(copy.file) == layout.install_path(original.file):
         return True
     hashed = sonames.plain_name(copy.name) != copy.name

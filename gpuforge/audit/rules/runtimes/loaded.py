@@ -1,4 +1,4 @@
-"""The libraries that a process loads: two files of one library in different places are two images in memory."""
+"""The libraries that a process loads: two files of one library in different places are two copies in memory."""
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
@@ -71,7 +71,7 @@ def loaded_libraries(
 ) -> list[LoadedLibrary]:
     """List the libraries that these objects load and whose plain SONAME `selects`, a module-level function, accepts.
 
-    Libraries with one plain name in several places may become one image: see `loads_only_one`.
+    Libraries with one plain name in several places may become one copy: see `loads_only_one`.
     """
     found: dict[str | LibraryOrigin, LoadedLibrary] = {}
     edges = graph.edges_where(_needs(selects))
@@ -134,7 +134,7 @@ def loads_only_one(libraries: Iterable[LoadedLibrary]) -> bool:
     """Return whether a process gets only one of these libraries, the one that is requested first.
 
     The linker reuses a library that it has loaded under a NEEDED name, from any place (glibc, elf/dl-load.c,
-    _dl_map_object). A library that is opened by a path is another image.
+    _dl_map_object). A library that is opened by a path is another copy.
     """
     loaded = list(libraries)
     return len({i.requested for i in loaded}) == 1 and not any(i.opened for i in loaded)

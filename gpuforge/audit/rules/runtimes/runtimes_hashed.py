@@ -1,4 +1,4 @@
-"""GF101: a toolchain's runtime under a hashed name in a wheel that users link with."""
+"""GF101: a toolchain's runtime under a hashed name in a wheel that users link against."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                             if any(family.one_release for _, family in chosen)
                         ),
                     ),
-                    what="Toolchain runtimes are in the wheel under hashed names, and users link with this wheel "
+                    what="Toolchain runtimes are in the wheel under hashed names, and users link against this wheel "
                     f"({artefacts}).",
                     why="A user's link brings the same runtimes under their plain names, so two copies run in one "
                     "process.",
@@ -178,7 +178,7 @@ def _subject(graph: LinkGraph, binary: ElfObject, family: CompilerRuntimes) -> S
     return Subject(
         library=binary.name,
         provider=" ".join([family.title, *versions]),
-        detail="{plain} comes beside it when users link with" if linkable else "",
+        detail="{plain} comes beside it when users link against" if linkable else "",
         facts=facts_of(plain=sonames.plain_name(binary.name)) if linkable else (),
         names=linkable,
         loaded_by=tuple(dict.fromkeys(o.name for o in users)) or ("nothing in the wheel",),

@@ -1,4 +1,4 @@
-"""GF110: a library that a user's own build brings, and the wheel has as another image."""
+"""GF110: a library that a user's own build brings, and the wheel has as another copy."""
 
 from __future__ import annotations
 
