@@ -236,16 +236,16 @@ class Layout:
                 )
 
     def frame(self, queue: int, function: int) -> Frame:
-        """Return an unused frame for a launch of a CUfunction on a stream; put it back into its `home`."""
-        home = self.frames.get(queue)
-        if home is None:
-            home = self.frames.setdefault(queue, []) if len(self.frames) < _STREAMS else self._shared
+        """Return an unused frame for a launch of a CUfunction on a stream; put it back into its `pool`."""
+        pool = self.frames.get(queue)
+        if pool is None:
+            pool = self.frames.setdefault(queue, []) if len(self.frames) < _STREAMS else self._shared
         try:
-            return home.pop()
+            return pool.pop()
         except IndexError:
             frame = self.new_frame(function)
-        frame.home = home
-        if home is self._shared:
+        frame.pool = pool
+        if pool is self._shared:
             frame.left = 0
         return frame
 

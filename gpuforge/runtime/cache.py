@@ -18,7 +18,7 @@ from pathlib import Path
 from .cache_folder import CacheFolder, FolderUnusable
 from .cache_key import CacheKey
 from .cache_lock import Flights, locked
-from .lookup import HOME, home_problem, kernel_home
+from .lookup import KERNEL_HOME, home_problem, kernel_home
 
 LIMIT = "GPUFORGE_KERNEL_CACHE_SIZE"
 OFF = "GPUFORGE_KERNEL_CACHE"
@@ -150,7 +150,7 @@ class KernelCache:
         self._warned = True
         with contextlib.suppress(RuntimeWarning):
             warnings.warn(
-                f"compiled kernels are kept in memory only: {why}. Set {HOME} to a folder that you can write.",
+                f"compiled kernels are kept in memory only: {why}. Set {KERNEL_HOME} to a folder that you can write.",
                 RuntimeWarning,
                 stacklevel=2,
             )

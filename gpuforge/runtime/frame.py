@@ -24,8 +24,8 @@ class Frame:
     no graph is made.
     """
 
-    __slots__ = ("_raw", "_start", "buffer", "config", "home", "left", "node", "parameters", "parameters_at",
-                 "replay")  # fmt: skip
+    __slots__ = ("_raw", "_start", "buffer", "config", "left", "node", "parameters", "parameters_at",
+                 "pool", "replay")  # fmt: skip
 
     def __init__(self, size: int, offsets: Sequence[int], function: int) -> None:
         self._raw = (c_uint64 * (size // 8 + 4))()
@@ -39,7 +39,7 @@ class Frame:
         self.node = byref(self._raw, self._start - 8)
         self.parameters = byref(pointers)
         self.parameters_at = ctypes.addressof(pointers)
-        self.home: list[Frame] = []
+        self.pool: list[Frame] = []
         self.left = BEFORE_REPLAY
         self.replay: Replay | None = None
 

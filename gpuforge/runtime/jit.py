@@ -31,24 +31,24 @@ _LOG_BYTES = 8192
 
 
 def function(
-    name: str, module: Module, home: Context, cache: KernelCache, *, use: bool = True
+    name: str, module: Module, context: Context, cache: KernelCache, *, use: bool = True
 ) -> Function | None:
-    """Return a kernel of a module whose PTX is compiled for the device of `home`, from the cache if it is there.
+    """Return a kernel of a module whose PTX is compiled for the device of `context`, from the cache if it is there.
 
     None if that is not possible: the driver is too old, its release is unknown, or its machine code does not load; the
     module is then loaded as it is. With `use` False nothing is looked up or kept. Raises DriverError for a kernel that
     is not there, Refused for a damaged module.
     """
-    driver = home.driver
+    driver = context.driver
     release = driver_release()
     if not (driver.c.cuLinkCreate_v2 and release and module.sha256):
         return None
-    arch = Arch(*driver.devices[home.ordinal].capability)
+    arch = Arch(*driver.devices[context.ordinal].capability)
     key = CacheKey(module.sha256, (), (), "driver", arch.sm, driver=release, label=f"{module.name} (PTX)")
     for _ in range(2):  # code that the driver refuses to load is dropped, and compiled once more
         try:
-            return home.function(
-                name, key.digest, lambda: cache.obtain(key, _Compile(driver, home, module), cache=use)
+            return context.function(
+                name, key.digest, lambda: cache.obtain(key, _Compile(driver, context, module), cache=use)
             )
         except DriverError as error:
             if error.code == NOT_FOUND:
@@ -71,7 +71,7 @@ class _Compile:
     """The compile step: from the best image of a fatbin to machine code for the device of a context."""
 
     driver: Driver
-    home: Context
+    context: Context
     module: Module
 
     def __call__(self) -> bytes:
@@ -83,7 +83,7 @@ class _Compile:
         options = (c_int * 2)(_LOG_BUFFER, _LOG_BUFFER_SIZE)
         values = (c_void_p * 2)(ctypes.addressof(log), len(log))
         state, code, size = c_void_p(), c_void_p(), c_size_t()
-        with self.home.current():
+        with self.context.current():
             self.driver.call("cuLinkCreate_v2", 2, options, values, byref(state))
             try:
                 for step, arguments in (

@@ -104,7 +104,7 @@ class Kernel:
                 return
             code = replay.send(replay.instance, replay.queue)
         finally:
-            frame.home.append(frame)
+            frame.pool.append(frame)
         if code:
             raise self.error("cuGraphLaunch", code)
 

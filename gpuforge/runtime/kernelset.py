@@ -182,7 +182,7 @@ class KernelSet:
 
             begin_driver(self._driver)  # meanwhile the modules are imported and the set is read
         from .backends import Request, owner_of
-        from .backends.cuda.load import home_of
+        from .backends.cuda.load import context_for
         from .loading import load, reasons
 
         if self._forks != _process[0]:
@@ -191,16 +191,16 @@ class KernelSet:
         failures: dict[str, Reason] = {}
         unable = ""
         for last in self._stages():
-            machine, home = self.probe(until=last), None
+            machine, cuda_context = self.probe(until=last), None
             try:
-                home = home_of(machine, self._driver, device, context)
+                cuda_context = context_for(machine, self._driver, device, context)
             except DriverError as error:  # the device is in use, or has no memory left for a context
                 unable = f"GPU {device}: {error}"
-            judged = self._judged(named, machine, home.ordinal if home else device)
+            judged = self._judged(named, machine, cuda_context.ordinal if cuda_context else device)
             allowed = [c for c in judged if c.origin <= last]
             if owner_of(context):
                 allowed = [c for c in allowed if c.image and c.image.about.loader == owner_of(context)]
-            request = Request(name, named, machine, home, device, context, self.env, cache)
+            request = Request(name, named, machine, cuda_context, device, context, self.env, cache)
             kernel = load(request, allowed, self.places(), failures)
             if kernel is not None:
                 break

@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .machine import Probe
 
-HOME = "GPUFORGE_KERNEL_HOME"
+KERNEL_HOME = "GPUFORGE_KERNEL_HOME"
 _NO_HOME = "/nonexistent"  # the folder that never exists in Debian
 
 
@@ -41,15 +41,15 @@ def kernel_home(env: Mapping[str, str]) -> str:
     if not os.path.isabs(cache):  # XDG's basedir-spec calls it invalid
         home = os.path.expanduser("~")  # stays "~" for an unknown user
         cache = os.path.join(home if os.path.isabs(home) else _NO_HOME, ".cache")
-    return env.get(HOME) or os.path.join(cache, "gpuforge", "kernels")
+    return env.get(KERNEL_HOME) or os.path.join(cache, "gpuforge", "kernels")
 
 
 def home_problem(env: Mapping[str, str]) -> Reason | None:
     """Return why the path in $GPUFORGE_KERNEL_HOME is not used: a relative path differs from program to program."""
-    value = env.get(HOME, "")
+    value = env.get(KERNEL_HOME, "")
     if not value or os.path.isabs(value):
         return None
-    return Reason("relative-path", {"variable": HOME, "value": value})
+    return Reason("relative-path", {"variable": KERNEL_HOME, "value": value})
 
 
 def user_folder(package: str, name: str, env: Mapping[str, str]) -> str:

@@ -46,7 +46,7 @@ class Listing(NamedTuple):
     sets: Mapping[str, ExpectedKernels]
 
 
-class KernelsWheel(NamedTuple):
+class InstalledKernelsWheel(NamedTuple):
     """An installed kernels wheel: its folder of kernels, and why it cannot be used, for each set or as a whole."""
 
     distribution: str
@@ -78,7 +78,9 @@ def listing(home: str) -> Listing | None:
         return None
 
 
-def installed(home: str, package: str, path: Sequence[str] | None = None) -> tuple[KernelsWheel, ...]:
+def installed(
+    home: str, package: str, path: Sequence[str] | None = None
+) -> tuple[InstalledKernelsWheel, ...]:
     """Return the kernels wheels that are installed for the package whose runtime is in `home`.
 
     Each is looked for beside the package, then in the folders of `path` (default: sys.path); the first usable copy
@@ -112,22 +114,22 @@ def none_installed(listed: Listing) -> Reason:
     return Reason("no-kernels-wheel", {"wanted": extras})
 
 
-def _judged(listed: Listing, wheel: PossibleWheel, home: str) -> KernelsWheel:
+def _judged(listed: Listing, wheel: PossibleWheel, home: str) -> InstalledKernelsWheel:
     file = os.path.join(home, layout.WHEEL)
     try:
         data = _read(file)
         version, sets = document.text(data, "version"), _sets(data)
     except OSError as error:
         problem = Reason("unreadable", {"file": file, "problem": error.strerror or str(error)})
-        return KernelsWheel(wheel.distribution, home, problem)
+        return InstalledKernelsWheel(wheel.distribution, home, problem)
     except document.Damaged as error:
-        return KernelsWheel(
+        return InstalledKernelsWheel(
             wheel.distribution, home, Reason("damaged", {"file": file, "problem": str(error)})
         )
     if version != listed.version:
         extra = f"'{listed.distribution}[{wheel.extra}]'"
         facts = {"wheel": wheel.distribution, "found": version, "expected": listed.version, "wanted": extra}
-        return KernelsWheel(wheel.distribution, home, Reason("other-version", facts))
+        return InstalledKernelsWheel(wheel.distribution, home, Reason("other-version", facts))
     refused = {
         name: Reason(
             "other-interface",
@@ -136,7 +138,7 @@ def _judged(listed: Listing, wheel: PossibleWheel, home: str) -> KernelsWheel:
         for name, there in sets.items()
         if name in listed.sets and there.abi != listed.sets[name].abi
     }
-    return KernelsWheel(wheel.distribution, home, None, refused)
+    return InstalledKernelsWheel(wheel.distribution, home, None, refused)
 
 
 def _read(file: str) -> dict[str, Any]:

@@ -144,8 +144,12 @@ def module(**drivers: Any) -> Any:
 
 def install(monkeypatch: pytest.MonkeyPatch, **drivers: Any) -> Any:
     """Put a stand-in in place of `iree.runtime`, as a new process sees it, and return it."""
-    for home, name, value in ((devices, "_devices", {}), (devices, "_opened_by", [0]), (load, "_homes", {})):
-        monkeypatch.setattr(home, name, value)
+    for owner, name, value in (
+        (devices, "_devices", {}),
+        (devices, "_opened_by", [0]),
+        (load, "_devices", {}),
+    ):
+        monkeypatch.setattr(owner, name, value)
     stub, package = module(**drivers), ModuleType("iree")
     package.runtime = stub  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "iree", package)

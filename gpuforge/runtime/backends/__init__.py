@@ -117,15 +117,15 @@ class Here(NamedTuple):
 class Request(NamedTuple):
     """A request for a kernel: its module, its context, and whether the kernel cache is used.
 
-    `home` is the CUDA context that it is loaded into, None if there is none; `context` is the caller's argument.
+    `context` is the CUDA context that it is loaded into, None if there is none; `given` is the caller's argument.
     """
 
     name: str
     module: str
     machine: Probe
-    home: Context | None
+    context: Context | None
     device: int
-    context: Any
+    given: Any
     env: Mapping[str, str]
     use_cache: bool
 

@@ -16,7 +16,7 @@ from ..builds import ACTIVE, BuildsFolder, BuildUnusable, UserBuild, former, rec
 from ..candidates import Lookup, place_of
 from ..errors import KernelUnavailable
 from ..image import Origin
-from ..lookup import HOME, home_problem, variable
+from ..lookup import KERNEL_HOME, home_problem, variable
 from ..machine import Probe, probe
 from ..recipe import UserToolchain
 from ..switches import gpu_disabled
@@ -91,13 +91,13 @@ def main(options: argparse.Namespace, package: Package, say: Say, complain: Say)
         return FAILED
     except OSError as error:
         place = f"{error.filename}: " if error.filename else ""
-        other = "--output" if options.output else HOME
+        other = "--output" if options.output else KERNEL_HOME
         complain(
             f"error: {place}{error.strerror or error}; nothing was changed. {other} names another folder"
         )
         return FAILED
     except BuildUnusable as error:
-        complain(f"error: {error}; nothing was changed. {HOME} names another folder")
+        complain(f"error: {error}; nothing was changed. {KERNEL_HOME} names another folder")
         return FAILED
     except Interrupted as end:
         complain(f"error: interrupted by {end}; nothing was changed")

@@ -200,7 +200,7 @@ KIND = """
 import pyopencl, ellipse
 from ellipse import device
 try:
-    found = device.kernel()._home.device
+    found = device.kernel()._context.device
     print(pyopencl.device_type.to_string(found.type))
 except RuntimeError as error:
     print(error)

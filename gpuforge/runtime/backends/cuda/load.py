@@ -13,7 +13,7 @@ from ...machine import Probe
 from .. import Request, owner_of
 
 
-def home_of(machine: Probe, driver: tuple[str, ...], device: int, context: Any) -> Context | None:
+def context_for(machine: Probe, driver: tuple[str, ...], device: int, context: Any) -> Context | None:
     """Return the context to load kernels for, None if there is no such device.
 
     Raises ValueError if no context is current, TypeError for anything but a context, DriverError.
@@ -31,18 +31,18 @@ def load(request: Request, image: Image, module: Module) -> Kernel | None:
 
     Code that the driver compiles is looked up in the kernel cache.
     """
-    if request.home is None:
+    if request.context is None:
         return None
-    return Kernel(request.name, request.home, _function(request, request.home, image, module))
+    return Kernel(request.name, request.context, _function(request, request.context, image, module))
 
 
-def _function(request: Request, home: Context, image: Image, module: Module) -> Function:
+def _function(request: Request, context: Context, image: Image, module: Module) -> Function:
     if image.about.has_ptx:
         from ... import jit
         from ...cache import KernelCache
 
         cache = KernelCache.of_user(request.env)
-        compiled = jit.function(request.name, module, home, cache, use=request.use_cache)
+        compiled = jit.function(request.name, module, context, cache, use=request.use_cache)
         if compiled is not None:
             return compiled
-    return home.function(request.name, module.sha256 or module.file, module.read)
+    return context.function(request.name, module.sha256 or module.file, module.read)

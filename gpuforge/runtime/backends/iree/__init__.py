@@ -49,7 +49,7 @@ def make(request: Request, image: Image, module: Module, place: BuildPlace) -> I
     """Return a function of a module; raises Refused, DriverError."""
     from .load import load
 
-    return load(request.name, module, image.kind, request.device, request.context)
+    return load(request.name, module, image.kind, request.device, request.given)
 
 
 def _device(image: Image, here: Here) -> Verdict:

@@ -56,23 +56,23 @@ class IreeKernel:
 
     backend = "iree"
 
-    def __init__(self, name: str, home: IreeDevice, module: Any, context: Any) -> None:
+    def __init__(self, name: str, iree_device: IreeDevice, module: Any, context: Any) -> None:
         function = module.lookup_function(name)
         if function is None:
             known = ", ".join(n for n in module.function_names if not n.startswith("__")) or "none"
             facts = {"kernel": name, "problem": f"the module has no such function; it has: {known}"}
             raise Refused(Reason("not-a-kernel", facts))
         self.name = name
-        self.driver = home.driver
-        self.device = home.name
-        self._home = home
+        self.driver = iree_device.driver
+        self.device = iree_device.name
+        self._iree_device = iree_device
         self._context = context
         self._function = function
         self._parameters = read(name, str(function.reflection.get(DECLARATION, "")))
 
     def memory(self, size: int) -> IreeMemory:
         """Allocate `size` bytes on the function's device, freed by a `with` statement; raises DriverError."""
-        return IreeMemory(self._home, size)
+        return IreeMemory(self._iree_device, size)
 
     def upload(self, source: Any) -> IreeMemory:
         """Return device memory with a copy of a contiguous buffer; raises TypeError, ValueError, DriverError."""
@@ -115,11 +115,11 @@ class IreeKernel:
     def _invoke(self, values: Any) -> None:
         import iree.runtime as iree
 
-        with self._home.lock:
+        with self._iree_device.lock:
             try:
                 self._context.invoke(self._function, values, iree.VmVariantList(1))
             except (RuntimeError, ValueError) as error:
-                raise self._home.failure(f"kernel {self.name}", error) from error
+                raise self._iree_device.failure(f"kernel {self.name}", error) from error
 
     def _push(
         self, values: Any, number: int, parameter: Parameter, value: Any, tensors: list[_Tensor]

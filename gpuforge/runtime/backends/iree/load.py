@@ -14,7 +14,7 @@ from .kernel import IreeKernel
 from .memory import IreeDevice
 
 _lock = threading.Lock()
-_homes: dict[tuple[str, int], IreeDevice] = {}
+_devices: dict[tuple[str, int], IreeDevice] = {}
 
 
 def load(name: str, module: Module, kind: str, device: int, context: Any) -> IreeKernel:
@@ -26,20 +26,20 @@ def load(name: str, module: Module, kind: str, device: int, context: Any) -> Ire
     on_cpu = KINDS[kind].built_for == "CPU"
     if context is not None and not on_cpu:
         raise Refused(Reason("own-context"))
-    home = _home(KINDS[kind].iree_driver, 0 if on_cpu else device)
-    loaded, running = home.module(module.sha256 or module.file, module.read())
-    return IreeKernel(name, home, loaded, running)
+    iree_device = _device(KINDS[kind].iree_driver, 0 if on_cpu else device)
+    loaded, running = iree_device.module(module.sha256 or module.file, module.read())
+    return IreeKernel(name, iree_device, loaded, running)
 
 
-def _home(driver: str, number: int) -> IreeDevice:
+def _device(driver: str, number: int) -> IreeDevice:
     with _lock:
-        home = _homes.get((driver, number))
-        if home is None:
+        iree_device = _devices.get((driver, number))
+        if iree_device is None:
             found, info = opened(driver, number)
             name = str(info["name"])
             try:
                 device = found.create_device(info["device_id"])
             except (RuntimeError, ValueError) as error:
                 raise DriverError(f"opening {name} with IREE's {driver}", 0, *status_of(error)) from error
-            home = _homes[driver, number] = IreeDevice(driver, device, name)
-        return home
+            iree_device = _devices[driver, number] = IreeDevice(driver, device, name)
+        return iree_device

@@ -60,31 +60,31 @@ class IreeDevice:
 class IreeMemory:
     """Memory of a device of IREE; see `Memory`."""
 
-    __slots__ = ("_home", "buffer", "size")
+    __slots__ = ("_iree_device", "buffer", "size")
 
-    def __init__(self, home: IreeDevice, size: int) -> None:
+    def __init__(self, iree_device: IreeDevice, size: int) -> None:
         import iree.runtime as iree
 
         self.size = size
-        self._home = home
+        self._iree_device = iree_device
         try:
-            self.buffer = home.device.allocator.allocate_buffer(
+            self.buffer = iree_device.device.allocator.allocate_buffer(
                 iree.MemoryType.DEVICE_LOCAL, iree.BufferUsage.DEFAULT, max(size, 1)
             )
         except (RuntimeError, ValueError) as error:
-            raise home.failure("allocating", error) from error
+            raise iree_device.failure("allocating", error) from error
 
     def write(self, source: Any, *, stream: Any = None) -> None:
         """Copy a contiguous buffer of exactly `size` bytes to the device; raises ValueError, DriverError."""
         view = self._checked(source)
         if not self.size:
             return
-        allocator = self._home.device.allocator
+        allocator = self._iree_device.device.allocator
         try:
-            staging = allocator.allocate_host_staging_buffer_copy(self._home.device, view)
+            staging = allocator.allocate_host_staging_buffer_copy(self._iree_device.device, view)
         except (RuntimeError, ValueError) as error:
-            raise self._home.failure("copying", error) from error
-        self._home.copy(staging, self.buffer)
+            raise self._iree_device.failure("copying", error) from error
+        self._iree_device.copy(staging, self.buffer)
 
     def read(self, target: Any, *, stream: Any = None) -> None:
         """Copy into a writable buffer of `size` bytes; raises ValueError for another size, DriverError."""
@@ -96,10 +96,10 @@ class IreeMemory:
         kind = iree.MemoryType.HOST_LOCAL | iree.MemoryType.DEVICE_VISIBLE
         usage = iree.BufferUsage.TRANSFER_TARGET | iree.BufferUsage.MAPPING_SCOPED
         try:
-            staging = self._home.device.allocator.allocate_buffer(kind, usage, self.size)
+            staging = self._iree_device.device.allocator.allocate_buffer(kind, usage, self.size)
         except (RuntimeError, ValueError) as error:
-            raise self._home.failure("copying", error) from error
-        self._home.copy(self.buffer, staging)
+            raise self._iree_device.failure("copying", error) from error
+        self._iree_device.copy(self.buffer, staging)
         view[:] = memoryview(
             staging.map().asarray((self.size,), iree.HalElementType.map_to_dtype(iree.HalElementType.UINT_8))
         )

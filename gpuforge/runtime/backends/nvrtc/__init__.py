@@ -49,10 +49,12 @@ def make(request: Request, image: Image, module: Module, place: BuildPlace) -> K
     from .compiled import function
 
     compiler: Nvrtc = request.machine.found["NVRTC"]
-    if request.home is None or place.sources is None:
+    if request.context is None or place.sources is None:
         return None
     cache = KernelCache.of_user(request.env)
-    home, use = request.home, request.use_cache
+    context, use = request.context, request.use_cache
     return Kernel(
-        request.name, home, function(request.name, module, place.sources, compiler, home, cache, use=use)
+        request.name,
+        context,
+        function(request.name, module, place.sources, compiler, context, cache, use=use),
     )

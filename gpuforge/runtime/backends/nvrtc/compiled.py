@@ -19,20 +19,20 @@ def function(
     module: Module,
     sources: Sources,
     compiler: Nvrtc,
-    home: Context,
+    context: Context,
     cache: KernelCache,
     *,
     use: bool = True,
 ) -> Function:
-    """Return a kernel of a source that NVRTC compiles for the device of `home`, from the cache if it is there.
+    """Return a kernel of a source that NVRTC compiles for the device of `context`, from the cache if it is there.
 
     With `use` False nothing is looked up or kept. Raises Refused with the compiler's log, DriverError.
     """
-    capability = home.driver.devices[home.ordinal].capability
+    capability = context.driver.devices[context.ordinal].capability
     key = key_of(module, sources, compiler, capability)
     for attempt in range(2):  # code that the driver refuses to load is dropped, and compiled once more
         try:
-            return home.function(
+            return context.function(
                 name,
                 key.digest,
                 lambda: cache.obtain(key, partial(compile_module, module, sources, compiler, key), cache=use),

@@ -56,5 +56,5 @@ def make(request: Request, image: Image, module: Module, place: BuildPlace) -> O
     if place.sources is None:
         return None
     compilation = Compilation.of(module, place.sources, request.env, use_cache=request.use_cache)
-    own = request.context if owner_of(request.context) else None
+    own = request.given if owner_of(request.given) else None
     return load(request.name, compilation, request.env, request.device, own)

@@ -19,26 +19,26 @@ class OpenClKernel:
 
     backend = "opencl"
 
-    def __init__(self, name: str, source: str, home: OpenClContext, program: Any) -> None:
+    def __init__(self, name: str, source: str, context: OpenClContext, program: Any) -> None:
         import pyopencl as cl
 
         self.name = name
         self.source = source
-        self._home = home
+        self._context = context
         self._lock = threading.Lock()  # arguments are set one by one
         try:
             self._kernel = cl.Kernel(program, name)
         except cl.Error as error:
-            raise home.failure("clCreateKernel", error, name, source) from error
+            raise context.failure("clCreateKernel", error, name, source) from error
 
     @property
     def device(self) -> str:
         """The device's name and its driver's version, to which a measurement belongs."""
-        return f"{self._home.name}, driver {self._home.device.driver_version}"
+        return f"{self._context.name}, driver {self._context.device.driver_version}"
 
     def memory(self, size: int) -> OpenClMemory:
         """Allocate `size` bytes on the kernel's device, freed by a `with` statement; raises DriverError."""
-        return OpenClMemory(self._home, size)
+        return OpenClMemory(self._context, size)
 
     def upload(self, source: Any) -> OpenClMemory:
         """Return device memory with a copy of a contiguous buffer; raises TypeError, ValueError, DriverError."""
@@ -58,8 +58,8 @@ class OpenClKernel:
             raise ValueError(
                 "a kernel of OpenCL takes its local memory as an argument: pyopencl.LocalMemory(size)"
             )
-        queue = self._home.queue if stream is None else stream
-        copies = Copies(self._home)
+        queue = self._context.queue if stream is None else stream
+        copies = Copies(self._context)
         try:
             values = [self._value(number, value, copies) for number, value in enumerate(arguments)]
             self._enqueue(queue, three(grid), three(block), values, arguments)
@@ -67,7 +67,7 @@ class OpenClKernel:
             if copies:
                 queue.finish()
         except cl.Error as error:
-            raise self._home.failure("clEnqueueNDRangeKernel", error, self.name, self.source) from error
+            raise self._context.failure("clEnqueueNDRangeKernel", error, self.name, self.source) from error
         finally:
             copies.free()
 
@@ -93,7 +93,7 @@ class OpenClKernel:
                     raise TypeError(
                         f"argument {number}: {kind} does not fit the kernel's parameter"
                     ) from error
-            self._home.launched = (self.name, self.source)
+            self._context.launched = (self.name, self.source)
             cl.enqueue_nd_range_kernel(queue, self._kernel, size, block)
 
     def _value(self, number: int, value: Any, copies: Copies) -> Any:

@@ -67,16 +67,16 @@ def needs_of(sources: Sources) -> Needs:
 
 
 def load(
-    name: str, compilation: Compilation, env: Mapping[str, str], device: int, context: Any
+    name: str, compilation: Compilation, env: Mapping[str, str], device: int, given: Any
 ) -> OpenClKernel:
     """Return a kernel of a source, compiled for a device, or for the device of a context of pyopencl.
 
     Programs that were compiled before come from the cache. Raises Refused with the compiler's log, DriverError for a
     kernel that is not there.
     """
-    home = OpenClContext(context) if context is not None else _home(compilation.sources, env, device)
-    program = home.program(compilation.key(home.device), partial(_build, compilation, home))
-    return OpenClKernel(name, compilation.module.source, home, program)
+    context = OpenClContext(given) if given is not None else _context(compilation.sources, env, device)
+    program = context.program(compilation.key(context.device), partial(_build, compilation, context))
+    return OpenClKernel(name, compilation.module.source, context, program)
 
 
 def prepare(sources: Sources, env: Mapping[str, str]) -> str:
@@ -84,58 +84,58 @@ def prepare(sources: Sources, env: Mapping[str, str]) -> str:
 
     Raises Refused if there is no device, or with the compiler's log.
     """
-    home = _home(sources, env, 0)
+    context = _context(sources, env, 0)
     for module in sources.modules.values():
         compilation = Compilation.of(module, sources, env)
-        key = compilation.key(home.device)
-        compilation.cache.obtain(key, partial(_compile, compilation, home), cache=compilation.use_cache)
-    return home.name
+        key = compilation.key(context.device)
+        compilation.cache.obtain(key, partial(_compile, compilation, context), cache=compilation.use_cache)
+    return context.name
 
 
 def _options_of_pyopencl() -> tuple[str, ...]:
     return tuple(os.environ.get(_PYOPENCL_OPTIONS, "").split())
 
 
-def _home(sources: Sources, env: Mapping[str, str], device: int) -> OpenClContext:
+def _context(sources: Sources, env: Mapping[str, str], device: int) -> OpenClContext:
     found = find(env, needs_of(sources))
     if isinstance(found, Reason):
         raise Refused(found)
     return context_of(found[device])
 
 
-def _build(compilation: Compilation, home: OpenClContext, key: CacheKey) -> Any:
+def _build(compilation: Compilation, context: OpenClContext, key: CacheKey) -> Any:
     import pyopencl as cl
 
     for attempt in range(2):  # code that the driver refuses to load is dropped, and compiled once more
         binary = compilation.cache.obtain(
-            key, partial(_compile, compilation, home), cache=compilation.use_cache
+            key, partial(_compile, compilation, context), cache=compilation.use_cache
         )
         try:
-            return cl.Program(home.context, [home.device], [binary]).build(cache_dir=False)
+            return cl.Program(context.context, [context.device], [binary]).build(cache_dir=False)
         except cl.Error as error:
             if attempt:
-                raise home.failure(
+                raise context.failure(
                     "clCreateProgramWithBinary", error, compilation.module.name, compilation.module.source
                 ) from error
             compilation.cache.discard(key)
     raise AssertionError  # the loop has returned or raised
 
 
-def _compile(compilation: Compilation, home: OpenClContext) -> bytes:
+def _compile(compilation: Compilation, context: OpenClContext) -> bytes:
     """Compile a source for a context's device; raises Refused with the compiler's log."""
     import pyopencl as cl
 
     module, sources = compilation.module, compilation.sources
-    program = cl.Program(home.context, module.read().decode("utf-8", "surrogateescape"))
+    program = cl.Program(context.context, module.read().decode("utf-8", "surrogateescape"))
     try:
         with _without_spaces(sources.folder) as folder:
             folders = [word.replace(sources.folder, folder) for word in sources.with_folders()]
             options = [*sources.filled(), *folders, *compilation.own]
             with warnings.catch_warnings():  # NVIDIA's compiler always prints a line
                 warnings.simplefilter("ignore", cl.CompilerWarning)
-                built = program.build(options, devices=[home.device], cache_dir=False)
+                built = program.build(options, devices=[context.device], cache_dir=False)
     except cl.Error as error:
-        facts = {"file": module.source, "compiler": home.name, "problem": _log(error)}
+        facts = {"file": module.source, "compiler": context.name, "problem": _log(error)}
         raise Refused(Reason("compile-failed", facts)) from error
     binaries: list[bytes] = built.get_info(cl.program_info.BINARIES)
     return binaries[0]

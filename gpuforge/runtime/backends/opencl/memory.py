@@ -10,17 +10,17 @@ from .context import OpenClContext
 class OpenClMemory:
     """Memory of an OpenCL device; see `Memory`."""
 
-    __slots__ = ("_home", "buffer", "size")
+    __slots__ = ("_context", "buffer", "size")
 
-    def __init__(self, home: OpenClContext, size: int) -> None:
+    def __init__(self, context: OpenClContext, size: int) -> None:
         import pyopencl as cl
 
         self.size = size
-        self._home = home
+        self._context = context
         try:
-            self.buffer = cl.Buffer(home.context, cl.mem_flags.READ_WRITE, max(size, 1))
+            self.buffer = cl.Buffer(context.context, cl.mem_flags.READ_WRITE, max(size, 1))
         except cl.Error as error:
-            raise home.failure("clCreateBuffer", error) from error
+            raise context.failure("clCreateBuffer", error) from error
 
     def write(self, source: Any, *, stream: Any = None) -> None:
         """Copy a contiguous buffer of exactly `size` bytes to the device; raises ValueError, DriverError."""
@@ -51,9 +51,11 @@ class OpenClMemory:
         if not self.size:
             return
         try:
-            cl.enqueue_copy(self._home.queue if stream is None else stream, target, source, is_blocking=True)
+            cl.enqueue_copy(
+                self._context.queue if stream is None else stream, target, source, is_blocking=True
+            )
         except cl.Error as error:
-            raise self._home.failure("clEnqueueCopyBuffer", error) from error
+            raise self._context.failure("clEnqueueCopyBuffer", error) from error
 
     def _checked(self, buffer: Any) -> memoryview:
         view = memoryview(buffer)
@@ -81,8 +83,8 @@ class Copies:
     would overwrite each other: it is refused.
     """
 
-    def __init__(self, home: OpenClContext) -> None:
-        self._home = home
+    def __init__(self, context: OpenClContext) -> None:
+        self._context = context
         self._copies: list[_Copy] = []
 
     def add(self, number: int, array: Any) -> OpenClMemory:
@@ -104,7 +106,7 @@ class Copies:
                 if array.flags.writeable:
                     self._copies[at] = other._replace(array=array)
                 return other.memory
-        memory = OpenClMemory(self._home, array.nbytes)
+        memory = OpenClMemory(self._context, array.nbytes)
         self._copies.append(_Copy(number, start, end, array, memory))
         memory.write(array)
         return memory
