@@ -6,24 +6,26 @@ the auditwheel project).
 
 import json
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import auditwheel
 
+from gpuforge.audit.symbol_version import SymbolVersion, required_versions
 from gpuforge.binary.facts import ElfObject
 from gpuforge.cuda.version import numbers_of
 from gpuforge.datafile import load
 from gpuforge.wheel.tags import LinuxTag
 
-_VERSION = re.compile(r"([A-Z]+)_(.+)")
 _ANDROIDS = {"libm.so", "libdl.so"}
 # names that musl takes for itself, with any ending (ldso/dynlink.c, load_library)
 _MUSLS = r"lib(?:c|pthread|rt|m|dl|util|xnet)\..*|ld-musl-.*\.so\.1"
-RELR = "GLIBC_ABI_DT_RELR"  # of objects with DT_RELR: a glibc without it does not apply their relocations
-PRIVATE = "PRIVATE"  # every glibc has GLIBC_PRIVATE; its symbols change
+# of objects with DT_RELR: a glibc without it does not apply their relocations
+RELR = SymbolVersion.parse("GLIBC_ABI_DT_RELR")
+PRIVATE = SymbolVersion.parse("GLIBC_PRIVATE")  # every glibc has it; its symbols change
+_FLOORS = {"GLIBC", "GLIBCXX", "CXXABI"}
 _LOADER = re.compile(
     r"ld(-linux.*|64|)\.so\.\d+|ld-musl-.*\.so\.1|libc\.musl-.*\.so\.1|libc\.so|linux-vdso\.so\.1"
 )
@@ -51,23 +53,21 @@ class Policy(NamedTuple):
         """Return the symbols that an object uses of a library although this policy forbids it."""
         return binary.undefined(library) & self.forbidden.get(library, frozenset())
 
-    def missing(self, binary: ElfObject, machine: str) -> tuple[str, ...]:
-        """List the symbol versions that an object requires and this policy does not promise, as `GLIBC_2.34`.
+    def missing(self, binary: ElfObject, machine: str) -> set[SymbolVersion]:
+        """Return the symbol versions that an object requires and this policy does not promise.
 
         `GLIBC_PRIVATE` is left out: it is in no policy, so it does not tell policies apart. DT_RELR needs
         `GLIBC_ABI_DT_RELR`, named or not. Raises KeyError for a machine that the policy does not have.
         """
         promised = self.versions[machine]
-        named = [v for need in binary.version_needs if is_system(need.library) for v in need.versions]
-        relocations = [RELR] if binary.has_relr and c_libraries(binary) != {"musl"} else []
-        return tuple(
+        required = {version for library, version in required_versions(binary) if is_system(library)}
+        if binary.has_relr and c_libraries(binary) != {"musl"}:
+            required.add(RELR)
+        return {
             version
-            for version in dict.fromkeys([*named, *relocations])
-            if (parts := _VERSION.fullmatch(version))
-            and parts[1] in promised
-            and parts[2] != PRIVATE
-            and parts[2] not in promised[parts[1]]
-        )
+            for version in required - {PRIVATE}
+            if version.family in promised and version.release not in promised[version.family]
+        }
 
 
 @cache
@@ -226,20 +226,14 @@ def systems_of(binary: ElfObject, platforms: Collection[str]) -> frozenset[str]:
 
 def floors(objects: Iterable[ElfObject]) -> dict[str, tuple[str, str]]:
     """Return the highest GLIBC, GLIBCXX and CXXABI version wanted, each with the file that wants it."""
-    best: dict[str, tuple[tuple[int, ...], str, str]] = {}
-    for name, numbers, file in _version_needs(objects):
-        if name not in best or numbers > best[name][0]:
-            best[name] = (numbers, ".".join(map(str, numbers)), file)
-    return {name: (version, file) for name, (_, version, file) in best.items()}
-
-
-def _version_needs(objects: Iterable[ElfObject]) -> Iterator[tuple[str, tuple[int, ...], str]]:
+    best: dict[str, tuple[SymbolVersion, str]] = {}
     for found in objects:
-        for need in found.version_needs:
-            for version in need.versions:
-                parts = re.fullmatch(r"(GLIBC|GLIBCXX|CXXABI)_(\d+(?:\.\d+)*)", version)
-                if parts and (is_system(need.library)):
-                    yield parts[1], numbers_of(parts[2]), found.file
+        for library, version in required_versions(found):
+            if version.family in _FLOORS and version.numbers and is_system(library):
+                highest = best.setdefault(version.family, (version, found.file))
+                if version.numbers > highest[0].numbers:
+                    best[version.family] = version, found.file
+    return {family: (version.release, file) for family, (version, file) in best.items()}
 
 
 def c_libraries(binary: ElfObject) -> frozenset[str]:
@@ -253,7 +247,7 @@ def c_libraries(binary: ElfObject) -> frozenset[str]:
     musl = any("musl-" in name for name in names) or ("libc.so" in names and not names & _ANDROIDS)
     loader = any(name.startswith(("ld-linux", "ld64.so")) for name in names)
     glibc = loader or "libc.so.6" in names
-    versions = any(v.startswith("GLIBC_") for need in binary.version_needs for v in need.versions)
+    versions = any(version.family == "GLIBC" for _, version in required_versions(binary))
     musl = musl or (glibc and not loader and not versions)
     return frozenset(name for name, linked in (("musl", musl), ("glibc", glibc)) if linked)
 

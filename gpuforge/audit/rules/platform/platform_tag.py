@@ -10,6 +10,7 @@ from gpuforge.audit.findings import Finding, Subject, facts_of
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.rule import Rule
+from gpuforge.audit.symbol_version import required_versions
 from gpuforge.binary.elf.header import MACHINES
 from gpuforge.binary.facts import ElfObject
 from gpuforge.cuda import sonames
@@ -84,9 +85,7 @@ def _floor(
                 wheel.name,
                 files=(found.file,),
                 subjects=(
-                    Subject(
-                        file=found.file, detail="requires", names=tuple(sorted(set(missing), key=_by_number))
-                    ),
+                    Subject(file=found.file, detail="requires", names=tuple(map(str, sorted(missing)))),
                 ),
                 cause=("symbol versions", tag),
                 what=f"The wheel is tagged {tag}, and objects require symbol versions that this platform does not "
@@ -126,7 +125,7 @@ def _forbidden(graph: LinkGraph, wheel: WheelFacts, promised: policy.Policy, tag
 def _private(wheel: WheelFacts) -> Iterator[Finding]:
     """Find glibc's private symbols: every release has their version, but perhaps only one has the symbols."""
     for found in (o for o in wheel.objects if o.links):
-        if any(f"GLIBC_{policy.PRIVATE}" in need.versions for need in found.version_needs):
+        if any(version == policy.PRIVATE for _, version in required_versions(found)):
             yield RULE.finding(
                 wheel.name,
                 severity="warning",
@@ -147,7 +146,7 @@ def _relocations(wheel: WheelFacts) -> Iterator[Finding]:
     """
     for found in (o for o in wheel.objects if o.links and o.has_relr):
         versions = {
-            v for need in found.version_needs if need.library.startswith("libc.so.") for v in need.versions
+            version for library, version in required_versions(found) if library.startswith("libc.so.")
         }
         if versions and policy.RELR not in versions:
             yield RULE.finding(
@@ -300,8 +299,3 @@ def _is_foreign(name: str) -> bool:
         if "." in folder:
             return False
     return False
-
-
-def _by_number(version: str) -> tuple[str, tuple[int, ...]]:
-    name, _, numbers = version.partition("_")
-    return name, tuple(int(n) if n.isdecimal() else 0 for n in numbers.split("."))
