@@ -11,7 +11,7 @@ _DT_FLAGS_1 = 0x6FFFFFFB
 _DF_1_NOOPEN, _DF_1_NODEFLIB, _DF_1_PIE = 0x40, 0x800, 0x08000000
 _DT_RELR = 36
 _OF_32_BITS, _BIG_ENDIAN = ("i686", "armv7l"), ("s390x",)
-_OS_ABIS = (0, 3)  # System V, GNU
+_ABI_VERSIONS = {0: 0, 3: 1}  # System V, GNU: the highest version of each that every glibc knows
 
 
 class FatbinEntry(NamedTuple):
@@ -138,6 +138,7 @@ class ElfObject(NamedTuple):
     broken: tuple[BrokenSegment, ...] = ()  # if there are any, the dynamic section may be unknown
     order: str = "<"  # its byte order, as for `struct`
     os_abi: int = 0
+    abi_version: int = 0
 
     @property
     def name(self) -> str:
@@ -158,16 +159,26 @@ class ElfObject(NamedTuple):
     def processor(self) -> str:
         """The processor that it is for, by its name in platform tags; "" for others.
 
-        glibc refuses an object of another class, byte order or OS ABI than its own: then the difference is in the name.
+        glibc refuses an object of another class, byte order or ABI than its own: then the difference is in the name.
         """
         name = MACHINES.get(self.machine, "")
         order = ">" if name in _BIG_ENDIAN else "<"
         differences = [
             *(["32 bits"] if self.bits == 32 and name not in _OF_32_BITS else []),
             *(["big-endian" if self.order == ">" else "little-endian"] if self.order != order else []),
-            *([f"OS ABI {self.os_abi}"] if self.os_abi not in _OS_ABIS else []),
+            *([f"OS ABI {self.os_abi}"] if self.os_abi not in _ABI_VERSIONS else []),
+            *(
+                [f"ABI version {self.abi_version}"]
+                if self.os_abi in _ABI_VERSIONS and not self.has_known_abi
+                else []
+            ),
         ]
         return f"{name} ({', '.join(differences)})" if name and differences else name
+
+    @property
+    def has_known_abi(self) -> bool:
+        """Whether every glibc knows its OS ABI and the version of that (sysdeps/gnu/ldsodefs.h, libc-abis)."""
+        return self.abi_version <= _ABI_VERSIONS.get(self.os_abi, -1)
 
     @property
     def has_relr(self) -> bool:

@@ -99,6 +99,11 @@ def elf(
     return ident + header + table_of_segments + body + tail
 
 
+def with_ident(data: bytes, index: int, value: int) -> bytes:
+    """An ELF file with another byte in its e_ident: 7 is the OS ABI, 8 the version of that."""
+    return data[:index] + bytes([value]) + data[index + 1 :]
+
+
 def _version_needs(versions: Mapping[str, Sequence[str]], table: _Strings) -> bytes:
     data = b""
     for index, (library, names) in enumerate(versions.items()):

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from audit_samples import DT, FLAGS_1, elf, wheel
+from audit_samples import DT, FLAGS_1, elf, wheel, with_ident
 from together_samples import torch
 
 from gpuforge.audit import audit
@@ -18,6 +18,7 @@ LIBRARY = "demo.libs/libx.so.1"
 X = {LIBRARY: elf(soname="libx.so.1")}
 NODEFAULTLIB, NODLOPEN, PIE = 0x800, 0x40, 0x08000000
 AARCH64 = 183
+OS_ABI, ABI_VERSION = 7, 8  # bytes of e_ident
 Files = Mapping[str, bytes]
 
 
@@ -157,6 +158,30 @@ LOST = "error GF202"
             of_paths("$ORIGIN/../demo.libs", "$ORIGIN/none"),
             LOST,
             id="the last search path counts",
+        ),
+        pytest.param(
+            {**module(), LIBRARY: with_ident(elf(soname="libx.so.1"), OS_ABI, 3)},
+            {**module(), LIBRARY: with_ident(elf(soname="libx.so.1"), OS_ABI, 9)},
+            LOST,
+            id="it has the OS ABI of another system",
+        ),
+        pytest.param(
+            {**module(), LIBRARY: with_ident(elf(soname="libx.so.1"), ABI_VERSION, 0)},
+            {**module(), LIBRARY: with_ident(elf(soname="libx.so.1"), ABI_VERSION, 5)},
+            LOST,
+            id="it has an ABI version that glibc does not know",
+        ),
+        pytest.param(
+            {**module(), LIBRARY: with_ident(with_ident(elf(soname="libx.so.1"), OS_ABI, 3), ABI_VERSION, 1)},
+            {**module(), LIBRARY: with_ident(with_ident(elf(soname="libx.so.1"), OS_ABI, 3), ABI_VERSION, 9)},
+            LOST,
+            id="it has an ABI version of GNU that glibc does not know",
+        ),
+        pytest.param(
+            first(elf(soname="libx.so.1", machine=AARCH64)),
+            first(with_ident(elf(soname="libx.so.1", machine=AARCH64), OS_ABI, 9)),
+            LOST,
+            id="one for another processor, with an OS ABI that glibc refuses before, comes first",
         ),
         pytest.param(
             installed_over(POINTER, elf(soname="libx.so.1")),

@@ -6,7 +6,7 @@ import struct
 from pathlib import Path
 
 import pytest
-from audit_samples import elf, wheel
+from audit_samples import elf, wheel, with_ident
 from test_audit_not_proved import MODULE, proved, tagged
 from test_audit_rules_platform import needs_level
 
@@ -27,10 +27,6 @@ def two_libraries(number: int, version: str = "GLIBC_2.99") -> bytes:
 
 def uses_zlib(symbol: str, *needed: str) -> bytes:
     return elf(needed=needed or ["libz.so.1", "libc.so.6"], versions=GLIBC, undefined=[symbol])
-
-
-def with_ident(data: bytes, index: int, value: int) -> bytes:
-    return data[:index] + bytes([value]) + data[index + 1 :]
 
 
 def findings(path: Path) -> set[str]:
@@ -95,6 +91,13 @@ def findings(path: Path) -> set[str]:
             "manylinux_2_17_x86_64",
             "GF501",
             id="it is for FreeBSD",
+        ),
+        pytest.param(
+            elf(versions=GLIBC),
+            with_ident(elf(versions=GLIBC), 8, 5),
+            "manylinux_2_17_x86_64",
+            "GF501",
+            id="no glibc knows the version of its OS ABI",
         ),
         pytest.param(
             uses_zlib("uncompress"),

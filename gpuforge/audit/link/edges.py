@@ -34,9 +34,9 @@ class Provider(NamedTuple):
 class Obstacle(NamedTuple):
     """Why the dynamic linker does not load a library that a search path leads to.
 
-    "no library": an earlier file with its name is not a library. "machine": it is one for another machine, which the
-    dynamic linker does not skip. "folder": the search path leads through a folder that not every environment has. The
-    others are options of the linker: a program (PIE) instead of a library, `-z nodlopen` of the library, and
+    "no library": an earlier file with its name is not a library. "machine": it is one for another machine or ABI, which
+    the dynamic linker does not skip. "folder": the search path leads through a folder that not every environment has.
+    The others are options of the linker: a program (PIE) instead of a library, `-z nodlopen` of the library, and
     `-z nodefaultlib` of the object that needs it.
     """
 

@@ -136,10 +136,10 @@ class Installed:
     def there(self, place: str, loader: ElfObject) -> ElfObject | None:
         """Return the object that a loader finds in a place; of several wheels, its own or one that it requires.
 
-        glibc skips files for other machines (elf/dl-load.c, open_verify), musl does not (ldso/dynlink.c, load_library).
+        The linker may not load it: see `is_for_machine`. musl skips no file (ldso/dynlink.c, load_library).
         """
         musl = self.is_for_musl(loader)
-        there = {w: o for w, o in self.at.get(place, {}).items() if musl or is_for_machine(o, loader)}
+        there = {w: o for w, o in self.at.get(place, {}).items() if musl or not is_skipped(o, loader)}
         required = (o for w, o in there.items() if self.projects[w] in self.declared[loader.wheel])
         return there.get(loader.wheel) or next(required, None) or next(reversed(there.values()), None)
 
@@ -162,8 +162,19 @@ class Installed:
 
 
 def is_for_machine(binary: ElfObject, loader: ElfObject) -> bool:
-    """Return whether two objects can be in one process: they have the same processor and word size."""
-    return (binary.machine, binary.bits) == (loader.machine, loader.bits)
+    """Return whether the linker loads an object for another: it has the same processor, and a known ABI."""
+    same = (binary.machine, binary.bits, binary.order) == (loader.machine, loader.bits, loader.order)
+    return same and binary.has_known_abi
+
+
+def is_skipped(binary: ElfObject, loader: ElfObject) -> bool:
+    """Return whether glibc goes on to the next folder after a file: one of another word size or for another machine.
+
+    It refuses one of another byte order or ABI before it looks at the machine (elf/dl-load.c, open_verify).
+    """
+    if binary.bits != loader.bits:
+        return True
+    return binary.machine != loader.machine and binary.order == loader.order and binary.has_known_abi
 
 
 def cuda_major(needed: Iterable[str]) -> int | None:

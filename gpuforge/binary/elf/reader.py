@@ -61,4 +61,5 @@ def _linked(elf: ElfFile, sought: Patterns, wheel: str, file: str) -> ElfObject:
         containers=found.texts,
         order=header.order,
         os_abi=header.os_abi,
+        abi_version=header.abi_version,
     )

@@ -132,7 +132,7 @@ _OBSTACLES = {
     ),
     "machine": _Text(
         "error",
-        "Files for another machine have the names of NEEDED libraries, and come first in the search paths.",
+        "Files for another machine or ABI have the names of NEEDED libraries, and come first in the search paths.",
         "The dynamic linker stops at those files, and the import fails.",
         "Remove the files, or put libraries for this machine in their places.",
     ),
