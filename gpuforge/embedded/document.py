@@ -81,6 +81,14 @@ def whole(entry: dict[str, Any], key: str) -> int:
     return value
 
 
+def flag(entry: dict[str, Any], key: str, otherwise: bool) -> bool:
+    """Return true or false; `otherwise` if it is missing. Raises Damaged."""
+    value = entry.get(key, otherwise)
+    if not isinstance(value, bool):
+        raise Damaged(f"'{key}' is not true or false")
+    return value
+
+
 def table(entry: dict[str, Any], key: str) -> dict[str, Any]:
     """Return an object; raises Damaged."""
     value = _value(entry, key)

@@ -29,3 +29,5 @@ class UserToolchain:
     sources: tuple[str, ...] = ()  # of a set of modules, those that it compiles
     devices: tuple[str, ...] = ()  # the kinds of OpenCL's devices that they are compiled for; empty for any
     extensions: tuple[str, ...] = ()  # of OpenCL, that a device must have
+    by_command: bool = False  # `argv` is a command of the manifest, which begins with the program
+    of_toolkit: bool = False  # its compiler belongs to a CUDA toolkit

@@ -92,7 +92,8 @@ def _lowered(file: ManifestFile, item: LoweredObject, index: int, name: str, too
             hint=f"choose among {', '.join(able)}",
             place=place,
         )
-    family = registry.toolchain(toolchain.compiler).program
+    plug_in = registry.toolchain(toolchain.compiler)
+    family = plug_in.program
     return UserToolchain(
         name=name,
         family=toolchain.compiler,
@@ -110,6 +111,8 @@ def _lowered(file: ManifestFile, item: LoweredObject, index: int, name: str, too
         sources=own,
         devices=toolchain.devices,
         extensions=toolchain.extensions,
+        by_command=plug_in.by_command,
+        of_toolkit=plug_in.of_toolkit,
     )
 
 

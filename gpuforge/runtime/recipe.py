@@ -35,7 +35,7 @@ class ModuleRecipe(NamedTuple):
 
 
 class UserToolchain(NamedTuple):
-    """How one toolchain is found here, and how it compiles; see `gpuforge.package.source_set.UserToolchain`."""
+    """How one toolchain is found here, and how it compiles; see `gpuforge.embedded.user_toolchain`."""
 
     name: str
     family: str
@@ -53,16 +53,8 @@ class UserToolchain(NamedTuple):
     sources: tuple[str, ...] = ()  # in a set of modules: its own sources
     devices: tuple[str, ...] = ()  # the kinds of OpenCL's devices that it compiles for
     extensions: tuple[str, ...] = ()  # of OpenCL, that a device must have
-
-    @property
-    def is_command(self) -> bool:
-        """Whether it is the maintainer's own command line, which begins with the program."""
-        return self.family == "command"
-
-    @property
-    def of_toolkit(self) -> bool:
-        """Whether its compiler belongs to a CUDA toolkit."""
-        return self.family == "nvcc"
+    by_command: bool = False  # `argv` is the maintainer's own command, which begins with the program
+    of_toolkit: bool = False  # its compiler belongs to a CUDA toolkit
 
     @property
     def needs_arch(self) -> bool:
@@ -78,7 +70,7 @@ class UserToolchain(NamedTuple):
     @property
     def program(self) -> str:
         """The compiler's name for people: "g++"; for a command, its program."""
-        return self.argv[0] if self.is_command else self.family
+        return self.argv[0] if self.by_command else self.family
 
 
 class Compilation(NamedTuple):
@@ -199,9 +191,10 @@ def _toolchain(entry: dict[str, Any]) -> UserToolchain:
     text, texts = partial(document.text, entry), partial(document.texts, entry)
     install = document.table(entry, "install")
     devices, extensions = _added(entry)
+    family = text("family")
     return UserToolchain(
         name=text("name"),
-        family=text("family"),
+        family=family,
         version=text("version"),
         accepts=_accepts(entry),
         programs=text("programs"),
@@ -216,6 +209,8 @@ def _toolchain(entry: dict[str, Any]) -> UserToolchain:
         sources=texts("sources"),
         devices=devices,
         extensions=extensions,
+        by_command=document.flag(entry, "by_command", family == "command"),  # earlier wheels have no flags
+        of_toolkit=document.flag(entry, "of_toolkit", family == "nvcc"),
     )
 
 

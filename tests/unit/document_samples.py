@@ -54,6 +54,8 @@ TOOLCHAIN: dict[str, Any] = {
     "sources": [],
     "devices": [],
     "extensions": [],
+    "by_command": False,
+    "of_toolkit": False,
 }
 RECIPE: dict[str, Any] = {
     "schema": 1,

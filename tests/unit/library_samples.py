@@ -45,6 +45,7 @@ def toolchain(name: str, family: str, *flags: str, version: str = "", **changed:
         "offload": call.offload,
         "runtimes": call.runtimes,
         "install": {"": f"install {family}"},
+        "of_toolkit": plug_in.of_toolkit,
     }
     return UserToolchain(**{**known, **changed})  # type: ignore[arg-type]
 

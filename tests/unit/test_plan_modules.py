@@ -29,6 +29,8 @@ def test_a_command_makes_a_library_in_the_build_environment(recipe: LoadRecipe, 
     plan = plan_of(recipe(*AS_COMMAND, add=COMMAND), machine, cuda=["13"])
     (made,) = [action for action in plan.actions if action.id == "cu13.0/kernels/default-kernels/library"]
     assert made.cells == ("cp311-cu13.0-x86_64", "cp313-cu13.0-x86_64")
+    (gathered,) = [action for action in plan.actions if action.id == "cu13.0/kernels/mechanisms"]
+    assert [each["by_command"] for each in request_of(gathered)["toolchains"]] == [True]
     spec = request_of(made)
     assert spec["argv"] == [
         *("maketool", "-i", "${work}/gpuforge_abi.c", "${stage:sources}/mod", "${stage:sources}/mod/a.cpp")
@@ -82,6 +84,7 @@ def test_each_toolchain_of_a_set_of_modules_compiles_its_own_files(
         ("opencl", "module", ["mod/op.cl"]),
         ("g++", "library", ["mod/a.cpp"]),
     ]
+    assert [each["of_toolkit"] for each in spec["toolchains"]] == [True, False, False, False]
     assert spec["toolchains"][1]["install"] == {"": "pip install nvidia-cuda-nvrtc-cu12"}
     assert spec["extras"] == {
         "nvrtc": ["nvidia-cuda-nvrtc-cu12>=12,<13"],

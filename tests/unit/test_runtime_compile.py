@@ -261,6 +261,7 @@ def test_a_command_makes_the_library(tmp_path: Path) -> None:
     command = replace(
         toolchain("tool", "g++"),
         family="command",
+        by_command=True,
         programs="",
         argv=(script.name, "{include}", "{abi}"),
         product="*/libmech.so",
@@ -283,7 +284,9 @@ def test_sources_of_the_users_own_lie_beside_the_packages_where_a_command_takes_
     script = program(tmp_path / "bin", "makelib", f'{GXX} -shared -fPIC "$1"/mod/*.cpp "$2" -o "$3"')
     argv = (script.name, "{include}", "{abi}", "{output}")
     site = tmp_path / "site"
-    install(site, replace(toolchain("tool", "g++"), family="command", programs="", argv=argv))
+    install(
+        site, replace(toolchain("tool", "g++"), family="command", by_command=True, programs="", argv=argv)
+    )
     own = tmp_path / "own" / "more.cpp"
     own.parent.mkdir()
     own.write_text('extern "C" int more(void) { return 5; }\n')
@@ -304,7 +307,9 @@ def test_sources_of_the_users_own_lie_beside_the_packages_where_a_command_takes_
 def test_a_command_that_pip_has_put_beside_this_python_comes_first(tmp_path: Path) -> None:
     """Its own environment's nrnivmodl belongs to the NEURON that is imported; another on PATH does not."""
     other = program(tmp_path / "bin", "pytest", 'echo "of another environment"; exit 7')
-    command = replace(toolchain("tool", "g++"), family="command", programs="", argv=("pytest", "--version"))
+    command = replace(
+        toolchain("tool", "g++"), family="command", by_command=True, programs="", argv=("pytest", "--version")
+    )
     install(tmp_path / "site", command)
     done = run(tmp_path / "site", "compile", PATH=f"{other.parent}:{os.defpath}")
     assert "of another environment" not in done.stderr

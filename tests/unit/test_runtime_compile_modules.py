@@ -52,6 +52,7 @@ def recipe_of_nvcc() -> UserToolchain:
         makes="module",
         sources=("mod/scale.cu",),
         install={"": "install CUDA"},
+        of_toolkit=True,
     )
 
 

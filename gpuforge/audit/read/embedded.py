@@ -152,6 +152,8 @@ def _toolchain(entry: dict[str, Any]) -> UserToolchain:
     for key in ("devices", "extensions"):  # the first wheels of this schema do not have them
         if key in entry:
             document.texts(entry, key)
+    for key in ("by_command", "of_toolkit"):
+        document.flag(entry, key, False)
     install = document.table(entry, "install")
     for key in install:
         document.text(install, key)

@@ -62,7 +62,7 @@ def _remedy(conflict: Conflict, recipe: Recipe) -> str:
     others = [
         other.name
         for other in recipe.toolchains
-        if not other.is_command and kind not in kinds_of(other.runtimes)
+        if not other.by_command and kind not in kinds_of(other.runtimes)
     ]
     if others:
         return f"--toolchain {others[0]} makes one without it"

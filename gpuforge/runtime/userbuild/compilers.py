@@ -70,7 +70,7 @@ def find(toolchain: UserToolchain, env: Mapping[str, str], *, path: str = "") ->
     `path` (a file, or a name on PATH) is the only one to consider. A command is looked for beside this Python first, as
     programs from pip there belong to the installed packages.
     """
-    if toolchain.is_command:
+    if toolchain.by_command:
         folders = os.pathsep.join([sysconfig.get_path("scripts"), env.get("PATH", os.defpath)])
         program = shutil.which(path or toolchain.argv[0], path=folders)
         return Compiler(toolchain.argv[0], Path(program), "") if program else Absent(toolchain, ())

@@ -40,7 +40,7 @@ def invoke(
     if not any("{sources}" in word for word in toolchain.argv):
         _lay_beside(recipe, work / "sources", extra)
     argv = fill(toolchain.argv, values)
-    if toolchain.is_command:
+    if toolchain.by_command:
         argv[0] = str(compiler.path)
     try:
         ended = execute(
