@@ -7,7 +7,6 @@ from typing import NamedTuple, Self
 
 from gpuforge.binary.facts import ElfObject
 
-
 _LONGEST = 10  # digits of a number: hostile files have names of any length
 
 
