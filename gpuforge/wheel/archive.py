@@ -104,19 +104,20 @@ class Archive:
                 self.budget.spend("bytes", len(chunk))
                 yield chunk
         else:
-            raise MalformedError.of(
-                f"packed with method {member.method}, which wheels do not use", place=Place(member.name)
-            )
+            raise _unused_method(member)
         if size != member.size or crc != member.crc:
             raise _mismatch(member)
 
     def head(self, member: Member, count: int) -> bytes:
-        """Return the first `count` bytes of a member, without inflating more than they need."""
+        """Return the first `count` bytes of a member, without inflating more than they need.
+
+        Raises the errors of `chunks`.
+        """
         _, packed = self._begin(member, min(member.packed, 4 * count + 512))
         if member.method == zipfile.ZIP_STORED:
             return packed[:count]
         if member.method != zipfile.ZIP_DEFLATED:
-            return b""
+            raise _unused_method(member)
         try:
             return bytes(isal_zlib.decompressobj(wbits=-15).decompress(packed, count))
         except _InflateError as error:
@@ -231,6 +232,11 @@ def _member(info: zipfile.ZipInfo, size: int) -> Member:
 def _inflater() -> igzip_lib.IgzipDecompressor:
     """Return an inflater of a raw stream that also computes its CRC-32, as for a gzip file."""
     return igzip_lib.IgzipDecompressor(flag=igzip_lib.DECOMP_GZIP_NO_HDR)
+
+
+def _unused_method(member: Member) -> MalformedError:
+    problem = f"packed with method {member.method}, which wheels do not use"
+    return MalformedError.of(problem, place=Place(member.name))
 
 
 def _mismatch(member: Member) -> CorruptError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zipfile
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from hashlib import sha256
@@ -100,6 +101,19 @@ def test_a_needed_library_that_is_not_found(
     (tmp_path / "nearest").mkdir()
     assert proved("providers", wheel(tmp_path, files, requires=requires))
     assert proved("providers", wheel(tmp_path / "nearest", nearest, requires=requires)) == []
+
+
+@pytest.mark.parametrize(
+    ("method", "found"), [(zipfile.ZIP_DEFLATED, True), (zipfile.ZIP_BZIP2, False), (zipfile.ZIP_LZMA, False)]
+)
+def test_a_file_of_a_compression_that_only_pip_reads(tmp_path: Path, method: int, found: bool) -> None:
+    path = wheel(tmp_path, {**BY_PATH, **LIBRARY})
+    with zipfile.ZipFile(path, "a", method) as archive:
+        archive.writestr(
+            "demo/two.cpython-311-x86_64-linux-gnu.so", elf(needed=[] if found else ["libnone.so.1"])
+        )
+    assert bool(proved("providers", path)) == found
+    assert {"GF705", "GF712"} & {f.code for f in audit([path]).findings} == (set() if found else {"GF712"})
 
 
 @pytest.mark.parametrize("extra", ['; extra == "old"', ""])

@@ -46,7 +46,7 @@ def binaries(archive: Archive) -> list[Member]:
 def _begins_as_binary(archive: Archive, member: Member) -> bool:
     try:
         return archive.head(member, 4) in {MAGIC, fatbin.MAGIC, ar.MAGIC[:4]}
-    except CorruptError:  # `scan` reports it
+    except MalformedError:  # `scan` reports it
         return True
 
 
