@@ -176,7 +176,7 @@ def _libraries(wheel: WheelFacts) -> Iterator[tuple[str, str]]:
     """Yield the names under which libraries of a wheel are requested, with their files."""
     seen = {o.file for o in wheel.objects}
     for found in wheel.objects:
-        if found.links and not found.program and "python-module" not in found.markers:
+        if found.links and not found.is_program and "python-module" not in found.markers:
             yield found.soname or found.name, found.file
     for file in wheel.members if wheel.project in carriers.nvidia_packages() else ():
         name = file.rpartition("/")[2]

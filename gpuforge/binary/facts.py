@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Literal, NamedTuple
 
-from gpuforge.binary.elf.header import MACHINES
+from gpuforge.binary.elf.dynamic import DF_1_PIE, DT_FLAGS_1, is_program
+from gpuforge.binary.elf.header import MACHINES, PROGRAM
 from gpuforge.cuda.arch import Arch
 
-_DT_FLAGS_1 = 0x6FFFFFFB
-_DF_1_NOOPEN, _DF_1_NODEFLIB, _DF_1_PIE = 0x40, 0x800, 0x08000000
+_DF_1_NOOPEN, _DF_1_NODEFLIB = 0x40, 0x800
 _DT_RELR = 36
 _OF_32_BITS, _BIG_ENDIAN = ("i686", "armv7l"), ("s390x",)
 _ABI_VERSIONS = {0: 0, 3: 1}  # System V, GNU: the highest version of each that every glibc knows
@@ -186,14 +186,14 @@ class ElfObject(NamedTuple):
         return any(tag == _DT_RELR for tag, _ in self.dynamic)
 
     @property
-    def program(self) -> bool:
-        """Whether it is a program."""
-        return self.type == 2 or bool(self.interpreter)
+    def is_program(self) -> bool:
+        """Whether it is a program, not a library."""
+        return is_program(self.type, dict(self.dynamic), interpreter=bool(self.interpreter))
 
     @property
-    def executable(self) -> bool:
-        """Whether the dynamic linker refuses it as a library: a program, also a position-independent one (PIE)."""
-        return self.type == 2 or bool(self._flags_1 & _DF_1_PIE)
+    def is_refused(self) -> bool:
+        """Whether the dynamic linker refuses to load it as a library."""
+        return self.type == PROGRAM or bool(self._flags_1 & DF_1_PIE)
 
     @property
     def no_dlopen(self) -> bool:
@@ -207,7 +207,7 @@ class ElfObject(NamedTuple):
 
     @property
     def _flags_1(self) -> int:
-        return dict(self.dynamic).get(_DT_FLAGS_1, 0)
+        return dict(self.dynamic).get(DT_FLAGS_1, 0)
 
     def undefined(self, group: str) -> frozenset[str]:
         """Return the symbols of a group that other files must define."""

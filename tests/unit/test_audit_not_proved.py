@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from audit_samples import elf, wheel
+from audit_samples import FLAGS_1, elf, wheel
 from document_samples import INDEX, LIBRARIES, RECIPE, TOOLCHAIN
 from rule_samples import KERNEL, SET
 from test_audit_environment import environment
@@ -25,6 +25,7 @@ from gpuforge.expectation import Expectation
 
 MODULE = "demo/ext.cpython-311-x86_64-linux-gnu.so"
 X86, AARCH64, RISCV64 = 62, 183, 243
+PIE = 0x08000000
 CU13, CUDNN = "$ORIGIN/../nvidia/cu13/lib", "$ORIGIN/../nvidia/cudnn/lib"
 BY_PATH = {MODULE: elf(needed=["libx.so.1", "libc.so.6"], runpath="$ORIGIN")}
 LIBRARY = {"demo/libx.so.1": elf(soname="libx.so.1")}
@@ -232,6 +233,33 @@ def test_a_library_of_a_wheel_beside_it_is_a_second_copy_too(tmp_path: Path) -> 
         brought = against.parse(f"toolkit:{tmp_path / 'toolkit'}")
         for paths in ([own], [own, runtime]):
             assert bool(proved("against", *paths, against=brought)) == fits, soname
+
+
+INTERPRETER = "/lib64/ld-linux-x86-64.so.2"
+QT = "libQt5Core-0a1b2c3d.so.5"
+
+
+@pytest.mark.parametrize(
+    ("library", "second"),
+    [
+        pytest.param(elf(soname=QT), True, id="a library"),
+        pytest.param(
+            elf(soname=QT, interpreter=INTERPRETER), True, id="a library that can be started, as Qt5Core"
+        ),
+        pytest.param(elf(interpreter=INTERPRETER), False, id="a program"),
+        pytest.param(elf(soname=QT, dynamic=[(FLAGS_1, PIE)]), False, id="a program with a SONAME"),
+    ],
+)
+def test_a_library_that_can_be_started_is_a_second_copy_too(
+    tmp_path: Path, library: bytes, second: bool
+) -> None:
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / "libQt5Core.so.5").touch()
+    brought = against.parse(str(tmp_path / "lib"))
+    path = wheel(tmp_path, {MODULE: elf(), f"demo.libs/{QT}": library})
+    found = {f.code for f in audit([path], against=brought).findings}
+    assert "GF110" in found if second else "GF110" not in found
+    assert bool(proved("against", path, against=brought)) != second
 
 
 @pytest.mark.parametrize("data", [b"not a wheel", None])

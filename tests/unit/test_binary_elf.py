@@ -57,7 +57,7 @@ def test_every_field_is_read() -> None:
         VersionNeed("libstdc++.so.6", ("GLIBCXX_3.4",)),
     )
     assert found.interpreter == "/lib64/ld-linux-x86-64.so.2"
-    assert found.program
+    assert not found.is_program  # a library with an interpreter, such as libc.so.6
     assert found.links
     assert found.stack == 7
     assert found.comment == ("GCC: (GNU) 12.2.0", "clang 19")

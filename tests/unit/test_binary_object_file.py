@@ -43,7 +43,7 @@ def everything(data: bytes) -> ObjectFile:
 
 def test_a_relocatable_object() -> None:
     found = everything(SAMPLE)
-    assert (found.bits, found.type, found.machine, found.executable) == (64, 1, 62, True)
+    assert (found.bits, found.type, found.machine, found.has_code) == (64, 1, 62, True)
     assert found.comments == ("GCC: (Debian 12.2.0-14) 12.2.0",)
     assert [s.name for s in found.sections][:4] == ["", ".text", ".eh_frame", ".comment"]
     assert set(found.symbols) == {

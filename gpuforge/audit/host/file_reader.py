@@ -115,7 +115,7 @@ def _unproved(binary: ObjectFile) -> Gap | None:
         return Gap("sections")
     if _is_gimple(binary):
         return Gap("GCC bytecode")
-    if binary.executable and not traces.names_its_compiler(binary) and not traces.is_assembly(binary):
+    if binary.has_code and not traces.names_its_compiler(binary) and not traces.is_assembly(binary):
         return Gap("compiler")
     return None
 

@@ -33,7 +33,7 @@ class Providers:
         ancestors: Iterable[ElfObject],
     ) -> Edge:
         """Return the edge of an entry that is neither on a search path nor a library of the system."""
-        preload = None if loader.program else self.preload_of(loader.wheel, name)
+        preload = None if loader.is_program else self.preload_of(loader.wheel, name)
         for found in self.installed.called(name, loader):
             if found.wheel == loader.wheel and found.name == name:
                 return Edge(loader, name, Provider("wheel", found), preload=preload)
@@ -44,7 +44,9 @@ class Providers:
             return Edge(loader, name, provider, imported(carrier.loaded_by), preload)
         if packages:
             provider = self.of_package(loader, name, packages, None)
-            route = None if loader.program else imported(self._imported_with(loader.wheel, provider.declared))
+            route = (
+                None if loader.is_program else imported(self._imported_with(loader.wheel, provider.declared))
+            )
             if given := self._library_given(loader, provider, name):
                 provider = provider._replace(source="sibling", object=given)
             return Edge(loader, name, provider, route, preload)
@@ -59,7 +61,7 @@ class Providers:
             listed = same_named.package in package_tables.listed()
             provider = _declared(same_named, "release" if listed else "name")
             route = self._into(same_named.package, loader, ancestors)
-            if route is None and not loader.program:
+            if route is None and not loader.is_program:
                 route = imported(same_named.package)
             return Edge(loader, name, provider, route)
         return Edge(loader, name, Provider("nobody"), preload=preload)
@@ -101,7 +103,7 @@ class Providers:
 
     def _carrier(self, loader: ElfObject, name: str) -> Declared | None:
         """Return the required package whose import loads a library of its own with this SONAME."""
-        if loader.program:
+        if loader.is_program:
             return None
         known = self.installed.declared[loader.wheel].values()
         return next((d for d in known if name in d.carries and d.loaded_by and not d.extra), None)

@@ -88,7 +88,7 @@ class Resolver:
         elf/dl-load.c, _dl_map_object). musl does not know SONAMEs (ldso/dynlink.c, load_library).
         """
         musl = self.installed.is_for_musl(root)
-        before = _Before() if root.program else self._before(root.wheel)
+        before = _Before() if root.is_program else self._before(root.wheel)
         order = {key(root): root, **before.objects}
         loaded = dict(before.names)
         if root.soname and not musl:
@@ -206,9 +206,9 @@ class Resolver:
             provider = self._providers.of_object(loader, found)
             if not is_for_machine(found, loader):
                 return Edge(loader, name, provider, obstacle=Obstacle("machine", found.file))
-            if found.executable:
+            if found.is_refused:
                 return Edge(loader, name, provider, obstacle=Obstacle("program", found.file))
-            if found.no_dlopen and not led.root.program:
+            if found.no_dlopen and not led.root.is_program:
                 return Edge(loader, name, provider, obstacle=Obstacle("nodlopen", found.file))
             return Edge(loader, name, provider, entry.route)
         reached = next((p for p in packages if entry.folder == f"{layout.SITE}/{p.folder}"), None)
@@ -221,7 +221,7 @@ class Resolver:
         wheel, project = led.object.wheel, self.installed.projects[binary.wheel]
         if binary.wheel != wheel and self.installed.imports(wheel, project):
             return Route("import", project)
-        before = _Before() if led.root.program else self._before(led.root.wheel)
+        before = _Before() if led.root.is_program else self._before(led.root.wheel)
         return Route("loaded", before.packages.get(key(binary), ""), binary.name)
 
     def _before(self, wheel: str) -> _Before:

@@ -24,7 +24,7 @@ def may_be_loaded(graph: LinkGraph, edge: Edge) -> bool:
     if target is None:
         return False
     wheel = graph.wheel(edge.loader.wheel)
-    if edge.loader.program:
+    if edge.loader.is_program:
         # programs in a folder `bin` are meant to be started by hand, too
         others = not has_code(wheel) and "/bin/" not in f"/{edge.loader.file}"
         return others or any(p.starts and _may_start(p, edge.loader) for p in wheel.preloads)
@@ -91,7 +91,7 @@ def brought_by_need(graph: LinkGraph, edge: Edge) -> bool:
 
     All NEEDED libraries of a program are looked for when it starts.
     """
-    return not edge.loader.program and any(
+    return not edge.loader.is_program and any(
         other.needed == edge.needed and other.route
         for own in graph.from_object(edge.loader)
         if own.provider.source == "wheel" and own.provider.object is not None and may_be_loaded(graph, own)
@@ -105,7 +105,7 @@ def brought_by_module(graph: LinkGraph, edge: Edge) -> bool:
     Python code that opens libraries later finds it then. A module may be the first import of the process, and a program
     starts with nothing loaded.
     """
-    if edge.loader.program or "python-module" in edge.loader.markers:
+    if edge.loader.is_program or "python-module" in edge.loader.markers:
         return False
     return any(
         other.needed == edge.needed and other.route and "python-module" in other.loader.markers

@@ -1,8 +1,9 @@
 """Reads the dynamic section: SONAME, NEEDED, RPATH, RUNPATH and the places of tables (gABI, "Dynamic Section")."""
 
+from collections.abc import Mapping
 from functools import cached_property
 
-from gpuforge.binary.elf.header import PT_DYNAMIC, Header, layout
+from gpuforge.binary.elf.header import PROGRAM, PT_DYNAMIC, Header, layout
 from gpuforge.binary.elf.strings import StringTable
 from gpuforge.binary.window import Window
 from gpuforge.errors import MalformedError
@@ -10,8 +11,19 @@ from gpuforge.errors import MalformedError
 DT_NULL, DT_NEEDED, DT_HASH, DT_STRTAB, DT_SYMTAB, DT_STRSZ = 0, 1, 4, 5, 6, 10
 DT_SONAME, DT_RPATH, DT_RUNPATH, DT_GNU_HASH = 14, 15, 29, 0x6FFFFEF5
 DT_VERNEED, DT_VERNEEDNUM, DT_FILTER = 0x6FFFFFFE, 0x6FFFFFFF, 0x7FFFFFFF
+DT_FLAGS_1, DF_1_PIE = 0x6FFFFFFB, 0x08000000
 NAMES = (DT_NEEDED, DT_SONAME, DT_RPATH, DT_RUNPATH, DT_FILTER)
 _LONGEST = 1 << 20  # bytes of the section
+
+
+def is_program(kind: int, values: Mapping[int, int], *, interpreter: bool) -> bool:
+    """Return whether a file is started, not loaded, by its type, its dynamic section and whether it has an interpreter.
+
+    Some libraries have one: libc.so.6 and libQt5Core.so.5 print their versions when they are started.
+    """
+    if kind == PROGRAM or values.get(DT_FLAGS_1, 0) & DF_1_PIE:
+        return True
+    return interpreter and DT_SONAME not in values
 
 
 class Dynamic:

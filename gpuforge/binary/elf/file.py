@@ -6,8 +6,8 @@ from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 
-from gpuforge.binary.elf.dynamic import Dynamic
-from gpuforge.binary.elf.header import MAGIC, PROGRAM, PT_INTERP, read_header
+from gpuforge.binary.elf.dynamic import Dynamic, is_program
+from gpuforge.binary.elf.header import MAGIC, PT_INTERP, read_header
 from gpuforge.binary.elf.sections import read_sections
 from gpuforge.binary.facts import Section
 from gpuforge.binary.window import Window
@@ -35,8 +35,9 @@ class ElfFile:
 
     @property
     def is_program(self) -> bool:
-        """Whether it is a program: type ET_EXEC, or ET_DYN with an interpreter."""
-        return self.header.type == PROGRAM or self.header.segment(PT_INTERP) is not None
+        """Whether it is a program, not a library."""
+        interpreter = self.header.segment(PT_INTERP) is not None
+        return is_program(self.header.type, self.dynamic.values, interpreter=interpreter)
 
     @property
     def interpreter(self) -> str:

@@ -76,7 +76,7 @@ class ObjectFile:
         return file.lines(b"\0".join(self.content(s) for s in self.sections if s.name == ".comment"))
 
     @property
-    def executable(self) -> bool:
+    def has_code(self) -> bool:
         """Whether it has machine code."""
         return any(s.flags & SHF_EXECINSTR and s.size for s in self.sections)
 

@@ -17,7 +17,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
     Programs with several names only take space: these findings are for information.
     """
     for wheel in graph.wheels:
-        programs = {o.file for o in wheel.objects if o.program}
+        programs = {o.file for o in wheel.objects if o.is_program}
         binary = {o.file for o in wheel.objects} | {code.file for code in wheel.device}
         alike: dict[tuple[int, int], list[str]] = {}
         for name, size in wheel.members.items():

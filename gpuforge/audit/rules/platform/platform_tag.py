@@ -163,9 +163,9 @@ def _relocations(wheel: WheelFacts) -> Iterator[Finding]:
 
 def _interpreters(wheel: WheelFacts, machines: set[str]) -> Iterator[Finding]:
     """Find programs whose PT_INTERP is not the path of the ABI; the kernel does not read that of libraries."""
-    for found in (o for o in wheel.objects if o.interpreter and o.processor in machines):
+    for found in (o for o in wheel.objects if o.is_program and o.interpreter and o.processor in machines):
         paths = [policy.loaders(libc).get(found.processor) for libc in ("glibc", "musl")]
-        if found.interpreter not in paths and not found.soname and ".so" not in found.name:
+        if found.interpreter not in paths:
             yield RULE.finding(
                 wheel.name,
                 severity="warning",

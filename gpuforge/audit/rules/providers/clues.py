@@ -111,7 +111,7 @@ def _searched(graph: LinkGraph, edge: Edge, own: Collection[str]) -> _Searched:
 def _released_with(graph: LinkGraph, edge: Edge) -> tuple[str, ...]:
     """Return the required packages that are parts of the same release: pinned to the wheel's own version."""
     wheel = graph.wheel(edge.loader.wheel)
-    if edge.loader.program or any(w.project in graph.declared[wheel.name] for w in graph.wheels):
+    if edge.loader.is_program or any(w.project in graph.declared[wheel.name] for w in graph.wheels):
         return ()
     known = graph.declared[wheel.name].values()
     pinned = (d.package for d in known if version_clauses.pins(d.requirement.versions, wheel.version))

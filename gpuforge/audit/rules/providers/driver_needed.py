@@ -47,7 +47,7 @@ def _is_reached(wheel: WheelFacts, roots: Sequence[ElfObject]) -> bool:
         return True
     called = [preload for preload in wheel.preloads if not preload.uncalled]
     return any(
-        root.program
+        root.is_program
         or "python-module" in root.markers
         or any(preload.may_open(root.name, root.soname) for preload in called)
         for root in roots

@@ -178,7 +178,7 @@ def _in_wheel_given(graph: LinkGraph, edge: Edge) -> Finding:
                 library=edge.needed, provider=target.file if target else "", needed_by=(edge.loader.file,)
             ),
         ),
-        cause=("given", whose, edge.loader.program),
+        cause=("given", whose, edge.loader.is_program),
         what=f"No search path leads to these libraries of {whose}.",
         why=_when_loaded(edge, form)
         if loaded
@@ -190,6 +190,6 @@ def _in_wheel_given(graph: LinkGraph, edge: Edge) -> Finding:
 def _when_loaded(edge: Edge, form: str) -> str:
     if form == "folder":
         return "They load only if something else has loaded the libraries before, or LD_LIBRARY_PATH leads to them."
-    if edge.loader.program:
+    if edge.loader.is_program:
         return "The program starts only if LD_LIBRARY_PATH leads to the libraries."
     return "The import works only if something else has loaded the libraries before."

@@ -15,7 +15,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
     """Find libraries in a `.libs` folder that no object NEEDs: auditwheel grafts only NEEDED libraries."""
     for wheel in graph.wheels:
         needed = {name for o in wheel.objects for name in o.needed}
-        for found in (o for o in wheel.objects if o.links and not o.program):
+        for found in (o for o in wheel.objects if o.links and not o.is_program):
             folder = found.file.rpartition("/")[0]
             plain = sonames.plain_name(found.name)
             if not folder.endswith(".libs") or plain == found.name or {found.name, found.soname} & needed:

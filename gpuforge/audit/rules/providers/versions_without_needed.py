@@ -26,7 +26,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                 if need.library in found.needed or policy.is_loader(need.library):
                     continue
                 loaded = _always_loaded(graph, found, need.library)
-                opened = not loaded and not found.program and _opened(wheel, need.library)
+                opened = not loaded and not found.is_program and _opened(wheel, need.library)
                 yield RULE.finding(
                     wheel.name,
                     severity="info" if loaded else "warning" if opened else "error",
@@ -68,7 +68,7 @@ def _opened(wheel: WheelFacts, library: str) -> bool:
 
 def _always_loaded(graph: LinkGraph, binary: ElfObject, library: str) -> bool:
     sets = [s for s in graph.load_sets if binary in s.objects]
-    if library == _PYTHONS and not any(s.root.program for s in sets):
+    if library == _PYTHONS and not any(s.root.is_program for s in sets):
         return True
     return bool(sets) and all(
         any(library in (o.soname, o.name) or library in o.needed for o in s.objects) for s in sets

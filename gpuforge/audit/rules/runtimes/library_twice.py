@@ -75,7 +75,7 @@ def _twice(graph: LinkGraph, copy: ElfObject, original: ElfObject) -> Finding:
 def _across(graph: LinkGraph) -> Iterator[Finding]:
     alike: dict[str, list[tuple[WheelFacts, ElfObject]]] = {}
     for wheel in graph.wheels:
-        for found in (o for o in wheel.objects if o.links and not o.program):
+        for found in (o for o in wheel.objects if o.links and not o.is_program):
             if "python-module" not in found.markers and (digest := sha256(wheel, found.file)):
                 alike.setdefault(digest, []).append((wheel, found))
     for owners in alike.values():

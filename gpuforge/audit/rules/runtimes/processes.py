@@ -47,7 +47,7 @@ def _processes(graph: LinkGraph) -> Iterator[Process]:
     joined: dict[str, dict[tuple[str, str], ElfObject]] = {}
     for load_set in graph.load_sets:
         yield Process("import", load_set.root.wheel, load_set.root.file, load_set.objects)
-        if not load_set.root.program and not variant_family(load_set.root):
+        if not load_set.root.is_program and not variant_family(load_set.root):
             joined.setdefault(load_set.root.wheel, {}).update(
                 {(o.wheel, o.file): o for o in load_set.objects}
             )

@@ -187,7 +187,7 @@ def _subject(graph: LinkGraph, binary: ElfObject, family: CompilerRuntimes) -> S
 
 def _linkable(binary: ElfObject) -> bool:
     """Return whether users may link against an object: a library whose name has no hash."""
-    return not binary.program and re.fullmatch(r"lib[^-]+\.so", binary.name) is not None
+    return not binary.is_program and re.fullmatch(r"lib[^-]+\.so", binary.name) is not None
 
 
 def _asked_of_users(wheel: WheelFacts) -> Mapping[Compilers, str]:

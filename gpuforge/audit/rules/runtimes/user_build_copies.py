@@ -62,7 +62,7 @@ RULE = Rule(
 
 def _own_copies(graph: LinkGraph, wheel: WheelFacts, against: Against) -> Iterator[Subject]:
     for found in wheel.objects:
-        if not found.links or found.program:
+        if not found.links or found.is_program:
             continue
         if others := against.second_copies(found.soname or found.name):
             ways = _ways(graph, found)
@@ -117,7 +117,7 @@ def _of_required(graph: LinkGraph, wheel: WheelFacts, against: Against) -> Itera
 def _ways(graph: LinkGraph, binary: ElfObject) -> tuple[str, ...]:
     """Return the libraries that users link against and that load an object; without any, the roots that load it."""
     above = _above(graph, binary)
-    linked = [o.name for o in above if not o.program and re.fullmatch(r"lib[^-]+\.so(\.\d+)*", o.name)]
+    linked = [o.name for o in above if not o.is_program and re.fullmatch(r"lib[^-]+\.so(\.\d+)*", o.name)]
     first = [o.name for o in above if not graph.users(o)]
     return tuple(dict.fromkeys(linked or first))
 
