@@ -4,79 +4,34 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
-from types import MappingProxyType
 from typing import Any
 
 from gpuforge import digest
 from gpuforge.cuda.image_kind import kind_of
 from gpuforge.cuda.kernel_image import KernelImage
 from gpuforge.embedded.layout import HOME, INDEX, KERNELS
+from gpuforge.embedded.object_sets import CompiledModule, LibrarySet, ModuleSet
 from gpuforge.errors import ActionError
 from gpuforge.package import import_package
 
 SCHEMA = 1
 
 
-@dataclass(frozen=True, slots=True)
-class CompiledBy:
-    """A compiler and its version: "nvcc", "13.0.88"."""
-
-    family: str
-    version: str
-
-
-@dataclass(frozen=True, slots=True)
-class KernelLibrary:
-    """A compiled library and its targets: the GPUs of its images, or the CPUs of a level."""
-
-    path: Path
-    images: tuple[KernelImage, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class KernelModule:
-    """A compiled kernel source: `source` is its name in the project, `digest` the sha256 of its bytes.
-
-    `compiled` is the file made from it, a fatbin unless `suffix` says otherwise. `target` distinguishes the files of
-    one source that was compiled for several targets.
-    """
-
-    name: str
-    source: str
-    digest: str
-    compiled: Path
-    images: tuple[KernelImage, ...]
-    target: str = ""
-    suffix: str = ".fatbin"
-
-
-def pack_modules(
-    folder: Path,
-    *,
-    name: str,
-    toolchain: CompiledBy,
-    toolkit: str,
-    modules: Iterable[KernelModule],
-    stands_in_for: str = "",
-    cpu: str = "",
-    install: str = "",
-) -> Path:
+def pack_modules(folder: Path, made: ModuleSet) -> Path:
     """Write compiled modules below `folder` in the layout of the wheel; return `folder/kernels/<name>`.
 
     `index.json` (schema 1) lists for each module its source with a digest, its file with a digest, and its images.
-    `cpu` is the library that does the same work on the CPU; `install` is the command to install what runs the modules.
     Raises ActionError for two sources whose modules have one name, and for a module without images.
     """
-    target = new_folder(folder / KERNELS, name)
+    target = new_folder(folder / KERNELS, made.name)
     listed = []
     taken: dict[str, str] = {}
-    for module in sorted(modules, key=lambda m: m.name):
+    for module in sorted(made.modules, key=lambda m: m.name):
         if taken.setdefault(module.name, module.source) != module.source:
             raise ActionError.of(
-                f"object {name!r} has two sources that give a module {module.name!r}: {module.source} is one",
+                f"object {made.name!r} has two sources that give a module {module.name!r}: {module.source} is one",
                 hint="rename one of the sources: a module has its source's name without the suffix",
             )
         if not module.images:
@@ -86,65 +41,55 @@ def pack_modules(
             )
         listed.append(_module(module, target))
     index = {
-        "schema": SCHEMA,
-        "name": name,
-        "kind": "module",
-        "toolchain": {"family": toolchain.family, "version": toolchain.version},
-        "toolkit": toolkit,
+        **_head(made, "module"),
         "modules": listed,
-        **({"stands-in-for": stands_in_for} if stands_in_for else {}),
-        **({"cpu": cpu} if cpu else {}),
-        **({"install": install} if install else {}),
+        **({"stands-in-for": made.stands_in_for} if made.stands_in_for else {}),
+        **({"cpu": made.cpu} if made.cpu else {}),
+        **({"install": made.install} if made.install else {}),
     }
     write_json(target / INDEX, index)
     return target
 
 
-def pack_libraries(
-    folder: Path,
-    *,
-    name: str,
-    toolchain: CompiledBy,
-    toolkit: str,
-    libraries: Sequence[KernelLibrary],
-    abi: str,
-    stands_in_for: str,
-    packages: Mapping[str, str] = MappingProxyType({}),
-    fallbacks: Sequence[str] = (),
-) -> Path:
+def pack_libraries(folder: Path, made: LibrarySet) -> Path:
     """Write compiled libraries below `folder` in the layout of the wheel; return `folder/kernels/<name>`.
 
-    Several libraries are for several levels of CPUs. The versions of `packages` are part of the ABI, beside the id
-    `abi`: {"neuron": "major.minor"}. `fallbacks` are the objects whose libraries are used if none of these runs.
     Raises ActionError for two libraries of one target.
     """
-    target = new_folder(folder / KERNELS, name)
+    target = new_folder(folder / KERNELS, made.name)
     listed = []
-    for library in libraries:
+    for library in made.libraries:
         image = library.images[0]
-        level = image.target if kind_of(image.kind).built_for == "CPU" or len(libraries) > 1 else ""
-        file = f"lib{name}-{level}.so" if level else f"lib{name}.so"
+        level = image.target if kind_of(image.kind).built_for == "CPU" or len(made.libraries) > 1 else ""
+        file = f"lib{made.name}-{level}.so" if level else f"lib{made.name}.so"
         if (target / file).exists():
             raise ActionError.of(
-                f"object {name!r} has two libraries for {level or 'every CPU'}",
+                f"object {made.name!r} has two libraries for {level or 'every CPU'}",
                 hint="list each target once, and leave flags that choose the target to these lists",
             )
         shutil.copyfile(library.path, target / file)
         listed.append({"file": file, **_measure(target / file), "images": [*map(_image, library.images)]})
     index = {
-        "schema": SCHEMA,
-        "name": name,
-        "kind": "library",
-        "toolchain": {"family": toolchain.family, "version": toolchain.version},
-        "toolkit": toolkit,
-        "abi": abi,
-        **({"packages": dict(packages)} if packages else {}),
-        "stands-in-for": stands_in_for,
-        "fallbacks": list(fallbacks),
+        **_head(made, "library"),
+        "abi": made.abi,
+        **({"packages": dict(made.packages)} if made.packages else {}),
+        "stands-in-for": made.stands_in_for,
+        "fallbacks": list(made.fallbacks),
         "libraries": listed,
     }
     write_json(target / INDEX, index)
     return target
+
+
+def _head(made: ModuleSet | LibrarySet, kind: str) -> dict[str, Any]:
+    """Return the keys that every index begins with."""
+    return {
+        "schema": SCHEMA,
+        "name": made.name,
+        "kind": kind,
+        "toolchain": {"family": made.toolchain.family, "version": made.toolchain.version},
+        "toolkit": made.toolkit,
+    }
 
 
 def measure_again(tree: Path, name: str) -> None:
@@ -162,7 +107,7 @@ def _measure(file: Path) -> dict[str, Any]:
     return {"sha256": digest.of_file(file), "size": file.stat().st_size}
 
 
-def _module(module: KernelModule, target: Path) -> dict[str, Any]:
+def _module(module: CompiledModule, target: Path) -> dict[str, Any]:
     file = f"{module.name}{f'-{module.target}' if module.target else ''}{module.suffix}"
     if relative(file).name != file:
         raise ActionError.of(f"a module cannot be named {module.name!r}", hint="rename its source")
@@ -170,7 +115,7 @@ def _module(module: KernelModule, target: Path) -> dict[str, Any]:
     return {
         "name": module.name,
         "source": relative(module.source).as_posix(),
-        "digest": module.digest,
+        "digest": digest.of_file(module.path),
         "file": file,
         "sha256": digest.of_file(target / file),
         "images": [_image(image) for image in module.images],

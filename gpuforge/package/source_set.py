@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from types import MappingProxyType
 
 from gpuforge import digest
 from gpuforge.embedded.layout import RECIPE, SOURCES
+from gpuforge.embedded.object_sets import SourceSet
 from gpuforge.embedded.user_toolchain import UserToolchain
 from gpuforge.errors import ActionError
 from gpuforge.package.kernel_set import SCHEMA, new_folder, relative, write_json
@@ -19,46 +18,30 @@ _BUILD_PATH = re.compile(r"(?:^|[=,]|:(?!//[^/])|^-[A-Za-z]+)(?:/|~/)")  # "/x",
 _PLACEHOLDERS = ("{compiler}", "{sources}", "{output}")
 
 
-def pack_sources(
-    folder: Path,
-    *,
-    name: str,
-    sources: Mapping[str, Path],
-    includes: Mapping[str, Path],
-    toolchains: Sequence[UserToolchain],
-    toolkit: str,
-    archs: Sequence[str],
-    abi: str = "",
-    kind: str = "library",
-    packages: Mapping[str, str] = MappingProxyType({}),
-    fallbacks: Sequence[str] = (),
-    cpu: str = "",
-) -> Path:
+def pack_sources(folder: Path, gathered: SourceSet) -> Path:
     """Write sources, their headers and their recipe below `folder`; return `folder/sources/<name>`.
 
-    `sources` are the files that are compiled, by their names in the project; `includes` are files beside them.
-    `recipe.json` (schema 1) lists both with their sha256, and the toolchains in the order of the tries. `abi` is the id
-    of each compiled library, together with the versions of the installed `packages`; `fallbacks` are the objects that
-    are used if nothing was compiled. A set of modules (`kind`) may have a library for the CPU (`cpu`). Raises
+    `recipe.json` (schema 1) lists both with their sha256, and the toolchains in the order of the tries. Raises
     ActionError if a recipe has a path of the build machine, or lacks a placeholder.
     """
-    target = new_folder(folder / SOURCES, name)
-    copied = {file: _copy(path, file, target) for file, path in {**includes, **sources}.items()}
-    for toolchain in toolchains:
-        _check_argv(name, toolchain)
+    target = new_folder(folder / SOURCES, gathered.name)
+    files = {**gathered.includes, **gathered.sources}
+    copied = {file: _copy(path, file, target) for file, path in files.items()}
+    for toolchain in gathered.toolchains:
+        _check_argv(gathered.name, toolchain)
     content = {
         "schema": SCHEMA,
-        "name": name,
-        "kind": kind,
-        "abi": abi,
-        **({"packages": dict(packages)} if packages else {}),
-        "fallbacks": list(fallbacks),
-        "cpu": cpu,
-        "sources": [{"file": file, "sha256": copied[file]} for file in sorted(sources)],
-        "includes": [{"file": file, "sha256": copied[file]} for file in sorted(includes)],
-        "toolchains": [asdict(toolchain) for toolchain in toolchains],
-        "toolkit": toolkit,
-        "archs": list(archs),
+        "name": gathered.name,
+        "kind": gathered.kind,
+        "abi": gathered.abi,
+        **({"packages": dict(gathered.packages)} if gathered.packages else {}),
+        "fallbacks": list(gathered.fallbacks),
+        "cpu": gathered.cpu,
+        "sources": [{"file": file, "sha256": copied[file]} for file in sorted(gathered.sources)],
+        "includes": [{"file": file, "sha256": copied[file]} for file in sorted(gathered.includes)],
+        "toolchains": [asdict(toolchain) for toolchain in gathered.toolchains],
+        "toolkit": gathered.toolkit,
+        "archs": list(gathered.archs),
     }
     write_json(target / RECIPE, content)
     return target

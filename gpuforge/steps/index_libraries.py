@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from gpuforge.binary import ptx
@@ -9,9 +10,10 @@ from gpuforge.binary.device_code import containers
 from gpuforge.binary.runnable import common_images
 from gpuforge.cuda.image_kind import kind_of
 from gpuforge.cuda.kernel_image import KernelImage
+from gpuforge.embedded.object_sets import CompiledLibrary
 from gpuforge.errors import ActionError
 from gpuforge.package import kernel_set
-from gpuforge.plan.requests.kernels import CompiledLibrary, IndexLibraries
+from gpuforge.plan.requests.kernels import IndexLibraries
 from gpuforge.steps import entry, lay_kernels
 
 
@@ -21,18 +23,11 @@ def main(spec: IndexLibraries) -> None:
 
 
 def _pack(spec: IndexLibraries) -> Path:
+    name = spec.made.name
+    libraries = tuple(replace(made, images=library_images(name, made)) for made in spec.made.libraries)
+    toolchain = lay_kernels.made_by(spec.made.toolchain, spec.package)
     return kernel_set.pack_libraries(
-        spec.output,
-        name=spec.name,
-        toolchain=lay_kernels.made_by(spec.toolchain),
-        toolkit=spec.toolkit,
-        libraries=[
-            kernel_set.KernelLibrary(made.path, library_images(spec.name, made)) for made in spec.libraries
-        ],
-        abi=spec.abi,
-        packages=spec.packages,
-        stands_in_for=spec.stands_in_for,
-        fallbacks=spec.fallbacks,
+        spec.output, replace(spec.made, toolchain=toolchain, libraries=libraries)
     )
 
 
@@ -41,8 +36,8 @@ def library_images(name: str, made: CompiledLibrary) -> tuple[KernelImage, ...]:
 
     Raises ActionError if it should have GPU code and has none, or code for another GPU than the requested one.
     """
-    if made.image and kind_of(made.image.kind).built_for == "CPU":
-        return (made.image,)
+    if any(kind_of(image.kind).built_for == "CPU" for image in made.images):
+        return made.images
     found_code = containers(made.path) or ptx.embedded(made.path.read_bytes())
     found = common_images(found_code)
     if not found:
@@ -52,10 +47,10 @@ def library_images(name: str, made: CompiledLibrary) -> tuple[KernelImage, ...]:
             else f"the library of object {name!r} has no GPU code",
             hint="its sources need a __global__ function, and its flags no other architectures than the manifest's",
         )
-    if made.image and {entry.arch for entry in found} != {made.image.built_for}:
+    if made.images and {entry.arch for entry in found} != {image.built_for for image in made.images}:
+        requested, present = (", ".join(sorted({each.target for each in s})) for s in (made.images, found))
         raise ActionError.of(
-            f"a library of object {name!r} was compiled for {made.image.target} and has GPU code for "
-            + ", ".join(sorted({entry.target for entry in found})),
+            f"a library of object {name!r} was compiled for {requested} and has GPU code for {present}",
             hint="leave flags that choose the target to `targets` of the toolchain",
         )
     return tuple(KernelImage(entry.kind, entry.arch, entry.isa) for entry in found)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
-from gpuforge import digest
 from gpuforge.package import kernel_set
 from gpuforge.plan.requests.kernels import IndexModules
 from gpuforge.steps import entry, lay_kernels
@@ -17,28 +17,9 @@ def main(spec: IndexModules) -> None:
 
 
 def _pack(spec: IndexModules) -> Path:
-    modules = [
-        kernel_set.KernelModule(
-            name=module.name,
-            source=module.source,
-            digest=digest.of_file(module.path),
-            compiled=module.compiled,
-            images=images_of(module),
-            target=module.target,
-            suffix=module.suffix,
-        )
-        for module in spec.modules
-    ]
-    return kernel_set.pack_modules(
-        spec.output,
-        name=spec.name,
-        toolchain=lay_kernels.made_by(spec.toolchain),
-        toolkit=spec.toolkit,
-        modules=modules,
-        stands_in_for=spec.stands_in_for,
-        cpu=spec.cpu,
-        install=spec.install,
-    )
+    modules = tuple(replace(module, images=images_of(module)) for module in spec.made.modules)
+    toolchain = lay_kernels.made_by(spec.made.toolchain, spec.package)
+    return kernel_set.pack_modules(spec.output, replace(spec.made, toolchain=toolchain, modules=modules))
 
 
 if __name__ == "__main__":

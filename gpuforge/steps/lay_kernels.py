@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from gpuforge import disk
-from gpuforge.package import kernel_set
-from gpuforge.plan.requests.kernels import KernelCompiler
+from gpuforge.embedded.object_sets import CompiledBy
+from gpuforge.plan.requests.kernels import LockedPackage
 from gpuforge.steps import value_file
 from gpuforge.wheel import unpacked
 from gpuforge.wheel.locked_wheels import LockedWheels
@@ -25,11 +26,10 @@ def lay(output: Path, pack: Callable[[], Path]) -> None:
         print(f"{file.relative_to(output)}: {file.stat().st_size} bytes")
 
 
-def made_by(compiler: KernelCompiler) -> kernel_set.CompiledBy:
+def made_by(compiler: CompiledBy, package: LockedPackage | None) -> CompiledBy:
     """Return a compiler with its version; for one from a package, the version is in the lock."""
-    version = compiler.version
-    if compiler.lock:
-        project = canonicalize_name(Requirement(compiler.package).name)
-        releases = value_file.read(LockedWheels, compiler.lock).releases()
-        version = next(str(each.version) for each in releases if each.project == project)
-    return kernel_set.CompiledBy(compiler.family, version)
+    if not package:
+        return compiler
+    project = canonicalize_name(Requirement(package.requires).name)
+    releases = value_file.read(LockedWheels, package.lock).releases()
+    return replace(compiler, version=next(str(each.version) for each in releases if each.project == project))

@@ -10,8 +10,8 @@ from gpuforge.binary.facts import FatbinEntry
 from gpuforge.cuda.image_kind import kind_of
 from gpuforge.cuda.kernel_image import KernelImage
 from gpuforge.cuda.version import numbers_of
+from gpuforge.embedded.object_sets import CompiledModule
 from gpuforge.errors import ActionError
-from gpuforge.plan.requests.kernels import CompiledModule
 
 # IREE's modules are ZIP archives, too, where the names of the members say for which back end they are
 # (`--iree-vm-emit-polyglot-zip`, the compiler's default).
@@ -24,9 +24,9 @@ _FORMATS = {
 
 def images_of(module: CompiledModule) -> tuple[KernelImage, ...]:
     """Return the images in a module's file; raises ActionError if they are not the requested ones."""
-    expected = module.image
-    if expected is None:
+    if not module.images:
         return _of_fatbin(module)
+    (expected,) = module.images
     about = kind_of(expected.kind)
     if about.loader == "IREE":
         entries = _of_iree(module, expected)

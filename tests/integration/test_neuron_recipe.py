@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from gpuforge.digest import Contents
+from gpuforge.embedded.object_sets import SourceSet
 from gpuforge.manifest.load import load
 from gpuforge.package import embed, source_set
 from gpuforge.plan import recipe
@@ -130,14 +131,14 @@ def compiling(neuron_wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> U
     (item,) = [each for each in lower_objects(file, Contents()) if each.role == "user-compiled"]
     packed = source_set.pack_sources(
         folder / "packed",
-        name=item.name,
-        sources={name: RECIPE / name for name in item.sources},
-        includes={},
-        toolchains=recipe.toolchains(file, item, "13.0"),
-        toolkit="13.0",
-        archs=[],
-        abi=item.abi,
-        packages=item.abi_packages,
+        SourceSet(
+            name=item.name,
+            sources={name: RECIPE / name for name in item.sources},
+            toolchains=recipe.toolchains(file, item, "13.0"),
+            toolkit="13.0",
+            abi=item.abi,
+            packages=item.abi_packages,
+        ),
     )
     embed.kernel_sets(site, "ringnet", [packed.parents[1]], Path(embed.__file__).parents[1] / "runtime")
     return User(python, folder / "user")

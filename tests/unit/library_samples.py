@@ -11,6 +11,7 @@ from pathlib import Path
 
 from gpuforge.cuda.cpu_level import CpuLevel
 from gpuforge.cuda.kernel_image import KernelImage
+from gpuforge.embedded.object_sets import CompiledBy, CompiledLibrary, LibrarySet, SourceSet
 from gpuforge.embedded.user_toolchain import UserToolchain
 from gpuforge.package import embed, kernel_set, source_set
 from gpuforge.toolchains import registry
@@ -75,31 +76,31 @@ def install(
     packed = [
         source_set.pack_sources(
             work / "packed",
-            name="answers",
-            sources={"mod/answer.cpp": work / "answer.cpp"},
-            includes={"mod/answer.h": work / "answer.h"},
-            toolchains=toolchains,
-            toolkit="13.0",
-            archs=["80"],
-            abi=abi,
-            packages=packages or {},
-            fallbacks=["default-answers"],
+            SourceSet(
+                name="answers",
+                sources={"mod/answer.cpp": work / "answer.cpp"},
+                includes={"mod/answer.h": work / "answer.h"},
+                toolchains=toolchains,
+                toolkit="13.0",
+                archs=("80",),
+                abi=abi,
+                packages=packages or {},
+                fallbacks=("default-answers",),
+            ),
         ).parents[1],
     ]
+    fallback = compile_library(work / "fallback.so", work / "answer.cpp", "-DANSWER=7", abi=abi + versions)
     kernel_set.pack_libraries(
         work / "packed",
-        name="default-answers",
-        toolchain=kernel_set.CompiledBy("g++", "12.2.0"),
-        toolkit="13.0",
-        libraries=[
-            kernel_set.KernelLibrary(
-                compile_library(work / "fallback.so", work / "answer.cpp", "-DANSWER=7", abi=abi + versions),
-                (KernelImage("library", CpuLevel()),),
-            )
-        ],
-        abi=abi,
-        packages=packages or {},
-        stands_in_for="answers",
+        LibrarySet(
+            name="default-answers",
+            toolchain=CompiledBy("g++", "12.2.0"),
+            toolkit="13.0",
+            libraries=(CompiledLibrary(fallback, (KernelImage("library", CpuLevel()),)),),
+            abi=abi,
+            packages=packages or {},
+            stands_in_for="answers",
+        ),
     )
     (site / "demo").mkdir(parents=True)
     (site / "demo" / "__init__.py").write_text("")

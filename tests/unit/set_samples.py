@@ -15,6 +15,7 @@ from library_samples import RUNTIME, compile_library
 
 from gpuforge.cuda.cpu_level import CpuLevel
 from gpuforge.cuda.kernel_image import KernelImage
+from gpuforge.embedded.object_sets import CompiledBy, CompiledLibrary, LibrarySet, SourceSet
 from gpuforge.embedded.user_toolchain import UserToolchain
 from gpuforge.package import embed, kernel_set, source_set
 
@@ -110,14 +111,16 @@ def install_set(
     packed = [
         source_set.pack_sources(
             work / "packed",
-            name="ops",
-            kind="module",
-            sources={f"mod/{name}": work / name for name in ("scale.cu", "scale.cl", "scale.cpp", *more)},
-            includes={"mod/scale.h": work / "scale.h"},
-            toolchains=toolchains or (NVRTC, OPENCL_C),
-            toolkit="12.4",
-            archs=["80"],
-            cpu="ops-cpu" if cpu else "",
+            SourceSet(
+                name="ops",
+                kind="module",
+                sources={f"mod/{name}": work / name for name in ("scale.cu", "scale.cl", "scale.cpp", *more)},
+                includes={"mod/scale.h": work / "scale.h"},
+                toolchains=toolchains or (NVRTC, OPENCL_C),
+                toolkit="12.4",
+                archs=("80",),
+                cpu="ops-cpu" if cpu else "",
+            ),
         ).parents[1]
     ]
     if cpu:
@@ -125,17 +128,14 @@ def install_set(
         library.write_bytes(_compiled_for_the_cpu(CPU, HEADER))
         kernel_set.pack_libraries(
             work / "packed",
-            name="ops-cpu",
-            toolchain=kernel_set.CompiledBy("g++", "12.2.0"),
-            toolkit="12.4",
-            libraries=[
-                kernel_set.KernelLibrary(
-                    library,
-                    (KernelImage("library", CpuLevel()),),
-                )
-            ],
-            abi="",
-            stands_in_for="ops",
+            LibrarySet(
+                name="ops-cpu",
+                toolchain=CompiledBy("g++", "12.2.0"),
+                toolkit="12.4",
+                libraries=(CompiledLibrary(library, (KernelImage("library", CpuLevel()),)),),
+                abi="",
+                stands_in_for="ops",
+            ),
         )
     (site / "demo").mkdir(parents=True)
     (site / "demo" / "__init__.py").write_text("")

@@ -41,7 +41,7 @@ MAY_IMPORT = {
     "__main__.py": {"cli"},
     "binary": {"cuda"},
     "wheel": {"binary"},
-    "embedded": set(),
+    "embedded": {"cuda"},
     "manifest": {"cuda"},
     "cuda": set(),
     "toolchains": {"cuda"},

@@ -24,9 +24,9 @@ from typing import Any
 import pytest
 from runtime_samples import compile_stub, counter
 
-from gpuforge import digest
 from gpuforge.binary import ptx
 from gpuforge.cuda.kernel_image import KernelImage
+from gpuforge.embedded.object_sets import CompiledBy, CompiledModule, ModuleSet
 from gpuforge.package import kernel_set
 from gpuforge.runtime import KernelSet, KernelUnavailable, jit
 from gpuforge.runtime.cache import KernelCache
@@ -61,11 +61,13 @@ def kernels_folder(compiled: Path, tmp_path_factory: pytest.TempPathFactory) -> 
         assert found
         images = tuple(KernelImage(e.kind, e.arch, e.isa) for e in found.entries)
         source = f"pipelines/{file.stem}.py"
-        modules.append(kernel_set.KernelModule(file.stem, source, digest.of_file(file), file, images))
+        modules.append(CompiledModule(file.stem, source, file, file, images))
     assert len(modules) >= COUNT
-    made_by = kernel_set.CompiledBy("halide", "21.0.0")
+    made = ModuleSet(
+        name="ramps", toolchain=CompiledBy("halide", "21.0.0"), toolkit="12.4", modules=tuple(modules)
+    )
     target = tmp_path_factory.mktemp("sets")
-    return kernel_set.pack_modules(target, name="ramps", toolchain=made_by, toolkit="12.4", modules=modules)
+    return kernel_set.pack_modules(target, made)
 
 
 @dataclass

@@ -14,16 +14,16 @@ from document_samples import TOOLCHAIN
 from gpuforge.cuda.arch import Arch
 from gpuforge.cuda.cpu_level import CpuLevel
 from gpuforge.cuda.kernel_image import KernelImage
+from gpuforge.embedded.object_sets import CompiledBy, CompiledLibrary, LibrarySet
 from gpuforge.errors import ActionError, UsageError
 from gpuforge.package import embed, kernel_set
 from gpuforge.plan.requests import request
 from gpuforge.plan.requests.kernels import (
-    CompiledLibrary,
     GatherSources,
     IndexLibraries,
     IndexModules,
-    KernelCompiler,
     LayKernels,
+    LockedPackage,
 )
 from gpuforge.steps import gather_sources, index_libraries, index_modules, lay_kernels, value_file
 from gpuforge.wheel.locked_wheels import LockedWheels
@@ -52,8 +52,9 @@ def project(tmp_path: Path) -> Path:
 
 
 def run(step: Callable[[R], None], of: type[R], project: Path, **spec: object) -> Path:
-    whole = {"name": "default-kernels", "toolkit": "13.0", "output": str(project / "out"), **spec}
-    step(request.load(of, json.dumps(whole)))
+    whole = {"name": "default-kernels", "toolkit": "13.0", **spec}
+    part = "gathered" if of is GatherSources else "made"
+    step(request.load(of, json.dumps({part: whole, "output": str(project / "out")})))
     return project / "out"
 
 
@@ -141,8 +142,8 @@ def user_compiled(project: Path, *argv: str) -> Path:
         project,
         kind="library",
         archs=["80"],
-        sources=[{"source": "kernels/saxpy.cu", "path": str(project / "kernels/saxpy.cu")}],
-        includes=[{"source": "kernels/size.h", "path": str(project / "kernels/size.h")}],
+        sources={"kernels/saxpy.cu": str(project / "kernels/saxpy.cu")},
+        includes={"kernels/size.h": str(project / "kernels/size.h")},
         toolchains=[recipe(*argv)],
         abi="1-abc",
         fallbacks=["shipped", "plain"],
@@ -178,7 +179,7 @@ def test_a_library_is_measured_again_after_the_wheel_was_repaired(project: Path)
         IndexLibraries,
         project,
         toolchain=made,
-        libraries=[{"path": str(project / "built"), "image": ["library", [""], ""]}],
+        libraries=[{"path": str(project / "built"), "images": [["library", [""], ""]]}],
         fallbacks=["plain"],
         abi="1-abc",
         stands_in_for="own",
@@ -220,14 +221,14 @@ def test_a_library_is_measured_again_after_the_wheel_was_repaired(project: Path)
 
 def index_libraries_for(project: Path, *requested: KernelImage, has: bytes) -> Path:
     (project / "built").write_bytes(has)
-    spec = IndexLibraries(
+    made = LibrarySet(
         name="default-kernels",
         toolkit="",
-        toolchain=KernelCompiler("halide", "21.0.0"),
-        libraries=tuple(CompiledLibrary(project / "built", image) for image in requested),
+        toolchain=CompiledBy("halide", "21.0.0"),
+        libraries=tuple(CompiledLibrary(project / "built", (image,)) for image in requested),
         abi="1-abc",
-        output=project / "out",
     )
+    spec = IndexLibraries(made=made, output=project / "out")
     index_libraries.main(request.load(IndexLibraries, request.dump(spec)))
     return project / "out"
 
@@ -287,12 +288,14 @@ def test_a_recipe_needs_its_placeholders(project: Path) -> None:
 
 
 def test_a_wrong_request_is_a_usage_error_with_every_mistake() -> None:
-    spec = {"name": "x", "kind": "other", "sources": [], "abi": "", "extra": 1, "output": "out"}
+    gathered = {"name": "x", "kind": "other", "sources": {}, "abi": "", "more": 1}
+    spec = {"gathered": gathered, "extra": 1, "output": "out"}
     with pytest.raises(UsageError) as caught:
         request.load(GatherSources, json.dumps(spec))
     assert str(caught.value).splitlines() == [
-        "request: toolkit: Field required",
-        "request: kind: Input should be 'library' or 'module'",
+        "request: gathered.toolkit: Field required",
+        "request: gathered.kind: Input should be 'library' or 'module'",
+        "request: gathered.more: Unexpected keyword argument",
         "request: extra: Unexpected keyword argument",
     ]
 
@@ -331,4 +334,5 @@ def test_a_compiler_of_a_package_with_an_extra_has_the_version_of_the_lock(tmp_p
     lock = tmp_path / "lock.json"
     wheels = {"numpy-2.0-py3-none-any.whl": "00", "my_compiler-1.2-py3-none-any.whl": "11"}
     value_file.write(LockedWheels(("My.Compiler[gpu]>=1",), wheels), lock)
-    assert lay_kernels.made_by(KernelCompiler("mine", package="My.Compiler[gpu]", lock=lock)).version == "1.2"
+    made_by = lay_kernels.made_by(CompiledBy("mine"), LockedPackage("My.Compiler[gpu]", lock))
+    assert made_by == CompiledBy("mine", "1.2")

@@ -70,7 +70,7 @@ def of_modules(recipe: LoadRecipe, machine: Machine, sources: str, toolchains: s
     plan = plan_of(file, machine, cuda=["12"])
     (gathered,) = [action for action in plan.actions if action.id.endswith("/kernels/mechanisms")]
     (wheel,) = [action for action in plan.actions if action.id == "cp311-cu12.4-x86_64/wheel"]
-    return {**request_of(gathered), "extras": request_of(wheel)["extras"]}
+    return {**request_of(gathered)["gathered"], "extras": request_of(wheel)["extras"]}
 
 
 def test_each_toolchain_of_a_set_of_modules_compiles_its_own_files(

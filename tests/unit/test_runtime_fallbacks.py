@@ -14,6 +14,7 @@ from runtime_samples import built_stub, stub  # noqa: F401  fixtures
 from gpuforge.cuda.arch import Arch
 from gpuforge.cuda.cpu_level import LEVELS, CpuLevel
 from gpuforge.cuda.kernel_image import KernelImage
+from gpuforge.embedded.object_sets import CompiledBy, CompiledLibrary, LibrarySet
 from gpuforge.manifest.model.object import CpuLevelName
 from gpuforge.package import kernel_set
 from gpuforge.runtime import KernelUnavailable, candidates, cpu
@@ -40,31 +41,27 @@ def cpuinfo(folder: Path, flags: str) -> str:
     return str(file)
 
 
-def library(home: Path, name: str, *images: KernelImage, abi: str = ABI) -> kernel_set.KernelLibrary:
+def library(home: Path, name: str, *images: KernelImage, abi: str = ABI) -> CompiledLibrary:
     """A library whose `answer()` tells which one it is: of GPUs 100, of CPUs the place of their level."""
     level = images[0].built_for
     number = level.rank if isinstance(level, CpuLevel) else 100
     source = home / f"{name}.cpp"
     source.write_text(f'extern "C" int answer() {{ return {number}; }}\n')
-    return kernel_set.KernelLibrary(compile_library(home / f"{name}-{number}.so", source, abi=abi), images)
+    return CompiledLibrary(compile_library(home / f"{name}-{number}.so", source, abi=abi), images)
 
 
-def pack(home: Path, name: str, libraries: Sequence[kernel_set.KernelLibrary], **stands: object) -> None:
-    made = (
-        kernel_set.CompiledBy("nvcc", "13.0.88")
-        if name == "gpu-ops"
-        else kernel_set.CompiledBy("g++", "12.2.0")
-    )
-    wanted = {"stands_in_for": "", "fallbacks": (), **stands}
-    kernel_set.pack_libraries(
-        home, name=name, toolchain=made, toolkit="13.0", libraries=libraries, abi=ABI, **wanted
+def pack(home: Path, name: str, libraries: Sequence[CompiledLibrary], **stands: object) -> None:
+    made_by = CompiledBy("nvcc", "13.0.88") if name == "gpu-ops" else CompiledBy("g++", "12.2.0")
+    made = LibrarySet(
+        name=name, toolchain=made_by, toolkit="13.0", libraries=tuple(libraries), abi=ABI, **stands
     )  # type: ignore[arg-type]
+    kernel_set.pack_libraries(home, made)
 
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("home")
-    pack(home, "gpu-ops", [library(home, "gpu-ops", *GPU)], fallbacks=["cpu-ops"])
+    pack(home, "gpu-ops", [library(home, "gpu-ops", *GPU)], fallbacks=("cpu-ops",))
     levels = [library(home, "cpu-ops", KernelImage("library", CpuLevel(name))) for name in LEVELS["x86_64"]]
     pack(home, "cpu-ops", levels, stands_in_for="gpu-ops")
     return home
@@ -172,7 +169,7 @@ def test_a_damaged_library_gives_way_to_the_next(
 def test_a_library_of_another_abi_is_not_among_them(tmp_path: Path) -> None:
     home = tmp_path / "home"
     home.mkdir()
-    pack(home, "gpu-ops", [library(home, "gpu-ops", *GPU)], fallbacks=["cpu-ops"])
+    pack(home, "gpu-ops", [library(home, "gpu-ops", *GPU)], fallbacks=("cpu-ops",))
     levels = [library(home, "cpu-ops", KernelImage("library", CpuLevel("x86-64")), abi="2-def")]
     pack(home, "cpu-ops", levels, stands_in_for="gpu-ops")
     with pytest.raises(KernelUnavailable) as caught:

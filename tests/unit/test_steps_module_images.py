@@ -10,8 +10,8 @@ import pytest
 from gpuforge.cuda.arch import Arch
 from gpuforge.cuda.cpu_level import CpuLevel
 from gpuforge.cuda.kernel_image import KernelImage
+from gpuforge.embedded.object_sets import CompiledModule
 from gpuforge.errors import ActionError
-from gpuforge.plan.requests.kernels import CompiledModule
 from gpuforge.steps.module_images import images_of
 from gpuforge.toolchains.iree import TOOLCHAIN
 
@@ -28,7 +28,7 @@ def compiled(tmp_path: Path, kind: str, arch: str, members: dict[str, str] | byt
                 archive.writestr(name, text)
     built_for = CpuLevel(arch) if kind == "iree-cpu" else Arch.parse(arch) if arch else None
     return CompiledModule(
-        "a", "kernels/a.mlir", file, file, arch or kind, ".vmfb", KernelImage(kind, built_for)
+        "a", "kernels/a.mlir", file, file, (KernelImage(kind, built_for),), arch or kind, ".vmfb"
     )
 
 

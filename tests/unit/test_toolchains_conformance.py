@@ -13,6 +13,14 @@ from plug_in_samples import install_plug_in
 
 from gpuforge.cuda.arch import Arch
 from gpuforge.cuda.kernel_image import KernelImage
+from gpuforge.embedded.object_sets import (
+    CompiledBy,
+    CompiledLibrary,
+    CompiledModule,
+    LibrarySet,
+    ModuleSet,
+    SourceSet,
+)
 from gpuforge.embedded.user_toolchain import UserToolchain
 from gpuforge.package import embed, kernel_set, source_set
 from gpuforge.runtime.cpu import Cpu
@@ -130,14 +138,15 @@ def _recipe(toolchain: Toolchain, work: Path) -> Path:
     )
     made = source_set.pack_sources(
         work / "packed",
-        name="ops",
-        sources={source.name: source},
-        includes={},
-        toolchains=[recipe],
-        toolkit="13.0",
-        archs=["80"],
-        abi="" if toolchain.module else ABI,
-        kind="module" if toolchain.module else "library",
+        SourceSet(
+            name="ops",
+            sources={source.name: source},
+            toolchains=(recipe,),
+            toolkit="13.0",
+            archs=("80",),
+            abi="" if toolchain.module else ABI,
+            kind="module" if toolchain.module else "library",
+        ),
     )
     return made.parents[1]
 
@@ -151,18 +160,16 @@ def _modules(toolchain: Toolchain, work: Path) -> Path:
         image = KernelImage(
             target.kind, target.built_for, "7.6" if isinstance(target.built_for, Arch) else ""
         )
-        made.append(
-            kernel_set.KernelModule(
-                "a", "a.x", "0" * 64, file, (image,), target.name, toolchain.packaged.suffix
-            )
-        )
+        made.append(CompiledModule("a", "a.x", file, file, (image,), target.name, toolchain.packaged.suffix))
     packed = kernel_set.pack_modules(
         work / "packed",
-        name="ops",
-        toolchain=kernel_set.CompiledBy(toolchain.name, "1.0"),
-        toolkit="13.0",
-        modules=made,
-        install=toolchain.packaged.runs_with,
+        ModuleSet(
+            name="ops",
+            toolchain=CompiledBy(toolchain.name, "1.0"),
+            toolkit="13.0",
+            modules=tuple(made),
+            install=toolchain.packaged.runs_with,
+        ),
     )
     return packed.parents[1]
 
@@ -173,15 +180,16 @@ def _libraries(toolchain: Toolchain, work: Path) -> Path:
     for target in toolchain.packaged.targets([], "x86_64"):
         file = work / target.name
         file.write_bytes(library(ABI))
-        made.append(kernel_set.KernelLibrary(file, (_image(target),)))
+        made.append(CompiledLibrary(file, (_image(target),)))
     packed = kernel_set.pack_libraries(
         work / "packed",
-        name="default-ops",
-        toolchain=kernel_set.CompiledBy(toolchain.name, "1.0"),
-        toolkit="",
-        libraries=made,
-        abi=ABI,
-        stands_in_for="",
+        LibrarySet(
+            name="default-ops",
+            toolchain=CompiledBy(toolchain.name, "1.0"),
+            toolkit="",
+            libraries=tuple(made),
+            abi=ABI,
+        ),
     )
     return packed.parents[1]
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from gpuforge.cuda.cpu_level import CpuLevel
 from gpuforge.cuda.kernel_image import KernelImage
 from gpuforge.embedded import runtime_files
+from gpuforge.embedded.object_sets import CompiledBy, CompiledLibrary
 from gpuforge.plan import advice, recipe, source_files, variables
 from gpuforge.plan.action import ActionInput
 from gpuforge.plan.cell import Cell
@@ -17,7 +18,7 @@ from gpuforge.plan.lower.kernels_step import KernelsStep, library_index
 from gpuforge.plan.lower.plan_context import PlanContext, kernels_name, of_kernels
 from gpuforge.plan.lowered_object import LoweredObject
 from gpuforge.plan.requests.command_library import CommandLibrary
-from gpuforge.plan.requests.kernels import CompiledLibrary, IndexLibraries, KernelCompiler
+from gpuforge.plan.requests.kernels import IndexLibraries
 from gpuforge.toolchains.placeholders import fill
 
 
@@ -83,6 +84,6 @@ def _run_command(context: PlanContext, cell: Cell, item: LoweredObject) -> Actio
 def _index(context: PlanContext, cell: Cell, item: LoweredObject) -> IndexLibraries:
     program = item.toolchain.command[0]
     _, host = context.machine.host_at(cell)
-    made_by = KernelCompiler(f"{program} and {host.family}", str(host.version))
-    made = [CompiledLibrary(Path("${in:library}"), KernelImage("library", CpuLevel()))]
+    made_by = CompiledBy(f"{program} and {host.family}", str(host.version))
+    made = [CompiledLibrary(Path("${in:library}"), (KernelImage("library", CpuLevel()),))]
     return library_index(cell, item, made_by, made)

@@ -6,17 +6,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from gpuforge.embedded.object_sets import (
+    CompiledBy,
+    CompiledLibrary,
+    CompiledModule,
+    LibrarySet,
+    ModuleSet,
+)
 from gpuforge.plan.action import Input
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.lowered_object import LoweredObject
-from gpuforge.plan.requests.kernels import (
-    CompiledLibrary,
-    CompiledModule,
-    IndexLibraries,
-    IndexModules,
-    KernelCompiler,
-    LayKernels,
-)
+from gpuforge.plan.requests.kernels import IndexLibraries, IndexModules, LayKernels, LockedPackage
 
 KERNELS = Path("${out:kernels}")
 
@@ -32,11 +32,13 @@ class KernelsStep:
 def library_index(
     cell: Cell,
     item: LoweredObject,
-    made_by: KernelCompiler,
+    made_by: CompiledBy,
     libraries: Iterable[CompiledLibrary],
+    *,
+    package: LockedPackage | None = None,
 ) -> IndexLibraries:
     """Return the index of a fallback's libraries."""
-    return IndexLibraries(
+    made = LibrarySet(
         name=item.name,
         toolkit=cell.toolkit,
         toolchain=made_by,
@@ -45,20 +47,21 @@ def library_index(
         packages=item.abi_packages,
         stands_in_for=item.stands_in_for,
         fallbacks=item.fallbacks,
-        output=KERNELS,
     )
+    return IndexLibraries(made=made, package=package, output=KERNELS)
 
 
 def module_index(
     cell: Cell,
     item: LoweredObject,
-    made_by: KernelCompiler,
+    made_by: CompiledBy,
     modules: Iterable[CompiledModule],
     *,
+    package: LockedPackage | None = None,
     install: str = "",
 ) -> IndexModules:
     """Return the index of a fallback's modules; `install` is the command that installs what runs them."""
-    return IndexModules(
+    made = ModuleSet(
         name=item.name,
         toolkit=cell.toolkit,
         toolchain=made_by,
@@ -66,5 +69,5 @@ def module_index(
         stands_in_for=item.stands_in_for,
         cpu=item.cpu,
         install=install,
-        output=KERNELS,
     )
+    return IndexModules(made=made, package=package, output=KERNELS)

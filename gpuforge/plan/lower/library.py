@@ -8,6 +8,7 @@ from pathlib import Path, PurePosixPath
 from gpuforge.cuda.cpu_level import CpuLevel
 from gpuforge.cuda.kernel_image import KernelImage
 from gpuforge.embedded import runtime_files
+from gpuforge.embedded.object_sets import CompiledBy, CompiledLibrary
 from gpuforge.plan import advice, recipe, source_files, variables
 from gpuforge.plan.action import Action, ActionInput, Input
 from gpuforge.plan.cell import Cell
@@ -17,7 +18,6 @@ from gpuforge.plan.lower.kernels_step import KernelsStep, library_index
 from gpuforge.plan.lower.plan_context import PlanContext, kernels_name, of_kernels
 from gpuforge.plan.lower.toolkit import toolkit
 from gpuforge.plan.lowered_object import LoweredObject
-from gpuforge.plan.requests.kernels import CompiledLibrary, KernelCompiler
 from gpuforge.toolchains import nvcc
 from gpuforge.toolchains.placeholders import fill
 
@@ -31,17 +31,17 @@ def by_host(context: PlanContext, cell: Cell, item: LoweredObject) -> KernelsSte
     levels = {f"library{number}": level for number, level in enumerate(item.levels)} or {"library": ""}
     libraries = {name: _compile_by_host(context, cell, item, level) for name, level in levels.items()}
     made = [
-        CompiledLibrary(Path(f"${{in:{name}}}"), KernelImage("library", CpuLevel(level)))
+        CompiledLibrary(Path(f"${{in:{name}}}"), (KernelImage("library", CpuLevel(level)),))
         for name, level in levels.items()
     ]
-    made_by = KernelCompiler(host.family, str(host.version))
+    made_by = CompiledBy(host.family, str(host.version))
     return KernelsStep(library_index(cell, item, made_by, made), libraries)
 
 
 def by_nvcc(context: PlanContext, cell: Cell, item: LoweredObject) -> KernelsStep:
     """Compile one fallback object by a toolkit's nvcc into a shared library that carries its ABI id."""
     library = _compile_by_nvcc(context, cell, item)
-    made_by = KernelCompiler(nvcc.NVCC.name, context.machine.kernels_at(cell.cuda).toolkits[cell.cuda].nvcc)
+    made_by = CompiledBy(nvcc.NVCC.name, context.machine.kernels_at(cell.cuda).toolkits[cell.cuda].nvcc)
     made = [CompiledLibrary(Path("${in:library}"))]
     return KernelsStep(library_index(cell, item, made_by, made), {"library": library})
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path, PurePosixPath
 
+from gpuforge.embedded.object_sets import CompiledBy, CompiledModule
 from gpuforge.plan import advice, variables
 from gpuforge.plan.action import Action, ActionInput
 from gpuforge.plan.cell import Cell
@@ -13,14 +14,13 @@ from gpuforge.plan.lower.kernels_step import KernelsStep, module_index
 from gpuforge.plan.lower.plan_context import PlanContext, kernels_name, of_kernels
 from gpuforge.plan.lower.toolkit import toolkit
 from gpuforge.plan.lowered_object import LoweredObject
-from gpuforge.plan.requests.kernels import CompiledModule, KernelCompiler
 from gpuforge.toolchains import nvcc
 
 
 def lower(context: PlanContext, cell: Cell, item: LoweredObject) -> KernelsStep:
     """Compile each source by itself."""
     made = {f"module{n}": _compile(context, cell, item, source) for n, source in enumerate(item.sources)}
-    made_by = KernelCompiler(nvcc.NVCC.name, context.machine.kernels_at(cell.cuda).toolkits[cell.cuda].nvcc)
+    made_by = CompiledBy(nvcc.NVCC.name, context.machine.kernels_at(cell.cuda).toolkits[cell.cuda].nvcc)
     modules = [
         CompiledModule(
             PurePosixPath(source).stem,

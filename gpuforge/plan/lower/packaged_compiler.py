@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from gpuforge.embedded import runtime_files
+from gpuforge.embedded.object_sets import CompiledBy, CompiledLibrary, CompiledModule
 from gpuforge.plan import packaged_compilers, source_files, variables
 from gpuforge.plan.action import Action, ActionInput, Input
 from gpuforge.plan.cell import Cell
@@ -21,7 +22,7 @@ from gpuforge.plan.lower.kernels_step import KernelsStep, library_index, module_
 from gpuforge.plan.lower.plan_context import PlanContext, kernels_name, of_kernels
 from gpuforge.plan.lowered_object import LoweredObject
 from gpuforge.plan.requests.build import MakeEnvironment
-from gpuforge.plan.requests.kernels import CompiledLibrary, CompiledModule, KernelCompiler
+from gpuforge.plan.requests.kernels import LockedPackage
 from gpuforge.plan.requests.packaged_compiler import FetchCompilerPackage, PackagedCompile
 from gpuforge.plan.site import Location
 from gpuforge.toolchains import registry
@@ -57,9 +58,9 @@ class _Compilation:
         return self.item.toolchain.compiler
 
     @property
-    def made_by(self) -> KernelCompiler:
-        """The compiler, as the index has it: its version is in the lock."""
-        return KernelCompiler(self.compiler, package=self.package.requires, lock=Path("${in:lock}"))
+    def locked(self) -> LockedPackage:
+        """The compiler's package, whose version is in the lock."""
+        return LockedPackage(self.package.requires, Path("${in:lock}"))
 
     def targets(self) -> Sequence[CompilerTarget]:
         """Return the targets that it compiles for; `plan.supported` has refused targets that it does not know."""
@@ -80,13 +81,14 @@ class _Compilation:
                 compiled=Path(f"${{in:{name}}}"),
                 target=target.name,
                 suffix=self.package.suffix,
-                image=target.image,
+                images=(target.image,),
             )
             for name, (source, target) in zip(compiled, pairs, strict=True)
         ]
         runs_with = packaged_compilers.runs_with(self.item.toolchain)
         install = f'pip install "{runs_with}"' if runs_with else ""
-        index = module_index(self.cell, self.item, self.made_by, made, install=install)
+        made_by = CompiledBy(self.compiler)
+        index = module_index(self.cell, self.item, made_by, made, package=self.locked, install=install)
         return KernelsStep(index, {**compiled, **lock})
 
     def libraries(self) -> KernelsStep:
@@ -95,10 +97,11 @@ class _Compilation:
         targets = self.targets()
         linked = {f"library{number}": self._link(target) for number, target in enumerate(targets)}
         made = [
-            CompiledLibrary(Path(f"${{in:{name}}}"), target.image)
+            CompiledLibrary(Path(f"${{in:{name}}}"), (target.image,))
             for name, target in zip(linked, targets, strict=True)
         ]
-        return KernelsStep(library_index(self.cell, self.item, self.made_by, made), {**linked, **lock})
+        index = library_index(self.cell, self.item, CompiledBy(self.compiler), made, package=self.locked)
+        return KernelsStep(index, {**linked, **lock})
 
     def _compile(self, target: CompilerTarget, source: str) -> ActionInput:
         """Compile one source for one target."""

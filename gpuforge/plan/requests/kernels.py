@@ -1,56 +1,19 @@
 """The requests for the kernels of one object of the manifest, as they go into a wheel."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import ClassVar
 
-from gpuforge.cuda.kernel_image import KernelImage
-from gpuforge.embedded.user_toolchain import UserToolchain
+from gpuforge.embedded.object_sets import LibrarySet, ModuleSet, SourceSet
 from gpuforge.plan.requests.request import Request
 
 
 @dataclass(frozen=True)
-class CompiledModule:
-    """One compiled source: the module's name, the source's path in the project, its file, and the compiled file.
+class LockedPackage:
+    """The requirement for the package that a compiler is from, and the list of wheels that has its version."""
 
-    The compiled file is a fatbin or, with `image`, the file for one of several targets. It must then have this image
-    and no other.
-    """
-
-    name: str
-    source: str
-    path: Path
-    compiled: Path
-    target: str = ""
-    suffix: str = ".fatbin"
-    image: KernelImage | None = None
-
-
-@dataclass(frozen=True)
-class UserSource:
-    """One source for the user's machine: its name in the project, and its file."""
-
-    source: str
-    path: Path
-
-
-@dataclass(frozen=True)
-class KernelCompiler:
-    """The compiler that made the kernels. If it is from a package, `lock` lists the wheels that were installed."""
-
-    family: str
-    version: str = ""
-    package: str = ""
-    lock: Path | None = None
-
-
-@dataclass(frozen=True)
-class CompiledLibrary:
-    """One compiled library, for the target of `image`; without one, for the GPUs that its code is for."""
-
-    path: Path
-    image: KernelImage | None = None
+    requires: str
+    lock: Path
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,8 +21,6 @@ class LayKernels(Request):
     """Lay the kernels of one object out below `output`, as they go into a wheel."""
 
     verb: ClassVar[str] = "index"  # for the title of the action
-    name: str
-    toolkit: str
     output: Path
 
 
@@ -68,11 +29,8 @@ class IndexModules(LayKernels):
     """Index the modules of a fallback: the images that are really in them."""
 
     program: ClassVar[str] = "index_modules"
-    toolchain: KernelCompiler
-    modules: tuple[CompiledModule, ...]
-    stands_in_for: str = ""  # the object that this fallback is used for
-    cpu: str = ""  # the library that does a set's work on the CPU
-    install: str = ""  # the command that installs what runs the modules
+    made: ModuleSet
+    package: LockedPackage | None = None  # of the compiler, if its version is not known yet
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,12 +38,8 @@ class IndexLibraries(LayKernels):
     """Index the libraries of a fallback: the GPUs or the level of CPUs that each is for."""
 
     program: ClassVar[str] = "index_libraries"
-    toolchain: KernelCompiler
-    libraries: tuple[CompiledLibrary, ...]
-    abi: str
-    packages: Mapping[str, str] = field(default_factory=dict)  # whose version is part of the ABI
-    stands_in_for: str = ""  # the object that this fallback is used for
-    fallbacks: tuple[str, ...] = ()  # those that stand in for this object
+    made: LibrarySet
+    package: LockedPackage | None = None  # of the compiler, if its version is not known yet
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,12 +48,4 @@ class GatherSources(LayKernels):
 
     program: ClassVar[str] = "gather_sources"
     verb: ClassVar[str] = "gather"
-    archs: tuple[str, ...] = ()
-    sources: tuple[UserSource, ...]  # the arguments of the compiler
-    includes: tuple[UserSource, ...] = ()  # headers that must lie beside them
-    toolchains: tuple[UserToolchain, ...] = ()
-    abi: str
-    packages: Mapping[str, str] = field(default_factory=dict)  # whose version is part of the ABI
-    kind: Literal["library", "module"]  # what they are compiled to
-    fallbacks: tuple[str, ...] = ()  # those that stand in for this object
-    cpu: str = ""  # the library that does a set's work on the CPU
+    gathered: SourceSet

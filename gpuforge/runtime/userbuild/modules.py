@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from .. import layout
+from .. import index, layout
 from ..backends import backend_of
 from ..context import primary_context
 from ..driver import NoDriver, open_driver
@@ -79,15 +79,15 @@ def make(
     assert here.arch is not None  # noqa: S101  `find` has refused others
     for module in modules:
         module["images"] = [{"kind": "cubin", "arch": compiler.target(here.arch).sm}]
-    index = {
-        "schema": 1,
+    content = {
+        "schema": index.SCHEMA,
         "name": recipe.name,
         "kind": "module",
         "toolchain": {"family": compiler.family, "version": compiler.version},
         "toolkit": ".".join(map(str, compilers.numbers(compiler.version)[:2])),
         "modules": modules,
     }
-    (made / layout.INDEX).write_text(json.dumps(index, indent=2) + "\n", encoding="utf-8")
+    (made / layout.INDEX).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
     return made
 
 
