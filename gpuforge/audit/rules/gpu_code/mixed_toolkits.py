@@ -32,8 +32,8 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                         Subject(file=code.file, detail="{images:images}", facts=facts_of(images=images)),
                     ),
                     what="Files contain GPU code of several CUDA toolkits.",
-                    why="Users need a driver for the newest: PTX runs with a driver as new as its toolkit, machine "
-                    "code with any driver for its CUDA major.",
+                    why="Users need a driver for the newest of them: PTX needs a driver as new as its toolkit, machine "
+                    "code any driver for its CUDA major.",
                     fix="None needed if static libraries of NVIDIA are linked in. Otherwise compile all sources with "
                     "one toolkit.",
                 )

@@ -121,6 +121,6 @@ def _required(graph: LinkGraph, wheel: WheelFacts) -> Iterator[Finding]:
                 ),
                 what="Required packages install libraries for different CUDA versions under the same names.",
                 why="The package that pip installs last wins, and the other one breaks.",
-                fix="Bound the version of the package that brings the other CUDA version (torch), or require "
+                fix="Limit the version of the package that brings the other CUDA version (torch), or require "
                 "packages for that version.",
             )

@@ -106,7 +106,7 @@ def _by_symbols(
             "warning" if kept else "error",
             (floor, version),
             f"The tags promise CPython {floor}, and modules use symbols that joined the stable ABI in {version}.",
-            f"Nothing breaks: Requires-Python: {wheel.python} excludes older versions."
+            f"Nothing breaks: Requires-Python {wheel.python} excludes older versions."
             if kept
             else f"The import fails on CPython older than {version}.",
         )

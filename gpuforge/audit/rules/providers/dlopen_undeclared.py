@@ -33,7 +33,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                     ),
                     what="Objects probably open these CUDA libraries with dlopen, and no requirement or extra installs "
                     "them.",
-                    why="Without these packages, the call that opens the library fails.",
+                    why="Without them, the call that opens them fails.",
                     fix="Declare the packages in an extra, and name that extra in the error message.",
                 )
 

@@ -76,8 +76,8 @@ def _finding(binary: ElfObject, drivers: list[str], roots: list[ElfObject], *, r
         "builds, and in programs that would run on the CPU."
         if reached
         else "Code that opens them fails on a machine without the driver; everything else works there.",
-        fix="Open libcuda.so.1 with dlopen at the first GPU call, or let the CUDA runtime look up the functions: "
-        "cudaGetDriverEntryPointByVersion, before CUDA 12.5 cudaGetDriverEntryPoint."
+        fix="Open the driver's libraries with dlopen at the first GPU call. The CUDA runtime can look up functions of "
+        "libcuda.so.1: cudaGetDriverEntryPointByVersion, before CUDA 12.5 cudaGetDriverEntryPoint."
         if reached
         else "None needed if the code that opens them handles the failure.",
     )

@@ -68,7 +68,7 @@ class _Text(NamedTuple):
 _LACKING = _Text(
     "warning",
     "No search path leads to these libraries; {file} loads them first.",
-    "No requirement brings them, so that code finds them only where the user has installed them.",
+    "No requirement brings them: the code finds them only where the user has installed them.",
     "Add the packages to Requires-Dist, always or in an extra.",
 )
 _FIRST = _Text(

@@ -124,7 +124,7 @@ def _required(graph: LinkGraph, reported_wheels: set[str]) -> Iterator[Finding]:
                 if all(lines for by in majors.values() for lines in by)
                 else "The requirements bring libraries of another CUDA major than the libraries in the wheel.",
                 why="A process that imports both has two CUDA runtimes, and needs a driver for the newer one.",
-                fix="Build for the CUDA major of the required package (torch), or bound its version to releases "
+                fix="Build for the CUDA major of the required package (torch), or limit its version to releases "
                 "for this major.",
             )
 
