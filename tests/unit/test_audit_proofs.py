@@ -72,7 +72,7 @@ CUFFT = Floor(
         ),
         (
             proof.TagsHold(("manylinux_2_28_x86_64", "manylinux_2_34_x86_64"), HIGHEST),
-            "manylinux_2_28_x86_64, manylinux_2_34_x86_64 holds; highest required: GLIBC 2.28 (x.so), "
+            "manylinux_2_28_x86_64, manylinux_2_34_x86_64 hold; highest required: GLIBC 2.28 (x.so), "
             "GLIBCXX 3.4.25 (y.so)",
         ),
         (

@@ -104,7 +104,7 @@ def _platform(proved: proof.TagsHold | proof.NoPromise) -> str:
     highest = f"highest required: {', '.join(versions)}"
     match proved:
         case proof.TagsHold(tags):
-            return f"{', '.join(tags)} holds; {highest}"
+            return f"{', '.join(tags)} {'hold' if len(tags) > 1 else 'holds'}; {highest}"
         case proof.NoPromise(tag, ""):
             return f"{tag} promises nothing; no manylinux policy has it all; {highest}"
         case proof.NoPromise(tag, name):
