@@ -16,7 +16,6 @@ from .resolve import judge
 from .switches import gpu_disabled
 from .wheels import Listing, installed, listing, none_installed
 
-__all__ = ["Lookup", "candidates", "place_of"]
 ABI_SYMBOL = "gpuforge_abi_id"
 
 

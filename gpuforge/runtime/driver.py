@@ -181,11 +181,11 @@ _attempts: dict[tuple[str, ...], Attempt] = {}
 _drivers: dict[tuple[str, ...], Driver] = {}
 
 
-def open_driver(files: tuple[str, ...] = DRIVER.files) -> Driver | NoDriver:
+def open_driver(files: tuple[str, ...] = ()) -> Driver | NoDriver:
     """Open and initialise the driver, and read its devices; raises nothing and does not hang.
 
     A driver that opened is kept for the life of the process. A failure is not: the next call tries again. One that does
-    not respond in time is not opened again, but used when it has responded.
+    not respond in time is not opened again, but used when it has responded. Without `files`, the usual names are tried.
     """
     driver = _drivers.get(files)
     if driver is None:
@@ -200,13 +200,13 @@ def open_driver(files: tuple[str, ...] = DRIVER.files) -> Driver | NoDriver:
     return driver
 
 
-def opened_driver(files: tuple[str, ...] = DRIVER.files) -> Driver | None:
+def opened_driver(files: tuple[str, ...] = ()) -> Driver | None:
     """Return the driver if it was opened in this process; it is never opened here."""
     driver = _drivers.get(files)
     return driver if driver and driver.pid == os.getpid() else None
 
 
-def begin_driver(files: tuple[str, ...] = DRIVER.files) -> None:
+def begin_driver(files: tuple[str, ...] = ()) -> None:
     """Open the driver in the background, which takes 0.1 s or more; `open_driver` waits for the rest."""
     if files not in _drivers:
         with _lock:

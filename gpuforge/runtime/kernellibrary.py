@@ -68,7 +68,8 @@ class KernelLibrary:
 
     def candidates(self) -> tuple[Candidate, ...]:
         """Return every place where the library is looked for, in order; raises KernelUnavailable."""
-        from .candidates import Lookup, candidates
+        from .candidates import candidates
+        from .lookup import Lookup
 
         return candidates(Lookup(self.name, self.home, self.package, self.env, self.machine))
 

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from .reason import Reason
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
-_DISABLE = "GPUFORGE_DISABLE_GPU"
-_DRIVER = ("libcuda.so.1", "libcuda.so")
+_DISABLE = "GPUFORGE_DISABLE_GPU"  # as in `switches`, which takes longer to import than this module
 _process = [0]  # the number of forks of this process: the parent's kernels do not work in a child
 
 
@@ -47,7 +46,7 @@ class KernelSet:
         *,
         package: str = "",
         env: Mapping[str, str] | None = None,
-        driver: Sequence[str] | str = _DRIVER,
+        driver: Sequence[str] | str = (),
     ) -> None:
         self._folder = os.fspath(folder)
         self.name = os.path.basename(self._folder)
@@ -177,7 +176,9 @@ class KernelSet:
         return machine._replace(found=found)
 
     def _load(self, name: str, module: str | None, device: int, context: Any, cache: bool) -> AnyKernel:
-        if self.env.get(_DISABLE, "") in ("", "0"):
+        from .switches import gpu_disabled
+
+        if not gpu_disabled(self.env):
             from .driver import begin_driver
 
             begin_driver(self._driver)  # meanwhile the modules are imported and the set is read

@@ -16,7 +16,7 @@ from .image import Image
 from .library import Attempt, bind, open_library, patience
 from .reason import Reason
 from .switches import opencl_off
-from .tables import DRIVER, NCCL, NVML, OPENCL, Table
+from .tables import NCCL, NVML, OPENCL, Table
 
 __all__ = ["Device", "Probe", "libraries", "probe", "with_cpu"]
 _PLATFORM_NAME = 0x0902  # CL_PLATFORM_NAME
@@ -37,7 +37,7 @@ class Probe(NamedTuple):
     found: Mapping[str, Any] = {}
 
 
-def probe(files: tuple[str, ...] = DRIVER.files) -> Probe:
+def probe(files: tuple[str, ...] = ()) -> Probe:
     """Look at this machine through its driver; anything missing or failing becomes `problem`."""
     driver = open_driver(files)
     if isinstance(driver, NoDriver):

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from .index import CompiledBy, Index, Module
+from .placeholders import fill
 
 
 class Sources(NamedTuple):
@@ -32,18 +33,13 @@ class Sources(NamedTuple):
 
     def filled(self, arch: str = "") -> tuple[str, ...]:
         """Return the options for an architecture; those with folders are filled by `with_folders`."""
-        return tuple(word.replace("{arch}", arch) for word in self.options if "{folders}" not in word)
+        return tuple(fill(self.options, {"arch": (arch,), "folders": ()}))
 
     def with_folders(self) -> tuple[str, ...]:
         """Return the options with folders, which are not part of a key, as the files there are."""
         names = [*self.headers, *(os.path.relpath(m.file, self.folder) for m in self.modules.values())]
         folders = sorted({os.path.dirname(os.path.join(self.folder, name)) for name in names} | {self.folder})
-        return tuple(
-            word.replace("{folders}", folder)
-            for word in self.options
-            if "{folders}" in word
-            for folder in folders
-        )
+        return tuple(fill([word for word in self.options if "{folders}" in word], {"folders": folders}))
 
     def included(self) -> dict[str, bytes]:
         """Return the headers' contents by their names; raises Refused for one that is missing or was changed."""

@@ -13,10 +13,10 @@ from pathlib import Path
 from ..arch import Arch
 from ..backends import Backend, backend_of
 from ..builds import ACTIVE, BuildsFolder, BuildUnusable, UserBuild, former, recorded
-from ..candidates import Lookup, place_of
+from ..candidates import place_of
 from ..errors import KernelUnavailable
 from ..image import Origin
-from ..lookup import KERNEL_HOME, home_problem, variable
+from ..lookup import KERNEL_HOME, Lookup, home_problem, variable
 from ..machine import Probe, probe
 from ..recipe import UserToolchain
 from ..switches import gpu_disabled

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from .. import layout
-from ..candidates import Lookup, candidates
+from ..candidates import candidates
 from ..errors import KernelUnavailable
 from ..explain import facts_of
 from ..image import Candidate, Origin
 from ..kernelset import KernelSet
 from ..loading import named
+from ..lookup import Lookup
 
 
 def library_in_use(lookup: Lookup) -> Candidate | None:

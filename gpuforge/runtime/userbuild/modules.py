@@ -15,7 +15,6 @@ from ..context import primary_context
 from ..driver import NoDriver, open_driver
 from ..errors import DriverError
 from ..recipe import UserToolchain
-from ..tables import DRIVER
 from . import compilers
 from .compilers import Absent, Compiler, LibraryCompiler
 from .inputs import CompileInputs
@@ -93,7 +92,7 @@ def make(
 
 def check(made: Path) -> None:
     """Raise Stopped unless the driver loads each image."""
-    opened = open_driver(DRIVER.files)
+    opened = open_driver()
     if isinstance(opened, NoDriver):
         raise Stopped(f"what was compiled does not load: {opened.reason}")
     for file in sorted(made.glob("*.cubin")):

@@ -24,7 +24,6 @@ from ...tables import NVRTC
 
 SWITCH = "GPUFORGE_NVRTC"  # the only file to use; "0" uses none
 _PACKAGES = ("nvidia/cu[0-9]*/lib", "nvidia/cuda_nvrtc/lib")
-_NAMES = ("libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2")
 _VERSION = re.compile(r"libnvrtc\.so\.(\d+)(?:\.(\d+))?(?:\.(\d+))?")
 _LONGEST_LOG = 4000  # characters of the compiler's log that a reason keeps
 _opened: dict[str, Nvrtc | Reason] = {}
@@ -111,7 +110,7 @@ def _files(env: Mapping[str, str]) -> Iterator[str]:
         for file in glob.glob(os.path.join(glob.escape(folder or "."), place, "libnvrtc.so.*"))
     ]
     yield from sorted(dict.fromkeys(map(os.path.abspath, packaged)), key=_major, reverse=True)
-    yield from _NAMES
+    yield from NVRTC.files
     homes = [env[name] for name in ("CUDA_HOME", "CUDA_PATH") if env.get(name)]
     for home in (*homes, "/usr/local/cuda"):
         yield from sorted(glob.glob(os.path.join(glob.escape(home), "lib64", "libnvrtc.so.[0-9]*")))[:1]
