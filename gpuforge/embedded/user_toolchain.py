@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 class UserToolchain:
     """How one toolchain is found on the user's machine, and how it compiles the sources there.
 
-    `argv` has `{compiler}`, `{sources}` and `{output}` in their places; the runtime fills in more, see LibraryCall.
+    `argv` has `{compiler}`, `{sources}` and `{output}` in their places; the runtime fills in more, see CompilerCall.
     """
 
     name: str

@@ -13,7 +13,7 @@ from gpuforge.plan import packaged_compilers
 from gpuforge.plan.lowered_object import LoweredObject
 from gpuforge.toolchain_names import makes
 from gpuforge.toolchains import registry
-from gpuforge.toolchains.family import LibraryCall
+from gpuforge.toolchains.family import CompilerCall
 from gpuforge.toolchains.version_ranges import bounds
 
 
@@ -51,18 +51,18 @@ def extras(file: ManifestFile, toolkit: str) -> dict[str, tuple[str, ...]]:
     }
 
 
-def call(toolchain: DeclaredToolchain, item: LoweredObject, sources: Sequence[str]) -> LibraryCall | None:
+def call(toolchain: DeclaredToolchain, item: LoweredObject, sources: Sequence[str]) -> CompilerCall | None:
     """Return how a toolchain makes a library of some of an object's sources; None when it makes none."""
     flags = (*toolchain.flags, *item.flags)
     if registry.toolchain(toolchain.compiler).by_command:
-        return LibraryCall(argv=(*toolchain.command, *flags))
+        return CompilerCall(argv=(*toolchain.command, *flags))
     library = registry.toolchain(toolchain.compiler).library
     return library(sources, flags) if library else None
 
 
 def _module_call(
     toolchain: DeclaredToolchain, item: LoweredObject, sources: Sequence[str], toolkit: str
-) -> LibraryCall | None:
+) -> CompilerCall | None:
     """Return how a toolchain compiles its part of a set of modules: each file by itself, or a library for the CPU."""
     flags = (*toolchain.flags, *item.flags)
     module = registry.toolchain(toolchain.compiler).module

@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 
 from packaging.version import Version
 
-from gpuforge.toolchains.family import Family, LibraryCall
+from gpuforge.toolchains.family import CompilerCall, Family
 from gpuforge.toolchains.toolchain import Toolchain
 
 
@@ -32,11 +32,11 @@ _CUDA = ("--cuda-gpu-arch=sm_{arch}", "--cuda-path={cuda}")
 _CUDART = ("-L{cuda}/lib64", "-L{cuda}/lib", "-Wl,-rpath,{cuda}/lib64", "-Wl,-rpath,{cuda}/lib", "-lcudart")
 
 
-def library(sources: Sequence[str], flags: Sequence[str]) -> LibraryCall:
+def library(sources: Sequence[str], flags: Sequence[str]) -> CompilerCall:
     """Return how clang++ makes a library; if a source is named `.cu`, of CUDA with a toolkit's libraries."""
     cuda = any(PurePosixPath(source).suffix == ".cu" for source in sources)
     openmp = any(flag.startswith("-fopenmp") for flag in flags)
-    return LibraryCall(
+    return CompilerCall(
         argv=(
             *("{compiler}", "-O2", "-fPIC", "-shared"),
             *(_CUDA if cuda else ()),

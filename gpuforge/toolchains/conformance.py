@@ -9,7 +9,7 @@ from gpuforge.cuda.arch import Arch
 from gpuforge.cuda.cpu_level import CpuLevel
 from gpuforge.cuda.image_kind import kind_of
 from gpuforge.toolchains import registry
-from gpuforge.toolchains.family import LibraryCall
+from gpuforge.toolchains.family import CompilerCall
 from gpuforge.toolchains.placeholders import PLACEHOLDER
 from gpuforge.toolchains.toolchain import CompilerTarget, PackagedCompiler, Toolchain
 
@@ -41,7 +41,7 @@ def problems(name: str) -> Iterator[str]:
 def _of_users(found: Toolchain) -> Iterator[str]:
     """Yield the problems of compiling on a user's machine."""
     sources = [f"a{suffix}" for suffix in found.compiles]
-    calls: list[tuple[str, LibraryCall]] = []
+    calls: list[tuple[str, CompilerCall]] = []
     if found.library:
         calls.append(("library", found.library(sources, ["-flag"])))
     if found.module:

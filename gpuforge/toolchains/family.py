@@ -22,7 +22,7 @@ class Compiler:
 
 
 @dataclass(frozen=True, slots=True)
-class LibraryCall:
+class CompilerCall:
     """How a compiler makes one shared library of all sources of an object, or a module of each.
 
     These are filled in in `argv`: `{compiler}`; `{include}`, the folder of the sources, and `{folders}`, each folder

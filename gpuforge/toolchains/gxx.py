@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from packaging.version import Version
 
-from gpuforge.toolchains.family import Family, LibraryCall
+from gpuforge.toolchains.family import CompilerCall, Family
 from gpuforge.toolchains.toolchain import Toolchain
 
 
@@ -38,14 +38,14 @@ _INSTALL_OFFLOAD = {
 _NO_PTXAS = "-foffload-options=nvptx-none=-Wa,--no-verify"
 
 
-def library(sources: Sequence[str], flags: Sequence[str]) -> LibraryCall:
+def library(sources: Sequence[str], flags: Sequence[str]) -> CompilerCall:
     """Return how g++ makes a library; with OpenACC or OpenMP offloading in `flags`, of GPU code, too.
 
     A g++ without its offload compiler silently leaves out the GPU code, so the call requires the target.
     """
     openmp = any(flag.startswith(("-fopenmp", "-fopenacc")) for flag in flags)
     offload = "-fopenacc" in flags or (openmp and any(flag.startswith("-foffload") for flag in flags))
-    return LibraryCall(
+    return CompilerCall(
         argv=(
             *("{compiler}", "-O2", "-fPIC", "-shared"),
             *([_NO_PTXAS] if offload else []),

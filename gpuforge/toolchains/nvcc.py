@@ -10,7 +10,7 @@ from packaging.version import Version
 
 from gpuforge.cuda.arch import Target
 from gpuforge.cuda.version import minor_of
-from gpuforge.toolchains.family import Family, LibraryCall
+from gpuforge.toolchains.family import CompilerCall, Family
 from gpuforge.toolchains.toolchain import Toolchain
 
 
@@ -41,9 +41,9 @@ _INSTALL = {
 }
 
 
-def library(sources: Sequence[str], flags: Sequence[str]) -> LibraryCall:
+def library(sources: Sequence[str], flags: Sequence[str]) -> CompilerCall:
     """Return how nvcc makes a library for the GPU of a machine, linked with the toolkit's shared libcudart."""
-    return LibraryCall(
+    return CompilerCall(
         argv=(
             *("{compiler}", "-O2", "-Xcompiler=-fPIC", "-shared", "-cudart=shared", "-arch=sm_{arch}"),
             *("-Xlinker=-rpath={cuda}/lib64", "-Xlinker=-rpath={cuda}/lib"),
@@ -54,9 +54,9 @@ def library(sources: Sequence[str], flags: Sequence[str]) -> LibraryCall:
     )
 
 
-def module(flags: Sequence[str], toolkit: str) -> LibraryCall:
+def module(flags: Sequence[str], toolkit: str) -> CompilerCall:
     """Return how nvcc makes machine code of one source for the GPU of a machine, for the driver to load."""
-    return LibraryCall(
+    return CompilerCall(
         argv=(
             *("{compiler}", "-cubin", "-std=c++17", "-arch=sm_{arch}"),
             *(*flags, "-I{folders}", "{sources}", "-o", "{output}"),

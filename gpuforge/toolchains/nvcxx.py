@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from packaging.version import Version
 
-from gpuforge.toolchains.family import Family, LibraryCall
+from gpuforge.toolchains.family import CompilerCall, Family
 from gpuforge.toolchains.toolchain import Toolchain
 
 
@@ -31,9 +31,9 @@ _RUNTIMES = (
 )
 
 
-def library(sources: Sequence[str], flags: Sequence[str]) -> LibraryCall:
+def library(sources: Sequence[str], flags: Sequence[str]) -> CompilerCall:
     """Return how nvc++ makes a library with OpenACC for the GPU of a machine."""
-    return LibraryCall(
+    return CompilerCall(
         argv=(
             *("{compiler}", "-O2", "-fPIC", "-shared", "-acc", "-gpu=cc{arch}"),
             *(*flags, "-I{folders}", "{sources}", "{abi}", "-o", "{output}"),

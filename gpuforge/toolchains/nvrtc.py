@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from gpuforge.cuda.suffix import of_nvidia
 from gpuforge.cuda.version import major_of
-from gpuforge.toolchains.family import LibraryCall
+from gpuforge.toolchains.family import CompilerCall
 from gpuforge.toolchains.toolchain import Toolchain
 
 
@@ -21,12 +21,12 @@ def requirement(toolkit: str) -> str:
     return f"{package(toolkit)}>={major},<{major + 1}"
 
 
-def module(flags: Sequence[str], toolkit: str) -> LibraryCall:
+def module(flags: Sequence[str], toolkit: str) -> CompilerCall:
     """Return the options for compiling one source; `{arch}` is filled in on the user's machine ("90").
 
     https://docs.nvidia.com/cuda/nvrtc/index.html#supported-compile-options
     """
-    return LibraryCall(
+    return CompilerCall(
         argv=("--gpu-architecture=sm_{arch}", "--std=c++17", *flags),
         install={"": f"pip install {package(toolkit)}"},
         makes="module",

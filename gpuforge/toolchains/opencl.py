@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gpuforge.toolchains.family import LibraryCall
+from gpuforge.toolchains.family import CompilerCall
 from gpuforge.toolchains.toolchain import Toolchain
 
 
@@ -13,12 +13,12 @@ def requirement(toolkit: str) -> str:
     return "pyopencl>=2022.1"
 
 
-def module(flags: Sequence[str], toolkit: str) -> LibraryCall:
+def module(flags: Sequence[str], toolkit: str) -> CompilerCall:
     """Return the options for building one program; `{folders}` is each folder with sources or headers.
 
     https://registry.khronos.org/OpenCL/sdk/3.0/docs/man/html/clBuildProgram.html
     """
-    return LibraryCall(argv=(*flags, "-I{folders}"), install={"": "pip install pyopencl"}, makes="module")
+    return CompilerCall(argv=(*flags, "-I{folders}"), install={"": "pip install pyopencl"}, makes="module")
 
 
 TOOLCHAIN = Toolchain(name="opencl", compiles=(".cl",), module=module, extra=requirement)

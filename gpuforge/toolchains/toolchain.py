@@ -10,7 +10,7 @@ from typing import Literal
 from gpuforge.cuda.arch import Arch
 from gpuforge.cuda.cpu_level import CpuLevel
 from gpuforge.cuda.kernel_image import KernelImage
-from gpuforge.toolchains.family import Family, LibraryCall
+from gpuforge.toolchains.family import CompilerCall, Family
 
 Use = Literal["host build", "fallback library", "fallback module", "user-compiled"]
 Kind = Literal["library", "module"]
@@ -67,9 +67,9 @@ class Toolchain:
     name: str  # as in `[toolchains.*] compiler`
     compiles: tuple[str, ...]  # suffixes of its sources in a set of modules
     program: Family | None = None  # how it is found on a machine; None: no program, or one from a package
-    library: Callable[[Sequence[str], Sequence[str]], LibraryCall] | None = None
+    library: Callable[[Sequence[str], Sequence[str]], CompilerCall] | None = None
     """From names of sources and flags: how a user's machine makes one shared library."""
-    module: Callable[[Sequence[str], str], LibraryCall] | None = None
+    module: Callable[[Sequence[str], str], CompilerCall] | None = None
     """From flags and a toolkit ("12.4"): how a user's machine compiles one source; a program writes a cubin."""
     extra: Callable[[str], str] | None = None
     """From a toolkit: the requirement that installs the compiler on a user's machine, in the wheel's extra `name`."""
