@@ -35,6 +35,7 @@ from gpuforge.execute.runners.runner import InputPath, Limits, Task
 from gpuforge.execute.store import FolderStore
 from gpuforge.plan import variables
 from gpuforge.plan.action import Action, FileInput
+from gpuforge.plan.literal import literal
 from gpuforge.plan.site import ContainerImage
 
 pytestmark = [pytest.mark.docker, pytest.mark.xdist_group("docker")]
@@ -202,7 +203,7 @@ def test_status_and_signals_are_distinguished(
     client: Any, image: ContainerImage, runner: DockerRunner, tmp_path: Path
 ) -> None:
     assert runner.run(task(tmp_path, image, "exit 3")).status == 3
-    assert runner.run(task(tmp_path, image, "sh -c 'kill -SEGV $$'")).status in {-11, 139}
+    assert runner.run(task(tmp_path, image, literal("sh -c 'kill -SEGV $$'"))).status in {-11, 139}
     assert left(client) == []
 
 
