@@ -4,15 +4,21 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Literal, NamedTuple
 
-Place = Literal["debug info", ".comment", "section", "symbol", "source"]
-PLACES: tuple[Place, ...] = ("debug info", ".comment", "section", "symbol", "source")  # the plainest first
+TracePlace = Literal["debug info", ".comment", "section", "symbol", "source"]
+PLACES: tuple[TracePlace, ...] = (
+    "debug info",
+    ".comment",
+    "section",
+    "symbol",
+    "source",
+)  # the plainest first
 
 
 class Mark(NamedTuple):
     """A trace of a GPU compiler in an object."""
 
     compiler: str  # its kind in `host/data/gpu_traces.toml`
-    place: Place
+    place: TracePlace
     text: str  # the name of the section or symbol, the line, "NVC++ 22.1-0"
 
 
@@ -40,7 +46,7 @@ class Gap(NamedTuple):
     fact: str | int = ""  # the error; the number of the machine, of the type, of members or archives
 
 
-class GpuCode(NamedTuple):
+class EmbeddedCode(NamedTuple):
     """Code for GPUs in an object: its kind in `host/data/gpu_traces.toml`, and the architectures if it is a fatbin."""
 
     kind: str
@@ -52,7 +58,7 @@ class ObjectEvidence(NamedTuple):
 
     name: str = ""  # of the member; "" for the file itself
     counted: bool = True  # it is an object: program, library or relocatable; not some other file
-    code: tuple[GpuCode, ...] = ()
+    code: tuple[EmbeddedCode, ...] = ()
     marks: tuple[Mark, ...] = ()
     needs: tuple[str, ...] = ()  # the libraries in its NEEDED entries
     # undefined symbols of a GPU stack's interfaces -> the library: "cudaMalloc" -> "cudart"

@@ -7,6 +7,13 @@ from gpuforge.audit.route import Route
 
 Severity = Literal["error", "warning", "info"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
+
+
+def at_least(severity: Severity) -> tuple[Severity, ...]:
+    """Return the severities from the worst to this one."""
+    return SEVERITIES[: SEVERITIES.index(severity) + 1]
+
+
 # The topics of the audit's proofs: a finding may contradict one.
 Topic = Literal[
     "providers",
@@ -97,11 +104,6 @@ class Finding(NamedTuple):
         """The cause as in reports: what, and why it breaks."""
         beside = f"beside {self.beside}:" if self.beside else ""
         return " ".join(filter(None, (beside, self.what, self.why)))
-
-    @property
-    def remedy(self) -> str:
-        """The fix, under the name that reports use."""
-        return self.fix
 
 
 class Ignored(NamedTuple):

@@ -98,8 +98,8 @@ class WheelFacts(NamedTuple):
     device: tuple[DeviceCode, ...] = ()  # every file with GPU code, ELF or not
     kernels: tuple[KernelSet, ...] = ()
     sources: tuple[SourceSet, ...] = ()
-    kernels_wheels: KernelsWheels | Unusable | None = None  # its list of kernels wheels
-    kernels_wheel: KernelsWheels | Unusable | None = None  # a kernels wheel's description of itself
+    kernels_listing: KernelsWheels | Unusable | None = None  # its list of kernels wheels
+    kernels_description: KernelsWheels | Unusable | None = None  # a kernels wheel's description of itself
     preloads: tuple[Preload, ...] = ()
     metadata_problems: tuple[MetadataProblem, ...] = ()
     identities: tuple[Identity, ...] = ()

@@ -63,13 +63,13 @@ class Together(NamedTuple):
 _KINDS: tuple[Kind, ...] = ("CUDA runtime", "OpenMP runtime", "driver", "library")
 _DRIVER = "libcuda.so.1"
 _STATIC = static_cudart().marker
-_Place = tuple[Kind, str, Origin, str, str]
+_Identity = tuple[Kind, str, Origin, str, str]
 
 
 def together(graph: LinkGraph) -> Together:
     """Return the libraries that all wheels of a graph bring into one process, without programs and CUDA variants."""
     objects = {(o.wheel, o.file): o for p in processes(graph) if p.scope == "wheel" for o in p.objects}
-    found: dict[_Place, dict[LibraryUse, None]] = {}
+    found: dict[_Identity, dict[LibraryUse, None]] = {}
     environment = _Environment(graph)
     for place, use in _uses(graph, environment, objects.values()):
         found.setdefault(place, {})[use] = None
@@ -90,14 +90,14 @@ class _Environment:
             for name, file in _libraries(wheel):
                 self._named.setdefault(name, (wheel.name, file))
 
-    def place(self, name: str) -> _Place:
+    def place(self, name: str) -> _Identity:
         """Return the place of a library that code opens by name: in a wheel that has it, else on the machine."""
         if name in self._named and not libraries.is_driver(name):
             wheel, file = self._named[name]
             return _kind(name), name, "wheel", wheel, file
         return _kind(name), name, "machine", "", ""
 
-    def of_package(self, package: str, name: str) -> _Place:
+    def of_package(self, package: str, name: str) -> _Identity:
         """Return the place of a library in a package."""
         if package in self.projects:
             wheel = self.projects[package]
@@ -111,7 +111,7 @@ class _Environment:
 
 def _uses(
     graph: LinkGraph, environment: _Environment, objects: Iterable[ElfObject]
-) -> Iterator[tuple[_Place, LibraryUse]]:
+) -> Iterator[tuple[_Identity, LibraryUse]]:
     loaded = list(objects)
     for found in loaded:
         for edge in graph.from_object(found):
@@ -125,7 +125,7 @@ def _uses(
 
 def _own_runtimes(
     graph: LinkGraph, environment: _Environment, objects: list[ElfObject]
-) -> Iterator[tuple[_Place, LibraryUse]]:
+) -> Iterator[tuple[_Identity, LibraryUse]]:
     """Yield the CUDA runtimes that objects contain or open; without GPU code their major is not known."""
     static = {
         (o.wheel, o.file): "libcudart.so"
@@ -141,7 +141,7 @@ def _own_runtimes(
         yield ("CUDA runtime", name, "wheel", wheel, file), LibraryUse(wheel, file, "static")
 
 
-def _linked(environment: _Environment, edge: Edge) -> _Place | None:
+def _linked(environment: _Environment, edge: Edge) -> _Identity | None:
     target = edge.provider.object
     if target is not None:
         name = target.soname or target.name
@@ -156,7 +156,7 @@ def _linked(environment: _Environment, edge: Edge) -> _Place | None:
     return environment.place(edge.needed)
 
 
-def _opened_by_python(graph: LinkGraph, environment: _Environment) -> Iterator[tuple[_Place, LibraryUse]]:
+def _opened_by_python(graph: LinkGraph, environment: _Environment) -> Iterator[tuple[_Identity, LibraryUse]]:
     """Yield the libraries of NVIDIA's packages that Python files of other wheels name as loaded."""
     brought = [
         (name, sonames.bare(name))

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 Failing = Literal["error", "warning"]
 _SECONDS, _BYTES_A_SECOND = 600, 100_000  # limits for an index that sends wheels
 _DOWNLOADS = 4  # wheels that are downloaded at the same time
-_FAILING: dict[Failing, tuple[str, ...]] = {"error": ("error",), "warning": ("error", "warning")}
 
 
 class Options(NamedTuple):
@@ -92,7 +91,9 @@ def run(options: Options, watched: Watched | None = None) -> int:
     if options.write:
         _write(options.write, report, base)
         return 0
-    return int(report.worst() in _FAILING[options.fail_on])
+    from gpuforge.audit.findings import at_least
+
+    return int(report.worst() in at_least(options.fail_on))
 
 
 def _on_one_line(problem: Diagnostic) -> Diagnostic:

@@ -27,7 +27,7 @@ def hold(name: str, found: str) -> None:
 def finding_text(finding: Finding) -> str:
     """Return all that a finding says, one field a line."""
     subjects = "".join(f"  {line}\n" for line in lines(finding))
-    return f"{finding.severity}: {finding.message}\n{subjects}fix: {finding.remedy}\n"
+    return f"{finding.severity}: {finding.message}\n{subjects}fix: {finding.fix}\n"
 
 
 # the words for problems: names, versions, architectures and paths are in other fields

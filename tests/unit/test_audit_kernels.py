@@ -114,8 +114,8 @@ def test_a_recipe_that_does_not_fit(change: dict[str, object], problem: str, tmp
 
 def test_a_list_of_kernels_wheels(tmp_path: Path) -> None:
     found = facts(tmp_path, "wheels.json", LISTING)
-    assert found.kernels_wheel is None
-    assert found.kernels_wheels == KernelsWheels(
+    assert found.kernels_description is None
+    assert found.kernels_listing == KernelsWheels(
         "1.0", {"default-kernels": "k1"}, frozenset({"demo-kernels-cu13"})
     )
 

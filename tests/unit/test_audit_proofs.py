@@ -81,7 +81,7 @@ CUFFT = Floor(
             "GLIBCXX 3.4.25 (y.so)",
         ),
         (
-            proof.HostOnly(
+            proof.NoGpuCode(
                 "core", tuple(f"demo/{n}.o" for n in "abcd"), 3, 1_200, ("OpenCL",), ("libcuda.so.1",)
             ),
             "core: 3 objects and 1,200 archive members read completely (a.o, b.o, c.o …): "

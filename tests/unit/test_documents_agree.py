@@ -90,12 +90,12 @@ READERS: dict[str, tuple[str, Callable[[Path], bool], Callable[[Archive], object
     "listing": (
         f"{HOME}/wheels.json",
         listing_read,
-        lambda archive: embedded.kernels_wheels(archive, layout.LISTING),
+        embedded.kernels_listing,
     ),
     "wheel": (
         "demo_kernels_cu13/_gpuforge/wheel.json",
         wheel_read,
-        lambda archive: embedded.kernels_wheels(archive, layout.WHEEL),
+        embedded.kernels_description,
     ),
 }
 DOCUMENTS = {

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import Any, NamedTuple
 
-from gpuforge.audit.evidence import GpuCode, Mark, Place
+from gpuforge.audit.evidence import EmbeddedCode, Mark, TracePlace
 from gpuforge.binary import fatbin, ptx
 from gpuforge.binary.elf.object_file import ObjectFile
 from gpuforge.binary.elf.symbols import Symbol
@@ -38,12 +38,12 @@ def machine(number: int) -> str | None:
     return found
 
 
-def code(parts: Iterable[bytes]) -> Iterator[GpuCode]:
+def code(parts: Iterable[bytes]) -> Iterator[EmbeddedCode]:
     """Yield the GPU code in a file's bytes, and in those of its sections that were compressed."""
     for data in parts:
         for kind, patterns in _code():
             if ptx.occurs(data) if kind == _PTX else any(pattern.search(data) for pattern in patterns):
-                yield GpuCode(kind, _architectures(data) if kind == _FATBIN else ())
+                yield EmbeddedCode(kind, _architectures(data) if kind == _FATBIN else ())
 
 
 def name_of_code(kind: str) -> str:
@@ -73,7 +73,7 @@ def marks(binary: ObjectFile) -> Iterator[Mark]:
 
 
 def _of_symbol(symbol: Symbol) -> Iterator[Mark]:
-    place: Place = "source" if symbol.file else "symbol"
+    place: TracePlace = "source" if symbol.file else "symbol"
     kinds = ("sources",) if symbol.file else ("symbols",) if symbol.defined else ("symbols", "wants")
     for kind in kinds:
         if compiler := _names(kind).compiler(symbol.name):

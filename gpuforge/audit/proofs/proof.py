@@ -83,7 +83,7 @@ class NoPromise(NamedTuple):
     highest: Highest
 
 
-class HostOnly(NamedTuple):
+class NoGpuCode(NamedTuple):
     """The files of an object that has no GPU code in a known format, all read completely."""
 
     object: str
@@ -138,7 +138,7 @@ Proved = (
     | GpuCode
     | TagsHold
     | NoPromise
-    | HostOnly
+    | NoGpuCode
     | KernelSetsMatch
     | SourceSetsMatch
     | NoUnstableFunctions

@@ -23,9 +23,9 @@ from gpuforge.audit.proofs.proof import (
     Forgotten,
     FoundIn,
     GpuCode,
-    HostOnly,
     KernelSetsMatch,
     LibrariesFound,
+    NoGpuCode,
     NoPromise,
     NoSecondCopies,
     NoUnstableFunctions,
@@ -175,12 +175,12 @@ def _platform(graph: LinkGraph, wheel: WheelFacts) -> Iterator[TagsHold | NoProm
         yield NoPromise(bare, fitting.name if fitting else "", highest)
 
 
-def _roles(graph: LinkGraph, wheel: WheelFacts) -> Iterator[HostOnly]:
+def _roles(graph: LinkGraph, wheel: WheelFacts) -> Iterator[NoGpuCode]:
     expectation = graph.expectation_of(wheel)
     for promised in expectation.host_only if expectation else ():
         read = [graph.evidence[wheel.name, file] for file in sorted(files_of(promised.patterns, wheel))]
         proved = [evidence for evidence in read if evidence.objects]
-        yield HostOnly(
+        yield NoGpuCode(
             promised.name,
             tuple(evidence.file for evidence in proved),
             objects=sum(not evidence.archive for evidence in proved),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any, Literal
 
@@ -48,12 +48,21 @@ def source_sets(archive: Archive) -> Iterator[SourceSet]:
         yield SourceSet(folder, recipe, _digests(archive, folder, member), _absolute(archive, folder))
 
 
-def kernels_wheels(archive: Archive, name: str) -> KernelsWheels | Unusable | None:
-    """Return the content of `wheels.json` or `wheel.json` as the runtime reads it; None if there is none."""
-    for member in archive.members:
-        if member.name.endswith(f"/{layout.HOME}/{name}"):
-            return read(archive, member, _listing if name == layout.LISTING else _wheel)
-    return None
+def kernels_listing(archive: Archive) -> KernelsWheels | Unusable | None:
+    """Return a package's list of its kernels wheels (`wheels.json`) as the runtime reads it; None if there is none."""
+    return _first(archive, layout.LISTING, _listing)
+
+
+def kernels_description(archive: Archive) -> KernelsWheels | Unusable | None:
+    """Return a kernels wheel's description of itself (`wheel.json`) as the runtime reads it; None if there is none."""
+    return _first(archive, layout.WHEEL, _wheel)
+
+
+def _first(
+    archive: Archive, name: str, fit: Callable[[dict[str, Any]], KernelsWheels]
+) -> KernelsWheels | Unusable | None:
+    member = next((m for m in archive.members if m.name.endswith(f"/{layout.HOME}/{name}")), None)
+    return read(archive, member, fit) if member else None
 
 
 def _index(data: dict[str, Any]) -> Index:

@@ -9,7 +9,6 @@ from gpuforge.audit.model import WheelFacts, machine_of
 from gpuforge.audit.read import build_files, embedded, loading_code
 from gpuforge.audit.read.open_wheel import OpenWheel
 from gpuforge.binary.facts import DeviceCode
-from gpuforge.embedded import layout
 from gpuforge.errors import MalformedError
 from gpuforge.wheel.archive import info_folders
 from gpuforge.wheel.checks import hashes, promises, whole
@@ -59,8 +58,8 @@ def facts(wheel: OpenWheel) -> WheelFacts:
         device=tuple(DeviceCode(s.file, s.containers) for s in scanned if s.containers),
         kernels=tuple(embedded.kernel_sets(archive)),
         sources=tuple(embedded.source_sets(archive)),
-        kernels_wheels=embedded.kernels_wheels(archive, layout.LISTING),
-        kernels_wheel=embedded.kernels_wheels(archive, layout.WHEEL),
+        kernels_listing=embedded.kernels_listing(archive),
+        kernels_description=embedded.kernels_description(archive),
         preloads=preloads if linked else (),
         metadata_problems=info.problems,
         identities=info.identities,

@@ -140,7 +140,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "subject": list(sentences.lines(finding)),
         "subjects": [_filled(subject) for subject in finding.subjects],
         "message": finding.message,
-        "remedy": finding.remedy,
+        "remedy": finding.fix,
         "across": finding.across,
     }
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Sequence
 from xml.etree import ElementTree as ET
 
-from gpuforge.audit.findings import SEVERITIES, Finding, Severity
+from gpuforge.audit.findings import Finding, Severity, at_least
 from gpuforge.audit.judge import Report, WheelReport
 from gpuforge.audit.report.sentences import bullets
 from gpuforge.audit.rules import RULES
@@ -23,7 +23,7 @@ _NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  
 
 def dumps(report: Report, *, fail_on: Severity = "error") -> str:
     """Return the report as the text of a JUnit file; findings at or above `fail_on` are failures."""
-    failing = SEVERITIES[: SEVERITIES.index(fail_on) + 1]
+    failing = at_least(fail_on)
     suites = [_suite(wheel, failing) for wheel in report.wheels]
     suites += [_unread(problem) for problem in report.problems]
     root = ET.Element("testsuites", {"name": "gpuforge audit", **_totals(suites)})
@@ -91,7 +91,7 @@ def _text(finding: Finding) -> str:
         f"{finding.severity}: {finding.message}",
         *(f"- {shown(subject)}" for subject in bullets(finding)),
     ]
-    return "\n".join([*text, f"fix: {finding.remedy}"])
+    return "\n".join([*text, f"fix: {finding.fix}"])
 
 
 def _unique(texts: Iterable[str]) -> list[str]:

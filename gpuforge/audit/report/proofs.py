@@ -40,7 +40,7 @@ def text(proved: proof.Proof) -> str:
             return _gpu_code(facts)
         case proof.TagsHold() | proof.NoPromise():
             return _platform(facts)
-        case proof.HostOnly():
+        case proof.NoGpuCode():
             return _host_only(facts)
         case proof.KernelSetsMatch(names, unread):
             but = f"; of images of {', '.join(unread)} only the files were compared" if unread else ""
@@ -113,7 +113,7 @@ def _platform(proved: proof.TagsHold | proof.NoPromise) -> str:
             )
 
 
-def _host_only(proved: proof.HostOnly) -> str:
+def _host_only(proved: proof.NoGpuCode) -> str:
     counts = [(proved.objects, "object"), (proved.members, "archive member")]
     count = " and ".join(f"{n:,} {what}{'s' if n > 1 else ''}" for n, what in counts if n)
     files = ", ".join(map(posixpath.basename, proved.files[:_NAMED])) + " …" * (len(proved.files) > _NAMED)

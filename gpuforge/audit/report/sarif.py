@@ -93,7 +93,7 @@ def _result(finding: Finding) -> dict[str, Any]:
         "ruleId": finding.code,
         "ruleIndex": _CODES.index(finding.code),
         "level": _LEVELS[finding.severity],
-        "message": {"text": _plain(f"{finding.message}{subjects}\nFix: {finding.remedy}")},
+        "message": {"text": _plain(f"{finding.message}{subjects}\nFix: {finding.fix}")},
         "locations": [_location(finding.wheel, file) for file in finding.files[:_MOST_LOCATIONS] or ("",)],
         "partialFingerprints": {"causeAndSubjects/v3": _fingerprint(finding)},
     }

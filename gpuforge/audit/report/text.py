@@ -167,7 +167,7 @@ def _finding(finding: Finding, page: Page, *, verbose: bool) -> Iterator[str]:
     whole = finding._replace(subjects=tuple(map(_with_whole_names, finding.subjects)))
     for line in lines(whole) if verbose else _at_most(bullets(whole)):
         yield from page.lines(Text(visible(line)), indent=_HEAD + 2, head=Text(f"{' ' * _HEAD}-"))
-    yield from page.lines(Text(visible(finding.remedy)), indent=_HEAD, head=Text("  fix", "dim"))
+    yield from page.lines(Text(visible(finding.fix)), indent=_HEAD, head=Text("  fix", "dim"))
 
 
 def _with_whole_names(subject: Subject) -> Subject:

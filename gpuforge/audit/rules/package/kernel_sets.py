@@ -104,7 +104,7 @@ def _name(image: KernelImage) -> str:
 def _stand_ins(wheel: WheelFacts, recipe: Recipe, file: str) -> Iterator[Subject]:
     """Compare the fallbacks of a recipe with those in the wheel; those in kernels wheels are checked by GF711."""
     there = {kernels.name: kernels.listing for kernels in wheel.kernels}
-    apart = wheel.kernels_wheels.sets if isinstance(wheel.kernels_wheels, KernelsWheels) else {}
+    apart = wheel.kernels_listing.sets if isinstance(wheel.kernels_listing, KernelsWheels) else {}
     for name in recipe.stand_ins:
         if name not in there and name not in apart:
             detail = "its fallback {0!r} is not in the wheel"

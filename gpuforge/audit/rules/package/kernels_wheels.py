@@ -14,9 +14,9 @@ from gpuforge.embedded import layout
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
     """Compare each kernels wheel with the list in its package's wheel, as the runtime does."""
-    packages = [(w, w.kernels_wheels) for w in graph.wheels if isinstance(w.kernels_wheels, KernelsWheels)]
+    packages = [(w, w.kernels_listing) for w in graph.wheels if isinstance(w.kernels_listing, KernelsWheels)]
     for wheel in graph.wheels:
-        about = wheel.kernels_wheel
+        about = wheel.kernels_description
         given = [(package, known) for package, known in packages if wheel.project in known.distributions]
         if about is None or not given:
             continue

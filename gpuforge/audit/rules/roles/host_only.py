@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from gpuforge.audit.evidence import PLACES, Evidence, GpuCode, Place
+from gpuforge.audit.evidence import PLACES, EmbeddedCode, Evidence, TracePlace
 from gpuforge.audit.findings import Facts, Finding, Subject, facts_of
 from gpuforge.audit.host import traces as gpu_traces
 from gpuforge.audit.host.closure import Dependency, closure
@@ -116,9 +116,9 @@ def _static_cudart(binary: ElfObject | None) -> Iterator[Subject]:
 
 def _of_evidence(evidence: Evidence) -> Iterator[Subject]:
     """Yield the GPU code and the traces of compilers in one file, those of an archive's members together."""
-    code: dict[GpuCode, list[str]] = {}
+    code: dict[EmbeddedCode, list[str]] = {}
     compilers: dict[str, list[str]] = {}
-    marks: dict[str, dict[Place, str]] = {}
+    marks: dict[str, dict[TracePlace, str]] = {}
     for part in evidence.parts:
         for each in part.code:
             code.setdefault(each, []).append(part.name)
