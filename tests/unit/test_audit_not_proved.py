@@ -235,6 +235,42 @@ def test_a_library_of_a_wheel_beside_it_is_a_second_copy_too(tmp_path: Path) -> 
             assert bool(proved("against", *paths, against=brought)) == fits, soname
 
 
+@pytest.mark.parametrize(
+    ("sections", "proof"),
+    [
+        pytest.param({".rodata": b"libcudart.so.13\0"}, "", id="the user's own"),
+        pytest.param({".rodata": b"libcudart.so.12\0"}, None, id="another version"),
+        pytest.param({".data": b"libcudart.so.12\0"}, None, id="in data"),
+        pytest.param({".rodata.x": b"libcudart.so.12\0"}, None, id="in another section"),
+        pytest.param({".rodata": bytes(9 << 20) + b"libcudart.so.12\0"}, None, id="behind much else"),
+        pytest.param({".x": bytes(26 << 20), ".rodata": b"libcudart.so.12\0"}, None, id="at the end"),
+        pytest.param(
+            {".x": bytes(26 << 20), ".rodata": b"libcudart.so.12\0", ".y": bytes(9 << 20)},
+            "; not all constants of ext.cpython-311-x86_64-linux-gnu.so were searched for names of libraries",
+            id="where nothing is kept",
+        ),
+    ],
+)
+def test_a_name_of_another_version_that_code_may_open(
+    tmp_path: Path, sections: dict[str, bytes], proof: str | None
+) -> None:
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / "libcudart.so.13").touch()
+    place = tmp_path / "lib"
+    path = wheel(tmp_path, {MODULE: elf(sections=sections)})
+    text = f"the folder {place}: the wheel loads no second copy of its 1 library{proof}"
+    assert proved("against", path, against=against.parse(str(place))) == ([] if proof is None else [text])
+
+
+def test_a_name_in_a_file_without_section_headers(tmp_path: Path) -> None:
+    (tmp_path / "libcudart.so.13").touch()
+    for name, fits in ((b"libcudart.so.13\0", True), (b"libcudart.so.12\0", False)):
+        data = bytearray(elf(sections={".rodata": name}))
+        data[40:48], data[58:64] = bytes(8), bytes(6)
+        brought = against.parse(str(tmp_path))
+        assert bool(proved("against", wheel(tmp_path, {MODULE: bytes(data)}), against=brought)) == fits
+
+
 INTERPRETER = "/lib64/ld-linux-x86-64.so.2"
 QT = "libQt5Core-0a1b2c3d.so.5"
 

@@ -117,9 +117,13 @@ class NoUnstableFunctions(NamedTuple):
 
 
 class NoSecondCopies(NamedTuple):
-    """The libraries of a user's own build of which the wheel loads no second copy."""
+    """The libraries of a user's own build of which the wheel loads no second copy.
+
+    `unsearched` are files whose constants were not all searched for names of libraries that they open.
+    """
 
     against: Against
+    unsearched: tuple[str, ...] = ()
 
 
 class FitsBeside(NamedTuple):

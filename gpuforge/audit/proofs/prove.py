@@ -220,7 +220,8 @@ def _symbols_searched(wheel: WheelFacts) -> bool:
 
 def _against(graph: LinkGraph, wheel: WheelFacts) -> Iterator[NoSecondCopies]:
     if graph.against and not _may_open_copies(graph, wheel, graph.against):
-        yield NoSecondCopies(graph.against)
+        unsearched = tuple(o.file for o in wheel.objects if o.links and not o.all_searched)
+        yield NoSecondCopies(graph.against, unsearched)
 
 
 def _may_open_copies(graph: LinkGraph, wheel: WheelFacts, against: Against) -> bool:

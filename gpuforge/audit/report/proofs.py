@@ -49,8 +49,8 @@ def text(proved: proof.Proof) -> str:
             return f"{', '.join(names)}: files match the recipe"
         case proof.NoUnstableFunctions(package):
             return f"{package}: none of its functions that change with each release is used"
-        case proof.NoSecondCopies(against):
-            return _against(against)
+        case proof.NoSecondCopies():
+            return _against(facts.against, facts.unsearched)
         case proof.FitsBeside(count, requirement):
             what = f"{requirement}: " if requirement else ""
             return f"{what}no conflict with {count} package{'s' if count != 1 else ''} in one process"
@@ -133,7 +133,7 @@ def _host_only(proved: proof.NoGpuCode) -> str:
     )
 
 
-def _against(brought: Against) -> str:
+def _against(brought: Against, unsearched: Sequence[str]) -> str:
     count = len(brought.libraries)
     libraries = f"{count} {'library' if count == 1 else 'libraries'}"
     known = (
@@ -141,4 +141,6 @@ def _against(brought: Against) -> str:
         if brought.compiler
         else f"its {libraries}"
     )
-    return f"{brought.label}: the wheel loads no second copy of {known}"
+    names = ", ".join(map(posixpath.basename, unsearched))
+    but = f"; not all constants of {names} were searched for names of libraries" if unsearched else ""
+    return f"{brought.label}: the wheel loads no second copy of {known}{but}"
