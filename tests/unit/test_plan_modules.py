@@ -30,7 +30,7 @@ def test_a_command_makes_a_library_in_the_build_environment(recipe: LoadRecipe, 
     (made,) = [action for action in plan.actions if action.id == "cu13.0/kernels/default-kernels/library"]
     assert made.cells == ("cp311-cu13.0-x86_64", "cp313-cu13.0-x86_64")
     (gathered,) = [action for action in plan.actions if action.id == "cu13.0/kernels/mechanisms"]
-    assert [each["by_command"] for each in request_of(gathered)["toolchains"]] == [True]
+    assert [each["by_command"] for each in request_of(gathered)["gathered"]["toolchains"]] == [True]
     spec = request_of(made)
     assert spec["argv"] == [
         *("maketool", "-i", "${work}/gpuforge_abi.c", "${stage:sources}/mod", "${stage:sources}/mod/a.cpp")
