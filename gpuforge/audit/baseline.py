@@ -214,7 +214,7 @@ def of_finding(finding: Finding) -> Iterator[AcceptedSubject]:
     """Yield a finding's subjects as a baseline has them."""
     label = project_of(finding.wheel)
     for subject in finding.subjects or (Subject(),):
-        entries = tuple(route.entry for route in subject.routes)
+        entries = tuple(route.entry or route.package for route in subject.routes)
         for place, name in product(subject.needed_by or (subject.file,), subject.names or entries or ("",)):
             yield AcceptedSubject(
                 finding.code,

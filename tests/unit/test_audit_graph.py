@@ -68,7 +68,7 @@ def test_what_is_loaded_already_is_not_looked_for(tmp_path: Path) -> None:
         "demo/libs/liba.so": elf(needed=["libb.so"], soname="liba.so"),
         "demo/libs/libb.so": elf(soname="libb.so"),
     }
-    assert edges(wheel(tmp_path, files))["liba.so", "libb.so"][2] == "loaded before it by libb.so"
+    assert edges(wheel(tmp_path, files))["liba.so", "libb.so"][2] == "loaded before it by ext.so"
 
 
 def test_pip_packages_are_found_declared_and_named(tmp_path: Path) -> None:

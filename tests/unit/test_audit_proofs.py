@@ -37,7 +37,7 @@ CUFFT = Floor(
             "liba.so.1, libb.so.1 ← a-cu12 (extra gpu), by RUNPATH $ORIGIN/../a",
         ),
         (
-            proof.OfPackage(("libc10.so",), "torch", "", Route("import", "torch")),
+            proof.OfPackage(("libc10.so",), "torch", "", Route("import", package="torch")),
             "libc10.so ← torch, once torch is imported",
         ),
         (

@@ -74,11 +74,11 @@ class Edge(NamedTuple):
         return self.route is not None and bool(self.unfound_from)
 
     @property
-    def imported(self) -> str:
+    def imported_unseen(self) -> str:
         """The package, not among the given wheels, whose import loads the library; "" without one."""
         if self.route is None or self.route.kind != "import" or self.provider.object is not None:
             return ""
-        return self.route.entry
+        return self.route.package
 
 
 class LoadSet(NamedTuple):

@@ -11,7 +11,7 @@ from gpuforge.audit.link.declared import Declared
 from gpuforge.audit.link.edges import Edge, Provider, Unproved
 from gpuforge.audit.link.installed import Installed, cuda_major
 from gpuforge.audit.model import Preload
-from gpuforge.audit.route import Route, imported
+from gpuforge.audit.route import Route, by_import
 from gpuforge.binary.elf.header import MACHINES
 from gpuforge.binary.facts import ElfObject
 from gpuforge.cuda import carriers, sonames
@@ -41,11 +41,11 @@ class Providers:
             provider = _declared(carrier)
             if given := self._library_given(loader, provider, name):
                 provider = provider._replace(source="sibling", object=given)
-            return Edge(loader, name, provider, imported(carrier.loaded_by), preload)
+            return Edge(loader, name, provider, by_import(carrier.loaded_by), preload)
         if packages:
             provider = self.of_package(loader, name, packages, None)
             route = (
-                None if loader.is_program else imported(self._imported_with(loader.wheel, provider.declared))
+                None if loader.is_program else by_import(self._imported_with(loader.wheel, provider.declared))
             )
             if given := self._library_given(loader, provider, name):
                 provider = provider._replace(source="sibling", object=given)
@@ -56,13 +56,13 @@ class Providers:
         ]:
             others.sort(key=lambda o: o.name != name)  # before a copy of it for linkers
             package, found = self._brought_by(loader.wheel, others, same_named)
-            return Edge(loader, name, self.of_object(loader, found), imported(package), preload)
+            return Edge(loader, name, self.of_object(loader, found), by_import(package), preload)
         if same_named:
             listed = same_named.package in package_tables.listed()
             provider = _declared(same_named, "release" if listed else "name")
             route = self._into(same_named.package, loader, ancestors)
             if route is None and not loader.is_program:
-                route = imported(same_named.package)
+                route = by_import(same_named.package)
             return Edge(loader, name, provider, route)
         return Edge(loader, name, Provider("nobody"), preload=preload)
 

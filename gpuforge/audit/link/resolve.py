@@ -51,7 +51,7 @@ class _Before(NamedTuple):
     """The libraries in a process that packages imported first have loaded."""
 
     objects: Mapping[Key, ElfObject] = MappingProxyType({})
-    names: Mapping[str, ElfObject] = MappingProxyType({})  # by the names that the linker knows
+    names: Mapping[str, _Loader] = MappingProxyType({})  # by the names that the linker knows
     packages: Mapping[Key, str] = MappingProxyType({})  # the package whose import loads each
 
 
@@ -81,7 +81,7 @@ class Resolver:
         """Load `root` as the linker does: breadth first, each name once; libraries of imported packages come before."""
         return LoadSet(root, tuple(self._loaded_names(root)[0].values()))
 
-    def _loaded_names(self, root: ElfObject) -> tuple[dict[Key, ElfObject], dict[str, ElfObject]]:
+    def _loaded_names(self, root: ElfObject) -> tuple[dict[Key, ElfObject], dict[str, _Loader]]:
         """Return the objects that an import, or a program, loads, and the names by which they are known.
 
         These are the SONAME and the NEEDED entries that led to it; the file name alone is not (glibc's
@@ -92,7 +92,7 @@ class Resolver:
         order = {key(root): root, **before.objects}
         loaded = dict(before.names)
         if root.soname and not musl:
-            loaded[root.soname] = root
+            loaded[root.soname] = _Loader(root)
         queue = deque([_Loader(root)])
         while queue:
             led = queue.popleft()
@@ -113,11 +113,12 @@ class Resolver:
                 found = edge.provider.object
                 if found is None or (not edge.route and not edge.preload):
                     continue
+                target = _Loader(found, led, led.folders)
                 if key(found) not in order:
                     order[key(found)] = found
-                    queue.append(_Loader(found, led, led.folders))
+                    queue.append(target)
                 for called in filter(None, (name, "" if musl else found.soname)):
-                    loaded.setdefault(called, found)
+                    loaded.setdefault(called, target)
         return order, loaded
 
     def _has_budget(self, wheel: str, steps: int) -> bool:
@@ -134,15 +135,15 @@ class Resolver:
         """Return whether an edge leads to the system for every search path: no given wheel has a file of that name."""
         return edge.provider.source == "system" and edge.needed not in self.installed.file_names
 
-    def _edge(self, led: _Loader, name: str, loaded: Mapping[str, ElfObject]) -> Edge:
+    def _edge(self, led: _Loader, name: str, loaded: Mapping[str, _Loader]) -> Edge:
         loader = led.object
         packages = package_tables.candidates(name)
         searched = packages or name in self.installed.file_names
         if name in loaded:
-            found = loaded[name]
-            route = self._loaded(led, found)
+            found = loaded[name].object
+            route = self._loaded(led, loaded[name])
             # by a path it is found even if the package is not imported first
-            edge = self._searched(led, name, packages) if searched and route.imported else None
+            edge = self._searched(led, name, packages) if searched and route.package else None
             if edge and edge.route and edge.provider.object is found:
                 return edge
             return Edge(loader, name, self._providers.of_object(loader, found), route)
@@ -217,24 +218,25 @@ class Resolver:
         provider = self._providers.of_package(loader, name, packages, reached)
         return Edge(loader, name, provider, entry.route, self._providers.preload_of(loader.wheel, name))
 
-    def _loaded(self, led: _Loader, binary: ElfObject) -> Route:
-        wheel, project = led.object.wheel, self.installed.projects[binary.wheel]
-        if binary.wheel != wheel and self.installed.imports(wheel, project):
-            return Route("import", project)
+    def _loaded(self, led: _Loader, target: _Loader) -> Route:
+        wheel, project = led.object.wheel, self.installed.projects[target.object.wheel]
+        if target.object.wheel != wheel and self.installed.imports(wheel, project):
+            return Route("import", package=project)
         before = _Before() if led.root.is_program else self._before(led.root.wheel)
-        return Route("loaded", before.packages.get(key(binary), ""), binary.name)
+        package = before.packages.get(key(target.object), "")
+        return Route("loaded", package=package, loaded_by=target.parent.object.name if target.parent else "")
 
     def _before(self, wheel: str) -> _Before:
         """Return the libraries in the process before a wheel's objects: of the given packages that it imports first."""
         if wheel not in self._imported:
             self._imported[wheel] = _Before()  # ends the recursion for wheels that require each other
             objects: dict[Key, ElfObject] = {}
-            names: dict[str, ElfObject] = {}
+            names: dict[str, _Loader] = {}
             packages: dict[Key, str] = {}
             for package, module in self._modules_before(wheel):
                 order, loaded = self._loaded_names(module)
                 objects |= order
-                names |= {name: found for name, found in loaded.items() if name not in names}
+                names |= {name: target for name, target in loaded.items() if name not in names}
                 packages |= {each: package for each in order if each not in packages}
             self._imported[wheel] = _Before(objects, names, packages)
         return self._imported[wheel]

@@ -97,7 +97,7 @@ def _providers(graph: LinkGraph, wheel: WheelFacts) -> Iterator[LibrariesFound |
         if source == "package" and edge.route:
             place = edge.provider.package, known.extra if known else "", edge.route
             packages.setdefault(place, {})[edge.needed] = None
-    imports = sorted({edge.route.imported for edge in graph.of(wheel) if edge.route} - {""})
+    imports = sorted({edge.route.package for edge in graph.of(wheel) if edge.route} - {""})
     yield LibrariesFound({source: len(names) for source, names in found.items()}, tuple(imports))
     for place, names in packages.items():
         yield OfPackage(tuple(names), *place)

@@ -138,24 +138,30 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "file": finding.file,
         "files": list(finding.files),
         "subject": list(sentences.lines(finding)),
-        "subjects": [_filled(subject) for subject in finding.subjects],
+        "subjects": [_subject(subject) for subject in finding.subjects],
         "message": finding.message,
         "remedy": finding.fix,
         "across": finding.across,
     }
 
 
-def _filled(value: Subject | Route) -> dict[str, Any]:
-    """Return the fields of a value that are not empty."""
+def _route(way: Route) -> dict[str, str]:
+    """Return the fields of a route that are not empty; `entry` may be a package, `via` what has loaded it before."""
+    fields = {"kind": way.kind, "entry": way.entry or way.package, "via": way.via or way.loaded_by}
+    return {name: field for name, field in fields.items() if field}
+
+
+def _subject(value: Subject) -> dict[str, Any]:
+    """Return the fields of a subject that are not empty."""
     fields = {name: field for name, field in value._asdict().items() if field}
-    if isinstance(value, Subject) and value.item:
+    if value.item:
         fields["item"] = sentences.item(value)
-    if isinstance(value, Subject) and value.detail:
+    if value.detail:
         fields["detail"] = detail.text(value)
-    if isinstance(value, Subject) and value.facts:
+    if value.facts:
         fields["facts"] = {name: dict(fact) if _is_table(fact) else fact for name, fact in value.facts}
-    if isinstance(value, Subject) and value.routes:
-        fields["routes"] = list(map(_filled, value.routes))
+    if value.routes:
+        fields["routes"] = list(map(_route, value.routes))
     return fields
 
 
@@ -192,7 +198,7 @@ def _edge(edge: Edge) -> dict[str, Any]:
         "route": sentences.route(edge.route) if edge.route else "",
     }
     if edge.route:
-        found["found_by"] = _filled(edge.route)
+        found["found_by"] = _route(edge.route)
     if provider.object is not None:
         found |= {"wheel": provider.object.wheel, "file": provider.object.file}
     if provider.package:

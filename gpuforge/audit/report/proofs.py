@@ -59,8 +59,8 @@ def text(proved: proof.Proof) -> str:
 def _providers(found: proof.LibrariesFound | proof.OfPackage) -> str:
     if isinstance(found, proof.OfPackage):
         extra = f" (extra {found.extra})" if found.extra else ""
-        imported = found.route.imported
-        way = _once((imported,)) if imported else f"by {route(found.route)}"
+        package = found.route.package
+        way = _once((package,)) if package else f"by {route(found.route)}"
         return f"{', '.join(found.libraries)} ← {found.package}{extra}, {way}"
     counts = [f"{found.counts[place]} {words}" for place, words in _PLACES.items() if place in found.counts]
     once = f", {_once(found.imports)}" if found.imports else ""

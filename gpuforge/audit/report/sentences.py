@@ -65,7 +65,9 @@ def _routes(routes: Sequence[Route]) -> str:
 def route(way: Route) -> str:
     """Write a route as linkers and tools do: "RUNPATH $ORIGIN/../x", "RPATH $ORIGIN of libx.so", "import torch"."""
     if way.kind == "loaded":
-        return f"loaded before it by {way.via}"
+        return f"loaded before it by {way.loaded_by}" if way.loaded_by else "loaded before it"
+    if way.kind == "import":
+        return f"import {way.package}"
     if way.kind in {"system", "driver"}:
         return f"the {way.kind}"
     return f"{way.kind} {way.entry}" + (f" of {way.via}" if way.via else "")

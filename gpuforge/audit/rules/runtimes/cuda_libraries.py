@@ -73,7 +73,7 @@ def _imported(
         return
     packages = {library.package for library in package_tables.candidates(soname)}
     for found_object in process.objects:
-        imported = {e.imported for e in graph.from_object(found_object)} - {""}
+        imported = {e.imported_unseen for e in graph.from_object(found_object)} - {""}
         if not imported or variant_family(found_object):
             continue
         for known in graph.declared[found_object.wheel].values():

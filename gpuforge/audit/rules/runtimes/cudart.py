@@ -17,7 +17,7 @@ def loaded_cudarts(graph: LinkGraph, objects: Iterable[ElfObject]) -> list[Loade
     """List the copies of libcudart that these objects load, with `soname` shortened to "libcudart.so.12"."""
     objects_once = list(objects)
     found = loaded_libraries(graph, objects_once, _has_version)
-    imported = graph.edges_where(_is_imported)
+    imported = graph.edges_where(_is_imported_unseen)
     found += [
         i for o in objects_once for edge in imported.get((o.wheel, o.file), ()) for i in _carried(graph, edge)
     ]
@@ -31,8 +31,8 @@ def _has_version(soname: str) -> bool:
     return libraries.is_cudart(soname) and bool(sonames.version(soname))
 
 
-def _is_imported(edge: Edge) -> bool:
-    return bool(edge.imported)
+def _is_imported_unseen(edge: Edge) -> bool:
+    return bool(edge.imported_unseen)
 
 
 def _carried(graph: LinkGraph, edge: Edge) -> Iterator[LoadedLibrary]:
@@ -42,15 +42,15 @@ def _carried(graph: LinkGraph, edge: Edge) -> Iterator[LoadedLibrary]:
     """
     if variant_family(edge.loader):
         return
-    importing = graph.declared[edge.loader.wheel].get(edge.imported)
+    importing = graph.declared[edge.loader.wheel].get(edge.imported_unseen)
     if importing and any(map(libraries.is_cudart, importing.carries)):
         return  # its own libcudart is found elsewhere
     for package, known in graph.declared[edge.loader.wheel].items():
-        if known.loaded_by == edge.imported and package in _packages():
+        if known.loaded_by == edge.imported_unseen and package in _packages():
             soname = _packages()[package]
             given = next((o for w in graph.wheels if w.project == package for o in w.objects), None)
             origin = LibraryOrigin("wheel", given.file) if given else LibraryOrigin("package", package)
-            yield LoadedLibrary(origin, soname, edge.loader.wheel, "", soname, imported=edge.imported)
+            yield LoadedLibrary(origin, soname, edge.loader.wheel, "", soname, imported=edge.imported_unseen)
 
 
 @cache
