@@ -79,7 +79,7 @@ AUDIT_MAY_IMPORT: dict[str, set[str]] = {
     "link": set(),
     "host": {"read", "link"},
     "rules": {"link", "host"},
-    "proofs": {"link", "host", "rules"},
+    "proofs": {"link", "rules"},
     "report": {"link", "rules", "proofs"},
 }
 HEAVY = {

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 
 from gpuforge.audit.evidence import Evidence, Gap, ObjectEvidence
-from gpuforge.audit.host.closure import closure
 from gpuforge.audit.host.file_reader import FileReader
 from gpuforge.audit.host_files import files_of
+from gpuforge.audit.link.closure import closure
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.read.input import Input

@@ -10,9 +10,9 @@ from gpuforge.audit.against import Against
 from gpuforge.audit.elf_patterns import unstable
 from gpuforge.audit.embedded import KernelSet, SourceSet
 from gpuforge.audit.findings import SEVERITIES, Finding, Topic
-from gpuforge.audit.host.closure import others
 from gpuforge.audit.host_files import files_of
 from gpuforge.audit.link import package_tables
+from gpuforge.audit.link.closure import others
 from gpuforge.audit.link.edges import Edge
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from gpuforge.audit.evidence import PLACES, EmbeddedCode, Evidence, TracePlace
 from gpuforge.audit.findings import Facts, Finding, Subject, facts_of
 from gpuforge.audit.host import traces as gpu_traces
-from gpuforge.audit.host.closure import Dependency, closure
 from gpuforge.audit.host_files import host_only_files
+from gpuforge.audit.link.closure import Dependency, closure
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.rule import Rule

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from gpuforge.audit.evidence import Evidence, Gap, GapKind
 from gpuforge.audit.findings import Finding, Subject, facts_of
-from gpuforge.audit.host.closure import closure
 from gpuforge.audit.host_files import host_only_files
+from gpuforge.audit.link.closure import closure
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.rule import Rule
