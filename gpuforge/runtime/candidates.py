@@ -78,7 +78,7 @@ def wrong_abi(path: str, abi: str | Reason) -> Reason | None:
     try:
         found = elf.read_string(path, ABI_SYMBOL)
     except OSError as error:
-        return Reason("unreadable", {"file": path, "problem": error.strerror or str(error)})
+        return unreadable(path, error)
     except elf.NotReadable as error:
         return Reason("unreadable", {"file": path, "problem": str(error)})
     if not abi or found == abi:
@@ -220,5 +220,5 @@ def _cut_short(file: str, size: int) -> Reason | None:
     try:
         found = os.stat(file).st_size
     except OSError as error:
-        return Reason("unreadable", {"file": file, "problem": error.strerror or str(error)})
+        return unreadable(file, error)
     return None if found == size else Reason("cut-short", {"file": file, "found": found, "expected": size})

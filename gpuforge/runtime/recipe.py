@@ -12,8 +12,7 @@ from . import document, layout
 from .arch import Arch
 from .backends import backend_of
 from .image import Image
-from .index import Demands, Module, Refused, damaged, demands_of, read_named, unreadable
-from .reason import Reason
+from .index import Demands, Module, Refused, damaged, demands_of, other_schema, read_named, unreadable
 from .sources import Sources
 
 SCHEMA = 1
@@ -148,7 +147,7 @@ def _archs(data: dict[str, Any]) -> tuple[Arch, ...]:
 def _check_schema(file: str, data: dict[str, Any]) -> None:
     schema = document.whole(data, "schema")
     if schema != SCHEMA:
-        raise Refused(Reason("other-schema", {"file": file, "found": schema, "expected": SCHEMA}))
+        raise Refused(other_schema(file, schema, SCHEMA))
 
 
 def _sources(folder: str, entry: dict[str, Any], recipe: dict[str, Any]) -> Sources:

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from . import document, layout
+from .index import damaged, unreadable
 from .reason import Reason
 
 SCHEMA = 1
@@ -120,12 +121,9 @@ def _judged(listed: Listing, wheel: PossibleWheel, home: str) -> InstalledKernel
         data = _read(file)
         version, sets = document.text(data, "version"), _sets(data)
     except OSError as error:
-        problem = Reason("unreadable", {"file": file, "problem": error.strerror or str(error)})
-        return InstalledKernelsWheel(wheel.distribution, home, problem)
+        return InstalledKernelsWheel(wheel.distribution, home, unreadable(file, error))
     except document.Damaged as error:
-        return InstalledKernelsWheel(
-            wheel.distribution, home, Reason("damaged", {"file": file, "problem": str(error)})
-        )
+        return InstalledKernelsWheel(wheel.distribution, home, damaged(file, error))
     if version != listed.version:
         extra = f"'{listed.distribution}[{wheel.extra}]'"
         facts = {"wheel": wheel.distribution, "found": version, "expected": listed.version, "wanted": extra}
