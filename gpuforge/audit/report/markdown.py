@@ -77,7 +77,7 @@ def _wheel(wheel: WheelReport) -> Iterator[str]:
     yield f"### {_SIGNS[_verdict(wheel)]} {_code(wheel.facts.name)}"
     yield ""
     if not wheel.findings:
-        yield f"Clean: nothing was found{' that is not accepted' if wheel.ignored else ''}."
+        yield f"Clean: {'only accepted findings' if wheel.ignored else 'no findings'}."
         yield ""
     for finding in wheel.findings:
         yield from _finding(finding)
@@ -89,7 +89,7 @@ def _wheel(wheel: WheelReport) -> Iterator[str]:
         yield from _folded(f"Accepted: {len(wheel.ignored)}", rows)
     if wheel.proofs:
         rows = [f"- **{_text(proof.topic)}**: {_subject(proofs.text(proof))}" for proof in wheel.proofs]
-        yield from _folded("Looked at, and holds", rows)
+        yield from _folded("Proved", rows)
 
 
 def _finding(finding: Finding) -> Iterator[str]:

@@ -130,9 +130,9 @@ def _verdict(wheel: WheelReport) -> Text:
     own = [f for f in wheel.findings if not f.across]
     size = f"; {_size(wheel.facts)}"
     if not own:
-        accepted = " that is not accepted" if wheel.ignored else ""
+        findings = "only accepted findings" if wheel.ignored else "no findings"
         alone = " in it alone" if wheel.findings else ""
-        return Text(f"clean: nothing was found{alone}{accepted}", "bold green", size)
+        return Text(f"clean: {findings}{alone}", "bold green", size)
     return _counts(own)._replace(rest=size)
 
 
