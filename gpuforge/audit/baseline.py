@@ -224,7 +224,7 @@ def of_finding(finding: Finding) -> Iterator[AcceptedSubject]:
                 library=_unchanging(subject.library),
                 item=_unchanging(_item(subject)),
                 kind=subject.kind,
-                about=tuple(map(_unchanging, subject.about)),
+                about=tuple(map(_unchanging, subject.parts)),
                 name=_unchanging(name),
                 provider=subject.provider,
                 label=label,
@@ -234,7 +234,7 @@ def of_finding(finding: Finding) -> Iterator[AcceptedSubject]:
 def _item(subject: Subject) -> str:
     """Return a subject's item as rows have it; a search path is "RUNPATH $ORIGIN", also if reports word it differently.
 
-    It is "" for other values, which `about` has.
+    It is "" for other values, whose fields are among the parts.
     """
     item = subject.item
     if isinstance(item, Route):

@@ -36,6 +36,14 @@ class PatternOf(NamedTuple):
     object: str
 
 
+class GpuTrace(NamedTuple):
+    """A trace of a GPU toolchain in a host-only file, or in a library of the wheel that the file loads."""
+
+    name: str  # of the code, the compiler or the library; "" if the kind of the problem has it
+    library: str = ""  # the library's file; "" for the file itself
+    archs: tuple[str, ...] = ()  # of fatbin containers
+
+
 Table = tuple[tuple[str, str | int], ...]  # of rows
 Fact = str | int | tuple[str, ...] | Table
 Facts = tuple[tuple[str, Fact], ...]  # names and values, in their order
@@ -49,17 +57,16 @@ def facts_of(**values: Fact) -> Facts:
 class Subject(NamedTuple):
     """One thing that a finding is about.
 
-    `file`, `library`, `item`, `kind` and `about` identify it in baselines, with each file of `needed_by` and each of
+    `file`, `library`, `item`, `kind` and `parts` identify it in baselines, with each file of `needed_by` and each of
     `names`; the other fields may be reworded. `audit.report.sentences` makes a line of text from it.
     """
 
     file: str = ""  # a member of the wheel
     library: str = ""  # a library: its SONAME if it is NEEDED, its file if it is loaded
-    # the part of the file: an architecture, a platform tag, a CUDA version, a search path; the fields of a `PatternOf`
-    # and of `Compilers` are in `about`, too
-    item: str | Route | PatternOf | Compilers = ""
+    # the part of the file: an architecture, a platform tag, a CUDA version, a search path
+    item: str | Route | PatternOf | Compilers | GpuTrace = ""
     provider: str = ""  # the package or the file that has the library
-    # more facts: a template that `audit.report.detail` fills with facts, the provider and `about`
+    # more facts: a template that `audit.report.detail` fills with facts, the provider and `parts`
     detail: str = ""
     facts: Facts = ()
     kind: str = ""  # the problem: a constant word that no text shows, without names or numbers
@@ -72,6 +79,18 @@ class Subject(NamedTuple):
     routes: tuple[Route, ...] = ()  # the search path that leads to the library; several in their order
     # the wheel of its file, or of the file that loads it; set if several wheels make the finding
     wheel: str = ""
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The facts that tell it from others, as baselines and JSON have them: `about`, or the fields of its item."""
+        match self.item:
+            case PatternOf():
+                return self.item
+            case Compilers(_, version, tools):
+                return (version, *tools)
+            case GpuTrace(name, library, archs):
+                return (name, library, *archs) if library or archs else (name,) if name else ()
+        return self.about
 
 
 class Finding(NamedTuple):

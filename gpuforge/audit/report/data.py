@@ -153,9 +153,8 @@ def _route(way: Route) -> dict[str, str]:
 
 def _subject(value: Subject) -> dict[str, Any]:
     """Return the fields of a subject that are not empty."""
-    fields = {name: field for name, field in value._asdict().items() if field}
-    if value.item:
-        fields["item"] = sentences.item(value)
+    every = value._asdict() | {"item": sentences.item(value), "about": value.parts}
+    fields = {name: field for name, field in every.items() if field}
     if value.detail:
         fields["detail"] = detail.text(value)
     if value.facts:

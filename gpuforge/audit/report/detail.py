@@ -1,6 +1,6 @@
 """Writes the details of subjects: fills a rule's template, such as "{left:MiB} MiB in {0}", with values.
 
-A name is one of the facts, or `provider`; a number is an index into `about`.
+A name is one of the facts, or `provider`; a number is an index into `parts`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _LONGEST = 48  # characters of a `short` text
 def text(subject: Subject) -> str:
     """Return a subject's detail in words."""
     names = {"provider": subject.provider, **dict(subject.facts)}
-    return _Words().vformat(subject.detail, subject.about, names)
+    return _Words().vformat(subject.detail, subject.parts, names)
 
 
 def filled(subject: Subject) -> Subject:

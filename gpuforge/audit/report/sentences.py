@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterator, Sequence
 
-from gpuforge.audit.findings import Finding, PatternOf, Subject
+from gpuforge.audit.findings import Finding, GpuTrace, PatternOf, Subject
 from gpuforge.audit.model import Compilers
 from gpuforge.audit.report import detail
 from gpuforge.audit.route import Route
@@ -51,6 +51,8 @@ def item(subject: Subject) -> str:
             return route(subject.item)
         case PatternOf(pattern, name):
             return f"{pattern!r} of the object {name!r}"
+        case GpuTrace():  # the detail has it
+            return ""
         case Compilers(kind, version, tools):
             of_sdk = f"{' and '.join(tools)} of the NVIDIA HPC SDK {version}"
             return f"asks for {of_sdk if tools else version if kind == 'option' else f'{kind} {version}'}"

@@ -28,7 +28,6 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                         subjects=(
                             Subject(
                                 item=PatternOf(pattern, promised.name),
-                                about=(pattern, promised.name),
                                 detail="without GPU code:" if files else "no file",
                                 names=tuple(lacking),
                             ),

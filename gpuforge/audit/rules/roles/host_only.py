@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from gpuforge.audit.evidence import PLACES, EmbeddedCode, Evidence, TracePlace
-from gpuforge.audit.findings import Facts, Finding, Subject, facts_of
+from gpuforge.audit.findings import Facts, Finding, GpuTrace, Subject, facts_of
 from gpuforge.audit.host import traces as gpu_traces
 from gpuforge.audit.host_files import host_only_files
 from gpuforge.audit.link.closure import Dependency, closure
@@ -27,7 +27,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             yield RULE.finding(
                 wheel.name,
                 files=(file,),
-                subjects=tuple(trace._replace(file=file) for trace in traces),
+                subjects=tuple(trace.subject(file) for trace in traces),
                 cause=(promised.name,),
                 what=f"The object {promised.name!r} is declared host-only, and these files are not.",
                 why="They may not load, or not link, on a machine without a GPU stack.",
@@ -45,6 +45,26 @@ RULE = Rule(
 )
 
 
+class _Trace(NamedTuple):
+    """A trace of a GPU toolchain, and its subject's detail."""
+
+    kind: str
+    item: GpuTrace
+    detail: str
+    facts: Facts = ()
+
+    def subject(self, file: str) -> Subject:
+        return Subject(file=file, kind=self.kind, item=self.item, detail=self.detail, facts=self.facts)
+
+    def through(self, loaded: Dependency) -> _Trace:
+        """Return it as a trace in a library that the file loads."""
+        return self._replace(
+            item=self.item._replace(library=loaded.object.file),
+            detail=self.detail + ", through {chain:chain}",
+            facts=(*self.facts, *facts_of(chain=loaded.chain)),
+        )
+
+
 class _File:
     """One host-only file, the evidence in it, and the libraries that it loads from its wheel."""
 
@@ -55,19 +75,16 @@ class _File:
         needed = [name for part in self._evidence.parts for name in part.needs]
         self._loaded = list(closure(graph, wheel, file, needed, promised.needs))
 
-    def traces(self) -> Iterator[Subject]:
-        """Yield every subject that contradicts the promise, without the file.
-
-        It is about a name, then the library with it and the architectures of fatbin containers.
-        """
+    def traces(self) -> Iterator[_Trace]:
+        """Yield every trace that contradicts the promise."""
         yield from _of_evidence(self._evidence)
         yield from self._needs(self._evidence)
         yield from _static_cudart(next((o for o in self._wheel.objects if o.file == self._file), None))
         yield from self._undefined()
         for loaded in self._loaded:
-            yield from (_through(loaded, trace) for trace in self._of_library(loaded))
+            yield from (trace.through(loaded) for trace in self._of_library(loaded))
 
-    def _of_library(self, loaded: Dependency) -> Iterator[Subject]:
+    def _of_library(self, loaded: Dependency) -> Iterator[_Trace]:
         """Yield the traces in a library of the wheel that the file loads."""
         name = stack.member(loaded.object.name)
         if name is not None and name.casefold() in self._allowed:
@@ -80,18 +97,18 @@ class _File:
         else:  # of a GPU stack, and not allowed: only its NEEDED entry matters
             yield from self._needed(loaded.object.needed)
 
-    def _needs(self, evidence: Evidence) -> Iterator[Subject]:
+    def _needs(self, evidence: Evidence) -> Iterator[_Trace]:
         for part in evidence.parts:
             yield from self._needed(part.needs)
 
-    def _needed(self, names: Sequence[str]) -> Iterator[Subject]:
+    def _needed(self, names: Sequence[str]) -> Iterator[_Trace]:
         for name in names:
             known = stack.member(name)
             if known is not None and known.casefold() not in self._allowed:
                 part, facts = _stack_part(name)
-                yield Subject(detail="needs {0}" + part, facts=facts, kind="needs", about=(name,))
+                yield _Trace("needs", GpuTrace(name), "needs {0}" + part, facts)
 
-    def _undefined(self) -> Iterator[Subject]:
+    def _undefined(self) -> Iterator[_Trace]:
         """Yield the libraries of which the file uses symbols without a NEEDED entry, as archives do."""
         files = [self._file, *(loaded.object.file for loaded in self._loaded)]
         read = [e for file in files if (e := self._graph.evidence.get((self._wheel.name, file)))]
@@ -104,17 +121,15 @@ class _File:
                     symbols_of.setdefault(library, []).append(symbol)
         for library, symbols in symbols_of.items():
             facts = facts_of(symbols=tuple(dict.fromkeys(symbols)))
-            yield Subject(
-                detail="uses {symbols:3} of {0}", facts=facts, kind="wants", about=(f"lib{library}",)
-            )
+            yield _Trace("wants", GpuTrace(f"lib{library}"), "uses {symbols:3} of {0}", facts)
 
 
-def _static_cudart(binary: ElfObject | None) -> Iterator[Subject]:
+def _static_cudart(binary: ElfObject | None) -> Iterator[_Trace]:
     if binary is not None and "static-cudart" in binary.markers:
-        yield Subject(detail="a static libcudart", kind="static libcudart")
+        yield _Trace("static libcudart", GpuTrace(""), "a static libcudart")
 
 
-def _of_evidence(evidence: Evidence) -> Iterator[Subject]:
+def _of_evidence(evidence: Evidence) -> Iterator[_Trace]:
     """Yield the GPU code and the traces of compilers in one file, those of an archive's members together."""
     code: dict[EmbeddedCode, list[str]] = {}
     compilers: dict[str, list[str]] = {}
@@ -128,19 +143,18 @@ def _of_evidence(evidence: Evidence) -> Iterator[Subject]:
             marks.setdefault(mark.compiler, {}).setdefault(mark.place, mark.text)
     for found, members in code.items():
         where, facts = _members(evidence, members)
-        about = (found.kind, "", *found.archs) if found.archs else (found.kind,)
         detail = "GPU code for {archs}" if found.archs else gpu_traces.name_of_code(found.kind)
         facts = (*facts_of(archs=found.archs), *facts) if found.archs else facts
-        yield Subject(detail=detail + where, facts=facts, kind="GPU code", about=about)
+        yield _Trace("GPU code", GpuTrace(found.kind, archs=found.archs), detail + where, facts)
     for compiler, members in compilers.items():
         where, facts = _members(evidence, members)
         texts = {place: text for place in PLACES if (text := marks[compiler].get(place))}
         shown = ", ".join(f"{place} {{{place.strip('.')}:short}}" for place in texts)
-        yield Subject(
-            detail="made by " + gpu_traces.name_of_compiler(compiler) + " (" + shown + ")" + where,
-            facts=(*((place.strip("."), text) for place, text in texts.items()), *facts),
-            kind="made by",
-            about=(compiler,),
+        yield _Trace(
+            "made by",
+            GpuTrace(compiler),
+            "made by " + gpu_traces.name_of_compiler(compiler) + " (" + shown + ")" + where,
+            (*((place.strip("."), text) for place, text in texts.items()), *facts),
         )
 
 
@@ -157,13 +171,3 @@ def _stack_part(name: str) -> tuple[str, Facts]:
         return ", of the driver", ()
     runtimes = libraries.compiler_runtime(name)
     return (", a runtime of {compiler}", facts_of(compiler=runtimes.name)) if runtimes else ("", ())
-
-
-def _through(loaded: Dependency, trace: Subject) -> Subject:
-    """Return a trace in a library that the file loads."""
-    name, *archs = trace.about or ("",)
-    return trace._replace(
-        detail=trace.detail + ", through {chain:chain}",
-        facts=(*trace.facts, *facts_of(chain=loaded.chain)),
-        about=(name, loaded.object.file, *archs[1:]),
-    )

@@ -27,7 +27,6 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                         subjects=(
                             Subject(
                                 item=PatternOf(pattern, promised.name),
-                                about=(pattern, promised.name),
                                 detail=_DETAILS[min(len(files), 2)],
                                 facts=facts_of(files=tuple(files)) if files else (),
                             ),

@@ -45,12 +45,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                     subjects=(
                         *(_subject(graph, o, family) for o, family in chosen),
                         *(
-                            Subject(
-                                file=file,
-                                item=compiler,
-                                kind=compiler.kind,
-                                about=(compiler.version, *compiler.tools),
-                            )
+                            Subject(file=file, item=compiler, kind=compiler.kind)
                             for compiler, file in _asked_of_users(wheel).items()
                             if any(family.one_release for _, family in chosen)
                         ),
