@@ -84,7 +84,7 @@ def test_a_comparison_of_versions_that_does_not_exist_is_damage(site: Path) -> N
     recipe = site / "demo/_gpuforge/sources/answers/recipe.json"
     recipe.write_text(recipe.read_text().replace('">=",', '"~=",'))
     assert run(site, "compile").stderr == (
-        f"error: {recipe} is damaged ('accepts' is not a list of bounds): install the wheel again\n"
+        f"error: {recipe}: is damaged: 'accepts' is not a list of bounds; install the wheel again\n"
     )
 
 
