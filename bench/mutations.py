@@ -39,7 +39,7 @@ def mutated(data: bytes, seed: int) -> bytes:
 def read(data: bytes) -> None:
     """Read `data` with every reader."""
     for reader in (
-        lambda: read_elf(Window.of(data), patterns(stable_abi=True)),
+        lambda: read_elf(Window.of(data), patterns().every),
         lambda: outline(Window.of(data), read_header(Window.of(data))),
         lambda: list(fatbin.scan(data)),
         lambda: ObjectFile(data).symbols,

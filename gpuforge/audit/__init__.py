@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpuforge.audit.elf_patterns import patterns
 from gpuforge.audit.read import inputs, wheel
 from gpuforge.audit.read.input import ALONE, Beside
 
@@ -45,7 +46,7 @@ def audit(
     """
     with (
         inputs.expand(paths, hashes=hashes, beside=beside) as given,
-        wheel.reading(given.readable, jobs, watch) as outcomes,
+        wheel.reading(given.readable, patterns(), jobs, watch) as outcomes,
     ):
         # The rules are loaded while the threads read. packaging comes first: deeper in the chain of imports, its
         # regular expressions cost 1,800 system calls, as Python 3.11 takes memory from the kernel for each call beyond

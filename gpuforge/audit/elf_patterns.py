@@ -1,61 +1,55 @@
 """The names that the audit looks for in ELF files, from data/elf_patterns.toml and gpuforge.cuda."""
 
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
 from gpuforge.audit import policy
-from gpuforge.binary.elf.patterns import Patterns, SymbolGroup
+from gpuforge.binary.elf.patterns import Patterns, SymbolGroup, TextMarker
 from gpuforge.cuda import interfaces
 from gpuforge.datafile import load
+from gpuforge.wheel.filename import Claims
 
-_ONLY_STABLE_ABI = "python"
+_STABLE_ABI = (
+    "python"  # the group of Python's C API: other modules than those of the stable ABI have hundreds of them
+)
 
 
-class StaticCudart(NamedTuple):
-    """How a static CUDA runtime is recognized."""
+class WheelPatterns(NamedTuple):
+    """The names to look for in the ELF files of wheels.
 
-    marker: str
-    text: bytes
-    own: str  # how the SONAME of the library itself begins
+    `only` selects the files that are searched for a group of symbols, by what the name of the wheel claims and by
+    the file's own name.
+    """
+
+    every: Patterns
+    only: Mapping[str, Callable[[Claims, str], bool]]
+
+    def of(self, claims: Claims, file: str) -> Patterns:
+        """Return the names to look for in one file."""
+        left_out = {group for group, selects in self.only.items() if not selects(claims, file)}
+        return self.every._replace(symbols=tuple(s for s in self.every.symbols if s.name not in left_out))
 
 
 @cache
-def patterns(*, stable_abi: bool, project: str = "") -> Patterns:
-    """Return the names to look for in a wheel of a project; Python's C API only in modules of the stable ABI."""
+def patterns() -> WheelPatterns:
+    """Return the names to look for."""
     data = _data()
-    groups = [
-        SymbolGroup(
-            row["group"],
-            tuple(map(str.encode, row.get("prefixes", ()))),
-            row["names"].encode(),
-            row.get("marker", ""),
-            row.get("defined", True),
-            tuple(map(str.encode, row.get("parts", ()))),
-        )
-        for row in data["symbols"]
-        if (stable_abi or row["group"] != _ONLY_STABLE_ABI) and row.get("package", "") != (project or None)
-    ]
-    of_platforms = (
-        SymbolGroup(
-            library,
-            tuple(map(str.encode, sorted(names))),
-            rf"(?:{'|'.join(sorted(names))})(?=\0)".encode(),
-            defined=False,
-            library=library,
-        )
-        for library, names in policy.forbidden().items()
-    )
-    return Patterns(
+    static = data["static_cudart"]
+    every = Patterns(
         markers=tuple((row["name"], row["begins"].encode()) for row in data["marker"]),
+        text=TextMarker(static["marker"], static["text"].encode(), static["own"]),
         symbols=(
-            *groups,
+            *map(_group, data["symbols"]),
             SymbolGroup("cuda", interfaces.BEGINNINGS, interfaces.cuda_pattern()),
-            *of_platforms,
+            *_of_platforms(),
         ),
         libraries=data["libraries"]["names"].encode(),
         paths=tuple((row["part"].encode(), row["path"].encode()) for row in data["compiler"]),
         producers=tuple((row["name"], row["producer"].encode()) for row in data["compiler"]),
     )
+    of_others = {group: _of_another(package) for package, group in unstable().items()}
+    return WheelPatterns(every, {_STABLE_ABI: _is_stable_abi, **of_others})
 
 
 @cache
@@ -64,11 +58,34 @@ def unstable() -> dict[str, str]:
     return {row["package"]: row["group"] for row in _data()["symbols"] if "package" in row}
 
 
-@cache
-def static_cudart() -> StaticCudart:
-    """Return how a static CUDA runtime is recognized."""
-    row = _data()["static_cudart"]
-    return StaticCudart(row["marker"], row["text"].encode(), row["own"])
+def _group(row: Mapping[str, Any]) -> SymbolGroup:
+    return SymbolGroup(
+        row["group"],
+        tuple(map(str.encode, row.get("prefixes", ()))),
+        row["names"].encode(),
+        row.get("marker", ""),
+        row.get("defined", True),
+        tuple(map(str.encode, row.get("parts", ()))),
+    )
+
+
+def _of_platforms() -> Iterator[SymbolGroup]:
+    """Yield the symbols of each system library that some policy forbids."""
+    for library, forbidden in policy.forbidden().items():
+        names = sorted(forbidden)
+        prefixes, pattern = tuple(map(str.encode, names)), rf"(?:{'|'.join(names)})(?=\0)"
+        yield SymbolGroup(library, prefixes, pattern.encode(), defined=False, library=library)
+
+
+def _is_stable_abi(claims: Claims, file: str) -> bool:
+    return file.endswith(".abi3.so") or (
+        file.endswith(".so") and any(tag.abi == "abi3" for tag in claims.tags)
+    )
+
+
+def _of_another(package: str) -> Callable[[Claims, str], bool]:
+    """Return whether a file is of another package: the package's own has a hundred thousand of these symbols."""
+    return lambda claims, _: claims.project != package
 
 
 @cache

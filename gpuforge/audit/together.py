@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import Literal, NamedTuple
 
-from gpuforge.audit.elf_patterns import static_cudart
 from gpuforge.audit.link import package_tables
 from gpuforge.audit.link.edges import Edge
 from gpuforge.audit.link.graph import LinkGraph
@@ -62,7 +61,7 @@ class Together(NamedTuple):
 
 _KINDS: tuple[Kind, ...] = ("CUDA runtime", "OpenMP runtime", "driver", "library")
 _DRIVER = "libcuda.so.1"
-_STATIC = static_cudart().marker
+_STATIC = "static-cudart"
 _Identity = tuple[Kind, str, Origin, str, str]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
+from gpuforge.audit.elf_patterns import patterns
 from gpuforge.audit.read import wheel as wheels
 from gpuforge.errors import ActionError
 from gpuforge.manifest.sizes import size_in_words
@@ -46,7 +47,7 @@ def architectures(wheel: Path) -> str:
         rates = {member.name: member.packed / member.size for member in archive.members if member.size}
         total = sum(member.packed for member in archive.members)
     found: Counter[str] = Counter()
-    for code in wheels.read(wheel).device:
+    for code in wheels.read(wheel, patterns()).device:
         for entry in (entry for container in code.containers for entry in container.entries):
             name = (
                 entry.target

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+from gpuforge.audit.elf_patterns import patterns
 from gpuforge.audit.read.wheel import read
 from gpuforge.binary.facts import ElfObject, FatbinContainer
 
@@ -70,7 +71,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Wheel:
 )
 def test_every_dynamic_entry_is_what_readelf_prints(wheel: Wheel, requirement: str, tmp_path: Path) -> None:
     path = Path(requirement) if requirement in GIVEN else wheel(requirement)
-    objects = read(path).objects
+    objects = read(path, patterns()).objects
     assert objects or requirement in GIVEN
     with zipfile.ZipFile(path) as archive:
         for found in objects:
@@ -162,7 +163,7 @@ def test_gpu_code_is_what_cuobjdump_lists(
     path = Path(requirement) if requirement in GIVEN else wheel(requirement)
     compared = 0
     with zipfile.ZipFile(path) as archive:
-        for found in read(path).objects:
+        for found in read(path, patterns()).objects:
             # it lists what is linked, and for what is not only the relocatable code; the audit sees both
             held = [c for c in found.containers if c.section == ".nv_fatbin"]
             if not held:

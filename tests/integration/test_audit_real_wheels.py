@@ -17,6 +17,7 @@ from elftools.elf.elffile import ELFFile
 from elftools.elf.gnuversions import GNUVerNeedSection
 
 from gpuforge.audit import audit
+from gpuforge.audit.elf_patterns import patterns
 from gpuforge.audit.judge import Report
 from gpuforge.audit.read.wheel import read
 from gpuforge.audit.report.sentences import lines
@@ -301,7 +302,7 @@ def test_sound_wheels_are_clean(said: Said, requirement: str) -> None:
 )
 def test_every_dynamic_field_is_what_pyelftools_reads(wheel: Wheel, requirement: str) -> None:
     path = wheel(requirement)
-    objects = {found.file: found for found in read(path).objects}
+    objects = {found.file: found for found in read(path, patterns()).objects}
     seen = 0
     with zipfile.ZipFile(path) as archive:
         for name in archive.namelist():

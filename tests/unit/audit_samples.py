@@ -10,9 +10,11 @@ import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from gpuforge.audit.elf_patterns import static_cudart
+from gpuforge.audit.elf_patterns import patterns
+from gpuforge.audit.model import WheelFacts
+from gpuforge.audit.read import wheel as reader
 
-STATIC_CUDART = static_cudart().text
+STATIC_CUDART = patterns().every.text.text
 EXEC_STACK = 7
 FLAGS_1 = 0x6FFFFFFB
 RELRO = 0x6474E552
@@ -157,6 +159,11 @@ def fatbin(*archs: str) -> bytes:
     """A fatbin container with one image for each architecture."""
     entries = b"".join(image(arch) for arch in archs)
     return b"\x50\xed\x55\xba\x01\x00\x10\x00" + struct.pack("<Q", len(entries)) + entries
+
+
+def read(path: Path, jobs: int = 1) -> WheelFacts:
+    """Read a wheel as the audit does."""
+    return reader.read(path, patterns(), jobs)
 
 
 def wheel(

@@ -57,7 +57,7 @@ class Target(NamedTuple):
 
 def _readers(data: bytes) -> None:
     for reader in (
-        lambda: read(Window.of(data), patterns(stable_abi=True)),
+        lambda: read(Window.of(data), patterns().every),
         lambda: outline(Window.of(data), read_header(Window.of(data))),
         lambda: ObjectFile(data).symbols,
         lambda: list(ObjectFile(data).unpacked()),

@@ -5,11 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from audit_samples import elf, wheel
+from audit_samples import elf, read, wheel
 
 from gpuforge.audit import layout
 from gpuforge.audit.link import graph as link
-from gpuforge.audit.read.wheel import read
 from gpuforge.audit.report.sentences import route
 
 CUDA12 = "demo-1.0-cp311-cp311-manylinux_2_17_x86_64.whl"

@@ -134,6 +134,14 @@ def test_a_symbol_in_a_library_without_section_headers(
         )
 
 
+@pytest.mark.parametrize(("project", "stable"), [("demo", True), ("torch", False)])
+def test_a_package_is_not_said_to_use_none_of_its_own_functions(
+    tmp_path: Path, project: str, stable: bool
+) -> None:
+    path = wheel(tmp_path, {MODULE: elf()}, name=f"{project}-1.0-cp311-cp311-manylinux_2_17_x86_64.whl")
+    assert bool(proved("stable ABI", path, expectation=Expectation(spans=("torch",)))) == stable
+
+
 def test_names_that_are_too_long_to_be_searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = {MODULE: elf(undefined=["_ZN2at4_ops5zeros4callEv"], versions={"libc.so.6": ["GLIBC_2.17"]})}
     path, expectation = wheel(tmp_path, files), Expectation(spans=("numpy", "torch"))

@@ -12,14 +12,15 @@ import pytest
 from audit_samples import elf, fatbin, wheel
 
 from gpuforge.audit import audit
+from gpuforge.audit.elf_patterns import patterns
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.read import open_wheel as reader
 from gpuforge.audit.read.input import Input
 from gpuforge.audit.read.scan import Scanned
 from gpuforge.audit.read.wheel import reading
+from gpuforge.binary.elf.patterns import Patterns
 from gpuforge.errors import MalformedError
 from gpuforge.wheel.archive import Archive, Member
-from gpuforge.wheel.filename import Claims
 
 FILES = {
     f"demo/lib{n}.so": elf(soname=f"lib{n}.so", sections={".nv_fatbin": fatbin("sm_80")}) for n in range(9)
@@ -27,7 +28,7 @@ FILES = {
 
 
 def outcomes_of(paths: list[Path], jobs: int) -> list[WheelFacts | MalformedError | OSError]:
-    with reading([Input.of(path) for path in paths], jobs) as outcomes:
+    with reading([Input.of(path) for path in paths], patterns(), jobs) as outcomes:
         return outcomes()
 
 
@@ -61,7 +62,7 @@ def test_an_interrupt_does_not_wait_for_the_threads(
     ended = []
     others = set(threading.enumerate())
 
-    def scan(archive: Archive, member: Member, wheel: str, claims: Claims) -> Scanned:
+    def scan(archive: Archive, member: Member, wheel: str, sought: Patterns) -> Scanned:
         reading.set()
         ended.append(go_on.wait(5))
         return Scanned(member.name)

@@ -11,12 +11,11 @@ from pathlib import Path
 
 import pytest
 from audit_cases import Case, hold
-from audit_samples import elf, wheel
+from audit_samples import elf, read, wheel
 from document_samples import RECIPE
 
 from gpuforge.audit import audit, policy
 from gpuforge.audit.link.graph import build
-from gpuforge.audit.read.wheel import read
 from gpuforge.audit.report import proofs
 from gpuforge.audit.rules.package import large_wheel
 from gpuforge.audit.rules.platform import platform_tag

@@ -8,18 +8,21 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from audit_samples import STATIC_CUDART, elf, fatbin, wheel
+from audit_samples import STATIC_CUDART, elf, fatbin, read, wheel
 
+from gpuforge.audit.elf_patterns import patterns
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.read import scan as scanner
 from gpuforge.audit.read.input import Input
 from gpuforge.audit.read.scan import binaries, scan
-from gpuforge.audit.read.wheel import read, reading
+from gpuforge.audit.read.wheel import reading
 from gpuforge.binary.budget import Budget
 from gpuforge.binary.fatbin import Scanner
 from gpuforge.cuda.arch import Arch
 from gpuforge.errors import MalformedError
 from gpuforge.wheel.archive import Archive, Member
+
+SOUGHT = patterns().every
 
 
 class Counting(Archive):
@@ -53,7 +56,7 @@ def test_one_pass_suffices_wherever_the_linker_puts_names(
         },
     )
     archive = Counting(data, chunk)
-    found = scan(archive, Member("libx.so", len(data), len(data), 0, 0, 0), "w.whl")
+    found = scan(archive, Member("libx.so", len(data), len(data), 0, 0, 0), "w.whl", SOUGHT)
     assert found.object is not None
     assert found.object.soname == "libx.so.1"
     assert found.object.containers[0].section == ".nv_fatbin"
@@ -69,7 +72,7 @@ def test_names_of_what_is_needed_are_kept_wherever_they_lie(
     between[place : place + 26] = b"\0libm.so.6\0libc.so.6\0main"
     data = elf(sections={".gopclntab": bytes(between)}).replace(b"\0libc.so.6", b"\0libd.so.6", 1)
     archive, member = Counting(data, 50_000), Member("go", len(data), len(data), 0, 0, 0)
-    window, _ = scanner._first_pass(archive, member)
+    window, _ = scanner._first_pass(archive, member, SOUGHT.text)
     at = data.index(b"libm.so.6")
     assert window.read(at, 24) == b"libm.so.6\0libc.so.6\0main"
 
@@ -78,7 +81,7 @@ def test_a_second_pass_ends_with_what_was_missed(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("gpuforge.audit.read.scan._HEAD", 8192)
     data = elf(soname="libx.so.1", sections={".symtab": bytes(9_000_000), ".comment": b"LLD 19\0"})
     archive, member = Counting(data, 50_000), Member("libx.so", len(data), len(data), 0, 0, 0)
-    window, _ = scanner._first_pass(archive, member)
+    window, _ = scanner._first_pass(archive, member, SOUGHT.text)
     archive.taken = 0
     missed = (1_000_000, 1_065_536)  # names, for example, that lie before what says where they are
     assert not window.has(*missed)
@@ -95,7 +98,9 @@ def test_program_headers_may_lie_behind(chunk: int, monkeypatch: pytest.MonkeyPa
     data[64 : 64 + 4 * 56] = bytes(4 * 56)
     data[32:40] = len(data).to_bytes(8, "little")
     archive = Counting(bytes(data + headers), chunk)
-    found = scan(archive, Member("libx.so", len(archive.data_), len(archive.data_), 0, 0, 0), "w.whl").object
+    found = scan(
+        archive, Member("libx.so", len(archive.data_), len(archive.data_), 0, 0, 0), "w.whl", SOUGHT
+    ).object
     assert found is not None
     assert (found.soname, found.needed, archive.passes) == ("libx.so.1", ("libc.so.6",), 1)
 
@@ -111,7 +116,9 @@ def test_a_file_read_whole_is_read_as_in_chunks(limit: int, monkeypatch: pytest.
             ".nv_fatbin": fatbin("sm_80"),
         },
     )
-    found = scan(Counting(data, 700), Member("libx.so", len(data), len(data), 0, 0, 0), "w.whl").object
+    found = scan(
+        Counting(data, 700), Member("libx.so", len(data), len(data), 0, 0, 0), "w.whl", SOUGHT
+    ).object
     assert found is not None
     assert (found.soname, found.comment, found.mentions) == (
         "libx.so.1",
@@ -129,7 +136,9 @@ def test_of_a_cubin_the_sections_of_all_kernels_are_one() -> None:
         for part in (".text", ".nv.info", ".rela.text")
     }
     data = elf(machine=190, sections={**kernels, ".nv.info": bytes(3), ".note.nv.tkinfo": bytes(7)})
-    found = scan(Counting(data, 5000), Member("a.cubin", len(data), len(data), 0, 0, 0), "w.whl").object
+    found = scan(
+        Counting(data, 5000), Member("a.cubin", len(data), len(data), 0, 0, 0), "w.whl", SOUGHT
+    ).object
     assert found is not None
     sizes = {section.name: section.size for section in found.sections}
     assert sizes.pop(".shstrtab") > 0
@@ -198,7 +207,7 @@ def test_threads_read_what_one_job_reads_in_the_order_given(tmp_path: Path) -> N
     broken = tmp_path / "broken.whl"
     broken.write_bytes(b"PK")
     given = [Input.of(path) for path in (*paths[:3], broken, tmp_path / "absent.whl", *paths[3:])]
-    with reading(given) as alone, reading(given, jobs=3) as threads:
+    with reading(given, patterns()) as alone, reading(given, patterns(), jobs=3) as threads:
         one, several = alone(), threads()
     assert [w for w in several if isinstance(w, WheelFacts)] == [w for w in one if isinstance(w, WheelFacts)]
     assert [type(w) for w in several] == [type(w) for w in one]

@@ -5,12 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from audit_samples import STATIC_CUDART, elf, fatbin, wheel
+from audit_samples import STATIC_CUDART, elf, fatbin, read, wheel
 from together_samples import RUNTIME, TAGS, said, torch
 
 from gpuforge.audit import audit
 from gpuforge.audit.link.graph import build
-from gpuforge.audit.read.wheel import read
 from gpuforge.audit.report.sentences import lines
 
 

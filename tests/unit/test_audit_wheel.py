@@ -6,13 +6,12 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from audit_samples import elf, fatbin, wheel
+from audit_samples import elf, fatbin, read, wheel
 from packaging.tags import Tag, parse_tag
 
 from gpuforge.audit import audit
 from gpuforge.audit.model import Preload, WheelFacts, machine_of
 from gpuforge.audit.read import scan
-from gpuforge.audit.read.wheel import read
 from gpuforge.audit.report import text as page
 from gpuforge.audit.report.sentences import lines
 from gpuforge.binary.facts import ElfObject

@@ -25,7 +25,7 @@ from gpuforge.binary.facts import ElfObject, VersionNeed
 from gpuforge.binary.window import MissedError, Window
 from gpuforge.errors import MalformedError
 
-SOUGHT = patterns(stable_abi=True)
+SOUGHT = patterns().every
 
 
 def read(data: bytes) -> ElfObject:

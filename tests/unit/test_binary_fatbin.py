@@ -157,7 +157,7 @@ def test_the_note_of_a_cubin_has_its_variant_and_its_toolkit(options: str, arch:
     data = bytearray(elf(needed=(), machine=190, sections={".note.nv.tkinfo": note}))
     data[8] = 8
     data[48:52] = struct.pack("<I", 0x06006402)
-    made = read(Window.of(bytes(data)), patterns(stable_abi=False), file="k.cubin")
+    made = read(Window.of(bytes(data)), patterns().every, file="k.cubin")
     assert made.comment == said
     ((found,),) = (container.entries for container in made.containers)
     assert (found.target, found.toolkit) == (arch, "13.0")

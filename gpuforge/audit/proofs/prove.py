@@ -211,7 +211,8 @@ def _names(sets: Iterable[KernelSet | SourceSet]) -> tuple[str, ...]:
 def _spans(graph: LinkGraph, wheel: WheelFacts) -> Iterator[NoUnstableFunctions]:
     expectation = graph.expectation_of(wheel)
     packages = expectation.spans if expectation and _symbols_searched(wheel) else ()
-    yield from (NoUnstableFunctions(package) for package in packages if package in unstable())
+    others = (package for package in packages if package != wheel.project)  # its own files are not searched
+    yield from (NoUnstableFunctions(package) for package in others if package in unstable())
 
 
 def _symbols_searched(wheel: WheelFacts) -> bool:

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from functools import partial
 from operator import attrgetter
 from typing import NamedTuple
 
+from gpuforge.audit.elf_patterns import WheelPatterns
 from gpuforge.audit.read.input import Input
 from gpuforge.audit.read.parallel import started
 from gpuforge.audit.read.scan import Scanned, binaries, scan
@@ -21,11 +21,14 @@ class OpenWheel(NamedTuple):
     scanned: Callable[[], Sequence[Scanned]]
 
 
-def opened(source: Input, jobs: int, stack: ExitStack) -> OpenWheel:
-    """Open an input; `stack` closes it and ends the threads, `jobs` at most."""
+def opened(source: Input, patterns: WheelPatterns, jobs: int, stack: ExitStack) -> OpenWheel:
+    """Open an input, in whose binaries names are looked for; `stack` closes it and ends the threads, `jobs` at most."""
     archive = stack.enter_context(source.open())
     members = [] if source.remote and source.remote.outline else binaries(archive)
-    threads = started(
-        partial(scan, archive, wheel=source.label, claims=source.claims), members, attrgetter("size"), jobs
-    )
+    claims = source.claims
+
+    def scan_member(member: Member) -> Scanned:
+        return scan(archive, member, source.label, patterns.of(claims, member.name))
+
+    threads = started(scan_member, members, attrgetter("size"), jobs)
     return OpenWheel(source, archive, members, stack.enter_context(threads))

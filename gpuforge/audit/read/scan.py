@@ -2,18 +2,17 @@
 
 from typing import NamedTuple
 
-from gpuforge.audit.elf_patterns import patterns, static_cudart, unstable
 from gpuforge.audit.read.kept_ranges import KeptRanges
 from gpuforge.binary import ar, fatbin, ptx
 from gpuforge.binary.device_code import outside, placed
 from gpuforge.binary.elf.header import MAGIC, is_cubin, read_header
 from gpuforge.binary.elf.outline import outline
+from gpuforge.binary.elf.patterns import Patterns, TextMarker
 from gpuforge.binary.elf.reader import read
 from gpuforge.binary.facts import ElfObject, FatbinContainer
 from gpuforge.binary.window import MissedError, Window
 from gpuforge.errors import CorruptError, MalformedError, TooLargeError
 from gpuforge.wheel.archive import Archive, Member
-from gpuforge.wheel.filename import Claims
 
 _HEAD = 24 << 20  # bytes kept of a file's beginning: where linkers put names, versions and strings
 # files up to this size are read whole, which is faster than keeping ranges
@@ -21,7 +20,6 @@ _WHOLE = 2 << 20
 _START = 1 << 16  # bytes kept of any file: the headers of an ELF file, the directives of a PTX text
 _PASSES = 6
 _ENDLESS = "its parts refer to one another without end"
-_NO_CLAIMS = Claims()
 _SOURCES = (".py", ".pyi", ".h", ".hpp", ".cuh", ".inl", ".cmake", ".c", ".cc", ".cpp", ".cu")
 
 
@@ -50,10 +48,10 @@ def _begins_as_binary(archive: Archive, member: Member) -> bool:
         return True
 
 
-def scan(archive: Archive, member: Member, wheel: str, claims: Claims = _NO_CLAIMS) -> Scanned:
-    """Read one member of a wheel, for which its file name `claims` tags; damage inside it becomes its `problem`."""
+def scan(archive: Archive, member: Member, wheel: str, sought: Patterns) -> Scanned:
+    """Read one member of a wheel, and look for names in it; damage inside it becomes its `problem`."""
     try:
-        return _scan(archive, member, wheel, claims)
+        return _scan(archive, member, wheel, sought)
     except TooLargeError as error:
         from traceback import clear_frames  # noqa: PLC0415  few wheels come here
 
@@ -66,8 +64,8 @@ def scan(archive: Archive, member: Member, wheel: str, claims: Claims = _NO_CLAI
         return Scanned(member.name, problem=_ENDLESS)
 
 
-def _scan(archive: Archive, member: Member, wheel: str, claims: Claims) -> Scanned:
-    window, scanner = (_whole if member.size <= _WHOLE else _first_pass)(archive, member)
+def _scan(archive: Archive, member: Member, wheel: str, sought: Patterns) -> Scanned:
+    window, scanner = (_whole if member.size <= _WHOLE else _first_pass)(archive, member, sought.text)
     head = window.read_up_to(0, 64)
     if head[:4] != MAGIC:
         if member.name.endswith(".ptx") and (
@@ -79,29 +77,26 @@ def _scan(archive: Archive, member: Member, wheel: str, claims: Claims) -> Scann
         return Scanned(member.name, containers=tuple(scanner.containers))
     for _ in range(_PASSES):
         try:
-            # a project's C++ functions are searched for in other wheels
-            project = claims.project if claims.project in unstable() else ""
-            sought = patterns(stable_abi=_stable_abi(claims, member.name), project=project)
             found_object = read(window, sought, wheel=wheel, file=member.name)
             break
         except MissedError as missed:
             _fetch(archive, member, window, (missed.start, missed.stop))
     else:
         return Scanned(member.name, problem=_ENDLESS)
-    return _with_device_code(found_object, scanner)
+    return _with_device_code(found_object, scanner, sought.text)
 
 
-def _whole(archive: Archive, member: Member) -> tuple[Window, fatbin.Scanner]:
+def _whole(archive: Archive, member: Member, mark: TextMarker) -> tuple[Window, fatbin.Scanner]:
     data = archive.data(member)
-    scanner = fatbin.Scanner(len(data), static_cudart().text, archive.budget)
+    scanner = fatbin.Scanner(len(data), mark.text, archive.budget)
     if not is_cubin(data):  # a cubin has no containers in it
         scanner.feed(0, data)
         scanner.finish()
     return Window.of(data, archive.budget), scanner
 
 
-def _first_pass(archive: Archive, member: Member) -> tuple[Window, fatbin.Scanner]:
-    scanner = fatbin.Scanner(member.size, static_cudart().text, archive.budget)
+def _first_pass(archive: Archive, member: Member, mark: TextMarker) -> tuple[Window, fatbin.Scanner]:
+    scanner = fatbin.Scanner(member.size, mark.text, archive.budget)
     window = Window(member.size, budget=archive.budget)
     kept = KeptRanges(window, {(0, min(member.size, _START))}, min(member.size, _HEAD))
     offset = 0
@@ -128,18 +123,11 @@ def _fetch(archive: Archive, member: Member, window: Window, missed: tuple[int, 
             break
 
 
-def _with_device_code(binary: ElfObject, scanner: fatbin.Scanner) -> Scanned:
+def _with_device_code(binary: ElfObject, scanner: fatbin.Scanner, mark: TextMarker) -> Scanned:
     found = tuple(placed(scanner.containers, binary.sections))
     containers = (*found, *outside(found, binary.containers))
     markers = binary.markers
-    cudart = static_cudart()
-    if scanner.marked and not binary.soname.startswith(cudart.own):
-        markers |= {cudart.marker}
+    if scanner.marked and not binary.soname.startswith(mark.own):
+        markers |= {mark.name}
     binary = binary._replace(containers=containers, markers=markers)
     return Scanned(binary.file, binary, containers)
-
-
-def _stable_abi(claims: Claims, file: str) -> bool:
-    return file.endswith(".abi3.so") or (
-        file.endswith(".so") and any(tag.abi == "abi3" for tag in claims.tags)
-    )

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from gpuforge.audit.elf_patterns import WheelPatterns
 from gpuforge.audit.read.input import Input
 from gpuforge.audit.read.open_wheel import OpenWheel, opened
 from gpuforge.audit.read.parallel import started
@@ -25,11 +26,12 @@ _THREADS = 4  # each keeps up to 30 MB of a member in memory
 
 @contextmanager
 def reading(
-    given: Sequence[Input], jobs: int = 1, watch: Watch | None = None
+    given: Sequence[Input], patterns: WheelPatterns, jobs: int = 1, watch: Watch | None = None
 ) -> Iterator[Callable[[], list[Outcome]]]:
     """Start reading the inputs, and yield a function that waits for the facts of each, or for the error of reading it.
 
-    `jobs` threads share the members of a single wheel; of several wheels, each is read by one thread.
+    The names of `patterns` are looked for in their binaries. `jobs` threads share the members of a single wheel; of
+    several wheels, each is read by one thread.
     """
     jobs = min(jobs, _THREADS)
     sizes = [_size(one) for one in given]
@@ -37,12 +39,16 @@ def reading(
         watch.expects(sizes)
     with ExitStack() as stack:
         if len(given) == 1:
-            wheel = _outcome(partial(_begun, 0, given[0], watch, partial(opened, given[0], jobs, stack)))
+            wheel = _outcome(
+                partial(_begun, 0, given[0], watch, partial(opened, given[0], patterns, jobs, stack))
+            )
             yield lambda: [_outcome(partial(_facts, wheel)) if isinstance(wheel, OpenWheel) else wheel]
             return
 
         def read_alone(number: int) -> Outcome:
-            outcome = _outcome(partial(_begun, number, given[number], watch, partial(read, given[number])))
+            outcome = _outcome(
+                partial(_begun, number, given[number], watch, partial(read, given[number], patterns))
+            )
             if watch:
                 watch.ends(number)
             return outcome
@@ -52,14 +58,14 @@ def reading(
         yield lambda: [read_alone(n) if isinstance(o, MemoryError) else o for n, o in enumerate(wait())]
 
 
-def read(given: Path | Input, jobs: int = 1) -> WheelFacts:
+def read(given: Path | Input, patterns: WheelPatterns, jobs: int = 1) -> WheelFacts:
     """Read a wheel, or an input that counts as one.
 
     Raises MalformedError for a file that is not a wheel or a broken one, OSError when it cannot be read.
     """
     source = given if isinstance(given, Input) else Input.of(given)
     with ExitStack() as stack:
-        return _facts(opened(source, jobs, stack))
+        return _facts(opened(source, patterns, jobs, stack))
 
 
 def _facts(wheel: OpenWheel) -> WheelFacts:

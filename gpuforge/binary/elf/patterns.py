@@ -17,14 +17,22 @@ class SymbolGroup(NamedTuple):
     marker: str = ""  # only files with this marker are searched
     defined: bool = True  # definitions are included
     parts: tuple[bytes, ...] = ()  # or each name contains one of them; then there are no prefixes
-    # only files that need this library are searched, also those without section headers
-    library: str = ""
+    library: str = ""  # only files that need this library are searched
+
+
+class TextMarker(NamedTuple):
+    """A marker of files with a text in them, outside of fatbin containers."""
+
+    name: str = ""
+    text: bytes = b""
+    own: str = ""  # how the SONAME of the library begins that has the text, and not the marker
 
 
 class Patterns(NamedTuple):
     """The patterns to look for in ELF files; groups in regular expressions are versions of compilers."""
 
     markers: tuple[tuple[str, bytes], ...] = ()  # name, and the beginning of a dynamic string
+    text: TextMarker = TextMarker()
     symbols: tuple[SymbolGroup, ...] = ()
     libraries: bytes = b""  # a regular expression for names in constants, up to the NUL after them
     paths: tuple[tuple[bytes, bytes], ...] = ()  # a part of a path, and a regular expression for the path
