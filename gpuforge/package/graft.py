@@ -27,7 +27,7 @@ def graft(
     name: WheelName,
     scratch: Path,
     excludes: list[str],
-    search_path: Sequence[str],
+    search_path: Sequence[Path],
     others: Mapping[str, str],
     log: Log,
 ) -> Path:
@@ -76,12 +76,12 @@ def _policies() -> WheelPolicies:
     return WheelPolicies(libc=Libc.GLIBC, arch=Architecture.detect().baseline)
 
 
-def _environment(scratch: Path, search_path: Sequence[str]) -> dict[str, str]:
+def _environment(scratch: Path, search_path: Sequence[Path]) -> dict[str, str]:
     """Return the environment of auditwheel: of the variables that change its result, only the search path."""
     programs = [str(Path(patchelf()).parent), os.environ.get("PATH", os.defpath)]
     return {
         "PATH": os.pathsep.join(programs),
-        "AUDITWHEEL_LD_LIBRARY_PATH": ":".join(search_path),
+        "AUDITWHEEL_LD_LIBRARY_PATH": ":".join(map(str, search_path)),
         "TMPDIR": str(scratch),
         "LC_ALL": "C.UTF-8",
         "PYTHONHASHSEED": "0",

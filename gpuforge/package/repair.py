@@ -33,7 +33,7 @@ class Linking(NamedTuple):
     cuda: str  # the toolkit: "13.0"
     linkage: Linkage
     pins: Mapping[str, str]  # distributions of the toolkit at build time: preferred if several have a library
-    search_path: Sequence[str]  # folders with libraries to graft, besides the system's
+    search_path: Sequence[Path]  # folders with libraries to graft, besides the system's
     exclude: Sequence[str] = ()  # further libraries that are not grafted: "gomp" of libgomp.so.1
     build: BuildLibraries = BuildLibraries()  # its other libraries
 

@@ -45,6 +45,14 @@ def users(file: ManifestFile, machine: Machine, folder: Path, text: str) -> set[
     return {name.partition("/")[2] for name in found}
 
 
+def test_every_placeholder_of_a_plan_is_filled(recipe: LoadRecipe, machine: Machine, tmp_path: Path) -> None:
+    with install_plug_in(tmp_path / "site"):
+        build = '\n[build]\nenv = { X = "{toolkit}" }\nconfig-settings = { x = "{project}" }\n'
+        for file in (with_plug(recipe), recipe(*AS_COMMAND, add=COMMAND), recipe(add=build)):
+            for action in plan_of(file, machine).actions:
+                assert [text for text in filled(action, tmp_path) if "$" in text] == [], action.id
+
+
 @pytest.mark.parametrize(
     ("key", "actions"),
     [

@@ -20,7 +20,7 @@ from gpuforge.plan.narrow import having
 from gpuforge.plan.requests.wheel import PackageKernelsWheel, PackageWheel, VariantWheel
 from gpuforge.plan.site import Location
 
-SEARCH_PATH = ("${in:toolkit}/lib64", "${in:toolkit}/lib")
+SEARCH_PATH = (Path("${in:toolkit}/lib64"), Path("${in:toolkit}/lib"))
 
 
 def finished_wheel(

@@ -31,7 +31,7 @@ class PackageWheel(WithToolkitPackages):
     abi: str | None = None  # "abi3", "none"
     size_limit: int | None = None  # bytes
     exclude: tuple[str, ...] = ()  # libraries that stay out of the wheel: "gomp" of libgomp.so.1
-    search_path: tuple[str, ...] = ()  # where libraries to graft are looked for, besides the system's places
+    search_path: tuple[Path, ...] = ()  # where libraries to graft are looked for, besides the system's places
     provided: Path | None = None  # the result of fetch_provided: the packages of its CUDA libraries
     carried: Path | None = None  # the result of carried_libraries: those of the build environment
     more_requires: tuple[str, ...] = ()  # Requires-Dist lines of the manifest
@@ -58,7 +58,7 @@ class PackageKernelsWheel(WithToolkitPackages):
     machine: str
     linkage: Linkage
     size_limit: int | None = None  # bytes
-    search_path: tuple[str, ...] = ()
+    search_path: tuple[Path, ...] = ()
     record: BuildRecord
     work: Path
     output: Path
