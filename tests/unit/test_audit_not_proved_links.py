@@ -279,6 +279,15 @@ def test_a_library_that_glibc_finds_and_musl_does_not(tmp_path: Path, files: Fil
     assert "proved" not in found
 
 
+def test_musl_finds_by_its_own_rules_also_without_a_tag_for_it(tmp_path: Path) -> None:
+    """Alpine's pip tags what it builds linux_x86_64."""
+    for musl in (False, True):
+        needed = ["libx.so.1", "libc.musl-x86_64.so.1" if musl else "libc.so.6"]
+        files = {**first(ELSEWHERE), MODULE: elf(needed=needed, runpath=f"$ORIGIN/first:{PATH}")}
+        found = judged(tmp_path, files, "linux_x86_64")
+        assert (LOST in found, "proved" in found) == (musl, not musl)
+
+
 def test_a_library_that_musl_finds(tmp_path: Path) -> None:
     for files in ({**module(), **X}, by_rpath(None)):
         assert judged(tmp_path, files, "musllinux_1_2_x86_64") == ["proved"]

@@ -31,6 +31,7 @@ class Installed:
         self.preloads = {wheel.name: wheel.preloads for wheel in wheels}
         self.projects = {wheel.name: wheel.project for wheel in wheels}
         self.musl = {w.name: w.platforms for w in wheels if any(p.startswith("musl") for p in w.platforms)}
+        self._unpromised = {w.name for w in wheels if not any(p.startswith("manylinux") for p in w.platforms)}
         self.needed = {wheel.name: {name for o in wheel.objects for name in o.needed} for wheel in wheels}
         self.at: dict[str, dict[str, ElfObject]] = {}  # place -> wheel -> its object there
         self.named: dict[str, list[ElfObject]] = {}
@@ -148,8 +149,10 @@ class Installed:
         return [o for o in self.named.get(name, ()) if is_for_machine(o, loader)]
 
     def is_for_musl(self, binary: ElfObject) -> bool:
-        """Return whether systems with musl load an object."""
-        return "musl" in policy.systems_of(binary, self.musl.get(binary.wheel, ()))
+        """Return whether systems with musl load an object: by the wheel's tags, or else by what it is linked with."""
+        if tags := self.musl.get(binary.wheel):
+            return "musl" in policy.systems_of(binary, tags)
+        return binary.wheel in self._unpromised and policy.c_libraries(binary) == {"musl"}
 
     def imports(self, wheel: str, project: str) -> bool:
         """Return whether a wheel links with a required package whose import loads its libraries."""
