@@ -62,7 +62,7 @@ def test_templates_have_no_values_in_them() -> None:
 def test_json_has_the_facts_as_values() -> None:
     facts = facts_of(size=3 << 20, names=("x", "y"), sizes=(("x", 2_000_000),))
     subject = Subject(detail="{size:MiB} MiB of {names}: {sizes:sizes}", facts=facts)
-    assert data._filled(subject) == {
+    assert data._subject(subject) == {
         "detail": "3 MiB of x, y: x 2 MiB",
         "facts": {"size": 3 << 20, "names": ("x", "y"), "sizes": {"x": 2_000_000}},
     }
