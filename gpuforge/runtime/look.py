@@ -18,7 +18,7 @@ from .wheels import installed, listing, none_installed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .recipe import ModuleRecipe
+    from .recipe import Recipe
     from .sources import Sources
 
 _FILES = (".fatbin", ".cubin", ".ptx")
@@ -127,7 +127,7 @@ def _shipped(lookup: Lookup, folder: str, problem: Reason | None) -> tuple[Build
     return tuple(places) or (BuildPlace(Origin.SHIPPED, folder, problem=none_installed(known)),)
 
 
-def _recipe(folder: str) -> tuple[ModuleRecipe | None, Reason | None]:
+def _recipe(folder: str) -> tuple[Recipe | None, Reason | None]:
     from .recipe import read
 
     try:
@@ -136,14 +136,15 @@ def _recipe(folder: str) -> tuple[ModuleRecipe | None, Reason | None]:
         return None, refused.reason
 
 
-def _here(recipe: ModuleRecipe) -> Iterator[BuildPlace]:
+def _here(recipe: Recipe) -> Iterator[BuildPlace]:
     """Yield the places of the sources that back ends compile at their first use, by their first toolchain each."""
     from .backends import backend_of
 
-    firsts = {sources.family: sources for sources in reversed([*recipe.sources.values()])}
-    for family, sources in firsts.items():
-        backend, contents = backend_of(family), sources.contents(recipe.name)
+    firsts = {toolchain.family: toolchain for toolchain in reversed(recipe.toolchains)}
+    for family, toolchain in firsts.items():
+        backend, sources = backend_of(family), recipe.sources_of(toolchain)
         if backend:
+            contents = sources.contents(recipe.name)
             yield BuildPlace(backend.origin, sources.folder, contents=contents, sources=sources)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple
@@ -19,39 +19,28 @@ SCHEMA = 1
 OPERATORS = {">=", "<=", ">", "<", "==", "!=", "==*", "!=*"}  # of `gpuforge.toolchains.version_ranges.Bound`
 
 
-class ModuleRecipe(NamedTuple):
-    """The sources of a set, by the toolchain's name, and the sets of the wheel that replace them."""
-
-    name: str
-    demands: Demands
-    cpu: str  # a library for the CPU, "" for none
-    sources: Mapping[str, Sources]
-
-    @property
-    def fallback(self) -> str:
-        """The set of device images to use instead, "" for none."""
-        return next(iter(self.demands.fallbacks), "")
-
-
 class UserToolchain(NamedTuple):
-    """How one toolchain is found here, and how it compiles; see `gpuforge.embedded.user_toolchain`."""
+    """How one toolchain is found here, and how it compiles; see `gpuforge.embedded.user_toolchain`.
+
+    A kernel's first use needs only the fields without a default, `devices` and `extensions`.
+    """
 
     name: str
     family: str
-    version: str
-    accepts: tuple[tuple[str, tuple[int, ...]], ...]
-    programs: str
-    answers: str
-    places: tuple[str, ...]
+    sources: tuple[str, ...]  # in a set of modules: its own sources
     argv: tuple[str, ...]
-    product: str
-    offload: str
-    runtimes: tuple[str, ...]
     install: Mapping[str, str]
-    makes: str = "library"
-    sources: tuple[str, ...] = ()  # in a set of modules: its own sources
     devices: tuple[str, ...] = ()  # the kinds of OpenCL's devices that it compiles for
     extensions: tuple[str, ...] = ()  # of OpenCL, that a device must have
+    version: str = ""
+    accepts: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    programs: str = ""
+    answers: str = ""
+    places: tuple[str, ...] = ()
+    product: str = ""
+    offload: str = ""
+    runtimes: tuple[str, ...] = ()
+    makes: str = "library"
     by_command: bool = False  # `argv` is the maintainer's own command, which begins with the program
     of_toolkit: bool = False  # its compiler belongs to a CUDA toolkit
 
@@ -72,16 +61,65 @@ class UserToolchain(NamedTuple):
         return self.argv[0] if self.by_command else self.family
 
 
-class Compilation(NamedTuple):
-    """The inputs of `compile` for an object, a library or a set of modules (`kind`): files have their sha256."""
+class Recipe(NamedTuple):
+    """An object that users compile: a library, or a set of modules (`kind`). Its files are in `folder`.
 
+    `sources` are the files that compilers get, `includes` those beside them, both with their sha256.
+    """
+
+    folder: str
     name: str
     kind: str
     demands: Demands
+    cpu: str  # of a set of modules: its library for the CPU, "" for none
     sources: Mapping[str, str]
     includes: Mapping[str, str]
     toolchains: tuple[UserToolchain, ...]
     archs: tuple[Arch, ...]  # of machine code in the wheel
+
+    @property
+    def fallback(self) -> str:
+        """The object to use instead, "" for none."""
+        return next(iter(self.demands.fallbacks), "")
+
+    @property
+    def files(self) -> Mapping[str, str]:
+        """The sha256 of each file."""
+        return {**self.sources, **self.includes}
+
+    @property
+    def lowest_arch(self) -> Arch | None:
+        """The lowest of the wheel's architectures whose PTX every newer GPU can run; None if it has none."""
+        return min((arch for arch in self.archs if not arch.variant), default=None)
+
+    def path(self, file: str) -> str:
+        """Return the path of one of its files."""
+        return os.path.join(self.folder, file)
+
+    def part(self, compiled: Collection[str], name: str = "") -> Recipe:
+        """Return the recipe for some of its sources, beside which the others lie, and for another library's name."""
+        sources = {file: self.sources[file] for file in compiled}
+        others = {file: sha256 for file, sha256 in self.files.items() if file not in sources}
+        return self._replace(name=name or self.name, sources=sources, includes=others)
+
+    def sources_of(self, toolchain: UserToolchain) -> Sources:
+        """Return a toolchain's part of a set of modules."""
+        backend = backend_of(toolchain.family)
+        images = (Image(backend.source),) if backend else ()
+        modules = {}
+        for source in toolchain.sources:
+            stem = os.path.splitext(os.path.basename(source))[0]
+            modules[stem] = Module(stem, source, self.path(source), self.sources[source], images)
+        return Sources(
+            family=toolchain.family,
+            options=toolchain.argv,
+            install=toolchain.install.get("", ""),
+            folder=self.folder,
+            modules=modules,
+            headers=self.includes,
+            devices=toolchain.devices,
+            extensions=toolchain.extensions,
+        )
 
 
 def read_demands(folder: str) -> Demands | None:
@@ -94,46 +132,65 @@ def read_demands(folder: str) -> Demands | None:
         raise Refused(damaged(file, error)) from error
 
 
-def read_compilation(folder: str) -> Compilation:
-    """Return how an object is compiled; raises Refused."""
-    file = layout.recipe(folder)
-    try:
-        data = document.read(file)
-        _check_schema(file, data)
-        return Compilation(
-            document.text(data, "name"),
-            document.text(data, "kind"),
-            demands_of(data),
-            _digests(data, "sources"),
-            _digests(data, "includes"),
-            tuple(map(_toolchain, document.tables(data, "toolchains"))),
-            _archs(data),
-        )
-    except OSError as error:
-        raise Refused(unreadable(file, error)) from error
-    except document.Damaged as error:
-        raise Refused(damaged(file, error)) from error
+def read(folder: str) -> Recipe | None:
+    """Return the recipe of a set of modules for the first use of its kernels. Raises Refused.
 
-
-def read(folder: str) -> ModuleRecipe | None:
-    """Return the recipe of a set of modules; None if there is none, or it is a library's. Raises Refused."""
+    None if there is none, or it is a library's.
+    """
     file = layout.recipe(folder)
     try:
         data = document.read(file)
         if document.text(data, "kind", "library") != "module":
             return None
-        _check_schema(file, data)
-        found = [_sources(folder, entry, data) for entry in document.tables(data, "toolchains")]
-        name = document.text(data, "name")
-        document.text(data, "abi")  # which a library's recipe may lack
-        demands, cpu = demands_of(data), document.file_name(data, "cpu", "")
+        return _recipe(folder, data, _at_first_use)
     except FileNotFoundError:
         return None
     except OSError as error:
         raise Refused(unreadable(file, error)) from error
     except document.Damaged as error:
         raise Refused(damaged(file, error)) from error
-    return ModuleRecipe(name, demands, cpu, {each.name: each for each in found})
+
+
+def read_to_compile(folder: str) -> Recipe:
+    """Return the recipe of an object with all that its toolchains need; raises Refused."""
+    file = layout.recipe(folder)
+    try:
+        return _recipe(folder, document.read(file), _toolchain)
+    except OSError as error:
+        raise Refused(unreadable(file, error)) from error
+    except document.Damaged as error:
+        raise Refused(damaged(file, error)) from error
+
+
+def _recipe(
+    folder: str, data: dict[str, Any], read_toolchain: Callable[[dict[str, Any]], UserToolchain]
+) -> Recipe:
+    """Read a recipe; raises Refused for another schema, Damaged."""
+    schema = document.whole(data, "schema")
+    if schema != SCHEMA:
+        raise Refused(other_schema(layout.recipe(folder), schema, SCHEMA))
+    of_modules = document.text(data, "kind") == "module"
+    sources, includes = _digests(data, "sources"), _digests(data, "includes")
+    toolchains = []
+    for entry in document.tables(data, "toolchains"):
+        toolchains.append(read_toolchain(entry))
+        others = [source for source in toolchains[-1].sources if source not in sources]
+        if of_modules and others:
+            raise document.Damaged(f"'{others[0]}' is not among its sources")
+    name = document.text(data, "name")
+    if of_modules:
+        document.text(data, "abi")  # which a library's recipe may lack
+    return Recipe(
+        folder=folder,
+        name=name,
+        kind=document.text(data, "kind"),
+        demands=demands_of(data),
+        cpu=document.file_name(data, "cpu", "") if of_modules else "",
+        sources=sources,
+        includes=includes,
+        toolchains=tuple(toolchains),
+        archs=_archs(data),
+    )
 
 
 def _archs(data: dict[str, Any]) -> tuple[Arch, ...]:
@@ -142,38 +199,6 @@ def _archs(data: dict[str, Any]) -> tuple[Arch, ...]:
         return tuple(map(Arch.parse, document.texts(data, "archs")))
     except (ValueError, document.Damaged):
         return ()
-
-
-def _check_schema(file: str, data: dict[str, Any]) -> None:
-    schema = document.whole(data, "schema")
-    if schema != SCHEMA:
-        raise Refused(other_schema(file, schema, SCHEMA))
-
-
-def _sources(folder: str, entry: dict[str, Any], recipe: dict[str, Any]) -> Sources:
-    digests, headers = _digests(recipe, "sources"), _digests(recipe, "includes")
-    name, family = document.text(entry, "name"), document.text(entry, "family")
-    backend = backend_of(family)
-    images = (Image(backend.source),) if backend else ()
-    modules = {}
-    for source in document.texts(entry, "sources"):
-        stem = os.path.splitext(os.path.basename(source))[0]
-        if source not in digests:
-            raise document.Damaged(f"'{source}' is not among its sources")
-        place = os.path.join(folder, source)
-        modules[stem] = Module(stem, source, place, digests[source], images)
-    install = document.text(document.table(entry, "install"), "", "")
-    added = _added(entry)
-    argv = document.texts(entry, "argv")
-    return Sources(name, family, argv, install, folder, modules, headers, *added)
-
-
-def _added(entry: dict[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return a toolchain's `devices` and `extensions`, which the first wheels of this schema do not have."""
-    devices, extensions = (
-        document.texts(entry, key) if key in entry else () for key in ("devices", "extensions")
-    )
-    return devices, extensions
 
 
 def _digests(recipe: dict[str, Any], key: str) -> dict[str, str]:
@@ -186,28 +211,33 @@ def _digests(recipe: dict[str, Any], key: str) -> dict[str, str]:
     return found
 
 
+def _at_first_use(entry: dict[str, Any]) -> UserToolchain:
+    return UserToolchain(
+        name=document.text(entry, "name"),
+        family=document.text(entry, "family"),
+        sources=document.texts(entry, "sources"),
+        install={"": document.text(document.table(entry, "install"), "", "")},
+        # the first wheels of this schema do not have the next two
+        devices=document.texts(entry, "devices") if "devices" in entry else (),
+        extensions=document.texts(entry, "extensions") if "extensions" in entry else (),
+        argv=document.texts(entry, "argv"),
+    )
+
+
 def _toolchain(entry: dict[str, Any]) -> UserToolchain:
     text, texts = partial(document.text, entry), partial(document.texts, entry)
-    install = document.table(entry, "install")
-    devices, extensions = _added(entry)
-    family = text("family")
-    return UserToolchain(
-        name=text("name"),
-        family=family,
+    install, family = document.table(entry, "install"), text("family")
+    return _at_first_use(entry)._replace(
         version=text("version"),
         accepts=_accepts(entry),
         programs=text("programs"),
         answers=text("answers"),
         places=texts("places"),
-        argv=texts("argv"),
         product=text("product"),
         offload=text("offload"),
         runtimes=texts("runtimes"),
         install={key: document.text(install, key) for key in install},
         makes=text("makes"),
-        sources=texts("sources"),
-        devices=devices,
-        extensions=extensions,
         by_command=document.flag(entry, "by_command", family == "command"),  # earlier wheels have no flags
         of_toolkit=document.flag(entry, "of_toolkit", family == "nvcc"),
     )

@@ -16,7 +16,6 @@ class Sources(NamedTuple):
     In `options`, `{arch}` is the compute capability ("90"), and `{folders}` each folder with sources or headers.
     """
 
-    name: str  # the toolchain's
     family: str
     options: tuple[str, ...]
     install: str  # the command to install their compiler

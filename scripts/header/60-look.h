@@ -931,13 +931,16 @@ static const gpuf_index *gpuf_read_sources(gpuf_arena *arena, const char *folder
     static const char *const added[] = {"devices", "extensions"}; /* not in the first wheels of this schema */
     const gpuf_json *item;
     size_t count, ignored, n;
-    gpuf_digest_of(arena, recipe, "sources", "", problem);
-    gpuf_digest_of(arena, recipe, "includes", "", problem);
     gpuf_word(arena, entry, "name", NULL, problem);
     *family = gpuf_word(arena, entry, "family", NULL, problem);
     image->kind = gpuf_same(*family, "nvrtc") ? "cuda" : "opencl";
     image->arch = "";
     item = gpuf_items(arena, entry, "sources", GPUF_TEXT, "a list of texts", &count, problem);
+    gpuf_word(arena, gpuf_table(arena, entry, "install", problem), "", "", problem);
+    for (n = 0; n < sizeof added / sizeof *added; ++n)
+        if (gpuf_find(entry, added[n]))
+            gpuf_items(arena, entry, added[n], GPUF_TEXT, "a list of texts", &ignored, problem);
+    gpuf_items(arena, entry, "argv", GPUF_TEXT, "a list of texts", &ignored, problem);
     index->compiler = *family, index->toolkit = index->cpu = "";
     index->modules = (gpuf_module *)gpuf_array(arena, count, sizeof *index->modules);
     for (; item && !*problem; item = item->next) {
@@ -952,11 +955,6 @@ static const gpuf_index *gpuf_read_sources(gpuf_arena *arena, const char *folder
         else
             gpuf_keep(index, &module);
     }
-    gpuf_word(arena, gpuf_table(arena, entry, "install", problem), "", "", problem);
-    for (n = 0; n < sizeof added / sizeof *added; ++n)
-        if (gpuf_find(entry, added[n]))
-            gpuf_items(arena, entry, added[n], GPUF_TEXT, "a list of texts", &ignored, problem);
-    gpuf_items(arena, entry, "argv", GPUF_TEXT, "a list of texts", &ignored, problem);
     return index;
 }
 
@@ -982,6 +980,8 @@ static int gpuf_read_recipe(const gpuf_setting *setting, const char *folder, gpu
         return 0;
     }
     recipe->folder = folder;
+    gpuf_digest_of(arena, document.content, "sources", "", &document.problem);
+    gpuf_digest_of(arena, document.content, "includes", "", &document.problem);
     item = gpuf_items(arena, document.content, "toolchains", GPUF_OBJECT, "a list of objects", &count, &document.problem);
     for (; item && !document.problem; item = item->next) {
         const gpuf_index *index = gpuf_read_sources(arena, folder, item, document.content, &family, &document.problem);

@@ -59,7 +59,7 @@ def index_read(folder: Path) -> bool:
 def recipe_read(folder: Path) -> bool:
     recipe.read_demands(str(folder))
     recipe.read(str(folder))
-    found = recipe.read_compilation(str(folder))
+    found = recipe.read_to_compile(str(folder))
     return bool(found.sources and found.toolchains)
 
 

@@ -44,7 +44,7 @@ def test_changed_sources_are_not_compiled(site: Path) -> None:
 
 def test_sources_that_change_after_the_recipe_was_read_are_not_compiled(site: Path, tmp_path: Path) -> None:
     (recipe,) = recipes(site / "demo/_gpuforge")
-    source = recipe.folder / recipe.sources[0]
+    (source,) = (Path(recipe.path(name)) for name in recipe.sources)
     source.write_text(source.read_text() + "// mine\n")
     made = compilers.Compiler("g++", Path(GXX), "12.2.0")
     with pytest.raises(Stopped, match=re.escape(f"{source} was changed after it was installed")):

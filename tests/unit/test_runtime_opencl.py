@@ -114,7 +114,9 @@ def test_a_recipe_restricts_the_devices(tmp_path: Path) -> None:
     home = install_set(tmp_path / "site", replace(OPENCL_C, devices=("cpu",), extensions=(FP64,)), cpu=False)
     recipe = read(str(home / "sources" / "ops"))
     assert recipe
-    assert load.needs_of(recipe.sources["cl"]) == Needs("pip install demo[opencl]", ("cpu",), (FP64,))
+    assert load.needs_of(recipe.sources_of(recipe.toolchains[0])) == Needs(
+        "pip install demo[opencl]", ("cpu",), (FP64,)
+    )
 
 
 def test_options_of_the_user_enter_the_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,7 +124,7 @@ def test_options_of_the_user_enter_the_key(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.delenv("PYOPENCL_BUILD_OPTIONS", raising=False)
     recipe = read(str(install_set(tmp_path / "site", OPENCL_C, cpu=False) / "sources" / "ops"))
     assert recipe
-    sources = recipe.sources["cl"]
+    sources = recipe.sources_of(recipe.toolchains[0])
     (module,) = sources.modules.values()
 
     def wanted(options: str = "") -> load.Compilation:

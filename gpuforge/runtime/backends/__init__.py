@@ -23,10 +23,9 @@ if TYPE_CHECKING:
     from ..look import BuildPlace
     from ..machine import Probe
     from ..reason import Reason, Verdict
-    from ..recipe import UserToolchain
+    from ..recipe import Recipe, UserToolchain
     from ..userbuild.compilers import Absent, Compiler
     from ..userbuild.inputs import CompileInputs
-    from ..userbuild.recipe import Recipe
     from .iree.kernel import IreeKernel
     from .opencl.kernel import OpenClKernel
     from .system.kernel import HostKernel

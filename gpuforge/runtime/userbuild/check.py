@@ -8,11 +8,11 @@ from pathlib import Path
 
 from .. import elf
 from ..candidates import wrong_abi
-from ..recipe import UserToolchain
+from ..recipe import Recipe, UserToolchain
 from .execute import execute
 from .installed import LibraryGroup
 from .outcome import Stopped
-from .recipe import Recipe
+from .recipe import abi_of
 from .runtimes import Conflict, conflicts, kinds_of
 
 _LOAD = "import ctypes, os, sys; ctypes.CDLL(sys.argv[1], mode=os.RTLD_NOW | os.RTLD_LOCAL)"
@@ -27,7 +27,7 @@ def check(
     env: Mapping[str, str],
 ) -> None:
     """Raise Stopped unless the library can be used in one process with the wheel and its requirements."""
-    refusal = wrong_abi(str(library), recipe.abi)
+    refusal = wrong_abi(str(library), abi_of(recipe))
     if refusal:
         raise Stopped(f"what was compiled cannot be used: {refusal}")
     if toolchain.offload and not any(

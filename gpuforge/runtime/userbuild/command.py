@@ -18,7 +18,7 @@ from ..errors import KernelUnavailable
 from ..image import Origin
 from ..lookup import KERNEL_HOME, Lookup, home_problem, variable
 from ..machine import Probe, probe
-from ..recipe import UserToolchain
+from ..recipe import Recipe, UserToolchain
 from ..switches import gpu_disabled
 from . import activation, installed, modules
 from .check import check
@@ -29,7 +29,7 @@ from .inputs import CompileInputs
 from .invoke import invoke
 from .leftovers import remove_leftovers
 from .outcome import FAILED, INTERRUPTED, MISSING, USAGE, Interrupted, Stopped, interruptible, uninterrupted
-from .recipe import Recipe, recipes
+from .recipe import recipes
 from .select import Find, select
 
 LIMIT_S = 1800.0
@@ -352,7 +352,7 @@ def _parts(recipe: Recipe, package: Package) -> list[installed.LibraryGroup]:
     ]
     builds = tuple(Path(used.build.place) for used in others if used and used.origin is not Origin.SHIPPED)
     return [
-        *installed.parts(package.home, package.name, without=recipe.fallbacks),
+        *installed.parts(package.home, package.name, without=recipe.demands.fallbacks),
         *([installed.LibraryGroup("", builds)] if builds else []),
     ]
 

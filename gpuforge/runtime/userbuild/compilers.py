@@ -13,13 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..arch import Arch
-from ..recipe import UserToolchain
+from ..recipe import Recipe, UserToolchain
 from .execute import execute
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .inputs import CompileInputs
-    from .recipe import Recipe
 
 ANSWER_S = 20  # seconds that a compiler may take to print its version
 

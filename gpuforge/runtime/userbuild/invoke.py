@@ -11,11 +11,11 @@ from pathlib import Path
 
 from ..arch import Arch
 from ..placeholders import fill
-from ..recipe import UserToolchain
+from ..recipe import Recipe, UserToolchain
 from .compilers import Compiler
 from .execute import execute
 from .outcome import Stopped
-from .recipe import Recipe, verify
+from .recipe import abi_of, verify
 
 _TELLING = re.compile(r"error|fatal|cannot|no space|not found|killed", re.IGNORECASE)
 
@@ -72,15 +72,14 @@ def _values(
     for folder in ("run", "tmp", "sources"):
         (work / folder).mkdir()
     laid = work / "sources"
-    for name in (*recipe.sources, *recipe.includes):
+    for name, sha256 in recipe.files.items():
         (laid / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(recipe.folder / name, laid / name)
-        if name in recipe.digests:  # it may have changed since the recipe was read
-            verify(laid / name, recipe.folder / name, recipe.digests[name])
+        shutil.copyfile(recipe.path(name), laid / name)
+        verify(laid / name, recipe.path(name), sha256)  # it may have changed since the recipe was read
     abi = work / "gpuforge_abi.c"
     template = Path(__file__).parent.parent.joinpath("abi.c").read_text(encoding="utf-8")
-    abi.write_text(f'#define GPUFORGE_ABI_ID "{recipe.abi}"\n{template}', encoding="utf-8")
-    folders = {laid, *((laid / name).parent for name in (*recipe.sources, *recipe.includes))}
+    abi.write_text(f'#define GPUFORGE_ABI_ID "{abi_of(recipe)}"\n{template}', encoding="utf-8")
+    folders = {laid, *((laid / name).parent for name in recipe.files)}
     return {
         "compiler": [str(compiler.path)],
         "include": [str(laid)],

@@ -6,7 +6,6 @@ import hashlib
 import json
 import shutil
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from .. import index, layout
@@ -14,13 +13,12 @@ from ..backends import backend_of
 from ..context import primary_context
 from ..driver import NoDriver, open_driver
 from ..errors import DriverError
-from ..recipe import UserToolchain
+from ..recipe import Recipe, UserToolchain
 from . import compilers
 from .compilers import Absent, Compiler, LibraryCompiler
 from .inputs import CompileInputs
 from .invoke import invoke
 from .outcome import USAGE, Stopped
-from .recipe import Recipe
 
 FOLDER = "modules"  # the output for a GPU: an index.json and the images
 
@@ -63,13 +61,13 @@ def make(
     own = {source.stem: source for source in here.extra}
     packaged = [name for name in toolchain.sources if Path(name).stem not in own]
     if toolchain.makes == "library":
-        part = replace(recipe, sources=tuple(packaged), includes=_included(recipe, packaged))
+        part = recipe.part(packaged)
         return invoke(
             part, toolchain, compiler, work, extra=here.extra, arch=None, env=here.env, limit=here.limit
         )
     made = work / FOLDER
     made.mkdir()
-    listed = [(Path(name).stem, name, recipe.folder / name) for name in packaged]
+    listed = [(Path(name).stem, name, Path(recipe.path(name))) for name in packaged]
     listed += [(stem, source.name, source.absolute()) for stem, source in own.items()]
     modules = [
         _entry(stem, name, file, _image(recipe, toolchain, compiler, work, here, stem, file), made)
@@ -108,11 +106,6 @@ def _suffixes(toolchain: UserToolchain) -> set[str]:
     return {Path(source).suffix for source in toolchain.sources}
 
 
-def _included(recipe: Recipe, compiled: Sequence[str]) -> tuple[str, ...]:
-    """Return the files beside the compiled sources: headers, and the other sources of the set."""
-    return (*recipe.includes, *(name for name in recipe.sources if name not in compiled))
-
-
 def _image(
     recipe: Recipe,
     toolchain: UserToolchain,
@@ -127,8 +120,8 @@ def _image(
         return compiler.image(recipe, toolchain, here, stem, file)
     folder = work / f"of-{stem}"
     folder.mkdir()
-    names = [name for name in toolchain.sources if recipe.folder / name == file]
-    part = replace(recipe, name=stem, sources=tuple(names), includes=_included(recipe, names))
+    names = [name for name in toolchain.sources if Path(recipe.path(name)) == file]
+    part = recipe.part(names, stem)
     extra = [] if names else [file]
     product = invoke(
         part, toolchain, compiler, folder, extra=extra, arch=here.arch, env=here.env, limit=here.limit

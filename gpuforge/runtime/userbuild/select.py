@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Union
 
-from ..recipe import UserToolchain
+from ..recipe import Recipe, UserToolchain
 from .compilers import Absent, Compiler
 from .outcome import MISSING, USAGE, Stopped
-from .recipe import Recipe
 
 Find = Callable[..., Union[Compiler, Absent]]  # from a toolchain and, as `path`, the file that the user names
 

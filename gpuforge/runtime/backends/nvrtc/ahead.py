@@ -8,12 +8,11 @@ from pathlib import Path
 from ...arch import Arch
 from ...cache import KernelCache
 from ...index import Module, Refused
-from ...recipe import UserToolchain
+from ...recipe import Recipe, UserToolchain
 from ...userbuild import compilers
 from ...userbuild.compilers import Absent, LibraryCompiler
 from ...userbuild.inputs import CompileInputs
 from ...userbuild.outcome import Stopped
-from ...userbuild.recipe import Recipe, sources_of
 from . import compiled, library
 from .library import Nvrtc
 
@@ -34,9 +33,9 @@ class NvrtcCompiler(LibraryCompiler):
         self, recipe: Recipe, toolchain: UserToolchain, here: CompileInputs, stem: str, file: Path
     ) -> bytes:
         """Return the machine code of one source; raises Stopped."""
-        part = sources_of(recipe, toolchain)
+        part = recipe.sources_of(toolchain)
         assert here.arch is not None  # noqa: S101  `find` has refused others
-        packaged = next((module for module in part.modules.values() if module.file == str(file)), None)
+        packaged = next((module for module in part.modules.values() if Path(module.file) == file), None)
         module = packaged or Module(stem, file.name, str(file), "", ())
         try:
             key = compiled.key_of(module, part, self.library, here.arch.capability)

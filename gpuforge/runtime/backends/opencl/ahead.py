@@ -7,11 +7,10 @@ from pathlib import Path
 from ...errors import DriverError
 from ...index import Refused
 from ...reason import Reason
-from ...recipe import UserToolchain
+from ...recipe import Recipe, UserToolchain
 from ...userbuild.compilers import Absent, Compiler
 from ...userbuild.inputs import CompileInputs
 from ...userbuild.outcome import Stopped
-from ...userbuild.recipe import Recipe, sources_of
 from . import load
 from .devices import Needs, devices
 
@@ -30,6 +29,6 @@ def find(toolchain: UserToolchain, here: CompileInputs, path: str) -> Compiler |
 def prepare(toolchain: UserToolchain, recipe: Recipe, here: CompileInputs) -> str:
     """Compile a toolchain's sources into the kernel cache, and return the device; raises Stopped."""
     try:
-        return load.prepare(sources_of(recipe, toolchain), here.env)
+        return load.prepare(recipe.sources_of(toolchain), here.env)
     except (DriverError, Refused) as error:
         raise Stopped(str(error)) from error
