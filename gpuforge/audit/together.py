@@ -61,7 +61,6 @@ class Together(NamedTuple):
 
 _KINDS: tuple[Kind, ...] = ("CUDA runtime", "OpenMP runtime", "driver", "library")
 _DRIVER = "libcuda.so.1"
-_STATIC = "static-cudart"
 _Identity = tuple[Kind, str, Origin, str, str]
 
 
@@ -129,7 +128,7 @@ def _own_runtimes(
     static = {
         (o.wheel, o.file): "libcudart.so"
         for o in objects
-        if _STATIC in o.markers and not is_nvidia_library(graph, o)
+        if o.has_static_cudart and not is_nvidia_library(graph, o)
     }
     for own in own_runtimes(graph, objects):
         if (own.wheel, own.file) in static:
@@ -175,7 +174,7 @@ def _libraries(wheel: WheelFacts) -> Iterator[tuple[str, str]]:
     """Yield the names under which libraries of a wheel are requested, with their files."""
     seen = {o.file for o in wheel.objects}
     for found in wheel.objects:
-        if found.links and not found.is_program and "python-module" not in found.markers:
+        if found.links and not found.is_program and not found.is_python_module:
             yield found.soname or found.name, found.file
     for file in wheel.members if wheel.project in carriers.nvidia_packages() else ():
         name = file.rpartition("/")[2]

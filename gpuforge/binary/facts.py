@@ -10,6 +10,7 @@ from gpuforge.cuda.arch import Arch
 
 _DF_1_NOOPEN, _DF_1_NODEFLIB = 0x40, 0x800
 _DT_RELR = 36
+PYTHON_MODULE, STATIC_CUDART = "python-module", "static-cudart"  # markers
 _OF_32_BITS, _BIG_ENDIAN = ("i686", "armv7l"), ("s390x",)
 _ABI_VERSIONS = {0: 0, 3: 1}  # System V, GNU: the highest version of each that every glibc knows
 
@@ -149,6 +150,16 @@ class ElfObject(NamedTuple):
     def is_debug(self) -> bool:
         """Whether it is separate debug information: it has the headers of an object, but no content."""
         return self.file.endswith((".debug", ".dbg"))
+
+    @property
+    def is_python_module(self) -> bool:
+        """Whether Python can import it."""
+        return PYTHON_MODULE in self.markers
+
+    @property
+    def has_static_cudart(self) -> bool:
+        """Whether a CUDA runtime is linked into it statically."""
+        return STATIC_CUDART in self.markers
 
     @property
     def links(self) -> bool:

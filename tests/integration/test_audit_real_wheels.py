@@ -166,11 +166,7 @@ def test_cupy_is_wrong_in_its_tag_alone(said: Said, report: Callable[[str], Repo
     assert {"GF103", "GF205"} <= {code for code, severity in found if severity == "info"}
     assert any("GLIBCXX_3.4.21" in line for line in found["GF501", "error"])
     assert any("CXXABI_1.3.9" in line for line in found["GF501", "error"])
-    static = {
-        o.name.partition(".")[0]
-        for o in report("cupy-cuda12x==14.2.0").objects
-        if "static-cudart" in o.markers
-    }
+    static = {o.name.partition(".")[0] for o in report("cupy-cuda12x==14.2.0").objects if o.has_static_cudart}
     assert static == {"cub", "jitify", "thrust", "_generator_api", "runtime"}
 
 

@@ -193,7 +193,7 @@ def _roots(objects: list[ElfObject]) -> list[ElfObject]:
     return [
         o
         for o in objects
-        if "python-module" in o.markers
+        if o.is_python_module
         or (o.is_program and not o.soname)  # some libraries have a PT_INTERP and can also be started
         or (o.name not in needed and (not o.soname or o.soname not in needed))
     ]

@@ -42,7 +42,7 @@ class Installed:
             self.at.setdefault(layout.install_path(found.file), {})[found.wheel] = found
             for name in dict.fromkeys((found.soname or found.name, found.name)):
                 self.named.setdefault(name, []).append(found)
-            if "python-module" in found.markers:
+            if found.is_python_module:
                 self.modules.setdefault(self.projects[found.wheel], []).append(found)
         for wheel in wheels:
             for link in wheel.links:

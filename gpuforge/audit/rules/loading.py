@@ -34,12 +34,7 @@ def may_be_loaded(graph: LinkGraph, edge: Edge) -> bool:
     loads = any(_may_load(p, target) for p in loaders) or _plugin(graph, wheel, edge.loader)
     folders = {layout.install_path(o.file).rpartition("/")[0] for o in (target, edge.loader)}
     bundle = len(folders) == 1 and not has_code(wheel)
-    return (
-        loads
-        or bundle
-        or "python-module" in target.markers
-        or any(other.route for other in graph.users(target))
-    )
+    return loads or bundle or target.is_python_module or any(other.route for other in graph.users(target))
 
 
 def _required(graph: LinkGraph, wheel: WheelFacts) -> Iterator[WheelFacts]:
@@ -83,7 +78,7 @@ def _plugin(graph: LinkGraph, wheel: WheelFacts, binary: ElfObject) -> bool:
 def has_code(wheel: WheelFacts) -> bool:
     """Return whether a wheel has Python code or modules; the libraries of one without are loaded by others."""
     code = any(name.endswith(".py") and size for name, size in wheel.members.items())
-    return code or any("python-module" in o.markers for o in wheel.objects)
+    return code or any(o.is_python_module for o in wheel.objects)
 
 
 def brought_by_need(graph: LinkGraph, edge: Edge) -> bool:
@@ -105,10 +100,10 @@ def brought_by_module(graph: LinkGraph, edge: Edge) -> bool:
     Python code that opens libraries later finds it then. A module may be the first import of the process, and a program
     starts with nothing loaded.
     """
-    if edge.loader.is_program or "python-module" in edge.loader.markers:
+    if edge.loader.is_program or edge.loader.is_python_module:
         return False
     return any(
-        other.needed == edge.needed and other.route and "python-module" in other.loader.markers
+        other.needed == edge.needed and other.route and other.loader.is_python_module
         for other in graph.edges
         if other.loader.wheel == edge.loader.wheel
     )

@@ -81,7 +81,7 @@ def _by_symbols(
     A library that is for the stable ABI itself may define them: libshiboken6.abi3.so does for PySide6.
     """
     if not binary.name.endswith(".abi3.so") and (
-        re.fullmatch(_MODULE, binary.name) or "python-module" not in binary.markers
+        re.fullmatch(_MODULE, binary.name) or not binary.is_python_module
     ):
         return
     unknown = sorted(binary.undefined(_GROUP) - _stable().keys())

@@ -48,7 +48,7 @@ def _is_reached(wheel: WheelFacts, roots: Sequence[ElfObject]) -> bool:
     called = [preload for preload in wheel.preloads if not preload.uncalled]
     return any(
         root.is_program
-        or "python-module" in root.markers
+        or root.is_python_module
         or any(preload.may_open(root.name, root.soname) for preload in called)
         for root in roots
     )

@@ -90,7 +90,7 @@ def _loaded_by_code(wheel: WheelFacts, names: Iterable[str]) -> bool:
 
 
 def _finding(binary: ElfObject, library: str, called: list[str], sets: Iterable[LoadSet]) -> Finding:
-    first = any(load_set.root.is_program or "python-module" in load_set.root.markers for load_set in sets)
+    first = any(load_set.root.is_program or load_set.root.is_python_module for load_set in sets)
     return RULE.finding(
         binary.wheel,
         severity="error" if first else "warning",

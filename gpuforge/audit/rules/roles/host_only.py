@@ -125,7 +125,7 @@ class _File:
 
 
 def _static_cudart(binary: ElfObject | None) -> Iterator[_Trace]:
-    if binary is not None and "static-cudart" in binary.markers:
+    if binary is not None and binary.has_static_cudart:
         yield _Trace("static libcudart", GpuTrace(""), "a static libcudart")
 
 

@@ -26,9 +26,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
     """
     reported: list[set[str]] = []
     for process in processes(graph):
-        static = [
-            o for o in process.objects if "static-cudart" in o.markers and not is_nvidia_library(graph, o)
-        ]
+        static = [o for o in process.objects if o.has_static_cudart and not is_nvidia_library(graph, o)]
         copies = loaded_cudarts(graph, process.objects)
         names = {o.file for o in static} | {i.origin.name for i in copies}
         if not static or len(names) < 2 or any(names <= known for known in reported):

@@ -76,7 +76,7 @@ def _across(graph: LinkGraph) -> Iterator[Finding]:
     alike: dict[str, list[tuple[WheelFacts, ElfObject]]] = {}
     for wheel in graph.wheels:
         for found in (o for o in wheel.objects if o.links and not o.is_program):
-            if "python-module" not in found.markers and (digest := sha256(wheel, found.file)):
+            if not found.is_python_module and (digest := sha256(wheel, found.file)):
                 alike.setdefault(digest, []).append((wheel, found))
     for owners in alike.values():
         owner, original = min(owners, key=_ownership)

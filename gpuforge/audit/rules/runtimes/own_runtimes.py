@@ -23,7 +23,7 @@ def own_runtimes(graph: LinkGraph, objects: Iterable[ElfObject]) -> Iterator[Loa
     for found in objects:
         if not found.containers or variant_family(found) or is_nvidia_library(graph, found):
             continue
-        static = "static-cudart" in found.markers
+        static = found.has_static_cudart
         named = any(libraries.is_cudart(sonames.plain_name(n)) for n in found.needed)
         if (named or found.undefined("cuda")) and not static:
             continue

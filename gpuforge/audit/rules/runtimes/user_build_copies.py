@@ -74,7 +74,7 @@ def _own_copies(graph: LinkGraph, wheel: WheelFacts, against: Against) -> Iterat
                 facts=facts_of(through=ways, against=against.label),
                 names=others,
             )
-        elif "static-cudart" in found.markers and (others := against.brings("libcudart.so")):
+        elif found.has_static_cudart and (others := against.brings("libcudart.so")):
             yield Subject(
                 file=found.file,
                 detail="a CUDA runtime is linked in; {against} brings",
