@@ -72,11 +72,6 @@ def is_moved(member: str) -> bool:
     return install_path(member) != f"{SITE}/{member}"
 
 
-def entries(path: str | None) -> tuple[str, ...]:
-    """Split an RPATH or RUNPATH; an empty one has no entries, as in glibc (elf/dl-load.c, decompose_rpath)."""
-    return tuple(path.split(":")) if path else ()
-
-
 def expanded(entry: str, origin: str) -> str:
     """Return an entry of a search path with $ORIGIN replaced by its object's folder (glibc, elf/dl-load.c, is_dst)."""
     return _ORIGIN.sub(lambda _: origin, entry)
@@ -84,8 +79,8 @@ def expanded(entry: str, origin: str) -> str:
 
 def written(binary: ElfObject) -> Iterator[Route]:
     """Yield each entry of an object's search paths as written, also those that the linker does not use."""
-    yield from (Route("RPATH", entry) for entry in dict.fromkeys(entries(binary.rpath)))
-    yield from (Route("RUNPATH", entry) for entry in dict.fromkeys(entries(binary.runpath)))
+    yield from (Route("RPATH", entry) for entry in dict.fromkeys(binary.rpath or ()))
+    yield from (Route("RUNPATH", entry) for entry in dict.fromkeys(binary.runpath or ()))
 
 
 def search(loader: ElfObject, ancestors: Iterable[ElfObject], *, musl: bool = False) -> Iterator[SearchEntry]:
@@ -105,21 +100,23 @@ def search(loader: ElfObject, ancestors: Iterable[ElfObject], *, musl: bool = Fa
             yield from _folders(found, found.rpath, "RPATH", found.name if index else "")
 
 
-def _has_other_variables(path: str) -> bool:
-    return "$" in _ORIGIN.sub("", path)
+def _has_other_variables(path: Iterable[str]) -> bool:
+    return any("$" in _ORIGIN.sub("", entry) for entry in path)
 
 
-def _folders(binary: ElfObject, path: str, kind: SearchKind, via: str = "") -> tuple[SearchEntry, ...]:
+def _folders(
+    binary: ElfObject, path: tuple[str, ...], kind: SearchKind, via: str = ""
+) -> tuple[SearchEntry, ...]:
     return _resolved(binary.file, path, kind, via)
 
 
 @cache  # the same object is searched for in every load set
-def _resolved(file: str, path: str, kind: SearchKind, via: str) -> tuple[SearchEntry, ...]:
+def _resolved(file: str, path: tuple[str, ...], kind: SearchKind, via: str) -> tuple[SearchEntry, ...]:
     return tuple(_entries(posixpath.dirname(install_path(file)), path, kind, via))
 
 
-def _entries(origin: str, path: str, kind: SearchKind, via: str) -> Iterator[SearchEntry]:
-    for entry in entries(path):
+def _entries(origin: str, path: tuple[str, ...], kind: SearchKind, via: str) -> Iterator[SearchEntry]:
+    for entry in path:
         folder = expanded(entry, origin)
         if folder.startswith("/") and "$" not in folder:
             route, through = Route(kind, entry, via), tuple(_through(folder, origin))

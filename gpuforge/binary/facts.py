@@ -118,8 +118,8 @@ class ElfObject(NamedTuple):
     dynamic: tuple[tuple[int, int], ...] = ()  # every (tag, value) before DT_NULL
     soname: str = ""
     needed: tuple[str, ...] = ()
-    rpath: str | None = None  # as written, entries joined by ":"
-    runpath: str | None = None
+    rpath: tuple[str, ...] | None = None  # entries as written
+    runpath: tuple[str, ...] | None = None
     interpreter: str = ""
     version_needs: tuple[VersionNeed, ...] = ()
     stack: int | None = None  # p_flags of PT_GNU_STACK; None without one

@@ -114,11 +114,11 @@ def _set_runpath(
     before: LinkedFile | None,
     log: Log,
 ) -> None:
-    entries, dropped = runpath.entries_for(member, elf.runpath, folders)
-    gone = {*dropped, *(e for e in (before.runpath if before else ()) if not runpath.from_origin(e))}
+    entries, dropped = runpath.entries_for(member, elf.search_path, folders)
+    gone = {*dropped, *(e for e in (before.search_path if before else ()) if not runpath.from_origin(e))}
     if gone:
-        log(f"{member}: dropped from its RUNPATH: {':'.join(sorted(gone))}")
-    if entries == elf.runpath and not elf.has_rpath:
+        log(f"{member}: dropped from its RUNPATH: {':'.join(sorted(gone)) or 'an empty entry'}")
+    if entries == elf.search_path and not elf.has_rpath:
         return
     runpath.write(tree / member, entries)
     repair_checks.intact({member: elf}, {member: linked_file.read(tree / member) or elf})

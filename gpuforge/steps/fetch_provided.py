@@ -183,7 +183,7 @@ class Search:
             if soname in loaded:
                 continue
             folder, found = self._index.library(wheel, soname)
-            loaded[soname] = Shared(soname, folder, found.needed, found.runpath)
+            loaded[soname] = Shared(soname, folder, found.needed, found.search_path)
             for needed in found.needed:
                 if needed in contents.libraries:
                     queue.append(needed)

@@ -59,5 +59,7 @@ def _loaded(archive: Archive, sonames: Iterable[str]) -> Iterator[Shared]:
                 message = f"{present[soname].name} is a damaged ELF file: {error.diagnostics[0].message}"
                 raise ActionError.of(message) from error
         if found:
-            yield Shared(soname, str(PurePosixPath(present[soname].name).parent), found.needed, found.runpath)
+            yield Shared(
+                soname, str(PurePosixPath(present[soname].name).parent), found.needed, found.search_path
+            )
             queue += [needed for needed in found.needed if needed in present]

@@ -124,7 +124,8 @@ def _texts(text: str) -> list[tuple[str, str]]:
 def _said(found: ElfObject) -> list[tuple[str, str]]:
     kinds = {1: "NEEDED", 14: "SONAME", 15: "RPATH", 29: "RUNPATH"}
     needed = iter(found.needed)
-    single = {"SONAME": found.soname, "RPATH": found.rpath or "", "RUNPATH": found.runpath or ""}
+    paths = {"RPATH": ":".join(found.rpath or ()), "RUNPATH": ":".join(found.runpath or ())}
+    single = {"SONAME": found.soname, **paths}
     return [
         (kinds[tag], next(needed) if tag == 1 else single[kinds[tag]])
         for tag, _ in found.dynamic

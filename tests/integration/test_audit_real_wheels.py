@@ -314,7 +314,9 @@ def test_every_dynamic_field_is_what_pyelftools_reads(wheel: Wheel, requirement:
                 t.entry.d_val for t in tags if t.entry.d_tag != "DT_NULL"
             ]
             assert list(found.needed) == [t.needed for t in tags if t.entry.d_tag == "DT_NEEDED"], name
-            held = {"DT_SONAME": found.soname or None, "DT_RPATH": found.rpath, "DT_RUNPATH": found.runpath}
+            paths = {"DT_RPATH": found.rpath, "DT_RUNPATH": found.runpath}
+            joined = {tag: None if path is None else ":".join(path) for tag, path in paths.items()}
+            held = {"DT_SONAME": found.soname or None, **joined}
             for tag, value in held.items():
                 expected = [getattr(t, tag[3:].lower()) for t in tags if t.entry.d_tag == tag]
                 assert value == (expected[0] if expected else None), (name, tag)

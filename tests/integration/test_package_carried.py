@@ -43,7 +43,7 @@ def test_libraries_of_another_package_stay_there(project: Project) -> None:
     assert "Requires-Dist: torch>=2.15,<2.16\n" in text
     assert init.startswith("import torch as _torch")
     (elf,) = links.read_tree(project.root / "made").values()
-    assert elf.runpath == ("$ORIGIN/../torch/lib",)
+    assert elf.search_path == ("$ORIGIN/../torch/lib",)
 
 
 def test_a_library_that_the_other_package_lacks_is_not_taken_for_its_own(project: Project) -> None:

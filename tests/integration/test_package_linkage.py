@@ -47,7 +47,7 @@ def test_a_bundle_carries_the_toolkits_libraries_and_never_the_driver(
     grafted = {re.sub("-[0-9a-f]{8}", "", PurePosixPath(name).name) for name in found if ".libs/" in name}
     assert grafted == {"libcudart.so.13", "libcufft.so.12", "libhelper.so.1"}
     assert "libcuda.so.1" in found[member].needed
-    assert found[member].runpath == ("$ORIGIN/../../demo_cu13.libs",)
+    assert found[member].search_path == ("$ORIGIN/../../demo_cu13.libs",)
     assert "Requires-Dist" not in text_of(made, "METADATA")
     bill = json.loads(text_of(made, "sboms/gpuforge.cdx.json"))
     assert {part.get("purl") for part in bill["components"] if part["name"].startswith("libcu")} == {
@@ -63,8 +63,8 @@ def test_system_declares_nothing_and_says_no_place(project: Project, tmp_path: P
     helper = next(name for name in found if "/libhelper-" in name)
     assert set(found) == {member, helper}
     assert "libcudart.so.13" in found[member].needed
-    assert found[member].runpath == ("$ORIGIN/../../demo_cu13.libs",)
-    assert found[helper].runpath == ()
+    assert found[member].search_path == ("$ORIGIN/../../demo_cu13.libs",)
+    assert found[helper].search_path == ()
     assert "Requires-Dist" not in text_of(made, "METADATA")
 
 

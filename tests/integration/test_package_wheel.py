@@ -68,8 +68,12 @@ def test_cuda_libraries_come_from_pip_and_others_are_grafted(
         "libcudart.so.13",
         PurePosixPath(helper).name,
     }
-    assert core.runpath == ("$ORIGIN/../own", "$ORIGIN/../../demo_cu13.libs", "$ORIGIN/../../nvidia/cu13/lib")
-    assert found[helper].runpath == ("$ORIGIN/../nvidia/cu13/lib",)
+    assert core.search_path == (
+        "$ORIGIN/../own",
+        "$ORIGIN/../../demo_cu13.libs",
+        "$ORIGIN/../../nvidia/cu13/lib",
+    )
+    assert found[helper].search_path == ("$ORIGIN/../nvidia/cu13/lib",)
     assert not core.has_rpath
     assert not found[helper].has_rpath
     assert text_of(made, "METADATA") == (

@@ -49,7 +49,7 @@ def test_every_field_is_read() -> None:
     assert (found.soname, found.needed, found.rpath, found.runpath) == (
         "libx.so.1",
         ("liby.so", "libc.so.6"),
-        "$ORIGIN:/opt/x",
+        ("$ORIGIN", "/opt/x"),
         None,
     )
     assert found.version_needs == (

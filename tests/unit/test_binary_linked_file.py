@@ -46,25 +46,25 @@ def test_every_field_is_read(tmp_path: Path) -> None:
     found = read(tmp_path, SAMPLE)
     assert found is not None
     assert (found.soname, found.needed) == ("libx.so.1", ("libcudart.so.13",))
-    assert (found.runpath, found.has_rpath) == (("$ORIGIN", "/opt/x"), False)
+    assert (found.search_path, found.has_rpath) == (("$ORIGIN", "/opt/x"), False)
     assert found.version_needs == (("libc.so.6", ("GLIBC_2.17",)),)
     assert (found.defined, found.undefined) == ({"f"}, {"cudaMalloc"})
 
 
 @pytest.mark.parametrize(
-    ("paths", "runpath", "has_rpath"),
+    ("paths", "search_path", "has_rpath"),
     [
-        ({"rpath": "/a::/b"}, ("/a", "/b"), True),
+        ({"rpath": "/a::/b"}, ("/a", "", "/b"), True),
         ({"rpath": "/a", "runpath": "/b"}, ("/b",), True),
         ({}, (), False),
     ],
 )
 def test_rpath_is_ignored_beside_runpath(
-    paths: dict[str, str], runpath: tuple[str, ...], has_rpath: bool, tmp_path: Path
+    paths: dict[str, str], search_path: tuple[str, ...], has_rpath: bool, tmp_path: Path
 ) -> None:
     found = read(tmp_path, elf(**paths))  # type: ignore[arg-type]
     assert found is not None
-    assert (found.runpath, found.has_rpath) == (runpath, has_rpath)
+    assert (found.search_path, found.has_rpath) == (search_path, has_rpath)
 
 
 @pytest.mark.parametrize("data", [b"", b"\x7fEL", b"#!/bin/sh\n", elf(machine=190)])

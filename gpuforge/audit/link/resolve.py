@@ -43,8 +43,8 @@ class _Loader(NamedTuple):
     @property
     def folders(self) -> int:
         """The most folders that are searched for its NEEDED entries."""
-        own = self.object.runpath or self.object.rpath or ""
-        return own.count(":") + (self.inherited if self.object.runpath is None else 0)
+        own = self.object.runpath or self.object.rpath or ()
+        return len(own) + (self.inherited if self.object.runpath is None else 0)
 
 
 class _Before(NamedTuple):

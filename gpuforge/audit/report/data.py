@@ -178,8 +178,8 @@ def _object(binary: ElfObject, graph: LinkGraph) -> dict[str, Any]:
         "type": {1: "relocatable", 2: "program", 3: "shared"}.get(binary.type, str(binary.type)),
         "soname": binary.soname,
         "needed": [_edge(edge) for edge in graph.from_object(binary)],
-        "rpath": binary.rpath,
-        "runpath": binary.runpath,
+        "rpath": _joined(binary.rpath),
+        "runpath": _joined(binary.runpath),
         "interpreter": binary.interpreter,
         "version_needs": {need.library: list(need.versions) for need in binary.version_needs},
         "executable_stack": None if binary.stack is None else bool(binary.stack & 1),
@@ -187,6 +187,11 @@ def _object(binary: ElfObject, graph: LinkGraph) -> dict[str, Any]:
         "comment": list(binary.comment),
         "markers": sorted(binary.markers),
     }
+
+
+def _joined(path: tuple[str, ...] | None) -> str | None:
+    """Write a search path as in an ELF file."""
+    return None if path is None else ":".join(path)
 
 
 def _edge(edge: Edge) -> dict[str, Any]:

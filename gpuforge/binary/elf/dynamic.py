@@ -10,7 +10,7 @@ from gpuforge.errors import MalformedError
 
 DT_NULL, DT_NEEDED, DT_HASH, DT_STRTAB, DT_SYMTAB, DT_STRSZ = 0, 1, 4, 5, 6, 10
 DT_SONAME, DT_RPATH, DT_RUNPATH, DT_GNU_HASH = 14, 15, 29, 0x6FFFFEF5
-DT_VERNEED, DT_VERNEEDNUM, DT_FILTER = 0x6FFFFFFE, 0x6FFFFFFF, 0x7FFFFFFF
+DT_VERNEED, DT_FILTER = 0x6FFFFFFE, 0x7FFFFFFF
 DT_FLAGS_1, DF_1_PIE = 0x6FFFFFFB, 0x08000000
 NAMES = (DT_NEEDED, DT_SONAME, DT_RPATH, DT_RUNPATH, DT_FILTER)
 _LONGEST = 1 << 20  # bytes of the section
@@ -59,14 +59,19 @@ class Dynamic:
         return tuple(self.strings.text(value) for tag, value in self.entries if tag in (DT_NEEDED, DT_FILTER))
 
     @property
-    def rpath(self) -> str | None:
-        """DT_RPATH as written."""
-        return self._text(DT_RPATH)
+    def rpath(self) -> tuple[str, ...] | None:
+        """The entries of DT_RPATH as written; None without one."""
+        return self._path(DT_RPATH)
 
     @property
-    def runpath(self) -> str | None:
-        """DT_RUNPATH as written."""
-        return self._text(DT_RUNPATH)
+    def runpath(self) -> tuple[str, ...] | None:
+        """The entries of DT_RUNPATH as written; None without one."""
+        return self._path(DT_RUNPATH)
+
+    def _path(self, tag: int) -> tuple[str, ...] | None:
+        """Split a search path; an empty one has no entries, as in glibc (elf/dl-load.c, decompose_rpath)."""
+        text = self._text(tag)
+        return tuple(text.split(":")) if text else None if text is None else ()
 
     def _text(self, tag: int) -> str | None:
         return self.strings.text(self.values[tag]) if tag in self.values else None

@@ -15,7 +15,7 @@ class LinkedFile(NamedTuple):
 
     soname: str = ""
     needed: tuple[str, ...] = ()
-    runpath: tuple[str, ...] = ()  # folders; those of DT_RPATH only without DT_RUNPATH, like the loader
+    search_path: tuple[str, ...] = ()  # of DT_RUNPATH, or else of DT_RPATH, as the loader takes them
     has_rpath: bool = False  # whether it has DT_RPATH
     version_needs: tuple[VersionNeed, ...] = ()
     defined: frozenset[str] = frozenset()
@@ -32,11 +32,11 @@ def read(path: Path) -> LinkedFile | None:
 def _read(file: ElfFile) -> LinkedFile:
     dynamic = file.dynamic
     symbols = [symbol for symbol in dynamic_symbols(file) if symbol.name and not symbol.local]
-    folders = (dynamic.rpath if dynamic.runpath is None else dynamic.runpath) or ""
+    search_path = dynamic.rpath if dynamic.runpath is None else dynamic.runpath
     return LinkedFile(
         dynamic.soname,
         dynamic.needed,
-        tuple(folder for folder in folders.split(":") if folder),
+        search_path or (),
         dynamic.rpath is not None,
         tuple(versions.needs(file)),
         frozenset(symbol.name for symbol in symbols if symbol.defined),

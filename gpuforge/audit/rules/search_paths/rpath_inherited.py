@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpuforge.audit import layout
 from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.route import Route
@@ -23,7 +22,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             edge
             for edge in graph.from_object(found)
             if edge.provider.source in ("package", "sibling")
-            and any(edge.route == Route("RPATH", entry) for entry in layout.entries(found.rpath or ""))
+            and any(edge.route == Route("RPATH", entry) for entry in found.rpath or ())
         ]
         if led:
             entries = tuple(dict.fromkeys(edge.route.entry for edge in led if edge.route))
