@@ -149,7 +149,9 @@ class WheelFacts(NamedTuple):
     @property
     def complete(self) -> bool:
         """Whether all of its binaries were read, and the dynamic linker can load them."""
-        refused = any(not all(each.loads for each in o.broken) for o in self.objects if not o.is_debug)
+        broken = [o for o in self.objects if o.broken and not o.is_debug]
+        # of an object that does not link only the headers could be read, or there is nothing to load
+        refused = any(not (o.links and all(each.loads for each in o.broken)) for o in broken)
         return not (self.too_large or self.unread or refused)
 
     @property

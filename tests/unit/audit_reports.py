@@ -43,9 +43,9 @@ def sample() -> Report:
         members={"bad/a|b.so": 4096},
         objects=(
             elf(BAD, "bad/a|b.so", "libcore-0badcafe.so", "libcufft.so.11", "libcuda.so.1", "libfar.so.1",
-                "libm.so.6", "libc.so.6", runpath="$ORIGIN/../bad.libs"),
+                "libm.so.6", "libc.so.6", runpath=("$ORIGIN/../bad.libs",)),
             elf(BAD, "bad.libs/libcore-0badcafe.so", "libgomp-11223344.so.1", "libc.so.6",
-                soname="libcore-0badcafe.so", runpath="$ORIGIN"),
+                soname="libcore-0badcafe.so", runpath=("$ORIGIN",)),
             elf(BAD, "bad.libs/libgomp-11223344.so.1", "libc.so.6", soname="libgomp-11223344.so.1"),
             elf(BAD, "bad/plain_1.so", "libc.so.6"),
             elf(BAD, "bad/plain_2.so", "libc.so.6"),

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from audit_samples import FLAGS_1, elf, wheel
+from audit_samples import DT, FLAGS_1, elf, wheel
 from document_samples import INDEX, LIBRARIES, RECIPE, TOOLCHAIN
 from rule_samples import KERNEL, SET
 from test_audit_environment import environment
@@ -72,6 +72,16 @@ def in_process(*first: str) -> Files:
             {**BY_PATH, **LIBRARY, "demo/liby.so": elf(needed=["libnone.so.1"])[:300]},
             (),
             id="another library cannot be read, so that nobody knows what it needs",
+        ),
+        pytest.param(
+            {**BY_PATH, **LIBRARY},
+            {
+                **BY_PATH,
+                **LIBRARY,
+                "demo/liby.so": elf(needed=["libnone.so.1"], dynamic=[(DT["soname"], 1 << 20)]),
+            },
+            (),
+            id="the name of another library lies behind its strings, and glibc would read it there",
         ),
         pytest.param(
             {MODULE: elf(needed=["libx.so.1"], runpath="$ORIGIN"), **LIBRARY},
