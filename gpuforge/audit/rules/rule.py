@@ -4,10 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple, Self
 
 from gpuforge.audit.findings import Finding, Severity, Subject, Topic
 from gpuforge.audit.form import EVERY_INPUT, Form
 from gpuforge.audit.link.graph import LinkGraph
+
+
+class Text(NamedTuple):
+    """The sentences of a finding, for rules that have several: `RULE.finding(wheel, **text._asdict(), …)`."""
+
+    what: str
+    why: str
+    fix: str
+    severity: Severity | None = None  # None for the rule's
+
+    def filled(self, **values: str) -> Self:
+        """Return it with values in the place of the names in braces."""
+        what, why, fix = (sentence.format(**values) for sentence in self[:3])
+        return self._replace(what=what, why=why, fix=fix)
 
 
 @dataclass(frozen=True, slots=True)

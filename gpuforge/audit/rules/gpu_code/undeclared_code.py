@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from gpuforge.audit.findings import Finding, Subject, facts_of
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.rules.gpu_code.containers import of_archs
-from gpuforge.audit.rules.rule import Rule
+from gpuforge.audit.rules.rule import Rule, Text
 from gpuforge.binary.facts import DeviceCode, FatbinContainer
 from gpuforge.binary.runnable import compiled, complete_ptx
 from gpuforge.cuda.arch import Arch
@@ -31,7 +31,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             for target, count, total in _undeclared(code, expectation):
                 yield RULE.finding(
                     wheel.name,
-                    severity="error" if expectation.no_code else "warning",
+                    **(_NONE if expectation.no_code else _OTHERS)._asdict(),
                     files=(code.file,),
                     subjects=(
                         Subject(
@@ -41,16 +41,6 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                             facts=facts_of(count=count, total=total),
                         ),
                     ),
-                    what="The wheel contains GPU code, and the manifest declares none (archs = [])."
-                    if expectation.no_code
-                    else "The wheel has GPU code for architectures that the manifest does not declare.",
-                    why="Users download GPU code that nobody meant to ship."
-                    if expectation.no_code
-                    else "The wheel is larger than necessary, and runs on GPUs that nobody tested.",
-                    fix="List the architectures in [cuda.*] archs, or keep the code out of the wheel."
-                    if expectation.no_code
-                    else "List them in [cuda.*] archs or ptx, or stop the build from adding architectures of its own "
-                    "(CMAKE_CUDA_ARCHITECTURES).",
                 )
 
 
@@ -59,6 +49,21 @@ RULE = Rule(
     severity="error",
     title="GPU code that the manifest does not declare",
     check=check,
+)
+
+
+_NONE = Text(
+    "The wheel contains GPU code, and the manifest declares none (archs = []).",
+    "Users download GPU code that nobody meant to ship.",
+    "List the architectures in [cuda.*] archs, or keep the code out of the wheel.",
+    "error",
+)
+_OTHERS = Text(
+    "The wheel has GPU code for architectures that the manifest does not declare.",
+    "The wheel is larger than necessary, and runs on GPUs that nobody tested.",
+    "List them in [cuda.*] archs or ptx, or stop the build from adding architectures of its own "
+    "(CMAKE_CUDA_ARCHITECTURES).",
+    "warning",
 )
 
 

@@ -9,7 +9,7 @@ from gpuforge.audit import policy
 from gpuforge.audit.findings import Finding, Subject, facts_of
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
-from gpuforge.audit.rules.rule import Rule
+from gpuforge.audit.rules.rule import Rule, Text
 from gpuforge.audit.symbol_version import required_versions
 from gpuforge.binary.elf.header import MACHINES
 from gpuforge.binary.facts import ElfObject
@@ -200,20 +200,27 @@ def _machine(wheel: WheelFacts, machines: set[str]) -> Iterator[Finding]:
         if machines and actual and actual not in machines:
             yield RULE.finding(
                 wheel.name,
-                severity="error" if none else "warning",
                 files=(found.file,),
                 subjects=(_is_for(found.file, actual),),
                 cause=("machine",),
-                what=f"The wheel is tagged for {', '.join(sorted(machines))}, and "
-                + ("all objects" if none else "some objects")
-                + " are for another machine.",
-                why="pip installs the wheel on machines where none of its objects load."
-                if none
-                else "These objects do not load on the machines of the tag.",
-                fix="Tag the wheel for the machine that it was built for: wheel tags --platform-tag TAG FILE"
-                if none
-                else "Remove the objects that cannot run there.",
+                **(_ALL_FOREIGN if none else _SOME_FOREIGN)
+                .filled(tags=", ".join(sorted(machines)))
+                ._asdict(),
             )
+
+
+_ALL_FOREIGN = Text(
+    "The wheel is tagged for {tags}, and all objects are for another machine.",
+    "pip installs the wheel on machines where none of its objects load.",
+    "Tag the wheel for the machine that it was built for: wheel tags --platform-tag TAG FILE",
+    "error",
+)
+_SOME_FOREIGN = Text(
+    "The wheel is tagged for {tags}, and some objects are for another machine.",
+    "These objects do not load on the machines of the tag.",
+    "Remove the objects that cannot run there.",
+    "warning",
+)
 
 
 def _is_for(file: str, processor: str) -> Subject:

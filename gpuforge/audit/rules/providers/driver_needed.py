@@ -9,7 +9,7 @@ from gpuforge.audit.form import PACKAGES
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.loading import has_code
-from gpuforge.audit.rules.rule import Rule
+from gpuforge.audit.rules.rule import Rule, Text
 from gpuforge.binary.facts import ElfObject
 from gpuforge.cuda import libraries
 
@@ -58,7 +58,7 @@ def _finding(binary: ElfObject, drivers: list[str], roots: list[ElfObject], *, r
     broken = tuple(r.file for r in roots if r is not binary)
     return RULE.finding(
         binary.wheel,
-        severity="warning" if reached else "info",
+        **(_REACHED if reached else _UNREACHED)._asdict(),
         files=(binary.file,),
         subjects=tuple(
             Subject(
@@ -69,18 +69,23 @@ def _finding(binary: ElfObject, drivers: list[str], roots: list[ElfObject], *, r
             )
             for name in drivers
         ),
-        what="These objects NEED libraries of the NVIDIA driver."
-        if reached
-        else "These objects NEED libraries of the NVIDIA driver, and no import leads to them.",
-        why="They do not load on a machine without the driver, so imports fail there: in tests, documentation "
-        "builds, and in programs that would run on the CPU."
-        if reached
-        else "Code that opens them fails on a machine without the driver; everything else works there.",
-        fix="Open the driver's libraries with dlopen at the first GPU call. The CUDA runtime can look up functions of "
-        "libcuda.so.1: cudaGetDriverEntryPointByVersion, before CUDA 12.5 cudaGetDriverEntryPoint."
-        if reached
-        else "None needed if the code that opens them handles the failure.",
     )
+
+
+_REACHED = Text(  # by an import or a program
+    "These objects NEED libraries of the NVIDIA driver.",
+    "They do not load on a machine without the driver, so imports fail there: in tests, documentation builds, and "
+    "in programs that would run on the CPU.",
+    "Open the driver's libraries with dlopen at the first GPU call. The CUDA runtime can look up functions of "
+    "libcuda.so.1: cudaGetDriverEntryPointByVersion, before CUDA 12.5 cudaGetDriverEntryPoint.",
+    "warning",
+)
+_UNREACHED = Text(
+    "These objects NEED libraries of the NVIDIA driver, and no import leads to them.",
+    "Code that opens them fails on a machine without the driver; everything else works there.",
+    "None needed if the code that opens them handles the failure.",
+    "info",
+)
 
 
 def _details(name: str, broken: Sequence[str]) -> Iterator[str]:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
-from gpuforge.audit.findings import Finding, Severity, Subject, facts_of
+from gpuforge.audit.findings import Finding, Subject, facts_of
 from gpuforge.audit.form import PACKAGES
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import Preload
 from gpuforge.audit.rules.providers.unrequired import without_requirements
-from gpuforge.audit.rules.rule import Rule
+from gpuforge.audit.rules.rule import Rule, Text
 from gpuforge.binary.facts import ElfObject
 from gpuforge.cuda import sonames
 
@@ -40,7 +39,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             text = _UNCALLED
         yield RULE.finding(
             edge.loader.wheel,
-            severity=text.severity,
+            **text.filled(file=edge.preload.file, function=function)._asdict(),
             files=(edge.loader.file,),
             subjects=(
                 Subject(
@@ -52,36 +51,26 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                 ),
             ),
             cause=(lacking, edge.preload.file, function),
-            what=text.what.format(file=edge.preload.file, function=function),
-            why=text.why,
-            fix=text.fix.format(function=function),
         )
 
 
-class _Text(NamedTuple):
-    severity: Severity
-    what: str
-    why: str
-    fix: str
-
-
-_LACKING = _Text(
-    "warning",
+_LACKING = Text(
     "No search path leads to these libraries; {file} loads them first.",
     "No requirement brings them: the code finds them only where the user has installed them.",
     "Add the packages to Requires-Dist, always or in an extra.",
+    "warning",
 )
-_FIRST = _Text(
-    "info",
+_FIRST = Text(
     "No search path leads to these libraries; {file} loads them first.",
     "The import works only after that code has run.",
     "None needed if that code runs before these objects are imported.",
+    "info",
 )
-_UNCALLED = _Text(
-    "warning",
+_UNCALLED = Text(
     "No search path leads to these libraries; {function} in {file} loads them, and nothing in the wheel calls it.",
     "These objects load only if the user's code has called it, or has imported a package that brings the libraries.",
     "Call {function} when the package is imported, or give the objects a RUNPATH to the folders of the packages.",
+    "warning",
 )
 
 

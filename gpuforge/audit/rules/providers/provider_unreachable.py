@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from gpuforge.audit import layout
-from gpuforge.audit.findings import Finding, Severity, Subject, facts_of
+from gpuforge.audit.findings import Finding, Subject, facts_of
 from gpuforge.audit.form import SEVERAL_FILES
 from gpuforge.audit.link.edges import Edge, Obstacle
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.rules.loading import brought_by_module, brought_by_need, brought_by_package, may_be_loaded
-from gpuforge.audit.rules.rule import Rule
+from gpuforge.audit.rules.rule import Rule, Text
 
 _THINGS = {"folder": "folder", "installed": "package"}
 
@@ -96,7 +95,7 @@ def _not_loaded(edge: Edge, obstacle: Obstacle) -> Finding:
     usual = obstacle.kind == "folder" and not obstacle.path.startswith(layout.SITE)
     return RULE.finding(
         edge.loader.wheel,
-        severity="info" if usual else text.severity,
+        **(text._replace(severity="info") if usual else text)._asdict(),
         files=(edge.loader.file,),
         subjects=(
             Subject(
@@ -109,57 +108,47 @@ def _not_loaded(edge: Edge, obstacle: Obstacle) -> Finding:
             ),
         ),
         cause=("obstacle", obstacle.kind, usual),
-        what=text.what,
-        why=text.why,
-        fix=text.fix,
     )
-
-
-class _Text(NamedTuple):
-    severity: Severity
-    what: str
-    why: str
-    fix: str
 
 
 _REFUSED = "The dynamic linker refuses them, and the import fails."
 _OBSTACLES = {
-    "no library": _Text(
-        "error",
+    "no library": Text(
         "A file with the name of a NEEDED library is not a library, and comes first in the search paths.",
         "The dynamic linker stops at that file, and the import fails.",
         "Remove the file, or put the library in its place.",
-    ),
-    "machine": _Text(
         "error",
+    ),
+    "machine": Text(
         "Files for another machine or ABI have the names of NEEDED libraries, and come first in the search paths.",
         "The dynamic linker stops at those files, and the import fails.",
         "Remove the files, or put libraries for this machine in their places.",
+        "error",
     ),
-    "folder": _Text(
-        "warning",
+    "folder": Text(
         "Search paths lead to these libraries through folders that not every environment has.",
         "Where the folder does not exist, the import fails.",
         "Write a path that stays in site-packages, without that folder: patchelf --set-rpath '$ORIGIN/…' FILE",
+        "warning",
     ),
-    "program": _Text(
-        "error",
+    "program": Text(
         "The files that have the names of these NEEDED libraries are programs.",
         _REFUSED,
         "Link them with -shared, and without -pie.",
-    ),
-    "nodlopen": _Text(
         "error",
+    ),
+    "nodlopen": Text(
         "These NEEDED libraries were linked with -z nodlopen: they can be loaded only when a program starts.",
         _REFUSED,
         "Link them again without -z nodlopen.",
+        "error",
     ),
-    "nodefaultlib": _Text(
-        "warning",
+    "nodefaultlib": Text(
         "Objects that were linked with -z nodefaultlib need libraries of the system.",
         "The dynamic linker does not look for them in the system's folders: the import works only if something "
         "else has loaded them before.",
         "Link the objects again without -z nodefaultlib.",
+        "warning",
     ),
 }
 

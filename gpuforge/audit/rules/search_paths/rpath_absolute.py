@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuforge.audit import layout
-from gpuforge.audit.findings import Finding, Severity, Subject, facts_of
+from gpuforge.audit.findings import Finding, Subject, facts_of
 from gpuforge.audit.form import PACKAGES
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.route import Route
 from gpuforge.audit.rules.loading import may_be_loaded
-from gpuforge.audit.rules.rule import Rule
+from gpuforge.audit.rules.rule import Rule, Text
 from gpuforge.audit.rules.variants import is_for_other_framework
 from gpuforge.binary.facts import ElfObject
 
@@ -29,14 +29,14 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                 continue
             lost = _lost(graph, found)
             if f"{way.entry}/".startswith(_ANYBODYS):
-                yield _finding(found, way, "error", _WRITABLE)
+                yield _finding(found, way, _WRITABLE)
             elif way.entry.startswith(layout.SHARED):
                 is_needed = any(e.provider.source in ("package", "nobody") for e in graph.from_object(found))
-                yield _finding(found, way, "warning" if is_needed else "info", _SYSTEM)
+                yield _finding(found, way, _SYSTEM._replace(severity="warning") if is_needed else _SYSTEM)
             elif lost and not is_for_other_framework(graph, found):
-                yield _finding(found, way, "error", _ONLY_THERE, lost)
+                yield _finding(found, way, _ONLY_THERE, lost)
             else:
-                yield _finding(found, way, "warning", _UNUSED)
+                yield _finding(found, way, _UNUSED)
 
 
 RULE = Rule(
@@ -48,26 +48,28 @@ RULE = Rule(
 )
 
 
-_Text = tuple[str, str, str]  # the cause in a word, what, why
-_SYSTEM: _Text = (
-    "system",
+_FIX = "Replace them with paths relative to $ORIGIN, or remove them: patchelf --set-rpath '$ORIGIN/…' FILE"
+_SYSTEM = Text(
     "Search paths lead to folders of the system.",
     "Libraries there are loaded instead of those that pip installed.",
+    _FIX,
+    "info",
 )
-_UNUSED: _Text = (
-    "unused",
+_UNUSED = Text(
     "Search paths lead to folders of the build machine.",
     "On other machines they do not exist, or contain other files.",
+    _FIX,
+    "warning",
 )
-_WRITABLE: _Text = (
-    "writable",
+_WRITABLE = Text(
     "Search paths lead to folders that every user of a machine can create.",
     "Whoever creates one chooses the libraries that other users load.",
+    _FIX,
 )
-_ONLY_THERE: _Text = (
-    "only there",
+_ONLY_THERE = Text(
     "Search paths lead to folders of the build machine, and no other path leads to the NEEDED libraries.",
     "On other machines the import fails.",
+    _FIX,
 )
 
 
@@ -89,13 +91,10 @@ def _lost(graph: LinkGraph, binary: ElfObject) -> tuple[str, ...]:
     )
 
 
-def _finding(
-    binary: ElfObject, way: Route, severity: Severity, text: _Text, lost: tuple[str, ...] = ()
-) -> Finding:
-    cause, what, why = text
+def _finding(binary: ElfObject, way: Route, text: Text, lost: tuple[str, ...] = ()) -> Finding:
     return RULE.finding(
         binary.wheel,
-        severity=severity,
+        **text._asdict(),
         files=(binary.file,),
         subjects=(
             Subject(
@@ -105,9 +104,5 @@ def _finding(
                 facts=facts_of(libraries=lost) if lost else (),
             ),
         ),
-        cause=(cause,),
-        what=what,
-        why=why,
-        fix="Replace them with paths relative to $ORIGIN, or remove them: patchelf --set-rpath "
-        "'$ORIGIN/…' FILE",
+        cause=(text.what,),
     )
