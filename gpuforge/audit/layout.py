@@ -7,7 +7,7 @@ import posixpath
 import re
 from collections.abc import Iterable, Iterator
 from functools import cache
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from packaging.tags import Tag
 
@@ -50,6 +50,29 @@ def install_path(member: str) -> str:
     """Return where pip puts a member of a wheel (binary distribution format, "The .data directory")."""
     match = _DATA.fullmatch(member)
     return _SITES.sub(SITE, f"{_SCHEME[match[1]]}/{match[2]}") if match else f"{SITE}/{member}"
+
+
+class Place(NamedTuple):
+    """A folder: its path below the packages or, if it is not there, below the environment; else the absolute one."""
+
+    path: str
+    among_packages: bool
+
+    @classmethod
+    def of(cls, path: str) -> Self:
+        """Return the place of an absolute virtual path."""
+        for root, among in ((SITE, True), (ENVIRONMENT, False)):
+            if f"{path}/".startswith(f"{root}/"):
+                return cls(path[len(root) + 1 :], among)
+        return cls(path, among_packages=False)
+
+    @property
+    def top(self) -> str:
+        """The first folder below the packages: that of an import package; "" for places that are not there."""
+        return self.path.partition("/")[0] if self.among_packages else ""
+
+    def __str__(self) -> str:
+        return f"site-packages/{self.path}".rstrip("/") if self.among_packages else self.path
 
 
 @cache

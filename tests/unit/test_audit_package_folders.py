@@ -8,7 +8,7 @@ import pytest
 from audit_samples import elf, wheel
 from together_samples import said
 
-from gpuforge.audit import audit
+from gpuforge.audit import audit, layout
 
 
 @pytest.mark.parametrize(("strings", "codes"), [((), []), (("another",), ["GF202"])])
@@ -159,3 +159,19 @@ def test_a_package_with_another_name_than_its_folder_has_its_library_there(tmp_p
     files = {"demo/lib/libdemo.so": elf(needed=["libz3.so"], runpath="$ORIGIN/../../z3/lib")}
     assert audit([wheel(tmp_path, files, requires=["z3-solver<4.15.5,>=4.13.0"])]).worst() is None
     assert said(audit([wheel(tmp_path, files)]), "GF203")
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "top"),
+    [
+        ("/env/lib/python/site-packages/x/lib", "site-packages/x/lib", "x"),
+        ("/env/lib/python/site-packages", "site-packages", ""),
+        ("/env/lib/python/site-packages-2/x", "lib/python/site-packages-2/x", ""),
+        ("/env/lib64", "lib64", ""),
+        ("/environment/lib", "/environment/lib", ""),
+        ("/usr/lib/x", "/usr/lib/x", ""),
+    ],
+)
+def test_a_folder_is_below_the_packages_the_environment_or_neither(path: str, text: str, top: str) -> None:
+    place = layout.Place.of(path)
+    assert (str(place), place.top) == (text, top)

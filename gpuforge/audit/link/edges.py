@@ -41,7 +41,8 @@ class Obstacle(NamedTuple):
     """
 
     kind: Literal["no library", "machine", "folder", "program", "nodlopen", "nodefaultlib"]
-    path: str = ""  # the file or the folder
+    file: str = ""  # the member that the linker finds
+    folder: str = ""  # for "folder": its virtual path
 
 
 class Edge(NamedTuple):

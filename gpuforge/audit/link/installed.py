@@ -113,11 +113,10 @@ class Installed:
     def _has(self, folder: str, wheel: WheelFacts) -> bool:
         if folder in self._folders or folder == layout.python_folder(wheel.file_tags):
             return True
-        place = folder.removeprefix(f"{layout.SITE}/")
-        top = canonicalize_name(place.partition("/")[0])
-        return any(
-            top in (package, without_suffix(package))
-            or any(file.startswith(f"{place}/") for file in package_tables.files(package))
+        place = layout.Place.of(folder)
+        return place.among_packages and any(
+            canonicalize_name(place.top) in (package, without_suffix(package))
+            or any(file.startswith(f"{place.path}/") for file in package_tables.files(package))
             for package in self.declared[wheel.name]
         )
 

@@ -149,12 +149,13 @@ class Providers:
         """
         folders = {posixpath.dirname(file) for file in package_tables.files(package)}
         for entry in layout.search(loader, ancestors):
-            place = entry.folder.removeprefix(f"{layout.SITE}/")
-            top = place.partition("/")[0]
-            own = top == loader.file.partition("/")[0]
+            place = layout.Place.of(entry.folder)
+            own = place.top == layout.Place.of(layout.install_path(loader.file)).top
             if self.installed.missing(entry, loader):
                 continue
-            if place in folders or (canonicalize_name(top) == without_suffix(package) and not own):
+            if (place.among_packages and place.path in folders) or (
+                canonicalize_name(place.top) == without_suffix(package) and not own
+            ):
                 return entry.route
         return None
 

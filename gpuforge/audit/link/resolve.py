@@ -184,7 +184,7 @@ class Resolver:
             found = edge.provider.object
             other = self.installed.other_python(found, loader) if found else ""
             if missing := self.installed.missing(entry, loader) or other:
-                unsure.append(edge._replace(route=None, obstacle=Obstacle("folder", missing)))
+                unsure.append(edge._replace(route=None, obstacle=Obstacle("folder", folder=missing)))
             elif edge.provider.source == "package" and not edge.provider.declared:
                 unsure.append(edge)
             else:

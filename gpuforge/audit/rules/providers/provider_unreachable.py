@@ -90,9 +90,9 @@ def _from_some(edge: Edge) -> Finding:
 
 def _not_loaded(edge: Edge, obstacle: Obstacle) -> Finding:
     text = _OBSTACLES[obstacle.kind]
-    path = obstacle.path.removeprefix(f"{layout.ENVIRONMENT}/").replace("lib/python/", "")
+    place = layout.Place.of(obstacle.folder)
     # most environments have a lib64, and paths for several Pythons are listed one by one
-    usual = obstacle.kind == "folder" and not obstacle.path.startswith(layout.SITE)
+    usual = obstacle.kind == "folder" and not place.among_packages
     return RULE.finding(
         edge.loader.wheel,
         **(text._replace(severity="info") if usual else text)._asdict(),
@@ -102,7 +102,7 @@ def _not_loaded(edge: Edge, obstacle: Obstacle) -> Finding:
                 library=edge.needed,
                 provider=edge.provider.package,
                 detail="{path}",
-                facts=facts_of(path=path),
+                facts=facts_of(path=obstacle.file or str(place)),
                 kind=obstacle.kind,
                 needed_by=(edge.loader.file,),
             ),
