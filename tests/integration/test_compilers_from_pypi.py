@@ -35,7 +35,7 @@ from demo._gpuforge.cache import KernelCache
 
 home, log = sys.argv[1:]
 found = recipe.read(home)
-part = found.sources["nvrtc"]
+part = found.sources_of(found.toolchains[0])
 compiler = find(os.environ, (12, 4), "")
 def hook(key, compile):
     with open(log, "a") as stream:

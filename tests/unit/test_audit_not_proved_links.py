@@ -61,6 +61,17 @@ def two_modules(path: Mapping[str, str], *needed: str, back: bool = False) -> Fi
     }
 
 
+def opened(name: str) -> Files:
+    """A library that finds its own only by the RPATH of the module that needs it, and code that opens a library."""
+    code = f"import ctypes, os\nctypes.CDLL(os.path.join(os.path.dirname(__file__), {name!r}))\n"
+    return {
+        "demo/__init__.py": code.encode(),
+        "demo/liby.so": elf(needed=["libx.so.1"]),
+        MODULE: elf(needed=["liby.so"], rpath="$ORIGIN:$ORIGIN/../demo.libs"),
+        **X,
+    }
+
+
 def first(data: bytes) -> Files:
     """A module that looks for its library in two folders, with a file in the first."""
     return {**module("$ORIGIN/first:$ORIGIN/../demo.libs"), "demo/first/libx.so.1": data, **X}
@@ -107,6 +118,12 @@ LOST = "error GF202"
             two_modules({"rpath": "$ORIGIN"}, back=True),
             "warning GF202",
             id="one of two modules that need each other finds no library if it is imported first",
+        ),
+        pytest.param(
+            opened("libz.so"),
+            opened("liby.so"),
+            "warning GF202",
+            id="Python code opens a library before the module that has the path is imported",
         ),
         pytest.param(
             circle(MODULE.rpartition("/")[2]),

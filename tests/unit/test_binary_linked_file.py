@@ -131,6 +131,21 @@ def test_symbols_are_read_without_section_headers(style: str, tmp_path: Path) ->
     assert read(tmp_path, bytes(data)) == whole
 
 
+@needs_gcc
+@pytest.mark.parametrize("field", [24, 32], ids=["another place", "a smaller size"])
+def test_a_section_that_contradicts_the_dynamic_section_is_not_believed(field: int, tmp_path: Path) -> None:
+    """The dynamic linker does not read section headers."""
+    path = library(tmp_path, "-Wl,--hash-style=gnu")
+    whole = linked_file.read(path)
+    with path.open("rb") as stream:
+        peer = ELFFile(stream)
+        number = peer.get_section_index(".dynsym")
+        at = peer.header.e_shoff + number * peer.header.e_shentsize + field
+    data = bytearray(path.read_bytes())
+    struct.pack_into("<Q", data, at, 24)  # sh_offset, sh_size
+    assert read(tmp_path, bytes(data)) == whole
+
+
 @pytest.mark.thorough
 @needs_gcc
 def test_programs_and_libraries_are_told_apart(tmp_path: Path) -> None:

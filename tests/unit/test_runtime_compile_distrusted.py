@@ -68,16 +68,20 @@ def test_a_damaged_recipe_is_one_line(site: Path, content: bytes | None, problem
     assert problem in done.stderr
 
 
-def test_a_table_of_a_recipe_that_is_a_list_is_one_line(site: Path) -> None:
+@pytest.mark.parametrize(
+    ("key", "value", "problem"),
+    [("install", [1], "'install' is not an object"), ("argv", [], "'argv' is empty")],
+)
+def test_a_value_of_a_toolchain_that_cannot_be_is_one_line(
+    site: Path, key: str, value: object, problem: str
+) -> None:
     recipe = site / "demo/_gpuforge/sources/answers/recipe.json"
     content = json.loads(recipe.read_text())
-    content["toolchains"][0]["install"] = [1]
+    content["toolchains"][0][key] = value
     recipe.write_text(json.dumps(content))
     done = run(site, "compile")
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
-    assert (
-        done.stderr == f"error: {recipe}: is damaged: 'install' is not an object; install the wheel again\n"
-    )
+    assert done.stderr == f"error: {recipe}: is damaged: {problem}; install the wheel again\n"
 
 
 def test_a_comparison_of_versions_that_does_not_exist_is_damage(site: Path) -> None:

@@ -8,7 +8,7 @@ use them, and few rules do, but with them here every rule is a function of one v
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
@@ -141,7 +141,8 @@ def build(
     resolver = Resolver(given)
     copies = {key(copy): library for w in given for copy, library in _linkers_names(w)}
     objects = [o for w in given for o in w.objects if o.links and key(o) not in copies]
-    sets = [resolver.load(root) for root in _roots(objects)]
+    opened = {key(o) for w in given for o in w.objects if any(p.opens(o.name, o.soname) for p in w.preloads)}
+    sets = [resolver.load(root) for root in _roots(objects, opened)]
     reached = {key(o) for s in sets for o in s.objects}
     for found in objects:  # the rest need one another in circles: any of them may be the first
         if key(found) not in reached:
@@ -187,13 +188,17 @@ def _linkers_names(wheel: WheelFacts) -> Iterator[tuple[ElfObject, ElfObject]]:
             yield found, library
 
 
-def _roots(objects: list[ElfObject]) -> list[ElfObject]:
-    """Return the objects that may be the first of a process: modules, programs, and what no other object NEEDs."""
+def _roots(objects: list[ElfObject], opened: Collection[Key]) -> list[ElfObject]:
+    """Return the objects that may be the first of a process.
+
+    These are modules, programs, what no other object NEEDs, and what Python code of the wheel opens.
+    """
     needed = {name for o in objects for name in o.needed if name not in (o.soname, o.name)}
     return [
         o
         for o in objects
         if o.is_python_module
+        or key(o) in opened
         or (o.is_program and not o.soname)  # some libraries have a PT_INTERP and can also be started
         or (o.name not in needed and (not o.soname or o.soname not in needed))
     ]

@@ -58,14 +58,18 @@ def dynamic_symbols(file: ElfFile) -> list[Symbol]:
 
 
 def _place(file: ElfFile) -> tuple[int, int] | None:
-    """Return the offset and the size of the table of dynamic symbols; None if its size is not known."""
+    """Return the offset and the size of the table of dynamic symbols; None if its size is not known.
+
+    The dynamic linker takes it from the dynamic section; the section `.dynsym` counts only where it agrees.
+    """
     section = file.section(".dynsym")
-    if section is not None:
-        return section.offset, section.size
     if DT_SYMTAB not in file.dynamic.values:
-        return 0, 0
-    count = _count(file)
-    return None if count is None else (file.dynamic.place(DT_SYMTAB), count * _layout(file.header).size)
+        return (0, 0) if section is None else (section.offset, section.size)
+    place, count = file.dynamic.place(DT_SYMTAB), _count(file)
+    size = None if count is None else count * _layout(file.header).size
+    if section is not None and section.offset == place and section.size >= (size or 0):
+        return section.offset, section.size
+    return None if size is None else (place, size)
 
 
 def names_of(
@@ -77,12 +81,13 @@ def names_of(
     """
     if not file.dynamic.strings.is_searched:
         return None
+    sought = [g for g in groups if (not g.marker or g.marker in markers) and _may_have(file, g)]
+    if not sought:
+        return ()
+    if (place := _place(file)) is None:
+        return None
     found = []
-    for group in groups:
-        if (group.marker and group.marker not in markers) or not _may_have(file, group):
-            continue
-        if (place := _place(file)) is None:
-            return None
+    for group in sought:
         symbols = list(_matching(file, group, *place))
         undefined = frozenset(name for name, defined, strong in symbols if strong and not defined)
         defined = frozenset(name for name, defined, _ in symbols if defined)
@@ -102,19 +107,25 @@ def _may_have(file: ElfFile, group: SymbolGroup) -> bool:
 
 def _matching(file: ElfFile, group: SymbolGroup, offset: int, size: int) -> Iterator[tuple[str, bool, bool]]:
     """Yield the name of each symbol of a group, whether it is defined, and whether it is neither weak nor local."""
-    names, pattern, order = file.dynamic.strings.all(), re.compile(group.pattern), file.header.order
+    names, pattern = file.dynamic.strings.all(), re.compile(group.pattern)
     places = {place for prefix in group.prefixes for place in find_all(names, prefix)}
     fields = _layout(file.header)
     table = file.window.read(offset, size - size % fields.size)
-    places_of = array("I", table)[:: fields.size // 4]  # st_name is the first field
-    if (sys.byteorder == "little") is not (order == "<"):
-        places_of.byteswap()
+    places_of = _words(file.header, table)[:: fields.size // 4]  # st_name is the first field
     for number, place in enumerate(places_of):
         if (group.parts or place in places) and (match := pattern.match(names, place)):
             _, info, index = fields.unpack_from(table, fields.size * number)
             if info >> 4 != _STB_LOCAL and (group.defined or not index):
                 file.window.budget.spend("names", len(match[0]))
                 yield match[0].decode(), bool(index), info >> 4 == _STB_GLOBAL
+
+
+def _words(header: Header, data: bytes) -> "array[int]":
+    """Return the 32-bit numbers of data."""
+    words = array("I", data)
+    if (sys.byteorder == "little") is not (header.order == "<"):
+        words.byteswap()
+    return words
 
 
 def _layout(header: Header) -> struct.Struct:
@@ -136,7 +147,7 @@ def _count(file: ElfFile) -> int | None:
     start = dynamic.place(DT_GNU_HASH)
     buckets, first, blooms, _ = layout(file.header.order + "4I").unpack(window.read(start, 16))
     start += 16 + blooms * (file.header.bits // 8)
-    last = max((row[0] for row in word.iter_unpack(window.read(start, 4 * buckets))), default=0)
+    last = max(_words(file.header, window.read(start, 4 * buckets)), default=0)
     if last < first:
         return int(first) if first > 1 else None
     start += 4 * (buckets - first)
