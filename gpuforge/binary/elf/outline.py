@@ -4,14 +4,24 @@ import contextlib
 from itertools import pairwise
 
 from gpuforge.binary.elf.constants import MOST
-from gpuforge.binary.elf.dynamic import DT_STRSZ, DT_STRTAB, DT_VERNEED, NAMES, Dynamic
+from gpuforge.binary.elf.dynamic import (
+    DT_GNU_HASH,
+    DT_HASH,
+    DT_STRSZ,
+    DT_STRTAB,
+    DT_SYMTAB,
+    DT_VERNEED,
+    NAMES,
+    Dynamic,
+)
 from gpuforge.binary.elf.header import PF_R, PF_X, PT_DYNAMIC, PT_INTERP, PT_LOAD, PT_NOTE, Header
 from gpuforge.binary.elf.strings import LONGEST
 from gpuforge.binary.window import MissedError, Window
 
 _SLACK = 1 << 16  # bytes kept around a range that is used
 _PAGE = 1 << 16  # bytes; the largest alignment of segments by linkers
-_SMALL = 4 << 20  # bytes of a segment that is kept whole
+_SMALL = 4 << 20  # bytes of a segment or hash table that is kept whole
+_TABLES = (DT_HASH, DT_GNU_HASH, DT_SYMTAB, DT_STRTAB, DT_VERNEED)
 
 Range = tuple[int, int]  # start and stop
 
@@ -77,4 +87,8 @@ def _by_dynamic(dynamic: Dynamic, header: Header) -> list[Range]:
     if DT_VERNEED in values:
         start = header.file_offset(values[DT_VERNEED])
         ranges.append((start, start + _SLACK))
+    for place in (values[tag] for tag in (DT_HASH, DT_GNU_HASH) if tag in values):
+        behind = [values[tag] for tag in _TABLES if values.get(tag, 0) > place]
+        start = header.file_offset(place)
+        ranges.append((start, start + min(min(behind, default=place + _SLACK) - place, _SMALL)))
     return ranges
