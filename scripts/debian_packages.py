@@ -28,7 +28,7 @@ OF_COMPILER = ("g++-{}", "gcc-{}", "cpp-{}", "libstdc++-{}-dev", "libgcc-{}-dev"
 WHOLE = "nvidia-cuda-toolkit"  # the compiler
 PIECES = "nvidia-cuda-dev"  # 0.8 to 0.9 GB, of which these files, which no wheel of PyPI has, are needed
 _GLIBC = re.compile(r"\blibc6 \(>= ([\d.]+)\)")
-WANTED = re.compile(
+FILES_OF_PIECES = re.compile(
     r"\./usr/lib/[^/]+/(?P<name>libcudadevrt\.a|libcudart_static\.a|stubs/libcuda\.so|stubs/libnvidia-ml\.so)"
 )
 
@@ -153,18 +153,18 @@ def rows(toolkit: str, machine: str, open_url: Callable[[str, int], Any]) -> Ite
     pieces = packages[PIECES]
     deb = open_url(f"{MIRROR}/{pieces.path}", pieces.size)
     data = Blocks(deb, *data_member(deb))
-    wanted: dict[Block, list[tuple[str, int, int]]] = {}
+    by_block: dict[Block, list[tuple[str, int, int]]] = {}
     with tarfile.open(fileobj=data, mode="r:") as archive:
         for member in archive:
-            match = WANTED.fullmatch(member.name)
+            match = FILES_OF_PIECES.fullmatch(member.name)
             if match and member.isfile():
                 block = next(b for b in data.blocks if b.offset <= member.offset_data < b.offset + b.size)
                 if member.offset_data + member.size > block.offset + block.size:
                     raise ValueError(f"{member.name} is in two blocks")
-                wanted.setdefault(block, []).append(
+                by_block.setdefault(block, []).append(
                     (match["name"], member.offset_data - block.offset, member.size)
                 )
-    for block, members in wanted.items():
+    for block, members in by_block.items():
         sha256 = hashlib.sha256(data.packed(block)).hexdigest()
         yield _row(machine, pieces, block.start, block.packed, sha256, members)
 
@@ -173,9 +173,11 @@ def compiler_rows(major: str) -> Iterator[str]:
     """Yield the TOML lines of one major of g++: its version, the glibc that it runs on, and its packages."""
     suite = COMPILERS[major]
     machines = {machine: index(suite, machine, "main") for machine in MACHINES}
-    wanted = {m: [packages[name.format(major)] for name in OF_COMPILER] for m, packages in machines.items()}
-    (version,) = {each[0].version for each in wanted.values()}
-    needed = {text for each in wanted.values() for p in each for text in _GLIBC.findall(p.depends)}
+    by_machine = {
+        m: [packages[name.format(major)] for name in OF_COMPILER] for m, packages in machines.items()
+    }
+    (version,) = {each[0].version for each in by_machine.values()}
+    needed = {text for each in by_machine.values() for p in each for text in _GLIBC.findall(p.depends)}
     yield from (
         "[[compiler]]",
         'family = "g++"',
@@ -186,7 +188,7 @@ def compiler_rows(major: str) -> Iterator[str]:
         f'source = "https://packages.debian.org/{suite}/g++-{major}"',
         "packages = [",
     )
-    for machine, packages in wanted.items():
+    for machine, packages in by_machine.items():
         yield from (_row(machine, p, 0, p.size, p.sha256, []) for p in packages)
     yield "]"
 

@@ -10,9 +10,7 @@ from gpuforge.cuda import interfaces
 from gpuforge.datafile import load
 from gpuforge.wheel.filename import Claims
 
-_STABLE_ABI = (
-    "python"  # the group of Python's C API: other modules than those of the stable ABI have hundreds of them
-)
+_STABLE_ABI = "python"  # Python's C API, of which modules outside of the stable ABI use hundreds of functions
 
 
 class WheelPatterns(NamedTuple):

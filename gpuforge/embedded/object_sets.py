@@ -70,9 +70,8 @@ class LibrarySet:
     toolchain: CompiledBy
     libraries: tuple[CompiledLibrary, ...]
     abi: str
-    packages: Mapping[str, str] = field(
-        default_factory=dict
-    )  # whose versions are part of the ABI: "major.minor"
+    # the packages whose versions are part of the ABI: "major.minor"
+    packages: Mapping[str, str] = field(default_factory=dict)
     stands_in_for: str = ""  # the object that this fallback is used for
     fallbacks: tuple[str, ...] = ()  # the objects whose libraries are used if none of these runs
 
@@ -88,9 +87,8 @@ class SourceSet:
     includes: Mapping[str, Path] = field(default_factory=dict)  # headers that must lie beside them
     toolchains: tuple[UserToolchain, ...] = ()  # in the order of the tries
     abi: str = ""  # the id of each compiled library
-    packages: Mapping[str, str] = field(
-        default_factory=dict
-    )  # whose versions are part of the ABI: "major.minor"
+    # the packages whose versions are part of the ABI: "major.minor"
+    packages: Mapping[str, str] = field(default_factory=dict)
     kind: Literal["library", "module"] = "library"  # what they are compiled to
     fallbacks: tuple[str, ...] = ()  # the objects that are used if nothing was compiled
     cpu: str = ""  # the library that does a set's work on the CPU

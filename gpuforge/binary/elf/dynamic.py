@@ -71,7 +71,9 @@ class Dynamic:
     def _path(self, tag: int) -> tuple[str, ...] | None:
         """Split a search path; an empty one has no entries, as in glibc (elf/dl-load.c, decompose_rpath)."""
         text = self._text(tag)
-        return tuple(text.split(":")) if text else None if text is None else ()
+        if text is None:
+            return None
+        return tuple(text.split(":")) if text else ()
 
     def _text(self, tag: int) -> str | None:
         return self.strings.text(self.values[tag]) if tag in self.values else None
