@@ -114,9 +114,8 @@ WITHOUT = {
     "compiled-before": "your build was made for an earlier release, and other sources are installed now: {command}",
 }
 
-LAST = frozenset(
-    {"iree-software"}
-)  # accepted, but code for a GPU that the CPU runs comes after code for the CPU
+# Accepted, but code for a GPU that the CPU runs comes after code for the CPU.
+LAST = frozenset({"iree-software"})
 
 
 class Reason(NamedTuple):
