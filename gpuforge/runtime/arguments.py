@@ -7,14 +7,13 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from .dlpack import address_of, tensor_of
 from .frame import HEAD, Frame
 from .memory import Memory
 from .stream import LEGACY
 from .strides import refuse_gaps
 
-# DLDeviceType: kDLCUDA, kDLCUDAHost, kDLCUDAManaged; https://dmlc.github.io/dlpack/latest/c_api.html
-_CPU = 1  # kDLCPU
-_REACHABLE = {2, 3, 13}
+_REACHABLE = {2, 3, 13}  # kDLCUDA, kDLCUDAHost, kDLCUDAManaged
 _STREAMS = 16
 
 
@@ -36,24 +35,6 @@ class Reader(NamedTuple):
         if self.value is None:
             return f"{argument}.{self.attribute}" if self.attribute else argument
         return f"{function}({argument}, stream, wait)" if self.waits else f"{function}({argument})"
-
-
-class _DLTensor(ctypes.Structure):
-    _fields_ = (  # the head of DLManagedTensor
-        ("data", ctypes.c_void_p),
-        ("device_type", ctypes.c_int),
-        ("device_id", ctypes.c_int),
-        ("ndim", ctypes.c_int),
-        ("dtype", ctypes.c_uint32),
-        ("shape", ctypes.POINTER(ctypes.c_int64)),
-        ("strides", ctypes.POINTER(ctypes.c_int64)),
-        ("byte_offset", ctypes.c_uint64),
-    )
-
-
-_tensor_of = ctypes.pythonapi.PyCapsule_GetPointer
-_tensor_of.restype = ctypes.c_void_p
-_tensor_of.argtypes = (ctypes.py_object, ctypes.c_char_p)
 
 
 def reader(position: int, value: Any) -> Reader:
@@ -151,50 +132,16 @@ def _dlpack_address(array: Any, stream: int, _: object) -> int:
     Raises TypeError for host memory, ValueError for an array with gaps.
     """
     capsule = array.__dlpack__(stream=stream or LEGACY)
-    tensor = _DLTensor.from_address(_tensor_of(capsule, b"dltensor"))
+    tensor = tensor_of(capsule)
     if tensor.device_type not in _REACHABLE:
         raise TypeError(_refusal(array))
-    return _address_of(array, tensor)
+    return address_of(array, tensor)
 
 
 def _check_strides(array: Any, interface: Mapping[str, Any]) -> None:
-    """Raise ValueError for an array with gaps, by its `__cuda_array_interface__` or `__array_interface__`."""
+    """Raise ValueError for an array with gaps, by its `__cuda_array_interface__`."""
     size = int(interface["typestr"][2:].partition("[")[0])  # "<f4", "<M8[ns]"
     refuse_gaps(array, interface["shape"], interface["strides"], size)
-
-
-def _address_of(array: Any, tensor: _DLTensor) -> int:
-    if tensor.strides:  # NULL: contiguous
-        refuse_gaps(array, tensor.shape[: tensor.ndim], tensor.strides[: tensor.ndim], 1)
-    return int((tensor.data or 0) + tensor.byte_offset)
-
-
-def host_address(value: Any, kept: list[Any]) -> int | None:
-    """Return the address of an array in the CPU's memory; None for anything else.
-
-    Objects that must live as long as the address are added to `kept`. A read-only buffer is copied, an array of NumPy
-    never. Raises ValueError for an array with gaps.
-    """
-    interface = getattr(value, "__array_interface__", None)
-    if interface is not None:
-        if interface.get("strides") is not None:
-            _check_strides(value, interface)
-        kept.append(value)
-        return int(interface["data"][0])
-    if hasattr(value, "__dlpack_device__"):
-        if value.__dlpack_device__()[0] != _CPU:
-            return None
-        capsule = value.__dlpack__()
-        kept.append(capsule)
-        return _address_of(value, _DLTensor.from_address(_tensor_of(capsule, b"dltensor")))
-    try:
-        view = memoryview(value).cast("B")
-    except TypeError:
-        return None
-    plain = ctypes.c_char * view.nbytes
-    buffer = plain.from_buffer_copy(view) if view.readonly else plain.from_buffer(view)
-    kept.append(buffer)
-    return ctypes.addressof(buffer)
 
 
 class Layout:

@@ -13,8 +13,9 @@ from runtime_samples import counter, write_set
 from thread_samples import in_threads
 
 from gpuforge.runtime import Kernel, KernelSet
-from gpuforge.runtime.arguments import host_address, reader
+from gpuforge.runtime.arguments import reader
 from gpuforge.runtime.driver import opened_driver
+from gpuforge.runtime.hostarray import host_address
 
 N, A = ctypes.c_ulonglong(3), ctypes.c_float(2.0)
 

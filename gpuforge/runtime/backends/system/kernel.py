@@ -7,8 +7,9 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from ...arguments import host_address, is_scalar, reader
+from ...arguments import is_scalar, reader
 from ...errors import DriverError
+from ...hostarray import host_address
 from ...index import Refused
 from ...reason import Reason
 
