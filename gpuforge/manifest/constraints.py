@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from packaging.requirements import InvalidRequirement, Requirement
 
-from gpuforge import tree
+from gpuforge import requirement_text, tree
 
 _HASH = re.compile(r"\s--hash=(\w+:[0-9A-Fa-f]+)(?=\s|$)")
 # pip fills in variables (`${HOME}`) in its files, and `===` takes any text for a version.
@@ -91,10 +91,9 @@ def plain(text: object) -> Requirement:
         msg = f"{text!r} is not a requirement: it has a $, a control character or a line break"
         raise ValueError(msg)
     try:
-        found = Requirement(text)
-    except (InvalidRequirement, SyntaxError, RecursionError) as error:
-        why = "it is nested too deeply" if isinstance(error, RecursionError) else str(error).splitlines()[0]
-        msg = f"{text!r} is not a requirement: {why}"
+        found = requirement_text.parse(text)
+    except InvalidRequirement as error:
+        msg = f"{text!r} is not a requirement: {str(error).splitlines()[0]}"
         raise ValueError(msg) from None
     if found.url is not None:
         msg = f"{text!r} is a direct reference"

@@ -55,10 +55,7 @@ class Form:
             return True
         try:
             self.parse(text)
-        except (
-            ValueError,
-            RecursionError,
-        ):  # packaging's errors are ValueErrors; markers are parsed recursively
+        except ValueError:  # packaging's errors are ValueErrors
             return False
         return True
 

@@ -18,7 +18,7 @@ from gpuforge.toolkits.providers import fetchers
 _ROOT = Path(__file__).resolve().parent.parent
 _CONTENTS = digest.Contents()  # most files are of several steps
 SUFFIXES = runtime_files.SUFFIXES | {".toml", ".json"}  # of the files that outputs depend on
-_WHEEL = ("cpython.py", "release.py", "wheel")
+_WHEEL = ("cpython.py", "release.py", "requirement_text.py", "wheel")
 _JUDGING = (
     "expectation.py",
     "audit",
@@ -75,6 +75,7 @@ CODE = {
     "fetch_requirements": (
         "toml_text.py",
         "manifest/constraints.py",
+        "requirement_text.py",
         "plan/requests/build.py",
         *(f"steps/{name}.py" for name in ("fetch_requirements", "project_requirements", "value_file")),
         "wheel/locked_wheels.py",
@@ -83,6 +84,7 @@ CODE = {
     "make_environment": ("plan/requests/build.py", "steps/make_environment.py", "steps/venv.py"),
     "ask_backend": (
         "manifest/constraints.py",
+        "requirement_text.py",
         "plan/requests/build.py",
         *(f"steps/{name}.py" for name in ("ask_backend", "project_requirements", "value_file")),
         "wheel/locked_wheels.py",

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from gpuforge import requirement_text
 from gpuforge.project.files import Seen, Where
 from gpuforge.project.metadata import Pyproject
 from gpuforge.project.setup_script import Script
@@ -46,7 +46,9 @@ def read(table: Pyproject, script: Script) -> Backend:
     requires: dict[str, Seen] = {}
     for seen in table.texts("build-system", "requires"):
         try:
-            requires[canonicalize_name(Requirement(seen.text.replace("cmake (", "cmake(")).name)] = seen
+            requires[
+                canonicalize_name(requirement_text.parse(seen.text.replace("cmake (", "cmake(")).name)
+            ] = seen
         except ValueError:
             continue
     named = table.get("build-system", "build-backend")

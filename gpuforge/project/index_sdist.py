@@ -11,6 +11,7 @@ from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel
 from packaging.version import InvalidVersion, Version
 from pypi_simple import DistributionPackage, NoSuchProjectError, PyPISimple
 
+from gpuforge import requirement_text
 from gpuforge.errors import MissingError, UsageError
 from gpuforge.index import settings
 from gpuforge.project.origin import Origin
@@ -23,7 +24,7 @@ _HINT = "name a project on the index, a folder or an sdist: `gpuforge init cufin
 def requirement_of(text: str) -> Requirement:
     """Return a project's name, with a version or a range; raises UsageError for anything else."""
     try:
-        requirement = Requirement(text)
+        requirement = requirement_text.parse(text)
     except InvalidRequirement:
         raise UsageError.of(f"{text!r} is neither here nor the name of a project", hint=_HINT) from None
     if requirement.url or requirement.extras or requirement.marker:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from packaging.requirements import InvalidRequirement, Requirement
 
+from gpuforge import requirement_text
 from gpuforge.errors import ActionError, MalformedError
 from gpuforge.wheel.archive import Archive
 
@@ -80,7 +81,7 @@ def parsed(lines: Iterable[str]) -> list[Requirement]:
     found = []
     for line in lines:
         try:
-            found.append(Requirement(" ".join(line.split())))
+            found.append(requirement_text.parse(" ".join(line.split())))
         except InvalidRequirement as error:
             raise ActionError.of(
                 f"METADATA has a Requires-Dist that is not valid: {line}",

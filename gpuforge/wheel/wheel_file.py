@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from packaging.tags import InvalidTag, Tag, parse_tag
+from packaging.tags import Tag, parse_tag
 
 from gpuforge.errors import TooLargeError
 from gpuforge.wheel import metadata
@@ -52,5 +52,5 @@ def _count(line: str) -> int:
 def _expanded(line: str) -> Iterable[Tag | str]:
     try:
         return parse_tag(line)
-    except (InvalidTag, ValueError):
+    except ValueError:
         return [line]

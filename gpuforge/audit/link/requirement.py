@@ -11,6 +11,7 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.tags import Tag
 from packaging.utils import canonicalize_name
 
+from gpuforge import requirement_text
 from gpuforge.audit.model import WheelFacts
 from gpuforge.wheel import marker
 
@@ -36,7 +37,7 @@ class Requirement(NamedTuple):
 def evaluated(line: str, facts: WheelFacts, python: str = "") -> Requirement | None:
     """Read any requirement; None if it is not for this platform or this Python, or is invalid."""
     try:
-        parsed = parse(line)
+        parsed = requirement_text.parse(line)
     except InvalidRequirement:
         return None  # reported as GF704
     extra = marker.extra_of(parsed.marker, marker_environment(facts, python)) if parsed.marker else ""
@@ -49,7 +50,7 @@ def required_with(facts: WheelFacts) -> Mapping[tuple[str, str], frozenset[str]]
     found: dict[tuple[str, str], frozenset[str]] = {}
     for line in facts.requires:
         try:
-            parsed = parse(line)
+            parsed = requirement_text.parse(line)
         except InvalidRequirement:
             continue  # reported as GF704
         for extra, some in _extras_with(parsed, facts, every).items():
@@ -88,14 +89,6 @@ def pythons(tags: tuple[Tag, ...], requires: str) -> frozenset[str]:
         return frozenset(SpecifierSet(requires).filter(found))
     except InvalidSpecifier:  # reported as GF704
         return frozenset(found)
-
-
-def parse(line: str) -> Parsed:
-    """Parse a Requires-Dist line; raises InvalidRequirement."""
-    try:
-        return Parsed(line)
-    except RecursionError as error:
-        raise InvalidRequirement("its parentheses are nested too deeply") from error
 
 
 def requirement(parsed: Parsed, extra: str = "") -> Requirement:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from packaging.requirements import Requirement
 from packaging.version import Version
 
+from gpuforge import requirement_text
 from gpuforge.cuda import carriers
 from gpuforge.cuda.arch import Arch, Target
 from gpuforge.cuda.releases import release
@@ -156,7 +156,7 @@ def _majors(project: Project) -> tuple[tuple[int, ...], Reason]:
         return tuple(sorted(listed)), because("cuda-classifiers", *listed.values())
     for seen in project.metadata.requires:
         try:
-            requirement = Requirement(seen.text)
+            requirement = requirement_text.parse(seen.text)
         except ValueError:
             continue
         number = number_of(requirement.name)
@@ -171,7 +171,7 @@ def _of_framework(project: Project, used: FrameworkUse) -> tuple[tuple[int, ...]
     required = (project.backend.requires.get(name), *project.metadata.requires)
     for seen in filter(None, required):
         try:
-            requirement = Requirement(seen.text)
+            requirement = requirement_text.parse(seen.text)
             majors = carriers.cuda_majors(requirement) if requirement.name == name else frozenset()
         except ValueError:  # not a requirement, or one with a number of thousands of digits
             continue

@@ -4,9 +4,10 @@ import re
 from collections.abc import Iterable, Iterator
 from functools import partial
 
-from packaging.requirements import InvalidRequirement, Requirement
+from packaging.requirements import InvalidRequirement
 from packaging.utils import canonicalize_name
 
+from gpuforge import requirement_text
 from gpuforge.datafile import load
 from gpuforge.errors import MalformedError, TooLargeError
 from gpuforge.wheel import metadata
@@ -72,7 +73,7 @@ def _names(info: DistInfo, file_name: str) -> Iterator[Refusal]:
 
 def _has_url(line: str) -> bool:
     try:
-        return Requirement(line).url is not None
+        return requirement_text.parse(line).url is not None
     except InvalidRequirement:  # reported as GF704
         return False
 

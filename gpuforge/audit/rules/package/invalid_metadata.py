@@ -8,10 +8,10 @@ from packaging.requirements import InvalidRequirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
+from gpuforge import requirement_text
 from gpuforge.audit.findings import Finding, Subject, facts_of
 from gpuforge.audit.form import PACKAGES
 from gpuforge.audit.link.graph import LinkGraph
-from gpuforge.audit.link.requirement import parse
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.wheel.dist_info import MetadataProblem
@@ -71,7 +71,7 @@ def _problems(wheel: WheelFacts) -> Iterator[MetadataProblem]:
 def _unparsable(requires: Iterable[str]) -> Iterator[MetadataProblem]:
     for line in requires:
         try:
-            parse(line)
+            requirement_text.parse(line)
         except InvalidRequirement as error:
             yield MetadataProblem("Requires-Dist", (line,), {"problem": str(error).splitlines()[0]})
 
