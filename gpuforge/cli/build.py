@@ -19,6 +19,7 @@ from gpuforge.cli.build_result import Result
 from gpuforge.cli.build_text import show_plan, show_result
 from gpuforge.cli.copy_wheels import copy_wheels
 from gpuforge.cli.dist import keep_current, kept_back
+from gpuforge.cli.left_out import allow_missing, status
 from gpuforge.cli.main import INTERRUPTED
 from gpuforge.cli.options import SIZE, Choice, cache_dir, images, selection
 from gpuforge.cli.planning import DEFAULT_IMAGE, Planned, planned
@@ -55,6 +56,7 @@ class Options:
     jobs: int | None
     gpu: bool
     no_test: bool
+    allow_missing: bool
     keep_failed: bool
     dry_run: bool
     explain: bool
@@ -96,6 +98,7 @@ class Options:
 )
 @click.option("--gpu", is_flag=True, help="Let the wheels' tests see this machine's GPUs.")
 @click.option("--no-test", is_flag=True, help="Do not install, import and test the wheels.")
+@allow_missing
 @click.option(
     "--keep-failed", is_flag=True, help="Move the working directories of failed actions to DIST/.failed."
 )
@@ -125,14 +128,17 @@ def command(ctx: click.Context, /, choice: Choice, **rest: Any) -> None:
     def sites(file: ManifestFile) -> list[ContainerImage]:
         return _sites(options, file, cache)
 
-    made = planned(choice, machine_type(), sites, test=not options.no_test, gpu=options.gpu)
+    allowed = options.allow_missing
+    made = planned(
+        choice, machine_type(), sites, test=not options.no_test, gpu=options.gpu, allow_missing=allowed
+    )
     run = _Run.of(made, cache)
     if options.dry_run:
         judged = verdicts(
             run.steps, store=run.store, ledger=run.ledger, project=run.project, targets=run.targets
         )
         show_plan(made.plan, made.selection, judged, explain=options.explain, as_json=options.as_json)
-        return
+        ctx.exit(status(made.selection, allowed=allowed))
     outcome = run.perform(options, cache)
     wheels = copy_wheels(made.plan, run.steps, run.store, outcome, options.dist)
     missing = kept_back(made.plan, outcome)
@@ -145,7 +151,8 @@ def command(ctx: click.Context, /, choice: Choice, **rest: Any) -> None:
         show_result(result, images=made.file.manifest.wheel.image, explain=options.explain)
     for note in made.plan.notes if wheels else ():
         say(f"note: {note}")
-    ctx.exit(exit_code(outcome))
+    missing_status = status(made.selection, allowed=allowed)
+    ctx.exit(exit_code(outcome) or missing_status)
 
 
 def _refuse_runner(ctx: click.Context, name: str) -> None:

@@ -116,6 +116,5 @@ def _show_missing(result: Result) -> None:
 
 
 def _show_left_out(console: Console, selection: Selection) -> None:
-    missing = [item for item in selection.left_out if item.reason.kind == "missing"]
-    for reason, cells in by_reason(missing).items():
+    for reason, cells in by_reason(selection.missing).items():
         console.print(Text(shown(f"left out: {', '.join(cells)}: {reason}"), style="yellow"))

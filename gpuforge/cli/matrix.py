@@ -13,7 +13,8 @@ from packaging.utils import canonicalize_name
 
 from gpuforge.cli import ci, stores
 from gpuforge.cli.arguments import errors_as_json
-from gpuforge.cli.left_out import as_data, by_reason
+from gpuforge.cli.left_out import allow_missing as allow_missing_option
+from gpuforge.cli.left_out import as_data, by_reason, status
 from gpuforge.cli.options import Choice, images, selection
 from gpuforge.cli.planning import DEFAULT_IMAGE, Planned, planned
 from gpuforge.cli.terminal import say
@@ -39,11 +40,16 @@ from gpuforge.plan.survey import machine_type
     show_default=True,
     help="github: one line for fromJSON; gitlab: a job to extend; json: with what is left out and why.",
 )
+@allow_missing_option
+@click.pass_context
 @errors_as_json
 def command(
+    ctx: click.Context,
+    /,
     choice: Choice,
     images: tuple[str, ...],
     form: str,
+    allow_missing: bool,
 ) -> None:
     """Print the cells of the manifest in PATH (default: here), each with what a CI job needs to build it.
 
@@ -51,19 +57,24 @@ def command(
     fetches no image: it knows the content of the images from gpuforge's own list.
     """
     machine = machine_type()
-    made = planned(choice, machine, lambda file: places(file, images, machine))
+    made = planned(choice, machine, lambda file: places(file, images, machine), allow_missing=allow_missing)
     options = [*(word for name in images for word in ("--image", name))]
     options += ["--archs", ",".join(arch.number for arch in made.file.narrowed)] if made.file.narrowed else []
     jobs = [job(made, choice.path, item, options) for item in made.selection.cells]
+    _show(made.selection, jobs, form)
+    ctx.exit(status(made.selection, allowed=allow_missing))
+
+
+def _show(selection: Selection, jobs: Sequence[dict[str, Any]], form: str) -> None:
     if form == "table":
-        table(jobs, made.selection)
+        table(jobs, selection)
         return
     if form == "json":
-        left_out = as_data(made.selection.left_out)
+        left_out = as_data(selection.left_out)
         shown = [ci.labelled(entry, "github") for entry in jobs]
         click.echo(json.dumps({"schema": 1, "cells": shown, "left_out": left_out}, indent=2))
         return
-    for reason, cells in by_reason(made.selection.left_out).items():
+    for reason, cells in by_reason(selection.left_out).items():
         say(f"left out: {reason}: {', '.join(cells)}")
     if len(jobs) > ci.MOST_JOBS[form]:
         most = ci.MOST_JOBS[form]

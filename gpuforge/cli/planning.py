@@ -34,8 +34,11 @@ def planned(
     *,
     test: bool = True,
     gpu: bool = False,
+    allow_missing: bool = False,
 ) -> Planned:
     """Plan the chosen cells for a machine type; `sites` are the images to build in, none for this machine itself.
+
+    A chosen toolkit or Python that is missing is an error, unless `allow_missing`.
 
     Raises UsageError and MissingError for everything that `gpuforge build` refuses before it runs an action.
     """
@@ -47,7 +50,7 @@ def planned(
     requested = [
         name
         for name, given in (("cuda", choice.cuda or choice.cell), ("python", choice.python or choice.cell))
-        if given
+        if given and not allow_missing
     ]
     found, selection = resolve(file, selection, requested=requested, sites=places)
     return Planned(file, selection, places, lower(file, selection.cells, found, test=test, gpu=gpu))

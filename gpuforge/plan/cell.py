@@ -49,7 +49,8 @@ class LeftOutReason:
     """Why a cell of the matrix is not built.
 
     "not-selected" has the facts `option` ("--cuda") and `values`, for `--archs` also `cuda` (the toolkit's name in the
-    manifest) and `archs` (what it has); "missing" has `problems`, one message for each place to build in.
+    manifest) and `archs` (what it has); "missing" has `problems`, one message for each place to build in, and
+    `hints`, what to do about them.
     """
 
     kind: Literal["not-selected", "missing"]
@@ -70,6 +71,11 @@ class Selection:
 
     cells: tuple[Cell, ...]
     left_out: tuple[LeftOut, ...]
+
+    @property
+    def missing(self) -> tuple[LeftOut, ...]:
+        """The cells that were wanted and cannot be built here."""
+        return tuple(item for item in self.left_out if item.reason.kind == "missing")
 
 
 def matrix(file: ManifestFile, machine: str) -> tuple[Cell, ...]:

@@ -65,12 +65,7 @@ def resolve(
         refused = dict.fromkeys(e for c in chosen or others for s in surveys for e in s.lacks(c).values())
         problems = [d for error in refused for d in error.diagnostics]
         raise MissingError.all_of(dict.fromkeys(problems))
-    left_out = [
-        LeftOut(
-            cell, LeftOutReason("missing", {"problems": tuple(survey.problem(cell) for survey in surveys)})
-        )
-        for cell in others
-    ]
+    left_out = [LeftOut(cell, _missing([survey.problem(cell) for survey in surveys])) for cell in others]
     machine = Machine(tuple(survey.location for survey in surveys), file.manifest.host_cuda)
     return machine, Selection(buildable, (*selection.left_out, *left_out))
 
@@ -106,9 +101,9 @@ class _Survey:
         names = (("cuda", cell.cuda), ("python", cell.python))
         return {key[0]: self._missing[key] for key in names if key in self._missing}
 
-    def problem(self, cell: Cell) -> str:
-        """Return why a cell cannot be built at this site, in one line."""
-        return next(iter(self.lacks(cell).values())).diagnostics[0].message
+    def problem(self, cell: Cell) -> Diagnostic:
+        """Return why a cell cannot be built at this site."""
+        return next(iter(self.lacks(cell).values())).diagnostics[0]
 
     def _hosts(
         self, file: ManifestFile, cudas: Sequence[str], site: Site, requested: Collection[str]
@@ -162,6 +157,13 @@ class _Survey:
             except MissingError as error:
                 self._missing[dimension, name] = error
         return found
+
+
+def _missing(problems: Sequence[Diagnostic]) -> LeftOutReason:
+    hints = dict.fromkeys(problem.hint for problem in problems if problem.hint)
+    return LeftOutReason(
+        "missing", {"problems": tuple(problem.message for problem in problems), "hints": tuple(hints)}
+    )
 
 
 def _for_tests(file: ManifestFile, python: str, error: MissingError) -> MissingError:

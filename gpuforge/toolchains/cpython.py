@@ -63,8 +63,8 @@ class Interpreter:
 def find(minor: str, *, or_newer: bool = False, search: Sequence[Path] | None = None) -> Interpreter:
     """Return an interpreter of `minor` ("3.11") with its headers; with `or_newer`, a later 3.x is accepted.
 
-    Looks at the interpreter gpuforge runs on, at `python3.N` on PATH, at manylinux's `/opt/python` and at pyenv's
-    versions. Raises MissingError with the interpreters that were found, and what to install.
+    Looks at the interpreter gpuforge runs on, at `python3.N` on PATH, at manylinux's `/opt/python` and at the versions
+    of pyenv and uv. Raises MissingError with the interpreters that were found, and what to install.
     """
     minors = [minor, *(newer(minor) if or_newer else [])]
     without_headers: Interpreter | None = None
@@ -133,3 +133,12 @@ def _candidates(minor: str, search: Sequence[Path] | None) -> Iterator[Path]:
     yield from sorted(Path("/opt/python").glob(f"{tag}-{tag}/bin/python3"))
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
     yield from sorted(pyenv.glob(f"versions/{minor}.*/bin/python{minor}"), reverse=True)
+    yield from sorted(_of_uv().glob(f"cpython-{minor}.*/bin/python{minor}"), reverse=True)
+
+
+def _of_uv() -> Path:
+    """Return the folder of uv's Pythons: https://docs.astral.sh/uv/reference/storage/"""
+    if chosen := os.environ.get("UV_PYTHON_INSTALL_DIR"):
+        return Path(chosen)
+    data = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share")
+    return data / "uv" / "python"

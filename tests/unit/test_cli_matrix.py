@@ -129,13 +129,22 @@ def test_what_an_image_lacks_is_left_out_and_without_any_cell_an_error(
     file = recipe(
         ('python = ["3.11", "3.13"]', 'python = ["3.11", "3.12"]'), add='[wheel]\nimage = "bookworm"\n'
     )
-    assert run(["matrix", str(file.folder), "--format", "json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    assert run(["matrix", str(file.folder), "--format", "json"]) == 3
+    out, err = capsys.readouterr()
+    found = json.loads(out)
     assert [job["cell"] for job in found["cells"]] == ["cp311-cu12.4-x86_64", "cp311-cu13.0-x86_64"]
-    assert {item["reason"] for item in found["left_out"]} == {
-        "no CPython 3.12 in image bookworm; it has 3.11.2, 3.13.5"
+    assert {(item["kind"], item["reason"]) for item in found["left_out"]} == {
+        ("missing", "no CPython 3.12 in image bookworm; it has 3.11.2, 3.13.5")
     }
+    assert err == (
+        "hint: choose another with --python, or name another image with --image or in [wheel] image\n"
+        "2 cells are left out, so the exit status is 3; --allow-missing makes it 0\n"
+    )
+    assert run(["matrix", str(file.folder), "--allow-missing"]) == 0
+    assert run(["matrix", str(file.folder), "--python", "3.11"]) == 0
     assert run(["matrix", str(file.folder), "--python", "3.12"]) == 3
+    assert run(["matrix", str(file.folder), "--python", "3.12", "--allow-missing"]) == 3  # nothing is left
+    assert run(["matrix", str(file.folder), "--python", "3.11,3.12", "--allow-missing"]) == 0
 
 
 def test_every_python_of_the_default_image_has_a_job_and_one_that_cannot_be_tested_is_an_error(
@@ -248,7 +257,7 @@ def test_github_and_gitlab_run_the_same_jobs(
         add=f"[wheel]\nimage = {json.dumps(images)}\nnaming = {json.dumps(naming)}\n",
     )
     with mock.patch("gpuforge.cli.matrix.machine_type", return_value=machine):
-        github, gitlab = jobs_of(file.folder, capsys, "--cuda", "13")
+        github, gitlab = jobs_of(file.folder, capsys, "--cuda", "13", "--allow-missing")
     labels = dict(zip(ci.RUNNERS["github"].values(), ci.RUNNERS["gitlab"].values(), strict=True))
     as_variables = [
         {

@@ -22,7 +22,7 @@ HERE = {
     "gpuforge build --no-test": f"build {SAXPY} --cuda 13 --python 3.11 --no-test --dry-run",
     "gpuforge build --archs 90": f"build {SAXPY} --cuda 13 --python 3.11 --archs 90 --dry-run",
     "gpuforge build --dry-run --explain": f"build {SAXPY} --cuda 13 --python 3.11 --dry-run --explain",
-    "gpuforge matrix [PATH] --format github": f"matrix {SAXPY} --cuda 13 --image bookworm --format github",
+    "gpuforge matrix [PATH] --format github": f"matrix {SAXPY} --python 3.11 --image bookworm --format github",
     "gpuforge --help": "--help",
     "gpuforge schema": "schema",
 }
