@@ -132,7 +132,7 @@ def distributions(file: ManifestFile, cell: Cell) -> list[str]:
 
 def described(image: ContainerImage | None, family: str, major: int) -> str | None:
     """Return the host compiler that nvcc gets ("g++ 12"); None if the image's compilers are not known."""
-    known = isinstance(image, expected.ExpectedImage) and bool(image.compilers)
+    known = isinstance(image, expected.ExpectedImage) and image.compilers is not None
     return f"{family} {major}" if known else None
 
 

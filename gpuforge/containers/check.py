@@ -44,7 +44,10 @@ def _unlike(inventory: Inventory, image: CatalogImage) -> list[str]:
     """Return the differences between an image and its description in the catalog."""
     minors = {python.minor for python in inventory.interpreters if python.path.is_relative_to("/opt")}
     gxx = compilers(inventory, "g++")
-    majors = {f"g++-{compiler.version.major}" for compiler in gxx}
+    families = {name.rpartition("-")[0] for name in image.compilers}
+    majors = {
+        f"{family}-{each.version.major}" for family in families for each in compilers(inventory, family)
+    }
     lacks = [f"CPython {minor} in /opt/python" for minor in image.pythons if minor not in minors]
     lacks += [compiler for compiler in image.compilers if compiler not in majors]
     if inventory.glibc and inventory.glibc != image.glibc:

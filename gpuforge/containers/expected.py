@@ -25,16 +25,16 @@ _NVCC = "Cuda compilation tools, release {minor}, V{version}"  # the output of n
 
 @dataclass(frozen=True, slots=True)
 class ExpectedImage(ContainerImage):
-    """An image by its description: `compilers` are those in the catalog, the default first ("g++-13")."""
+    """An image by its description: `compilers` are those in the catalog, the default first ("g++-13"); None: any."""
 
-    compilers: tuple[str, ...] = ()
+    compilers: tuple[str, ...] | None = None
 
     def detect(self, family: str, *, path: str | None = None, specifier: str | None = None) -> Compiler:
-        """Return the first compiler in a version range: a listed one or, of a family without any, one of any major."""
+        """Return the first compiler in a version range: a listed one, in an unknown image or by a path any."""
         allowed = SpecifierSet(specifier or "")
-        listed = [name.rpartition("-") for name in self.compilers if not path]
-        known = [int(major) for listed_family, _, major in listed if listed_family == family]
-        for major in known or ANY_MAJOR:
+        names = [name.rpartition("-") for name in self.compilers or ()]
+        known = [int(major) for listed_family, _, major in names if listed_family == family]
+        for major in ANY_MAJOR if path or self.compilers is None else known:
             version = next((v for v in _versions(major) if v in allowed), None)
             if version is not None:
                 place = Path(path or f"/usr/bin/{family}-{major}")
@@ -57,13 +57,14 @@ def image(name: str, machine: str, *, test: str | bool, toolkits: Sequence[str] 
         inventory=_inventory(known, name, machine, toolkits),
         test=image(clean, machine, test=False) if clean else None,
         spare=test is True,
-        compilers=known.compilers if known else (),
+        compilers=known.compilers if known else None,
     )
 
 
 def _versions(major: int) -> Sequence[Version]:
-    """Return the possible versions of a compiler of this major, the latest first: the catalog has none."""
-    return [Version(f"{major}.{minor}.{patch}") for minor in range(9, -1, -1) for patch in range(4, -1, -1)]
+    """Return the possible versions of a compiler of this major: the major alone, as in the catalog, then the latest."""
+    latest = [f"{major}.{minor}.{patch}" for minor in range(9, -1, -1) for patch in range(4, -1, -1)]
+    return [Version(text) for text in (str(major), *latest)]
 
 
 def _inventory(

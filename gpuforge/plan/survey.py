@@ -210,6 +210,7 @@ def impossible(file: ManifestFile, cuda: str, host: Compiler | None, site: Site)
             keys = host_keys(file)
             offers = (site.offered(*each) for each in accepted(file, cuda, host.family).items())
             hint = next((to_install(offer) for offer in offers if offer), hint)
+            hint += "; `gpuforge images list` shows the compilers of each image" if site.image else ""
         elif problem.item is not None:
             keys = (*keys, problem.item)
         yield Diagnostic(problem.message, file.place(*keys), hint)

@@ -41,13 +41,13 @@ def test_output(
 
 
 def test_github_reads_one_line_of_json(recipe: LoadRecipe, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["matrix", str(recipe().folder), "--format", "github"]) == 0
+    assert run(["matrix", str(recipe().folder), "--format", "github", "--image", "bookworm"]) == 0
     (line,) = capsys.readouterr().out.splitlines()
     jobs = json.loads(line)["include"]
     assert [job["cell"] for job in jobs] == [
         f"cp{python}-cu{cuda}-x86_64" for cuda in ("12.4", "13.0") for python in (311, 313)
     ]
-    build = f"gpuforge build {recipe().folder} --cell {{}} --runner docker"
+    build = f"gpuforge build {recipe().folder} --cell {{}} --runner docker --image bookworm"
     assert all(job["build"] == build.format(job["cell"]) for job in jobs)
 
 
@@ -157,7 +157,7 @@ def test_every_python_of_the_default_image_has_a_job_and_one_that_cannot_be_test
     assert [job["python"] for job in found["cells"]] == ["3.11", "3.12"]
     assert {job["prepare"] for job in found["cells"]} == {"gpuforge images build bullseye-test"}
     file = recipe(pythons, add='[test]\nimage = "bullseye-test"\n')
-    assert run(["matrix", str(file.folder)]) == 3
+    assert run(["matrix", str(file.folder), "--cuda", "13"]) == 3
     out, err = capsys.readouterr()
     assert out == ""
     assert err == (
@@ -188,7 +188,7 @@ def jobs_of(folder: Path, capsys: pytest.CaptureFixture[str], *options: str) -> 
         (
             ["manylinux_2_28"],
             "quay.io/pypa/manylinux_2_28_x86_64@sha256:",
-            None,
+            "g++ 14",
             "gpuforge images build bullseye-test",
         ),
         (["ghcr.io/own/image@sha256:abc"], "ghcr.io/own/image@sha256:abc", None, ""),
@@ -226,6 +226,26 @@ def test_a_toolkit_gets_the_image_and_the_compiler_that_it_takes(
     assert [(job["toolkit"], job["compiler"]) for job in github] == [("11.8", "g++ 11"), ("13.0", "g++ 14")]
 
 
+@pytest.mark.parametrize(
+    ("toolchain", "image", "why"),
+    [
+        ("", "manylinux_2_28", "CUDA 12.4 takes g++ 6 to 13 as host compiler, not 14"),
+        ('compiler = "clang++"', "bookworm", "no usable clang++ in image bookworm; it has none"),
+        ("", "manylinux_2_28-cuda12.4", ""),
+        ("", "registry/own", ""),  # which compilers it has is not known
+        ('compiler = "clang++"', "registry/own", ""),
+    ],
+)
+def test_a_compiler_that_an_image_does_not_have_is_not_planned_with(
+    recipe: LoadRecipe, capsys: pytest.CaptureFixture[str], toolchain: str, image: str, why: str
+) -> None:
+    old = 'compiler = "g++"'
+    file = recipe((old, toolchain or old))
+    chosen = ["matrix", str(file.folder), "--cuda", "12", "--python", "3.11", "--image", image]
+    assert run(chosen) == (3 if why else 0)
+    assert why in capsys.readouterr().err
+
+
 @pytest.mark.thorough
 def test_the_readmes_workflow_uses_what_the_jobs_have(
     recipe: LoadRecipe, capsys: pytest.CaptureFixture[str]
@@ -234,7 +254,7 @@ def test_the_readmes_workflow_uses_what_the_jobs_have(
     (workflow,) = re.findall(r"^```yaml\n(.*?)^```$", readme, re.DOTALL | re.MULTILINE)
     steps = yaml.safe_load(workflow)["jobs"]["build"]
     used = set(re.findall(r"(?<!needs\.)\bmatrix\.(\w+)", json.dumps(steps)))
-    (job, *_), _ = jobs_of(recipe().folder, capsys)
+    (job, *_), _ = jobs_of(recipe().folder, capsys, "--cuda", "13")
     assert {"runner", "prepare", "build", "cell"} == used
     assert used <= job.keys()
     assert "pip install gpuforge" not in readme  # a name on PyPI that is not the project's
