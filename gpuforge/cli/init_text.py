@@ -39,7 +39,8 @@ def plan(target: Path, made: Planned, guesses: Sequence[Guess | Note]) -> Iterat
     newest = cells[-1]
     folder = "" if target.parent == Path() else f" {target.parent.as_posix()}"
     path = folder if target.name == "gpuforge.toml" else f" {target.as_posix()}"
-    archs = made.file.manifest.cuda.versions[newest.cuda].archs
+    versions = made.file.manifest.cuda.versions
+    archs = versions[newest.cuda].archs if newest.cuda else ()
     fixed = any(reason.kind == "fixed-archs" for reason in _reasons(guesses))
     quick = f" --archs {Target.parse(archs[-1]).arch.number}" if archs and not fixed else ""
     yield f"next, one of them{', quickly' * bool(quick)}: gpuforge build{path} --cell {newest.id}{quick}\n"

@@ -71,7 +71,7 @@ def repair(tree: Path, name: WheelName, scratch: Path, linking: Linking, log: Lo
     repair_checks.intact(before, after)
     repair_checks.grafts(after, bundled=linking.linkage == "bundle")
     if linking.linkage in {"bundle", "static"}:
-        repair_checks.self_contained(linked)
+        repair_checks.self_contained(linked, linking.linkage)
         log("no file needs a CUDA library from outside the wheel")
     by_pip = linking.linkage == "pip"
     brought_to = _brought(after, linking.build.carried)
@@ -90,7 +90,7 @@ def _check_before(
 ) -> None:
     repair_checks.without_nvhpc(files)
     if linkage == "static":
-        repair_checks.self_contained(linked)
+        repair_checks.self_contained(linked, linkage)
     if linkage == "bundle":
         repair_checks.graftable(linked, log)
 

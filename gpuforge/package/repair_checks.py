@@ -9,6 +9,8 @@ from gpuforge.binary.elf.linked_file import LinkedFile
 from gpuforge.binary.elf.segments import SENTENCES
 from gpuforge.cuda import libraries, sonames
 from gpuforge.cuda.libraries import CudaLibrary
+from gpuforge.cuda.linkage import Linkage
+from gpuforge.cuda.toolkit_providers import ABOUT
 from gpuforge.errors import ActionError
 
 Files = Mapping[PurePosixPath, LinkedFile]  # the ELF files of a wheel, by member
@@ -16,16 +18,28 @@ Files = Mapping[PurePosixPath, LinkedFile]  # the ELF files of a wheel, by membe
 Linked = Mapping[PurePosixPath, list[CudaLibrary]]
 
 
-def self_contained(linked: Linked) -> None:
+def self_contained(linked: Linked, linkage: Linkage) -> None:
     """Check that no library of the toolkit is needed from outside the wheel, for `static` and `bundle`."""
-    for member, found in linked.items():
+    users: dict[str, list[str]] = {}
+    for member, found in sorted(linked.items()):
         for library in found:
-            stem = sonames.bare(library.soname)
-            raise ActionError.of(
-                f"{member} needs {library.soname}, which [cuda] linkage forbids",
-                hint=f"link it statically (CMake: CUDA::{stem}_static), where the toolkit has a static one; "
-                "a build that uses neither CMake nor nvcc directly must link the static library itself",
+            users.setdefault(library.soname, []).append(str(member))
+    if not users:
+        return
+    needed = ", ".join(f"{soname} (by {', '.join(members)})" for soname, members in sorted(users.items()))
+    hint = "remove them from [wheel] exclude"
+    if linkage == "static":
+        stems = dict.fromkeys(sonames.bare(soname) for soname in sorted(users))
+        targets = ", ".join(f"CUDA::{stem}_static" for stem in stems)
+        hint = f"link static ones (CMake: {targets}; without CMake or nvcc, name them to the linker)"
+        if stems.keys() - {"cudart"}:
+            hint += (
+                ". NVIDIA's wheels have none but cudart_static. Take a toolkit that has them: "
+                f'provider = "redist", {ABOUT["redist"]}, or "system"; or choose linkage = "pip"'
             )
+    raise ActionError.of(
+        f'[cuda] linkage = "{linkage}" forbids CUDA libraries that are needed: {needed}', hint=hint
+    )
 
 
 def graftable(linked: Linked, log: Callable[[str], None]) -> None:

@@ -70,14 +70,21 @@ def test_system_declares_nothing_and_says_no_place(project: Project, tmp_path: P
 
 def test_static_is_refused_while_a_library_of_cuda_is_needed(project: Project) -> None:
     member = cuda_project(project)
-    with pytest.raises(
-        ActionError, match=rf"{re.escape(member)} needs libcudart\.so\.13, which \[cuda\] linkage forbids"
-    ):
+    other = project.extension("demo/other", ["libcublas.so.13", "libcudart.so.13"])
+    with pytest.raises(ActionError) as caught:
         project.package(linkage="static")
+    assert str(caught.value) == (
+        '[cuda] linkage = "static" forbids CUDA libraries that are needed: '
+        f"libcublas.so.13 (by demo/other/core{SUFFIX}), libcudart.so.13 (by {member}, demo/other/core{SUFFIX})\n"
+        "  hint: link static ones (CMake: CUDA::cublas_static, CUDA::cudart_static; without CMake or nvcc, name them "
+        "to the linker). NVIDIA's wheels have none but cudart_static. Take a toolkit that has them: "
+        'provider = "redist", NVIDIA\'s archives (11.4 to 13.0), or "system"; or choose linkage = "pip"'
+    )
+    other.unlink()
     (project.tree / member).unlink()
     project.extension("demo/deep", ["libhelper.so.1"])  # which needs libcufft, and is grafted
     with pytest.raises(
-        ActionError, match=r"demo_cu13\.libs/libhelper-\w+\.so\.1 needs libcufft\.so\.12, which"
+        ActionError, match=r"needed: libcufft\.so\.12 \(by demo_cu13\.libs/libhelper-\w+\.so\.1\)"
     ) as caught:
         project.package(linkage="static")
     assert "CMake: CUDA::cufft_static" in str(caught.value)

@@ -19,7 +19,8 @@ DIAGNOSTICS = [
         "file": "gpuforge.toml",
         "line": 1,
         "column": 1,
-        "hint": 'write, for example, [cuda.13] with toolkit = "13.0" and archs = ["80", "90"]',
+        "hint": 'write, for example, [cuda.13] with toolkit = "13.0" and archs = ["80", "90"]; for a package without '
+        "CUDA write cuda = false in [build]",
     },
     {
         "message": "[package] needs `python`: the versions to build wheels for",

@@ -29,6 +29,23 @@ def file() -> ManifestFile:
     return load(RECIPE)
 
 
+@pytest.mark.parametrize(
+    ("build", "problems"),
+    [("", ["the manifest has no table [cuda]"]), ("[build]\ncuda = false\n", [])],
+)
+def test_a_manifest_without_objects_says_that_it_has_no_cuda(
+    build: str, problems: list[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "gpuforge.toml"
+    path.write_text(f'schema = 1\n[package]\nname = "waves"\npython = ["3.12"]\n{build}')
+    try:
+        cells = matrix(load(tmp_path), "x86_64")
+    except UsageError as error:
+        assert [each.message for each in error.diagnostics] == problems
+    else:
+        assert ([cell.id for cell in cells], problems) == (["cp312-x86_64"], [])
+
+
 def of(machine: Machine) -> Machine:
     """A machine on which no toolkit was looked for."""
     (at,) = machine.locations

@@ -72,7 +72,8 @@ def _refuse_unquoted(versions: Mapping[str, Any]) -> None:
 
 class Cuda(Table):
     """How the package uses CUDA. Each table `[cuda.<version>]` in it is one toolkit to build with. A package without
-    CUDA, such as one for OpenCL alone, leaves it out; its wheels have their plain name."""
+    CUDA, such as one for OpenCL alone, leaves it out and has `[build] cuda = false` or `[[objects]]`; its wheels have
+    their plain name."""
 
     linkage: Linkage = Field(default="pip", examples=["pip"])
     """Where CUDA's libraries come from at run time. `pip` declares NVIDIA's wheels as dependencies, `bundle` copies the

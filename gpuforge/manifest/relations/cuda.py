@@ -19,8 +19,9 @@ def without(data: Raw) -> Iterator[Problem]:
     """Yield keys that need a CUDA toolkit in a manifest without `[cuda]`, and a manifest with nothing for a GPU."""
     if "cuda" in data:
         return
-    if not data.get("objects"):
-        yield Problem((), "the manifest has no table [cuda]", _EXAMPLE)
+    if not data.get("objects") and table(data, "build").get("cuda") is not False:
+        hint = f"{_EXAMPLE}; for a package without CUDA write cuda = false in [build]"
+        yield Problem((), "the manifest has no table [cuda]", hint)
     for name, toolchain in table(data, "toolchains").items():
         compiler = toolchain.get("compiler") if isinstance(toolchain, Mapping) else None
         if isinstance(compiler, str) and needs_cuda(compiler):

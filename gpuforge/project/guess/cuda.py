@@ -37,16 +37,17 @@ _ALIASES = {
 
 
 def guesses(project: Project) -> Iterator[Guess | Note]:
-    """Yield the keys of [cuda]."""
+    """Yield the keys of [cuda]; a project without CUDA has none."""
+    if project.cuda is None:
+        return
     yield Guess(_CUDA, "linkage", "pip", (because("linkage"),))
-    if project.cuda is not None:
-        libraries = dict(_libraries(project))
-        known = {name: reason for name, reason in libraries.items() if name in _library_names()}
-        if known:
-            yield Guess(_CUDA, "libraries", tuple(known), tuple(known.values()))
-        for name in libraries.keys() - known.keys():
-            yield Note(_CUDA, because("library-unknown", *libraries[name].where, name=name))
-        yield from _static(project)
+    libraries = dict(_libraries(project))
+    known = {name: reason for name, reason in libraries.items() if name in _library_names()}
+    if known:
+        yield Guess(_CUDA, "libraries", tuple(known), tuple(known.values()))
+    for name in libraries.keys() - known.keys():
+        yield Note(_CUDA, because("library-unknown", *libraries[name].where, name=name))
+    yield from _static(project)
     for major, toolkit, reason in _toolkits(project):
         table = ("cuda", str(major))
         yield Guess(table, "toolkit", toolkit, (reason,))
@@ -141,8 +142,6 @@ def _of_major(major: int, least: Use | None) -> str:
 
 def _majors(project: Project) -> tuple[tuple[int, ...], Reason]:
     name = project.metadata.name
-    if project.cuda is None:
-        return _MAJORS[-1:], because("no-toolkit")
     if name and (number := number_of(name.text)) in _MAJORS:
         return (number,), because("named-for", name.where, name=name.text)
     if project.framework:
@@ -183,9 +182,9 @@ def _of_framework(project: Project, used: FrameworkUse) -> tuple[tuple[int, ...]
 
 def _archs(project: Project, toolkit: str, table: tuple[str, ...]) -> Iterator[Guess]:
     """Yield the architectures: those that the project's own files fix, else the least for all GPUs."""
-    if project.cuda is None or project.sources.kernel is None:
+    if project.sources.kernel is None:
         first = project.sources.cuda[0] if project.sources.cuda else ""
-        where = Where(first) if first and project.cuda else None
+        where = Where(first) if first else None
         yield Guess(table, "archs", (), (because("no-kernels", where),))
         return
     fixed = _fixed(project, toolkit)

@@ -66,7 +66,6 @@ _SENTENCES = {
     "framework-required": "{what} is built with this CUDA on PyPI",
     "cuda-classifiers": "the CUDA versions of the classifiers",
     "requires-cuda": "the project requires {name}",
-    "no-toolkit": "the table is required; a build without CUDA fetches no toolkit",
     "toolkit-at-least": "CMake's find_package asks for CUDA {version} or newer",
     "archs-gone": "the project compiles for {what}, which later toolkits refuse",
     "no-kernels": "no GPU code of its own: no kernel is defined in the sources that are compiled",
@@ -74,7 +73,6 @@ _SENTENCES = {
     "common": "the smallest set with code for every GPU of this toolkit; add the architectures that must be fastest",
     "gpu-object": "the audit proves that these files are there, with code for `archs`",
     "gpu-files": "CUDA extensions",
-    "naming-plain": "nothing in the wheel is for one CUDA version",
     "excluded": "auditwheel leaves these out, too",
     "shipped-code": "GPU code that is not compiled here; the audit would call it undeclared",
     "image": 'cibuildwheel builds in {image}: with --runner docker, write image = "manylinux_2_28" or one of '

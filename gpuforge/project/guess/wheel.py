@@ -19,8 +19,6 @@ _DEVICE_CODE = (".ptx", ".cubin", ".fatbin")
 def guesses(project: Project) -> Iterator[Guess | Note]:
     """Yield the keys of [wheel], and notes on code that another toolchain would compile."""
     settings, sources = project.wheelbuilder, project.sources
-    if project.cuda is None:
-        yield Guess(_WHEEL, "naming", ("plain",), (because("naming-plain"),))
     excluded = {
         sonames.bare(seen.text): seen.where
         for seen in settings.excluded
