@@ -61,6 +61,23 @@ def test_one_release_is_none(tmp_path: Path, requirement: str) -> None:
     assert findings_of(tmp_path, ATEN, [requirement]) == []
 
 
+@pytest.mark.parametrize(
+    ("requires", "allows"),
+    [
+        (["torch>=1.5.0", "torch>=2.14,<2.15"], ""),
+        (["torch>=2.14,<2.15", 'torch>=1.5; extra == "all"'], ""),
+        (["torch>=1.5.0", "torch>=2.14"], "torch>=1.5.0,>=2.14"),
+        (["torch>=1.5.0", 'torch>=2.14,<2.15; extra == "all"'], "torch>=1.5.0"),
+        (["torch>=1.5.0", 'torch<2.15; sys_platform == "win32"'], "torch>=1.5.0"),
+    ],
+)
+def test_requirements_on_one_project_are_judged_together(
+    tmp_path: Path, requires: list[str], allows: str
+) -> None:
+    found = findings_of(tmp_path, ATEN, requires)
+    assert [f"the requirement {allows} allows" in f.message for f in found] == ([True] if allows else [])
+
+
 def test_the_stable_interface_is_none(tmp_path: Path) -> None:
     assert findings_of(tmp_path, STABLE, ["torch>=2.10"]) == []
     assert findings_of(tmp_path, STABLE, ["torch>=2.10"], spans=("torch",)) == []

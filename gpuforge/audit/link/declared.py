@@ -12,11 +12,11 @@ from gpuforge.audit.link.requirement import (
     USUAL_MACHINE,
     Omitted,
     Requirement,
-    evaluated,
     marker_environment,
     pythons,
     required_with,
     requirement,
+    together,
 )
 from gpuforge.audit.model import WheelFacts
 from gpuforge.cuda.carriers import Carrier, carriers, of_metapackage
@@ -60,7 +60,9 @@ def packages(facts: WheelFacts, given: Mapping[str, WheelFacts]) -> Mapping[str,
     if not facts.requires:
         return found
     machine = marker_environment(facts)["platform_machine"]
-    for line, required in _together(facts):
+    omitted = _omitted(facts)
+    for line, alone in together(facts):
+        required = alone._replace(omitted=omitted(alone))
         for declared in _brought(required, line, required, "", _DEPTH, machine, given):
             known = found.get(declared.package)
             if known is None or (known.extra and not declared.extra):
@@ -73,19 +75,6 @@ def packages(facts: WheelFacts, given: Mapping[str, WheelFacts]) -> Mapping[str,
                 unseen = (*known.unseen, *declared.unseen)
                 found[declared.package] = better._replace(lacks=lacks, unseen=unseen)
     return found
-
-
-def _together(facts: WheelFacts) -> Iterator[tuple[str, Requirement]]:
-    """Yield the requirements of lines, each with the clauses of all lines that pip obeys together with it."""
-    lines = {line: evaluated(line, facts) for line in facts.requires}
-    clauses: dict[tuple[str, str], dict[str, None]] = {}
-    for one in filter(None, lines.values()):
-        clauses.setdefault((one.name, one.extra), {})[one.versions] = None
-    omitted = _omitted(facts)
-    for line, required in lines.items():
-        if required:
-            joined = {**clauses[required.name, required.extra], **clauses.get((required.name, ""), {})}
-            yield line, required._replace(versions=",".join(filter(None, joined)), omitted=omitted(required))
 
 
 def _omitted(facts: WheelFacts) -> Callable[[Requirement], Omitted]:
@@ -163,9 +152,8 @@ def _required(own: WheelFacts, extras: Iterable[str]) -> Iterator[Requirement]:
     """Yield the requirements of a wheel that the tables know, with some of its extras."""
     chosen = {"", *map(canonicalize_name, extras)}
     known = package_tables.listed() | package_tables.with_requirements()
-    for line in own.requires:
-        found = evaluated(line, own)
-        if found and canonicalize_name(found.extra) in chosen and found.name in known:
+    for _, found in together(own):
+        if canonicalize_name(found.extra) in chosen and found.name in known:
             yield found
 
 

@@ -1,7 +1,7 @@
 """Requires-Dist lines of a wheel, evaluated for the platform in its file name."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Literal, NamedTuple
 
@@ -32,6 +32,22 @@ class Requirement(NamedTuple):
     versions: str = ""  # clauses: ">=0.5"
     extra: str = ""  # the extra of the wheel that it belongs to: "gpu"
     omitted: Omitted = ""
+
+
+def together(facts: WheelFacts, python: str = "") -> Iterator[tuple[str, Requirement]]:
+    """Yield the Requires-Dist lines for this platform, each with the clauses of all lines that pip obeys together with it.
+
+    These are the lines of the same project and extra, and those of the project without an extra. Lines that are invalid
+    or not for this platform or this Python are left out.
+    """
+    lines = {line: evaluated(line, facts, python) for line in facts.requires}
+    clauses: dict[tuple[str, str], dict[str, None]] = {}
+    for one in filter(None, lines.values()):
+        clauses.setdefault((one.name, one.extra), {})[one.versions] = None
+    for line, required in lines.items():
+        if required:
+            joined = {**clauses[required.name, required.extra], **clauses.get((required.name, ""), {})}
+            yield line, required._replace(versions=",".join(filter(None, joined)))
 
 
 def evaluated(line: str, facts: WheelFacts, python: str = "") -> Requirement | None:

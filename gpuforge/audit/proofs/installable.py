@@ -8,7 +8,7 @@ from packaging import tags
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
 from gpuforge.audit import version_clauses
-from gpuforge.audit.link.requirement import evaluated
+from gpuforge.audit.link.requirement import Requirement, together
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.package.coexistence import can_coexist
 from gpuforge.cpython import CPython
@@ -25,7 +25,7 @@ def is_installable(
     return (
         (not python or _runs_on(wheel, python))
         and all(can_coexist(wheel, other) for other in beside)
-        and all(_is_met(line, wheel, available, python) for line in wheel.requires)
+        and all(_is_met(required, available) for _, required in together(wheel, python))
     )
 
 
@@ -50,12 +50,9 @@ def _runs_on(wheel: WheelFacts, python: str) -> bool:
     return not wheel.file_tags or any((tag.interpreter, tag.abi) in fitting for tag in wheel.file_tags)
 
 
-def _is_met(line: str, wheel: WheelFacts, available: Iterable[Release], python: str) -> bool:
-    """Return whether one of the releases meets a Requires-Dist line without an extra."""
-    required = evaluated(line, wheel, python)
-    if required is None or required.extra:
-        return True
-    return any(
+def _is_met(required: Requirement, available: Iterable[Release]) -> bool:
+    """Return whether one of the releases meets a requirement; one of an extra need not be met."""
+    return bool(required.extra) or any(
         other.project == required.name and version_clauses.allows(required.versions, other.version)
         for other in available
     )

@@ -24,7 +24,8 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
         for project, known in graph.declared[wheel.name].items():
             others = [w for w in wheels if w.project == project and w is not wheel and can_coexist(wheel, w)]
             if others and not known.extra and not any(_meets(other, known.requirement) for other in others):
-                yield _finding(wheel, _unmet(wheel, others) or known.line, others)
+                joined = f"{project}{known.requirement.versions}"
+                yield _finding(wheel, _unmet(wheel, others) or joined, others)
         for framework in dict.fromkeys(p.compares_cuda for p in wheel.preloads if p.compares_cuda):
             others = [
                 w for w in wheels if w.project == framework and w is not wheel and can_coexist(wheel, w)
@@ -51,7 +52,7 @@ def _meets(other: WheelFacts, requirement: Requirement) -> bool:
 
 
 def _unmet(wheel: WheelFacts, others: list[WheelFacts]) -> str:
-    """Return the Requires-Dist line that no release of a project meets; "" if each meets some lines."""
+    """Return the first Requires-Dist line that none of the wheels meets; "" if they fail to meet all lines together."""
     for line in wheel.requires:
         required = evaluated(line, wheel)
         if required and not required.extra and not any(_meets(other, required) for other in others):

@@ -11,7 +11,7 @@ from gpuforge.audit.elf_patterns import unstable
 from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.form import PACKAGES
 from gpuforge.audit.link.graph import LinkGraph
-from gpuforge.audit.link.requirement import evaluated
+from gpuforge.audit.link.requirement import together
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.binary.facts import ElfObject
@@ -71,9 +71,8 @@ def _finding(
 def _several_minors(wheel: WheelFacts, package: str) -> str:
     """Return the requirement of a package that allows several of its minor releases; "" without one."""
     known = {version for row in carriers() if row.package == package for version in row.known}
-    for line in wheel.requires:
-        found = evaluated(line, wheel)
-        if found is None or found.name != package:
+    for _, found in together(wheel):
+        if found.name != package:
             continue
         some = (
             known | version_clauses.named(found.versions) | {*version_clauses.below(found.versions), _LATER}
