@@ -17,6 +17,7 @@ def by_cause(findings: Iterable[Finding]) -> tuple[Finding, ...]:
         group[0]._replace(
             files=tuple(dict.fromkeys(file for f in group for file in f.files)),
             subjects=join(subject for f in group for subject in f.subjects),
+            commands=tuple(dict.fromkeys(command for f in group for command in f.commands)),
         )
         for group in groups.values()
     ]

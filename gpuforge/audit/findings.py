@@ -96,7 +96,8 @@ class Subject(NamedTuple):
 class Finding(NamedTuple):
     """One cause and all its subjects, which differ by file.
 
-    `what` is the fact and `why` what breaks for users, each in one sentence. `fix` is a command or a line to add.
+    `what` is the fact and `why` what breaks for users, each in one sentence. `fix` is what to do about it, in one
+    sentence for all files; `commands` do it file by file.
     """
 
     code: str
@@ -111,6 +112,7 @@ class Finding(NamedTuple):
     cause: tuple[object, ...] = ()
     across: bool = False  # it is true of several wheels together, not of one alone
     beside: str = ""  # the requirement beside which it is true, if it is not true without
+    commands: tuple[str, ...] = ()  # for a shell in the unpacked wheel
     project: str = ""  # of the wheel, as baselines have it; "" means the one in the wheel's name
 
     @property

@@ -27,7 +27,8 @@ def hold(name: str, found: str) -> None:
 def finding_text(finding: Finding) -> str:
     """Return all that a finding says, one field a line."""
     subjects = "".join(f"  {line}\n" for line in lines(finding))
-    return f"{finding.severity}: {finding.message}\n{subjects}fix: {finding.fix}\n"
+    commands = "".join(f"  {command}\n" for command in finding.commands)
+    return f"{finding.severity}: {finding.message}\n{subjects}fix: {finding.fix}\n{commands}"
 
 
 # the words for problems: names, versions, architectures and paths are in other fields

@@ -185,11 +185,28 @@ CASES = {
         {"demo/ext.so": elf(runpath="$ORIGIN:")},
         {"demo/ext.so": elf(runpath="")},
     ),
-    "the build machine's folder, and something is lost": Case(
-        "GF302", "error", ("demo/ext.so: RPATH /build/lib: needed for libc10.so",),
+    "the build machine's folder, and import torch loads the library": Case(
+        "GF302", "warning", ("demo/ext.so: RPATH /build/lib",),
         {"demo/ext.so": elf(rpath="/build/lib", needed=["libc10.so"])},
         {"demo/ext.so": elf(rpath="$ORIGIN", needed=["libc10.so"])},
         requires=["torch"],
+    ),
+    "a folder of the system before the one of a package": Case(
+        "GF302", "warning", ("demo/ext.so: RUNPATH /usr/local/cuda/lib64",),
+        {"demo/ext.so": elf(runpath=f"/usr/local/cuda/lib64:{CU13}", needed=["libcudart.so.13"])},
+        {"demo/ext.so": elf(runpath=CU13, needed=["libcudart.so.13"])},
+        requires=["nvidia-cuda-runtime>=13"],
+    ),
+    "a folder of the system behind it": Case(
+        "GF302", "info", ("demo/ext.so: RUNPATH /usr/local/cuda/lib64",),
+        {"demo/ext.so": elf(runpath=f"{CU13}:/usr/local/cuda/lib64", needed=["libcudart.so.13"])},
+        {"demo/ext.so": elf(runpath=CU13, needed=["libcudart.so.13"])},
+        requires=["nvidia-cuda-runtime>=13"],
+    ),
+    "a folder of the system, the only place of a library": Case(
+        "GF302", "info", ("demo/ext.so: RUNPATH /opt/rocm/lib",),
+        {"demo/ext.so": elf(runpath="$ORIGIN/../rocm/lib:/opt/rocm/lib", needed=["libamdhip64.so.7"])},
+        {"demo/ext.so": elf(runpath="$ORIGIN/../rocm/lib", needed=["libamdhip64.so.7"])},
     ),
     "the build machine's folder, dead": Case(
         "GF302", "warning", ("demo/ext.so: RUNPATH /build/lib",),

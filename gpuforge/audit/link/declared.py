@@ -14,9 +14,9 @@ from gpuforge.audit.link.requirement import (
     Requirement,
     marker_environment,
     pythons,
+    required_together,
     required_with,
     requirement,
-    together,
 )
 from gpuforge.audit.model import WheelFacts
 from gpuforge.cuda.carriers import Carrier, carriers, of_metapackage
@@ -61,7 +61,7 @@ def packages(facts: WheelFacts, given: Mapping[str, WheelFacts]) -> Mapping[str,
         return found
     machine = marker_environment(facts)["platform_machine"]
     omitted = _omitted(facts)
-    for line, alone in together(facts):
+    for line, alone in required_together(facts):
         required = alone._replace(omitted=omitted(alone))
         for declared in _brought(required, line, required, "", _DEPTH, machine, given):
             known = found.get(declared.package)
@@ -152,7 +152,7 @@ def _required(own: WheelFacts, extras: Iterable[str]) -> Iterator[Requirement]:
     """Yield the requirements of a wheel that the tables know, with some of its extras."""
     chosen = {"", *map(canonicalize_name, extras)}
     known = package_tables.listed() | package_tables.with_requirements()
-    for _, found in together(own):
+    for _, found in required_together(own):
         if canonicalize_name(found.extra) in chosen and found.name in known:
             yield found
 

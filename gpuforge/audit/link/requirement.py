@@ -34,8 +34,8 @@ class Requirement(NamedTuple):
     omitted: Omitted = ""
 
 
-def together(facts: WheelFacts, python: str = "") -> Iterator[tuple[str, Requirement]]:
-    """Yield the Requires-Dist lines for this platform, each with the clauses of all lines that pip obeys together with it.
+def required_together(facts: WheelFacts, python: str = "") -> Iterator[tuple[str, Requirement]]:
+    """Yield the Requires-Dist lines for this platform, each with the clauses of all that pip obeys together with it.
 
     These are the lines of the same project and extra, and those of the project without an extra. Lines that are invalid
     or not for this platform or this Python are left out.

@@ -8,7 +8,7 @@ from packaging import tags
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
 from gpuforge.audit import version_clauses
-from gpuforge.audit.link.requirement import Requirement, together
+from gpuforge.audit.link.requirement import Requirement, required_together
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.package.coexistence import can_coexist
 from gpuforge.cpython import CPython
@@ -25,7 +25,7 @@ def is_installable(
     return (
         (not python or _runs_on(wheel, python))
         and all(can_coexist(wheel, other) for other in beside)
-        and all(_is_met(required, available) for _, required in together(wheel, python))
+        and all(_is_met(required, available) for _, required in required_together(wheel, python))
     )
 
 

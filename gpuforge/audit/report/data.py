@@ -141,6 +141,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "subjects": [_subject(subject) for subject in finding.subjects],
         "message": finding.message,
         "remedy": finding.fix,
+        "commands": list(finding.commands),
         "across": finding.across,
     }
 

@@ -91,7 +91,7 @@ def _text(finding: Finding) -> str:
         f"{finding.severity}: {finding.message}",
         *(f"- {shown(subject)}" for subject in bullets(finding)),
     ]
-    return "\n".join([*text, f"fix: {finding.fix}"])
+    return "\n".join([*text, f"fix: {finding.fix}", *finding.commands])
 
 
 def _unique(texts: Iterable[str]) -> list[str]:

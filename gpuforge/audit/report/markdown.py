@@ -97,7 +97,10 @@ def _finding(finding: Finding) -> Iterator[str]:
     rows = [f"- {_subject(subject)}" for subject in bullets(finding)[:_MOST_SUBJECTS]]
     if len(bullets(finding)) > _MOST_SUBJECTS:
         rows.append(f"- and {len(bullets(finding)) - _MOST_SUBJECTS} more (`--format json` lists all)")
-    yield from _folded(head, [*rows, "", f"**Fix:** {_subject(finding.fix)}"], finding.severity)
+    fix = [f"**Fix:** {_subject(finding.fix)}"]
+    if finding.commands:
+        fix += ["", *_fenced([shown(command) for command in finding.commands])]
+    yield from _folded(head, [*rows, "", *fix], finding.severity)
 
 
 def _folded(head: str, body: Iterable[str], severity: Severity | None = None) -> Iterator[str]:

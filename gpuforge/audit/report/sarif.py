@@ -89,11 +89,12 @@ def _result(finding: Finding) -> dict[str, Any]:
     subjects = "".join(f"\n- {shown(subject)}" for subject in bullets(finding)[:_MOST_SUBJECTS])
     if (rest := len(bullets(finding)) - _MOST_SUBJECTS) > 0:
         subjects += f"\n- and {rest:,} more (--format json lists all)"
+    commands = "".join(f"\n{command}" for command in finding.commands[:_MOST_SUBJECTS])
     return {
         "ruleId": finding.code,
         "ruleIndex": _CODES.index(finding.code),
         "level": _LEVELS[finding.severity],
-        "message": {"text": _plain(f"{finding.message}{subjects}\nFix: {finding.fix}")},
+        "message": {"text": _plain(f"{finding.message}{subjects}\nFix: {finding.fix}{commands}")},
         "locations": [_location(finding.wheel, file) for file in finding.files[:_MOST_LOCATIONS] or ("",)],
         "partialFingerprints": {"causeAndSubjects/v3": _fingerprint(finding)},
     }

@@ -21,6 +21,7 @@ from gpuforge.diagnostics import shown as visible
 
 _STYLES: dict[Severity, str] = {"error": "bold red", "warning": "bold yellow", "info": "bold cyan"}
 _MOST_BULLETS = 6
+_MOST_COMMANDS = 3
 _HEAD = 12  # columns before the text of a finding: an indent and the severity
 
 
@@ -168,6 +169,11 @@ def _finding(finding: Finding, page: Page, *, verbose: bool) -> Iterator[str]:
     for line in lines(whole) if verbose else _at_most(bullets(whole)):
         yield from page.lines(Text(visible(line)), indent=_HEAD + 2, head=Text(f"{' ' * _HEAD}-"))
     yield from page.lines(Text(visible(finding.fix)), indent=_HEAD, head=Text("  fix", "dim"))
+    shown = finding.commands if verbose else finding.commands[:_MOST_COMMANDS]
+    for command in shown:
+        yield from page.lines(Text(_whole(visible(command))), indent=_HEAD)
+    if rest := len(finding.commands) - len(shown):
+        yield from page.lines(Text(f"and {rest:,} more commands (--verbose lists all)"), indent=_HEAD)
 
 
 def _with_whole_names(subject: Subject) -> Subject:

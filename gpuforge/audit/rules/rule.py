@@ -55,11 +55,12 @@ class Rule:
         cause: tuple[object, ...] = (),
         severity: Severity | None = None,
         across: bool = False,
+        commands: Iterable[str] = (),
     ) -> Finding:
         """Return a finding of this rule, of the rule's severity if no other is given.
 
         `cause` are the words and facts that `what`, `why` and `fix` depend on, if these are not constant. `across` is
-        set if several wheels together cause it.
+        set if several wheels together cause it. `commands` make the fix: one for each file, as they may differ.
         """
         return Finding(
             self.code,
@@ -72,4 +73,5 @@ class Rule:
             fix,
             cause,
             across,
+            commands=tuple(commands),
         )

@@ -9,6 +9,7 @@ from gpuforge.audit.findings import Facts, Finding, Severity, Subject, facts_of
 from gpuforge.audit.form import PACKAGES
 from gpuforge.audit.link.edges import Edge
 from gpuforge.audit.link.graph import LinkGraph
+from gpuforge.audit.rules import search_path
 from gpuforge.audit.rules.providers.clues import Clue, clues
 from gpuforge.audit.rules.providers.unrequired import implied_other_major, without_requirements
 from gpuforge.audit.rules.rule import Rule
@@ -86,6 +87,7 @@ def _missing(graph: LinkGraph, edge: Edge) -> Finding:
         why=_FAILS,
         fix="Add the packages to Requires-Dist, and give the objects a RUNPATH to their folders. gpuforge build does "
         'both: always for torch, and with linkage = "pip" for CUDA\'s packages.',
+        commands=search_path.commands(graph, edge.loader),
     )
 
 

@@ -9,6 +9,7 @@ from gpuforge.audit.findings import Finding, Subject, facts_of
 from gpuforge.audit.form import SEVERAL_FILES
 from gpuforge.audit.link.edges import Edge, Obstacle
 from gpuforge.audit.link.graph import LinkGraph
+from gpuforge.audit.rules import search_path
 from gpuforge.audit.rules.loading import brought_by_module, brought_by_need, brought_by_package, may_be_loaded
 from gpuforge.audit.rules.rule import Rule, Text
 
@@ -24,9 +25,9 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
         if edge.reason == "no path":
             yield (_in_wheel_given if edge.provider.object else _declared)(graph, edge)
         elif edge.reason == "not loaded" and edge.obstacle:
-            yield _not_loaded(edge, edge.obstacle)
+            yield _not_loaded(graph, edge, edge.obstacle)
         elif edge.sometimes:
-            yield _from_some(edge)
+            yield _from_some(graph, edge)
 
 
 RULE = Rule(
@@ -36,6 +37,12 @@ RULE = Rule(
     check=check,
     applies_to=SEVERAL_FILES,
     contradicts="providers",
+)
+
+
+_FIX = (
+    "Give the objects a search path to the libraries when they are linked (-Wl,-rpath), or between `wheel unpack` and "
+    "`wheel pack`."
 )
 
 
@@ -63,12 +70,12 @@ def _declared(graph: LinkGraph, edge: Edge) -> Finding:
         cause=("declared", before),
         what="No search path leads to these libraries of declared packages.",
         why=why,
-        fix="Give the objects a RUNPATH to the package's folder: patchelf --set-rpath "
-        "'$ORIGIN/../FOLDER' FILE",
+        fix=_FIX,
+        commands=search_path.commands(graph, edge.loader),
     )
 
 
-def _from_some(edge: Edge) -> Finding:
+def _from_some(graph: LinkGraph, edge: Edge) -> Finding:
     target = edge.provider.object
     return RULE.finding(
         edge.loader.wheel,
@@ -84,11 +91,12 @@ def _from_some(edge: Edge) -> Finding:
         cause=("order", edge.unfound_from),
         what=f"No search path leads to these libraries where {edge.unfound_from} is loaded first.",
         why=f"{edge.unfound_from} loads only if another import has loaded the libraries before.",
-        fix="Give the objects a RUNPATH to the library's folder: patchelf --set-rpath '$ORIGIN/FOLDER' FILE",
+        fix=_FIX,
+        commands=search_path.commands(graph, edge.loader),
     )
 
 
-def _not_loaded(edge: Edge, obstacle: Obstacle) -> Finding:
+def _not_loaded(graph: LinkGraph, edge: Edge, obstacle: Obstacle) -> Finding:
     text = _OBSTACLES[obstacle.kind]
     place = layout.Place.of(obstacle.folder)
     # most environments have a lib64, and paths for several Pythons are listed one by one
@@ -108,6 +116,7 @@ def _not_loaded(edge: Edge, obstacle: Obstacle) -> Finding:
             ),
         ),
         cause=("obstacle", obstacle.kind, usual),
+        commands=search_path.commands(graph, edge.loader) if obstacle.kind == "folder" else (),
     )
 
 
@@ -128,7 +137,7 @@ _OBSTACLES = {
     "folder": Text(
         "Search paths lead to these libraries through folders that not every environment has.",
         "Where the folder does not exist, the import fails.",
-        "Write a path that stays in site-packages, without that folder: patchelf --set-rpath '$ORIGIN/…' FILE",
+        "Write the path without that folder, if it is the same in every environment.",
         "warning",
     ),
     "program": Text(
@@ -172,7 +181,8 @@ def _in_wheel_given(graph: LinkGraph, edge: Edge) -> Finding:
         why=_when_loaded(edge, form)
         if loaded
         else "The dynamic linker does not find the libraries, and the objects do not load.",
-        fix="Give the objects a RUNPATH to the library's folder: patchelf --set-rpath '$ORIGIN/FOLDER' FILE",
+        fix=_FIX,
+        commands=search_path.commands(graph, edge.loader),
     )
 
 

@@ -11,7 +11,7 @@ from gpuforge.audit.elf_patterns import unstable
 from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.form import PACKAGES
 from gpuforge.audit.link.graph import LinkGraph
-from gpuforge.audit.link.requirement import together
+from gpuforge.audit.link.requirement import required_together
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.binary.facts import ElfObject
@@ -71,7 +71,7 @@ def _finding(
 def _several_minors(wheel: WheelFacts, package: str) -> str:
     """Return the requirement of a package that allows several of its minor releases; "" without one."""
     known = {version for row in carriers() if row.package == package for version in row.known}
-    for _, found in together(wheel):
+    for _, found in required_together(wheel):
         if found.name != package:
             continue
         some = (

@@ -3,40 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import takewhile
 
 from gpuforge.audit import layout
-from gpuforge.audit.findings import Finding, Subject, facts_of
-from gpuforge.audit.form import PACKAGES
+from gpuforge.audit.findings import Finding, Subject
+from gpuforge.audit.link.edges import Edge
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.route import Route
-from gpuforge.audit.rules.loading import may_be_loaded
+from gpuforge.audit.rules import search_path
 from gpuforge.audit.rules.rule import Rule, Text
-from gpuforge.audit.rules.variants import is_for_other_framework
 from gpuforge.binary.facts import ElfObject
 
 _ANYBODYS = ("/tmp/", "/var/tmp/", "/dev/shm/")  # noqa: S108 - nothing is written there
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
-    """Find absolute entries: an error if only the build machine's folder can have had a NEEDED library.
+    """Find absolute entries: an error for folders that every user of a machine can make.
 
-    Folders that every user of a machine can make are errors, too. Entries without which all libraries are found are a
-    warning.
+    A folder of the build machine is not there for anybody else. Whether the libraries are found without it is what
+    GF201 and GF202 judge, so here it is a warning.
     """
     for found in (o for wheel in graph.wheels for o in wheel.objects if o.links):
         for way in layout.written(found):
             if not way.entry.startswith("/"):
                 continue
-            lost = _lost(graph, found)
             if f"{way.entry}/".startswith(_ANYBODYS):
-                yield _finding(found, way, _WRITABLE)
+                yield _finding(graph, found, way, _WRITABLE)
             elif way.entry.startswith(layout.SHARED):
-                is_needed = any(e.provider.source in ("package", "nobody") for e in graph.from_object(found))
-                yield _finding(found, way, _SYSTEM._replace(severity="warning") if is_needed else _SYSTEM)
-            elif lost and not is_for_other_framework(graph, found):
-                yield _finding(found, way, _ONLY_THERE, lost)
+                yield _finding(graph, found, way, _of_system(graph, found, way))
             else:
-                yield _finding(found, way, _UNUSED)
+                yield _finding(graph, found, way, _UNUSED)
 
 
 RULE = Rule(
@@ -48,10 +44,22 @@ RULE = Rule(
 )
 
 
-_FIX = "Replace them with paths relative to $ORIGIN, or remove them: patchelf --set-rpath '$ORIGIN/…' FILE"
-_SYSTEM = Text(
+_FIX = "Replace them with paths relative to $ORIGIN, or remove them."
+_FIRST = Text(
     "Search paths lead to folders of the system.",
     "Libraries there are loaded instead of those that pip installed.",
+    _FIX,
+    "warning",
+)
+_ONLY = Text(
+    "Search paths lead to folders of the system, for libraries that nothing else brings.",
+    "The libraries are found there if users have installed them, and nothing is loaded instead of what pip installed.",
+    "None needed. Document what users have to install.",
+    "info",
+)
+_SYSTEM = Text(
+    "Search paths lead to folders of the system, and the libraries are found without them.",
+    "Libraries there may be loaded instead of those in the system's own folders.",
     _FIX,
     "info",
 )
@@ -66,43 +74,32 @@ _WRITABLE = Text(
     "Whoever creates one chooses the libraries that other users load.",
     _FIX,
 )
-_ONLY_THERE = Text(
-    "Search paths lead to folders of the build machine, and no other path leads to the NEEDED libraries.",
-    "On other machines the import fails.",
-    _FIX,
-)
 
 
-def _lost(graph: LinkGraph, binary: ElfObject) -> tuple[str, ...]:
-    """Return the NEEDED libraries that are neither on the object's own search paths nor on the system.
-
-    Single binaries declare nothing: only libraries beside them count as found.
-    """
-    form = graph.wheel(binary.wheel).form
-    others = ("sibling", "package") if form in PACKAGES else ()
-    return tuple(
-        edge.needed
-        for edge in graph.from_object(binary)
-        if not (edge.route and (edge.route.is_path or edge.route.kind == "loaded"))
-        and (
-            edge.provider.source in others
-            or (edge.provider.source == "wheel" and not may_be_loaded(graph, edge))
-        )
-    )
+def _of_system(graph: LinkGraph, binary: ElfObject, way: Route) -> Text:
+    """Return the text for a folder of the system, by what the entries before it leave to be found."""
+    before = [entry.route for entry in takewhile(lambda e: e.route != way, layout.search(binary, ()))]
+    left = [edge for edge in graph.from_object(binary) if edge.route not in before]
+    if any(_is_installed(graph, edge) for edge in left):
+        return _FIRST
+    return _ONLY if any(search_path.belongs_to_machine(graph, edge) for edge in left) else _SYSTEM
 
 
-def _finding(binary: ElfObject, way: Route, text: Text, lost: tuple[str, ...] = ()) -> Finding:
+def _is_installed(graph: LinkGraph, edge: Edge) -> bool:
+    """Return whether the linker looks for a library that the wheel or a package has: none has loaded it before."""
+    if search_path.belongs_to_machine(graph, edge) or (
+        edge.route and edge.route.kind in {"import", "loaded"}
+    ):
+        return False
+    return edge.provider.source in {"wheel", "sibling", "package"} and not edge.preload
+
+
+def _finding(graph: LinkGraph, binary: ElfObject, way: Route, text: Text) -> Finding:
     return RULE.finding(
         binary.wheel,
         **text._asdict(),
         files=(binary.file,),
-        subjects=(
-            Subject(
-                file=binary.file,
-                item=way,
-                detail="needed for {libraries}" if lost else "",
-                facts=facts_of(libraries=lost) if lost else (),
-            ),
-        ),
+        subjects=(Subject(file=binary.file, item=way),),
         cause=(text.what,),
+        commands=() if text is _ONLY else search_path.commands(graph, binary),
     )

@@ -9,6 +9,7 @@ from gpuforge.audit import layout
 from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.form import PACKAGES
 from gpuforge.audit.link.graph import LinkGraph
+from gpuforge.audit.rules import search_path
 from gpuforge.audit.rules.rule import Rule
 
 
@@ -28,8 +29,8 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                     subjects=(Subject(file=found.file, item=way),),
                     what="Search paths lead out of the environment that the wheel is installed in.",
                     why="Libraries there belong to other software, and are loaded if they have the right name.",
-                    fix="Keep the entries that stay within site-packages, and remove the rest: patchelf "
-                    "--set-rpath '$ORIGIN/…' FILE",
+                    fix="Keep the entries that stay within site-packages, and remove the rest.",
+                    commands=search_path.commands(graph, found),
                 )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.route import Route
+from gpuforge.audit.rules import search_path
 from gpuforge.audit.rules.nvidia import is_nvidia_wheel
 from gpuforge.audit.rules.rule import Rule
 
@@ -33,7 +34,13 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                 what="Objects find the libraries of other packages by RPATH, not RUNPATH.",
                 why="Users cannot replace these libraries with LD_LIBRARY_PATH, and libraries loaded through "
                 "these objects search the same folders.",
-                fix="Link with -Wl,--enable-new-dtags, or run patchelf --set-rpath without --force-rpath.",
+                fix="Link with -Wl,--enable-new-dtags, or turn the RPATH into a RUNPATH, which serves only its own "
+                "object: libraries that this one loads need theirs.",
+                commands=[
+                    command
+                    for each in (found, *search_path.inheriting(graph, found))
+                    for command in search_path.commands(graph, each, as_runpath=True)
+                ],
             )
 
 

@@ -12,6 +12,7 @@ from gpuforge.audit.link import package_tables
 from gpuforge.audit.link.edges import Edge
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.route import Route
+from gpuforge.audit.rules import search_path
 from gpuforge.audit.rules.rule import Rule
 
 
@@ -24,6 +25,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
         route = edge.route
         for entry in _before(edge):
             yield _finding(
+                graph,
                 edge,
                 (entry, route),
                 "before",
@@ -32,6 +34,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             )
         for entry in _behind(edge, places[edge.loader.wheel]):
             yield _finding(
+                graph,
                 edge,
                 (route, entry),
                 "behind",
@@ -48,7 +51,9 @@ RULE = Rule(
 )
 
 
-def _finding(edge: Edge, routes: tuple[Route, Route], cause: str, what: str, why: str) -> Finding:
+def _finding(
+    graph: LinkGraph, edge: Edge, routes: tuple[Route, Route], cause: str, what: str, why: str
+) -> Finding:
     return RULE.finding(
         edge.loader.wheel,
         files=(edge.loader.file,),
@@ -60,8 +65,8 @@ def _finding(edge: Edge, routes: tuple[Route, Route], cause: str, what: str, why
         cause=(cause,),
         what=what,
         why=why,
-        fix="Put the entry that leads to the right library first, and remove the others: patchelf "
-        "--set-rpath '$ORIGIN/…' FILE",
+        fix="Put the entry that leads to the right library first.",
+        commands=search_path.commands(graph, edge.loader),
     )
 
 

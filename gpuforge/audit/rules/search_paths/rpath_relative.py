@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from gpuforge.audit import layout
 from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.link.graph import LinkGraph
+from gpuforge.audit.rules import search_path
 from gpuforge.audit.rules.rule import Rule
 
 
@@ -30,7 +31,8 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                         else "means the working directory."
                     ),
                     why="Libraries are loaded from the folder in which the program is started.",
-                    fix="Make the entry relative to $ORIGIN, or remove it: patchelf --set-rpath '$ORIGIN/…' FILE",
+                    fix="Make the entry relative to $ORIGIN, or remove it.",
+                    commands=search_path.commands(graph, found),
                 )
 
 

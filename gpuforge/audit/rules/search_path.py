@@ -1,0 +1,129 @@
+"""Computes the search path that an object should have, and the command that writes it: the same for every rule.
+
+The command replaces the whole path, so it has what is right in the old one and all folders that are missing.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import shlex
+from collections.abc import Collection, Iterable
+
+from gpuforge.audit import layout
+from gpuforge.audit.link import package_tables
+from gpuforge.audit.link.edges import Edge
+from gpuforge.audit.link.graph import LinkGraph
+from gpuforge.binary.facts import ElfObject
+from gpuforge.cuda import libraries
+
+
+def commands(
+    graph: LinkGraph, binary: ElfObject, *, as_runpath: bool = False, more: Iterable[str] = ()
+) -> tuple[str, ...]:
+    """Return the command that gives an object the search path that it should have; none if that is the path it has.
+
+    An RPATH stays one, as the libraries that it loads may rely on it, unless it is to become a RUNPATH: `as_runpath`.
+    An object with a RUNPATH finds nothing by the RPATHs of those that have loaded it, so it needs their folders, too.
+    `more` are folders, by their virtual paths, that it needs for other reasons than its NEEDED entries.
+    """
+    is_rpath = binary.rpath is not None and binary.runpath is None and not as_runpath
+    entries = _entries(graph, binary, inherits=is_rpath, more=more)
+    if entries is None or (not as_runpath and entries == _written(binary)):
+        return ()
+    file = shlex.quote(binary.file if not binary.file.startswith("-") else f"./{binary.file}")
+    words = [
+        "patchelf",
+        *(["--force-rpath"] if is_rpath else []),
+        "--set-rpath",
+        shlex.quote(":".join(entries)),
+    ]
+    change = f"{' '.join(words)} {file}"
+    if not entries:
+        return (f"patchelf --remove-rpath {file}",)
+    if binary.rpath is not None and binary.runpath is not None:  # --set-rpath changes only one of them
+        return (f"patchelf --remove-rpath {file} && {change}",)
+    return (change,)
+
+
+def inheriting(graph: LinkGraph, binary: ElfObject) -> tuple[ElfObject, ...]:
+    """Return the objects of its wheel that find libraries by the RPATH of an object that has loaded them."""
+    edges = [e for e in graph.of(graph.wheel(binary.wheel)) if e.route and e.route.kind == "RPATH"]
+    found: dict[str, ElfObject] = {}
+    queue = [binary.name]
+    for name in queue:
+        led = {e.loader.file: e.loader for e in edges if e.route and e.route.via == name}
+        queue += [o.name for file, o in led.items() if file not in found]
+        found |= led
+    found.pop(binary.file, None)
+    return tuple(found.values())
+
+
+def belongs_to_machine(graph: LinkGraph, edge: Edge) -> bool:
+    """Return whether users install a library themselves: nothing brings it, or the manifest leaves CUDA to them."""
+    system = graph.expectation is not None and graph.expectation.linkage == "system"
+    return edge.reason == "unknown" or (system and libraries.is_toolkit(edge.needed))
+
+
+def _written(binary: ElfObject) -> list[str]:
+    return [route.entry for route in layout.written(binary)]
+
+
+def _entries(graph: LinkGraph, binary: ElfObject, *, inherits: bool, more: Iterable[str]) -> list[str] | None:
+    """Return the entries in their order; None if the path to a missing folder differs from machine to machine."""
+    origin = posixpath.dirname(layout.install_path(binary.file))
+    edges = graph.from_object(binary)
+    missing = dict.fromkeys([*filter(None, (_missing(edge, inherits=inherits) for edge in edges)), *more])
+    old: dict[str, str] = {}  # folder -> entry
+    shared: dict[str, None] = {}  # folders of the system come last
+    for entry in _written(binary):
+        folder = posixpath.normpath(layout.expanded(entry, origin))
+        if entry.startswith(layout.SHARED):
+            shared |= {entry: None} if any(belongs_to_machine(graph, edge) for edge in edges) else {}
+        elif not entry.startswith("/") and f"{folder}/".startswith(f"{layout.ENVIRONMENT}/"):
+            old.setdefault(folder, _entry(origin, folder) or entry)
+    new = [_entry(origin, folder) for folder in missing if folder not in old]
+    if not all(new):
+        return None
+    return [*(old[folder] for folder in _ordered(graph, binary, old, missing)), *filter(None, new), *shared]
+
+
+def _ordered(
+    graph: LinkGraph, binary: ElfObject, folders: Iterable[str], missing: Collection[str]
+) -> list[str]:
+    """Put own copies of libraries before those of packages, and folders without a NEEDED library last."""
+    own = {layout.install_path(o.file) for o in graph.wheel(binary.wheel).objects if o.links}
+    edges = [edge for edge in graph.from_object(binary) if edge.route]
+    used = {entry.folder for entry in layout.search(binary, ()) if any(entry.route == e.route for e in edges)}
+    rivals = {f"/{edge.needed}" for edge in edges if edge.provider.source == "package"}
+
+    def rank(folder: str) -> int:
+        if any(f"{folder}{name}" in own for name in rivals):
+            return 0
+        return 1 if folder in used or folder in missing else 2
+
+    return sorted(folders, key=rank)
+
+
+def _missing(edge: Edge, *, inherits: bool) -> str | None:
+    """Return the folder of a library that an entry has to lead to; None if the linker finds it without."""
+    through = edge.obstacle is not None and edge.obstacle.kind == "folder"
+    lost = edge.reason in {"no path", "not required"} or edge.sometimes or through
+    inherited = edge.route is not None and edge.route.kind == "RPATH" and bool(edge.route.via)
+    if not lost and (inherits or not inherited):
+        return None
+    target = edge.provider.object
+    if target is not None:
+        there = target.name == edge.needed
+        return posixpath.dirname(layout.install_path(target.file)) if there else None
+    known = package_tables.candidates(edge.needed)
+    return next(
+        (f"{layout.SITE}/{each.folder}" for each in known if each.package == edge.provider.package), None
+    )
+
+
+def _entry(origin: str, folder: str) -> str | None:
+    """Return the entry that leads to a folder; None if the path there is not the same in every environment."""
+    if "$" in folder or layout.Place.of(origin).among_packages != layout.Place.of(folder).among_packages:
+        return None
+    way = posixpath.relpath(folder, origin)
+    return "$ORIGIN" if way == "." else f"$ORIGIN/{way}"

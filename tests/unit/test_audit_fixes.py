@@ -1,0 +1,185 @@
+"""Each command that a finding prints is run on a wheel with the fault: the audit of the result is clean."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from audit_samples import wheel
+
+from gpuforge.audit import audit
+from gpuforge.audit.findings import Finding
+
+pytestmark = pytest.mark.thorough
+
+NAME = "demo-1.0-cp39-abi3-manylinux_2_39_x86_64.whl"
+MODULE = "void *PyInit_ext(void) { return 0; }\n"
+RUNTIME = "nvidia-cuda-runtime-cu12"
+TORCH = "torch==2.3.0"
+ANYBODYS = "/var/tmp"  # noqa: S108 - nothing is written there
+
+
+def library(place: Path, *flags: str, needed: Sequence[Path] = (), source: str = "") -> Path:
+    """Compile a library with the name of its file as SONAME; a module, if that is `ext`."""
+    place.parent.mkdir(parents=True, exist_ok=True)
+    name = place.name.partition(".")[0].replace("-", "_")
+    code = source or (MODULE if name == "ext" else f"int {name}(void) {{ return 1; }}\n")
+    soname = (
+        [] if name == "ext" or any("-soname" in flag for flag in flags) else [f"-Wl,-soname,{place.name}"]
+    )
+    argv = ["gcc", "-shared", "-fPIC", "-x", "c", "-", "-x", "none", "-Wl,--no-as-needed", *map(str, needed)]
+    # the folders of the NEEDED libraries of libraries are not looked for when linking
+    argv += ["-Wl,--allow-shlib-undefined", "-Wl,--enable-new-dtags", *soname, *flags, "-o", str(place)]
+    subprocess.run(argv, input=code, text=True, check=True)
+    return place
+
+
+def path_of(*entries: str, tag: str = "RUNPATH") -> list[str]:
+    return [f"-Wl,-rpath,{':'.join(entries)}", *(["-Wl,--disable-new-dtags"] if tag == "RPATH" else [])]
+
+
+@dataclass(frozen=True)
+class Fault:
+    """The code of a finding, and the wheel that has it."""
+
+    code: str
+    files: Callable[[Path], Mapping[str, Path]]
+    requires: Sequence[str] = ()
+    tags: Sequence[str] | None = None
+    name: str = NAME
+    leaves: frozenset[str] = frozenset()  # codes of the findings of the result
+
+
+def _own_and_package(folder: Path, *flags: str) -> Mapping[str, Path]:
+    """An extension that needs a grafted library and one of a package."""
+    grafted = library(folder / "libdep-12345678.so.1")
+    runtime = library(folder / "libcudart.so.12")
+    ext = library(folder / "ext.so", *flags, needed=[grafted, runtime])
+    return {"demo/ext.abi3.so": ext, "demo.libs/libdep-12345678.so.1": grafted}
+
+
+def _only_own(folder: Path, *flags: str, beside: Sequence[str] = ()) -> Mapping[str, Path]:
+    """An extension that needs a library of the wheel, which needs another one beside it."""
+    other = library(folder / "libother.so.1")
+    dep = library(folder / "libdep.so.1", *beside, needed=[other])
+    ext = library(folder / "ext.so", *flags, needed=[dep])
+    return {"demo/ext.abi3.so": ext, "demo/lib/libdep.so.1": dep, "demo/lib/libother.so.1": other}
+
+
+def _chain_into_package(folder: Path) -> Mapping[str, Path]:
+    """An extension whose RPATH leads to a package, for a library of the wheel as well."""
+    runtime = library(folder / "libcudart.so.12")
+    dep = library(folder / "libdep.so.1", needed=[runtime])
+    entries = path_of("$ORIGIN/../demo.libs", "$ORIGIN/../nvidia/cuda_runtime/lib", tag="RPATH")
+    ext = library(folder / "ext.so", *entries, needed=[dep, runtime])
+    return {"demo/ext.abi3.so": ext, "demo.libs/libdep.so.1": dep}
+
+
+def _torch(folder: Path, *flags: str) -> Mapping[str, Path]:
+    needed = [library(folder / "libc10.so"), library(folder / "libcudart.so.12")]
+    return {"demo/ext.abi3.so": library(folder / "ext.so", *flags, needed=needed)}
+
+
+def _own_copy(folder: Path, *entries: str) -> Mapping[str, Path]:
+    runtime = library(folder / "libcudart.so.12")
+    ext = library(folder / "ext.so", *path_of(*entries), needed=[runtime])
+    return {"demo/ext.abi3.so": ext, "demo/lib/libcudart.so.12": runtime}
+
+
+FAULTS = {
+    "no path to a package, and one to a grafted library": Fault(
+        "GF202", lambda f: _own_and_package(f, *path_of("$ORIGIN/../demo.libs")), [RUNTIME]
+    ),
+    "no path to a grafted library, and one to a package": Fault(
+        "GF202", lambda f: _own_and_package(f, *path_of("$ORIGIN/../nvidia/cuda_runtime/lib")), [RUNTIME]
+    ),
+    "no path at all": Fault("GF202", _own_and_package, [RUNTIME]),
+    "no path from a library that others find by their RPATH": Fault(
+        "GF202", lambda f: _only_own(f, *path_of("$ORIGIN", tag="RPATH"))
+    ),
+    "no path from one library to the one beside it": Fault(
+        "GF202", lambda f: _only_own(f, *path_of("$ORIGIN/lib"))
+    ),
+    "through a folder that is not there": Fault(
+        "GF202", lambda f: _only_own(f, *path_of("$ORIGIN/other/../lib"), beside=path_of("$ORIGIN"))
+    ),
+    "a path relative to the working directory": Fault(
+        "GF301", lambda f: _only_own(f, *path_of("lib", "$ORIGIN/lib"), beside=path_of("$ORIGIN"))
+    ),
+    "an empty entry, and nothing else": Fault(
+        "GF301", lambda f: {"demo/ext.abi3.so": library(f / "ext.so", *path_of("", ""))}
+    ),
+    "the only path is relative": Fault(
+        "GF301", lambda f: _only_own(f, *path_of("demo/lib"), beside=path_of("$ORIGIN"))
+    ),
+    "a folder of the build machine, after torch": Fault(
+        "GF302", lambda f: _torch(f, *path_of("/opt/tools/site-packages/torch/lib")), [TORCH]
+    ),
+    "a folder of the build machine as the only path": Fault(
+        "GF302", lambda f: _own_and_package(f, *path_of("/build/lib")), [RUNTIME]
+    ),
+    "a folder that everybody can create": Fault(
+        "GF302",
+        lambda f: _own_and_package(f, *path_of(f"{ANYBODYS}/build", "$ORIGIN/../demo.libs")),
+        [RUNTIME],
+    ),
+    "a folder of the build machine in an RPATH that a library relies on": Fault(
+        "GF302", lambda f: _only_own(f, *path_of("/build/lib", "$ORIGIN/lib", tag="RPATH"))
+    ),
+    "a folder of the system before that of a package": Fault(
+        "GF302",
+        lambda f: _own_and_package(
+            f, *path_of("/usr/local/cuda/lib64", "$ORIGIN/../demo.libs", "$ORIGIN/../nvidia/cuda_runtime/lib")
+        ),
+        [RUNTIME],
+    ),
+    "a path out of the environment": Fault(
+        "GF303",
+        lambda f: _only_own(f, *path_of("$ORIGIN/lib", f"$ORIGIN{'/..' * 9}/lib"), beside=path_of("$ORIGIN")),
+    ),
+    "an RPATH to a package, which a library inherits": Fault("GF304", _chain_into_package, [RUNTIME]),
+    "another package's folder before the own one": Fault(
+        "GF305", lambda f: _own_copy(f, "$ORIGIN/../nvidia/cuda_runtime/lib", "$ORIGIN/lib"), [RUNTIME]
+    ),
+    "a folder of the system before the own one": Fault(
+        "GF305", lambda f: _own_copy(f, "/usr/local/cuda/lib64", "$ORIGIN/lib")
+    ),
+}
+
+
+def run(argv: Sequence[str], folder: Path) -> None:
+    subprocess.run(argv, cwd=folder, check=True, stdout=subprocess.DEVNULL)
+
+
+def followed(path: Path, finding: Finding, folder: Path) -> Path:
+    """Unpack a wheel, run the commands of a finding, and pack it again."""
+    folder.mkdir()
+    run([sys.executable, "-m", "wheel", "unpack", str(path)], folder)
+    (unpacked,) = folder.iterdir()
+    environment = {
+        **os.environ,
+        "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
+    }
+    for command in finding.commands:
+        subprocess.run(command, shell=True, cwd=unpacked, check=True, env=environment)  # noqa: S602
+    packed = folder / "packed"
+    packed.mkdir()
+    run([sys.executable, "-m", "wheel", "pack", str(unpacked), "--dest-dir", str(packed)], folder)
+    (result,) = packed.iterdir()
+    return result
+
+
+@pytest.mark.parametrize("fault", FAULTS.values(), ids=list(FAULTS))
+def test_the_commands_of_a_finding_mend_the_wheel(fault: Fault, tmp_path: Path) -> None:
+    files = {name: place.read_bytes() for name, place in fault.files(tmp_path / "built").items()}
+    before = wheel(tmp_path, files, name=fault.name, requires=fault.requires, tags=fault.tags)
+    found = [f for f in audit([before]).findings if f.code == fault.code]
+    assert found
+    assert all(f.commands for f in found)
+    after = audit([followed(before, found[0], tmp_path / "work")])
+    assert {f.code for f in after.findings} == fault.leaves
