@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from gpuforge.cuda.kernel import Kernel
 from gpuforge.cuda.kernel_image import KernelImage
 from gpuforge.embedded.user_toolchain import UserToolchain
 
@@ -35,6 +36,7 @@ class CompiledModule:
     images: tuple[KernelImage, ...] = ()
     target: str = ""
     suffix: str = ".fatbin"
+    kernels: tuple[Kernel, ...] = ()  # in the file; empty for a format whose kernels are not read
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from typing import Any
 
 from gpuforge import digest
 from gpuforge.cuda.image_kind import kind_of
+from gpuforge.cuda.kernel import Kernel
 from gpuforge.cuda.kernel_image import KernelImage
 from gpuforge.embedded.layout import HOME, INDEX, KERNELS
 from gpuforge.embedded.object_sets import CompiledModule, LibrarySet, ModuleSet
@@ -119,6 +120,15 @@ def _module(module: CompiledModule, target: Path) -> dict[str, Any]:
         "file": file,
         "sha256": digest.of_file(target / file),
         "images": [_image(image) for image in module.images],
+        "kernels": [_kernel(kernel) for kernel in module.kernels],
+    }
+
+
+def _kernel(kernel: Kernel) -> dict[str, Any]:
+    return {
+        "symbol": kernel.symbol,
+        "name": kernel.name,
+        "parameters": [{"type": each.type, "size": each.size} for each in kernel.parameters],
     }
 
 

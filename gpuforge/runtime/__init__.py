@@ -15,7 +15,7 @@ Importing it touches no driver; the first `explain` or `function` does. `GPUFORG
 environment refuses every GPU image, without opening the driver.
 """
 
-from .errors import DriverError, KernelUnavailable
+from .errors import DriverError, KernelUnavailable, UnknownKernel
 from .kernellibrary import KernelLibrary
 from .kernelset import KernelSet
 
@@ -43,6 +43,7 @@ __all__ = [
     "Origin",
     "Probe",
     "Reason",
+    "UnknownKernel",
     "probe",
 ]
 _HOMES = {

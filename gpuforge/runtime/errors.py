@@ -1,4 +1,4 @@
-"""The two errors of the GPU path: it is not available, or a driver call failed on it."""
+"""The errors of the GPU path: it is not available, a driver call failed on it, or a name is wrong."""
 
 from __future__ import annotations
 
@@ -13,6 +13,13 @@ class KernelUnavailable(RuntimeError):  # noqa: N818  a state of the machine to 
     def __init__(self, reasons: Sequence[str]) -> None:
         super().__init__("\n".join(reasons))
         self.reasons = tuple(reasons)
+
+
+class UnknownKernel(LookupError):  # noqa: N818  as KernelUnavailable
+    """The wheel has no kernel, module or kernel set of a name, or several; the message lists those that it has.
+
+    It is a mistake in a program, on every machine: there is nothing to fall back to.
+    """
 
 
 class DriverError(RuntimeError):

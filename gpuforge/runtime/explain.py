@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Union
 
-from .errors import KernelUnavailable
+from .errors import KernelUnavailable, UnknownKernel
 from .image import Candidate, Origin
 from .image_kind import KINDS
 from .loading import named
@@ -53,7 +53,7 @@ def facts_of(kernels: KernelSet) -> SetFacts:
     if not indexes:
         try:
             kernels.module_named(None)
-        except KernelUnavailable as error:
+        except (KernelUnavailable, UnknownKernel) as error:
             return SetFacts(kernels.name, "", machine, (), str(error))
     shipped = [p.contents for p in kernels.places() if p.origin is Origin.SHIPPED and p.contents]
     if not shipped and not any(place.sources for place in kernels.places()):

@@ -14,6 +14,7 @@ from .cpu_level import CpuLevel
 from .image import Image
 from .image_kind import kind_of
 from .reason import Reason
+from .signature import Entry, Parameter
 
 SCHEMA = 1
 LONGEST_ARCH = 16  # characters
@@ -32,6 +33,7 @@ class Module(NamedTuple):
     """One file of a kernel set and the images in it; `source` is the path it was compiled from.
 
     It is a fatbin, or one of a module's files for several back ends. `sha256` is "" for a file without an index.
+    Without `kernels` it is not known which it has.
     """
 
     name: str
@@ -39,6 +41,7 @@ class Module(NamedTuple):
     file: str
     sha256: str
     images: tuple[Image, ...]
+    kernels: tuple[Entry, ...] = ()
 
     def read(self) -> bytes:
         """Return the file's bytes; raises Refused if they are missing or differ from the index."""
@@ -234,7 +237,18 @@ def _module(folder: str, entry: dict[str, Any], toolkit: str) -> Module:
     sha256 = document.text(entry, "sha256")
     if not sha256:
         raise document.Damaged("'sha256' is empty")
-    return Module(name, source, os.path.join(folder, file), sha256, images)
+    kernels = tuple(map(_kernel, document.tables(entry, "kernels")))
+    return Module(name, source, os.path.join(folder, file), sha256, images, kernels)
+
+
+def _kernel(entry: dict[str, Any]) -> Entry:
+    symbol, name = document.text(entry, "symbol"), document.text(entry, "name")
+    parameters = document.tables(entry, "parameters")
+    return Entry(
+        symbol,
+        name,
+        tuple(Parameter(document.text(each, "type"), document.whole(each, "size")) for each in parameters),
+    )
 
 
 def _image(entry: dict[str, Any], toolkit: str) -> Image:

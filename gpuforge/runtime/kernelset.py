@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from .errors import DriverError, KernelUnavailable
+from .errors import DriverError, KernelUnavailable, UnknownKernel
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -82,12 +82,14 @@ class KernelSet:
     ) -> AnyKernel:
         """Load a module and return its kernel `name`, ready to launch; later calls return the same one.
 
-        `module` may be left out if the set has only one. `context` is None for the primary context of `device`, which
+        `name` is "scale", for a kernel in a namespace also "ns::scale", and for one of several overloads or template
+        instances "scale(float *, unsigned long)" or "scale<float>". Without `module` all modules of the set are looked
+        in. `context` is None for the primary context of `device`, which
         CUDA's runtime API, CuPy and torch use, "current" for the one that is current in this thread, or a CUcontext.
         With `cache` False code that is compiled for this device is not looked up in the kernel cache, or kept there.
 
-        Raises KernelUnavailable, with the reason of each place tried, if none fits or the driver refuses it; ValueError
-        if no context is current.
+        Raises UnknownKernel if the wheel has no such kernel, or several; KernelUnavailable, with the reason of each
+        place tried, if none fits or the driver refuses it; ValueError if no context is current.
         """
         if cache and context is None and self._forks == _process[0]:
             kernel = self._kernels.get((name, module, device))
@@ -114,7 +116,7 @@ class KernelSet:
     def candidates(self, module: str | None = None, device: int = 0) -> tuple[Candidate, ...]:
         """Return every way to run a module's kernels on a device: the one in use first, then the others with reasons.
 
-        Raises KernelUnavailable if the set cannot be read or has no such module.
+        Raises KernelUnavailable if the set cannot be read, UnknownKernel if it has no such module.
         """
         return self._judged(self.module_named(module), self.probe(), device)
 
@@ -125,22 +127,10 @@ class KernelSet:
         return resolve(builds, machine, self.env, device=device)
 
     def module_named(self, module: str | None) -> str:
-        """Return the module's name, for None that of the only one; raises KernelUnavailable."""
-        from .reason import Reason
+        """Return the module's name, for None that of the only one; raises UnknownKernel, KernelUnavailable."""
+        from .names import module_named
 
-        indexed = [place for place in self.places() if place.contents]
-        names = sorted(
-            {name for place in indexed for name in (place.contents.modules if place.contents else ())}
-        )
-        if not indexed:
-            raise KernelUnavailable([str(place.problem) for place in self.places() if place.problem])
-        if module is None and len(names) == 1:
-            return names[0]
-        if module not in names:
-            kind = "several-modules" if module is None else "no-module"
-            facts = {"set": self.name, "name": module or "", "known": ", ".join(names) or "none"}
-            raise KernelUnavailable([str(Reason(kind, facts))])
-        return module
+        return module_named(self.name, self.places(), module)
 
     def places(self) -> tuple[BuildPlace, ...]:
         """Return the places with builds of this set, which are looked up once."""
@@ -188,7 +178,10 @@ class KernelSet:
 
         if self._forks != _process[0]:
             self._kernels, self._forks = {}, _process[0]
-        named = self.module_named(module)
+        from .names import find, is_absent
+
+        wanted = find(self.name, self.places(), name, module)
+        named = wanted.module
         failures: dict[str, Reason] = {}
         unable = ""
         for last in self._stages():
@@ -201,13 +194,15 @@ class KernelSet:
             allowed = [c for c in judged if c.origin <= last]
             if owner_of(context):
                 allowed = [c for c in allowed if c.image and c.image.about.loader == owner_of(context)]
-            request = Request(name, named, machine, cuda_context, device, context, self.env, cache)
+            request = Request(wanted, machine, cuda_context, device, context, self.env, cache)
             kernel = load(request, allowed, self.places(), failures)
             if kernel is not None:
                 break
         for candidate in judged:
             self._failures.pop((named, candidate.build.place), None)
         self._failures.update({(named, file): reason for file, reason in failures.items()})
+        if kernel is None and is_absent(wanted, judged, failures, self.places()):
+            raise UnknownKernel("\n".join([wanted.message, *reasons(judged, failures, machine)]))
         if kernel is None:
             raise KernelUnavailable([unable] if unable else reasons(judged, failures, machine))
         if context is None:

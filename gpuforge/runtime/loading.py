@@ -11,12 +11,19 @@ from .image import CPU, Candidate, Origin
 from .index import Module, Refused
 from .look import BuildPlace
 from .machine import Probe
+from .names import absent
 from .reason import Reason
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .backends import AnyKernel
 
+_ABSENT = {  # a function that looks a kernel up, and its result for an image without it
+    ("cuLibraryGetKernel", 500),  # CUDA_ERROR_NOT_FOUND
+    ("cuModuleGetFunction", 500),
+    ("clCreateKernel", -46),  # CL_INVALID_KERNEL_NAME
+    ("dlsym", 0),
+}
 _OF_MACHINE = {"no-usable-gpu", "no-devices"}  # reported once, by the machine's own problem
 
 
@@ -32,7 +39,8 @@ def load(
     here is looked up in the kernel cache that `env` names. A warning has the reason if a file that the environment
     names is not used.
     """
-    found = {module.file: (module, place) for place in places for module in place.files(request.module)}
+    module_name = request.wanted.module
+    found = {module.file: (module, place) for place in places for module in place.files(module_name)}
     for candidate in candidates:
         file = candidate.build.place
         if not candidate.accepted or candidate.build is CPU or file in failures:
@@ -40,7 +48,7 @@ def load(
         try:
             kernel = _load(request, candidate, *found[file])
         except (DriverError, Refused) as error:
-            failures[file] = _failure(request.name, error)
+            failures[file] = _failure(request.wanted.name, error)
             continue
         if kernel is None:
             continue
@@ -53,7 +61,17 @@ def _load(request: Request, candidate: Candidate, module: Module, place: BuildPl
     """Return the kernel of one candidate; None if it needs a context and there is none."""
     image = candidate.image
     assert image is not None  # noqa: S101  an image was accepted
-    return BACKENDS[image.about.loader].implementation.make(request, image, module, place)
+    make = BACKENDS[image.about.loader].implementation.make
+    *others, last = request.wanted.entries(module, candidate.origin) or (None,)
+    if last is None:
+        raise Refused(absent(request.wanted.name, f"{module.file} lists others"))
+    for entry in others:
+        try:
+            return make(request._replace(entry=entry), image, module, place)
+        except DriverError as error:
+            if not _is_absent(error):
+                raise
+    return make(request._replace(entry=last), image, module, place)
 
 
 def reasons(
@@ -85,8 +103,15 @@ def named(candidate: Candidate) -> str:
 def _failure(name: str, error: DriverError | Refused) -> Reason:
     if isinstance(error, Refused):
         return error.reason
+    if _is_absent(error):
+        return absent(name, str(error))
     facts = {"kernel": name, "call": error.call, "code": error.code, "message": str(error)}
     return Reason("not-loaded", facts)
+
+
+def _is_absent(error: DriverError) -> bool:
+    """Return whether a back end has not found the kernel in an image."""
+    return (error.call, error.code) in _ABSENT
 
 
 def _warn(candidates: Sequence[Candidate], failures: Mapping[str, Reason], used: Candidate) -> None:

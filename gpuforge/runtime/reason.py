@@ -73,6 +73,7 @@ SENTENCES = {
     "no-library-set": "this wheel has no kernel library '{name}'",
     "driver-error": "{message}",
     "not-loaded": "kernel {kernel}: {message}",
+    "no-such-kernel": "has no kernel {kernel}: {problem}",
     # refused: what would compile a source here
     "nvrtc-older": "{compiler} cannot compile for compute capability {here}: install a release that can",
     "compile-failed": "{file}: {compiler} refuses it: {problem}",

@@ -10,6 +10,7 @@ MODULE: dict[str, Any] = {
     "file": "k.fatbin",
     "sha256": "aa",
     "images": [{"kind": "cubin", "arch": "sm_80"}],
+    "kernels": [{"symbol": "k", "name": "k", "parameters": [{"type": "", "size": 8}]}],
 }
 INDEX: dict[str, Any] = {
     "schema": 1,

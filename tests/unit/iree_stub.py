@@ -175,6 +175,7 @@ def kernel_set(
                 "file": file.name,
                 "sha256": hashlib.sha256(data).hexdigest(),
                 "images": [{"kind": kind, "arch": arch, **({"isa": isa} if isa else {})}],
+                "kernels": [],
             }
         )
     index = {

@@ -69,7 +69,7 @@ def write_set(folder: Path, fatbin: bytes = b"a fatbin", **changes: Any) -> Path
         {"kind": "ptx", "arch": "compute_90", "isa": "9.0"},
     ]
     module = {"name": "saxpy", "source": "kernels/saxpy.cu", "digest": "00", "file": "saxpy.fatbin",
-              "sha256": hashlib.sha256(fatbin).hexdigest(), "images": images}  # fmt: skip
+              "sha256": hashlib.sha256(fatbin).hexdigest(), "images": images, "kernels": []}  # fmt: skip
     index = {"schema": 1, "name": folder.name, "kind": "module", "toolkit": "13.0", "modules": [module],
              "toolchain": {"family": "nvcc", "version": "13.0.88"}}  # fmt: skip
     (folder / "index.json").write_text(json.dumps({**index, **changes}))

@@ -95,6 +95,7 @@ def test_the_index_lists_the_images_in_the_fatbin(project: Path) -> None:
                     {"kind": "cubin", "arch": "sm_90"},
                     {"kind": "ptx", "arch": "compute_120", "isa": "9.0"},
                 ],
+                "kernels": [],
             }
         ],
     }

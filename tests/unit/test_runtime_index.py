@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from gpuforge import runtime
-from gpuforge.runtime import Image, KernelLibrary, KernelSet, KernelUnavailable
+from gpuforge.runtime import Image, KernelLibrary, KernelSet, KernelUnavailable, UnknownKernel
 from gpuforge.runtime.arch import Arch
 from gpuforge.runtime.index import Index, Refused
 from gpuforge.runtime.index import read_index as read
@@ -29,7 +29,11 @@ MODULE: dict[str, Any] = {
         {"kind": "cubin", "arch": "sm_90a"},
         {"kind": "ptx", "arch": "compute_120", "isa": "9.0"},
     ],
-}
+    "kernels": [
+        {"symbol": "_Z5saxpyPfy", "name": "saxpy",
+         "parameters": [{"type": "float *", "size": 8}, {"type": "unsigned long long", "size": 8}]},
+    ],
+}  # fmt: skip
 INDEX: dict[str, Any] = {
     "schema": 1,
     "name": "default-kernels",
@@ -178,14 +182,14 @@ def test_a_kernel_set_that_the_wheel_has_not() -> None:
     assert kernels.explain() == (
         "kernel set no-such-kernels: cannot be used\n  this wheel has no kernel set 'no-such-kernels'"
     )
-    with pytest.raises(KernelUnavailable, match=r"^this wheel has no kernel set 'no-such-kernels'$"):
+    with pytest.raises(UnknownKernel, match=r"^this wheel has no kernel set 'no-such-kernels'$"):
         kernels.function("saxpy", module="saxpy")
 
 
 def test_a_module_that_the_set_has_not(tmp_path: Path) -> None:
     write(tmp_path, INDEX)
     message = f"^kernel set {tmp_path.name} has no module 'daxpy'; it has: saxpy$"
-    with pytest.raises(KernelUnavailable, match=message):
+    with pytest.raises(UnknownKernel, match=message):
         KernelSet(tmp_path).function("daxpy", module="daxpy")
 
 

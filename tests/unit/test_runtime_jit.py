@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from runtime_samples import counter, write_set
 
-from gpuforge.runtime import KernelSet, KernelUnavailable, jit
+from gpuforge.runtime import KernelSet, KernelUnavailable, UnknownKernel, jit
 from gpuforge.runtime.cache import KernelCache
 
 
@@ -126,6 +126,6 @@ def test_an_entry_that_the_driver_refuses_is_dropped_and_compiled_once_more(
 
 def test_a_kernel_that_is_not_there_is_no_reason_to_compile_again(processes: Machine, tmp_path: Path) -> None:
     processes.function()
-    with pytest.raises(KernelUnavailable, match="CUDA_ERROR_NOT_FOUND"):
+    with pytest.raises(UnknownKernel, match="CUDA_ERROR_NOT_FOUND"):
         processes.function("daxpy")
     assert counter(str(tmp_path / "2" / "libcuda.so.1"), "stub_links") == 0

@@ -100,10 +100,20 @@ def _compiled(entry: dict[str, Any], kind: str, toolkit: str) -> ListedFile:
         for image in images:
             if not kind_of(image.kind).of_module:
                 raise document.Damaged(f"'{image.kind}' is not the kind of an image")
+        for kernel in document.tables(entry, "kernels"):
+            _check_kernel(kernel)
     sha256 = document.text(entry, "sha256")
     if not sha256:
         raise document.Damaged("'sha256' is empty")
     return ListedFile(document.file_name(entry, "file"), sha256, images)
+
+
+def _check_kernel(entry: dict[str, Any]) -> None:
+    for key in ("symbol", "name"):
+        document.text(entry, key)
+    for parameter in document.tables(entry, "parameters"):
+        document.text(parameter, "type")
+        document.whole(parameter, "size")
 
 
 def _image(entry: dict[str, Any], toolkit: str) -> KernelImage:

@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 from ..image import Origin
+from ..signature import Entry
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from ..kernel import Kernel
     from ..look import BuildPlace
     from ..machine import Probe
+    from ..names import Wanted
     from ..reason import Reason, Verdict
     from ..recipe import Recipe, UserToolchain
     from ..userbuild.compilers import Absent, Compiler
@@ -114,19 +116,25 @@ class Here(NamedTuple):
 
 
 class Request(NamedTuple):
-    """A request for a kernel: its module, its context, and whether the kernel cache is used.
+    """A request for a kernel, its context, and whether the kernel cache is used.
 
-    `context` is the CUDA context that it is loaded into, None if there is none; `given` is the caller's argument.
+    `entry` is looked up in an image by its symbol. `context` is the CUDA context that it is loaded into, None if there
+    is none; `given` is the caller's argument.
     """
 
-    name: str
-    module: str
+    wanted: Wanted
     machine: Probe
     context: Context | None
     device: int
     given: Any
     env: Mapping[str, str]
     use_cache: bool
+    entry: Entry = Entry("", "", None)
+
+    @property
+    def name(self) -> str:
+        """The kernel's symbol in the image."""
+        return self.entry.symbol
 
 
 def backend_of(family: str) -> Backend | None:

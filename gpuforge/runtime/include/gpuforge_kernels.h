@@ -242,6 +242,7 @@ static const char *const gpuf_sentences[][2] = {
     {"no-library-set", "this wheel has no kernel library '{name}'"},
     {"driver-error", "{message}"},
     {"not-loaded", "kernel {kernel}: {message}"},
+    {"no-such-kernel", "has no kernel {kernel}: {problem}"},
     {"nvrtc-older", "{compiler} cannot compile for compute capability {here}: install a release that can"},
     {"compile-failed", "{file}: {compiler} refuses it: {problem}"},
     {"not-installed", "no {what}: {install}"},

@@ -139,6 +139,7 @@ def _entry(stem: str, name: str, file: Path, code: bytes, folder: Path) -> dict[
         "digest": digest,
         "file": image.name,
         "sha256": hashlib.sha256(code).hexdigest(),
+        "kernels": [],  # the driver reads its symbols
     }
 
 

@@ -1,0 +1,374 @@
+"""The kernels of a module, by name and by type: finds the one that a caller means, and judges its arguments.
+
+Types are C++'s, "const float *", as the build reads them from a kernel's mangled name. A kernel with `extern "C"` has
+none: its types are "", and only the number and sizes of its arguments can be judged.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, Optional
+
+POINTER = 8  # bytes
+
+
+class Parameter(NamedTuple):
+    """A kernel's parameter: its type, "" if it is not known, and its size in bytes."""
+
+    type: str
+    size: int
+
+    @property
+    def label(self) -> str:
+        """Its type, or its size, for people."""
+        return self.type or f"{self.size} byte{'' if self.size == 1 else 's'}"
+
+
+class Entry(NamedTuple):
+    """A kernel: its `symbol` in the image, its `name` with namespaces and template arguments, and its parameters.
+
+    `parameters` is None if nothing is known about them.
+    """
+
+    symbol: str
+    name: str
+    parameters: Optional[tuple[Parameter, ...]]
+
+    @property
+    def signature(self) -> str:
+        """Its name and its parameters' types: "ns::scale(float *, unsigned long)"."""
+        if self.parameters is None:
+            return self.name
+        return f"{self.name}({', '.join(parameter.label for parameter in self.parameters)})"
+
+    @property
+    def plain_name(self) -> str:
+        """Its name without namespaces and template arguments: "scale"."""
+        return _spellings(self.name)[-1]
+
+
+class Given(NamedTuple):
+    """An argument of a call.
+
+    `kind` is "array", "scalar" (a number), "struct" (bytes that are passed by value), or "address": a raw address or
+    raw memory, which fits every pointer. `dtype` is NumPy's name of the type of a number or of an array's elements,
+    "<f4", "" if it has none; bfloat16 is "<V2", as in ml_dtypes. `size` is the number of bytes that are passed, and
+    `type` the Python type's name, "torch.Tensor".
+    """
+
+    kind: str
+    dtype: str
+    size: int
+    type: str
+
+
+def plain_entry(name: str) -> Entry:
+    """Return the entry of a kernel about which nothing is known but the name that the caller gives it."""
+    return Entry(name, name, None)
+
+
+def matching(kernels: Iterable[Entry], wanted: str) -> tuple[Entry, ...]:
+    """Return the kernels that a name may mean: none, one, or several that it is ambiguous between.
+
+    A name is a symbol, a signature, or a name with or without its namespaces and its template arguments. Of these, the
+    first that any kernel has counts: `scale` is the global function where there is a `ns::scale`, too.
+    """
+    listed = list(kernels)
+    name = _normal(wanted)
+    for spellings in _SPELLINGS:
+        found = {entry.symbol: entry for entry in listed if name in spellings(entry)}
+        if found:
+            return tuple(found.values())
+    return ()
+
+
+def _spelling_of_symbol(entry: Entry) -> tuple[str, ...]:
+    return (_normal(entry.symbol),)
+
+
+def _spelling_with_types(entry: Entry) -> tuple[str, ...]:
+    return (_normal(entry.signature),)
+
+
+def _spelling_of_name(entry: Entry) -> tuple[str, ...]:
+    return (_normal(entry.name),)
+
+
+def _spellings_with_types(entry: Entry) -> tuple[str, ...]:
+    types = _normal(entry.signature)[len(_normal(entry.name)) :]
+    return tuple(name + types for name in _spellings(entry.name))
+
+
+def _spellings_of_name(entry: Entry) -> tuple[str, ...]:
+    return _spellings(entry.name)
+
+
+_SPELLINGS = (
+    *(_spelling_of_symbol, _spelling_with_types, _spelling_of_name),
+    *(_spellings_with_types, _spellings_of_name),
+)
+
+
+def _spellings(name: str) -> tuple[str, ...]:
+    """Return a name without some of its namespaces, and each of these without its template arguments."""
+    parts = _scopes(_normal(name))
+    full = ["::".join(parts[start:]) for start in range(len(parts))]
+    return (*full, *(each.partition("<")[0] for each in full if "<" in each and each.endswith(">")))
+
+
+def _scopes(name: str) -> list[str]:
+    """Split a name at each `::` that is not inside of template arguments or parentheses."""
+    parts, depth, start = [], 0, 0
+    for at, character in enumerate(name):
+        if character in "<(":
+            depth += 1
+        elif character in ">)":
+            depth -= 1
+        elif depth == 0 and name.startswith("::", at):
+            parts.append(name[start:at])
+            start = at + 2
+    return [*parts, name[start:]]
+
+
+# other spellings of types, on 64-bit Linux
+_ALIASES = (
+    (
+        r"\b(?:std::)?size_t\b|\b(?:std::)?uint64_t\b|\blong unsigned int\b|\bunsigned long int\b",
+        "unsigned long",
+    ),
+    (r"\b(?:std::)?int64_t\b|\b(?:std::)?ptrdiff_t\b|\blong int\b", "long"),
+    (r"\b(?:std::)?uint32_t\b|\bunsigned\b(?! (?:char|short|int|long|__int128)\b)", "unsigned int"),
+    (r"\b(?:std::)?int32_t\b", "int"),
+    (r"\b(?:std::)?uint16_t\b|\bunsigned short int\b", "unsigned short"),
+    (r"\b(?:std::)?int16_t\b", "short"),
+    (r"\b(?:std::)?uint8_t\b", "unsigned char"),
+    (r"\b(?:std::)?int8_t\b", "signed char"),
+    (r"\blong long unsigned int\b|\bunsigned long long int\b", "unsigned long long"),
+    (r"(?<=[<,])(-?\d+)(?:[uU][lL]{0,2}|[lL]{1,2}[uU]?)(?=[>,])", r"\1"),
+)
+
+
+def _normal(name: str) -> str:
+    """Return a name with one spelling of white space and of types."""
+    text = re.sub(r"\s+", " ", name.strip())
+    text = re.sub(r" ?([^\w ]) ?", r"\1", text)
+    if "(" in text or "<" in text:
+        for pattern, plain in reversed(_ALIASES):
+            text = re.sub(pattern, plain, text)
+    return text
+
+
+def nearest(names: Iterable[str], wanted: str) -> list[str]:
+    """Return names with those first that are spelled most like the wanted one."""
+    from difflib import SequenceMatcher
+
+    def unlike(name: str) -> float:
+        return -SequenceMatcher(
+            None, wanted.lower(), _spellings(name.partition("(")[0] or name)[-1].lower()
+        ).ratio()
+
+    return sorted(names, key=unlike)
+
+
+def check(entry: Entry, given: Sequence[Given]) -> None:
+    """Raise TypeError unless arguments of these types fit a kernel.
+
+    A number's value may still be too large or negative: see `limits`.
+    """
+    if entry.parameters is None:
+        return
+    wanted = len(entry.parameters)
+    if len(given) != wanted:
+        some = f"{wanted} argument{'' if wanted == 1 else 's'}"
+        raise TypeError(f"{entry.signature} takes {some}, and {len(given)} are given")
+    for position, (parameter, one) in enumerate(zip(entry.parameters, given)):
+        problem = refusal(parameter, position, one)
+        if problem:
+            raise TypeError(f"{problem}. The kernel is {entry.signature}")
+
+
+def refusal(parameter: Parameter, position: int, given: Given) -> str:
+    """Return why an argument does not fit a parameter, with what to pass instead; "" if it fits."""
+    problem = _refusal(parameter, given)
+    return f"argument {position}: {problem}" if problem else ""
+
+
+def limits(parameter: Parameter, dtype: str) -> tuple[int, int] | None:
+    """Return the least and the greatest value that a number of a type may have; None if all its values fit.
+
+    It fits by its type: it is an integer of the parameter's size whose signedness differs.
+    """
+    wanted, kind = _NUMBERS.get(_bare(parameter.type), ""), dtype.lstrip("<|=")[:1]
+    if wanted[:1] not in {"i", "u"} or kind not in {"i", "u"} or wanted[0] == kind:
+        return None
+    return 0, (1 << (8 * parameter.size - 1)) - 1
+
+
+def outside(parameter: Parameter, position: int, value: object) -> str:
+    """Return the text about a number that is not in the limits of a parameter."""
+    return f"argument {position}: {value} does not fit the parameter's type, {parameter.type}"
+
+
+def spelled(parameter: Parameter, value: object) -> str:
+    """Return a Python number in the form in which it can be passed: "numpy.uint64(5)"; "" if the type is not known."""
+    numpy = _NAMES.get(_NUMBERS.get(_bare(parameter.type), ""), "")
+    return f"numpy.{numpy}({value})" if numpy else ""
+
+
+# NumPy's types of C++'s numbers on 64-bit Linux: the kind and the bytes
+_NUMBERS = {
+    "bool": "b1",
+    "char": "i1",
+    "signed char": "i1",
+    "unsigned char": "u1",
+    "char8_t": "u1",
+    "short": "i2",
+    "unsigned short": "u2",
+    "char16_t": "u2",
+    "int": "i4",
+    "unsigned int": "u4",
+    "wchar_t": "i4",
+    "char32_t": "u4",
+    "long": "i8",
+    "unsigned long": "u8",
+    "long long": "i8",
+    "unsigned long long": "u8",
+    "__half": "f2",
+    "__nv_bfloat16": "V2",
+    "float": "f4",
+    "double": "f8",
+}
+_NAMES = {
+    **{
+        f"{kind}{size}": f"{name}{8 * size}"
+        for kind, name in (("i", "int"), ("u", "uint"))
+        for size in (1, 2, 4, 8)
+    },
+    "b1": "bool_",
+    "V2": "bfloat16",
+    "f2": "float16",
+    "f4": "float32",
+    "f8": "float64",
+    "c8": "complex64",
+    "c16": "complex128",
+}
+_BYTES = {"void", "char", "unsigned char", "std::byte", "cuda::std::byte"}  # elements of any type
+_VECTOR = re.compile(r"(u?)(char|short|int|long|longlong|float|double)([1-4])(?:_\d+a)?")
+_COMPLEX = re.compile(r"(?:\w+::)*complex<(float|double)>")
+
+
+def _bare(type_: str) -> str:
+    """Return a type without const, volatile and restrict."""
+    return re.sub(r"\s*\b(?:const|volatile|__restrict__|__restrict|restrict)\b\s*", " ", type_).strip()
+
+
+def _pointee(type_: str) -> str | None:
+    """Return the type of the elements that a pointer is to, None for another type."""
+    bare = _bare(type_)
+    return bare[:-1].strip() if bare.endswith("*") else None
+
+
+def _fitting(type_: str) -> tuple[str, ...]:
+    """Return NumPy's types of the values of a C++ type, the usual one first; none if it is a type of the package."""
+    if type_ in _NUMBERS:
+        return (_NUMBERS[type_],)
+    if type_ in {"__half2", "__half_raw"}:
+        return ("f2",)
+    if type_ in {"__nv_bfloat162", "__nv_bfloat16_raw"}:
+        return ("V2",)
+    vector, number = _VECTOR.fullmatch(type_), _COMPLEX.fullmatch(type_)
+    if vector:
+        base = vector[2].replace("longlong", "long long")
+        element = _NUMBERS[f"unsigned {base}" if vector[1] else base]
+        pairs = {"f42": "c8", "f82": "c16"}.get(element + vector[3])
+        return (element, *([pairs] if pairs else []))
+    if number:
+        return ("c8", "f4") if number[1] == "float" else ("c16", "f8")
+    return ()
+
+
+def _refusal(parameter: Parameter, given: Given) -> str:
+    element = _pointee(parameter.type)
+    dtype = given.dtype.lstrip("<|=")
+    if dtype.startswith(">"):
+        return f"{_described(given)} is not in the byte order of this machine: convert it with .astype({dtype[1:]!r})"
+    if element is not None:
+        return _refusal_of_pointer(parameter, element, given, dtype)
+    if not parameter.type or given.kind == "struct":
+        return _refusal_of_size(parameter, given)
+    wanted = _fitting(_bare(parameter.type))
+    if given.kind == "array":
+        if parameter.type.endswith((")", "]")):  # a function or an array
+            return _refusal_of_size(parameter, given)
+        return f"{_described(given)} is given, and the parameter is a value: {parameter.type}{_hint(wanted)}"
+    if given.kind == "address":
+        integer = not wanted or wanted[0][0] in "iu"
+        return _refusal_of_size(parameter, given) if integer else _other(parameter, given, wanted)
+    return _refusal_of_number(parameter, given, dtype, wanted)
+
+
+def _refusal_of_pointer(parameter: Parameter, element: str, given: Given, dtype: str) -> str:
+    if given.kind == "address":
+        return _refusal_of_size(parameter, given)
+    if given.kind != "array":
+        return (
+            f"{_described(given)} is given, and the parameter is a pointer, {parameter.type}: pass an array in "
+            "device memory, or an address as ctypes.c_void_p"
+        )
+    wanted = _fitting(element)
+    if not dtype or not wanted or element in _BYTES or dtype in wanted:
+        return ""
+    kind, size = dtype[0], int(re.sub(r"\D", "", dtype) or 0)
+    if kind == "V" and given.dtype[0] != "<" and size % int(wanted[0][1:]) == 0:  # a struct, or raw bytes
+        return ""
+    target = next((each for each in wanted if each[0] == kind), wanted[0])
+    same_bits = kind in "iub" and target[0] in "iub" and size == int(target[1:])
+    parts = kind == "c" and target == f"f{size // 2}"
+    torch = given.type.startswith("torch.")
+    name = _NAMES[target].rstrip("_")
+    spelling = f"torch.{name}" if torch else f"ml_dtypes.{name}" if name == "bfloat16" else repr(name)
+    way = f".view({spelling})" if same_bits or parts else f"{'.to' if torch else '.astype'}({spelling})"
+    return (
+        f"{_described(given)} is given, and the parameter is {parameter.type}: pass an array of "
+        f"{' or '.join(_NAMES[each].rstrip('_') for each in wanted)}, as from {way}"
+    )
+
+
+def _refusal_of_number(parameter: Parameter, given: Given, dtype: str, wanted: tuple[str, ...]) -> str:
+    if not wanted or not dtype or dtype in wanted:
+        return _refusal_of_size(parameter, given)
+    kinds = {dtype[0], wanted[0][0]}
+    whole = kinds <= {"i", "u"} or (kinds == {"b", "u"} and dtype[0] == "b")
+    raw = wanted[0] == "V2" and dtype in {"u2", "i2"}  # bfloat16's bits
+    if (whole or raw) and given.size == parameter.size:
+        return ""
+    return _other(parameter, given, wanted)
+
+
+def _refusal_of_size(parameter: Parameter, given: Given) -> str:
+    if given.size == parameter.size:
+        return ""
+    some = "1 byte" if parameter.size == 1 else f"{parameter.size} bytes"
+    known = f", {parameter.type}," if parameter.type else ""
+    return f"{_described(given)} has {given.size} bytes, and the parameter{known} has {some}"
+
+
+def _other(parameter: Parameter, given: Given, wanted: tuple[str, ...]) -> str:
+    return f"{_described(given)} is given, and the parameter is {parameter.type}{_hint(wanted)}"
+
+
+def _hint(wanted: tuple[str, ...]) -> str:
+    name = _NAMES.get(wanted[0], "") if wanted else ""
+    if not name:
+        return ""
+    return ": pass a value of ml_dtypes.bfloat16" if name == "bfloat16" else f": pass numpy.{name}(…)"
+
+
+def _described(given: Given) -> str:
+    """Return an argument in words: "an array of float64 (cupy.ndarray)", "numpy.int32", "ctypes.c_float"."""
+    if given.kind == "array":
+        dtype = given.dtype.lstrip("<|=>")
+        name = _NAMES.get(dtype, given.dtype).rstrip("_") if dtype else "unknown type"
+        return f"an array of {name} ({given.type})"
+    return given.type
