@@ -18,6 +18,7 @@ from .document import open_file
 
 _LOAD, _DYNAMIC = 1, 2  # p_type
 _DYNSYM = 11  # sh_type
+_FUNCTIONS = frozenset({2, 10})  # STT_FUNC, STT_GNU_IFUNC
 _NULL, _NEEDED, _STRTAB, _STRSZ, _SONAME, _RPATH, _RUNPATH = 0, 1, 5, 10, 14, 15, 29  # d_tag
 MACHINES = {"x86_64": 62, "aarch64": 183, "ppc64le": 21, "riscv64": 243}  # e_machine
 LONGEST = 1 << 16  # bytes of a string
@@ -65,13 +66,14 @@ def imports(path: str | os.PathLike[str]) -> frozenset[str]:
         return frozenset(name for name, address in _File(stream).symbols() if not address)
 
 
-def defines(path: str | os.PathLike[str], symbols: Sequence[str]) -> bool:
-    """Return whether a library exports one of these symbols; raises NotReadable and OSError.
+def defines(path: str | os.PathLike[str], symbols: Sequence[str], *, functions: bool = False) -> bool:
+    """Return whether a library exports one of these symbols, or with `functions` one that is a function.
 
-    It is fast for large libraries that have none: their strings are searched before any symbol is read.
+    It is fast for large libraries that have none: their strings are searched before any symbol is read. Raises
+    NotReadable, and OSError.
     """
     with open(path, "rb") as stream:
-        return _File(stream).defines(symbols)
+        return _File(stream).defines(symbols, _FUNCTIONS if functions else None)
 
 
 class _File:
@@ -122,13 +124,13 @@ class _File:
             first=tag == _RPATH,
         )
 
-    def defines(self, names: Sequence[str]) -> bool:
-        """Return whether one of these names is among the exported symbols."""
+    def defines(self, names: Sequence[str], kinds: frozenset[int] | None) -> bool:
+        """Return whether one of these names is among the exported symbols of some kinds, None for all."""
         for table, size, strings, length in self._tables():
             places = {at - strings for name in names for at in self._places(f"{name}\0", strings, length)}
             if places and any(
-                name in places and section
-                for name, _, _, section, _, _ in struct.iter_unpack(
+                name in places and section and (kinds is None or info & 15 in kinds)
+                for name, info, _, section, _, _ in struct.iter_unpack(
                     "<IBBHQQ", self._read(table, size // 24 * 24)
                 )
             ):

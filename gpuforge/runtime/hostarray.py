@@ -1,46 +1,218 @@
-"""Reads arrays in the CPU's memory: their addresses, for kernels that run on the CPU."""
+"""Reads arrays in the CPU's memory: NumPy's, buffers, and those of DLPack such as torch's."""
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping
-from typing import Any
+import math
+import re
+import sys
+from typing import Any, NamedTuple
 
-from .dlpack import address_of, tensor_of
+from .dlpack import writable_tensor_of
+from .refusal import refusal
 from .strides import refuse_gaps
 
-_CPU = 1  # kDLCPU; https://dmlc.github.io/dlpack/latest/c_api.html
+_REACHABLE = {1, 3, 11}  # DLDeviceType: kDLCPU, kDLCUDAHost, kDLROCMHost
+_NATIVE = "<" if sys.byteorder == "little" else ">"
+_DLPACK_KINDS = {0: "i", 1: "u", 2: "f", 4: "V", 5: "c", 6: "b"}  # DLDataTypeCode
+_BUFFER_KINDS = {
+    **dict.fromkeys("bhilqn", "i"),
+    **dict.fromkeys("BHILQN", "u"),
+    **dict.fromkeys("efdg", "f"),
+    "?": "b",
+    **dict.fromkeys(("Zf", "Zd", "Zg"), "c"),
+}  # fmt: skip  of `struct` and PEP 3118
+_WORDS = {"i": "int", "u": "uint", "f": "float", "c": "complex", "b": "bool"}
+_CONTENTS = {
+    "O": "Python objects, of which a kernel would see the addresses: convert it, as by .astype('float32')",
+    **dict.fromkeys("SUT", "text: pass its bytes, as an array of uint8"),
+    **dict.fromkeys("mM", "times: pass .view('int64')"),
+}
+_IMMUTABLE = {"jax", "jaxlib"}  # whose arrays never change, and DLPack does not say so
+_FULL_RO = 0x11C  # PyBUF_FULL_RO: whatever its form, and read-only
 
 
-def host_address(value: Any, kept: list[Any]) -> int | None:
-    """Return the address of an array in the CPU's memory; None for anything else.
+class _Buffer(ctypes.Structure):
+    _fields_ = (  # Py_buffer; https://docs.python.org/3/c-api/buffer.html
+        ("buf", ctypes.c_void_p),
+        ("obj", ctypes.c_void_p),
+        ("len", ctypes.c_ssize_t),
+        ("itemsize", ctypes.c_ssize_t),
+        ("readonly", ctypes.c_int),
+        ("ndim", ctypes.c_int),
+        *((name, ctypes.c_void_p) for name in ("format", "shape", "strides", "suboffsets", "internal")),
+    )
 
-    Objects that must live as long as the address are added to `kept`. A read-only buffer is copied, an array of NumPy
-    never. Raises ValueError for an array with gaps.
+
+# functions of their own: the attributes of `pythonapi` are shared with every other package
+_get_buffer = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_void_p, ctypes.c_int)(
+    ("PyObject_GetBuffer", ctypes.pythonapi)
+)
+_release_buffer = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(("PyBuffer_Release", ctypes.pythonapi))
+
+
+class HostArray(NamedTuple):
+    """An array in the CPU's memory: `size` bytes, if it has no gaps.
+
+    `dtype` is NumPy's name of its elements' type, "<f4", "" for raw bytes. What `owner` refers to keeps the memory
+    where it is.
     """
-    interface = getattr(value, "__array_interface__", None)
-    if interface is not None:
-        if interface.get("strides") is not None:
-            _check_strides(value, interface)
-        kept.append(value)
-        return int(interface["data"][0])
-    if hasattr(value, "__dlpack_device__"):
-        if value.__dlpack_device__()[0] != _CPU:
-            return None
-        capsule = value.__dlpack__()
-        kept.append(capsule)
-        return address_of(value, tensor_of(capsule))
-    try:
-        view = memoryview(value).cast("B")
-    except TypeError:
+
+    value: Any
+    owner: Any
+    address: int
+    size: int
+    itemsize: int
+    writable: bool
+    dtype: str
+    shape: tuple[int, ...]
+    strides: tuple[int, ...] | None  # in bytes; None: in C's order
+
+    @property
+    def name(self) -> str:
+        """Its type and shape, for people."""
+        kind, elements = type(self.value).__name__, ""
+        if self.dtype[1:2] in _WORDS:
+            elements = f" of {_WORDS[self.dtype[1]]}{8 * self.itemsize if self.dtype[1] != 'b' else ''}"
+        return f"{kind}{elements} with shape {self.shape}" if elements or len(self.shape) > 1 else kind
+
+    @property
+    def in_c_order(self) -> bool:
+        """Whether its elements fill one block of memory in C's order."""
+        if self.strides is None or 0 in self.shape:
+            return True
+        step = self.itemsize
+        for stride, count in zip(reversed(self.strides), reversed(self.shape)):
+            if count != 1 and stride != step:
+                return False
+            step *= count
+        return True
+
+    def bytes(self) -> memoryview:
+        """Return its memory; it must be in C's order."""
+        return memoryview((ctypes.c_char * self.size).from_address(self.address)).cast("B")
+
+
+def host_array(value: Any) -> HostArray | None:
+    """Return an array in the CPU's memory, None for anything else.
+
+    Raises TypeError for elements that have no C type, such as objects and dates, and ValueError for memory that was
+    given back.
+    """
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and isinstance(value, numpy.ndarray):
+        return _of_numpy(numpy, value)
+    if isinstance(value, type):
         return None
-    plain = ctypes.c_char * view.nbytes
-    buffer = plain.from_buffer_copy(view) if view.readonly else plain.from_buffer(view)
-    kept.append(buffer)
-    return ctypes.addressof(buffer)
+    try:
+        view = memoryview(value)
+    except TypeError:
+        return _of_dlpack(value)
+    return _of_buffer(value, view)
 
 
-def _check_strides(array: Any, interface: Mapping[str, Any]) -> None:
-    """Raise ValueError for an array with gaps, by its `__array_interface__`."""
-    size = int(interface["typestr"][2:].partition("[")[0])  # "<f4", "<M8[ns]"
-    refuse_gaps(array, interface["shape"], interface["strides"], size)
+def pointee_of(array: HostArray) -> int:
+    """Return the address that a kernel gets for an array.
+
+    Its elements must fill one block of memory, in any order of the axes, and be aligned; raises ValueError.
+    """
+    if array.strides is not None:
+        refuse_gaps(array.value, array.shape, array.strides, array.itemsize)
+    kind, alignment = array.dtype[1:2], array.itemsize & -array.itemsize
+    if (
+        array.size
+        and kind in set("iufc")
+        and array.address % min(alignment, 8 if kind != "c" else alignment // 2)
+    ):
+        raise ValueError(
+            f"{array.name} is at an address that is not a multiple of its elements' size: pass a copy"
+        )
+    return array.address
+
+
+def source_of(value: Any, size: int | None = None) -> HostArray:
+    """Return an array to copy from, of `size` bytes if that is given; raises TypeError, ValueError."""
+    array = host_array(value)
+    if array is None:
+        raise TypeError(f"an array in the CPU's memory is expected: {refusal(value)}")
+    if not array.in_c_order:
+        raise ValueError(
+            f"{array.name} and strides {array.strides} is not one block of memory in C's order: copy it with "
+            "numpy.ascontiguousarray(array)"
+        )
+    if size is not None and array.size != size:
+        raise ValueError(f"{array.name} has {array.size} bytes, and the memory {size}")
+    return array
+
+
+def target_of(value: Any, size: int) -> HostArray:
+    """Return a writable array of `size` bytes to copy into; raises TypeError, ValueError."""
+    array = source_of(value, size)
+    if array.size and not array.writable:
+        raise ValueError(f"{array.name} is read-only: read into an array that can be written")
+    return array
+
+
+def _of_numpy(numpy: Any, value: Any) -> HostArray:
+    if isinstance(value, getattr(sys.modules.get("numpy.ma"), "MaskedArray", ())):
+        raise TypeError("a kernel does not see the mask of a masked array: pass array.filled() or array.data")
+    plain = numpy.ndarray.view(value, numpy.ndarray)  # a subclass may have other attributes
+    dtype = plain.dtype
+    if dtype.hasobject or dtype.kind in "SUTmM":
+        raise TypeError(f"an array of {dtype} has {_CONTENTS.get(dtype.kind, _CONTENTS['O'])}")
+    if not dtype.isnative:
+        raise TypeError(_foreign(f"an array of {dtype}"))
+    strides = None if plain.flags.c_contiguous else plain.strides
+    return HostArray(
+        value, plain, plain.__array_interface__["data"][0], plain.nbytes, dtype.itemsize, plain.flags.writeable,
+        dtype.str, plain.shape, strides,
+    )  # fmt: skip
+
+
+def _of_buffer(value: Any, view: memoryview) -> HostArray:
+    kind = type(value).__name__
+    form = re.sub(r":[^:]*:", "", view.format)  # without the names of fields
+    if "O" in form or "u" in form or "w" in form:
+        raise TypeError(f"{kind} has {_CONTENTS['O' if 'O' in form else 'U']}")
+    if set(form) & ({">", "!"} if _NATIVE == "<" else {"<"}):
+        raise TypeError(_foreign(kind))
+    if form[:1] in {"&", "X"} and not view.ndim:
+        raise TypeError(f"{kind} is a pointer of ctypes, and not an array")
+    if any(offset >= 0 for offset in view.suboffsets or ()):
+        raise ValueError(f"{kind} is not one block of memory, but has pointers to parts: pass a copy")
+    letter = _BUFFER_KINDS.get(form.lstrip("@=<>"), "")
+    raw = not letter or (form == "B" and not hasattr(value, "typecode"))  # bytes, and not an array of numbers
+    head = _Buffer()
+    _get_buffer(view, ctypes.byref(head), _FULL_RO)
+    address = head.buf or 0
+    _release_buffer(ctypes.byref(head))  # the view still holds the memory
+    strides = None if view.c_contiguous else view.strides
+    return HostArray(
+        value, view, address, view.nbytes, view.itemsize, not view.readonly,
+        "" if raw else f"{_NATIVE}{letter}{view.itemsize}", view.shape or (), strides,
+    )  # fmt: skip
+
+
+def _of_dlpack(value: Any) -> HostArray | None:
+    if not hasattr(value, "__dlpack_device__") or value.__dlpack_device__()[0] not in _REACHABLE:
+        return None
+    try:
+        capsule, tensor, writable = writable_tensor_of(value)
+    except Exception as error:  # of its library
+        raise TypeError(f"{type(value).__name__} does not give its memory: {error}") from error
+    letter = _DLPACK_KINDS.get(tensor.code)
+    if letter is None:
+        raise TypeError(f"{type(value).__name__} has elements that have no C type")
+    itemsize = (tensor.bits * tensor.lanes + 7) // 8
+    shape = tuple(tensor.shape[: tensor.ndim])
+    strides = tuple(step * itemsize for step in tensor.strides[: tensor.ndim]) if tensor.strides else None
+    writable = writable and type(value).__module__.partition(".")[0] not in _IMMUTABLE
+    return HostArray(
+        value, (value, capsule), (tensor.data or 0) + tensor.byte_offset, math.prod(shape) * itemsize, itemsize,
+        writable, f"{_NATIVE}{letter}{itemsize}" if tensor.lanes == 1 else "", shape, strides,
+    )  # fmt: skip
+
+
+def _foreign(what: str) -> str:
+    convert = "array.astype(array.dtype.newbyteorder('='))"
+    return f"{what} is not in the byte order of this machine: convert it with {convert}"

@@ -77,7 +77,9 @@ def test_memory_is_copied_and_given_back(kernels: KernelSet) -> None:
 @pytest.mark.parametrize("copy", [lambda m: m.read(bytearray(4)), lambda m: m.write(bytes(4))])
 def test_a_buffer_of_another_size_is_refused(kernels: KernelSet, copy: Callable[[Any], None]) -> None:
     memory = kernels.function("saxpy").memory(8)
-    with pytest.raises(ValueError, match=r"^the buffer holds 4 bytes and the (device )?memory 8$"):
+    with pytest.raises(
+        ValueError, match=r" (has 4 bytes, and the memory|holds 4 bytes and the device memory) 8$"
+    ):
         copy(memory)
 
 

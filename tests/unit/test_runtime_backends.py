@@ -174,29 +174,6 @@ def test_a_library_for_the_cpu_is_launched_as_kernels_are(cpu: Any, array_of: Ca
     assert list(x) == [4.0 * i for i in range(1000)]
 
 
-def test_what_cannot_be_an_argument_is_named(cpu: Any) -> None:
-    with pytest.raises(TypeError, match=r"^argument 1: a Python float has no C type: write ctypes.c_float"):
-        cpu.launch(1, 1, np.uint64(1), 2.0, np.zeros(1, "f4"))
-    with pytest.raises(TypeError, match=r"^argument 2: a kernel takes numbers of ctypes or NumPy and arrays"):
-        cpu.launch(1, 1, np.uint64(1), np.float32(2), object())
-    with pytest.raises(ValueError, match=r"^the buffer holds 4 bytes and the memory 8$"):
-        cpu.upload(bytes(8)).read(bytearray(4))
-    cpu.launch(1, 1, np.uint64(0), np.float32(2), b"")  # nothing to do, nothing written
-
-
-@pytest.mark.parametrize(
-    "value",
-    [np.complex64(1), np.complex128(1), np.float16(1), np.longdouble(1), np.datetime64(1, "s"),
-     np.array((1, 2), "i4,i4")[()]],
-    ids=lambda value: type(value).__name__,
-)  # fmt: skip
-def test_a_number_of_numpy_that_ctypes_lacks_is_not_passed_as_an_address(cpu: Any, value: Any) -> None:
-    with pytest.raises(
-        TypeError, match=rf"^argument 1: {type(value).__name__} cannot be passed to a function"
-    ):
-        cpu.launch(1, 1, np.uint64(1), value, np.zeros(1, "f4"))
-
-
 class _Complex(ctypes.Structure):
     _fields_ = (("real", ctypes.c_float), ("imaginary", ctypes.c_float))
 

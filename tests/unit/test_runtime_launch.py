@@ -7,15 +7,14 @@ from array import array
 from pathlib import Path
 from typing import Any
 
-import numpy
 import pytest
+from dlpack_samples import Capsuled
 from runtime_samples import counter, write_set
 from thread_samples import in_threads
 
 from gpuforge.runtime import Kernel, KernelSet
 from gpuforge.runtime.arguments import reader
 from gpuforge.runtime.driver import opened_driver
-from gpuforge.runtime.hostarray import host_address
 
 N, A = ctypes.c_ulonglong(3), ctypes.c_float(2.0)
 
@@ -65,32 +64,6 @@ def test_an_array_of_another_stream_is_waited_for(kernel: Kernel, stub: str) -> 
     assert counter(stub, "stub_waits") == 2, "the same stream needs no waiting"
 
 
-class Capsuled:
-    """An array that speaks DLPack alone."""
-
-    def __init__(self, address: int, device: int = 2, strides: tuple[int, ...] = ()) -> None:
-        fields = [("data", ctypes.c_void_p), ("type", ctypes.c_int), ("id", ctypes.c_int), ("ndim", ctypes.c_int),
-                  ("dtype", ctypes.c_uint32), ("shape", ctypes.c_void_p), ("strides", ctypes.c_void_p),
-                  ("offset", ctypes.c_uint64)]  # fmt: skip
-        tensor = type("Tensor", (ctypes.Structure,), {"_fields_": fields})
-        self._shape = (ctypes.c_int64 * 2)(3, 2), (ctypes.c_int64 * 2)(*strides)
-        shape, given = map(ctypes.addressof, self._shape)
-        self._tensor = tensor(  # type: ignore[call-arg]
-            data=address - 16, type=device, ndim=2, shape=shape, strides=given if strides else None, offset=16
-        )
-        self._device = device
-        self.streams: list[int] = []
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return self._device, 0
-
-    def __dlpack__(self, stream: int) -> object:
-        self.streams.append(stream)
-        new = ctypes.pythonapi.PyCapsule_New
-        new.restype, new.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
-        return new(ctypes.addressof(self._tensor), b"dltensor", None)
-
-
 def test_arrays_are_passed_by_dlpack(kernel: Kernel) -> None:
     made: list[Capsuled] = []
     assert run(kernel, lambda memory: made.append(Capsuled(memory.address)) or made[-1]) == [12, 24, 36]
@@ -131,15 +104,6 @@ def test_strides_of_dlpack_count_elements(kernel: Kernel) -> None:
         ValueError, match=r"^Capsuled of shape \(3, 2\) with strides \(4, 1\) is not contiguous"
     ):
         run(kernel, lambda memory: Capsuled(memory.address, strides=(4, 1)))
-
-
-def test_an_array_with_gaps_in_the_cpus_memory_is_refused_too() -> None:
-    kept: list[Any] = []
-    x = numpy.arange(6.0)
-    with pytest.raises(ValueError, match=r"^ndarray of shape \(3,\) with strides \(16,\) is not contiguous"):
-        host_address(x[::2], kept)
-    fortran = x.reshape(3, 2).T
-    assert host_address(fortran, kept) == x.ctypes.data
 
 
 @pytest.mark.parametrize(
