@@ -115,7 +115,7 @@ def _uses(
         for edge in graph.from_object(found):
             if place := _linked(environment, edge):
                 yield place, LibraryUse(found.wheel, found.file, "linked")
-        for name in sorted(found.mentions - set(found.needed) - {found.soname}):
+        for name in sorted(found.mentioned_sonames - set(found.needed) - {found.soname}):
             yield environment.place(name), LibraryUse(found.wheel, found.file, "opened")
     yield from _own_runtimes(graph, environment, loaded)
     yield from _opened_by_python(graph, environment)

@@ -130,7 +130,8 @@ class ElfObject(NamedTuple):
     sections: tuple[Section, ...] = ()  # for a cubin, one for all kernels: ".text" at offset 0
     markers: frozenset[str] = frozenset()  # names of patterns in its strings: "nvhpc", "python-module"
     producers: tuple[str, ...] = ()  # versions of compilers in its debug info and in paths: "22.1"
-    mentions: frozenset[str] = frozenset()  # libraries that are named in its constants: "libcudnn.so.9"
+    # libraries that are named in its constants: "libcudnn.so.9", "libcublas.so", "libcublas.so.%d"
+    mentions: frozenset[str] = frozenset()
     # whether all its constants were searched for names of libraries and PTX texts; parts of large files are not
     all_searched: bool = True
     # by group, for the groups that the caller requested; None if they cannot be searched
@@ -155,6 +156,11 @@ class ElfObject(NamedTuple):
     def is_python_module(self) -> bool:
         """Whether Python can import it."""
         return PYTHON_MODULE in self.markers
+
+    @property
+    def mentioned_sonames(self) -> frozenset[str]:
+        """The libraries with a version that are named in its constants."""
+        return frozenset(name for name in self.mentions if name[-1].isdigit())
 
     @property
     def has_static_cudart(self) -> bool:

@@ -10,6 +10,7 @@ from audit_cases import Case, hold
 from audit_samples import FLAGS_1, elf, wheel
 from document_samples import RECIPE, TOOLCHAIN
 from process_samples import CU13, lib
+from rule_samples import LIBS
 
 from gpuforge.audit import audit
 from gpuforge.audit.report.sentences import lines
@@ -28,6 +29,7 @@ def beside_hashed_openmp(*toolchains: str) -> dict[str, bytes]:
     }
 
 
+CUDNN_PARTS = [f"libcudnn_{part}.so.9" for part in ("adv", "cnn", "graph", "ops")]
 SITE = "$ORIGIN/../../../../{}/python3.11/site-packages/b"
 CASES = {
     "hashed OpenMP beside sources": Case(
@@ -169,7 +171,8 @@ CASES = {
         "GF213", "warning", ("demo.libs/libcudnn-463fd6d5.so.8.9.7: opens libcudnn_ops_infer.so.8",),
         {
             "demo.libs/libcudnn-463fd6d5.so.8.9.7": elf(
-                soname="libcudnn-463fd6d5.so.8.9.7", sections={".rodata": b"\0libcudnn_ops_infer.so.8\0"}
+                soname="libcudnn-463fd6d5.so.8.9.7", runpath="$ORIGIN",
+                sections={".rodata": b"\0libcudnn_ops_infer.so.8\0"},
             ),
             "demo/ext.so": elf(needed=["libcudnn-463fd6d5.so.8.9.7"], runpath="$ORIGIN/../demo.libs"),
         },
@@ -183,11 +186,104 @@ CASES = {
         ),
         {
             "demo.libs/libcudnn-74a4c495.so.9.1.0": elf(
-                soname="libcudnn-74a4c495.so.9.1.0", sections={".rodata": b"\0libcudnn_ops.so\0"}
+                soname="libcudnn-74a4c495.so.9.1.0", runpath="$ORIGIN", sections={".rodata": b"\0libcudnn_ops.so\0"}
             ),
             "demo/ext.so": elf(needed=["libcudnn-74a4c495.so.9.1.0"], runpath="$ORIGIN/../demo.libs"),
         },
         {"demo.libs/libcudnn_ops.so.9": elf(soname="libcudnn_ops.so.9")},
+    ),
+    "cuDNN without a path to its parts": Case(
+        "GF213", "warning",
+        (f"demo.libs/libcudnn.so.9: opens {', '.join(CUDNN_PARTS)}",),
+        {
+            "demo.libs/libcudnn.so.9": elf(soname="libcudnn.so.9"),
+            **{f"demo.libs/{name}": lib(name) for name in CUDNN_PARTS},
+            "demo/ext.so": elf(needed=["libcudnn.so.9"], runpath=LIBS),
+        },
+        {"demo.libs/libcudnn.so.9": elf(soname="libcudnn.so.9", rpath="$ORIGIN")},
+    ),
+    "cuDNN with a path to another folder than that of its parts": Case(
+        "GF213", "warning", ("demo.libs/libcudnn.so.9: opens libcudnn_graph.so.9",),
+        {
+            "demo.libs/libcudnn.so.9": elf(
+                soname="libcudnn.so.9", runpath="$ORIGIN/../demo/lib",
+                sections={".rodata": b"\0libcudnn_graph.so.9\0"},
+            ),
+            "demo.libs/libcudnn_graph.so.9": lib("libcudnn_graph.so.9"),
+            "demo/ext.so": elf(needed=["libcudnn.so.9"], runpath=LIBS),
+        },
+        {"demo/ext.so": elf(needed=["libcudnn.so.9", "libcudnn_graph.so.9"], runpath=LIBS)},  # it is loaded before
+    ),
+    "NVIDIA's own NVRTC without a path to its builtins": Case(
+        "GF213", "warning", ("nvidia/cu13/lib/libnvrtc.so.13: opens libnvrtc-builtins.so.13.0",),
+        {
+            "nvidia/cu13/lib/libnvrtc.so.13": elf(
+                soname="libnvrtc.so.13", sections={".rodata": b"\0libnvrtc-builtins.so.13.0\0"}
+            ),
+            "nvidia/cu13/lib/libnvrtc-builtins.so.13.0": lib("libnvrtc-builtins.so.13.0"),
+        },
+        {
+            "nvidia/cu13/lib/libnvrtc.so.13": elf(
+                soname="libnvrtc.so.13", runpath="$ORIGIN", sections={".rodata": b"\0libnvrtc-builtins.so.13.0\0"}
+            )
+        },
+        name="nvidia_cuda_nvrtc-13.0.48-py3-none-manylinux_2_17_x86_64.whl",
+    ),
+    "CUPTI without a path to its part": Case(
+        "GF213", "warning", ("demo/cupti/libcupti.so.12: opens libnvperf_host.so",),
+        {"demo/cupti/libcupti.so.12": lib("libcupti.so.12"), "demo/cupti/libnvperf_host.so": lib("libnvperf_host.so")},
+        {"demo/__init__.py": b"ctypes.CDLL(os.path.join(HERE, 'cupti', 'libnvperf_host.so'))\n"},
+    ),
+    "a grafted NVRTC with a requirement of its package": Case(
+        "GF213", "warning", ("demo.libs/libnvrtc-d540eb83.so.12.1.55: opens libnvrtc-builtins.so.12.1",),
+        {
+            "demo.libs/libnvrtc-d540eb83.so.12.1.55": lib("libnvrtc-d540eb83.so.12.1.55"),
+            "demo/ext.so": elf(needed=["libnvrtc-d540eb83.so.12.1.55"], runpath=LIBS),
+        },
+        {
+            "demo.libs/libnvrtc-d540eb83.so.12.1.55": lib(
+                "libnvrtc-d540eb83.so.12.1.55", runpath="$ORIGIN/../nvidia/cuda_nvrtc/lib"
+            )
+        },
+        requires=["nvidia-cuda-nvrtc-cu12==12.1.105"],
+    ),
+    "cuFFT without the library that its package requires": Case(
+        "GF213", "warning", ("demo.libs/libcufft-0a1b2c3d.so.11.3.3: opens libnvJitLink.so.12",),
+        {
+            "demo.libs/libcufft-0a1b2c3d.so.11.3.3": lib(
+                "libcufft-0a1b2c3d.so.11.3.3", sections={".rodata": b"\0libnvJitLink.so.12\0libnvrtc.so.12\0"}
+            ),
+            "demo/ext.so": elf(needed=["libcufft-0a1b2c3d.so.11.3.3"], runpath=LIBS),
+        },
+        {"demo.libs/libcufft-0a1b2c3d.so.11.3.3": lib("libcufft-0a1b2c3d.so.11.3.3")},  # an older one
+    ),
+    "opened by name, declared, and no path": Case(
+        "GF208", "warning", ("demo/ext.so: libcublas.so.12 (nvidia-cublas-cu12)",),
+        {"demo/ext.so": elf(sections={".rodata": b"\0libcublas.so.12\0"})},
+        {"demo/ext.so": elf(sections={".rodata": b"\0libcublas.so.12\0"}, runpath="$ORIGIN/../nvidia/cublas/lib")},
+        requires=["nvidia-cublas-cu12; extra == 'gpu'"],
+    ),
+    "opened by name, declared, and loaded by Python code": Case(
+        "GF208", "warning", ("demo/ext.so: libcublas.so.12 (nvidia-cublas-cu12)",),
+        {"demo/ext.so": elf(sections={".rodata": b"\0libcublas.so.12\0"})},
+        {"demo/a.py": b"ctypes.CDLL(os.path.join(SITE, 'nvidia', 'cublas', 'lib', 'libcublas.so.12'))\n"},
+        requires=["nvidia-cublas-cu12"],
+    ),
+    "opened by name, for another major than the one that is declared": Case(
+        "GF208", "warning", ("demo/ext.so: libcublas.so.12 (nvidia-cublas-cu12)",),
+        {"demo/ext.so": elf(sections={".rodata": b"\0libcublas.so.12\0"})},
+        {
+            "demo/ext.so": elf(  # one of two that are tried
+                sections={".rodata": b"\0libcublas.so.13\0libcublas.so.12\0"}, runpath=CU13
+            )
+        },
+        requires=["nvidia-cublas==13.*"],
+    ),
+    "opened by a name that only toolkits have": Case(
+        "GF208", "warning", ("demo/ext.so: libcublas.so",),
+        {"demo/ext.so": elf(sections={".rodata": b"\0libcublas.so\0cannot open libcudart.so\0"})},
+        {"demo/ext.so": elf(sections={".rodata": b"\0libcublas.so\0libcublas.so.%d\0"})},  # the version is added
+        requires=["nvidia-cublas==13.*"],
     ),
     "NVRTC without its builtins": Case(
         "GF213", "warning", ("demo.libs/libnvrtc-d540eb83.so.12.1.55: opens libnvrtc-builtins.so.12.1",),

@@ -36,6 +36,9 @@ class LinkGraph:
     edges: tuple[Edge, ...]
     load_sets: tuple[LoadSet, ...]
     declared: Mapping[str, Mapping[str, Declared]]  # wheel -> package -> its declaration
+    opened: Mapping[tuple[str, str, str], Edge] = field(
+        default_factory=dict
+    )  # wheel, file, what it opens by name
     expectation: Expectation | None = None
     brought: Provided | None = None  # what a build found in the packages that the wheel requires
     against: Against | None = None  # what a user's own build brings
@@ -159,6 +162,7 @@ def build(
         tuple(resolver.edges.values()),
         tuple(sets),
         resolver.installed.declared,
+        resolver.opened,
         expectation,
         brought,
         against,

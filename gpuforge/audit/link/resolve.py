@@ -1,7 +1,7 @@
 """Resolve NEEDED entries as the dynamic linker does, load set by load set."""
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -9,6 +9,7 @@ from gpuforge.audit import layout, policy
 from gpuforge.audit.link import package_tables
 from gpuforge.audit.link.edges import Edge, Key, LoadSet, Obstacle, Provider, Source, key
 from gpuforge.audit.link.installed import Installed, is_for_machine
+from gpuforge.audit.link.opened import opens
 from gpuforge.audit.link.providers import Providers
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.route import Route
@@ -67,6 +68,7 @@ class Resolver:
     def __init__(self, wheels: tuple[WheelFacts, ...]) -> None:
         """Start with what the wheels install, and no entry resolved."""
         self.edges: dict[tuple[str, str, str], Edge] = {}  # wheel, file, NEEDED
+        self.opened: dict[tuple[str, str, str], Edge] = {}  # wheel, file, the name that it opens with dlopen
         self.installed = Installed(wheels)
         self._providers = Providers(self.installed)
         self._imported: dict[str, _Before] = {}
@@ -94,8 +96,10 @@ class Resolver:
         if root.soname and not musl:
             loaded[root.soname] = _Loader(root)
         queue = deque([_Loader(root)])
+        loaders = []
         while queue:
             led = queue.popleft()
+            loaders.append(led)
             loader = led.object
             for name in loader.needed:
                 if not self._has_budget(loader.wheel, 1):
@@ -119,7 +123,20 @@ class Resolver:
                     queue.append(target)
                 for called in filter(None, (name, "" if musl else found.soname)):
                     loaded.setdefault(called, target)
+        self._open(loaders, loaded)
         return order, loaded
+
+    def _open(self, loaders: Iterable[_Loader], loaded: Mapping[str, _Loader]) -> None:
+        """Resolve what the objects of a process open by name: glibc looks for it as for a NEEDED library of theirs."""
+        for led in loaders:
+            wheel, file = key(led.object)
+            for name in opens(led.object):
+                entry = (wheel, file, name)
+                known = self.opened.get(entry)
+                if (known and known.route) or not self._has_budget(wheel, self._costs[wheel] + led.folders):
+                    continue
+                edge = self._edge(led, name, loaded)
+                self.opened[entry] = edge if known is None else _better(known, edge)
 
     def _has_budget(self, wheel: str, steps: int) -> bool:
         """Take steps out of a wheel's budget; False if it is exceeded."""

@@ -230,7 +230,7 @@ def _may_open_copies(graph: LinkGraph, wheel: WheelFacts, against: Against) -> b
 
     The version of a library that Python code opens is unknown, unless the wheel NEEDs it or requires its package.
     """
-    mentions = {name for o in wheel.objects if o.links for name in o.mentions}
+    mentions = {name for o in wheel.objects if o.links for name in o.mentioned_sonames}
     if any(against.other_versions(name) for name in mentions):
         return True
     known = {edge.needed for edge in graph.of(wheel)}

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from itertools import chain
 from typing import NamedTuple
 
 from gpuforge.binary import ptx
@@ -38,7 +39,7 @@ def search(file: ElfFile, libraries: bytes) -> Constants:
             complete = False
             continue
         data = file.window.read(start, end - start)
-        for text in _strings_with(data, b".so."):
+        for text in chain(_strings_with(data, b".so."), _strings_with(data, b".so\0")):
             found = pattern.findall(text)
             file.window.budget.spend("entries", len(found))
             names.update(found)

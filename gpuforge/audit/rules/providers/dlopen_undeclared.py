@@ -1,4 +1,4 @@
-"""GF208: libraries that are opened by name at run time and that nothing installs."""
+"""GF208: libraries that are opened by name at run time, and that nothing installs or no search path leads to."""
 
 from __future__ import annotations
 
@@ -7,54 +7,116 @@ from collections.abc import Iterator
 from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.form import PACKAGES
 from gpuforge.audit.link import package_tables
+from gpuforge.audit.link.edges import Edge
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
+from gpuforge.audit.rules.entries import add_entries, entry_to_library
 from gpuforge.audit.rules.nvidia import is_nvidia_library
 from gpuforge.audit.rules.rule import Rule
-from gpuforge.cuda import sonames
+from gpuforge.binary.facts import ElfObject
+from gpuforge.cuda import libraries, sonames
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
-    """Find SONAMEs of CUDA packages among the constants of objects that neither NEED nor require them.
+    """Find names of CUDA libraries among the constants of objects that opening them by name does not find.
 
     It is not an error: a constant does not prove a call, and the code may handle a missing library.
     """
     for wheel in graph.wheels:
         for found in (o for o in wheel.objects if o.links and o.mentions and not is_nvidia_library(graph, o)):
             for name in sorted(found.mentions):
-                packages = {library.package for library in package_tables.candidates(name)}
-                if not packages or _there(graph, wheel, name, packages):
-                    continue
-                yield RULE.finding(
-                    wheel.name,
-                    files=(found.file,),
-                    subjects=(
-                        Subject(file=found.file, library=name, provider=" or ".join(sorted(packages))),
-                    ),
-                    what="Objects probably open these CUDA libraries with dlopen, and no requirement or extra installs "
-                    "them.",
-                    why="Without them, the call that opens them fails.",
-                    fix="Declare the packages in an extra, and name that extra in the error message.",
-                )
+                if package_tables.candidates(name):
+                    yield from _opened(graph, wheel, found, name)
+                elif name.endswith(".so"):
+                    yield from _unversioned(graph, wheel, found, name)
 
 
 RULE = Rule(
     code="GF208",
     severity="warning",
-    title="a library is opened by name at run time, and no requirement brings it",
+    title="a library is opened by name at run time, and is not found",
     check=check,
     applies_to=PACKAGES,
 )
 
 
-def _there(graph: LinkGraph, wheel: WheelFacts, name: str, packages: set[str]) -> bool:
-    known = graph.declared[wheel.name].keys()
+def _opened(graph: LinkGraph, wheel: WheelFacts, binary: ElfObject, name: str) -> Iterator[Finding]:
+    packages = {library.package for library in package_tables.candidates(name)}
+    if _is_loaded(graph, wheel, binary, name):
+        return
+    edge = graph.opened.get((wheel.name, binary.file, name))
+    if packages & graph.declared[wheel.name].keys():
+        if edge and edge.reason == "no path":
+            yield _unreachable(edge)
+    elif not any(w.project in packages for w in graph.wheels):
+        yield RULE.finding(
+            wheel.name,
+            files=(binary.file,),
+            subjects=(Subject(file=binary.file, library=name, provider=" or ".join(sorted(packages))),),
+            what="Objects probably open these CUDA libraries with dlopen, and no requirement or extra installs them.",
+            why="Without them, the call that opens them fails.",
+            fix="Declare the packages, always or in an extra, and give the objects a RUNPATH to their folders "
+            "(patchelf --add-rpath). With an extra, name it in the error message.",
+        )
+
+
+def _unreachable(edge: Edge) -> Finding:
+    entry = entry_to_library(edge)
+    return RULE.finding(
+        edge.loader.wheel,
+        files=(edge.loader.file,),
+        subjects=(
+            Subject(
+                file=edge.loader.file, library=edge.needed, provider=edge.provider.package, kind="no path"
+            ),
+        ),
+        cause=("no path", entry),
+        what="Objects probably open these CUDA libraries with dlopen, and no search path leads to the packages that "
+        "bring them.",
+        why="The call that opens them fails, unless something else has loaded the libraries before.",
+        fix=f"Give the objects a RUNPATH to the package's folder: {add_entries([entry])}",
+    )
+
+
+def _unversioned(graph: LinkGraph, wheel: WheelFacts, binary: ElfObject, name: str) -> Iterator[Finding]:
+    """Find names that are links for the linker in a toolkit; packages on PyPI do not have them.
+
+    Code that also names the SONAME tries one after the other, or adds the version to "libcublas.so.".
+    """
     stem = sonames.stem(name)
+    if not libraries.is_toolkit_file(name) or any(
+        m != name and sonames.stem(m) == stem for m in binary.mentions
+    ):
+        return
+    if any(name in (o.name, o.soname) for w in graph.wheels for o in w.objects):
+        return
+    if _is_loaded(graph, wheel, binary, name):
+        return
+    yield RULE.finding(
+        wheel.name,
+        files=(binary.file,),
+        subjects=(Subject(file=binary.file, library=name, kind="no version"),),
+        cause=("no version",),
+        what="Objects probably open these CUDA libraries by names without a version.",
+        why="NVIDIA's packages have no files of these names: the call that opens them fails on machines without a CUDA "
+        "toolkit.",
+        fix="Open them by their SONAMEs (libcublas.so.12), declare the packages, and give the objects a RUNPATH to "
+        "their folders.",
+    )
+
+
+def _is_loaded(graph: LinkGraph, wheel: WheelFacts, binary: ElfObject, name: str) -> bool:
+    """Return whether a library, or another version of it, is in the process already or is opened in another way."""
+    stem = sonames.stem(name)
+    known = graph.declared[wheel.name].keys()
+    # one of several majors that are tried in turn
+    tried = {sonames.unversioned(m): m for m in binary.mentions if m != name and sonames.stem(m) == stem}
     return (
-        bool(packages & known)
-        or bool(package_tables.other_majors(name) & known)  # one of several majors that are tried in turn
+        any(
+            {library.package for library in package_tables.candidates(other)} & known
+            for other in tried.values()
+        )
         or any(sonames.stem(sonames.plain_name(o.name)) == stem for o in wheel.objects)
         or any(stem == sonames.stem(needed) for o in wheel.objects for needed in o.needed)
-        or any(p.pathfinder for p in wheel.preloads)
-        or any(w.project in packages for w in graph.wheels)
+        or any(p.pathfinder or p.opens(name) for p in wheel.preloads)
     )
