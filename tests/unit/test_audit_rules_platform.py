@@ -144,6 +144,11 @@ CASES = {
         {"demo/a.so": elf(sections={".x": NOISE}), "demo/b.so": elf(sections={".x": NOISE})},
         {"demo/b.so": elf(sections={".y": NOISE})},
     ),
+    "stored twice, with a SONAME": Case(
+        "GF707", "warning", ("demo/libx.so: 1,024 KiB, the same as demo/libx.so.1",),
+        {name: elf(soname="libx.so.1", sections={".x": NOISE}) for name in ("demo/libx.so", "demo/libx.so.1")},
+        {"demo/libx.so": elf(soname="libx.so.1", sections={".y": NOISE})},
+    ),
     "a program under several names": Case(
         "GF707", "info", ("demo/bin/a: 1,024 KiB, the same as demo/bin/a-3.21",),
         {name: elf(sections={".x": NOISE}, interpreter="/lib64/x") for name in ("demo/bin/a", "demo/bin/a-3.21")},

@@ -127,6 +127,18 @@ CASES = {
         {"demo/ext.so": elf(versions={"libx.so.1": ["LIBX_1"], "libc.so.6": ["GLIBC_2.4"]})},
         {"demo/ext.so": elf(needed=["libx.so.1"], versions={"libx.so.1": ["LIBX_1"]})},
     ),
+    "symbol versions of a library with its old name": Case(
+        "GF211", "error", ("demo/ext.so: versions of libx.so.1: LIBX_1",),
+        {
+            "demo/ext.so": elf(needed=["libx-0a1b2c3d.so.1"], versions={"libx.so.1": ["LIBX_1"]}, runpath="$ORIGIN"),
+            "demo/libx-0a1b2c3d.so.1": lib("libx-0a1b2c3d.so.1"),
+        },
+        {
+            "demo/ext.so": elf(
+                needed=["libx-0a1b2c3d.so.1"], versions={"libx-0a1b2c3d.so.1": ["LIBX_1"]}, runpath="$ORIGIN"
+            ),
+        },
+    ),
     "stray symbol versions of what Python code opens": Case(
         "GF211", "warning", ("demo/ext.so: versions of libx.so.1: LIBX_1",),
         {

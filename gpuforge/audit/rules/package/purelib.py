@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from gpuforge.audit.findings import Finding, Subject, facts_of
 from gpuforge.audit.form import PACKAGES
 from gpuforge.audit.link.graph import LinkGraph
+from gpuforge.audit.rules import wheel_file
 from gpuforge.audit.rules.nvidia import is_nvidia_wheel
 from gpuforge.audit.rules.rule import Rule
 
@@ -38,6 +39,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                 why="Where lib and lib64 differ, search paths between these objects and other packages break.",
                 fix="Write Root-Is-Purelib: false (setuptools: a distclass with has_ext_modules; "
                 "scikit-build-core: wheel.platlib).",
+                commands=wheel_file.as_platlib(wheel),
             )
 
 

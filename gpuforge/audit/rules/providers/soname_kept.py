@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 
 from gpuforge.audit.findings import Finding, Subject, facts_of
 from gpuforge.audit.link.graph import LinkGraph
+from gpuforge.audit.rules.providers.renaming import renaming
 from gpuforge.audit.rules.rule import Rule
+from gpuforge.binary.facts import ElfObject
 from gpuforge.cuda import sonames
 
 
@@ -35,7 +38,9 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                 what="Grafted libraries have a hashed file name and the SONAME of the original.",
                 why="Once one is loaded, every other library in the process that needs the original gets this "
                 "copy.",
-                fix="Set the SONAME to the file name, as auditwheel repair does: patchelf --set-soname NAME FILE",
+                fix="Set the SONAME to the file name, as auditwheel repair does. Objects that need versions of the "
+                "library's symbols have its name a second time, beside NEEDED.",
+                commands=_commands(graph, found),
             )
 
 
@@ -45,3 +50,12 @@ RULE = Rule(
     title="a grafted library has a hashed file name and its old SONAME",
     check=check,
 )
+
+
+def _commands(graph: LinkGraph, library: ElfObject) -> Iterator[str]:
+    """Yield the commands that rename a library, also in the objects of its wheel that need it by its old name."""
+    yield f"patchelf --set-soname {shlex.quote(library.name)} {shlex.quote(library.file)}"
+    users = {e.loader.file: e.loader for e in graph.users(library) if e.loader.wheel == library.wheel}
+    for user in users.values():
+        if library.soname in {*user.needed, *(need.library for need in user.version_needs)}:
+            yield renaming(user, library.soname, library.name)

@@ -8,8 +8,10 @@ from gpuforge.audit import policy
 from gpuforge.audit.findings import Finding, Subject, facts_of
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
-from gpuforge.audit.rules.rule import Rule
+from gpuforge.audit.rules.providers.renaming import renaming
+from gpuforge.audit.rules.rule import Rule, Text
 from gpuforge.binary.facts import ElfObject
+from gpuforge.cuda import sonames
 
 _PYTHONS = "libm.so.6"  # every Python interpreter is linked with it
 
@@ -27,9 +29,11 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                     continue
                 loaded = _always_loaded(graph, found, need.library)
                 opened = not loaded and not found.is_program and _opened(wheel, need.library)
+                new = "" if loaded or opened else _new_name(found, need.library)
+                text = _LOADED if loaded else _OPENED if opened else _RENAMED if new else _ALONE
                 yield RULE.finding(
                     wheel.name,
-                    severity="info" if loaded else "warning" if opened else "error",
+                    **text._asdict(),
                     files=(found.file,),
                     subjects=(
                         Subject(
@@ -39,18 +43,35 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                             names=need.versions,
                         ),
                     ),
-                    what="Objects require symbol versions of libraries that they do not NEED.",
-                    why="Nothing breaks: other objects load these libraries."
-                    if loaded
-                    else "Python code of the wheel has to open these libraries first, or the dynamic linker aborts "
-                    "the process."
-                    if opened
-                    else "The dynamic linker aborts the process unless something else has loaded these libraries.",
-                    fix="None needed."
-                    if loaded
-                    else "Link again without the library. `patchelf --remove-needed` is not enough: it leaves the "
-                    "symbol versions (patchelf#214).",
+                    cause=(text.why, text.fix),
+                    commands=(renaming(found, need.library, new),) if new else (),
                 )
+
+
+_WHAT = "Objects require symbol versions of libraries that they do not NEED."
+_LINK_AGAIN = (
+    "Link again without the library. `patchelf --remove-needed` is not enough: it leaves the symbol versions "
+    "(patchelf#214)."
+)
+_LOADED = Text(_WHAT, "Nothing breaks: other objects load these libraries.", "None needed.", "info")
+_OPENED = Text(
+    _WHAT,
+    "Python code of the wheel has to open these libraries first, or the dynamic linker aborts the process.",
+    _LINK_AGAIN,
+    "warning",
+)
+_RENAMED = Text(
+    _WHAT,
+    "The dynamic linker aborts the process: the objects NEED the libraries by other names.",
+    "Give the symbol versions the new names, too. Old releases of patchelf changed only NEEDED.",
+    "error",
+)
+_ALONE = Text(
+    _WHAT,
+    "The dynamic linker aborts the process unless something else has loaded these libraries.",
+    _LINK_AGAIN,
+    "error",
+)
 
 
 RULE = Rule(
@@ -59,6 +80,13 @@ RULE = Rule(
     title="symbol versions are required from a library that is not NEEDED",
     check=check,
 )
+
+
+def _new_name(binary: ElfObject, library: str) -> str:
+    """Return the hashed name by which an object NEEDs a library; "" if it does not NEED it, or two may be meant."""
+    plain = {name: sonames.plain_name(name) for name in binary.needed}
+    found = [n for n, old in plain.items() if old != n and sonames.stem(old) == sonames.stem(library)]
+    return found[0] if len(found) == 1 else ""
 
 
 def _opened(wheel: WheelFacts, library: str) -> bool:
