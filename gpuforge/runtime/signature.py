@@ -178,14 +178,19 @@ def check(entry: Entry, given: Sequence[Given]) -> None:
     """
     if entry.parameters is None:
         return
-    wanted = len(entry.parameters)
-    if len(given) != wanted:
-        some = f"{wanted} argument{'' if wanted == 1 else 's'}"
-        raise TypeError(f"{entry.signature} takes {some}, and {len(given)} are given")
+    check_count(entry, len(given))
     for position, (parameter, one) in enumerate(zip(entry.parameters, given)):
         problem = refusal(parameter, position, one)
         if problem:
             raise TypeError(f"{problem}. The kernel is {entry.signature}")
+
+
+def check_count(entry: Entry, count: int) -> None:
+    """Raise TypeError unless a kernel takes this number of arguments, if that is known."""
+    wanted = count if entry.parameters is None else len(entry.parameters)
+    if count != wanted:
+        some = f"{wanted} argument{'' if wanted == 1 else 's'}"
+        raise TypeError(f"{entry.signature} takes {some}, and {count} are given")
 
 
 def refusal(parameter: Parameter, position: int, given: Given) -> str:
@@ -205,6 +210,21 @@ def limits(parameter: Parameter, dtype: str) -> tuple[int, int] | None:
     return 0, (1 << (8 * parameter.size - 1)) - 1
 
 
+def reads_only(parameter: Parameter) -> bool:
+    """Return whether a parameter is a pointer through which a kernel cannot write, `const float *`."""
+    pointee = re.sub(
+        r"(\s*\b(?:const|volatile|__restrict__|__restrict|restrict)\b\s*)+$", "", parameter.type
+    ).strip()
+    if not pointee.endswith("*"):
+        return False
+    element = pointee[:-1].strip()
+    return (
+        element.endswith("const")
+        if "*" in element
+        else bool(re.search(r"\bconst\b", element.partition("<")[0]))
+    )
+
+
 def outside(parameter: Parameter, position: int, value: object) -> str:
     """Return the text about a number that is not in the limits of a parameter."""
     return f"argument {position}: {value} does not fit the parameter's type, {parameter.type}"
@@ -212,6 +232,8 @@ def outside(parameter: Parameter, position: int, value: object) -> str:
 
 def spelled(parameter: Parameter, value: object) -> str:
     """Return a Python number in the form in which it can be passed: "numpy.uint64(5)"; "" if the type is not known."""
+    if _pointee(parameter.type) is not None and type(value) is int:
+        return f"ctypes.c_void_p({value}) for an address, or pass an array"
     numpy = _NAMES.get(_NUMBERS.get(_bare(parameter.type), ""), "")
     return f"numpy.{numpy}({value})" if numpy else ""
 
@@ -313,8 +335,8 @@ def _refusal_of_pointer(parameter: Parameter, element: str, given: Given, dtype:
         return _refusal_of_size(parameter, given)
     if given.kind != "array":
         return (
-            f"{_described(given)} is given, and the parameter is a pointer, {parameter.type}: pass an array in "
-            "device memory, or an address as ctypes.c_void_p"
+            f"{_described(given)} is given, and the parameter is a pointer, {parameter.type}: pass an array, or "
+            "an address as ctypes.c_void_p"
         )
     wanted = _fitting(element)
     if not dtype or not wanted or element in _BYTES or dtype in wanted:

@@ -17,6 +17,7 @@ import numpy as np
 
 from gpuforge.runtime.backends.opencl.memory import OpenClMemory
 from gpuforge.runtime.backends.system.kernel import HostKernel, load
+from gpuforge.runtime.signature import Entry, Parameter, plain_entry
 
 SOURCE = """\
 int variable;
@@ -25,6 +26,10 @@ void scale(unsigned long long n, float a, float *x)
     for (unsigned long long i = 0; x && i < n; i++) x[i] *= a;
 }
 """
+TYPED = Entry(
+    "scale", "scale", (Parameter("unsigned long long", 8), Parameter("float", 4), Parameter("float *", 8))
+)
+SIZED = Entry("scale", "scale", (Parameter("", 8), Parameter("", 4), Parameter("", 8)))
 N, A = np.uint64(2), np.float32(2)
 BYTES = bytes(range(8))
 
@@ -137,6 +142,14 @@ def _size(**changed: Any) -> Callable[[HostKernel], Any]:
     )
 
 
+def _of(entry: Entry, *arguments: Callable[[], Any]) -> Callable[[HostKernel], Any]:
+    return lambda kernel: HostKernel(entry, kernel._function).launch(1, 1, *(each() for each in arguments))
+
+
+def _typed(n: Any = N, a: Any = A, x: Callable[[], Any] = floats) -> Callable[[HostKernel], Any]:
+    return _of(TYPED, lambda: n, lambda: a, x)
+
+
 MISUSES: dict[str, Callable[[HostKernel], Any]] = {
     "freed memory": lambda kernel: kernel.launch(1, 1, N, A, freed(kernel)),
     "freed memory: read": lambda kernel: freed(kernel).read(floats()),
@@ -242,6 +255,27 @@ MISUSES: dict[str, Callable[[HostKernel], Any]] = {
     "read: into bytes": lambda kernel: kernel.memory(8).read(BYTES),
     "read: into a read-only array": lambda kernel: kernel.memory(8).read(read_only(floats())),
     "read: into objects": lambda kernel: kernel.memory(8).read(np.array([None])),
+    "types: doubles for floats": _typed(x=lambda: np.ones(2)),
+    "types: half the floats": _typed(x=lambda: np.ones(4, "f2")),
+    "types: ints for floats": _typed(x=lambda: array("i", [1, 2])),
+    "types: doubles of ctypes": _typed(x=ctypes.c_double * 2),
+    "types: a pointer to doubles": _typed(x=lambda: ctypes.pointer(ctypes.c_double())),
+    "types: a number for a pointer": _typed(x=lambda: np.uint64(5)),
+    "types: an array for a number": _typed(a=np.array(2, "f4")),
+    "types: a double for a float": _typed(a=np.float64(2)),
+    "types: a double of ctypes for a float": _typed(a=ctypes.c_double(2)),
+    "types: an int of the same size for a float": _typed(a=np.int32(2)),
+    "types: a short for a long": _typed(n=np.uint32(2)),
+    "types: a negative number for an unsigned one": _typed(n=np.int64(-1)),
+    "types: an int for an unsigned long": _typed(n=5),
+    "types: an int for a float": _typed(a=5),
+    "types: an int for a pointer": _typed(x=lambda: 5),
+    "types: a read-only array": _typed(x=lambda: read_only(floats())),
+    "types: an argument is missing": _of(TYPED, lambda: N, lambda: A),
+    "types: an argument too many": _of(TYPED, lambda: N, lambda: A, floats, lambda: None),
+    "sizes: a double for a float": _of(SIZED, lambda: N, lambda: np.float64(2), floats),
+    "sizes: a float for a pointer": _of(SIZED, lambda: N, lambda: A, lambda: A),
+    "sizes: no arguments": _of(SIZED),
     "read: a stream of text": lambda kernel: kernel.memory(8).read(floats(), stream="mine"),
 }
 
@@ -256,9 +290,9 @@ def outcome(misuse: Callable[[HostKernel], Any], kernel: HostKernel) -> str:
 
 
 def main(library: str) -> None:
-    kernel = load(library, "scale", "no NVIDIA driver")
+    kernel = load(library, plain_entry("scale"), "no NVIDIA driver")
     for name in ("variable", "malloc", "scale\0", b"scale", 5, "\ud800"):
-        MISUSES[f"the name {name!r}"] = lambda _, name=name: load(library, name)  # type: ignore[misc]
+        MISUSES[f"the name {name!r}"] = lambda _, name=name: load(library, plain_entry(name))  # type: ignore[misc]
     for name, misuse in MISUSES.items():
         sys.stdout.write(f"{name}\n    {outcome(misuse, kernel)}\n")
         assert bytes(range(8)) == BYTES, name

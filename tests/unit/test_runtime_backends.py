@@ -28,6 +28,7 @@ from gpuforge.runtime.explain import as_text, facts_of
 from gpuforge.runtime.image_kind import KINDS, ImageKind
 from gpuforge.runtime.index import Module
 from gpuforge.runtime.reason import Reason
+from gpuforge.runtime.signature import plain_entry
 from gpuforge.runtime.sources import Sources
 
 Made = Callable[..., KernelSet]
@@ -185,7 +186,7 @@ def test_a_structure_of_two_floats_is_passed_as_a_complex_number(tmp_path: Path)
     library = tmp_path / "turn.so"
     subprocess.run(["gcc", "-shared", "-fPIC", "-O1", source, "-o", library], check=True)
     x = np.array([2 + 3j], "c8")
-    load(str(library), "turn").launch(1, 1, _Complex(0, 1), x)
+    load(str(library), plain_entry("turn")).launch(1, 1, _Complex(0, 1), x)
     assert list(x) == [-3 + 2j]
 
 

@@ -23,6 +23,7 @@ from host_misuses import A, N, floats, read_only
 from gpuforge.runtime import dimensions
 from gpuforge.runtime.backends.system.kernel import HostKernel, load
 from gpuforge.runtime.hostarray import host_array
+from gpuforge.runtime.signature import Parameter, plain_entry
 
 KERNELS = """\
 #include <time.h>
@@ -51,7 +52,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def kernel(library: Path) -> HostKernel:
-    return load(str(library), "scale", "no NVIDIA driver")
+    return load(str(library), plain_entry("scale"), "no NVIDIA driver")
 
 
 def test_every_misuse_is_an_error_and_changes_nothing(
@@ -129,10 +130,10 @@ def test_pointers_structs_and_null_are_passed_as_they_are(kernel: HostKernel, li
     was_null = ctypes.c_int(0)
     for null in (ctypes.c_void_p(None), ctypes.POINTER(ctypes.c_float)(), ctypes.c_char_p(None)):
         was_null.value = 0
-        load(str(library), "mark").launch(1, 1, null, ctypes.pointer(was_null))
+        load(str(library), plain_entry("mark")).launch(1, 1, null, ctypes.pointer(was_null))
         assert was_null.value == 1
     total = np.zeros(())
-    load(str(library), "sum").launch(1, 1, Pair(0.5, (2, 3)), total)
+    load(str(library), plain_entry("sum")).launch(1, 1, Pair(0.5, (2, 3)), total)
     assert total == 5.5, "an array without axes has one element"
 
 
@@ -147,7 +148,7 @@ def test_an_empty_array_may_be_read_only(kernel: HostKernel, empty: Any) -> None
 
 
 def test_a_temporary_array_lives_as_long_as_the_call(library: Path) -> None:
-    fill = load(str(library), "wait_and_fill")
+    fill = load(str(library), plain_entry("wait_and_fill"))
     memory = fill.memory(1 << 16)
     content = memory.content()
     thread = threading.Thread(target=memory.free)
@@ -236,3 +237,24 @@ def test_a_read_only_array_may_be_copied_from(kernel: HostKernel) -> None:
         memory.read(x)
         memory.write(bytes(8))
     assert list(x) == [2, 2]
+
+
+def test_what_fits_the_parameters_types_is_passed(kernel: HostKernel) -> None:
+    typed = HostKernel(host_misuses.TYPED, kernel._function)
+    x = floats()
+    for count in (N, np.int64(2), np.longlong(2), ctypes.c_size_t(2), ctypes.c_long(2)):
+        for factor in (A, ctypes.c_float(2)):
+            typed.launch(1, 1, count, factor, x)
+    assert list(x) == [1024, 1024]
+    for pointer in (ctypes.c_void_p(None), ctypes.POINTER(ctypes.c_float)(), typed.upload(x), bytearray(8)):
+        typed.launch(1, 1, N, A, pointer)
+
+
+@pytest.mark.parametrize(
+    "type_", ["const float *", "const float *__restrict__", "float const *const", "const void *"]
+)
+def test_a_read_only_array_is_passed_to_a_kernel_that_only_reads(kernel: HostKernel, type_: str) -> None:
+    parameters = (*host_misuses.TYPED.parameters[:2], Parameter(type_, 8))  # type: ignore[index]
+    reading = HostKernel(host_misuses.TYPED._replace(parameters=parameters), kernel._function)
+    for x in (read_only(floats()), host_misuses.BYTES, ctypes.c_char_p(host_misuses.BYTES)):
+        reading.launch(1, 1, np.uint64(0), A, x)

@@ -158,8 +158,8 @@ def test_an_argument_that_fits(type_: str, given: Given) -> None:
          "an array of float32, as from .astype('float32')"),
         ("float *", 8, array(">f4"), "an array of float32 (numpy.ndarray) is not in the byte order of this machine: "
          "convert it with .astype('f4')"),
-        ("float *", 8, scalar("<u8"), "numpy.<u8 is given, and the parameter is a pointer, float *: pass an array "
-         "in device memory, or an address as ctypes.c_void_p"),
+        ("float *", 8, scalar("<u8"), "numpy.<u8 is given, and the parameter is a pointer, float *: pass an array, "
+         "or an address as ctypes.c_void_p"),
         ("unsigned long", 8, array("<f4"), "an array of float32 (numpy.ndarray) is given, and the parameter is a "
          "value: unsigned long: pass numpy.uint64(…)"),
         ("ns::Mode", 8, array("<f4"), "an array of float32 (numpy.ndarray) is given, and the parameter is a value: "
@@ -207,3 +207,24 @@ def test_a_python_number_as_it_can_be_passed() -> None:
     assert spelled(Parameter("unsigned long long", 8), 5) == "numpy.uint64(5)"
     assert spelled(Parameter("const float", 4), 0.5) == "numpy.float32(0.5)"
     assert spelled(Parameter("", 8), 5) == ""
+
+
+@pytest.mark.parametrize(
+    ("type_", "found"),
+    [
+        ("const float *", True),
+        ("float const *", True),
+        ("const float *__restrict__", True),
+        ("const float *const", True),
+        ("float *const", False),
+        ("float *", False),
+        ("const float **", False),
+        ("float *const *", True),
+        ("ns::Box<const float> *", False),
+        ("const ns::Box<int> *", True),
+        ("const float", False),
+        ("", False),
+    ],
+)
+def test_pointers_through_which_a_kernel_only_reads(type_: str, found: bool) -> None:
+    assert signature.reads_only(Parameter(type_, 8)) is found

@@ -34,7 +34,7 @@ def make(request: Request, image: Image, module: Module, place: BuildPlace) -> H
     """Return a function of a library; raises Refused, DriverError."""
     from .kernel import load
 
-    return load(module.file, request.name, str(request.machine.problem or ""))
+    return load(module.file, request.entry, str(request.machine.problem or ""))
 
 
 def _merit(build: Build, level: CpuLevel) -> Reason:

@@ -8,14 +8,15 @@ import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from ...arguments import is_scalar
 from ...dimensions import launch_size, size_of
 from ...elf import NotReadable, defines
 from ...errors import DriverError
-from ...hostarray import HostArray, host_array, pointee_of, source_of, target_of
+from ...given import given_address, given_array, given_value
+from ...hostarray import host_array, pointee_of, source_of, target_of
 from ...index import Refused
 from ...reason import Reason
 from ...refusal import FREED, refusal
+from ...signature import Entry, Given, Parameter, check, check_count, limits, outside, reads_only, spelled
 from ...stream import stream_handle
 
 # numpy's scalars by kind and size -> C's types; ctypes passes no complex number by value before Python 3.14
@@ -24,7 +25,7 @@ _SCALARS = {
     "u1": ctypes.c_uint8, "u2": ctypes.c_uint16, "u4": ctypes.c_uint32, "u8": ctypes.c_uint64,
     "f4": ctypes.c_float, "f8": ctypes.c_double,
 }  # fmt: skip
-_scalar_types: dict[type, Any] = {}  # those of numpy's types that were used
+_NATIVE = "|<" if sys.byteorder == "little" else "|>"
 _ctypes_problems: dict[type, str] = {}  # by type of ctypes that was used
 _MOST = 32764  # bytes of all arguments, as with CUDA; C passes large structs on the stack
 _OTHER_BACK_ENDS = __package__.rpartition(".")[0]
@@ -81,6 +82,7 @@ class _Passed(NamedTuple):
     """An argument in ctypes' form; `kept` must live as long as the call. An array has a `place`: address and size."""
 
     value: Any
+    given: Given
     kept: Any = None
     place: tuple[int, int] | None = None
 
@@ -92,14 +94,17 @@ class HostKernel:
     `why` is the reason for which no GPU is used, "" if it is not known.
     """
 
-    __slots__ = ("_function", "_why", "name")
+    __slots__ = ("_entry", "_function", "_limits", "_why", "name")
     backend = "cpu"
     device = "CPU"
 
-    def __init__(self, name: str, function: Any, why: str = "") -> None:
-        self.name = name
+    def __init__(self, entry: Entry, function: Any, why: str = "") -> None:
+        self.name = entry.name
+        self._entry = entry
         self._function = function
         self._why = why
+        # by the arguments of a launch that fit: the positions and limits of numbers that may be too large
+        self._limits: dict[tuple[Given, ...], list[tuple[int, tuple[int, int]]]] = {}
         function.restype = None
 
     def memory(self, size: int) -> HostMemory:
@@ -134,15 +139,17 @@ class HostKernel:
         bound = self._passed(arguments)
 
         def again() -> None:
-            for number, (given, before) in enumerate(zip(arguments, bound)):
-                if before.place and self._one_passed(number, given).place != before.place:
+            for number, (value, before) in enumerate(zip(arguments, bound)):
+                if before.place and self._one_passed(number, value).place != before.place:
                     raise ValueError(f"argument {number}: the array was moved or resized after `bind`")
             self._function(*[one.value for one in bound])
 
         return again
 
     def _passed(self, arguments: tuple[Any, ...]) -> list[_Passed]:
+        check_count(self._entry, len(arguments))
         passed = [self._one_passed(number, value) for number, value in enumerate(arguments)]
+        self._judge(passed)
         size = sum(ctypes.sizeof(one.value) for one in passed)
         if size > _MOST:
             raise ValueError(
@@ -150,36 +157,54 @@ class HostKernel:
             )
         return passed
 
+    def _judge(self, passed: list[_Passed]) -> None:
+        """Raise TypeError unless the arguments fit the kernel's parameters."""
+        if self._entry.parameters is None:
+            return
+        signature = tuple(one.given for one in passed)
+        found = self._limits.get(signature)
+        if found is None:
+            check(self._entry, signature)
+            pairs = [(n, limits(self._entry.parameters[n], one.dtype)) for n, one in enumerate(signature)]
+            found = self._limits[signature] = [(n, limit) for n, limit in pairs if limit is not None]
+        for number, (least, most) in found:
+            if not least <= passed[number].value.value <= most:
+                raise TypeError(outside(self._entry.parameters[number], number, passed[number].value.value))
+
     def _one_passed(self, number: int, value: Any) -> _Passed:
+        parameter = self._entry.parameters[number] if self._entry.parameters else Parameter("", 0)
         try:
-            return self._argument(value)
+            return self._argument(value, parameter)
         except TypeError as error:
             raise TypeError(f"argument {number}: {error}") from error.__cause__
         except ValueError as error:
             raise ValueError(f"argument {number}: {error}") from error.__cause__
 
-    def _argument(self, value: Any) -> _Passed:
+    def _argument(self, value: Any, parameter: Parameter) -> _Passed:
         if isinstance(value, HostMemory):
             content = value.content()
             address = ctypes.addressof(content)
-            return _Passed(ctypes.c_void_p(address), content, (address, value.size))
-        if isinstance(value, (ctypes._SimpleCData, ctypes.Structure, ctypes.Union, ctypes._Pointer)):
-            _refuse_ctypes(value)
-            return _Passed(value)
-        scalar = _scalar_types.get(type(value)) or _scalar_type(value)
-        if scalar is not None:
-            return _Passed(scalar(value.item()))
+            return _Passed(
+                ctypes.c_void_p(address), given_address(HostMemory), content, (address, value.size)
+            )
+        described = given_value(value)
+        if described is not None:
+            return _Passed(_number(value, described, parameter), described)
         array = host_array(value)
         if array is None:
-            raise TypeError(self._refusal(value))
+            raise TypeError(self._refusal(value, parameter))
         address = pointee_of(array)
-        if array.size and not array.writable:
-            raise ValueError(_read_only(array))
-        return _Passed(ctypes.c_void_p(address), array, (address, array.size))
+        if array.size and not array.writable and not reads_only(parameter):
+            raise ValueError(
+                f"{array.name} is read-only, {_written(parameter)}: pass a copy that can be written, "
+                "bytearray(…) or numpy.array(…)"
+            )
+        described = given_array(type(value), array.dtype)
+        return _Passed(ctypes.c_void_p(address), described, array, (address, array.size))
 
-    def _refusal(self, value: Any) -> str:
+    def _refusal(self, value: Any, parameter: Parameter) -> str:
         if not _on_device(value):
-            return refusal(value)
+            return refusal(value, spelled(parameter, value))
         why = f" ({self._why})" if self._why else ""
         return (
             f"{type(value).__name__} is not in the CPU's memory, where kernel {self.name} runs{why}: pass an array of "
@@ -187,11 +212,12 @@ class HostKernel:
         )
 
 
-def load(file: str, name: str, why: str = "") -> HostKernel:
+def load(file: str, entry: Entry, why: str = "") -> HostKernel:
     """Open a library with local symbols, and return a function of it.
 
     Raises Refused for a file that cannot be opened, DriverError for a function that it does not have, TypeError.
     """
+    name = entry.symbol
     if not isinstance(name, str):
         raise TypeError(f"a kernel's name is a str, not {type(name).__name__}")
     try:
@@ -201,7 +227,7 @@ def load(file: str, name: str, why: str = "") -> HostKernel:
     if not _has_function(file, name):
         text = f'{file} has no function {name!r}: declare it extern "C"'
         raise DriverError("dlsym", 0, "NOT_FOUND", text)
-    return HostKernel(name, library[name], why)
+    return HostKernel(entry, library[name], why)
 
 
 def _has_function(file: str, name: str) -> bool:
@@ -219,33 +245,37 @@ def _check(grid: Any, block: Any, shared: Any, stream: Any) -> None:
     stream_handle(stream)
 
 
-def _scalar_type(value: Any) -> Any:
-    """Return C's type of a number of NumPy, None for another value; raises TypeError for a number that ctypes lacks."""
-    if not is_scalar(value):
-        return None
-    scalar = _SCALARS.get(f"{value.dtype.kind}{value.dtype.itemsize}")
-    if scalar is None:  # it has an address, as an array has
-        raise TypeError(
-            f"{type(value).__name__} cannot be passed to a function for the CPU; "
-            "write a ctypes.Structure for a complex number or a struct, and convert other numbers"
-        )
-    _scalar_types[type(value)] = scalar
-    return scalar
+def _number(value: Any, described: Given, parameter: Parameter) -> Any:
+    """Return a number, struct or pointer in ctypes' form.
 
-
-def _refuse_ctypes(value: Any) -> None:
-    """Raise TypeError for a value of ctypes that is not C's, ValueError for a pointer to text that must not change."""
+    Raises TypeError for one that C does not have, ValueError for a pointer to text that must not change.
+    """
     kind = type(value)
+    if not isinstance(value, (ctypes._SimpleCData, ctypes.Structure, ctypes.Union, ctypes._Pointer)):
+        scalar = _SCALARS.get(described.dtype[1:])
+        if scalar is None or described.dtype[0] not in _NATIVE:
+            raise TypeError(
+                f"{kind.__name__} cannot be passed to a function for the CPU; "
+                "write a ctypes.Structure for a complex number or a struct, and convert other numbers"
+            )
+        return scalar(value.item())
     problem = _ctypes_problems.get(kind)
     if problem is None:
         problem = _ctypes_problems[kind] = _problem_of(kind)
     if problem:
         raise TypeError(f"{kind.__name__} {problem}")
-    if isinstance(value, (ctypes.c_char_p, ctypes.c_wchar_p)) and value:
+    if isinstance(value, (ctypes.c_char_p, ctypes.c_wchar_p)) and value and not reads_only(parameter):
         raise ValueError(
-            f"{kind.__name__} points to text that is read-only, and the kernel may write into it: pass "
+            f"{kind.__name__} points to text that is read-only, {_written(parameter)}: pass "
             "ctypes.create_string_buffer(text)"
         )
+    return value
+
+
+def _written(parameter: Parameter) -> str:
+    if parameter.type:
+        return f"and the parameter is {parameter.type}, not const"
+    return "and the kernel may write into it"
 
 
 def _problem_of(kind: Any) -> str:
@@ -266,13 +296,6 @@ def _problem_of(kind: Any) -> str:
         return "is not in the byte order of this machine"
     parts = [field[1] for base in kind.__mro__ for field in base.__dict__.get("_fields_", ())]
     return next((f"has a field that {problem}" for problem in map(_problem_of, parts) if problem), "")
-
-
-def _read_only(array: HostArray) -> str:
-    return (
-        f"{array.name} is read-only, and the kernel may write into it: pass a copy that can be written, "
-        "bytearray(…) or numpy.array(…)"
-    )
 
 
 def _on_device(value: Any) -> bool:

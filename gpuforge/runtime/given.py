@@ -1,0 +1,69 @@
+"""Describes numbers, structs and pointers of ctypes and NumPy as a kernel's parameters are compared with them."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from typing import Any
+
+from .signature import Given
+
+_KINDS = {
+    **dict.fromkeys("bhilq", "i"),
+    **dict.fromkeys("BHILQ", "u"),
+    **dict.fromkeys("fdg", "f"),
+    "?": "b",
+    "c": "i",
+    "u": "i",
+}  # fmt: skip  of ctypes' `_type_`
+_known: dict[type, Given] = {}  # by type: those that were used
+
+
+def type_name(kind: type) -> str:
+    """Return a type's name with its package, "numpy.ndarray"."""
+    if issubclass(kind, (ctypes._SimpleCData, ctypes._Pointer, ctypes.Array)):
+        return f"ctypes.{kind.__name__}"
+    package = kind.__module__.partition(".")[0]
+    return kind.__qualname__ if package in {"builtins", "__main__"} else f"{package}.{kind.__qualname__}"
+
+
+def given_value(value: Any) -> Given | None:
+    """Return a value that is passed as it is, None for anything else."""
+    kind = type(value)
+    found = _known.get(kind)
+    if found is None:
+        found = _described(kind, value)
+        if found is not None:
+            _known[kind] = found
+    return found
+
+
+def given_address(kind: type) -> Given:
+    """Return an address, which fits any pointer."""
+    return Given("address", "", ctypes.sizeof(ctypes.c_void_p), type_name(kind))
+
+
+def given_array(kind: type, dtype: str) -> Given:
+    """Return an array of elements of a type, as NumPy writes it: "<f4"; "" for raw bytes."""
+    return Given("array", dtype, ctypes.sizeof(ctypes.c_void_p), type_name(kind))
+
+
+def _described(kind: Any, value: Any) -> Given | None:
+    name = type_name(kind)
+    if issubclass(kind, ctypes._SimpleCData):
+        dtype = _dtype(kind)
+        return Given("scalar", dtype, ctypes.sizeof(kind), name) if dtype else given_address(kind)
+    if issubclass(kind, ctypes._Pointer):
+        dtype = _dtype(kind._type_)
+        return given_array(kind, dtype) if dtype else given_address(kind)
+    if issubclass(kind, (ctypes.Structure, ctypes.Union)):
+        return Given("struct", "", ctypes.sizeof(kind), name)
+    if kind.__module__ == "numpy" and hasattr(kind, "dtype") and not hasattr(kind, "ctypes"):
+        return Given("scalar", value.dtype.str, value.dtype.itemsize, name)
+    return None
+
+
+def _dtype(kind: Any) -> str:
+    code = getattr(kind, "_type_", "")
+    letter = _KINDS.get(code, "") if isinstance(code, str) else ""
+    return f"{'<' if sys.byteorder == 'little' else '>'}{letter}{ctypes.sizeof(kind)}" if letter else ""
