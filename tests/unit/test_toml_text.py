@@ -64,12 +64,13 @@ def test_a_text_with_dots_is_no_key(text: str) -> None:
         '"\\"' * 300_000,
         "'" * 900_000,
         '"' + '\\"' * 450_000,
+        '"' + '\\"' * 450_000 + "\\",
         '"""' + '""\\' * 300_000,
         '"""' + "\\" * 900_000,
         (".".join("a" * MOST_PARTS) + " ") * 14_000,
         ". " * 450_000,
     ],
-    ids=range(8),
+    ids=range(9),
 )
 def test_it_takes_time_in_proportion(text: str) -> None:
     begun = time.process_time()
