@@ -1,4 +1,4 @@
-.PHONY: demo test quick lint bench fuzz clean
+.PHONY: demo test quick lint lock newest floors bench fuzz clean
 
 PYTHON ?= python3
 VENV   ?= .venv
@@ -6,20 +6,28 @@ BIN    := $(VENV)/bin
 # Processes that run tests. Integration tests often wait: with `make test WORKERS=3` others run meanwhile on two cores.
 WORKERS ?= auto
 
-$(VENV)/.installed: pyproject.toml
+# Everything is installed from a lock with hashes: the same versions on every day. `make lock` writes both files.
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+LOCKED  := $(INSTALL) --require-hashes --no-deps --only-binary :all: --requirement
+
+$(VENV)/.demo: requirements/demo.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "gpuforge needs Python 3.11 or newer; '$(PYTHON)' is older. Name another: make $(MAKECMDGOALS) PYTHON=python3.12" >&2; exit 3; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable '.[test,lint]'
+	$(LOCKED) requirements/demo.txt
+	$(INSTALL) --no-deps --no-build-isolation --editable .
 	@$(BIN)/python -m compileall -q gpuforge   # as pip does with what is not editable
 	@touch $@
 
+$(VENV)/.installed: requirements/develop.txt $(VENV)/.demo
+	$(LOCKED) requirements/develop.txt
+	@touch $@
+
 # The main job, for real: a CUDA 13 toolkit from PyPI, recipes/saxpy built with it, and the proof.
-demo: $(VENV)/.installed
+demo: $(VENV)/.demo
 	$(BIN)/gpuforge build recipes/saxpy --cuda 13 --python $$($(BIN)/python -c 'import sys; print("%d.%d" % sys.version_info[:2])') --output dist/demo
 	@rm -rf $(VENV)/demo
-	@$(BIN)/python -m pip install --quiet --no-deps --target $(VENV)/demo dist/demo/saxpy_cu13-*.whl
+	@$(INSTALL) --no-deps --target $(VENV)/demo dist/demo/saxpy_cu13-*.whl
 	@echo; echo "The wheel, installed and run here:"; PYTHONPATH=$(VENV)/demo $(BIN)/python -P -m saxpy
 
 test: $(VENV)/.installed
@@ -35,11 +43,34 @@ lint: $(VENV)/.installed
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	MYPYPATH=bench:scripts:tests/unit:tests/integration $(BIN)/mypy --ignore-missing-imports bench scripts
-	$(BIN)/shellcheck --shell=sh containers/debian/*.sh containers/debian/manylinux-interpreters
+	if [ "$$(uname -m)" = x86_64 ]; then $(BIN)/shellcheck --shell=sh containers/debian/*.sh containers/debian/manylinux-interpreters; fi  # PyPI has no other
+
+.venv-uv/bin/uv:
+	$(PYTHON) -m venv .venv-uv
+	.venv-uv/bin/python -m pip install --quiet --disable-pip-version-check uv
+
+# Without UPGRADE=--upgrade only what changed in pyproject.toml changes here. hatchling makes the editable install.
+# The last line checks that there is a wheel of everything. uv reads no settings of this machine.
+COMPILE := UV_CUSTOM_COMPILE_COMMAND='make lock' .venv-uv/bin/uv pip compile --quiet --no-config
+LOCK    := $(COMPILE) --universal --python-version 3.11 --generate-hashes $(UPGRADE) --output-file
+lock: .venv-uv/bin/uv
+	echo hatchling | $(LOCK) requirements/demo.txt pyproject.toml -
+	$(LOCK) requirements/develop.txt --constraint requirements/demo.txt --extra test --extra lint pyproject.toml
+	for python in 3.11 3.12 3.13 3.14; do for machine in x86_64 aarch64; do \
+	  $(COMPILE) --no-deps --only-binary :all: --python-version $$python --python-platform $$machine-manylinux_2_28 \
+	    requirements/demo.txt requirements/develop.txt >/dev/null || exit; \
+	done; done
+
+# The unit tests with the newest and with the oldest releases that pyproject.toml allows, and lint with the newest.
+newest floors: .venv-uv/bin/uv
+	.venv-uv/bin/uv venv --quiet --clear --seed --python $(PYTHON) .venv-$@
+	.venv-uv/bin/uv pip install --quiet --python .venv-$@ $(if $(filter floors,$@),--resolution lowest-direct) --editable '.[test,lint]'
+	.venv-$@/bin/python -m pytest tests/unit -n $(WORKERS) --dist loadgroup
+	$(if $(filter newest,$@),touch .venv-$@/.demo .venv-$@/.installed && $(MAKE) lint VENV=.venv-$@)
 
 # WHEELS=full measures 28 wheels of 3 GB together; or name folders with your own.
 bench: $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet pydistcheck cibuildwheel
+	$(INSTALL) pydistcheck cibuildwheel
 	@$(BIN)/python -m compileall -q gpuforge
 	$(BIN)/python bench/run.py $(WHEELS)
 	$(BIN)/gpuforge images build bookworm bookworm-test || true  # what needs them is left out
@@ -47,8 +78,8 @@ bench: $(VENV)/.installed
 
 # SECONDS for each of the readers' targets (tests/unit/fuzz_targets.py); what fails is written to a file.
 fuzz: $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet atheris
+	$(INSTALL) atheris
 	$(BIN)/python bench/fuzz.py all $(or $(SECONDS),60)
 
 clean:
-	rm -rf $(VENV) dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .venv-uv .venv-newest .venv-floors dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,73 @@
+"""What `make` installs is locked: every package that pyproject.toml names, in an allowed version, with hashes."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+from packaging.markers import default_environment
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+REQUIRED = PROJECT["project"]["dependencies"]
+EXTRAS = PROJECT["project"]["optional-dependencies"]
+DEMO, DEVELOP = "demo.txt", "develop.txt"
+
+
+def locked(name: str) -> list[tuple[Requirement, list[str]]]:
+    """Return each entry of a lock with its hashes."""
+    text = re.sub(r"^\s*#.*\n", "", (ROOT / "requirements" / name).read_text(), flags=re.MULTILINE)
+    lines = [line.split(" --hash=") for line in re.sub(r" *\\\n *", " ", text).splitlines()]
+    return [(Requirement(requirement), hashes) for requirement, *hashes in lines]
+
+
+def versions(name: str, python: str) -> dict[str, str]:
+    """Return the version of each project that a lock installs on a Python."""
+    environment = {**default_environment(), "python_version": python, "python_full_version": f"{python}.9"}
+    found: dict[str, str] = {}
+    for requirement, _ in locked(name):
+        if requirement.marker is None or requirement.marker.evaluate(environment):
+            project = canonicalize_name(requirement.name)
+            assert project not in found, f"{project} is locked twice for Python {python}"
+            (clause,) = requirement.specifier
+            assert clause.operator == "=="
+            found[project] = clause.version
+    return found
+
+
+@pytest.mark.parametrize("python", ["3.11", "3.12", "3.13", "3.14"])
+@pytest.mark.parametrize(
+    ("name", "required"),
+    [
+        (DEMO, [*REQUIRED, *PROJECT["build-system"]["requires"]]),
+        (DEVELOP, [*REQUIRED, *EXTRAS["test"], *EXTRAS["lint"]]),
+    ],
+)
+def test_the_lock_has_what_the_project_requires(name: str, required: list[str], python: str) -> None:
+    found = versions(name, python)
+    for each in map(Requirement, required):
+        if each.marker is None or each.marker.evaluate():
+            assert found[canonicalize_name(each.name)] in each.specifier, f"{each}: run `make lock`"
+
+
+def test_the_demo_and_the_tests_run_with_the_same_versions() -> None:
+    develop = versions(DEVELOP, "3.11")
+    demo = versions(DEMO, "3.11")
+    assert {project: develop.get(project, version) for project, version in demo.items()} == demo
+
+
+def test_the_demo_installs_no_tools() -> None:
+    assert versions(DEMO, "3.11").keys().isdisjoint({"pytest", "mypy", "ruff", "distributed"})
+
+
+@pytest.mark.parametrize("name", [DEMO, DEVELOP])
+def test_the_lock_holds_on_any_machine(name: str) -> None:
+    """No address of an index, and a sha256 of every file."""
+    assert not re.search(r"://|^\s*-(?!-hash)", (ROOT / "requirements" / name).read_text(), re.MULTILINE)
+    for requirement, hashes in locked(name):
+        assert hashes, requirement
+        assert all(re.fullmatch(r"sha256:[0-9a-f]{64}", each) for each in hashes)
