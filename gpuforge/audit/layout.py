@@ -100,12 +100,6 @@ def expanded(entry: str, origin: str) -> str:
     return _ORIGIN.sub(lambda _: origin, entry)
 
 
-def entry_to(folder: str, binary: ElfObject) -> str:
-    """Return the entry of a search path that leads from an object to a folder: "$ORIGIN/../demo.libs"."""
-    path = posixpath.relpath(folder, posixpath.dirname(install_path(binary.file)))
-    return "$ORIGIN" if path == "." else f"$ORIGIN/{path}"
-
-
 def written(binary: ElfObject) -> Iterator[Route]:
     """Yield each entry of an object's search paths as written, also those that the linker does not use."""
     yield from (Route("RPATH", entry) for entry in dict.fromkeys(binary.rpath or ()))

@@ -153,6 +153,27 @@ FAULTS = {
 }
 
 
+def _opener(folder: Path, *flags: str) -> Mapping[str, Path]:
+    """NVRTC, which opens a part beside it by its name, and a module that needs it."""
+    name = "libnvrtc-builtins.so.13.0"
+    source = f'#include <dlfcn.h>\nint libnvrtc(void) {{ return dlopen("{name}", RTLD_NOW) != 0; }}\n'
+    nvrtc = library(folder / "libnvrtc.so.13", *flags, source=source)
+    ext = library(folder / "ext.so", *path_of("$ORIGIN/../demo.libs"), needed=[nvrtc])
+    return {
+        "demo/ext.abi3.so": ext,
+        "demo.libs/libnvrtc.so.13": nvrtc,
+        f"demo.libs/{name}": library(folder / name),
+    }
+
+
+def _opens_of_package(folder: Path) -> Mapping[str, Path]:
+    """A module that opens a library of a package by its name, and has a path to another."""
+    source = f'#include <dlfcn.h>\n{MODULE}void *f(void) {{ return dlopen("libcublas.so.12", RTLD_NOW); }}\n'
+    runtime = library(folder / "libcudart.so.12")
+    entry = path_of("$ORIGIN/../nvidia/cuda_runtime/lib")
+    return {"demo/ext.abi3.so": library(folder / "ext.so", *entry, needed=[runtime], source=source)}
+
+
 def _program(folder: Path) -> Mapping[str, Path]:
     folder.mkdir()
     place = folder / "tool"
@@ -193,6 +214,10 @@ def patchelf(place: Path, *words: str) -> None:
 
 
 FAULTS |= {
+    "parts beside a library that opens them by name": Fault("GF213", _opener),
+    "a library of a package that is opened by name": Fault(
+        "GF208", _opens_of_package, [RUNTIME, "nvidia-cublas-cu12"]
+    ),
     "versions of a library that was renamed": Fault(
         "GF211", lambda f: _by_an_old_patchelf(f, soname="libdep-12345678.so.1")
     ),

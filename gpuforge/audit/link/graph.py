@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, TypeVar
 from gpuforge.audit.evidence import Evidence
 from gpuforge.audit.link.declared import Declared
 from gpuforge.audit.link.edges import Edge, Key, LoadSet, key
+from gpuforge.audit.link.opened import opens
 from gpuforge.audit.link.resolve import Resolver
 from gpuforge.audit.model import WheelFacts
 from gpuforge.binary.facts import ElfObject
@@ -87,6 +88,11 @@ class LinkGraph:
     def from_object(self, binary: ElfObject) -> tuple[Edge, ...]:
         """Return the edges that begin at an object: one for each of its NEEDED entries."""
         return tuple(self._by_loader.get(key(binary), ()))
+
+    def opened_by(self, binary: ElfObject) -> tuple[Edge, ...]:
+        """Return the edges to the libraries that an object opens by name."""
+        edges = (self.opened.get((*key(binary), name)) for name in opens(binary))
+        return tuple(filter(None, edges))
 
     def edges_where(self, condition: Callable[[Edge], bool]) -> Mapping[Key, Sequence[Edge]]:
         """Return the edges that meet a condition, by the wheels and files that they begin at.

@@ -17,17 +17,14 @@ from gpuforge.binary.facts import ElfObject
 from gpuforge.cuda import libraries
 
 
-def commands(
-    graph: LinkGraph, binary: ElfObject, *, as_runpath: bool = False, more: Iterable[str] = ()
-) -> tuple[str, ...]:
+def commands(graph: LinkGraph, binary: ElfObject, *, as_runpath: bool = False) -> tuple[str, ...]:
     """Return the command that gives an object the search path that it should have; none if that is the path it has.
 
     An RPATH stays one, as the libraries that it loads may rely on it, unless it is to become a RUNPATH: `as_runpath`.
     An object with a RUNPATH finds nothing by the RPATHs of those that have loaded it, so it needs their folders, too.
-    `more` are folders, by their virtual paths, that it needs for other reasons than its NEEDED entries.
     """
     is_rpath = binary.rpath is not None and binary.runpath is None and not as_runpath
-    entries = _entries(graph, binary, inherits=is_rpath, more=more)
+    entries = _entries(graph, binary, inherits=is_rpath)
     if entries is None or (not as_runpath and entries == _written(binary)):
         return ()
     file = shlex.quote(binary.file if not binary.file.startswith("-") else f"./{binary.file}")
@@ -68,11 +65,12 @@ def _written(binary: ElfObject) -> list[str]:
     return [route.entry for route in layout.written(binary)]
 
 
-def _entries(graph: LinkGraph, binary: ElfObject, *, inherits: bool, more: Iterable[str]) -> list[str] | None:
+def _entries(graph: LinkGraph, binary: ElfObject, *, inherits: bool) -> list[str] | None:
     """Return the entries in their order; None if the path to a missing folder differs from machine to machine."""
     origin = posixpath.dirname(layout.install_path(binary.file))
     edges = graph.from_object(binary)
-    missing = dict.fromkeys([*filter(None, (_missing(edge, inherits=inherits) for edge in edges)), *more])
+    opened = (edge for edge in graph.opened_by(binary) if edge.reason == "no path")
+    missing = dict.fromkeys(filter(None, (_missing(edge, inherits=inherits) for edge in (*edges, *opened))))
     old: dict[str, str] = {}  # folder -> entry
     shared: dict[str, None] = {}  # folders of the system come last
     for entry in _written(binary):

@@ -10,7 +10,7 @@ from gpuforge.audit.link import package_tables
 from gpuforge.audit.link.edges import Edge
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
-from gpuforge.audit.rules.entries import add_entries, entry_to_library
+from gpuforge.audit.rules import search_path
 from gpuforge.audit.rules.nvidia import is_nvidia_library
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.binary.facts import ElfObject
@@ -47,7 +47,7 @@ def _opened(graph: LinkGraph, wheel: WheelFacts, binary: ElfObject, name: str) -
     edge = graph.opened.get((wheel.name, binary.file, name))
     if packages & graph.declared[wheel.name].keys():
         if edge and edge.reason == "no path":
-            yield _unreachable(edge)
+            yield _unreachable(graph, edge)
     elif not any(w.project in packages for w in graph.wheels):
         yield RULE.finding(
             wheel.name,
@@ -55,13 +55,12 @@ def _opened(graph: LinkGraph, wheel: WheelFacts, binary: ElfObject, name: str) -
             subjects=(Subject(file=binary.file, library=name, provider=" or ".join(sorted(packages))),),
             what="Objects probably open these CUDA libraries with dlopen, and no requirement or extra installs them.",
             why="Without them, the call that opens them fails.",
-            fix="Declare the packages, always or in an extra, and give the objects a RUNPATH to their folders "
-            "(patchelf --add-rpath). With an extra, name it in the error message.",
+            fix="Declare the packages, always or in an extra, and give the objects a RUNPATH to their folders. "
+            "With an extra, name it in the error message.",
         )
 
 
-def _unreachable(edge: Edge) -> Finding:
-    entry = entry_to_library(edge)
+def _unreachable(graph: LinkGraph, edge: Edge) -> Finding:
     return RULE.finding(
         edge.loader.wheel,
         files=(edge.loader.file,),
@@ -70,11 +69,12 @@ def _unreachable(edge: Edge) -> Finding:
                 file=edge.loader.file, library=edge.needed, provider=edge.provider.package, kind="no path"
             ),
         ),
-        cause=("no path", entry),
+        cause=("no path",),
         what="Objects probably open these CUDA libraries with dlopen, and no search path leads to the packages that "
         "bring them.",
         why="The call that opens them fails, unless something else has loaded the libraries before.",
-        fix=f"Give the objects a RUNPATH to the package's folder: {add_entries([entry])}",
+        fix="Give the objects a RUNPATH to the package's folder.",
+        commands=search_path.commands(graph, edge.loader),
     )
 
 

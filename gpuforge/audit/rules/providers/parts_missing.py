@@ -10,7 +10,7 @@ from gpuforge.audit.link import opened, package_tables
 from gpuforge.audit.link.edges import Edge
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
-from gpuforge.audit.rules.entries import add_entries, entry_to_library
+from gpuforge.audit.rules import search_path
 from gpuforge.audit.rules.nvidia import is_nvidia_wheel
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.binary.facts import ElfObject
@@ -36,7 +36,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                     continue
                 lost = [e for e in edges if e.reason == "no path" and not _is_loaded(graph, e)]
                 if lost:
-                    yield _unreachable(found, lost)
+                    yield _unreachable(graph, found, lost)
                 elif not is_nvidia_wheel(wheel) and all(_is_missing(graph, wheel, e) for e in edges):
                     yield _missing(found, names, edges, always=always)
 
@@ -106,9 +106,8 @@ def _missing(binary: ElfObject, names: list[str], edges: list[Edge], *, always: 
     )
 
 
-def _unreachable(binary: ElfObject, edges: list[Edge]) -> Finding:
+def _unreachable(graph: LinkGraph, binary: ElfObject, edges: list[Edge]) -> Finding:
     """Return the finding of parts that are in the wheel or in a declared package, where no search path leads."""
-    entries = dict.fromkeys(entry_to_library(edge) for edge in edges)
     return RULE.finding(
         binary.wheel,
         files=(binary.file,),
@@ -117,10 +116,10 @@ def _unreachable(binary: ElfObject, edges: list[Edge]) -> Finding:
                 file=binary.file, detail="opens", kind="no path", names=tuple(edge.needed for edge in edges)
             ),
         ),
-        cause=("no path", *entries),
+        cause=("no path",),
         what="NVIDIA libraries open other libraries by name, and none of their search paths leads to these.",
         why="The first call that needs one fails, and cuDNN ends the process, unless something else has loaded them "
         "before or LD_LIBRARY_PATH leads to them.",
-        fix="Take a release of NVIDIA's package whose libraries have the search path, or add it: "
-        + add_entries(entries),
+        fix="Take a release of NVIDIA's package whose libraries have the search path, or add it.",
+        commands=search_path.commands(graph, binary),
     )
