@@ -21,9 +21,8 @@ from .kernelset import KernelSet
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .bound import BoundLaunch
     from .image import Build, Candidate, Image, Origin
-    from .kernel import Kernel
+    from .kernel import BoundLaunch, Kernel
     from .machine import Device, Probe, probe
     from .memory import Memory
     from .reason import Reason
@@ -47,9 +46,8 @@ __all__ = [
     "probe",
 ]
 _HOMES = {
-    "bound": ("BoundLaunch",),
     "image": ("Build", "Candidate", "Image", "Origin"),
-    "kernel": ("Kernel",),
+    "kernel": ("BoundLaunch", "Kernel"),
     "memory": ("Memory",),
     "machine": ("Device", "Probe", "probe"),
     "reason": ("Reason",),

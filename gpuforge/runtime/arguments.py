@@ -4,55 +4,54 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from ctypes import byref, c_char, c_uint64, c_void_p
+from functools import partial
+from operator import attrgetter
 from typing import Any, NamedTuple
 
-from .dlpack import address_of, tensor_of
-from .frame import HEAD, Frame
-from .memory import Memory
-from .stream import LEGACY
-from .strides import refuse_gaps
+from .arrays import MEMORY, ArrayReader, array_reader, host_memory, is_on_host
+from .driver import Driver
+from .refusal import refusal
+from .signature import Entry, Given, Parameter, check, limits, outside, spelled
+from .signature import refusal as refuse
 
-_REACHABLE = {2, 3, 13}  # kDLCUDA, kDLCUDAHost, kDLCUDAManaged
-_STREAMS = 16
+# CUlaunchConfig: grid, block, dynamic shared memory, stream; then the attributes, of which there are none.
+_HEAD = "@7IP16x"
 
 
 class Reader(NamedTuple):
-    """How one type is passed: its `struct` code, its size in bytes, and a function for the value to pack.
+    """How numbers and structs of one type are passed: `struct`'s code, and a function for the value to pack.
 
-    `value` is a function, or an attribute of the argument; it is neither if `struct` takes the argument itself. `waits`
-    is set if the value is an array that other streams may be writing: `value(array, stream, wait)`.
+    Without a function, `struct` takes the argument itself. `given` describes the type.
     """
 
     code: str
-    size: int
-    value: Callable[..., Any] | None = None
-    waits: bool = False
-    attribute: str = ""
-
-    def expression(self, argument: str, function: str) -> str:
-        """Return Python code for the value, given the names of the argument and of `value`."""
-        if self.value is None:
-            return f"{argument}.{self.attribute}" if self.attribute else argument
-        return f"{function}({argument}, stream, wait)" if self.waits else f"{function}({argument})"
+    given: Given
+    value: Callable[[Any], Any] | None = None
 
 
-def reader(position: int, value: Any) -> Reader:
-    """Return how values of this one's type are passed; raises TypeError, with its position, if they cannot."""
-    if isinstance(value, Memory):
-        return Reader("P", 8, attribute="address")
+def reader(position: int, value: Any, spelled: str = "") -> Reader:
+    """Return how numbers and structs of this one's type are passed; raises TypeError for anything else.
+
+    `spelled` is a Python number in the form that fits the parameter.
+    """
+    name = type_name(value)
     if isinstance(value, ctypes._SimpleCData):
-        return _of_ctypes(value)
+        return _of_ctypes(position, value, name)
     if isinstance(value, (ctypes.Structure, ctypes.Union, ctypes.Array)):
         size = ctypes.sizeof(value)
-        return Reader(f"0Q{size}s", size, bytes)
-    if hasattr(value, "__cuda_array_interface__"):
-        return Reader("P", 8, _array_address, waits=True)
+        return Reader(f"0Q{size}s", Given("struct", "", size, name), bytes)
     if is_scalar(value):
-        return _of_numpy(position, value)
-    if hasattr(value, "__dlpack_device__") and value.__dlpack_device__()[0] in _REACHABLE:
-        return Reader("P", 8, _dlpack_address, waits=True)
-    raise TypeError(f"argument {position}: {_refusal(value)}")
+        return _of_numpy(position, value, name)
+    why = str(host_memory(value)) if is_on_host(value) else refusal(value, spelled)
+    raise TypeError(f"argument {position}: {why}")
+
+
+def type_name(value: Any) -> str:
+    """Return the name of a value's type for people: "torch.Tensor", "numpy.int32", "ctypes.c_float"."""
+    kind = type(value)
+    return f"{kind.__module__.partition('.')[0]}.{kind.__name__}"
 
 
 def is_array(value: Any) -> bool:
@@ -67,149 +66,158 @@ def is_scalar(value: Any) -> bool:
     return kind.__module__ == "numpy" and hasattr(kind, "dtype") and not hasattr(kind, "ctypes")
 
 
-def _refusal(value: Any) -> str:
-    kind = type(value).__name__
-    if isinstance(value, (bool, int, float, complex)):
-        return f"a Python {kind} has no C type: write ctypes.c_float({value}), numpy.float32({value}) or the like"
-    try:
-        if not hasattr(value, "__dlpack_device__"):  # torch's tensors are not buffers
-            memoryview(value)
-    except TypeError:
-        return f"a kernel takes numbers of ctypes or NumPy and arrays in device memory, not {kind}"
-    return (
-        f"{kind} is host memory, which no kernel can read: copy it with kernel.upload(array), "
-        "and the result back with Memory.read(array)"
-    )
+_KINDS = {"?": "b", **dict.fromkeys("bhilq", "i"), **dict.fromkeys("BHILQ", "u"), "f": "f", "d": "f"}
 
 
-def _of_ctypes(value: Any) -> Reader:
+def _of_ctypes(position: int, value: Any, name: str) -> Reader:
     code = type(value)._type_
     if code in {"P", "z", "Z"}:
-        return Reader("P", 8, _pointer)
-    code = {"v": "h", "g": ""}.get(code, code)  # VARIANT_BOOL; GPUs have no long double
-    if not code or code == "O" or ctypes.sizeof(value) != struct.calcsize(code):
-        raise TypeError(f"{type(value).__name__} is not a type that a kernel can have")
-    return Reader(code, struct.calcsize(code), attribute="value")
+        return Reader("P", Given("address", "", 8, name), _pointer)
+    size = ctypes.sizeof(value)
+    if code == "c":
+        return Reader("B", Given("scalar", "|u1", size, name), lambda character: ord(character.value))
+    code = "h" if code == "v" else code  # VARIANT_BOOL
+    if code not in _KINDS or size != struct.calcsize(code):  # GPUs have no long double
+        raise TypeError(f"argument {position}: {name} is not a type that a kernel can have")
+    return Reader(code, Given("scalar", f"<{_KINDS[code]}{size}", size, name), attrgetter("value"))
 
 
 def _pointer(value: Any) -> int:
     return ctypes.cast(value, ctypes.c_void_p).value or 0
 
 
-def _of_numpy(position: int, value: Any) -> Reader:
+def _of_numpy(position: int, value: Any, name: str) -> Reader:
     kind, size = value.dtype.kind, value.dtype.itemsize
     code = {"b1": "?", "i1": "b", "i2": "h", "i4": "i", "i8": "q", "u1": "B", "u2": "H", "u4": "I", "u8": "Q",
             "f2": "e", "f4": "f", "f8": "d", "c8": "0f8s", "c16": "0d16s"}.get(f"{kind}{size}")  # fmt: skip
+    given = Given("scalar", value.dtype.str, size, name)
+    if value.dtype.name == "bfloat16":
+        return Reader("0H2s", given, type(value).tobytes)
     if code is None:
         raise TypeError(
-            f"argument {position}: {type(value).__name__} is not a type that a kernel can have; "
-            "write a ctypes.Structure for a struct"
+            f"argument {position}: {name} is not a type that a kernel can have; write a ctypes.Structure for a struct"
         )
-    return Reader(code, size, type(value).tobytes if kind == "c" else None)
+    return Reader(code, given, type(value).tobytes if kind == "c" else None)
 
 
-def _array_address(array: Any, stream: int, wait: Callable[[int, int], None]) -> int:
-    """Return the address of an array, and have `stream` wait for the work of the array's own stream.
+def _limited(parameter: Parameter, position: int, least: int, most: int, read: Any) -> Callable[[Any], int]:
+    """Return a function for numbers whose type has values that the parameter's does not have."""
 
-    Raises TypeError for host memory, ValueError for an array with gaps.
-    https://numba.readthedocs.io/en/stable/cuda/cuda_array_interface.html#synchronization
-    """
-    try:
-        interface = array.__cuda_array_interface__
-    except AttributeError:  # some of one type may be in host memory: torch's
-        raise TypeError(_refusal(array)) from None
-    if interface.get("strides") is not None:  # None: contiguous
-        _check_strides(array, interface)
-    theirs = interface.get("stream")
-    if theirs is not None and theirs != (stream or LEGACY):
-        wait(int(theirs), stream)
-    return int(interface["data"][0])
+    def value_of(number: Any) -> int:
+        value = int(number) if read is None else int(read(number))
+        if not least <= value <= most:
+            raise TypeError(outside(parameter, position, value))
+        return value
+
+    return value_of
 
 
-def _dlpack_address(array: Any, stream: int, _: object) -> int:
-    """Return the address of a DLPack array; its own library orders its work before `stream`.
-
-    Raises TypeError for host memory, ValueError for an array with gaps.
-    """
-    capsule = array.__dlpack__(stream=stream or LEGACY)
-    tensor = tensor_of(capsule)
-    if tensor.device_type not in _REACHABLE:
-        raise TypeError(_refusal(array))
-    return address_of(array, tensor)
+_UNKNOWN = Parameter("", 0)
 
 
-def _check_strides(array: Any, interface: Mapping[str, Any]) -> None:
-    """Raise ValueError for an array with gaps, by its `__cuda_array_interface__`."""
-    size = int(interface["typestr"][2:].partition("[")[0])  # "<f4", "<M8[ns]"
-    refuse_gaps(array, interface["shape"], interface["strides"], size)
+def _accept(parameter: Parameter, position: int, name: str, dtype: str) -> None:
+    """Raise TypeError unless an array with elements of a type fits a parameter."""
+    problem = refuse(parameter, position, Given("array", dtype, 8, name)) if parameter.size else ""
+    if problem:
+        raise TypeError(problem)
 
 
 class Layout:
-    """How the arguments of one launch signature are read and packed, with the unused frames.
+    """How the arguments of one launch signature are read and packed.
 
-    `frames` are by stream, for as many streams as one program is likely to have; the others share theirs.
+    `readers` has a function for each argument that is not packed as it is; that of an array returns its place, too.
+    `arrays` are the positions of arrays, `memories` those of `Memory`, `pointers` those of bare addresses. `streams`
+    has a function for the stream of an array by its position, and `sources` those that count: one for each library.
+    `late` are the arrays that are read once the launch's stream is known.
     """
 
-    __slots__ = ("_offsets", "_shared", "_size", "frames", "pack", "values")
+    __slots__ = ("_offsets", "_pool", "_size", "arrays", "late", "memories", "pack", "pointers", "readers", "sources",
+                 "streams")  # fmt: skip
 
-    def __init__(self, arguments: Sequence[Any]) -> None:
-        found = [reader(number, value) for number, value in enumerate(arguments)]
-        code, self._offsets = HEAD, []
-        for one in found:
-            alignment = one.code if one.code[0] == "0" else f"0{one.code}"
-            padded = struct.calcsize(code + alignment[: 2 if alignment[0] == "0" else 1])
-            self._offsets.append(padded)
-            code += one.code
+    def __init__(self, arguments: Sequence[Any], entry: Entry, driver: Driver) -> None:
+        """Raise TypeError for arguments that cannot be passed, or that do not fit the kernel's parameters."""
+        self.readers: list[Callable[[Any], Any] | None] = []
+        self.arrays: list[int] = []
+        self.memories: list[int] = []
+        self.pointers: list[int] = []
+        self.streams: dict[int, Callable[[Any, Any], int]] = {}
+        self.sources: list[tuple[int, Callable[[Any, Any], int]]] = []
+        self.late: list[tuple[int, Callable[[Any, int], int]]] = []
+        code, self._offsets = _HEAD, []
+        libraries: set[str] = set()
+        given: list[Given] = []
+        parameters = entry.parameters or ()
+        for position, value in enumerate(arguments):
+            parameter = parameters[position] if position < len(parameters) else _UNKNOWN
+            array = array_reader(value, partial(_accept, parameter, position, type_name(value)), driver)
+            if array is None:
+                number = reader(position, value, spelled(parameter, value))
+                given.append(number.given)
+                alignment = number.code[:2] if number.code[0] == "0" else f"0{number.code}"
+                part, read = number.code, number.value
+                if read is _pointer:
+                    self.pointers.append(position)
+                bounds = limits(parameter, number.given.dtype)
+                if bounds is not None:
+                    read = _limited(parameter, position, *bounds, read)
+            else:
+                kind = "address" if array.library == MEMORY else "array"
+                given.append(Given(kind, "", 8, type_name(value)))
+                alignment, part, read = "0P", "P", array.locate
+                self._add_array(position, array, libraries)
+            self._offsets.append(struct.calcsize(code + alignment))
+            code += part
+            self.readers.append(read)
+        check(entry, given)
         packer = struct.Struct(code)
         self._size = packer.size
         self.pack = packer.pack_into
-        self.values = _values(found)
-        self.frames: dict[int, list[Frame]] = {}
-        self._shared: list[Frame] = []
+        self._pool: list[Frame] = []
 
-    def check(self, sizes: Sequence[int] | None, arguments: Sequence[Any]) -> None:
-        """Compare with the sizes of the kernel's parameters, if the driver knows them; raises TypeError."""
-        if sizes is None:
+    def _add_array(self, position: int, array: ArrayReader, libraries: set[str]) -> None:
+        self.arrays.append(position)
+        if array.late is not None:
+            self.late.append((position, array.late))
+        if array.library == MEMORY:
+            self.memories.append(position)
+        if array.stream is None:
             return
-        if len(sizes) != len(arguments):
-            raise TypeError(
-                f"the kernel has {len(sizes)} parameters, and {len(arguments)} arguments are given"
-            )
-        for number, (size, value) in enumerate(zip(sizes, arguments)):
-            found = reader(number, value).size
-            if found != size:
-                raise TypeError(
-                    f"argument {number}: {type(value).__name__} has {found} bytes, and the kernel's parameter {size}"
-                )
+        self.streams[position] = array.stream
+        if (
+            array.library == "interface" or array.library not in libraries
+        ):  # others have one stream for all arrays
+            self.sources.append((position, array.stream))
+            libraries.add(array.library)
 
-    def frame(self, queue: int, function: int) -> Frame:
-        """Return an unused frame for a launch of a CUfunction on a stream; put it back into its `pool`."""
-        pool = self.frames.get(queue)
-        if pool is None:
-            pool = self.frames.setdefault(queue, []) if len(self.frames) < _STREAMS else self._shared
+    def take(self) -> Frame:
+        """Return memory for a launch; `give` it back afterwards."""
         try:
-            return pool.pop()
+            return self._pool.pop()
         except IndexError:
-            frame = self.new_frame(function)
-        frame.pool = pool
-        if pool is self._shared:
-            frame.left = 0
-        return frame
+            return Frame(self._size, self._offsets)
 
-    def new_frame(self, function: int) -> Frame:
-        """Return a frame of the caller's own."""
-        return Frame(self._size, self._offsets, function)
+    def give(self, frame: Frame) -> None:
+        """Let other launches use a frame again: the driver has copied its content."""
+        self._pool.append(frame)
 
 
-def _values(readers: Sequence[Reader]) -> Callable[..., tuple[Any, ...]]:
-    """Return a function from a stream, a function that waits for another stream, and arguments to the packed values.
+class Frame:
+    """The memory of one launch at a time, from `buffer` on: CUlaunchConfig, then the arguments."""
 
-    It is generated as code, like the methods of `dataclasses`: a loop over the readers at each launch takes longer than
-    the driver's part of it.
-    """
-    names = [f"a{number}" for number in range(len(readers))]
-    functions = {f"f{number}": one.value for number, one in enumerate(readers)}
-    parts = [one.expression(name, f"f{number}") for number, (name, one) in enumerate(zip(names, readers))]
-    code = f"lambda stream, wait, {', '.join(names)}: ({''.join(f'{part}, ' for part in parts)})"
-    made: Callable[..., tuple[Any, ...]] = eval(code, functions)  # noqa: S307  of the names above alone
-    return made
+    __slots__ = ("_raw", "buffer", "config", "parameters")
+
+    def __init__(self, size: int, offsets: Sequence[int]) -> None:
+        self._raw = (c_uint64 * (size // 8 + 3))()
+        start = -ctypes.addressof(self._raw) % 16  # a CUDA type is aligned to 16 bytes at most
+        self.buffer = (c_char * size).from_buffer(self._raw, start)
+        base = ctypes.addressof(self.buffer)
+        self.config = byref(self.buffer)
+        self.parameters = byref((c_void_p * max(len(offsets), 1))(*(base + offset for offset in offsets)))
+
+    def add_attributes(self, attributes: Any) -> None:
+        """Point the configuration to an array of CUlaunchAttribute, for this launch."""
+        c_void_p.from_buffer(self.buffer, _ATTRIBUTES).value = ctypes.addressof(attributes)
+        ctypes.c_uint.from_buffer(self.buffer, _ATTRIBUTES + 8).value = len(attributes)
+
+
+_ATTRIBUTES = 40  # the offset of the attributes in CUlaunchConfig

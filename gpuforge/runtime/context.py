@@ -1,4 +1,4 @@
-"""A CUDA context, a device's primary one or the caller's, and the modules that are loaded in it."""
+"""A CUDA context, a device's primary one or the caller's: the modules loaded in it, and the order of its streams."""
 
 from __future__ import annotations
 
@@ -7,12 +7,17 @@ import ctypes
 import os
 import threading
 from collections.abc import Callable, Iterator
-from ctypes import c_int, c_void_p
-from typing import Any, NamedTuple
+from ctypes import byref, c_int, c_uint, c_void_p
+from typing import Any, NamedTuple, Union
 
 from .driver import Driver, DriverModule
 from .errors import DriverError
 from .modules import LoadedModule, Modules
+from .process import shared
+from .stream import DEFAULT
+
+_NO_TIMING = 2  # CU_EVENT_DISABLE_TIMING
+_RELAXED = 2  # CU_STREAM_CAPTURE_MODE_RELAXED
 
 
 class Function(NamedTuple):
@@ -34,6 +39,17 @@ class Context:
         self.handle = handle
         self.ordinal = ordinal
         self._modules: Modules[DriverModule] = Modules(self._unload)
+        self._events: list[c_void_p] = []
+
+    @property
+    def place(self) -> Place:
+        """The device's number for a primary context, else the context itself."""
+        return self.ordinal if self.primary else self
+
+    def __str__(self) -> str:
+        return (
+            f"device {self.ordinal}" if self.primary else f"context {self.handle:#x} of device {self.ordinal}"
+        )
 
     def function(self, name: str, digest: str, read: Callable[[], bytes]) -> Function:
         """Return kernel `name` of the module with this content digest.
@@ -42,15 +58,61 @@ class Context:
         Raises DriverError.
         """
         loaded = self._modules.hold(digest, lambda: self._load(read))
-        with self.current():
+        with self.current(), self.allowed_in_captures():
             return Function(self.driver.function(loaded.module, name), loaded)
 
     def release(self) -> None:
         """Release all modules; one with a kernel that is still in use is unloaded when the kernel is gone."""
         self._modules.release()
 
-    def _load(self, read: Callable[[], bytes]) -> DriverModule:
+    def order(self, first: int, then: int, of: Context | None = None) -> None:
+        """Make stream `then` wait for the work that is queued so far on stream `first`; raises DriverError.
+
+        With `of`, `first` is a stream of that context. Nothing is done if only one of them is being captured into a
+        graph, whose work is queued later.
+        """
+        source = of or self
+        if source is self and (first == then or (first in DEFAULT and then in DEFAULT)):
+            return
         with self.current():
+            captured = self.capturing(then)
+        with source.current():
+            if source.capturing(first) != captured:
+                return
+            event = source._events.pop() if source._events else source.event()
+            self.driver.call("cuEventRecord", event, first)
+        with self.current():
+            self.driver.call("cuStreamWaitEvent", then, event, 0)
+        source._events.append(event)
+
+    def event(self) -> c_void_p:
+        """Return a new event, in the current context; raises DriverError."""
+        event = c_void_p()
+        with self.allowed_in_captures():
+            self.driver.call("cuEventCreate", byref(event), _NO_TIMING)
+        return event
+
+    def capturing(self, stream: int) -> bool:
+        """Return whether work on a stream is captured into a graph now."""
+        state = c_int()
+        ask = self.driver.c.cuStreamIsCapturing
+        # an error: the default stream cannot be used while another one is captured
+        return bool(ask) and not ask(stream, byref(state)) and state.value != 0
+
+    @contextlib.contextmanager
+    def allowed_in_captures(self) -> Iterator[None]:
+        """Let this thread load and allocate while a stream is captured into a graph."""
+        exchange, mode = self.driver.c.cuThreadExchangeStreamCaptureMode, c_int(_RELAXED)
+        if exchange:
+            exchange(byref(mode))
+        try:
+            yield
+        finally:
+            if exchange:
+                exchange(byref(mode))
+
+    def _load(self, read: Callable[[], bytes]) -> DriverModule:
+        with self.current(), self.allowed_in_captures():
             return self.driver.load(read())
 
     def _unload(self, module: DriverModule) -> None:
@@ -78,19 +140,26 @@ class Context:
         self.driver.call("cuCtxPopCurrent_v2", ctypes.byref(c_void_p()))
 
 
+Place = Union[int, Context]  # where a kernel runs: a device, with its primary context, or another context
 _lock = threading.Lock()
 _contexts: dict[tuple[int, int, int], Context] = {}
 
 
 def primary_context(driver: Driver, ordinal: int) -> Context:
     """Return the primary context of a device, retained for the life of the process; raises DriverError."""
-    with _lock:
-        key = id(driver), -1, ordinal
-        if key not in _contexts:
-            handle = c_void_p()
-            driver.call("cuDevicePrimaryCtxRetain", ctypes.byref(handle), driver.device(ordinal))
-            _contexts[key] = Context(driver, handle.value or 0, ordinal, primary=True)
-        return _contexts[key]
+    key = id(driver), -1, ordinal
+    found = _contexts.get(key)
+    if found is None:
+        meeting = shared()
+        with meeting.lock:
+            handle = meeting.contexts.get((driver.files, ordinal))
+            if handle is None:
+                retained = c_void_p()
+                driver.call("cuDevicePrimaryCtxRetain", byref(retained), driver.device(ordinal))
+                handle = meeting.contexts[driver.files, ordinal] = retained.value or 0
+        with _lock:
+            found = _contexts.setdefault(key, Context(driver, handle, ordinal, primary=True))
+    return found
 
 
 def given_context(driver: Driver, context: Any) -> Context:
@@ -102,30 +171,59 @@ def given_context(driver: Driver, context: Any) -> Context:
     if not handle:
         raise ValueError("no CUDA context is current in this thread")
     key = id(driver), handle, driver.context_id(handle)
-    with _lock:
-        if key not in _contexts:
-            found = Context(driver, handle, 0)
-            device = c_int()
-            with found.current():
-                driver.call("cuCtxGetDevice", ctypes.byref(device))
-            found.ordinal = device.value
-            _contexts[key] = found
-        return _contexts[key]
+    found = _contexts.get(key)
+    if found is None:
+        found = Context(driver, handle, 0)
+        device = c_int()
+        with found.current():
+            driver.call("cuCtxGetDevice", byref(device))
+        found.ordinal = driver.ordinal(device.value)
+        if _is_active(driver, found.ordinal):
+            primary = primary_context(driver, found.ordinal)
+            if primary.handle == handle:
+                return primary
+        with _lock:
+            found = _contexts.setdefault(key, found)
+    return found
 
 
-def release(driver: Driver, ordinal: int, context: Any) -> None:
-    """Release the modules in a device's primary context, or in a CUcontext, which may be destroyed then.
+def current_place(driver: Driver) -> Place:
+    """Return where a launch without arrays goes: to the thread's current context, else to device 0."""
+    handle = driver.current_context()
+    if not handle:
+        return 0
+    for ordinal in range(len(driver.devices)):
+        known = _contexts.get((id(driver), -1, ordinal))
+        if known is not None and known.handle == handle:
+            return ordinal
+    return given_context(driver, handle).place
+
+
+def release(driver: Driver, device: int | None, context: Any) -> None:
+    """Release the modules in a CUcontext, which may be destroyed then, or in a device's primary one, None: in all.
 
     Raises TypeError for anything but a context.
     """
-    if context is None:
-        found = _contexts.get((id(driver), -1, ordinal))
-    else:
+    if context is not None:
         handle = driver.current_context() if context == "current" else _handle(context)
         with _lock:
-            found = _contexts.pop((id(driver), handle, driver.context_id(handle)), None) if handle else None
-    if found is not None:
-        found.release()
+            given = _contexts.pop((id(driver), handle, driver.context_id(handle)), None) if handle else None
+        found = [given] if given else [c for c in _primaries(driver) if c.handle == handle]
+    else:
+        found = [c for c in _primaries(driver) if device is None or c.ordinal == device]
+    for each in found:
+        each.release()
+
+
+def _primaries(driver: Driver) -> list[Context]:
+    return [context for context in list(_contexts.values()) if context.driver is driver and context.primary]
+
+
+def _is_active(driver: Driver, ordinal: int) -> bool:
+    """Return whether a device's primary context exists; nothing is made here."""
+    flags, active = c_uint(), c_int()
+    driver.call("cuDevicePrimaryCtxGetState", driver.device(ordinal), byref(flags), byref(active))
+    return active.value != 0
 
 
 def _handle(context: Any) -> int:

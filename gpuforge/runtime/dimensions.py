@@ -30,6 +30,8 @@ def three(dim: Any, what: str = "grid or block") -> Three:
 
     Raises TypeError for anything but one to three whole numbers, ValueError for a number below 1 or above 2^31-1.
     """
+    if type(dim) is int and 0 < dim <= _MOST:
+        return dim, 1, 1
     given = dim if isinstance(dim, (tuple, list)) else (dim,)
     numbers = [_whole(number) for number in given]
     if None in numbers or not 1 <= len(numbers) <= 3:
@@ -55,6 +57,8 @@ def launch_size(grid: Any, block: Any, shared: Any) -> tuple[Three, Three, int]:
 
 def size_of(what: str, size: Any) -> int:
     """Return a number of bytes; raises TypeError unless it is a whole number, ValueError if it is negative."""
+    if type(size) is int and size >= 0:
+        return size
     number: int | None = _whole(size)
     if number is None:
         raise TypeError(f"{what} is a whole number of bytes, not {_shown(size)}")

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import ctypes
 import os
-import threading
 from ctypes import c_char_p, c_int, c_size_t, c_uint64, c_void_p
 from typing import Any, NamedTuple
 
 from .codes import ADVICE
 from .errors import DriverError
 from .library import Attempt, bind, open_library, patience
+from .process import shared
 from .reason import Reason, dotted
 from .tables import DRIVER, DRIVER_NEEDED
 
@@ -55,8 +55,9 @@ class DriverModule:
 class Driver:
     """An initialised driver of this process: its version, its devices, and its functions as attributes of `c`."""
 
-    def __init__(self, library: ctypes.CDLL, version: tuple[int, int]) -> None:
+    def __init__(self, library: ctypes.CDLL, files: tuple[str, ...], version: tuple[int, int]) -> None:
         self.c: Any = library
+        self.files = files
         self.version = version
         self.pid = os.getpid()
         self.devices = tuple(self._device(ordinal) for ordinal in range(self._count()))
@@ -87,6 +88,10 @@ class Driver:
         handle = c_int()
         self.call("cuDeviceGet", ctypes.byref(handle), ordinal)
         return handle.value
+
+    def ordinal(self, device: int) -> int:
+        """Return the device number of a CUdevice handle."""
+        return next((n for n in range(len(self.devices)) if self.device(n) == device), 0)
 
     def current_context(self) -> int:
         """Return the handle of the context that is current in the calling thread, 0 for none."""
@@ -142,10 +147,21 @@ class Driver:
                 raise self.error(step, failed, module.messages())
         return found.value or 0
 
-    def parameter_sizes(self, function: int) -> tuple[int, ...] | None:
-        """Return the size of each parameter of a kernel of the current context in bytes.
+    def variable(self, module: DriverModule, name: str) -> tuple[int, int]:
+        """Return the address and size in bytes of a `__device__` or `__constant__` variable in the current context.
 
-        None if the driver cannot tell: before CUDA 12.4, or if its last result is not the end of the list.
+        Raises DriverError.
+        """
+        address, size = c_uint64(), c_size_t()
+        get = "cuLibraryGetGlobal" if self.has_libraries else "cuModuleGetGlobal_v2"
+        self.call(get, ctypes.byref(address), ctypes.byref(size), module.handle, name.encode())
+        return address.value, size.value
+
+    def parameter_sizes(self, function: int) -> tuple[int, ...] | None:
+        """Return the size of each parameter of a kernel of the current context in bytes, for one without an index.
+
+        None if the driver cannot tell: before CUDA 12.4, or if its last result is not the end of the list. The last
+        call fails, which compute-sanitizer reports.
         """
         if self.c.cuFuncGetParamInfo is None:
             return None
@@ -157,9 +173,27 @@ class Driver:
                 return tuple(sizes) if code == _INVALID_VALUE else None
             sizes.append(size.value)
 
-    def error(self, call: str, code: int, log: str = "") -> DriverError:
+    def attribute(self, function: int, attribute: int) -> int:
+        """Return an attribute of a kernel, CUfunction_attribute; raises DriverError."""
+        value = c_int()
+        self.call("cuFuncGetAttribute", ctypes.byref(value), attribute, function)
+        return value.value
+
+    def device_attribute(self, ordinal: int, attribute: int) -> int:
+        """Return an attribute of a device, CUdevice_attribute; raises DriverError."""
+        value = c_int()
+        self.call("cuDeviceGetAttribute", ctypes.byref(value), attribute, self.device(ordinal))
+        return value.value
+
+    def pointer(self, address: int, attribute: int) -> int | None:
+        """Return a fact about an address as the current context sees it, CUpointer_attribute; None if it has none."""
+        value = c_uint64()
+        failed = self.c.cuPointerGetAttribute(ctypes.byref(value), attribute, address)
+        return None if failed else value.value
+
+    def error(self, call: str, code: int, log: str = "", kernel: str = "") -> DriverError:
         """Return the exception for a driver function's result that is not 0."""
-        return _error(self.c, call, code, log)
+        return _error(self.c, call, code, log, kernel)
 
     def _count(self) -> int:
         value = c_int()
@@ -170,14 +204,10 @@ class Driver:
         device = self.device(ordinal)
         name = ctypes.create_string_buffer(256)
         self.call("cuDeviceGetName", name, len(name), device)
-        major, minor = c_int(), c_int()
-        for value, attribute in ((major, _CAPABILITY_MAJOR), (minor, _CAPABILITY_MINOR)):
-            self.call("cuDeviceGetAttribute", ctypes.byref(value), attribute, device)
-        return Device(ordinal, name.value.decode(errors="replace"), (major.value, minor.value))
+        major, minor = (self.device_attribute(ordinal, a) for a in (_CAPABILITY_MAJOR, _CAPABILITY_MINOR))
+        return Device(ordinal, name.value.decode(errors="replace"), (major, minor))
 
 
-_lock = threading.Lock()
-_attempts: dict[tuple[str, ...], Attempt] = {}
 _drivers: dict[tuple[str, ...], Driver] = {}
 
 
@@ -189,12 +219,10 @@ def open_driver(files: tuple[str, ...] = ()) -> Driver | NoDriver:
     """
     driver = _drivers.get(files)
     if driver is None:
-        with _lock:
-            driver = _drivers.get(files)
-            opened = driver or _attempt(files)
-        if not isinstance(opened, Driver):
+        opened = _opened(files)
+        if isinstance(opened, Reason):
             return NoDriver(opened)
-        driver = opened
+        driver = _drivers.setdefault(files, opened)
     if driver.pid != os.getpid():
         return NoDriver(Reason("forked"))
     return driver
@@ -209,55 +237,65 @@ def opened_driver(files: tuple[str, ...] = ()) -> Driver | None:
 def begin_driver(files: tuple[str, ...] = ()) -> None:
     """Open the driver in the background, which takes 0.1 s or more; `open_driver` waits for the rest."""
     if files not in _drivers:
-        with _lock:
-            _begun(files)
+        _begun(files)
 
 
 def _begun(files: tuple[str, ...]) -> Attempt:
-    attempt = _attempts.get(files) or Attempt(DRIVER, lambda: _open(files), files)
-    _attempts[files] = attempt
+    """Return the process's attempt to start a driver, which another copy of this runtime may have begun."""
+    meeting = shared()
+    with meeting.lock:
+        attempt = Attempt(DRIVER, lambda: _start(files), files, record=meeting.drivers.get(files))
+        attempt.record.setdefault("pid", os.getpid())
+        meeting.drivers[files] = attempt.record
     return attempt
 
 
-def _attempt(files: tuple[str, ...]) -> Driver | Reason:
+def _opened(files: tuple[str, ...]) -> Driver | Reason:
     attempt = _begun(files)
-    opened: Driver | Reason = attempt.wait(patience(os.environ))
-    if not attempt.pending:
-        del _attempts[files]
-    if isinstance(opened, Driver):
-        _drivers[files] = opened
-    return opened
-
-
-def _open(files: tuple[str, ...]) -> Driver | Reason:
-    opened = open_library(DRIVER, files)
-    if isinstance(opened, Reason):
-        return opened
-    library, file = opened
-    version = _version(library)
-    if version is not None and version < DRIVER_NEEDED:
-        facts = {"library": file, "what": "CUDA", "found": dotted(version), "needed": dotted(DRIVER_NEEDED)}
-        return Reason("library-too-old", facts)
-    problem = bind(library, file, DRIVER)
-    if problem is not None:
-        return problem
-    failed = library.cuInit(0)
+    if attempt.record["pid"] != os.getpid():
+        return Reason("forked")
+    outcome = attempt.wait(patience(os.environ))
+    if isinstance(outcome, Reason):
+        return outcome
+    first, second = outcome
+    if isinstance(first, str):
+        shared().drivers.pop(files, None)
+        return Reason(first, second)
+    library = ctypes.CDLL(second, handle=first)
     try:
-        if failed:
-            raise _error(library, "cuInit", failed)
-        return Driver(library, version or (0, 0))
+        return bind(library, second, DRIVER) or Driver(library, files, _version(library) or (0, 0))
     except DriverError as error:
         return Reason("driver-error", {"message": str(error), "call": error.call, "code": error.code})
 
 
-def _error(library: Any, call: str, code: int, log: str = "") -> DriverError:
+def _start(files: tuple[str, ...]) -> tuple[Any, ...]:
+    """Open and initialise a driver; return what `process` has for its outcome."""
+    opened = open_library(DRIVER, files)
+    if isinstance(opened, Reason):
+        return tuple(opened)
+    library, file = opened
+    version = _version(library)
+    if version is not None and version < DRIVER_NEEDED:
+        facts = {"library": file, "what": "CUDA", "found": dotted(version), "needed": dotted(DRIVER_NEEDED)}
+        return "library-too-old", facts
+    problem = bind(library, file, DRIVER)
+    if problem is not None:
+        return tuple(problem)
+    failed = library.cuInit(0)
+    if failed:
+        error = _error(library, "cuInit", failed)
+        return "driver-error", {"message": str(error), "call": error.call, "code": error.code}
+    return library._handle, file
+
+
+def _error(library: Any, call: str, code: int, log: str = "", kernel: str = "") -> DriverError:
     known, advice = ADVICE.get(code, ("unknown error", ""))
     words = []
     for function, unknown in (("cuGetErrorName", known), ("cuGetErrorString", "no description")):
         text = c_char_p()
         failed = getattr(library, function)(code, ctypes.byref(text))
         words.append(unknown if failed or not text.value else text.value.decode(errors="replace"))
-    return DriverError(call, code, words[0], words[1], log, advice)
+    return DriverError(call, code, words[0], words[1], log, advice, kernel=kernel)
 
 
 def _version(library: ctypes.CDLL) -> tuple[int, int] | None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from .process import one_per_process
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
+@one_per_process
 class KernelUnavailable(RuntimeError):  # noqa: N818  a state of the machine to fall back from, not a mistake
     """No GPU kernel is available here; `reasons` has one line for each place tried. The caller uses the CPU."""
 
@@ -15,6 +18,7 @@ class KernelUnavailable(RuntimeError):  # noqa: N818  a state of the machine to 
         self.reasons = tuple(reasons)
 
 
+@one_per_process
 class UnknownKernel(LookupError):  # noqa: N818  as KernelUnavailable
     """The wheel has no kernel, module or kernel set of a name, or several; the message lists those that it has.
 
@@ -22,6 +26,7 @@ class UnknownKernel(LookupError):  # noqa: N818  as KernelUnavailable
     """
 
 
+@one_per_process
 class DriverError(RuntimeError):
     """A call into a driver failed: its name (`call`), its `code` with `name` and `text`, and advice.
 

@@ -1,68 +1,133 @@
-"""A kernel that is loaded in a context: its launches, once or bound to their arguments, and memory for them."""
+"""A kernel for CUDA's GPUs: it runs where its arrays are, in the order of the library that made them."""
 
 from __future__ import annotations
 
 import ctypes
 import struct
+from collections.abc import Callable, Mapping, Sequence
 from ctypes import byref, c_void_p
 from typing import Any, Union
 
-from .arguments import Layout
-from .bound import BoundLaunch
-from .context import Context, Function
-from .dimensions import three
-from .errors import DriverError
-from .frame import Frame
-from .memory import Memory
+from .arguments import Frame, Layout
+from .arrays import place_of
+from .context import Context, Function, Place, current_place, primary_context
+from .dimensions import launch_size
+from .driver import Driver
+from .launch_limits import Attributes, attributes_of, limit_broken, raise_shared
+from .memory import Memory, Variable
+from .signature import Entry
 from .stream import stream_handle
 from .upload import filled
 
 Dim = Union[int, "tuple[int, ...]"]
-_NO_TIMING = 2  # CU_EVENT_DISABLE_TIMING
+BLOCKING = "GPUFORGE_LAUNCH_BLOCKING"
+_DEVICE_POINTER, _IS_MANAGED = 3, 8  # CUpointer_attribute
+_DEFAULT_SHARED = 48 * 1024  # bytes of a block that every kernel may have
+_REFUSED = {1, 701}  # CUresult: CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES
+_STATIC_SHARED = 1  # CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES
 
 
-class Kernel:
-    """A kernel in a context. Safe to use from several threads."""
+class LoadedKernel:
+    """A kernel in one context."""
 
-    __slots__ = (
-        "_context",
-        "_current",
-        "_function",
-        "_handle",
-        "_launch",
-        "_layouts",
-        "_loaded",
-        "_sizes",
-        "name",
-    )
-    backend = "cuda"
+    __slots__ = ("_ask", "_current", "_function", "_launch", "_loaded", "context", "handle", "name", "shared")
 
     def __init__(self, name: str, context: Context, function: Function) -> None:
         driver = context.driver
-        self._loaded = function.loaded
         self.name = name
-        self._context = context
-        self._handle = function.handle
+        self.context = context
+        self.handle = function.handle
+        self._loaded = function.loaded
+        self._current = context.handle
         self._function = c_void_p.from_param(function.handle)
+        self._ask = driver.quick("cuCtxGetCurrent", holds_gil=True)
+        self._launch = driver.quick("cuLaunchKernelEx") or _without_ex(driver.c.cuLaunchKernel, self.handle)
         with context.current():
-            self._sizes = driver.parameter_sizes(function.handle)
+            # dynamic shared memory in bytes that a launch may have without a further call
+            self.shared = _DEFAULT_SHARED - driver.attribute(self.handle, _STATIC_SHARED)
+
+    def send(self, frame: Frame) -> None:
+        """Queue the launch that a frame describes; raises DriverError."""
+        current = c_void_p()
+        if not self._ask(byref(current)) and current.value == self._current:
+            code = self._launch(frame.config, self._function, frame.parameters, None)
+        else:
+            code = self._send_from(current.value, frame)
+        if code:
+            refused = code in _REFUSED
+            reason = limit_broken(self.context, self.name, self.handle, frame) if refused else ""
+            raise self.context.driver.error("cuLaunchKernel", code, reason, kernel=self.name)
+
+    def _send_from(self, current: int | None, frame: Frame) -> int:
+        """Launch while another context is current, or none: then device 0 stays current, as with CUDA's runtime."""
+        if not current and self.context.place == 0:
+            self.context.driver.call("cuCtxSetCurrent", self.context.handle)
+            return int(self._launch(frame.config, self._function, frame.parameters, None))
+        with self.context.current():
+            return int(self._launch(frame.config, self._function, frame.parameters, None))
+
+    def variable(self, name: str) -> Variable:
+        """Return a variable of the kernel's module; raises DriverError."""
+        with self.context.current(), self.context.allowed_in_captures():
+            address, size = self.context.driver.variable(self._loaded.module, name)
+        return Variable(self.context, address, size, self._loaded)
+
+
+class Kernel:
+    """A kernel on every GPU that its arrays may be on. Safe to use from several threads.
+
+    It is loaded for a device when the first launch goes there. A launch without arrays goes to the device that is
+    current in the thread. If the kernel was looked up with `device` or `context`, it runs there alone.
+    """
+
+    __slots__ = ("_blocking", "_demand", "_driver", "_entry", "_layouts", "_load", "_loaded", "name")
+    backend = "cuda"
+
+    def __init__(
+        self,
+        loaded: LoadedKernel,
+        *,
+        demand: Place | None,
+        load: Callable[[Place], LoadedKernel],
+        entry: Entry,
+        env: Mapping[str, str],
+    ) -> None:
+        self.name = entry.name
+        self._driver: Driver = loaded.context.driver
+        self._demand = demand
+        self._load = load
+        self._loaded: dict[Place, LoadedKernel] = {loaded.context.place: loaded}
+        self._entry = entry
         self._layouts: dict[tuple[type, ...], Layout] = {}
-        self._current = driver.quick("cuCtxGetCurrent", holds_gil=True)
-        self._launch = driver.quick("cuLaunchKernelEx") or _without_ex(
-            driver.c.cuLaunchKernel, function.handle
-        )
+        self._blocking = env.get(BLOCKING, "") not in {"", "0"}
 
     @property
     def device(self) -> str:
         """The device's name and its driver's release, to which a measurement belongs."""
         from .jit import driver_release
 
-        device = self._context.driver.devices[self._context.ordinal]
+        device = self._driver.devices[self._here().context.ordinal]
         return f"{device.name}, driver {driver_release() or 'unknown'}"
 
+    @property
+    def loaded(self) -> LoadedKernel:
+        """The kernel where it was looked up for, which is where a launch without arrays goes."""
+        return self._here()
+
+    @property
+    def handle(self) -> int:
+        """The CUfunction on the device that is current in this thread, for the launches of other libraries.
+
+        It is valid as long as this object exists.
+        """
+        return self._here().handle
+
     def memory(self, size: int) -> Memory:
-        """Allocate `size` bytes in the kernel's context, freed by a `with` statement; raises DriverError."""
-        return Memory(self._context, size)
+        """Allocate `size` bytes, freed by a `with` statement, on the device that is current in this thread.
+
+        Raises DriverError.
+        """
+        return Memory(self._here().context, size)
 
     def upload(self, source: Any) -> Memory:
         """Return device memory with a copy of a contiguous buffer: an array of NumPy, of `array`, bytes.
@@ -71,110 +136,256 @@ class Kernel:
         """
         return filled(self.memory(memoryview(source).nbytes), source)
 
-    def launch(self, grid: Dim, block: Dim, *arguments: Any, shared: int = 0, stream: Any = None) -> None:
-        """Queue the kernel on a stream over `grid` blocks of `block` threads, each a number or up to three.
+    def variable(self, name: str) -> Memory:
+        """Return a `__constant__` or `__device__` variable of the kernel's module, to read and write.
 
-        An argument is a number of ctypes or NumPy, a ctypes structure, or an array in device memory: a `Memory`, or
-        anything with `__cuda_array_interface__` or DLPack. The kernel gets an array's address, so its elements must
-        fill one block of memory, in any order of the axes. `shared` is dynamic shared memory in bytes. `stream` is a
-        CUstream as a number, or a stream of CuPy, torch, cuda.core (anything with `__cuda_stream__`); None is the
-        default stream.
+        It is that of the device that is current in this thread: each has its own. Raises DriverError.
+        """
+        return self._here().variable(name)
 
-        Raises TypeError (also for host memory: copy it with `upload`), ValueError (also for an array with gaps),
-        DriverError. A fault inside the kernel shows in the next `Memory.read`.
+    def launch(
+        self,
+        grid: Dim,
+        block: Dim,
+        *arguments: Any,
+        shared: int = 0,
+        stream: Any = None,
+        cooperative: bool = False,
+        cluster: Dim | None = None,
+    ) -> None:
+        """Queue the kernel over `grid` blocks of `block` threads, each a number or up to three.
+
+        It runs on the device of its arrays. An argument is a number of ctypes or NumPy, a ctypes structure, or an array
+        in device memory: a `Memory`, or anything with `__cuda_array_interface__` or DLPack. The kernel gets an array's
+        address, so its elements must fill one block of memory, in any order of the axes.
+
+        Without `stream`, the kernel is queued on the stream that the library of the first array uses now on that device
+        (CuPy, torch, Numba), else on the default stream. Work of its arrays' libraries that is queued now is done
+        before, and what they queue afterwards comes after. A launch with arrays of JAX returns when it has ended. With
+        `stream`, a CUstream as a number or a stream of CuPy, torch, cuda.core (anything with `__cuda_stream__`), the
+        kernel is queued there, after the work of its arrays' libraries; what they queue afterwards may run before it.
+
+        `shared` is dynamic shared memory in bytes, up to what the device has. With `cooperative`, all blocks run at the
+        same time and may wait for each other; `cluster` is the number of blocks in a cluster.
+
+        Raises TypeError (also for host memory: copy it with `upload`), ValueError (also for an array with gaps, and for
+        arrays of several devices), KernelUnavailable if the kernel cannot run on that device, DriverError. A fault
+        inside the kernel shows in the next `Memory.read`; with GPUFORGE_LAUNCH_BLOCKING=1 in the environment, here.
         """
         layout = self._layouts.get(tuple(map(type, arguments))) or self._layout(arguments)
-        queue = 0 if stream is None else stream_handle(stream)
+        attributes = None if cluster is None and not cooperative else attributes_of(cooperative, cluster)
+        frame = layout.take()
         try:
-            frame = layout.frames[queue].pop()
-        except (KeyError, IndexError):
-            frame = layout.frame(queue, self._handle)
-        try:
-            replay = frame.replay
-            word = queue if replay is None else frame.parameters_at
-            self._fill(frame, layout, grid, block, shared, queue, word, arguments)
-            if (
-                replay is None
-                or replay.look(*replay.at)
-                or replay.current.value != replay.expected
-                or replay.update(replay.instance, replay.node, frame.node)
-            ):
-                frame.set_stream(queue)
-                self.launch_plainly(frame, queue)
-                return
-            code = replay.send(replay.instance, replay.queue)
+            loaded, queue, others = self._fill(
+                frame, layout, grid, block, shared, stream, attributes, arguments
+            )
+            loaded.send(frame)
         finally:
-            frame.pool.append(frame)
-        if code:
-            raise self.error("cuGraphLaunch", code)
+            layout.give(frame)
+        if others or layout.memories or layout.late or self._blocking:
+            self._after(loaded, queue, others if stream is None else (), layout, arguments)
 
     def bind(
-        self, grid: Dim, block: Dim, *arguments: Any, shared: int = 0, stream: Any = None
+        self,
+        grid: Dim,
+        block: Dim,
+        *arguments: Any,
+        shared: int = 0,
+        stream: Any = None,
+        cooperative: bool = False,
+        cluster: Dim | None = None,
     ) -> BoundLaunch:
         """Return a repeatable launch with these arguments, which are read now; call it to launch. Raises as `launch`.
 
-        It keeps the arguments alive. It waits for the work on an array's own stream now, not at each call.
+        It keeps the arguments alive, and stays on the stream of now. It waits for other streams now, not at each call.
         """
         layout = self._layouts.get(tuple(map(type, arguments))) or self._layout(arguments)
-        queue = stream_handle(stream)
-        frame = layout.new_frame(self._handle)
-        self._fill(frame, layout, grid, block, shared, queue, queue, arguments)
-        return BoundLaunch(self, frame, queue, arguments)
+        attributes = None if cluster is None and not cooperative else attributes_of(cooperative, cluster)
+        frame = layout.take()
+        loaded, queue, _ = self._fill(frame, layout, grid, block, shared, stream, attributes, arguments)
+        after = None
+        if layout.memories or layout.late or self._blocking:
 
-    def error(self, call: str, code: int) -> DriverError:
-        """Return the exception for a driver function's result that is not 0."""
-        return self._context.driver.error(call, code)
+            def after() -> None:
+                self._after(loaded, queue, (), layout, arguments)
 
-    def launch_plainly(self, frame: Frame, queue: int) -> None:
-        """Queue the kernel of a frame without a graph; make one after some launches. Raises DriverError."""
-        current = c_void_p()
-        if self._current(byref(current)) or current.value != self._context.handle:
-            code = self._elsewhere(current.value, frame.config, frame.parameters)
-        else:
-            code = self._launch(frame.config, self._function, frame.parameters, None)
-        if code:
-            raise self.error("cuLaunchKernel", code)
-        frame.left -= 1
-        if not frame.left:
-            frame.make_replay(self._context, queue, self._loaded)
-
-    def _layout(self, arguments: tuple[Any, ...]) -> Layout:
-        layout = Layout(arguments)
-        layout.check(self._sizes, arguments)
-        return self._layouts.setdefault(tuple(map(type, arguments)), layout)
+        memories = tuple(arguments[position] for position in layout.memories)
+        return BoundLaunch(loaded, frame, memories, after, (arguments, attributes))
 
     def _fill(
-        self, frame: Frame, layout: Layout, grid: Dim, block: Dim, shared: int, queue: int, word: int,
-        arguments: tuple[Any, ...],
-    ) -> None:  # fmt: skip
-        gx, gy, gz = (grid, 1, 1) if type(grid) is int else three(grid)
-        bx, by, bz = (block, 1, 1) if type(block) is int else three(block)
-        values = layout.values(queue, self._wait, *arguments)
+        self, frame: Frame, layout: Layout, grid: Dim, block: Dim, shared: int, stream: Any,
+        attributes: Attributes | None, arguments: tuple[Any, ...],
+    ) -> tuple[LoadedKernel, int, list[tuple[Context, int]]]:  # fmt: skip
+        """Write a launch into a frame, behind the work of its arrays' libraries.
+
+        Return the kernel on its device, the stream, and the other streams that the arrays' libraries use.
+        """
+        values = [value if read is None else read(value) for read, value in zip(layout.readers, arguments)]
+        place, others = self._place(layout, arguments, values)
+        loaded = self._loaded.get(place) or self._at(place)
+        context = loaded.context
+        streams = [of(place, arguments[position]) for position, of in layout.sources]
+        queue = stream_handle(stream) if stream is not None else streams[0] if streams else 0
+        others += [(context, theirs) for theirs in streams if theirs != queue]
+        for their_context, theirs in others:
+            context.order(theirs, queue, their_context)
+        for position in layout.memories:
+            arguments[position].before(queue)
+        for position, late in layout.late:
+            values[position] = late(arguments[position], queue)
+        (gx, gy, gz), (bx, by, bz), shared = launch_size(grid, block, shared)
         try:
-            layout.pack(frame.buffer, 0, gx, gy, gz, bx, by, bz, shared, word, *values)
+            layout.pack(frame.buffer, 0, gx, gy, gz, bx, by, bz, shared, queue, *values)
         except (struct.error, OverflowError) as error:
             raise ValueError(
                 f"grid {grid}, block {block}, shared {shared}, stream {queue}: {error}"
             ) from None
+        if shared > loaded.shared:
+            loaded.shared = raise_shared(context, self.name, loaded.handle, shared)
+        if attributes is not None:
+            attributes.apply(context, loaded.handle, frame)
+        return loaded, queue, others
 
-    def _elsewhere(self, current: int | None, config: Any, parameters: Any) -> int:
-        """Launch if another context is current, or none: then a primary one stays current, as with cudart."""
-        if not current and self._context.primary:
-            self._context.driver.call("cuCtxSetCurrent", self._context.handle)
-            return int(self._launch(config, self._function, parameters, None))
-        with self._context.current():
-            return int(self._launch(config, self._function, parameters, None))
+    def _place(
+        self, layout: Layout, arguments: tuple[Any, ...], values: list[Any]
+    ) -> tuple[Place, list[tuple[Context, int]]]:
+        """Return the place of a launch, and the streams of arrays elsewhere; leave only the addresses in `values`."""
+        place = self._demand
+        for position in layout.arrays:
+            at, values[position] = values[position]
+            if at != place and at is not None:
+                if place is not None:
+                    return self._gather(layout, arguments, values)
+                place = at
+        return self._without_arrays(layout, values) if place is None else place, []
 
-    def _wait(self, theirs: int, ours: int) -> None:
-        """Make stream `ours` wait for the work that is queued on `theirs`."""
-        driver, event = self._context.driver, c_void_p()
-        with self._context.current():
-            driver.call("cuEventCreate", byref(event), _NO_TIMING)
-            try:
-                driver.call("cuEventRecord", event, theirs)
-                driver.call("cuStreamWaitEvent", ours, event, 0)
-            finally:
-                driver.call("cuEventDestroy_v2", event)
+    def _after(
+        self,
+        loaded: LoadedKernel,
+        queue: int,
+        others: Sequence[tuple[Context, int]],
+        layout: Layout,
+        arguments: tuple[Any, ...],
+    ) -> None:
+        """Order what follows behind a launch on stream `queue`; raises DriverError."""
+        for context, theirs in others:
+            context.order(queue, theirs, loaded.context)
+        for position in layout.memories:
+            arguments[position].after(queue)
+        if layout.late or self._blocking:
+            with loaded.context.current():
+                if not loaded.context.capturing(queue):
+                    code = self._driver.c.cuStreamSynchronize(queue)
+                    if code:
+                        raise self._driver.error("cuStreamSynchronize", code, kernel=self.name)
+
+    def _layout(self, arguments: tuple[Any, ...]) -> Layout:
+        layout = Layout(arguments, self._entry, self._driver)
+        return self._layouts.setdefault(tuple(map(type, arguments)), layout)
+
+    def _here(self) -> LoadedKernel:
+        """Return the kernel where a launch without arrays goes."""
+        place = current_place(self._driver) if self._demand is None else self._demand
+        return self._loaded.get(place) or self._at(place)
+
+    def _at(self, place: Place) -> LoadedKernel:
+        """Load the kernel for a device or into a context; raises KernelUnavailable, DriverError."""
+        return self._loaded.setdefault(place, self._load(place))
+
+    def _without_arrays(self, layout: Layout, values: Sequence[Any]) -> Place:
+        """Return the place of the first bare address that the driver knows, else the one that is current."""
+        for position in layout.pointers:
+            place = place_of(self._driver, values[position])
+            if place is not None:
+                return place
+        return current_place(self._driver)
+
+    def _gather(
+        self, layout: Layout, arguments: Sequence[Any], values: list[Any]
+    ) -> tuple[Place, list[tuple[Context, int]]]:
+        """Return the place of an array from which all others can be reached, and the streams of the others.
+
+        Raises ValueError if there is none.
+        """
+        places: dict[int, Place] = {}
+        for position in layout.arrays:
+            read = layout.readers[position]
+            assert read is not None  # noqa: S101  arrays have readers
+            at, values[position] = read(arguments[position])
+            if at is not None:
+                places[position] = at
+        for place in dict.fromkeys([self._demand] if self._demand is not None else places.values()):
+            away = [position for position, at in places.items() if at != place]
+            if all(self._reaches(place, values[position]) for position in away):
+                streams = {
+                    (
+                        self._context(places[position]),
+                        layout.streams[position](places[position], arguments[position]),
+                    )
+                    for position in away
+                    if position in layout.streams
+                }
+                return place, list(streams)
+        raise ValueError(self._scattered(places))
+
+    def _reaches(self, place: Place, address: int) -> bool:
+        """Return whether a kernel may use an address of another place; on demand, only if the memory is managed."""
+        if not address:
+            return True
+        if self._driver.pointer(address, _IS_MANAGED):
+            return True
+        with self._context(place).current():
+            return self._demand is None and self._driver.pointer(address, _DEVICE_POINTER) is not None
+
+    def _context(self, place: Place) -> Context:
+        return place if isinstance(place, Context) else primary_context(self._driver, place)
+
+    def _scattered(self, places: Mapping[int, Place]) -> str:
+        names = {position: str(self._context(place)) for position, place in places.items()}
+        if self._demand is not None:
+            here = str(self._context(self._demand))
+            position, there = next((p, name) for p, name in names.items() if name != here)
+            return (
+                f"argument {position} is on {there}, and the kernel {self.name} was looked up for {here}: look it up "
+                "without `device` and `context` to launch it where its arrays are"
+            )
+        (first, one), *rest = names.items()
+        second, other = next((p, name) for p, name in rest if name != one)
+        return (
+            f"argument {first} is on {one} and argument {second} on {other}, and neither can reach the other: copy one "
+            "of them to the other's device"
+        )
+
+
+class BoundLaunch:
+    """A launch whose grid, block, stream and arguments are fixed; calling it queues the kernel once more.
+
+    Safe to call from several threads.
+    """
+
+    __slots__ = ("_after", "_frame", "_kept", "_loaded", "_memories")
+
+    def __init__(
+        self,
+        loaded: LoadedKernel,
+        frame: Frame,
+        memories: tuple[Memory, ...],
+        after: Callable[[], None] | None,
+        kept: object,
+    ) -> None:
+        self._loaded = loaded
+        self._frame = frame
+        self._memories = memories
+        self._after = after
+        self._kept = kept
+
+    def __call__(self) -> None:
+        """Queue the kernel; raises ValueError if its memory was freed, DriverError."""
+        for memory in self._memories:
+            memory.located()
+        self._loaded.send(self._frame)
+        if self._after is not None:
+            self._after()
 
 
 def _without_ex(launch: Any, handle: int) -> Any:

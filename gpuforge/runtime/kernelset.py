@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .backends import AnyKernel
+    from .context import Place
     from .image import Candidate, Origin
+    from .kernel import LoadedKernel
     from .look import BuildPlace
     from .machine import Probe
     from .reason import Reason
@@ -55,7 +57,7 @@ class KernelSet:
         self._driver = (driver,) if isinstance(driver, str) else tuple(driver)
         self._places: tuple[BuildPlace, ...] | None = None
         self._failures: dict[tuple[str, str], Reason] = {}  # (module, file): why its last load failed
-        self._kernels: dict[tuple[str, str | None, int], AnyKernel] = {}
+        self._kernels: dict[tuple[str, str | None, int | None], AnyKernel] = {}
         self._forks = _process[0]
 
     @classmethod
@@ -76,7 +78,7 @@ class KernelSet:
         name: str,
         *,
         module: str | None = None,
-        device: int = 0,
+        device: int | None = None,
         context: Any = None,
         cache: bool = True,
     ) -> AnyKernel:
@@ -84,9 +86,10 @@ class KernelSet:
 
         `name` is "scale", for a kernel in a namespace also "ns::scale", and for one of several overloads or template
         instances "scale(float *, unsigned long)" or "scale<float>". Without `module` all modules of the set are looked
-        in. `context` is None for the primary context of `device`, which
-        CUDA's runtime API, CuPy and torch use, "current" for the one that is current in this thread, or a CUcontext.
-        With `cache` False code that is compiled for this device is not looked up in the kernel cache, or kept there.
+        in. The kernel runs on the device of each launch's arrays. To have it run in one place alone, name a `device`,
+        whose primary context CUDA's runtime API, CuPy and torch use, or a `context`: "current" for the one that is
+        current in this thread, or a CUcontext. With `cache` False, code that is compiled for this device is not looked
+        up in the kernel cache, or kept there.
 
         Raises UnknownKernel if the wheel has no such kernel, or several; KernelUnavailable, with the reason of each
         place tried, if none fits or the driver refuses it; ValueError if no context is current.
@@ -97,8 +100,8 @@ class KernelSet:
                 return kernel
         return self._load(name, module, device, context, cache)
 
-    def release(self, *, device: int = 0, context: Any = None) -> None:
-        """Unload the modules of all kernel sets in the primary context of `device`, or in another `context`.
+    def release(self, *, device: int | None = None, context: Any = None) -> None:
+        """Unload the modules of all kernel sets: on every device, on one `device`, or in a `context`.
 
         A kernel that is still in use stays loaded until its last reference is gone. It never opens a driver, so it can
         be called without loaded modules, twice, and at the end of a program. Call it before a context is destroyed.
@@ -107,8 +110,7 @@ class KernelSet:
         from .context import release
         from .driver import opened_driver
 
-        if context is None:
-            self._kernels = {key: kernel for key, kernel in self._kernels.items() if key[2] != device}
+        self._kernels = {}
         driver = opened_driver(self._driver)
         if driver is not None:
             release(driver, device, context)
@@ -165,13 +167,17 @@ class KernelSet:
                 found[loader] = backend.implementation.look(machine, own, self.env)
         return machine._replace(found=found)
 
-    def _load(self, name: str, module: str | None, device: int, context: Any, cache: bool) -> AnyKernel:
+    def _load(
+        self, name: str, module: str | None, device: int | None, context: Any, cache: bool
+    ) -> AnyKernel:
         from .switches import gpu_disabled
 
         if not gpu_disabled(self.env):
             from .driver import begin_driver
 
             begin_driver(self._driver)  # meanwhile the modules are imported and the set is read
+        from functools import partial
+
         from .backends import Request, owner_of
         from .backends.cuda.load import context_for
         from .loading import load, reasons
@@ -189,12 +195,18 @@ class KernelSet:
             try:
                 cuda_context = context_for(machine, self._driver, device, context)
             except DriverError as error:  # the device is in use, or has no memory left for a context
-                unable = f"GPU {device}: {error}"
-            judged = self._judged(named, machine, cuda_context.ordinal if cuda_context else device)
+                unable = f"GPU {device or 0}: {error}"
+            ordinal = cuda_context.ordinal if cuda_context else device or 0
+            judged = self._judged(named, machine, ordinal)
             allowed = [c for c in judged if c.origin <= last]
             if owner_of(context):
                 allowed = [c for c in allowed if c.image and c.image.about.loader == owner_of(context)]
-            request = Request(wanted, machine, cuda_context, device, context, self.env, cache)
+            free = device is None and context is None
+            demand = None if free or cuda_context is None else cuda_context.place
+            elsewhere = partial(self._elsewhere, name, named, cache)
+            request = Request(
+                *(wanted, machine, cuda_context, ordinal, context, self.env, cache, demand, elsewhere)
+            )
             kernel = load(request, allowed, self.places(), failures)
             if kernel is not None:
                 break
@@ -208,6 +220,21 @@ class KernelSet:
         if context is None:
             self._kernels[name, module, device] = kernel
         return kernel
+
+    def _elsewhere(self, name: str, module: str, cache: bool, place: Place) -> LoadedKernel:
+        """Load a kernel for another device or into another context; raises KernelUnavailable."""
+        from .kernel import Kernel
+
+        device, context = (place, None) if isinstance(place, int) else (None, place)
+        kernel = self._load(name, module, device, context, cache)
+        if isinstance(kernel, Kernel):
+            return kernel.loaded
+        machine = self.probe()
+        judged = self._judged(module, machine, place if isinstance(place, int) else place.ordinal)
+        refused = [str(c.reason) for c in judged if not c.accepted] or ["no image runs there"]
+        raise KernelUnavailable(
+            [f"kernel {name} cannot run on device {place}, where its arrays are: {refused[0]}"]
+        )
 
     def _stages(self) -> tuple[Origin, ...]:
         """Return the origins up to which to look, one after the other: finding compilers and OpenCL takes time."""

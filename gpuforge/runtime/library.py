@@ -52,37 +52,43 @@ class Attempt:
     """Runs a function in a separate thread, so that a library that hangs does not hang the program.
 
     A thread that waits in a hanging driver cannot be ended. It is a daemon, and stays behind; if it returns a result,
-    the next `wait` has it. `files` are those that the function opens, if they are not the table's.
+    the next `wait` has it. `files` are those that the function opens, if they are not the table's. `record` has its
+    state: "thread", "outcome" (a list, empty until the function returned) and "waited". One of another `Attempt` may be
+    given instead of a function.
     """
 
-    def __init__(self, table: Table, function: Callable[[], Any], files: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        table: Table,
+        function: Callable[[], Any],
+        files: Sequence[str] = (),
+        record: dict[str, Any] | None = None,
+    ) -> None:
         self._table = table
         self._files = files or table.files
-        self._result: list[Any] = []
-        self._waited = False
-        self._thread = threading.Thread(target=self._run, args=(function,), name="gpuforge", daemon=True)
-        self._thread.start()
+        if record is not None:
+            self.record = record
+            return
+        thread = threading.Thread(target=self._run, args=(function,), name="gpuforge", daemon=True)
+        self.record = {"thread": thread, "outcome": [], "waited": False}
+        thread.start()
 
     def wait(self, seconds: float) -> Any:
         """Return the function's result, or a Reason if it takes longer; a second call does not wait again."""
-        self._thread.join(0 if self._waited else seconds)
-        self._waited = True
-        if self._thread.is_alive():
+        self.record["thread"].join(0 if self.record["waited"] else seconds)
+        self.record["waited"] = True
+        if not self.record["outcome"]:
             facts = {"what": self._table.what, "seconds": f"{seconds:g}", "advice": self._table.advice}
             return Reason("no-answer", facts)
-        return self._result[0]
-
-    @property
-    def pending(self) -> bool:
-        """Whether the function has not returned yet."""
-        return self._thread.is_alive()
+        return self.record["outcome"][0]
 
     def _run(self, function: Callable[[], Any]) -> None:
         try:
-            self._result.append(function())
+            found = function()
         except Exception as error:  # noqa: BLE001  a thread has nobody to raise to
             facts = {"library": ", ".join(self._files), "what": self._table.what, "problem": str(error)}
-            self._result.append(Reason("not-the-library", facts))
+            found = Reason("not-the-library", facts)
+        self.record["outcome"].append(found)
 
 
 def patience(env: Any) -> float:

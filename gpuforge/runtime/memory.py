@@ -3,62 +3,102 @@
 from __future__ import annotations
 
 import ctypes
-from ctypes import c_uint64
+from ctypes import c_uint64, c_void_p
 from typing import Any
 
-from .context import Context
-from .stream import stream_handle
+from .context import Context, Place
+from .refusal import FREED
+from .stream import DEFAULT, LEGACY, stream_handle
 
 
 class Memory:
     """Device memory of `size` bytes; use it in a `with` statement, which frees it.
 
-    Other libraries can use it in place, as an array of bytes: it has a `__cuda_array_interface__`.
+    Launches and copies of it follow each other in the order of their calls, whatever their streams are. Other libraries
+    can use it in place, as an array of bytes: it has a `__cuda_array_interface__`.
     """
 
-    __slots__ = ("_context", "_driver", "address", "size")
+    __slots__ = ("_context", "_driver", "_event", "_recorded", "_stream", "address", "place", "size")
 
     def __init__(self, context: Context, size: int) -> None:
         address = c_uint64()
         self._context = context
         self._driver = context.driver
-        with context.current():
+        self.place = context.place
+        with context.current(), context.allowed_in_captures():
             self._driver.call("cuMemAlloc_v2", ctypes.byref(address), max(size, 1))
         self.address = address.value
         self.size = size
+        self._stream = LEGACY  # of the last launch
+        self._event: c_void_p | None = None  # after the last launch, unless that was on the default stream
+        self._recorded = False
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        return {"shape": (self.size,), "typestr": "|u1", "data": (self.address, False), "version": 3}
+        return {
+            "shape": (self.size,), "typestr": "|u1", "data": (self._usable(), False), "version": 3,
+            "stream": self._stream,
+        }  # fmt: skip
 
     def write(self, source: Any, *, stream: Any = None) -> None:
         """Copy a contiguous buffer of exactly `size` bytes to the device; raises ValueError, DriverError.
 
-        The copy waits for the work queued on `stream`, and has finished when this returns.
+        The copy waits for earlier launches with this memory and, if a `stream` is given, for the work queued on it. It
+        has finished when this returns.
         """
         view = self._bytes_of(source)
         if not self.size:
             return
         plain = ctypes.c_char * self.size
         host = plain.from_buffer_copy(view) if view.readonly else plain.from_buffer(view)
-        self._copy("cuMemcpyHtoD", self.address, host, stream)
+        self._copy("cuMemcpyHtoD", self._usable(), host, stream)
 
     def read(self, target: Any, *, stream: Any = None) -> None:
-        """Wait for the kernels queued so far on `stream`, and copy into a writable buffer of `size` bytes.
+        """Copy into a writable buffer of `size` bytes, after earlier launches with this memory.
 
-        Raises ValueError for another size, DriverError, also for a fault of an earlier kernel.
+        If a `stream` is given, the copy waits for the work queued on it, too. Raises ValueError for another size,
+        DriverError, also for a fault of an earlier kernel.
         """
         view = self._bytes_of(target)
         if not self.size:
             return
-        self._copy("cuMemcpyDtoH", (ctypes.c_char * self.size).from_buffer(view), self.address, stream)
+        self._copy("cuMemcpyDtoH", (ctypes.c_char * self.size).from_buffer(view), self._usable(), stream)
 
     def free(self) -> None:
         """Give the memory back to the device; more than once is harmless."""
         address, self.address = self.address, 0
+        event, self._event = self._event, None
         if address:
-            with self._context.current():
+            with self._context.current(), self._context.allowed_in_captures():
                 self._driver.call("cuMemFree_v2", address)
+                if event is not None:
+                    self._driver.call("cuEventDestroy_v2", event)
+
+    def located(self) -> tuple[Place, int]:
+        """Return the place and the address; raises ValueError once it was freed."""
+        return self.place, self._usable()
+
+    def before(self, stream: int) -> None:
+        """Make a stream wait for the last launch with this memory; raises DriverError."""
+        if stream == self._stream or (stream in DEFAULT and self._stream in DEFAULT):
+            return
+        if self._stream in DEFAULT:
+            self._context.order(LEGACY, stream)
+        elif self._recorded and not self._context.capturing(stream):
+            with self._context.current():
+                self._driver.call("cuStreamWaitEvent", stream, self._event, 0)
+
+    def after(self, stream: int) -> None:
+        """Note a launch on a stream; raises DriverError. One that is captured into a graph does not count."""
+        if stream in DEFAULT:
+            self._stream, self._recorded = LEGACY, False
+            return
+        with self._context.current():
+            if self._context.capturing(stream):
+                return
+            self._event = self._event or self._context.event()
+            self._driver.call("cuEventRecord", self._event, stream)
+        self._stream, self._recorded = stream, True
 
     def __enter__(self) -> Memory:
         return self
@@ -66,12 +106,16 @@ class Memory:
     def __exit__(self, *_: object) -> None:
         self.free()
 
+    def _usable(self) -> int:
+        if not self.address:
+            raise ValueError(FREED)
+        return self.address
+
     def _copy(self, function: str, target: Any, source: Any, stream: Any) -> None:
-        handle = stream_handle(stream)
+        handle = stream_handle(stream) or LEGACY
         with self._context.current():
-            if not handle:
-                self._driver.call(f"{function}_v2", target, source, self.size)
-                return
+            if self._recorded:
+                self._driver.call("cuEventSynchronize", self._event)
             self._driver.call(f"{function}Async_v2", target, source, self.size, handle)
             self._driver.call("cuStreamSynchronize", handle)
 
@@ -80,3 +124,18 @@ class Memory:
         if view.nbytes != self.size:
             raise ValueError(f"the buffer holds {view.nbytes} bytes and the device memory {self.size}")
         return view.cast("B") if self.size else view
+
+
+class Variable(Memory):
+    """A `__device__` or `__constant__` variable of a loaded kernel's module: memory that is never freed by itself."""
+
+    __slots__ = ("_kept",)
+
+    def __init__(self, context: Context, address: int, size: int, kept: object) -> None:
+        self._context, self._driver, self.place = context, context.driver, context.place
+        self.address, self.size = address, size
+        self._stream, self._event, self._recorded = LEGACY, None, False
+        self._kept = kept
+
+    def free(self) -> None:
+        """Do nothing: it belongs to the module."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 LEGACY = 1  # CU_STREAM_LEGACY: the default stream by its other name
+DEFAULT = (0, LEGACY)
 
 
 def stream_handle(stream: Any) -> int:

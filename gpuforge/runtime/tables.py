@@ -35,6 +35,7 @@ DRIVER = Table(
         "cuDeviceGetName": (c_char_p, c_int, c_int),
         "cuDeviceGetAttribute": (POINTER(c_int), c_int, c_int),
         "cuDevicePrimaryCtxRetain": (_OUT, c_int),
+        "cuDevicePrimaryCtxGetState": (c_int, POINTER(c_uint), POINTER(c_int)),
         "cuCtxGetCurrent": (_OUT,),
         "cuCtxSetCurrent": (c_void_p,),
         "cuCtxGetDevice": (POINTER(c_int),),
@@ -43,6 +44,10 @@ DRIVER = Table(
         "cuModuleLoadDataEx": (_OUT, c_void_p, c_uint, c_void_p, c_void_p),
         "cuModuleUnload": (c_void_p,),
         "cuModuleGetFunction": (_OUT, c_void_p, c_char_p),
+        "cuModuleGetGlobal_v2": (POINTER(c_uint64), POINTER(c_size_t), c_void_p, c_char_p),
+        "cuFuncGetAttribute": (POINTER(c_int), c_int, c_void_p),
+        "cuFuncSetAttribute": (c_void_p, c_int, c_int),
+        "cuPointerGetAttribute": (c_void_p, c_int, c_uint64),
         "cuMemAlloc_v2": (POINTER(c_uint64), c_size_t),
         "cuMemFree_v2": (c_uint64,),
         "cuMemcpyHtoD_v2": (c_uint64, c_void_p, c_size_t),
@@ -53,6 +58,7 @@ DRIVER = Table(
         "cuStreamWaitEvent": (c_void_p, c_void_p, c_uint),
         "cuEventCreate": (_OUT, c_uint),
         "cuEventRecord": (c_void_p, c_void_p),
+        "cuEventSynchronize": (c_void_p,),
         "cuEventDestroy_v2": (c_void_p,),
         "cuLaunchKernel": (c_void_p, *(c_uint,) * 7, c_void_p, c_void_p, c_void_p),
         "cuGetErrorName": (c_int, POINTER(c_char_p)),
@@ -60,26 +66,19 @@ DRIVER = Table(
     },
     {
         "cuLaunchKernelEx": (c_void_p, c_void_p, c_void_p, c_void_p),  # CUDA 11.8
+        "cuLaunchCooperativeKernel": (c_void_p, *(c_uint,) * 7, c_void_p, c_void_p),
         "cuLibraryLoadData": (_OUT, c_void_p, *_PAIR, c_uint, *_PAIR, c_uint),  # CUDA 12.0, as the next three
         "cuLibraryUnload": (c_void_p,),
         "cuLibraryGetKernel": (_OUT, c_void_p, c_char_p),
         "cuKernelGetFunction": (_OUT, c_void_p),
+        "cuLibraryGetGlobal": (POINTER(c_uint64), POINTER(c_size_t), c_void_p, c_char_p),
         "cuCtxGetId": (c_void_p, POINTER(c_uint64)),  # CUDA 12.0
         "cuLinkCreate_v2": (c_uint, *_PAIR, _OUT),
         "cuLinkAddData_v2": (c_void_p, c_int, c_void_p, c_size_t, c_char_p, c_uint, *_PAIR),
         "cuLinkComplete": (c_void_p, _OUT, POINTER(c_size_t)),
         "cuLinkDestroy": (c_void_p,),
         "cuFuncGetParamInfo": (c_void_p, c_size_t, POINTER(c_size_t), POINTER(c_size_t)),  # CUDA 12.4
-        "cuGraphCreate": (_OUT, c_uint),
-        "cuGraphAddKernelNode_v2": (_OUT, c_void_p, c_void_p, c_size_t, c_void_p),  # CUDA 12.0
-        "cuGraphInstantiateWithFlags": (_OUT, c_void_p, c_uint64),  # CUDA 11.4
-        "cuGraphExecKernelNodeSetParams_v2": (c_void_p, c_void_p, c_void_p),  # CUDA 12.0
-        "cuGraphLaunch": (c_void_p, c_void_p),
-        "cuGraphExecDestroy": (c_void_p,),
-        "cuGraphDestroy": (c_void_p,),
         "cuStreamIsCapturing": (c_void_p, POINTER(c_int)),
-        "cuStreamGetPriority": (c_void_p, POINTER(c_int)),
-        "cuStreamGetCtx": (c_void_p, _OUT),
         "cuThreadExchangeStreamCaptureMode": (POINTER(c_int),),
     },
     "`nvidia-smi` and `dmesg` say what is wrong with it; a restart of the machine may be needed",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -34,3 +36,13 @@ def adding(tmp_path: Path) -> KernelSet:
 @pytest.fixture
 def add(adding: KernelSet) -> Kernel:
     return adding.function("add")
+
+
+@pytest.fixture
+def second_context() -> Iterator[int]:
+    driver = ctypes.CDLL("libcuda.so.1")
+    context = ctypes.c_void_p()
+    assert driver.cuCtxCreate_v2(ctypes.byref(context), 0, 0) == 0
+    driver.cuCtxPopCurrent_v2(ctypes.byref(ctypes.c_void_p()))
+    yield context.value or 0
+    driver.cuCtxDestroy_v2(context)

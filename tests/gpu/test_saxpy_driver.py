@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuforge.runtime import KernelSet, KernelUnavailable, probe
+from gpuforge.runtime import KernelSet, KernelUnavailable, UnknownKernel, probe
 
 pytestmark = pytest.mark.gpu
 
@@ -94,7 +94,7 @@ def test_what_the_driver_will_not_take_is_a_reason(
 
 def test_a_kernel_that_is_not_there_is_a_reason(tmp_path: Path) -> None:
     kernels = kernel_set(tmp_path, PTX.encode())
-    with pytest.raises(KernelUnavailable, match=r"failed: CUDA_ERROR_NOT_FOUND \(500\)"):
+    with pytest.raises(UnknownKernel, match=r"failed: CUDA_ERROR_NOT_FOUND \(500\)"):
         kernels.function("question", module="answer")
 
 

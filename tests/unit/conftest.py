@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from array_samples import libraries  # noqa: F401  a fixture
 from hypothesis import settings
 from packaging.version import Version
 from runtime_samples import (  # noqa: F401  fixtures

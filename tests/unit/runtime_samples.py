@@ -60,7 +60,10 @@ def kernels(stub: str, tmp_path: Path) -> KernelSet:
     return KernelSet(write_set(tmp_path / "default-kernels"), env={}, driver=stub)
 
 
-def write_set(folder: Path, fatbin: bytes = b"a fatbin", **changes: Any) -> Path:
+def write_set(
+    folder: Path, fatbin: bytes = b"a fatbin", *, parameters: list[str] | None = None, **changes: Any
+) -> Path:
+    """With `parameters`, the C++ types of those of saxpy are in the index."""
     folder.mkdir(parents=True)
     (folder / "saxpy.fatbin").write_bytes(fatbin)
     images = [
@@ -68,8 +71,15 @@ def write_set(folder: Path, fatbin: bytes = b"a fatbin", **changes: Any) -> Path
         {"kind": "cubin", "arch": "sm_90"},
         {"kind": "ptx", "arch": "compute_90", "isa": "9.0"},
     ]
+    types = zip(parameters or [], (8, 4, 8, 8), strict=False)
+    entry = {
+        "symbol": "saxpy",
+        "name": "saxpy",
+        "parameters": [{"type": t, "size": size} for t, size in types],
+    }
+    entries = [entry] if parameters else []
     module = {"name": "saxpy", "source": "kernels/saxpy.cu", "digest": "00", "file": "saxpy.fatbin",
-              "sha256": hashlib.sha256(fatbin).hexdigest(), "images": images, "kernels": []}  # fmt: skip
+              "sha256": hashlib.sha256(fatbin).hexdigest(), "images": images, "kernels": entries}  # fmt: skip
     index = {"schema": 1, "name": folder.name, "kind": "module", "toolkit": "13.0", "modules": [module],
              "toolchain": {"family": "nvcc", "version": "13.0.88"}}  # fmt: skip
     (folder / "index.json").write_text(json.dumps({**index, **changes}))

@@ -176,7 +176,7 @@ def test_a_fault_on_the_gpu_is_raised_and_memory_freed(
     monkeypatch.setenv("STUB_READ", "700")
     with pytest.raises(DriverError) as error:
         run_saxpy(kernel, 2.0, array("f", [1.0]), array("f", [1.0]))
-    assert (error.value.call, error.value.code) == ("cuMemcpyDtoH_v2", 700)
+    assert (error.value.call, error.value.code) == ("cuMemcpyDtoHAsync_v2", 700)
     assert counter(stub, "stub_allocated") == 0
 
 
@@ -197,7 +197,9 @@ def test_a_buffer_of_another_size_is_refused(kernels: KernelSet) -> None:
 
 
 def test_a_plain_number_has_no_c_type(kernels: KernelSet) -> None:
-    message = r"^argument 0: a Python int has no C type: write ctypes\.c_float\(5\), numpy\.float32\(5\) or the like$"
+    message = (
+        r"^argument 0: a Python int has no C type: write ctypes\.c_int\(5\), numpy\.uint64\(5\) or the like$"
+    )
     with pytest.raises(TypeError, match=message):
         kernels.function("saxpy", module="saxpy").launch(1, 1, 5)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import re
 from array import array
 from pathlib import Path
 from typing import Any
@@ -53,15 +54,6 @@ def test_arrays_are_passed_by_their_interface(kernel: Kernel) -> None:
 def test_memory_is_an_array_for_others(kernel: Kernel) -> None:
     with kernel.memory(8) as memory:
         assert memory.__cuda_array_interface__["data"] == (memory.address, False)
-
-
-def test_an_array_of_another_stream_is_waited_for(kernel: Kernel, stub: str) -> None:
-    assert run(kernel, lambda memory: HasInterface(memory.address, 0x66)) == [12, 24, 36]
-    assert counter(stub, "stub_waits") == 2
-    assert counter(stub, "stub_events") == 0, "each event was destroyed"
-    run(kernel, lambda memory: HasInterface(memory.address, 1))
-    run(kernel, lambda memory: HasInterface(memory.address, 0x55), stream=HasStream())
-    assert counter(stub, "stub_waits") == 2, "the same stream needs no waiting"
 
 
 def test_arrays_are_passed_by_dlpack(kernel: Kernel) -> None:
@@ -139,12 +131,14 @@ def test_numbers_of_numpy_are_passed_as_they_are(kernel: Kernel) -> None:
     assert list(y) == [12, 24, 36]
     with pytest.raises(TypeError, match=r"^argument 2: ndarray is host memory"):
         kernel.launch(1, 32, numpy.uint64(3), numpy.float32(2), x, y)
-    with pytest.raises(TypeError, match=r"^argument 1: float64 has 8 bytes, and the kernel's parameter 4$"):
+    with pytest.raises(
+        TypeError, match=r"^argument 1: numpy.float64 has 8 bytes, and the parameter has 4 bytes"
+    ):
         kernel.launch(1, 32, numpy.uint64(3), numpy.float64(2), HasInterface(8), HasInterface(8))
 
 
 def test_the_number_of_arguments_is_checked(kernel: Kernel) -> None:
-    with pytest.raises(TypeError, match=r"^the kernel has 4 parameters, and 1 arguments are given$"):
+    with pytest.raises(TypeError, match=r"^saxpy\(.*\) takes 4 arguments, and 1 are given$"):
         kernel.launch(1, 1, N)
 
 
@@ -164,13 +158,13 @@ def test_what_is_no_stream(kernel: Kernel) -> None:
 
 @pytest.mark.parametrize("grid", [(1, 2, 3, 4), 1.5, "1", None])
 def test_what_is_no_grid(kernel: Kernel, grid: Any) -> None:
-    with pytest.raises(TypeError, match=r"^a grid or block is one to three whole numbers, not "):
+    with pytest.raises(TypeError, match=r"^a grid is one to three whole numbers, not "):
         kernel.launch(grid, 1, N, A, HasInterface(8), HasInterface(8))
 
 
-@pytest.mark.parametrize("grid", [-1, 1 << 40])
-def test_a_grid_out_of_range(kernel: Kernel, grid: int) -> None:
-    with pytest.raises(ValueError, match=f"^grid {grid}, block 1, shared 0, stream 0: "):
+@pytest.mark.parametrize("grid", [-1, 0, 1 << 40, (1, 0)])
+def test_a_grid_out_of_range(kernel: Kernel, grid: Any) -> None:
+    with pytest.raises(ValueError, match=rf"^grid {re.escape(str(grid))}: its axis [xy] is "):
         kernel.launch(grid, 1, N, A, HasInterface(8), HasInterface(8))
 
 
@@ -306,7 +300,8 @@ def test_an_old_driver_has_no_libraries_and_runs_all_the_same(old_stub: str, tmp
     ],
 )
 def test_numbers_of_ctypes(value: Any, code: str, size: int) -> None:
-    assert reader(0, value)[:2] == (code, size)
+    found = reader(0, value)
+    assert (found.code, found.given.size) == (code, size)
 
 
 def test_a_struct_is_passed_by_value() -> None:
@@ -314,7 +309,7 @@ def test_a_struct_is_passed_by_value() -> None:
         _fields_ = (("a", ctypes.c_int), ("b", ctypes.c_double))
 
     found = reader(0, Pair(1, 2.0))
-    assert (found.size, found.value(Pair(1, 2.0))) == (16, bytes(Pair(1, 2.0)))
+    assert (found.given.size, found.value(Pair(1, 2.0))) == (16, bytes(Pair(1, 2.0)))
 
 
 @pytest.mark.parametrize("value", [ctypes.py_object(1), ctypes.c_longdouble(1)])

@@ -230,7 +230,7 @@ def test_numbers_are_passed_as_they_are_and_structs_of_numpy_are_refused(copies:
     assert not copies
     struct = np.zeros(2, [("x", "i4"), ("y", "f4")])[0]
     with pytest.raises(
-        TypeError, match=r"^argument 1: void is not a type that a kernel can have; write a ctypes"
+        TypeError, match=r"^argument 1: numpy.void is not a type that a kernel can have; write a ctypes"
     ):
         kernel._value(1, struct, copies)
     with pytest.raises(TypeError, match="argument 2: a Python float has no C type"):

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any, NamedTuple
 
@@ -17,10 +17,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Protocol, Union
 
-    from ..context import Context
+    from ..context import Context, Place
     from ..image import Build, Image, Version
     from ..index import Module
-    from ..kernel import Kernel
+    from ..kernel import Kernel, LoadedKernel
     from ..look import BuildPlace
     from ..machine import Probe
     from ..names import Wanted
@@ -119,7 +119,8 @@ class Request(NamedTuple):
     """A request for a kernel, its context, and whether the kernel cache is used.
 
     `entry` is looked up in an image by its symbol. `context` is the CUDA context that it is loaded into, None if there
-    is none; `given` is the caller's argument.
+    is none; `given` is the caller's argument. `demand` is the only place where it may run, None if its arrays decide;
+    `elsewhere` then loads it for another place.
     """
 
     wanted: Wanted
@@ -129,6 +130,8 @@ class Request(NamedTuple):
     given: Any
     env: Mapping[str, str]
     use_cache: bool
+    demand: Place | None
+    elsewhere: Callable[[Place], LoadedKernel]
     entry: Entry = Entry("", "", None)
 
     @property

@@ -4,26 +4,31 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...context import Context, Function, given_context, primary_context
+from ...context import Context, Function, current_place, given_context, primary_context
 from ...driver import NoDriver, open_driver
 from ...image import Image
 from ...index import Module
-from ...kernel import Kernel
+from ...kernel import Kernel, LoadedKernel
 from ...machine import Probe
+from ...signature import Parameter
 from .. import Request, owner_of
 
 
-def context_for(machine: Probe, driver: tuple[str, ...], device: int, context: Any) -> Context | None:
+def context_for(machine: Probe, driver: tuple[str, ...], device: int | None, context: Any) -> Context | None:
     """Return the context to load kernels for, None if there is no such device.
 
-    Raises ValueError if no context is current, TypeError for anything but a context, DriverError.
+    Without `device` and `context`, it is where a launch without arrays goes. Raises ValueError if no context is
+    current, TypeError for anything but a context, DriverError.
     """
     opened = None if machine.problem or owner_of(context) else open_driver(driver)
     if opened is None or isinstance(opened, NoDriver):
         return None
     if context is not None:
-        return given_context(opened, context)
-    return primary_context(opened, device) if 0 <= device < len(machine.devices) else None
+        return context if isinstance(context, Context) else given_context(opened, context)
+    place = current_place(opened) if device is None else device
+    if isinstance(place, Context):
+        return place
+    return primary_context(opened, place) if 0 <= place < len(machine.devices) else None
 
 
 def load(request: Request, image: Image, module: Module) -> Kernel | None:
@@ -31,9 +36,22 @@ def load(request: Request, image: Image, module: Module) -> Kernel | None:
 
     Code that the driver compiles is looked up in the kernel cache.
     """
-    if request.context is None:
+    context = request.context
+    if context is None:
         return None
-    return Kernel(request.name, request.context, _function(request, request.context, image, module))
+    return kernel_of(request, context, _function(request, context, image, module))
+
+
+def kernel_of(request: Request, context: Context, function: Function) -> Kernel:
+    """Return the kernel of a request, loaded in one context; raises DriverError."""
+    loaded = LoadedKernel(request.entry.name, context, function)
+    entry = request.entry
+    if entry.parameters is None:
+        with context.current():
+            sizes = context.driver.parameter_sizes(loaded.handle)
+        if sizes is not None:
+            entry = entry._replace(parameters=tuple(Parameter("", size) for size in sizes))
+    return Kernel(loaded, demand=request.demand, load=request.elsewhere, entry=entry, env=request.env)
 
 
 def _function(request: Request, context: Context, image: Image, module: Module) -> Function:

@@ -45,7 +45,7 @@ def make(request: Request, image: Image, module: Module, place: BuildPlace) -> K
     Raises Refused with the compiler's log, DriverError.
     """
     from ...cache import KernelCache
-    from ...kernel import Kernel
+    from ..cuda.load import kernel_of
     from .compiled import function
 
     compiler: Nvrtc = request.machine.found["NVRTC"]
@@ -53,8 +53,5 @@ def make(request: Request, image: Image, module: Module, place: BuildPlace) -> K
         return None
     cache = KernelCache.of_user(request.env)
     context, use = request.context, request.use_cache
-    return Kernel(
-        request.name,
-        context,
-        function(request.name, module, place.sources, compiler, context, cache, use=use),
-    )
+    compiled = function(request.name, module, place.sources, compiler, context, cache, use=use)
+    return kernel_of(request, context, compiled)
