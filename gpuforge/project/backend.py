@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from packaging.utils import canonicalize_name
@@ -25,7 +25,9 @@ class Backend:
     where: Where
     requires: Mapping[str, Seen] = field(default_factory=dict)  # by normalized name
     cmake: str | None = None  # the folder of its CMakeLists.txt
-    defined: frozenset[str] = frozenset()  # CMake's variables that the project sets
+    defined: Mapping[str, str | None] = field(
+        default_factory=dict
+    )  # CMake's variables that it sets; None: unknown
     py_api: Seen | None = None  # scikit-build-core's wheel.py-api
 
 
@@ -61,23 +63,33 @@ def read(table: Pyproject, script: Script) -> Backend:
             where,
             requires,
             cmake=source if isinstance(source, str) else "",
-            defined=frozenset(_defined(table)),
+            defined={"SKBUILD": "2", **_defined(table)},
             py_api=next(iter(table.texts(*_SKBUILD, "wheel", "py-api")), None),
         )
     if any(each.module == "skbuild" for each in script.imports) or "scikit-build" in requires:
-        return Backend("scikit-build", where, requires, cmake="")
+        return Backend("scikit-build", where, requires, cmake="", defined={"SKBUILD": "1", **_passed(script)})
     name = "setuptools" if module == "setuptools" else module.replace("_", "-")
     calls_cmake = any(re.fullmatch(r"cmake|\S*/cmake", seen.text) for seen in script.texts)
-    return Backend(name, where, requires, cmake="" if calls_cmake or "cmake" in requires else None)
+    folder = "" if calls_cmake or "cmake" in requires else None
+    return Backend(name, where, requires, cmake=folder, defined=_passed(script))
 
 
-def _defined(table: Pyproject) -> Iterator[str]:
-    """Yield the variables that pyproject.toml defines for CMake."""
+def _defined(table: Pyproject) -> dict[str, str | None]:
+    """Return the variables that pyproject.toml defines for CMake."""
+    found: dict[str, str | None] = {}
     for keys in ((*_SKBUILD, "cmake", "define"), (*_SKBUILD, "cmake.define")):
-        yield from table.table(*keys)
+        for name, value in table.table(*keys).items():
+            text = ("OFF", "ON")[value] if isinstance(value, bool) else value
+            found[name] = text if isinstance(text, str) else None
     for seen in table.texts(*_SKBUILD, "cmake", "args"):
-        if match := re.match(r"-D\s*(\w+)", seen.text):
-            yield match[1]
+        if match := re.match(r"-D\s*(\w+)(?::\w+)?(?:=(.*))?", seen.text):
+            found[match[1]] = match[2]
+    return found
+
+
+def _passed(script: Script) -> dict[str, str | None]:
+    """Return the variables that setup.py passes to CMake; whether it does so, and which value, is not known."""
+    return {match[1]: None for seen in script.texts if (match := re.match(r"-D(\w+)(:\w+)?=", seen.text))}
 
 
 def wheelbuilder(table: Pyproject) -> Wheelbuilder:

@@ -1,202 +1,341 @@
-"""Finds the use of CUDA in a project's CMake files, and the options for it; CMake is not run."""
+"""Reads a project's CMake files as a build by gpuforge would: which commands run with some options; CMake is not run.
+
+A condition is true, false or unknown. Commands under unknown ones count as those that may run.
+"""
 
 from __future__ import annotations
 
-import functools
 import posixpath
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from functools import cached_property
 
+from gpuforge.cuda.arch import Arch, Target
 from gpuforge.cuda.version import numbers_of
-from gpuforge.project.cmake_archs import Archs
-from gpuforge.project.cmake_branches import ALWAYS, Branches, Versions, both, is_elsewhere
 from gpuforge.project.cmake_syntax import Command, commands
+from gpuforge.project.cmake_variables import Variables, names_in
 from gpuforge.project.files import Files, Seen, Where
 
 TOP = "CMakeLists.txt"
-_DEEPEST = 20  # files that include each other, conditions around a command, and words of a condition
+_DEEPEST = 20  # files that include each other, and conditions around a command
 _MOST = 2000  # files
+_MOST_COMMANDS = 200_000  # of one reading
+_MOST_ARCHS = 100  # in one list
 _SOURCE = (
     r"(?:\$\{(?:CMAKE_CURRENT_LIST_DIR|CMAKE_CURRENT_SOURCE_DIR|PROJECT_SOURCE_DIR|CMAKE_SOURCE_DIR)\}/)?"
 )
 _FETCHES = frozenset({"fetchcontent_declare", "externalproject_add", "cpmaddpackage", "cpmfindpackage"})
-_NAME = r"[A-Za-z_]\w{0,199}"
+_CUDA_COMMANDS = frozenset({"cuda_add_library", "cuda_add_executable", "cuda_compile", "cuda_wrap_srcs"})
 _VERSION = r"\d{1,9}(\.\d{1,9}){0,3}"
 _STATIC = r"(?:CUDA::|lib)?(\w+_static)(?:\.a)?"
-_SHARED = r"(?i)(?!CMAKE_)\w*(SHARED|DYNAMIC)\w*"  # variables by which a project selects shared libraries
+_ALL_ARCHS = "CMAKE_CUDA_ARCHITECTURES"  # for each target without CUDA_ARCHITECTURES
+_ARCH = r"\d{2,3}[af]?(?:-real|-virtual)?"
+_GENCODE = r"arch=(compute_\w+),code=\[?([\w,]+)\]?"
+_GENCODES = re.compile(r"arch=[^\s;,\"]{1,60},code=[^\s;\"]{1,200}")  # with variables in them
+_OWN_ARCHS = r"(?!CMAKE_|TORCH_)\w*(CUDA|GPU|NVCC|SM)\w*ARCH\w*|\w*(COMPUTE_CAPABILIT|GENCODE|GPU_TARGETS)\w*"
+# Flags that compile for the CPU that builds, and those for one CPU or another.
+_THIS_CPU = r"-m(arch|cpu)=native|-xHost\b"
+_ONE_CPU = r"-m(avx|sse|fma|bmi|f16c)|-march="
+# Checks of CMake whose result depends on the CPU that builds.
+_RUNS = frozenset(
+    {"check_c_source_runs", "check_cxx_source_runs", "try_run", "cmake_host_system_information"}
+)
+_OF_CPU = r"(?i)avx|sse|fma|bmi|neon|simd|f16c|cpuid|intrin"
+# Commands that set variables to results which only a build knows.
+_RESULTS = (
+    r"check_\w+|try_\w+|find_(program|library|path|file)|string|list|file|math|get_\w+|execute_process|"
+    r"separate_arguments|cmake_(host|parse|path)\w*|pkg_\w+"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """A command with the options that must be on for it to run, the outermost first."""
+    """A use of CUDA: of its language, or of the toolkit alone; `sure` if no unknown condition is around it."""
 
     where: Where
-    options: tuple[str, ...]
+    sure: bool
+    language: bool
     version: str = ""  # of CUDA, from find_package(CUDAToolkit 12.9)
+    required: bool = True
 
 
 @dataclass(frozen=True, slots=True)
-class Download:
-    """A download by a command, with the options around it."""
-
-    what: str
-    where: Where
-    options: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Static:
-    """A static library of CUDA: "nccl_static"."""
+class Package:
+    """A find_package that may run."""
 
     name: str
     where: Where
-    unless: str  # the variable that selects the shared library if it is true; "" for none
-    options: tuple[str, ...] = ()  # options that must be on
+    required: bool
+    sure: bool
 
 
-@dataclass(slots=True)
-class _If:
-    """An `if` around commands, in the branch that is being read."""
+@dataclass(frozen=True, slots=True)
+class ThisCpu:
+    """Code that is compiled for the CPU of the machine that builds, with the options that lead there."""
 
-    needed: tuple[str, ...]  # options; () for other conditions
-    branches: Branches
-    variable: str = ""  # the only word of the first condition
-    words: set[str] = field(default_factory=set)  # of the first branch
-    otherwise: bool = False
-    elsewhere: bool = False  # its branch is for other systems
-
-
-class _Conditions(NamedTuple):
-    """The conditions under which a command runs."""
-
-    options: tuple[str, ...] = ()  # that are on; "!" among them if something else decides
-    versions: Versions = ALWAYS  # of CUDA
+    where: Where
+    options: tuple[str, ...]
 
 
 @dataclass(slots=True)
 class CMake:
-    """The content of the top file and of all files that it includes."""
+    """What the top file and all files that it includes do in one build."""
 
-    options: dict[str, Seen] = field(default_factory=dict)  # the default ("ON", "OFF") of each
-    set: set[str] = field(default_factory=set)  # variables that some file sets
+    options: dict[str, Seen] = field(default_factory=dict)  # the value of each
+    blocked: dict[str, None] = field(default_factory=dict)  # variables for which a branch was not taken
+    words: set[str] = field(default_factory=set)  # the arguments of all commands
     uses: list[Use] = field(default_factory=list)  # of CUDA
-    packages: list[Seen] = field(default_factory=list)  # of find_package
+    packages: list[Package] = field(default_factory=list)
     targets: list[Seen] = field(default_factory=list)  # "cufft" of CUDA::cufft, "nccl" of NCCL::NCCL
-    static: list[Static] = field(default_factory=list)
-    archs: Archs = field(default_factory=Archs)
-    downloads: list[Download] = field(default_factory=list)
-    native: list[Use] = field(default_factory=list)  # of -march=native
+    static: list[Seen] = field(default_factory=list)  # "nccl_static"
+    archs: dict[Target, Where] = field(default_factory=dict)  # that the files set themselves
+    own_archs: list[Seen] = field(default_factory=list)  # variables that they are read from
+    computed_archs: Where | None = None  # flags for architectures that only a build knows
+    downloads: list[Seen] = field(default_factory=list)
+    this_cpu: list[ThisCpu] = field(default_factory=list)
     minimum: Seen | None = None  # the oldest cmake_minimum_required
 
+    @property
+    def cuda(self) -> int:
+        """How certainly CUDA is used: 4 its language, 3 the toolkit, 2 and 1 perhaps, 0 not."""
+        return max(((3 + use.language if use.sure else 1 + use.language) for use in self.uses), default=0)
 
-def read(files: Files, folder: str = "") -> CMake | None:
-    """Read the CMakeLists.txt of a folder and the files that it includes; None if it has none."""
-    top = posixpath.normpath(posixpath.join(folder, TOP))
-    if top not in files.names:
-        return None
-    reader = _Reader(files, posixpath.dirname(top))
-    reader.file(top, _Conditions())
-    return reader.facts
+
+class Source:
+    """The CMake files of a project."""
+
+    def __init__(self, files: Files, folder: str = "") -> None:
+        """`folder` is that of the top file."""
+        self.files = files
+        self.top = posixpath.normpath(posixpath.join(folder, TOP))
+        self.parsed: dict[str, list[Command]] = {}
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is a top file."""
+        return self.top in self.files.names
+
+    def read(self, defined: Mapping[str, str | None] | None = None, toolkit: str = "13.0") -> CMake:
+        """Read them as a build does that defines these variables of the cache; None is an unknown value."""
+        reader = _Reader(self, defined or {}, toolkit)
+        reader.file(self.top, _Under())
+        return reader.facts
+
+    def commands(self, name: str) -> list[Command]:
+        """Return the commands of a file."""
+        if name not in self.parsed:
+            self.parsed[name] = list(commands(self.files.text(name)))
+        return self.parsed[name]
+
+    @cached_property
+    def folders(self) -> frozenset[str]:
+        """All folders with files."""
+        return frozenset(
+            name[: match.start()] for name in self.files.names for match in re.finditer("/", name)
+        )
+
+    @cached_property
+    def modules(self) -> dict[str, str]:
+        """The files by their last name."""
+        return {posixpath.basename(name): name for name in sorted(self.files.names, reverse=True)}
+
+
+@dataclass(frozen=True, slots=True)
+class _Under:
+    """The circumstances of a command: `sure` if it runs, `known` if at most a call decides that."""
+
+    sure: bool = True
+    known: bool = True
+    names: tuple[str, ...] = ()  # of the conditions around it
+
+
+@dataclass(slots=True)
+class _If:
+    """An `if` that is being read."""
+
+    taken: bool | None = False  # whether an earlier branch was
+    here: bool | None = False  # whether this one is
+    names: tuple[str, ...] = ()  # of the conditions so far
+    call: bool = False  # it is the body of a function
 
 
 class _Reader:
-    def __init__(self, files: Files, top: str) -> None:
-        self.files, self.top = files, top
+    def __init__(self, source: Source, defined: Mapping[str, str | None], toolkit: str) -> None:
+        self.source = source
+        self.variables = Variables(defined, toolkit, self._exists)
+        self.folder = ""  # of the file that is being read
         self.facts = CMake()
         self.seen: set[str] = set()
         self.computed: set[str] = set()  # files that add a folder from a variable
-        self.depth = 0
-        self.folders: dict[str, list[str]] = {}  # the values of variables
-        self.modules: dict[str, str] = {}  # files by their last name
-        for name in sorted(files.names):
-            self.modules.setdefault(posixpath.basename(name), name)
+        self.of_cpu: set[str] = set()  # variables that depend on the CPU that builds
+        self.depth = self.count = 0
 
-    def file(self, name: str, above: _Conditions) -> None:
-        """Read one file, which is included under these conditions."""
+    def file(self, name: str, above: _Under) -> None:
+        """Read one file, which is included in these circumstances."""
         if name in self.seen or len(self.seen) >= _MOST or self.depth >= _DEEPEST:
             return
         self.seen.add(name)
         self.depth += 1
+        outer, self.folder = self.folder, posixpath.dirname(name)
         around: list[_If] = []
-        for command in commands(self.files.text(name)):
-            words = command.arguments
-            if command.name == "if":
-                variable = words[0] if len(words) == 1 else ""
-                around.append(
-                    _If(_needed(words), Branches.of(words), variable, elsewhere=is_elsewhere(words))
-                )
-            elif command.name in {"function", "macro"}:  # it is called elsewhere, under other conditions
-                around.append(_If(("!",), Branches.of(())))
-            elif command.name == "elseif" and around:
-                branches = around[-1].branches.next(words)
-                around[-1] = _If(_needed(words), branches, elsewhere=is_elsewhere(words))
-            elif command.name == "else" and around:
-                around[-1].needed, around[-1].otherwise, around[-1].elsewhere = ("!",), True, False
-                around[-1].branches = around[-1].branches.next()
-            elif command.name in {"endif", "endfunction", "endmacro"} and around:
-                around.pop()
-            elif not any(each.elsewhere for each in around):
-                under = _conditions(above, around)
-                self.command(name, command, under)
-                inner = around[-1] if around else _If((), Branches.of(()))
-                self._static(words, Use(Where(name, command.line), under.options), inner)
+        for command in self.source.commands(name):
+            self.count += 1
+            if self.count > _MOST_COMMANDS:
+                break
+            self._own_archs(command, Where(name, command.line))
+            if not self._branch(command, around) and all(each.here is not False for each in around):
+                under = _under(above, around)
+                if command.name == "return" and under.sure:
+                    break
+                self._run(name, command, under)
         self.depth -= 1
+        self.folder = outer
 
-    def _static(self, words: tuple[str, ...], use: Use, inner: _If) -> None:
-        """Note the static libraries among the words of a command, and the variable that selects the shared ones."""
-        if not inner.otherwise:
-            inner.words.update(words)
-        for word in words:
-            if match := re.fullmatch(_STATIC, word):
-                chosen = inner.otherwise and word.replace("_static", "") in inner.words
-                shared = chosen and re.fullmatch(_SHARED, inner.variable)
-                variable = inner.variable if shared else ""
-                self.facts.static.append(Static(match[1], use.where, variable, use.options))
+    def _exists(self, path: str) -> bool | None:
+        """Return whether a path is in the project; None for one outside, or that a build may make."""
+        below = re.sub(_SOURCE, "", path, count=1)
+        if below == path or "$" in below:
+            return None
+        name = posixpath.normpath(posixpath.join(self.folder, below))
+        return name in self.source.files.names or name in self.source.folders
 
-    def command(self, file: str, command: Command, under: _Conditions) -> None:
-        """Note the facts in one command."""
+    def _branch(self, command: Command, around: list[_If]) -> bool:
+        """Follow a command that begins or ends a branch; return whether it is one."""
+        if command.name in {"if", "while", "foreach", "function", "macro"}:
+            around.append(_If())
+        if command.name == "foreach":
+            around[-1].here = True
+            self._loop(command.arguments)
+        elif command.name in {"function", "macro"}:
+            around[-1].here, around[-1].call = None, True
+        elif command.name in {"if", "elseif", "else", "while"} and around:
+            inner, skipped = around[-1], any(each.here is False for each in around[:-1])
+            words = command.arguments if command.name != "else" else ()
+            holds = None if skipped else self.variables.holds(words) if words else command.name == "else"
+            inner.names = (*inner.names, *names_in(words))[:_DEEPEST]
+            inner.here = False if inner.taken or holds is False else None if inner.taken is None else holds
+            inner.taken = True if inner.taken or holds else None if None in {inner.taken, holds} else False
+            if inner.here is False and not skipped:
+                self.facts.blocked.update(dict.fromkeys(inner.names))
+        elif command.name in {"endif", "endwhile", "endforeach", "endfunction", "endmacro"}:
+            del around[-1:]
+        else:
+            return False
+        return True
+
+    def _loop(self, words: tuple[str, ...]) -> None:
+        items: list[str | None] = [] if "RANGE" not in words else [None]
+        for word in words[1:]:
+            texts = self.variables.of(word) if "LISTS" in words else self.variables.expand(word)
+            for text in texts if word not in {"IN", "LISTS", "ITEMS"} else ():
+                items += [None] if text is None else text.split(";")
+        if words:
+            self.variables.set(words[0], tuple(dict.fromkeys(items)), sure=True)
+
+    def _run(self, file: str, command: Command, under: _Under) -> None:
+        """Note the facts in one command, and what it sets."""
         where = Where(file, command.line)
-        options = under.options
         words = command.arguments
         facts = self.facts
-        if command.name in {"option", "cmake_dependent_option"} and words:
-            default = words[2].upper() if len(words) > 2 else "OFF"
-            facts.options.setdefault(words[0], Seen(default, where))
-        elif command.name == "set" and words:
-            self._set(words, where)
-        elif command.name == "cmake_minimum_required":
-            self._minimum(words, where)
-        elif _is_cuda(command):
-            facts.uses.append(Use(where, options, _asked(command)))
-        if (
-            command.name != "option"
-            and "BOOL" not in words
-            and any("-march=native" in word for word in words)
-        ):
-            facts.native.append(Use(where, options))
-        if command.name == "find_package" and words and "!" not in options:
-            facts.packages.append(Seen(words[0], where))
-        if "!" not in options:
-            for word in words:
+        facts.words.update(words)
+        if words:
+            self._assign(command, where, under)
+        if use := self._use(command, where, under):
+            facts.uses.append(use)
+        for word in words:
+            if under.sure and "::" in word:
                 facts.targets += [Seen(name, where) for name in _targets(word)]
-        facts.archs.note(command, where, under.versions)
+            if "_static" in word and (match := re.fullmatch(_STATIC, word)):
+                facts.static.append(Seen(match[1], where))
+        self._archs(command, where, under)
+        self._cpu(command, where, under)
         if what := _download(command):
-            facts.downloads.append(Download(what, where, options))
-        for name in self._leads_to(file, command):
+            facts.downloads.append(Seen(what, where))
+        for name in (*self._leads_to(file, command), *self._folders_of_options(file, command)):
             self.file(name, under)
-        for name, option in self._folders_of_options(file, command):
-            self.file(name, _Conditions((option,), under.versions))
 
-    def _set(self, words: tuple[str, ...], where: Where) -> None:
-        name, values = words[0], words[1:]
-        if "CACHE" not in values:
-            self.facts.set.add(name)
-            if len(values) == 1 and len(folders := self.folders.setdefault(name, [])) < _DEEPEST:
-                folders.append(values[0])
-        elif (default := values[0].upper()) in {"ON", "OFF", "TRUE", "FALSE", "0", "1"}:
-            self.facts.options.setdefault(name, Seen(default, where))
+    def _assign(self, command: Command, where: Where, under: _Under) -> None:
+        """Follow a command that sets variables, or may do so."""
+        words, name = command.arguments, command.name
+        if name in {"option", "cmake_dependent_option"}:
+            self._option(words, where, under)
+        elif name == "set":
+            self._set(words, where, under)
+        elif name == "list" and len(words) > 2 and words[0] in {"APPEND", "PREPEND"}:
+            self.variables.set(words[1], self.variables.listed(words[2:]), sure=False)
+        elif name == "get_filename_component" and words[2:3] in {("ABSOLUTE",), ("REALPATH",)}:
+            self.variables.set(words[0], self.variables.expand(words[1]), sure=under.sure)
+        elif name == "find_package":
+            self._package(words, where, under)
+        elif name == "cmake_minimum_required":
+            self._minimum(words, where)
+        elif name in {"add_library", "add_executable", "add_custom_target"}:
+            self.variables.add_target(words[0])
+        elif re.fullmatch(_RESULTS, name):
+            self._results(command, under)
+        else:
+            self.variables.mention(words)
+
+    def _option(self, words: tuple[str, ...], where: Where, under: _Under) -> None:
+        default = self.variables.expand(words[2]) if len(words) > 2 else ("OFF",)
+        self.variables.set_cached(words[0], default, sure=under.sure)
+        self._declared(words[0], where)
+
+    def _declared(self, name: str, where: Where) -> None:
+        """Note the value of an option, which may be another one after each command."""
+        values = self.variables.of(name)
+        known = "ON" if self.variables.holds((name,)) else "OFF" if None not in values else ""
+        first = self.facts.options.get(name)
+        self.facts.options[name] = Seen(known, first.where if first else where)
+
+    def _set(self, words: tuple[str, ...], where: Where, under: _Under) -> None:
+        name = words[0]
+        cached = words.index("CACHE") if "CACHE" in words else 0
+        values = self.variables.listed([word for word in words[1 : cached or None] if word != "PARENT_SCOPE"])
+        if any(each in self.of_cpu for each in under.names):
+            self.of_cpu.add(name)
+        if not cached:
+            self.variables.set(name, values, sure=under.sure)
+            return
+        self.variables.set_cached(name, values, sure=under.sure)
+        if words[cached + 1 : cached + 2] == ("BOOL",):
+            self._declared(name, where)
+        elif re.fullmatch(_OWN_ARCHS, name):
+            self.facts.own_archs.append(Seen(name, where))
+
+    def _results(self, command: Command, under: _Under) -> None:
+        """Forget the values of variables that a command sets to a result."""
+        words, name = command.arguments, command.name
+        changed = [word for word in words if word.isidentifier()]
+        if name in _RUNS and any(re.search(_OF_CPU, word) for word in words):
+            self.of_cpu.update(changed)
+        for each in changed:
+            self.variables.set(each, (None,), sure=under.sure)
+
+    def _use(self, command: Command, where: Where, under: _Under) -> Use | None:
+        if command.name in _CUDA_COMMANDS:
+            return Use(where, under.sure, language=True)
+        if command.name not in {"enable_language", "project", "find_package"}:
+            return None
+        texts = [text for word in command.arguments for text in self.variables.expand(word) if text]
+        words = [part for text in texts for part in text.split(";")]
+        if command.name != "find_package":
+            cuda = "CUDA" in words[command.name == "project" :]
+            return Use(where, under.sure, language=True) if cuda else None
+        if words and words[0] in {"CUDAToolkit", "CUDA"}:
+            version = words[1] if len(words) > 1 and re.fullmatch(_VERSION, words[1]) else ""
+            required = "REQUIRED" in words
+            return Use(where, under.sure, words[0] == "CUDA", version, required)
+        return None
+
+    def _package(self, words: tuple[str, ...], where: Where, under: _Under) -> None:
+        required = "REQUIRED" in words
+        self.facts.packages.append(Package(words[0], where, required, under.sure))
+        self.variables.find(words[0])
+        found = "1" if required or words[0] in {"CUDAToolkit", "CUDA"} else None
+        for name in (words[0], words[0].upper()):
+            self.variables.set(f"{name}_FOUND", (found,), sure=under.sure)
 
     def _minimum(self, words: tuple[str, ...], where: Where) -> None:
         version = words[1] if len(words) > 1 and words[0] == "VERSION" else ""
@@ -206,76 +345,117 @@ class _Reader:
         if self.facts.minimum is None or numbers_of(newest) < numbers_of(self.facts.minimum.text):
             self.facts.minimum = Seen(newest, where)
 
+    def _archs(self, command: Command, where: Where, under: _Under) -> None:
+        """Note the architectures that a command sets, whatever gpuforge defines."""
+        for flag in (
+            flag for word in command.arguments if "arch=" in word for flag in _GENCODES.findall(word)
+        ):
+            for text in self.variables.expand(flag):
+                match = re.match(_GENCODE, text or "")
+                if match and under.known:
+                    self._fix(_of_gencode(match[2]), where)
+                else:
+                    self.facts.computed_archs = self.facts.computed_archs or where
+        texts = self.variables.listed(values) if (values := _own(command)) else ()
+        if under.known and len(texts) == 1 and texts[0] is not None:
+            self._fix(_items(texts[0]), where)
+
+    def _own_archs(self, command: Command, where: Where) -> None:
+        """Note the environment variables that architectures are read from, also where that is not the default."""
+        for word in _own(command):
+            if match := re.fullmatch(r"\$ENV\{(\w+)\}", word):
+                self.facts.own_archs.append(Seen(match[1], where))
+
+    def _fix(self, targets: list[Target], where: Where) -> None:
+        for each in targets[:_MOST_ARCHS]:
+            self.facts.archs.setdefault(each, where)
+
+    def _cpu(self, command: Command, where: Where, under: _Under) -> None:
+        """Note flags for the CPU that builds."""
+        if command.name in {"option", "message"} or "BOOL" in command.arguments or command.name in _RUNS:
+            return
+        tainted = [name for name in under.names if name in self.of_cpu]
+        flags = rf"{_THIS_CPU}|{_ONE_CPU}" if tainted else _THIS_CPU
+        if any(re.search(flags, word) for word in command.arguments) and not command.name.startswith(
+            "check_"
+        ):
+            named = [name for name in under.names if re.search(r"NATIVE|MARCH", name)]
+            options = [name for name in (*tainted, *named) if name in self.facts.options]
+            self.facts.this_cpu.append(ThisCpu(where, tuple(options)))
+
     def _leads_to(self, file: str, command: Command) -> Iterator[str]:
         """Yield the files that a command reads: of a folder, a module, or a path."""
+        modules = self.source.modules
         if command.name == "find_package" and command.arguments:
-            yield from filter(None, [self.modules.get(f"Find{command.arguments[0]}.cmake")])
+            yield from filter(None, [modules.get(f"Find{command.arguments[0]}.cmake")])
         if command.name not in {"add_subdirectory", "include"} or not command.arguments:
             return
-        folders = dict.fromkeys((posixpath.dirname(file), self.top))
+        folders = dict.fromkeys((posixpath.dirname(file), posixpath.dirname(self.source.top)))
         names: list[str] = []
-        for path in self._paths(command.arguments[0]):
+        for value in self.variables.expand(command.arguments[0]):
+            path = re.sub(_SOURCE, "", value or "", count=1)
+            if not path:
+                continue
             if command.name == "add_subdirectory":
                 names += [posixpath.join(folder, path, TOP) for folder in folders]
             else:
                 module = path if path.endswith(".cmake") else f"{path}.cmake"
                 names += [posixpath.join(folder, each) for folder in folders for each in (path, module)]
-                names += [self.modules[module]] if module in self.modules else []
-        yield from [name for name in map(posixpath.normpath, names) if name in self.files.names][:1]
+                names += [modules[module]] if module in modules else []
+        yield from [name for name in map(posixpath.normpath, names) if name in self.source.files.names][:1]
 
-    def _paths(self, word: str) -> list[str]:
-        """Return the possible paths of a word: itself, or with the value of the variable that it begins with."""
-        path = re.sub(_SOURCE, "", word, count=1)
-        if match := re.match(r"\$\{(\w+)\}", path):
-            values = self.folders.get(match[1], [])
-            return [re.sub(_SOURCE, "", value, count=1) + path[match.end() :] for value in values]
-        return [path]
-
-    def _folders_of_options(self, file: str, command: Command) -> Iterator[tuple[str, str]]:
-        """Yield the folders with the names of options, for a command whose folder is a variable."""
+    def _folders_of_options(self, file: str, command: Command) -> Iterator[str]:
+        """Yield the folders named like options that are on, for a command whose folder is a variable."""
         is_computed = re.fullmatch(r"\$\{\w+\}", "".join(command.arguments))
         if command.name != "add_subdirectory" or not is_computed or file in self.computed:
             return
+        if any(self.variables.expand(command.arguments[0])):
+            return  # its name is known
         self.computed.add(file)
         parent = posixpath.dirname(file)
         for option in tuple(self.facts.options):
             name = posixpath.join(parent, option.lower().replace("_", "-"), TOP)
-            if name in self.files.names:
-                yield name, option
+            if name in self.source.files.names:
+                if self.variables.holds((option,)) is False:
+                    self.facts.blocked[option] = None
+                else:
+                    yield name
 
 
-def _conditions(above: _Conditions, around: list[_If]) -> _Conditions:
-    if len(around) > _DEEPEST:
-        return _Conditions((*above.options, "!"), None)
-    return _Conditions(
-        (*above.options, *(option for each in around for option in each.needed)),
-        functools.reduce(both, (each.branches.here for each in around), above.versions),
+def _under(above: _Under, around: list[_If]) -> _Under:
+    unknown = [each for each in around if each.here is None]
+    return _Under(
+        above.sure and not unknown,
+        above.known and all(each.call for each in unknown) and len(around) <= _DEEPEST,
+        (*above.names, *(name for each in around for name in each.names))[: _DEEPEST * 5],
     )
 
 
-def _needed(words: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the options that must be on for a condition; ("!",) if no option decides it, or too many do."""
-    if len(words) > _DEEPEST:
-        return ("!",)
-    if "OR" in words or "NOT" in words:
-        alone = [word for word in words if re.search(r"CUDA|GPU", word) and re.fullmatch(r"\w+", word)]
-        return () if alone and "NOT" not in words else ("!",)
-    return tuple(word for word in words if re.fullmatch(_NAME, word) and word not in {"AND", "ON"})
-
-
-def _asked(command: Command) -> str:
-    """Return the requested version of a find_package; "" for none."""
-    version = command.arguments[1] if len(command.arguments) > 1 else ""
-    return version if command.name == "find_package" and re.fullmatch(_VERSION, version) else ""
-
-
-def _is_cuda(command: Command) -> bool:
+def _own(command: Command) -> tuple[str, ...]:
+    """Return the architectures that a command sets."""
     words = command.arguments
-    if command.name == "enable_language":
-        return "CUDA" in words
-    if command.name == "project":
-        return "CUDA" in words[1:]
-    return command.name == "find_package" and bool(words) and words[0] in {"CUDAToolkit", "CUDA"}
+    if command.name == "set" and words[:1] == (_ALL_ARCHS,) and "CACHE" not in words:
+        return words[1:]
+    if "CUDA_ARCHITECTURES" in words and command.name in {"set_target_properties", "set_property"}:
+        return words[words.index("CUDA_ARCHITECTURES") + 1 :][: 1 if "PROPERTIES" in words else None]
+    return ()
+
+
+def _items(text: str) -> list[Target]:
+    """Return the architectures of a list; empty if it has anything else."""
+    items = [part for part in re.split(r"[;\s]+", text) if part]
+    if len(items) > _MOST_ARCHS or not all(re.fullmatch(_ARCH, item) for item in items):
+        return []
+    parts = [item.partition("-") for item in dict.fromkeys(items)]  # "90" is machine code and PTX
+    return [Target(Arch.parse(number), kind != "virtual", kind != "real") for number, _, kind in parts]
+
+
+def _of_gencode(codes: str) -> list[Target]:
+    try:
+        parsed = [(code, Arch.parse(code)) for code in codes.split(",")]
+    except ValueError:
+        return []
+    return [Target(each, code == each.sm, code != each.sm) for code, each in parsed]
 
 
 def _targets(word: str) -> Iterator[str]:

@@ -19,7 +19,7 @@ _TOKEN = re.compile(
 
 
 class Command(NamedTuple):
-    """A command with its arguments as written, without quotes."""
+    """A command with its arguments as written, without quotes; brackets within them are arguments, too."""
 
     name: str  # in lower case
     arguments: tuple[str, ...]
@@ -40,10 +40,12 @@ def commands(text: str) -> Iterator[Command]:
     for token in _tokens(text):
         if token.kind == "open":
             depth += 1
+            arguments += ["("] * (depth > 1)
         elif token.kind == "close":
             if depth == 1 and name:
                 yield Command(name, tuple(arguments), line)
             depth = max(depth - 1, 0)
+            arguments += [")"] * (depth > 0)
             name, arguments = (name, arguments) if depth else ("", [])
         elif depth:
             arguments.append(token.text)

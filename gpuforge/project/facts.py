@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -12,17 +11,17 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from gpuforge.cuda.frameworks import Framework, linked
-from gpuforge.project import backend, cmake, metadata, setup_script, sources
+from gpuforge.project import backend, cmake, meson, metadata, setup_script, sources
 from gpuforge.project.backend import Backend, Wheelbuilder
-from gpuforge.project.cmake import CMake, Use
+from gpuforge.project.cmake import CMake, Source
+from gpuforge.project.cmake_options import Chosen, choose
 from gpuforge.project.files import Files, Where
+from gpuforge.project.meson import Meson
 from gpuforge.project.metadata import Metadata
 from gpuforge.project.setup_script import Script
 from gpuforge.project.sources import Sources
 
 OFF = frozenset({"OFF", "FALSE", "0", "NO", ""})
-_ASKS = r"CUDA|GPU"  # in the names of options
-_ASIDE = r"TEST|EXAMPLE|BENCH|DOC"
 _CUDA_TEXT = ("nvcc", "cuda", "cudart", "cudadevrt")
 
 
@@ -42,16 +41,37 @@ class Project:
     backend: Backend
     wheelbuilder: Wheelbuilder
     script: Script
-    cmake: CMake | None
+    cmake_source: Source | None
     sources: Sources
+    meson: Meson
+
+    @cached_property
+    def chosen(self) -> Chosen | None:
+        """What the CMake files do with the options that a wheel with CUDA needs."""
+        return choose(self.cmake_source, self.backend.defined) if self.cmake_source else None
 
     @property
+    def cmake(self) -> CMake | None:
+        """The facts in the CMake files."""
+        return self.chosen.facts if self.chosen else None
+
+    def cmake_with(self, toolkit: str) -> CMake | None:
+        """Return the facts in the CMake files for one toolkit."""
+        return (
+            self.cmake_source.read(self.chosen.defined, toolkit)
+            if self.cmake_source and self.chosen
+            else None
+        )
+
+    @cached_property
     def cuda(self) -> Where | None:
         """The place where the build first uses CUDA; None if it does not."""
         if self.cmake and self.cmake.uses:
-            return min(self.cmake.uses, key=lambda use: "!" in use.options).where
-        if "CUDAExtension" in self.script.calls:
-            return self.script.calls["CUDAExtension"]
+            return max(self.cmake.uses, key=lambda use: (use.sure, use.language)).where
+        if "CUDAExtension" in self.script.names:
+            return self.script.names["CUDAExtension"]
+        if self.meson.cuda:
+            return self.meson.cuda
         for seen in self.script.texts:
             name = seen.text.removeprefix("-l").rpartition("/")[2]
             if name in _CUDA_TEXT or name.endswith(".cu"):
@@ -61,34 +81,10 @@ class Project:
     @property
     def compiles(self) -> bool:
         """Whether the build seems to compile anything."""
-        texts = (self.files.text(name) for name in ("setup.py", "setup.cfg", "pyproject.toml", "meson.build"))
-        declares = any(
-            re.search(r"ext_modules|ext-modules|extension_module|cffi_modules", text) for text in texts
-        )
-        return declares or self.cmake is not None or self.cuda is not None
-
-    def is_off(self, option: str) -> bool:
-        """Return whether an option of CMake is off by default."""
-        if self.cmake is None or option not in self.cmake.options:
-            return False
-        decided = option in self.backend.defined or option in self.cmake.set
-        return self.cmake.options[option].text in OFF and not decided
-
-    @cached_property
-    def switched(self) -> dict[str, Use]:
-        """Return the CMake options that are off and without which CUDA is not used, with their first such use."""
-        found: dict[str, Use] = {}
-        for use in self.cmake.uses if self.cmake else ():
-            for option in use.options:
-                if not self.is_off(option) or re.search(_ASIDE, option):
-                    continue
-                if "!" not in use.options or re.search(_ASKS, option):
-                    found.setdefault(option, use)
-        return found
-
-    def runs(self, options: Iterable[str]) -> bool:
-        """Return whether a command that needs these CMake options may run when CUDA is used."""
-        return not any(self.is_off(option) and option not in self.switched for option in options)
+        texts = (self.files.text(name) for name in ("setup.py", "setup.cfg", "pyproject.toml"))
+        declares = any(re.search(r"ext_modules|ext-modules|cffi_modules", text) for text in texts)
+        other = self.backend.name in {"maturin", "setuptools-rust"} or self.meson.compiles
+        return declares or other or self.cmake_source is not None or self.cuda is not None
 
     @property
     def framework(self) -> FrameworkUse | None:
@@ -96,7 +92,7 @@ class Project:
         for each in linked():
             imported = (seen.where for seen in self.script.imports if seen.module == each.package)
             packages = self.cmake.packages if self.cmake else []
-            found = (seen.where for seen in packages if seen.text == each.cmake)
+            found = (seen.where for seen in packages if seen.name == each.cmake)
             if where := next(chain(imported, found), None):
                 return FrameworkUse(each, where)
         return None
@@ -108,13 +104,15 @@ def look(root: Path) -> Project:
     script = setup_script.read(files)
     table = metadata.Pyproject(files)
     built = backend.read(table, script)
+    source = Source(files, _cmake_folder(files, built)) if built.cmake is not None else None
     return Project(
         files=files,
         metadata=metadata.read(files, table, script),
         backend=built,
         wheelbuilder=backend.wheelbuilder(table),
         script=script,
-        cmake=cmake.read(files, _cmake_folder(files, built)) if built.cmake is not None else None,
+        cmake_source=source if source and source.exists else None,
+        meson=meson.read(files, built.name),
         sources=sources.read(files),
     )
 

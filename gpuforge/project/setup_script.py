@@ -50,7 +50,7 @@ class Script:
     arguments: Mapping[str, tuple[Seen, ...]] = field(default_factory=dict)  # literals of `setup(...)`
     imports: tuple[Import, ...] = ()  # of other packages
     downloads: tuple[Seen, ...] = ()  # modules for HTTP
-    calls: Mapping[str, Where] = field(default_factory=dict)  # functions by their last name: the first call
+    names: Mapping[str, Where] = field(default_factory=dict)  # all names, also of attributes: the first use
     libraries: tuple[Seen, ...] = ()
     gencodes: tuple[Gencode, ...] = ()
     switches: tuple[Switch, ...] = ()
@@ -77,9 +77,10 @@ def read(files: Files) -> Script:
 def _facts(module: ast.Module, files: Files) -> Script:
     calls = [node for node in ast.walk(module) if isinstance(node, ast.Call)]
     constants = _assigned(module)
-    words: dict[str, Where] = {}
-    for call in calls:
-        words.setdefault(called(call), _at(call))
+    names: dict[str, Where] = {}
+    for node in ast.walk(module):
+        if isinstance(node, ast.Name | ast.Attribute):
+            names.setdefault(node.id if isinstance(node, ast.Name) else node.attr, _at(node))
     imports = list(_imports(module, files))
     keywords = [(call, word) for call in calls for word in call.keywords if word.arg]
     return Script(
@@ -91,7 +92,7 @@ def _facts(module: ast.Module, files: Files) -> Script:
         },
         imports=tuple(each for each in imports if each.module not in sys.stdlib_module_names),
         downloads=tuple(Seen(each.module, each.where) for each in imports if each.module in _DOWNLOADS),
-        calls=words,
+        names=names,
         libraries=tuple(_libraries(module, keywords)),
         gencodes=tuple(_gencodes(module)),
         switches=tuple(switches(module, NAME)),

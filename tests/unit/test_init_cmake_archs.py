@@ -35,6 +35,12 @@ else()
   set_target_properties(demo PROPERTIES CUDA_ARCHITECTURES "60;80")
 endif()
 """
+BY_FLAGS = """
+foreach(each 80 90)
+  set(CMAKE_CUDA_FLAGS "${CMAKE_CUDA_FLAGS} -gencode arch=compute_${each},code=sm_${each}")
+endforeach()
+string(APPEND CMAKE_CUDA_FLAGS " -gencode arch=compute_90,code=compute_90")
+"""
 CACHED = """
 set(DEMO_ARCHS 80 90 CACHE STRING "which")
 set_property(TARGET demo PROPERTY CUDA_ARCHITECTURES ${DEMO_ARCHS})
@@ -44,9 +50,7 @@ set_property(TARGET demo PROPERTY CUDA_ARCHITECTURES ${DEMO_ARCHS})
 def archs_of(tmp_path: Path, text: str, cuda: str) -> list[str]:
     """Return what the files compile for with one toolkit."""
     (tmp_path / "CMakeLists.txt").write_text(text, encoding="utf-8")
-    found = cmake.read(Files(tmp_path))
-    assert found is not None
-    return [each.target.written for each in found.archs.fixed.values() if each.cuda.contains(cuda)]
+    return [each.written for each in cmake.Source(Files(tmp_path)).read({}, cuda).archs]
 
 
 @pytest.mark.parametrize(
@@ -59,6 +63,8 @@ def archs_of(tmp_path: Path, text: str, cuda: str) -> list[str]:
         (OF_TARGETS, "13.0", ["80+ptx", "120+ptx"]),
         (CACHED, "13.0", ["80+ptx", "90+ptx"]),
         ("set(CMAKE_CUDA_ARCHITECTURES 80)", "13.0", ["80+ptx"]),
+        ("if(A OR B)\nelse()\n  set(CMAKE_CUDA_ARCHITECTURES 80)\nendif()", "13.0", ["80+ptx"]),
+        (BY_FLAGS, "13.0", ["80", "90", "ptx:90"]),
     ],
 )
 def test_what_a_project_sets_is_found_for_each_toolkit(
@@ -80,7 +86,8 @@ def test_what_a_project_sets_is_found_for_each_toolkit(
         "if(NOT A AND B)\n  set(CMAKE_CUDA_ARCHITECTURES 80)\nendif()",
         f"if({'NOT ' * 5000} A)\n  set(CMAKE_CUDA_ARCHITECTURES 80)\nendif()",
         'if(DEMO_GPU STREQUAL "a100")\n  set(CMAKE_CUDA_ARCHITECTURES 80)\nendif()',
-        "if(A OR B)\nelse()\n  set(CMAKE_CUDA_ARCHITECTURES 80)\nendif()",
+        "find_package(A)\nif(A_FOUND)\nelse()\n  set(CMAKE_CUDA_ARCHITECTURES 80)\nendif()",
+        "detect(A)\nif(A)\nelse()\n  set(CMAKE_CUDA_ARCHITECTURES 80)\nendif()",
         "if(CUDAToolkit_VERSION VERSION_LESS ${OLDEST})\n  set(CMAKE_CUDA_ARCHITECTURES 80)\nendif()",
     ],
 )
@@ -90,9 +97,8 @@ def test_what_gpuforge_or_an_unknown_condition_decides_is_not_fixed(tmp_path: Pa
 
 def test_a_variable_that_chooses_the_architectures_is_noted(tmp_path: Path) -> None:
     (tmp_path / "CMakeLists.txt").write_text(OF_TARGETS, encoding="utf-8")
-    found = cmake.read(Files(tmp_path))
-    assert found
-    assert found.archs.variable == Seen("DEMO_ARCH", Where("CMakeLists.txt", 3))
+    found = cmake.Source(Files(tmp_path)).read()
+    assert found.own_archs == [Seen("DEMO_ARCH", Where("CMakeLists.txt", 3))]
 
 
 def test_many_conditions_and_lists_take_no_time(tmp_path: Path) -> None:

@@ -28,6 +28,5 @@ from gpuforge.project.files import Files
 )
 def test_downloads(tmp_path: Path, text: str, expected: list[str]) -> None:
     (tmp_path / "CMakeLists.txt").write_text(text, encoding="utf-8")
-    found = cmake.read(Files(tmp_path))
-    assert found is not None
-    assert [each.what for each in found.downloads] == expected
+    found = cmake.Source(Files(tmp_path)).read()
+    assert [each.text for each in found.downloads] == expected

@@ -56,6 +56,74 @@ def no_cuda(found: list[Guess | Note]) -> bool:
     )
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("option(USE_CUDA gpu OFF)\nif(USE_CUDA)\n  enable_language(CUDA)\nendif()\n", {"USE_CUDA": "ON"}),
+        # Declared twice: the branch that is taken counts.
+        (
+            "if(PLAIN)\n  option(USE_CUDA gpu OFF)\nelse()\n  option(USE_CUDA gpu ON)\nendif()\n"
+            "if(USE_CUDA)\n  enable_language(CUDA)\nendif()\n",
+            {},
+        ),
+        (
+            "option(PLAIN cpu ON)\nif(PLAIN)\n  option(USE_CUDA gpu OFF)\nelse()\n  option(USE_CUDA gpu ON)\n"
+            "endif()\nif(USE_CUDA)\n  enable_language(CUDA)\nendif()\n",
+            {"USE_CUDA": "ON"},
+        ),
+        (
+            "option(CPU_ONLY cpu ON)\nif(NOT CPU_ONLY)\n  enable_language(CUDA)\nendif()\n",
+            {"CPU_ONLY": "OFF"},
+        ),
+        # What upstream leaves off stays off, if CUDA is used without.
+        (
+            "enable_language(CUDA)\noption(USE_CUDA_FP8 more OFF)\nif(USE_CUDA_FP8)\n"
+            "  find_package(CUDAToolkit)\nendif()\n",
+            {},
+        ),
+        (
+            "option(USE_CUDA gpu OFF)\noption(USE_CUDA_FP8 more OFF)\nif(USE_CUDA)\n  enable_language(CUDA)\n"
+            "  if(USE_CUDA_FP8)\n    find_package(CUDAToolkit)\n  endif()\nendif()\n",
+            {"USE_CUDA": "ON"},
+        ),
+        # An option for GPUs that is not one for CUDA.
+        ("option(USE_GPU opencl OFF)\nif(USE_GPU)\n  find_package(OpenCL)\nendif()\n", {}),
+        # An option for the whole, and its part's, which the whole turns on.
+        (
+            "option(A_GPU all OFF)\nif(A_GPU)\n  set(PART_CUDA ON)\nendif()\noption(PART_CUDA part OFF)\n"
+            "if(PART_CUDA)\n  enable_language(CUDA)\nendif()\n",
+            {"A_GPU": "ON"},
+        ),
+        ("check_language(CUDA)\nif(CMAKE_CUDA_COMPILER)\n  enable_language(CUDA)\nendif()\n", {}),
+    ],
+)
+def test_an_option_is_changed_only_if_cuda_is_not_used_without(
+    tmp_path: Path, text: str, expected: dict[str, object]
+) -> None:
+    assert settings(guesses(tmp_path, {"CMakeLists.txt": text})) == expected
+
+
+HOST_CHECK = """
+set(CMAKE_REQUIRED_FLAGS -mavx2)
+check_c_source_runs("int main(void) { return 0; }" {0})
+if({0})
+  set(USE_AVX2 ON CACHE BOOL "with AVX2")
+endif()
+option(USE_AVX2 "with AVX2" OFF)
+if(USE_AVX2)
+  add_compile_options(-mavx2)
+endif()
+"""
+
+
+@pytest.mark.parametrize(("check", "expected"), [("AVX2_ON_HOST", {"USE_AVX2": "OFF"}), ("HAS_THREADS", {})])
+def test_an_option_that_the_cpu_of_the_host_turns_on_is_turned_off(
+    tmp_path: Path, check: str, expected: dict[str, object]
+) -> None:
+    text = HOST_CHECK.replace("{0}", check)
+    assert settings(guesses(tmp_path, {"CMakeLists.txt": text})) == expected
+
+
 def test_a_folder_named_as_an_option_is_read_under_it(tmp_path: Path) -> None:
     files = {
         "CMakeLists.txt": OPTION,
@@ -85,6 +153,7 @@ def test_a_folder_that_no_option_leads_to_is_not(tmp_path: Path, files: dict[str
     [
         (f"option(DEMO_NATIVE this ON)\nif(DEMO_NATIVE)\n{NATIVE}endif()\n", {"DEMO_NATIVE": "OFF"}, False),
         (
+            f"if(NOT CMAKE_CROSSCOMPILING)\n  set(X ON)\nendif()\n"
             f"option(DEMO_NATIVE this ${{X}})\nif(DEMO_NATIVE)\n{NATIVE}endif()\n",
             {"DEMO_NATIVE": "OFF"},
             False,
@@ -153,7 +222,8 @@ def test_a_folder_that_a_variable_names_is_followed(tmp_path: Path) -> None:
         'if(PREBUILT)\nelse()\n  add_subdirectory("${SOURCE}/core" built)\nendif()\n'
     )
     core = "option(USE_CUDA gpu OFF)\nif(USE_CUDA)\n  enable_language(CUDA)\nendif()\n"
-    found = guesses(tmp_path, {"CMakeLists.txt": top, "cpp/core/CMakeLists.txt": core})
+    files = {"CMakeLists.txt": top, "cpp/CMakeLists.txt": "", "cpp/core/CMakeLists.txt": core}
+    found = guesses(tmp_path, files)
     assert settings(found) == {"USE_CUDA": "ON"}
 
 

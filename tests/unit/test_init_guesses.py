@@ -179,7 +179,7 @@ def test_it_reports_what_it_guessed_and_runs_nothing(
     assert main.run(["init"]) == 0
     said = capsys.readouterr().out
     assert '[build.config-settings] "cmake.define.DEMO_CUDA" = "ON"' in said
-    assert "CMakeLists.txt:5, cmake/gpu.cmake:2: DEMO_CUDA is off by default" in said
+    assert "CMakeLists.txt:5, cmake/gpu.cmake:2: CUDA is used only if DEMO_CUDA is ON" in said
     assert "next, one of them, quickly: gpuforge build --cell " in said
     assert main.run(["init"]) == 2
     assert "gpuforge.toml exists already" in capsys.readouterr().err
@@ -297,10 +297,10 @@ CHOICE = STATIC.format("SHARED_NCCL", "nccl")
         ("option(SHARED_NCCL x OFF)\n" + CHOICE, True, False),
         ("option(SHARED_NCCL x ON)\n" + CHOICE, False, False),
         ("set(N nccl_static)\n" + CHOICE, True, True),
-        (STATIC.format("NOT SHARED_NCCL", "nccl"), False, True),
+        (STATIC.format("NOT SHARED_NCCL", "nccl"), False, False),  # the shared one is the default
         (STATIC.format("SHARED_NCCL", "other"), False, True),
         (STATIC.format("WIN32", "nccl"), False, True),
-        ("if(A_SHARED)\n set(N nccl)\nelseif(B)\nelse()\n set(N nccl_static)\nendif()\n", False, True),
+        ("if(SHARED_NCCL)\n set(N nccl)\nelseif(B)\nelse()\n set(N nccl_static)\nendif()\n", True, False),
     ],
 )
 def test_the_shared_library_is_taken_where_a_variable_of_cmake_chooses(

@@ -15,13 +15,12 @@ from gpuforge.project.build_variables import Switch
 from gpuforge.project.cmake import TOP
 from gpuforge.project.facts import OFF, Project
 from gpuforge.project.files import Seen, Where
-from gpuforge.project.guess import cuda
 from gpuforge.project.guess.guess import Guess, Note, Reason, because
 
 _BUILD, _SETTINGS, _ENV = ("build",), ("build", "config-settings"), ("build", "env")
 _ASKS = r"CUDA|GPU"
 _VERBS = r"FORCE|USE|WITH|BUILD|ENABLE|INSTALL"
-_THIS_CPU = r"NATIVE|MARCH"
+_THIS_CPU = r"-m(arch|cpu)=native|-xHost\b|/proc/cpuinfo|\blscpu\b"
 # Variables for a path, or for disabling something.
 _OTHER = r"ONLY|NO_|SKIP|DISABLE|WITHOUT|HOME|PATH|ROOT|DIR|ARCH|VERSION|FLAGS|VISIBLE|INCLUDE|LIB|CONDA|HOST|INDEX"
 # Variables for a toolkit; gpuforge sets the second group.
@@ -96,47 +95,29 @@ def _words(project: Project) -> set[str]:
 
 def _settings(project: Project) -> Iterator[Guess | Note]:
     """Yield config settings: CMake's options for CUDA, and those that cibuildwheel passes."""
-    switched, shared = dict(_options(project)), dict(_shared(project))
-    both = {**switched, **shared}
+    chosen = project.chosen.settings if project.chosen else {}
+    reasons = {
+        name: because(each.kind, *each.where, name=each.library or name, option=name, value=each.value)
+        for name, each in chosen.items()
+    }
     backend = project.backend.name
-    turned_off = dict(_for_this_cpu(project))
     if backend == "scikit-build-core":
-        for name, reason in (both | turned_off).items():
-            yield Guess(_SETTINGS, f"cmake.define.{name}", "OFF" if name in turned_off else "ON", (reason,))
-    elif both and backend == "scikit-build":
-        options = " ".join(f"-D{name}=ON" for name in both)
-        yield Guess(_ENV, "SKBUILD_CONFIGURE_OPTIONS", options, tuple(both.values()))
+        for name, each in chosen.items():
+            yield Guess(_SETTINGS, f"cmake.define.{name}", each.value, (reasons[name],))
+    elif chosen and backend == "scikit-build":
+        options = " ".join(f"-D{name}={each.value}" for name, each in chosen.items())
+        yield Guess(_ENV, "SKBUILD_CONFIGURE_OPTIONS", options, tuple(reasons.values()))
     else:
-        if switched:
-            yield Note(_BUILD, because("cmake-switch", *_where(switched.values()), names=", ".join(switched)))
-        yield from (Note(_BUILD, reason) for reason in shared.values())
+        yield from (
+            Note(_BUILD, because("cmake-switch", *reason.where, **reason.facts))
+            for reason in reasons.values()
+        )
     for key, value, where in project.wheelbuilder.settings:
         name = key.rpartition(".")[2]
-        if name in {"CMAKE_CUDA_ARCHITECTURES", "CIBUILDWHEEL"} or name in both | turned_off:
+        if name in {"CMAKE_CUDA_ARCHITECTURES", "CIBUILDWHEEL"} or name in chosen:
             continue
         if key.isprintable() and value.isprintable() and "{" not in value:
             yield Guess(_SETTINGS, key, value, (because("cibuildwheel", where),))
-
-
-def _where(reasons: object) -> Iterator[Where]:
-    for reason in reasons:  # type: ignore[attr-defined]
-        yield from reason.where
-
-
-def _options(project: Project) -> Iterator[tuple[str, Reason]]:
-    """Yield the options of CMake that are off and without which CUDA is not used."""
-    for name, use in project.switched.items():
-        declared = project.cmake.options[name].where if project.cmake else None
-        yield name, because("cmake-option", declared, use.where, name=name)
-
-
-def _shared(project: Project) -> Iterator[tuple[str, Reason]]:
-    """Yield the CMake variables that are off and select a shared library instead of a static one without a package."""
-    for each in cuda.lacking(project):
-        name = each.unless
-        declared = project.cmake and name in project.cmake.options
-        if name and (project.is_off(name) if declared else name not in project.backend.defined):
-            yield name, because("static-unless", each.where, name=each.name, option=name)
 
 
 def _variables(project: Project) -> Iterator[Guess]:
@@ -157,23 +138,9 @@ def _variables(project: Project) -> Iterator[Guess]:
 
 
 def _native(project: Project) -> Iterator[Where]:
-    """Yield the places where code is compiled for the build machine's CPU, and no guess turns it off."""
-    off = (
-        {name for name, _ in _for_this_cpu(project)} if project.backend.name == "scikit-build-core" else set()
-    )
-    for use in project.cmake.native if project.cmake else ():
-        if project.runs(use.options) and off.isdisjoint(use.options):
-            yield use.where
-    yield from (seen.where for seen in project.script.texts if "-march=native" in seen.text)
-
-
-def _for_this_cpu(project: Project) -> Iterator[tuple[str, Reason]]:
-    """Yield the CMake options that are on and compile for the build machine's CPU."""
-    cmake = project.cmake
-    for use in cmake.native if cmake else ():
-        for name in use.options:
-            if cmake and name in cmake.options and re.search(_THIS_CPU, name) and not project.is_off(name):
-                yield name, because("native-option", cmake.options[name].where, use.where, name=name)
+    """Yield the places where code is compiled for the build machine's CPU, and no setting turns it off."""
+    yield from (each.where for each in (project.cmake.this_cpu if project.cmake else ()))
+    yield from (seen.where for seen in project.script.texts if re.search(_THIS_CPU, seen.text))
 
 
 def _value(switch: Switch) -> str:
@@ -193,17 +160,17 @@ def _value(switch: Switch) -> str:
 def _notes(project: Project) -> Iterator[Note]:
     """Yield the needs of the build for which no key can be guessed."""
     downloads = project.cmake.downloads if project.cmake else ()
-    if fetched := [each for each in downloads if project.runs(each.options)]:
-        what = ", ".join(dict.fromkeys(each.what for each in fetched))
-        yield Note(_BUILD, because("downloads", *(each.where for each in fetched[:4]), what=what))
+    if downloads:
+        what = ", ".join(dict.fromkeys(each.text for each in downloads))
+        yield Note(_BUILD, because("downloads", *(each.where for each in downloads[:4]), what=what))
     for seen in project.script.downloads[:1]:
         yield Note(_BUILD, because("script-downloads", seen.where, module=seen.text))
     for switch in project.script.switches:
         if re.fullmatch(_ARCHS, switch.variable):
             yield Note(_BUILD, because("own-archs", switch.where, name=switch.variable))
             break
-    if project.cmake and (chosen := project.cmake.archs.variable):
-        yield Note(_BUILD, because("own-archs", chosen.where, name=chosen.text))
+    for seen in (project.cmake.own_archs if project.cmake and project.cuda else ())[:1]:
+        yield Note(_BUILD, because("own-archs", seen.where, name=seen.text))
     if project.backend.cmake is not None and project.cmake is None:
         yield Note(_BUILD, because("no-cmake-files", file=posixpath.join(project.backend.cmake, TOP)))
     if native := next(_native(project), None):

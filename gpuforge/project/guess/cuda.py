@@ -12,7 +12,8 @@ from gpuforge.cuda import carriers
 from gpuforge.cuda.arch import Arch, Target
 from gpuforge.cuda.releases import release
 from gpuforge.cuda.suffix import number_of
-from gpuforge.project.cmake import Static, Use
+from gpuforge.project.cmake import Use
+from gpuforge.project.cuda_libraries import OF_EVERY_TOOLKIT, is_lacking, library, names
 from gpuforge.project.facts import FrameworkUse, Project
 from gpuforge.project.files import Where
 from gpuforge.project.guess.guess import Guess, Note, Reason, because
@@ -21,19 +22,7 @@ from gpuforge.toolkits.providers import debian, pypi, redist
 
 _CUDA = ("cuda",)
 _MAJORS = (12, 13)
-_TOOLKITS_OWN = frozenset(
-    {"cudart", "cuda_driver", "cudadevrt", "toolkit", "nvcc", "cuda", "opencl", "culibos"}
-)
 _CLASSIFIER = r"Environment :: GPU :: NVIDIA CUDA :: (\d{1,4})(?: .*)?"
-# CMake's names of targets and packages that differ from the library's:
-# https://cmake.org/cmake/help/latest/module/FindCUDAToolkit.html
-_ALIASES = {
-    "nvtoolsext": "nvtx",
-    "nvtx3": "nvtx",
-    "cublaslt": "cublas",
-    "cufftw": "cufft",
-    "cudnn_frontend": "cudnn",
-}
 
 
 def guesses(project: Project) -> Iterator[Guess | Note]:
@@ -42,7 +31,7 @@ def guesses(project: Project) -> Iterator[Guess | Note]:
         return
     yield Guess(_CUDA, "linkage", "pip", (because("linkage"),))
     libraries = dict(_libraries(project))
-    known = {name: reason for name, reason in libraries.items() if name in _library_names()}
+    known = {name: reason for name, reason in libraries.items() if name in names()}
     if known:
         yield Guess(_CUDA, "libraries", tuple(known), tuple(known.values()))
     for name in libraries.keys() - known.keys():
@@ -52,11 +41,6 @@ def guesses(project: Project) -> Iterator[Guess | Note]:
         table = ("cuda", str(major))
         yield Guess(table, "toolkit", toolkit, (reason,))
         yield from _archs(project, toolkit, table)
-
-
-def _library_names() -> frozenset[str]:
-    """Return the libraries that a manifest can name."""
-    return frozenset((*pypi.libraries(pypi.minors()[0]), *pins.beside_toolkits()))
 
 
 def _libraries(project: Project) -> Iterator[tuple[str, Reason]]:
@@ -73,45 +57,27 @@ def _libraries(project: Project) -> Iterator[tuple[str, Reason]]:
             if seen.text in files or any(each.endswith("/") and seen.text.startswith(each) for each in files):
                 found.setdefault(name, because("included", seen.where, name=name, header=seen.text))
     for seen in project.cmake.targets if project.cmake else ():
-        found.setdefault(_library(seen.text), because("linked", seen.where, name=seen.text))
-    for seen in project.cmake.packages if project.cmake else ():
-        if seen.text.lower() in pins.beside_toolkits():
-            found.setdefault(seen.text.lower(), because("linked", seen.where, name=seen.text))
+        found.setdefault(library(seen.text), because("linked", seen.where, name=seen.text))
+    for package in project.cmake.packages if project.cmake else ():
+        if package.name.lower() in pins.beside_toolkits():
+            found.setdefault(package.name.lower(), because("linked", package.where, name=package.name))
     for seen in project.script.libraries:
-        if _library(seen.text) in _library_names():
-            found.setdefault(_library(seen.text), because("linked", seen.where, name=seen.text))
-    yield from sorted((name, reason) for name, reason in found.items() if name not in _TOOLKITS_OWN)
+        if library(seen.text) in names():
+            found.setdefault(library(seen.text), because("linked", seen.where, name=seen.text))
+    yield from sorted((name, reason) for name, reason in found.items() if name not in OF_EVERY_TOOLKIT)
 
 
 def _static(project: Project) -> Iterator[Note]:
-    missing = {each.name: each.where for each in lacking(project) if not each.unless}
-    for name, where in missing.items():
+    found = project.cmake.static if project.cmake else []
+    for name, where in {seen.text: seen.where for seen in reversed(found) if is_lacking(seen.text)}.items():
         yield Note(_CUDA, because("static", where, name=name))
-
-
-def lacking(project: Project) -> Iterator[Static]:
-    """Yield the static libraries in CMake files that NVIDIA's packages on PyPI do not have."""
-    for each in project.cmake.static if project.cmake else ():
-        if project.runs(each.options) and _library(each.name) in _library_names() - _TOOLKITS_OWN:
-            yield each
-
-
-def _library(target: str) -> str:
-    """Return the library of a CMake target or a linker's option: "cufft" of cufft_static."""
-    name = re.sub(r"_static(_nocallback)?$", "", target).lower()
-    name = "npp" if name.startswith("npp") else name
-    return _ALIASES.get(name, name)
 
 
 def _toolkits(project: Project) -> Iterator[tuple[int, str, Reason]]:
     """Yield the toolkits to build with."""
     majors, reason = _majors(project)
     asking = [use for use in (project.cmake.uses if project.cmake else ()) if use.version]
-    least = max(
-        (use for use in asking if project.runs(use.options)),
-        key=lambda use: Version(use.version),
-        default=None,
-    )
+    least = max(asking, key=lambda use: Version(use.version), default=None)
     usable = {major: toolkit for major in majors if (toolkit := _of_major(major, least))}
     demanded = {each.text: each for each in project.script.gencodes if not each.at_least}
     for major, toolkit in usable.items():
@@ -208,10 +174,11 @@ def _fixed(project: Project, toolkit: str) -> dict[Target, Where]:
         if not (each.at_least and Version(each.at_least) > Version(toolkit)):
             real = dict.fromkeys(each.real, each.where) | real
             virtual = dict.fromkeys(each.ptx, each.where) | virtual
-    for target, where, versions in project.cmake.archs.fixed.values() if project.cmake else ():
-        if target.real and versions.contains(toolkit):
+    cmake = project.cmake_with(toolkit)
+    for target, where in (cmake.archs if cmake else {}).items():
+        if target.real:
             real.setdefault(target.arch, where)
-        if target.ptx and versions.contains(toolkit):
+        if target.ptx:
             virtual.setdefault(target.arch, where)
     return {
         Target(arch, arch in real, arch in virtual and arch.variant != "a"): real.get(arch) or virtual[arch]

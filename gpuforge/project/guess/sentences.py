@@ -32,9 +32,9 @@ _SENTENCES = {
     "imported": "setup.py imports {module}, and pyproject.toml does not require it",
     "numpy-headers": "{header} is included, and pyproject.toml does not require NumPy",
     "framework-ninja": "{framework} compiles extensions with ninja",
-    "cmake-option": "{name} is off by default, and CUDA is used if it is on",
-    "cmake-switch": "the build uses CUDA if CMake's option {names} is on: find out how the project's own build "
-    "passes it",
+    "cmake-option": "CUDA is used only if {option} is {value}",
+    "cmake-switch": "CMake's option {option} should be {value}, as its defaults make a build without CUDA or for the "
+    "machine that builds: find out how setup.py passes it",
     "cibuildwheel": "as cibuildwheel passes it",
     "variable": "setup.py compares {name} with this value, probably to switch CUDA on",
     "toolkit-variable": "setup.py reads {name}, probably as the folder of a CUDA toolkit",
@@ -42,8 +42,7 @@ _SENTENCES = {
     "[build.env], in its form",
     "native": "this compiles for the CPU of the machine that builds (-march=native), and crashes on older ones: look "
     "for the option that turns it off",
-    "native-option": "{name} is on by default, and compiles for the CPU of the machine that builds: the wheel would "
-    "crash on older ones",
+    "native-option": "{name} compiles for the CPU of the machine that builds: the wheel would crash on older ones",
     "force-build": "otherwise setup.py may download a finished wheel; builds have no network",
     "downloads": "CMake may download {what}. Builds have no network: put the files into a folder of `overlay`, or "
     "turn the feature off by `config-settings`",
