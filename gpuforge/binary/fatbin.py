@@ -23,6 +23,7 @@ _START = MAGIC + b"\x01\x00\x10\x00"  # version 1, a header of 16 bytes
 _KINDS = {1: "ptx", 2: "cubin", 8: "lto-ir"}
 _LONGEST = 1 << 16  # stored bytes of a cubin that is unpacked
 _LONGEST_UNPACKED = 1 << 20
+_LONGEST_IMAGE = 1 << 30  # of an image that this machine has compiled
 _SMALL = 64 << 10  # bytes; a cubin without kernels is seldom larger (13 KiB at most in 30 wheels)
 _BUDGET = 16 << 20  # bytes that are unpacked of one file's larger cubins, of which only some are read
 _ENTRY = struct.Struct("<HHIQIIHHIIIQQQ")
@@ -248,11 +249,11 @@ def scan(data: bytes) -> Iterator[FatbinContainer]:
     yield from scanner.containers
 
 
-def unpacked(entry: FatbinEntry, stored: bytes) -> bytes:
+def unpacked(entry: FatbinEntry, stored: bytes, *, largest: int = _LONGEST_UNPACKED) -> bytes:
     """Return the unpacked image; b"" if it is too large or cannot be unpacked."""
     if entry.compression == "none":
         return stored
-    if not 64 <= entry.size <= _LONGEST_UNPACKED:
+    if not 64 <= entry.size <= largest:
         return b""
     # either library is loaded when it is first needed: most wheels need one, many none
     if entry.compression == "lz4":
@@ -271,3 +272,18 @@ def unpacked(entry: FatbinEntry, stored: bytes) -> bytes:
             return stream.read(entry.size)
     except zstandard.ZstdError:
         return b""
+
+
+def images(data: bytes) -> Iterator[tuple[FatbinEntry, bytes]]:
+    """Yield the images of the containers in `data`, unpacked. Raises MalformedError."""
+    for container in scan(data):
+        position, end = container.offset + 16, container.offset + container.size
+        while position + _ENTRY.size <= end:
+            found, step = entry(data[position : position + _ENTRY.size])
+            (skip,) = struct.unpack_from("<I", data, position + 4)
+            start = position + skip
+            image = unpacked(found, data[start : start + found.stored], largest=_LONGEST_IMAGE)
+            if not image:
+                raise MalformedError.of(f"the {found.kind} for {found.target} cannot be unpacked")
+            yield found, image
+            position += step

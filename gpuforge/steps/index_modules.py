@@ -8,7 +8,7 @@ from pathlib import Path
 from gpuforge.package import kernel_set
 from gpuforge.plan.requests.kernels import IndexModules
 from gpuforge.steps import entry, lay_kernels
-from gpuforge.steps.module_images import images_of
+from gpuforge.steps.module_images import images_of, kernels_of
 
 
 def main(spec: IndexModules) -> None:
@@ -17,7 +17,9 @@ def main(spec: IndexModules) -> None:
 
 
 def _pack(spec: IndexModules) -> Path:
-    modules = tuple(replace(module, images=images_of(module)) for module in spec.made.modules)
+    modules = tuple(
+        replace(module, images=images_of(module), kernels=kernels_of(module)) for module in spec.made.modules
+    )
     toolchain = lay_kernels.made_by(spec.made.toolchain, spec.package)
     return kernel_set.pack_modules(spec.output, replace(spec.made, toolchain=toolchain, modules=modules))
 

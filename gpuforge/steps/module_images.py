@@ -1,17 +1,20 @@
-"""The images of a compiled module: every loadable image of a fatbin, or the single image that was requested."""
+"""The images of a compiled module and their kernels: all loadable images of a fatbin, or the one that was requested."""
 
 from __future__ import annotations
 
 import zipfile
+from collections.abc import Iterable
 from pathlib import Path
 
-from gpuforge.binary import fatbin, ptx
+from gpuforge.binary import fatbin, kernels, ptx
 from gpuforge.binary.facts import FatbinEntry
 from gpuforge.cuda.image_kind import kind_of
+from gpuforge.cuda.kernel import Kernel
 from gpuforge.cuda.kernel_image import KernelImage
 from gpuforge.cuda.version import numbers_of
+from gpuforge.diagnostics import Place
 from gpuforge.embedded.object_sets import CompiledModule
-from gpuforge.errors import ActionError
+from gpuforge.errors import ActionError, MalformedError
 
 # IREE's modules are ZIP archives, too, where the names of the members say for which back end they are
 # (`--iree-vm-emit-polyglot-zip`, the compiler's default).
@@ -46,6 +49,57 @@ def images_of(module: CompiledModule) -> tuple[KernelImage, ...]:
         raise _other(module, names)
     newest = max(entries, key=lambda entry: numbers_of(entry.isa))
     return (expected._replace(isa=newest.isa),)
+
+
+def kernels_of(module: CompiledModule) -> tuple[Kernel, ...]:
+    """Return the kernels of a module, the same in each of its images; none for an IREE module, which is not read.
+
+    Raises ActionError if its images have different ones, or none.
+    """
+    data, found = module.compiled.read_bytes(), {}
+    try:
+        if not module.images:
+            for image, content in fatbin.images(data):
+                if kind_of(image.kind).loader == "CUDA":
+                    read = kernels.of_ptx if image.kind == "ptx" else kernels.of_cubin
+                    found[f"{kind_of(image.kind).label} {image.target}"] = read(content)
+        elif kind_of(module.images[0].kind).loader == "CUDA":
+            found[module.target] = kernels.of_ptx(data)
+        else:
+            return ()
+    except MalformedError as error:
+        raise ActionError.of(
+            f"its kernels cannot be read from what the compiler made: {error.diagnostics[0].message}",
+            hint="please report it, with the compiler's version and the source",
+            place=Place(module.source),
+        ) from error
+    if not found:
+        return ()
+    (first, expected), *others = found.items()
+    for label, each in others:
+        if each != expected:
+            raise _different(module, first, label, each.items() ^ expected.items())
+    if not expected:
+        raise ActionError.of(
+            "this module has no kernel",
+            hint=(
+                "a kernel is declared __global__, and one that is static or a template is compiled only if it is used "
+                "or instantiated; take a file with __device__ functions alone out of `sources`, and include it"
+            ),
+            place=Place(module.source),
+        )
+    return kernels.with_types(expected)
+
+
+def _different(
+    module: CompiledModule, first: str, other: str, items: Iterable[tuple[str, kernels.Sizes]]
+) -> ActionError:
+    named = {kernel.name for kernel in kernels.with_types(dict(items))}
+    return ActionError.of(
+        f"{first} and {other} have different kernels: {', '.join(sorted(named))}",
+        hint="declare each kernel, with the same parameters, for every architecture: __CUDA_ARCH__ may choose its body",
+        place=Place(module.source),
+    )
 
 
 def _of_fatbin(module: CompiledModule) -> tuple[KernelImage, ...]:

@@ -10,7 +10,9 @@ from typing import TypeVar
 
 import pytest
 from document_samples import TOOLCHAIN
+from kernel_samples import CUBIN_13_0, FATBIN_12_4
 
+from gpuforge.binary import fatbin as fatbins
 from gpuforge.cuda.arch import Arch
 from gpuforge.cuda.cpu_level import CpuLevel
 from gpuforge.cuda.kernel_image import KernelImage
@@ -29,13 +31,15 @@ from gpuforge.steps import gather_sources, index_libraries, index_modules, lay_k
 from gpuforge.wheel.locked_wheels import LockedWheels
 
 R = TypeVar("R", bound=LayKernels)
+PTX = next(content for each, content in fatbins.images(FATBIN_12_4) if each.kind == "ptx")
 SAXPY = b"__global__ void saxpy() {}\n"
 
 
-def image(kind: int, arch: int, major: int = 0, minor: int = 0) -> bytes:
-    """One fatbin entry with a payload of 16 bytes, as `fatbinary` writes it uncompressed."""
-    header = struct.pack("<HHIQIIHHIIIQQQ", kind, 0x0101, 64, 16, 0, 0, minor, major, arch, 0, 0, 0x11, 0, 0)
-    return header + bytes(16)
+def image(kind: int, arch: int, major: int = 0, minor: int = 0, code: bytes = b"") -> bytes:
+    """One fatbin entry, as `fatbinary` writes it uncompressed: a cubin, or PTX of the same source."""
+    code = code or (CUBIN_13_0 if kind == 2 else PTX)
+    numbers = (0, 0, minor, major, arch, 0, 0, 0x11, 0, 0)
+    return struct.pack("<HHIQIIHHIIIQQQ", kind, 0x0101, 64, len(code), *numbers) + code
 
 
 def fatbin(*images: bytes) -> bytes:
@@ -95,7 +99,22 @@ def test_the_index_lists_the_images_in_the_fatbin(project: Path) -> None:
                     {"kind": "cubin", "arch": "sm_90"},
                     {"kind": "ptx", "arch": "compute_120", "isa": "9.0"},
                 ],
-                "kernels": [],
+                "kernels": [
+                    {
+                        "symbol": "_ZN2ns5scaleIfEEvPKT_mPS1_",
+                        "name": "ns::scale<float>",
+                        "parameters": [
+                            {"type": "const float *", "size": 8},
+                            {"type": "unsigned long", "size": 8},
+                            {"type": "float *", "size": 8},
+                        ],
+                    },
+                    {
+                        "symbol": "plain",
+                        "name": "plain",
+                        "parameters": [{"type": "", "size": 8}, {"type": "", "size": 4}],
+                    },
+                ],
             }
         ],
     }
@@ -116,6 +135,30 @@ def test_a_fatbin_without_an_image_to_load_is_refused(project: Path) -> None:
         ActionError, match=r"^saxpy\.fatbin, compiled from kernels/saxpy\.cu, holds no GPU image\n"
     ):
         run_fallback(project, fatbin(image(8, 90)))
+
+
+def test_a_module_without_a_kernel_is_refused(project: Path) -> None:
+    with pytest.raises(
+        ActionError,
+        match=r"^kernels/saxpy\.cu: this module has no kernel\n  hint: a kernel is declared __global__",
+    ):
+        run_fallback(project, fatbin(image(1, 90, 8, 4, b".version 8.4\n.target sm_90\n")))
+
+
+def test_images_with_different_kernels_are_refused(project: Path) -> None:
+    other = PTX.replace(b".param .u32 plain_param_1", b".param .u64 plain_param_1")
+    with pytest.raises(
+        ActionError,
+        match=r"^kernels/saxpy\.cu: cubin sm_90 and PTX compute_100 have different kernels: plain\n  hint: declare",
+    ):
+        run_fallback(project, fatbin(image(2, 90), image(1, 90, 8, 4), image(1, 100, 8, 4, other)))
+
+
+def test_an_image_whose_kernels_cannot_be_read_is_refused(project: Path) -> None:
+    with pytest.raises(
+        ActionError, match=r"^kernels/saxpy\.cu: its kernels cannot be read from what the compiler made"
+    ):
+        run_fallback(project, fatbin(image(2, 90, code=CUBIN_13_0[:-200])))
 
 
 def test_two_sources_of_one_name_are_refused(project: Path) -> None:

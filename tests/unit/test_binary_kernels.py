@@ -1,0 +1,90 @@
+"""The kernels in real images, and in damaged ones."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+
+import pytest
+from draws import draws
+from hypothesis import given
+from hypothesis import strategies as st
+from kernel_samples import CUBIN_13_0, CUBIN_13_0_OF_120, FATBIN_11_8, FATBIN_12_4, SIZES
+
+from gpuforge.binary import fatbin, kernels
+from gpuforge.cuda.kernel import Kernel, Parameter
+from gpuforge.errors import MalformedError
+
+
+def test_every_toolkits_images_list_the_same_kernels() -> None:
+    ((old, cubin),) = fatbin.images(FATBIN_11_8)
+    assert (old.target, kernels.of_cubin(cubin)) == ("sm_52", SIZES)
+    found = {image.target: content for image, content in fatbin.images(FATBIN_12_4)}
+    assert list(found) == ["sm_80", "compute_80"]
+    assert kernels.of_cubin(found["sm_80"]) == kernels.of_ptx(found["compute_80"]) == SIZES
+    assert kernels.of_cubin(CUBIN_13_0) == kernels.of_cubin(CUBIN_13_0_OF_120) == SIZES
+
+
+def test_names_and_types_come_from_the_symbols() -> None:
+    assert kernels.with_types(SIZES) == (
+        Kernel(
+            "_ZN2ns5scaleIfEEvPKT_mPS1_",
+            "ns::scale<float>",
+            (Parameter("const float *", 8), Parameter("unsigned long", 8), Parameter("float *", 8)),
+        ),
+        Kernel("plain", "plain", (Parameter("", 8), Parameter("", 4))),
+    )
+
+
+def test_types_that_the_image_contradicts_are_not_known() -> None:
+    (kernel,) = kernels.with_types({"_Z1fPfi": (8,)})
+    assert kernel == Kernel("_Z1fPfi", "f", (Parameter("", 8),))
+
+
+PTX = b"""
+.version 8.7
+.target sm_80 // .entry commented(
+/* .entry also( .param .u32 a ) */
+.visible .entry _Z1fPf(
+    .param .u64 .ptr .global .align 4 _Z1fPf_param_0,  // the first, and not the last
+    .param .align 16 .b8 _Z1fPf_param_1[36],
+    .param .f16x2 p2, .param .pred p3, .param .b8 p4, .param .u64 p5 [2], .param .texref p6
+)
+.maxntid 256, 1, 1
+{ ret; }
+.weak .entry none { ret; }
+.entry\tlast$1 () { ret; }
+.func (.param .b32 r) helper(.param .b32 a) { ret; }
+.file 1 ".entry text("
+"""
+
+
+def test_what_ptx_declares() -> None:
+    assert kernels.of_ptx(PTX) == {"_Z1fPf": (8, 36, 4, 1, 1, 16, 8), "none": (), "last$1": ()}
+    assert kernels.of_ptx(b".version 8.7\n.target sm_80\n") == {}
+    with pytest.raises(MalformedError, match=r"the PTX declares a parameter as '\.param \.x64 a'"):
+        kernels.of_ptx(b".entry f(.param .x64 a) {}")
+
+
+@draws(400)
+@given(st.sampled_from([CUBIN_13_0, CUBIN_13_0_OF_120, FATBIN_12_4]), st.integers(0, 2**32))
+def test_a_damaged_image_is_malformed(image: bytes, seed: int) -> None:
+    chance = random.Random(seed)  # noqa: S311
+    data = bytearray(image)
+    for _ in range(chance.randrange(1, 8)):
+        data[chance.randrange(len(data))] = chance.choice((0, 1, 0x10, 0x7F, 0xFF))
+    try:
+        if image is FATBIN_12_4:
+            for each, content in fatbin.images(bytes(data)):
+                (kernels.of_ptx if each.kind == "ptx" else kernels.of_cubin)(content)
+        else:
+            kernels.of_cubin(bytes(data))
+    except MalformedError:
+        pass
+
+
+@draws(200)
+@given(st.binary(max_size=200))
+def test_any_bytes_as_ptx(text: bytes) -> None:
+    with contextlib.suppress(MalformedError):
+        kernels.of_ptx(b".entry f(" + text)
