@@ -13,62 +13,25 @@ from typing import NamedTuple
 
 _DEEPEST = 64  # types inside of types, and names inside of names
 _LONGEST = 4096  # characters of a type or a name: substitutions can double it at each step
-_BUILTIN = {
-    "v": "void",
-    "w": "wchar_t",
-    "b": "bool",
-    "c": "char",
-    "a": "signed char",
-    "h": "unsigned char",
-    "s": "short",
-    "t": "unsigned short",
-    "i": "int",
-    "j": "unsigned int",
-    "l": "long",
-    "m": "unsigned long",
-    "x": "long long",
-    "y": "unsigned long long",
-    "n": "__int128",
-    "o": "unsigned __int128",
-    "f": "float",
-    "d": "double",
-    "e": "long double",
-    "g": "__float128",
-    "z": "...",
-    "Dh": "__fp16",
-    "Di": "char32_t",
-    "Ds": "char16_t",
-    "Du": "char8_t",
-    "Da": "auto",
-    "Dc": "decltype(auto)",
-    "Dn": "std::nullptr_t",
-    "DF16b": "__bf16",
-    "DF16_": "_Float16",
-    "DF32_": "_Float32",
-    "DF64_": "_Float64",
-}
-_STD = {
-    "Sa": "std::allocator",
-    "Sb": "std::basic_string",
-    "Ss": "std::string",
-    "Si": "std::istream",
-    "So": "std::ostream",
-    "Sd": "std::iostream",
-}
-_WHOLE = {  # numbers of these types are written without their type
-    *("char", "signed char", "unsigned char", "wchar_t", "char8_t", "char16_t", "char32_t"),
-    *(
-        "short",
-        "unsigned short",
-        "int",
-        "unsigned int",
-        "long",
-        "unsigned long",
-        "long long",
-        "unsigned long long",
-    ),
-    *("__int128", "unsigned __int128"),
-}
+_WHOLE = (  # numbers of these types are written without their type
+    "w wchar_t, c char, a signed char, h unsigned char, s short, t unsigned short, i int, j unsigned int, l long, "
+    "m unsigned long, x long long, y unsigned long long, n __int128, o unsigned __int128, Di char32_t, Ds char16_t, "
+    "Du char8_t"
+)
+_OTHERS = (
+    "v void, b bool, f float, d double, e long double, g __float128, z ..., Dh __fp16, Da auto, Dc decltype(auto), "
+    "Dn std::nullptr_t, DF16b __bf16, DF16_ _Float16, DF32_ _Float32, DF64_ _Float64"
+)
+_STANDARD = "Sa allocator, Sb basic_string, Ss string, Si istream, So ostream, Sd iostream"
+
+
+def _table(text: str, prefix: str = "") -> dict[str, str]:
+    rows = (row.partition(" ") for row in text.split(", "))
+    return {code: prefix + name for code, _, name in rows}
+
+
+_INTEGERS, _STD = _table(_WHOLE), _table(_STANDARD, "std::")
+_BUILTIN = _INTEGERS | _table(_OTHERS)
 _NUMBER, _SEQUENCE = re.compile(r"\d+"), re.compile(r"([0-9A-Z]*)_")
 _LITERAL = re.compile(r"(n?)(\d*)E")
 _ANONYMOUS = re.compile(r"_GLOBAL_[._$]N|_INTERNAL_|_NV_ANON_NAMESPACE")
@@ -99,7 +62,7 @@ class _Type(NamedTuple):
 
 
 class _UnreadableError(Exception):
-    """A name that is not mangled, or not in a way that this module reads."""
+    """A name is not mangled, or not in a way that this module reads."""
 
 
 def function(symbol: str) -> Function | None:
@@ -178,7 +141,12 @@ class _Reader:
         self.depth -= 1
         return found
 
-    # names
+    def apart(self, read: Callable[[], str]) -> str:
+        """Read something whose template arguments are not those of the function."""
+        arguments, is_template = self.arguments, self.is_template
+        found = read()
+        self.arguments, self.is_template = arguments, is_template
+        return found
 
     def name(self) -> str:
         """Read the name of a function or a class, and note whether it is of a template."""
@@ -242,23 +210,17 @@ class _Reader:
 
     def unqualified(self) -> str:
         if self.take("Ut"):
-            return f"{{unnamed type#{self.discriminator()}}}"
+            return f"{{unnamed type#{self.sequence() + 1}}}"
         if self.take("Ul"):
             types = []
             while not self.take("E"):
                 types.append(str(self.type()))
-            return f"{{lambda({_listed(types)})#{self.discriminator()}}}"
+            return f"{{lambda({_listed(types)})#{self.sequence() + 1}}}"
         self.take("L")  # with internal linkage
         name = self.source_name()
         while self.take("B"):
             name += f"[abi:{self.source_name()}]"
         return name
-
-    def discriminator(self) -> int:
-        number = self.match(_SEQUENCE)[1]
-        if number and not number.isdigit():
-            raise _UnreadableError
-        return int(number) + 2 if number else 1
 
     def source_name(self) -> str:
         length = int(self.match(_NUMBER)[0][:6])
@@ -284,8 +246,6 @@ class _Reader:
         if number >= len(self.substitutions):
             raise _UnreadableError
         return self.substitutions[number]
-
-    # templates
 
     def template_arguments(self) -> str:
         self.need("I")
@@ -313,9 +273,7 @@ class _Reader:
     def literal(self) -> _Type:
         self.need("L")
         if self.take("_Z"):
-            outer, template = self.arguments, self.is_template
-            name, _ = self.encoding()
-            self.arguments, self.is_template = outer, template
+            name = self.apart(lambda: self.encoding()[0])
             self.need("E")
             return _Type(name)
         of = str(self.type())
@@ -327,7 +285,7 @@ class _Reader:
         if not digits:
             raise _UnreadableError
         number = f"{'-' if sign else ''}{digits}"
-        return _Type(number if of in _WHOLE else f"({of}){number}")
+        return _Type(number if of in _INTEGERS.values() else f"({of}){number}")
 
     def template_parameter(self) -> _Type:
         self.need("T")
@@ -336,36 +294,29 @@ class _Reader:
             raise _UnreadableError
         return self.arguments[number]
 
-    # types
-
     def type(self) -> _Type:
         return self.deeper(self._type)
 
     def _type(self) -> _Type:
-        builtin = next((word for word in _words(self.text, self.at) if word in _BUILTIN), "")
+        words = (self.text[self.at : self.at + length] for length in (1, 2, 5))
+        builtin = next((word for word in words if word in _BUILTIN), "")
         if builtin:
             self.at += len(builtin)
             return _Type(_BUILTIN[builtin])
         if self.peek("S") and not self.text.startswith("St", self.at):
             found = self.substitution()
-            return self.add(_Type(f"{found}{self.of_type()}")) if self.peek("I") else found
+            return (
+                self.add(_Type(f"{found}{self.apart(self.template_arguments)}")) if self.peek("I") else found
+            )
         if self.peek("T"):
             found = self.add(self.template_parameter())
-            return self.add(_Type(f"{found}{self.of_type()}")) if self.peek("I") else found
+            return (
+                self.add(_Type(f"{found}{self.apart(self.template_arguments)}")) if self.peek("I") else found
+            )
         for prefix, read in _COMPOUND:
             if self.take(prefix):
                 return self.add(read(self))
-        outer, template = self.arguments, self.is_template
-        found = _Type(self.name())
-        self.arguments, self.is_template = outer, template
-        return self.add(found)
-
-    def of_type(self) -> str:
-        """Read the template arguments of a type, which are not those of the function."""
-        outer = self.arguments
-        found = self.template_arguments()
-        self.arguments = outer
-        return found
+        return self.add(_Type(self.apart(self.name)))
 
     def indirect(self, mark: str) -> _Type:
         return _each(self.type(), lambda to: _pointer(to, mark))
@@ -379,7 +330,6 @@ class _Reader:
         return _each(of, lambda each: _qualified(each, " ".join(words)))
 
     def function_type(self) -> _Type:
-        self.take("Y")
         result = self.type()
         types: list[str] = []
         while not self.take("E"):
@@ -394,11 +344,6 @@ class _Reader:
         self.need("_")
         of = self.type()
         return _Type(of.left, f"[{number}]{of.right}", "declarator")
-
-    def vector(self) -> _Type:
-        number = self.match(_NUMBER)[0]
-        self.need("_")
-        return _Type(f"{self.type()} __vector({number})")
 
     def member(self) -> _Type:
         home, member = self.type(), self.type()
@@ -422,12 +367,7 @@ _COMPOUND: tuple[tuple[str, Callable[[_Reader], _Type]], ...] = (
     ("A", _Reader.array),
     ("M", _Reader.member),
     ("Dp", _Reader.type),
-    ("Dv", _Reader.vector),
 )
-
-
-def _words(text: str, at: int) -> tuple[str, ...]:
-    return text[at : at + 1], text[at : at + 2], text[at : at + 5]
 
 
 def _listed(types: list[str]) -> str:

@@ -34,7 +34,7 @@ class Wanted(NamedTuple):
         """Return the entries to look up in a module's file, one after the other, the first with its parameters.
 
         Empty if its list does not have the kernel. A file without a list may have it by its symbol, if it was compiled
-        from the same source, or by its name. If it is the user's own, its parameters are not known.
+        from the same source, or by the name as given. If it is the user's own, its parameters are not known.
         """
         if module.kernels:
             same = [each for each in module.kernels if self.entry and each.symbol == self.entry.symbol]
@@ -42,7 +42,7 @@ class Wanted(NamedTuple):
         if self.entry is None:
             return (plain_entry(self.name),)
         parameters = None if origin <= Origin.USER_BUILD else self.entry.parameters
-        symbols = dict.fromkeys((self.entry.symbol, self.name, self.entry.plain_name))
+        symbols = dict.fromkeys((self.entry.symbol, self.name))
         return tuple(Entry(symbol, self.entry.name, parameters) for symbol in symbols)
 
 

@@ -42,11 +42,6 @@ class Entry(NamedTuple):
             return self.name
         return f"{self.name}({', '.join(parameter.label for parameter in self.parameters)})"
 
-    @property
-    def plain_name(self) -> str:
-        """Its name without namespaces and template arguments: "scale"."""
-        return _spellings(self.name)[-1]
-
 
 class Given(NamedTuple):
     """An argument of a call.
@@ -131,32 +126,9 @@ def _scopes(name: str) -> list[str]:
     return [*parts, name[start:]]
 
 
-# other spellings of types, on 64-bit Linux
-_ALIASES = (
-    (
-        r"\b(?:std::)?size_t\b|\b(?:std::)?uint64_t\b|\blong unsigned int\b|\bunsigned long int\b",
-        "unsigned long",
-    ),
-    (r"\b(?:std::)?int64_t\b|\b(?:std::)?ptrdiff_t\b|\blong int\b", "long"),
-    (r"\b(?:std::)?uint32_t\b|\bunsigned\b(?! (?:char|short|int|long|__int128)\b)", "unsigned int"),
-    (r"\b(?:std::)?int32_t\b", "int"),
-    (r"\b(?:std::)?uint16_t\b|\bunsigned short int\b", "unsigned short"),
-    (r"\b(?:std::)?int16_t\b", "short"),
-    (r"\b(?:std::)?uint8_t\b", "unsigned char"),
-    (r"\b(?:std::)?int8_t\b", "signed char"),
-    (r"\blong long unsigned int\b|\bunsigned long long int\b", "unsigned long long"),
-    (r"(?<=[<,])(-?\d+)(?:[uU][lL]{0,2}|[lL]{1,2}[uU]?)(?=[>,])", r"\1"),
-)
-
-
 def _normal(name: str) -> str:
-    """Return a name with one spelling of white space and of types."""
-    text = re.sub(r"\s+", " ", name.strip())
-    text = re.sub(r" ?([^\w ]) ?", r"\1", text)
-    if "(" in text or "<" in text:
-        for pattern, plain in reversed(_ALIASES):
-            text = re.sub(pattern, plain, text)
-    return text
+    """Return a name without the spaces that separate no words."""
+    return re.sub(r"(?<!\w) | (?!\w)", "", re.sub(r"\s+", " ", name))
 
 
 def nearest(names: Iterable[str], wanted: str) -> list[str]:

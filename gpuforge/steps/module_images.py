@@ -60,9 +60,10 @@ def kernels_of(module: CompiledModule) -> tuple[Kernel, ...]:
     try:
         if not module.images:
             for image, content in fatbin.images(data):
-                if kind_of(image.kind).loader == "CUDA":
-                    read = kernels.of_ptx if image.kind == "ptx" else kernels.of_cubin
-                    found[f"{kind_of(image.kind).label} {image.target}"] = read(content)
+                about = kind_of(image.kind)
+                if about.loader == "CUDA":
+                    read = kernels.of_ptx if about.has_ptx else kernels.of_cubin
+                    found[f"{about.label} {image.target}"] = read(content)
         elif kind_of(module.images[0].kind).loader == "CUDA":
             found[module.target] = kernels.of_ptx(data)
         else:
