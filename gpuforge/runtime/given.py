@@ -16,6 +16,7 @@ _KINDS = {
     "c": "i",
     "u": "i",
 }  # fmt: skip  of ctypes' `_type_`
+_SWAPPED = "is not in the byte order of this machine"
 _known: dict[type, Given] = {}  # by type: those that were used
 
 
@@ -28,7 +29,7 @@ def type_name(kind: type) -> str:
 
 
 def given_value(value: Any) -> Given | None:
-    """Return a value that is passed as it is, None for anything else."""
+    """Return a value that is passed as it is, None for anything else; raises TypeError for a number C does not have."""
     kind = type(value)
     found = _known.get(kind)
     if found is None:
@@ -49,18 +50,46 @@ def given_array(kind: type, dtype: str) -> Given:
 
 
 def _described(kind: Any, value: Any) -> Given | None:
-    name = type_name(kind)
+    if kind.__module__ == "numpy" and hasattr(kind, "dtype") and not hasattr(kind, "ctypes"):
+        dtype = value.dtype
+        if dtype.kind not in "biufc" or not dtype.isnative:
+            raise TypeError(
+                f"{kind.__name__} is not a type that a kernel can have; write a ctypes.Structure for a struct"
+            )
+        return Given("scalar", dtype.str, dtype.itemsize, type_name(kind))
+    if not issubclass(kind, (ctypes._SimpleCData, ctypes._Pointer, ctypes.Structure, ctypes.Union)):
+        return None
+    problem = _problem_of(kind)
+    if problem:
+        raise TypeError(f"{kind.__name__} {problem}")
     if issubclass(kind, ctypes._SimpleCData):
         dtype = _dtype(kind)
-        return Given("scalar", dtype, ctypes.sizeof(kind), name) if dtype else given_address(kind)
+        return Given("scalar", dtype, ctypes.sizeof(kind), type_name(kind)) if dtype else given_address(kind)
     if issubclass(kind, ctypes._Pointer):
         dtype = _dtype(kind._type_)
         return given_array(kind, dtype) if dtype else given_address(kind)
-    if issubclass(kind, (ctypes.Structure, ctypes.Union)):
-        return Given("struct", "", ctypes.sizeof(kind), name)
-    if kind.__module__ == "numpy" and hasattr(kind, "dtype") and not hasattr(kind, "ctypes"):
-        return Given("scalar", value.dtype.str, value.dtype.itemsize, name)
-    return None
+    return Given("struct", "", ctypes.sizeof(kind), type_name(kind))
+
+
+def _problem_of(kind: Any) -> str:
+    """Return why C has no values of a type of ctypes; "" if it has."""
+    if issubclass(kind, ctypes._SimpleCData):
+        if kind._type_ == "O":
+            return "is a Python object, not a number of C"
+        orders = [getattr(kind, name, None) for name in ("__ctype_le__", "__ctype_be__")]
+        native, swapped = (
+            orders if sys.byteorder == "little" else reversed(orders)
+        )  # the same for single bytes
+        is_swapped = swapped is not None and swapped is not native and issubclass(kind, swapped)
+        return _SWAPPED if is_swapped else ""
+    if issubclass(kind, ctypes.Array):
+        return _problem_of(kind._type_)
+    if not issubclass(kind, (ctypes.Structure, ctypes.Union)):
+        return ""
+    if hasattr(kind, "_swappedbytes_"):
+        return _SWAPPED
+    parts = [field[1] for base in kind.__mro__ for field in base.__dict__.get("_fields_", ())]
+    return next((f"has a field that {problem}" for problem in map(_problem_of, parts) if problem), "")
 
 
 def _dtype(kind: Any) -> str:

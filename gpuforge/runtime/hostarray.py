@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from .dlpack import writable_tensor_of
 from .refusal import refusal
+from .signature import Parameter, reads_only
 from .strides import refuse_gaps
 
 _REACHABLE = {1, 3, 11}  # DLDeviceType: kDLCPU, kDLCUDAHost, kDLROCMHost
@@ -128,6 +129,22 @@ def pointee_of(array: HostArray) -> int:
             f"{array.name} is at an address that is not a multiple of its elements' size: pass a copy"
         )
     return array.address
+
+
+def refuse_read_only(array: HostArray, parameter: Parameter) -> None:
+    """Raise ValueError for a read-only array, unless a kernel only reads what the parameter points to."""
+    if array.size and not array.writable and not reads_only(parameter):
+        raise ValueError(
+            f"{array.name} is read-only, {written(parameter)}: pass a copy that can be written, bytearray(…) or "
+            "numpy.array(…)"
+        )
+
+
+def written(parameter: Parameter) -> str:
+    """Return why a kernel may write into what a parameter points to, for an error."""
+    if parameter.type:
+        return f"and the parameter is {parameter.type}, not const"
+    return "and the kernel may write into it"
 
 
 def source_of(value: Any, size: int | None = None) -> HostArray:

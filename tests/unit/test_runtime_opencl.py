@@ -1,20 +1,25 @@
-"""OpenCL's devices and arguments, with a stand-in: which devices are taken, what enters a key, which arrays overlap."""
+"""OpenCL's devices and arguments: which devices are taken, what enters a key, what a kernel of PoCL may get."""
 
 from __future__ import annotations
 
+import ctypes
 import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import golden
 import numpy as np
 import pytest
 from set_samples import OPENCL_C, install_set
 
 from gpuforge.runtime import DriverError, KernelSet, KernelUnavailable, machine
 from gpuforge.runtime.backends.opencl import devices, load, memory
+from gpuforge.runtime.backends.opencl.context import context_of
 from gpuforge.runtime.backends.opencl.devices import Needs
 from gpuforge.runtime.backends.opencl.kernel import OpenClKernel
+from gpuforge.runtime.backends.opencl.memory import OpenClMemory
+from gpuforge.runtime.hostarray import HostArray, host_array
 from gpuforge.runtime.reason import Reason
 from gpuforge.runtime.recipe import read
 
@@ -153,13 +158,13 @@ class Buffer:
     def __init__(self, _home: Any, size: int) -> None:
         self.content = bytearray(size)
 
-    def write(self, array: Any) -> None:
-        self.content[:] = memoryview(array).cast("B") if array.nbytes else b""
+    def copy_in(self, array: HostArray) -> None:
+        self.content[:] = array.bytes() if array.size else b""
 
-    def read(self, array: Any, *, stream: Any) -> None:
+    def copy_out(self, array: HostArray, stream: Any) -> None:
         assert stream == "queue"
-        if array.nbytes:
-            memoryview(array).cast("B")[:] = self.content
+        if array.size:
+            array.bytes()[:] = self.content
 
     def free(self) -> None:
         self.content.clear()
@@ -171,70 +176,214 @@ def copies(monkeypatch: pytest.MonkeyPatch) -> memory.Copies:
     return memory.Copies(SimpleNamespace())  # type: ignore[arg-type]
 
 
-def read_only(array: Any) -> Any:
-    view = array.view()
-    view.flags.writeable = False
-    return view
+def add(copies: memory.Copies, number: int, array: Any, written: bool = True) -> Any:
+    found = host_array(array)
+    assert found
+    return copies.add(number, found, written=written)
 
 
-@pytest.mark.parametrize("first_read_only", [True, False])
-def test_the_same_array_twice_is_one_copy(copies: memory.Copies, first_read_only: bool) -> None:
+@pytest.mark.parametrize("written", [(False, True), (True, False)])
+def test_the_same_array_twice_is_one_copy(copies: memory.Copies, written: tuple[bool, bool]) -> None:
     array = np.arange(4.0)
-    views = [read_only(array), array] if first_read_only else [array, read_only(array)]
-    given = [copies.add(number, view) for number, view in enumerate(views)]
+    given = [add(copies, number, array.view(), each) for number, each in enumerate(written)]
     assert given[0] is given[1]
-    other = copies.add(2, np.zeros(4))
+    other = add(copies, 2, np.zeros(4))
     assert other is not given[0]
-    given[0].content[:] = np.full(4, 5.0).tobytes()  # type: ignore[attr-defined]
+    given[0].content[:] = np.full(4, 5.0).tobytes()
     copies.read_back("queue")
     assert (array == 5).all()
     copies.free()
 
 
-@pytest.mark.parametrize("writable", ["both", "first", "second"])
-def test_arrays_that_overlap_otherwise_are_refused(copies: memory.Copies, writable: str) -> None:
+def test_an_array_that_is_only_read_is_not_copied_back(copies: memory.Copies) -> None:
+    array = np.arange(4.0)
+    add(copies, 0, array, False).content[:] = bytes(32)
+    copies.read_back("queue")
+    assert list(array) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("written", ["both", "first", "second"])
+def test_arrays_that_overlap_otherwise_are_refused(copies: memory.Copies, written: str) -> None:
     array = np.arange(6.0)
-    first, second = array[:4], array[2:]
-    copies.add(0, np.zeros(3))
-    copies.add(1, read_only(first) if writable == "second" else first)
+    add(copies, 0, np.zeros(3))
+    add(copies, 1, array[:4], written != "second")
     with pytest.raises(
         ValueError, match=r"^arguments 1 and 2 overlap in memory, and one of them can be written: "
     ):
-        copies.add(2, read_only(second) if writable == "first" else second)
+        add(copies, 2, array[2:], written != "first")
 
 
-def test_a_third_array_may_make_an_overlap_one_that_is_refused(copies: memory.Copies) -> None:
+@pytest.mark.parametrize("third", [slice(0, 4), slice(0, 5)])
+def test_a_third_array_may_make_an_overlap_one_that_is_refused(copies: memory.Copies, third: slice) -> None:
     array = np.arange(6.0)
-    copies.add(0, read_only(array[:4]))
-    copies.add(1, read_only(array[2:]))  # nobody writes: two copies
-    with pytest.raises(ValueError, match="arguments 1 and 2 overlap"):
-        copies.add(2, array[:4])
+    add(copies, 0, array[:4], False)
+    add(copies, 1, array[2:], False)  # nobody writes: two copies
+    with pytest.raises(ValueError, match=r"^arguments [01] and 2 overlap"):
+        add(copies, 2, array[third])
 
 
 def test_neighbours_and_empty_arrays_do_not_overlap(copies: memory.Copies) -> None:
     array = np.arange(6.0)
     parts = (array[:3], array[3:], array[2:2], array[2:2], array[2:][:0])  # the last begins within the first
-    given = [copies.add(n, part) for n, part in enumerate(parts)]
+    given = [add(copies, n, part) for n, part in enumerate(parts)]
     assert len(set(map(id, given))) == 5
-    given[0].content[:] = np.full(3, 9.0).tobytes()  # type: ignore[attr-defined]
+    given[0].content[:] = np.full(3, 9.0).tobytes()
     copies.read_back("queue")
     assert list(array) == [9, 9, 9, 3, 4, 5]
-    with pytest.raises(TypeError, match="argument 7: a contiguous array is expected"):
-        copies.add(7, array[::2])
 
 
-def test_numbers_are_passed_as_they_are_and_structs_of_numpy_are_refused(copies: memory.Copies) -> None:
-    """A struct was taken for an array, and its address passed where the kernel wants its bytes."""
-    kernel = object.__new__(OpenClKernel)
-    assert kernel._value(0, np.float32(1), copies) == np.float32(1)
-    assert not copies
-    struct = np.zeros(2, [("x", "i4"), ("y", "f4")])[0]
-    with pytest.raises(
-        TypeError, match=r"^argument 1: numpy.void is not a type that a kernel can have; write a ctypes"
-    ):
-        kernel._value(1, struct, copies)
-    with pytest.raises(TypeError, match="argument 2: a Python float has no C type"):
-        kernel._value(2, 1.0, copies)
+class Pair(ctypes.Structure):
+    _fields_ = (("a", ctypes.c_float), ("b", ctypes.c_int))
+
+
+KERNELS = """
+typedef struct { float a; int b; } pair;
+kernel void scale(global float4 *x, ulong n, float a) { for (ulong i = 0; i < n; i++) x[i] *= a; }
+kernel void sum(const global float *x, pair p, global float *y, local float *scratch)
+{
+    *scratch = p.a + p.b;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (int i = 0; i < 4; i++) *y += x[i] + *scratch;
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def program(pocl: None) -> Any:
+    import pyopencl
+
+    context = context_of(pyopencl.get_platforms()[0].get_devices()[0])
+    return context, pyopencl.Program(context.context, KERNELS).build(["-cl-kernel-arg-info"], cache_dir=False)
+
+
+@pytest.fixture
+def scale(program: Any) -> OpenClKernel:
+    return OpenClKernel("scale", "k.cl", *program)
+
+
+@pytest.fixture
+def sum_(program: Any) -> OpenClKernel:
+    return OpenClKernel("sum", "k.cl", *program)
+
+
+ONE, TWO = np.uint64(1), np.float32(2)
+
+
+@pytest.mark.thorough
+def test_what_fits_the_parameters_of_a_kernel_is_passed(scale: OpenClKernel, sum_: OpenClKernel) -> None:
+    import pyopencl
+    import pyopencl.array
+
+    x = np.ones((2, 2), "f4", order="F")
+    scale.launch(1, 1, x, ONE, TWO)
+    scale.launch(1, 1, x, np.int64(1), ctypes.c_float(2), stream=scale._context.queue)
+    assert (x == 4).all()
+    on_device = pyopencl.array.to_device(scale._context.queue, np.ones(4, "f4"))
+    scale.launch(1, 1, on_device, ctypes.c_ulong(1), TWO)
+    assert (on_device.get() == 2).all()
+    y = bytearray(4)
+    x.flags.writeable = False
+    sum_.launch(1, 1, x, Pair(0.5, 1), y, pyopencl.LocalMemory(4))
+    assert np.frombuffer(y, "f4") == 22
+    with sum_.upload(np.ascontiguousarray(x)) as memory:
+        sum_.launch(1, 1, memory, Pair(0.5, 1), y, pyopencl.LocalMemory(4))
+    assert np.frombuffer(y, "f4") == 44
+
+
+def freed(kernel: OpenClKernel) -> OpenClMemory:
+    memory = kernel.memory(16)
+    memory.free()
+    memory.free()
+    return memory
+
+
+def read_only(array: Any) -> Any:
+    array.flags.writeable = False
+    return array
+
+
+ONES = np.ones(4, "f4")
+MISUSES: dict[str, tuple[Any, ...]] = {
+    "half the floats": (lambda _: np.ones(8, "f2"), ONE, TWO),
+    "doubles": (lambda _: np.ones(2), ONE, TWO),
+    "a read-only array": (lambda _: read_only(np.ones(4, "f4")), ONE, TWO),
+    "bytes": (lambda _: bytes(16), ONE, TWO),
+    "objects": (lambda _: np.array([None, 1]), ONE, TWO),
+    "another byte order": (lambda _: np.ones(4, ">f4"), ONE, TWO),
+    "gaps": (lambda _: np.ones(8, "f4")[::2], ONE, TWO),
+    "freed memory": (freed, ONE, TWO),
+    "an address": (lambda _: ctypes.c_void_p(8), ONE, TWO),
+    "a number for a pointer": (lambda _: np.uint64(8), ONE, TWO),
+    "an int for a pointer": (lambda _: 8, ONE, TWO),
+    "a list": (lambda _: [1.0], ONE, TWO),
+    "None": (lambda _: None, ONE, TWO),
+    "local memory for a pointer": (lambda _: __import__("pyopencl").LocalMemory(4), ONE, TWO),
+    "an int for a float": (lambda _: ONES, ONE, np.int32(2)),
+    "a double for a float": (lambda _: ONES, ONE, np.float64(2)),
+    "a Python float": (lambda _: ONES, ONE, 2.0),
+    "a negative number": (lambda _: ONES, np.int64(-1), TWO),
+    "a struct of NumPy": (lambda _: ONES, ONE, np.zeros(1, "i4,f4")[0]),
+    "a number of too many bytes": (lambda _: ONES, ONE, np.longdouble(1)),
+    "an argument is missing": (lambda _: ONES, ONE),
+    "a stream of text": (lambda _: ONES, ONE, TWO, {"stream": "mine"}),
+    "a stream of a number": (lambda _: ONES, ONE, TWO, {"stream": 0}),
+    "shared memory": (lambda _: ONES, ONE, TWO, {"shared": 64}),
+    "a grid of 0": (lambda _: ONES, ONE, TWO, {"grid": 0}),
+    "a large block": (lambda _: ONES, ONE, TWO, {"block": 1 << 20}),
+    "a block of many threads": (lambda _: ONES, ONE, TWO, {"block": (1024, 64)}),
+}
+
+
+@pytest.mark.thorough
+def test_misuses_are_errors(scale: OpenClKernel, sum_: OpenClKernel) -> None:
+    found = []
+    for name, (x, *others) in MISUSES.items():
+        options = others.pop() if isinstance(others[-1], dict) else {}
+        try:
+            scale.launch(options.pop("grid", 1), options.pop("block", 1), x(scale), *others, **options)
+        except (TypeError, ValueError) as error:
+            found.append(f"{name}\n    {type(error).__name__}: {error}\n")
+        else:
+            found.append(f"{name}\n    no error\n")
+    for name, scratch in {
+        "an array for local memory": ONES,
+        "nothing for local memory": ctypes.c_void_p(),
+    }.items():
+        with pytest.raises(TypeError) as caught:
+            sum_.launch(1, 1, ONES, Pair(1, 1), ONES, scratch)
+        found.append(f"{name}\n    TypeError: {caught.value}\n")
+    golden.hold("opencl-misuses.txt", "".join(found).replace(scale._context.name, "DEVICE"))
+    assert (ONES == 1).all()
+
+
+@pytest.mark.thorough
+def test_memory_is_copied_from_and_into_one_block(scale: OpenClKernel) -> None:
+    memory = scale.memory(16)
+    for copy in (memory.write, memory.read):
+        with pytest.raises(ValueError, match="in C's order"):
+            copy(np.ones((2, 2), "f4", order="F"))
+    with pytest.raises(ValueError, match=r"^bytes is read-only"):
+        memory.read(bytes(16))
+    with pytest.raises(ValueError, match=r"^the memory was freed"):
+        freed(scale).read(bytearray(16))
+
+
+@pytest.mark.thorough
+def test_without_the_types_of_parameters_only_their_number_is_known(program: Any) -> None:
+    import pyopencl
+
+    context, _ = program
+    source = "kernel void only(global float *x) { *x = 3; }"
+    kernel = OpenClKernel(
+        "only", "k.cl", context, pyopencl.Program(context.context, source).build(cache_dir=False)
+    )
+    if "float" in kernel._entry.signature:
+        pytest.skip("this OpenCL tells the types without being asked to")
+    x = np.ones(1, "f4")
+    kernel.launch(1, 1, x)
+    assert x == 3
+    with pytest.raises(TypeError, match=r"^only\(any type\) takes 1 argument, and 2 are given$"):
+        kernel.launch(1, 1, x, x)
 
 
 def test_an_error_has_its_kernel_its_source_and_its_device() -> None:

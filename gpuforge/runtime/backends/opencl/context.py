@@ -39,6 +39,14 @@ class OpenClContext:
                 self._programs[key.digest] = build(key)
             return self._programs[key.digest]
 
+    def queue_of(self, stream: Any) -> Any:
+        """Return the queue of a launch or copy, None for the context's own; raises TypeError."""
+        import pyopencl as cl
+
+        if stream is not None and not isinstance(stream, cl.CommandQueue):
+            raise TypeError(f"a stream of OpenCL is a pyopencl.CommandQueue, not {type(stream).__name__}")
+        return self.queue if stream is None else stream
+
     def failure(self, call: str, error: Any, kernel: str = "", source: str = "") -> DriverError:
         """Return an error of pyopencl as a driver's error, with the kernel that it belongs to.
 
@@ -50,9 +58,9 @@ class OpenClContext:
             kernel, source = self.launched
         name = cl.status_code.to_string(error.code)
         call = error.routine or call
-        return DriverError(
-            call, error.code, name, str(error.what), kernel=kernel, source=source, device=self.name
-        )
+        details = getattr(error.what, "what", None)  # a record of pyopencl
+        text = str(details() if callable(details) else error.what).strip() or "OpenCL gives no details"
+        return DriverError(call, error.code, name, text, kernel=kernel, source=source, device=self.name)
 
 
 def context_of(device: Any) -> OpenClContext:

@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import ctypes
+import re
 import threading
 from collections.abc import Callable
 from typing import Any
 
-from ...arguments import is_array, is_scalar, reader
-from ...dimensions import three
+from ...dimensions import Limits, launch_size, refuse_beyond
+from ...given import given_address, given_array, given_value
+from ...hostarray import HostArray, host_array, pointee_of, refuse_read_only, source_of
+from ...refusal import refusal
+from ...signature import POINTER, Entry, Given, Parameter, check_count, limits, outside, reads_only, spelled
+from ...signature import refusal as misfit
+from ...strides import refuse_gaps
 from ...upload import filled
 from .context import OpenClContext
 from .memory import Copies, OpenClMemory
+
+_SIZES = {"char": 1, "short": 2, "int": 4, "long": 8, "half": 2, "float": 4, "double": 8}
+_UNKNOWN = Parameter("any type", 0)
+_LOCAL = "local "
+_TYPE = re.compile(r"(u?)(char|short|int|long|half|float|double)(2|3|4|8|16)?")
 
 
 class OpenClKernel:
@@ -28,8 +39,12 @@ class OpenClKernel:
         self._lock = threading.Lock()  # arguments are set one by one
         try:
             self._kernel = cl.Kernel(program, name)
+            parameters = tuple(_parameter(self._kernel, number) for number in range(self._kernel.num_args))
         except cl.Error as error:
             raise context.failure("clCreateKernel", error, name, source) from error
+        self._entry = Entry(name, name, parameters)
+        device = context.device
+        self._limits = Limits(context.name, (), tuple(device.max_work_item_sizes), device.max_work_group_size)
 
     @property
     def device(self) -> str:
@@ -41,28 +56,34 @@ class OpenClKernel:
         return OpenClMemory(self._context, size)
 
     def upload(self, source: Any) -> OpenClMemory:
-        """Return device memory with a copy of a contiguous buffer; raises TypeError, ValueError, DriverError."""
-        return filled(self.memory(memoryview(source).nbytes), source)
+        """Return device memory with a copy of an array in C's order; raises TypeError, ValueError, DriverError."""
+        return filled(self.memory(source_of(source).size), source)
 
     def launch(self, grid: Any, block: Any, *arguments: Any, shared: int = 0, stream: Any = None) -> None:
         """Queue the kernel over `grid` work-groups of `block` work-items, each a number or up to three.
 
         Arguments are as for `Kernel.launch`, with OpenCL's memory: an `OpenClMemory`, an array or buffer of pyopencl,
-        its LocalMemory. An array of NumPy is copied to the device and, if it is writable, back when the kernel has
-        finished. `stream` is a queue of pyopencl. Raises TypeError, ValueError (also for overlapping writable arrays),
-        DriverError.
+        its LocalMemory. An array of the host is copied to the device and, unless the kernel's parameter is const, back
+        when the kernel has finished. `stream` is a queue of pyopencl. Raises TypeError, ValueError (also for
+        overlapping writable arrays), DriverError.
         """
         import pyopencl as cl
 
-        if shared:
+        groups, items, local = launch_size(grid, block, shared)
+        refuse_beyond(self._limits, groups, items)
+        if local:
             raise ValueError(
                 "a kernel of OpenCL takes its local memory as an argument: pyopencl.LocalMemory(size)"
             )
-        queue = self._context.queue if stream is None else stream
+        queue = self._context.queue_of(stream)
         copies = Copies(self._context)
         try:
-            values = [self._value(number, value, copies) for number, value in enumerate(arguments)]
-            self._enqueue(queue, three(grid), three(block), values, arguments)
+            check_count(self._entry, len(arguments))
+            values = [
+                self._value(number, parameter, value, copies)
+                for number, (parameter, value) in enumerate(zip(self._entry.parameters or (), arguments))
+            ]
+            self._enqueue(queue, groups, items, values, arguments)
             copies.read_back(queue)
             if copies:
                 queue.finish()
@@ -80,9 +101,6 @@ class OpenClKernel:
     def _enqueue(self, queue: Any, grid: Any, block: Any, values: list[Any], given: tuple[Any, ...]) -> None:
         import pyopencl as cl
 
-        parameters = self._kernel.num_args
-        if len(values) != parameters:
-            raise TypeError(f"the kernel has {parameters} parameters, and {len(values)} arguments are given")
         size = tuple(groups * items for groups, items in zip(grid, block))
         with self._lock:
             for number, value in enumerate(values):
@@ -96,17 +114,92 @@ class OpenClKernel:
             self._context.launched = (self.name, self.source)
             cl.enqueue_nd_range_kernel(queue, self._kernel, size, block)
 
-    def _value(self, number: int, value: Any, copies: Copies) -> Any:
-        """Return an argument in pyopencl's form; an array of the host is copied to the device."""
-        if isinstance(value, OpenClMemory):
-            return value.buffer
-        if type(value).__module__.partition(".")[0] == "pyopencl":
-            return value.data if hasattr(value, "base_data") else value
-        if isinstance(value, (ctypes._SimpleCData, ctypes.Structure, ctypes.Union)):
-            return bytes(value)
-        if is_array(value):
-            return copies.add(number, value).buffer
-        reader(number, value)  # its error explains why a number has no type
-        if is_scalar(value):
-            return value
-        raise TypeError(f"argument {number}: {type(value).__name__} cannot be passed to a kernel of OpenCL")
+    def _value(self, number: int, parameter: Parameter, value: Any, copies: Copies) -> Any:
+        """Return an argument in pyopencl's form; an array of the host is copied to the device.
+
+        Raises TypeError, ValueError, DriverError.
+        """
+        try:
+            passed, given, array = _passed(value)
+            if given is None and array is None:
+                raise TypeError(refusal(value, spelled(parameter, value)))
+            if array is not None:
+                pointee_of(array)
+                refuse_read_only(array, parameter)
+        except TypeError as error:
+            raise TypeError(f"argument {number}: {error}") from error.__cause__
+        except ValueError as error:
+            raise ValueError(f"argument {number}: {error}") from error.__cause__
+        given = given or given_array(type(value), array.dtype if array else "")
+        is_local = type(value).__name__ == "LocalMemory"
+        if is_local != parameter.type.startswith(_LOCAL) and parameter != _UNKNOWN:
+            wanted = "the parameter is" if is_local else "pyopencl.LocalMemory(size) is expected for"
+            raise TypeError(f"argument {number}: {given.type} is given, and {wanted} {parameter.type}")
+        if parameter.size:
+            self._judge(number, parameter, given, value)
+        if array is None:
+            return passed
+        return copies.add(number, array, written=array.writable and not reads_only(parameter)).buffer
+
+    def _judge(self, number: int, parameter: Parameter, given: Given, value: Any) -> None:
+        problem = misfit(parameter, number, given)
+        if problem:
+            raise TypeError(f"{problem}. The kernel is {self._entry.signature}")
+        limit = limits(parameter, given.dtype) if given.kind == "scalar" else None
+        if limit is not None:
+            found = int(getattr(value, "value", value))
+            if not limit[0] <= found <= limit[1]:
+                raise TypeError(outside(parameter, number, found))
+
+
+def _passed(value: Any) -> tuple[Any, Given | None, HostArray | None]:
+    """Return an argument in pyopencl's form and its description, or an array of the host."""
+    kind = type(value)
+    if isinstance(value, OpenClMemory):
+        return value.buffer, given_address(kind), None
+    if kind.__module__.partition(".")[0] == "pyopencl":
+        if not hasattr(value, "base_data"):
+            return value, given_address(kind), None
+        refuse_gaps(value, value.shape, value.strides, value.dtype.itemsize)
+        return value.data, given_array(kind, value.dtype.str), None
+    given = given_value(value)
+    if given is None:
+        return None, None, host_array(value)
+    if given.kind in {"address", "array"}:
+        if ctypes.cast(value, ctypes.c_void_p).value:
+            raise TypeError(
+                f"{given.type} is an address, which a kernel of OpenCL cannot have: pass an array"
+            )
+        return None, given_address(kind), None
+    return (
+        bytes(value) if isinstance(value, (ctypes._SimpleCData, ctypes.Structure, ctypes.Union)) else value,
+        given,
+        None,
+    )
+
+
+def _parameter(kernel: Any, number: int) -> Parameter:
+    """Return a kernel's parameter with C++'s type; its size is 0 if arguments are not compared with it."""
+    import pyopencl as cl
+
+    def ask(fact: str) -> Any:
+        return kernel.get_arg_info(number, getattr(cl.kernel_arg_info, fact))
+
+    try:
+        name, space, qualifiers = ask("TYPE_NAME"), ask("ADDRESS_QUALIFIER"), ask("TYPE_QUALIFIER")
+    except cl.Error:  # code that was compiled without -cl-kernel-arg-info
+        return _UNKNOWN
+    spaces = cl.kernel_arg_address_qualifier
+    element = name.replace("unsigned ", "u").rstrip("*").strip()
+    found = _TYPE.fullmatch(element)
+    if found:
+        lanes = int(found[3] or 1)
+        plain = f"{'unsigned ' if found[1] else ''}{found[2]}" if found[2] != "half" else "__half"
+        element = plain if lanes not in {2, 3, 4} or found[2] == "half" else element
+    if name.endswith("*"):
+        is_const = qualifiers & cl.kernel_arg_type_qualifier.CONST or space == spaces.CONSTANT
+        text = f"{'const ' if is_const else ''}{element} *"
+        return Parameter(f"{_LOCAL}{text}", 0) if space == spaces.LOCAL else Parameter(text, POINTER)
+    if not found:
+        return Parameter(element, 0)
+    return Parameter(element if lanes == 1 else "", _SIZES[found[2]] * (4 if lanes == 3 else lanes))

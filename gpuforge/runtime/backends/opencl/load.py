@@ -21,6 +21,7 @@ from .kernel import OpenClKernel
 
 OPTIONS = "GPUFORGE_OPENCL_OPTIONS"
 _PYOPENCL_OPTIONS = "PYOPENCL_BUILD_OPTIONS"  # pyopencl adds them to those of every program
+_TYPES = "-cl-kernel-arg-info"  # a kernel then tells the types of its parameters
 _LONGEST_LOG = 4000  # characters of the compiler's log that a reason keeps
 
 
@@ -111,7 +112,7 @@ def _build(compilation: Compilation, context: OpenClContext, key: CacheKey) -> A
             key, partial(_compile, compilation, context), cache=compilation.use_cache
         )
         try:
-            return cl.Program(context.context, [context.device], [binary]).build(cache_dir=False)
+            return cl.Program(context.context, [context.device], [binary]).build([_TYPES], cache_dir=False)
         except cl.Error as error:
             if attempt:
                 raise context.failure(
@@ -130,7 +131,7 @@ def _compile(compilation: Compilation, context: OpenClContext) -> bytes:
     try:
         with _without_spaces(sources.folder) as folder:
             folders = [word.replace(sources.folder, folder) for word in sources.with_folders()]
-            options = [*sources.filled(), *folders, *compilation.own]
+            options = [_TYPES, *sources.filled(), *folders, *compilation.own]
             with warnings.catch_warnings():  # NVIDIA's compiler always prints a line
                 warnings.simplefilter("ignore", cl.CompilerWarning)
                 built = program.build(options, devices=[context.device], cache_dir=False)

@@ -4,38 +4,64 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from ...dimensions import size_of
+from ...hostarray import HostArray, source_of, target_of
+from ...refusal import FREED
 from .context import OpenClContext
 
 
 class OpenClMemory:
     """Memory of an OpenCL device; see `Memory`."""
 
-    __slots__ = ("_context", "buffer", "size")
+    __slots__ = ("_buffer", "_context", "size")
 
     def __init__(self, context: OpenClContext, size: int) -> None:
         import pyopencl as cl
 
-        self.size = size
+        self.size = size_of("the memory's size", size)
         self._context = context
         try:
-            self.buffer = cl.Buffer(context.context, cl.mem_flags.READ_WRITE, max(size, 1))
+            self._buffer: Any = cl.Buffer(context.context, cl.mem_flags.READ_WRITE, max(self.size, 1))
         except cl.Error as error:
             raise context.failure("clCreateBuffer", error) from error
 
+    @property
+    def buffer(self) -> Any:
+        """Its buffer of pyopencl; raises ValueError after `free`."""
+        buffer = self._buffer
+        if buffer is None:
+            raise ValueError(FREED)
+        return buffer
+
     def write(self, source: Any, *, stream: Any = None) -> None:
-        """Copy a contiguous buffer of exactly `size` bytes to the device; raises ValueError, DriverError."""
-        self._copy(stream, self.buffer, self._checked(source))
+        """Copy an array in the CPU's memory, of exactly `size` bytes in C's order.
+
+        Raises TypeError, ValueError, DriverError.
+        """
+        self.copy_in(source_of(source, self.size), stream)
 
     def read(self, target: Any, *, stream: Any = None) -> None:
-        """Wait for the kernels queued so far, and copy into a writable buffer of `size` bytes.
+        """Wait for the kernels queued so far, and copy into an array of `size` bytes in C's order that can be written.
 
-        Raises ValueError for another size, DriverError, also for a fault of an earlier kernel.
+        Raises TypeError, ValueError, DriverError, also for a fault of an earlier kernel.
         """
-        self._copy(stream, self._checked(target), self.buffer)
+        self.copy_out(target_of(target, self.size), stream)
+
+    def copy_in(self, array: HostArray, stream: Any = None) -> None:
+        """Copy the block of an array to the device; raises ValueError, DriverError."""
+        buffer = self.buffer
+        if self.size:
+            self._copy(stream, buffer, array.bytes())
+
+    def copy_out(self, array: HostArray, stream: Any = None) -> None:
+        """Copy into the block of an array; raises ValueError, DriverError."""
+        buffer = self.buffer
+        if self.size:
+            self._copy(stream, array.bytes(), buffer)
 
     def free(self) -> None:
         """Give the memory back to the device; more than once is harmless."""
-        buffer, self.buffer = self.buffer, None
+        buffer, self._buffer = self._buffer, None
         if buffer is not None:
             buffer.release()
 
@@ -48,79 +74,76 @@ class OpenClMemory:
     def _copy(self, stream: Any, target: Any, source: Any) -> None:
         import pyopencl as cl
 
-        if not self.size:
-            return
+        queue = self._context.queue_of(stream)
         try:
-            cl.enqueue_copy(
-                self._context.queue if stream is None else stream, target, source, is_blocking=True
-            )
+            cl.enqueue_copy(queue, target, source, is_blocking=True)
         except cl.Error as error:
             raise self._context.failure("clEnqueueCopyBuffer", error) from error
-
-    def _checked(self, buffer: Any) -> memoryview:
-        view = memoryview(buffer)
-        if view.nbytes != self.size:
-            raise ValueError(f"the buffer holds {view.nbytes} bytes and the device memory {self.size}")
-        return view.cast("B") if self.size else view
 
 
 class _Copy(NamedTuple):
     number: int  # of the argument
-    start: int
-    end: int
-    array: Any
+    array: HostArray
     memory: OpenClMemory
+    written: bool  # by the kernel, as far as is known
 
     @property
-    def writable(self) -> bool:
-        return bool(self.array.flags.writeable)
+    def end(self) -> int:
+        return self.array.address + self.array.size
 
 
 class Copies:
-    """The arrays of NumPy among a launch's arguments, each in device memory while the kernel runs.
+    """The arrays of the host among a launch's arguments, each in device memory while the kernel runs.
 
-    Arguments with the same bytes share one copy, as on the host. With another overlap, the copies of a writable array
-    would overwrite each other: it is refused.
+    Arguments with the same bytes share one copy, as on the host. With another overlap, the copies of an array that is
+    written would overwrite each other: it is refused.
     """
 
     def __init__(self, context: OpenClContext) -> None:
         self._context = context
         self._copies: list[_Copy] = []
 
-    def add(self, number: int, array: Any) -> OpenClMemory:
-        """Return the device memory of an array; raises TypeError, ValueError, DriverError."""
-        if not array.flags.c_contiguous:
-            raise TypeError(f"argument {number}: a contiguous array is expected")
-        start = array.__array_interface__["data"][0]
-        end = start + array.nbytes
-        touching = [copy for copy in self._copies if max(start, copy.start) < min(end, copy.end)]
-        for other in touching:
-            same = (other.start, other.end) == (start, end)
-            if not same and (other.writable or array.flags.writeable):
-                raise ValueError(
-                    f"arguments {other.number} and {number} overlap in memory, and one of them can be written: "
-                    "pass a copy of one, or make both read-only"
-                )
+    def add(self, number: int, array: HostArray, *, written: bool) -> OpenClMemory:
+        """Return the device memory of an array without gaps; raises ValueError, DriverError."""
+        start, end = array.address, array.address + array.size
         for at, other in enumerate(self._copies):
-            if touching and (other.start, other.end) == (start, end):
-                if array.flags.writeable:
-                    self._copies[at] = other._replace(array=array)
+            if max(start, other.array.address) >= min(end, other.end):
+                continue
+            if (other.array.address, other.end) == (start, end):
+                if written:
+                    self._copies[at] = other._replace(array=array, written=True)
+                self._refuse_overlap(number, self._copies[at])
                 return other.memory
-        memory = OpenClMemory(self._context, array.nbytes)
-        self._copies.append(_Copy(number, start, end, array, memory))
-        memory.write(array)
-        return memory
+        new = _Copy(number, array, OpenClMemory(self._context, array.size), written)
+        try:
+            self._refuse_overlap(number, new)
+            new.memory.copy_in(array)
+        except BaseException:
+            new.memory.free()
+            raise
+        self._copies.append(new)
+        return new.memory
 
     def read_back(self, queue: Any) -> None:
-        """Wait for the kernel, and copy the writable arrays back; raises DriverError."""
+        """Wait for the kernel, and copy the arrays that it may have written back; raises DriverError."""
         for copy in self._copies:
-            if copy.writable:
-                copy.memory.read(copy.array, stream=queue)
+            if copy.written:
+                copy.memory.copy_out(copy.array, queue)
 
     def free(self) -> None:
         """Give the device memory back."""
         for copy in self._copies:
             copy.memory.free()
+
+    def _refuse_overlap(self, number: int, new: _Copy) -> None:
+        for other in self._copies:
+            overlap = max(new.array.address, other.array.address) < min(new.end, other.end)
+            same = (new.array.address, new.end) == (other.array.address, other.end)
+            if overlap and not same and (other.written or new.written):
+                raise ValueError(
+                    f"arguments {other.number} and {number} overlap in memory, and one of them can be written: "
+                    "pass a copy of one, or make both read-only"
+                )
 
     def __bool__(self) -> bool:
         return bool(self._copies)

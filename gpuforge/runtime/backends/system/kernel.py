@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -12,7 +11,7 @@ from ...dimensions import launch_size, size_of
 from ...elf import NotReadable, defines
 from ...errors import DriverError
 from ...given import given_address, given_array, given_value
-from ...hostarray import host_array, pointee_of, source_of, target_of
+from ...hostarray import host_array, pointee_of, refuse_read_only, source_of, target_of, written
 from ...index import Refused
 from ...reason import Reason
 from ...refusal import FREED, refusal
@@ -25,8 +24,6 @@ _SCALARS = {
     "u1": ctypes.c_uint8, "u2": ctypes.c_uint16, "u4": ctypes.c_uint32, "u8": ctypes.c_uint64,
     "f4": ctypes.c_float, "f8": ctypes.c_double,
 }  # fmt: skip
-_NATIVE = "|<" if sys.byteorder == "little" else "|>"
-_ctypes_problems: dict[type, str] = {}  # by type of ctypes that was used
 _MOST = 32764  # bytes of all arguments, as with CUDA; C passes large structs on the stack
 _OTHER_BACK_ENDS = __package__.rpartition(".")[0]
 
@@ -194,11 +191,7 @@ class HostKernel:
         if array is None:
             raise TypeError(self._refusal(value, parameter))
         address = pointee_of(array)
-        if array.size and not array.writable and not reads_only(parameter):
-            raise ValueError(
-                f"{array.name} is read-only, {_written(parameter)}: pass a copy that can be written, "
-                "bytearray(…) or numpy.array(…)"
-            )
+        refuse_read_only(array, parameter)
         described = given_array(type(value), array.dtype)
         return _Passed(ctypes.c_void_p(address), described, array, (address, array.size))
 
@@ -253,49 +246,18 @@ def _number(value: Any, described: Given, parameter: Parameter) -> Any:
     kind = type(value)
     if not isinstance(value, (ctypes._SimpleCData, ctypes.Structure, ctypes.Union, ctypes._Pointer)):
         scalar = _SCALARS.get(described.dtype[1:])
-        if scalar is None or described.dtype[0] not in _NATIVE:
+        if scalar is None:
             raise TypeError(
                 f"{kind.__name__} cannot be passed to a function for the CPU; "
                 "write a ctypes.Structure for a complex number or a struct, and convert other numbers"
             )
         return scalar(value.item())
-    problem = _ctypes_problems.get(kind)
-    if problem is None:
-        problem = _ctypes_problems[kind] = _problem_of(kind)
-    if problem:
-        raise TypeError(f"{kind.__name__} {problem}")
     if isinstance(value, (ctypes.c_char_p, ctypes.c_wchar_p)) and value and not reads_only(parameter):
         raise ValueError(
-            f"{kind.__name__} points to text that is read-only, {_written(parameter)}: pass "
+            f"{kind.__name__} points to text that is read-only, {written(parameter)}: pass "
             "ctypes.create_string_buffer(text)"
         )
     return value
-
-
-def _written(parameter: Parameter) -> str:
-    if parameter.type:
-        return f"and the parameter is {parameter.type}, not const"
-    return "and the kernel may write into it"
-
-
-def _problem_of(kind: Any) -> str:
-    if issubclass(kind, ctypes._SimpleCData):
-        if kind._type_ == "O":
-            return "is a Python object, not a number of C"
-        orders = [getattr(kind, name, None) for name in ("__ctype_le__", "__ctype_be__")]
-        native, swapped = (
-            orders if sys.byteorder == "little" else reversed(orders)
-        )  # the same for single bytes
-        is_swapped = swapped is not None and swapped is not native and issubclass(kind, swapped)
-        return "is not in the byte order of this machine" if is_swapped else ""
-    if issubclass(kind, ctypes.Array):
-        return _problem_of(kind._type_)
-    if not issubclass(kind, (ctypes.Structure, ctypes.Union)):
-        return ""
-    if hasattr(kind, "_swappedbytes_"):
-        return "is not in the byte order of this machine"
-    parts = [field[1] for base in kind.__mro__ for field in base.__dict__.get("_fields_", ())]
-    return next((f"has a field that {problem}" for problem in map(_problem_of, parts) if problem), "")
 
 
 def _on_device(value: Any) -> bool:
