@@ -21,10 +21,6 @@ class Limits(NamedTuple):
     threads: int
 
 
-# https://docs.nvidia.com/cuda/cuda-c-programming-guide/#features-and-technical-specifications: the same on all GPUs
-CUDA = Limits("CUDA", (_MOST, 65535, 65535), (1024, 1024, 64), 1024)
-
-
 def three(dim: Any, what: str = "grid or block") -> Three:
     """Return a grid or block as three numbers.
 

@@ -54,7 +54,7 @@ def _described(kind: Any, value: Any) -> Given | None:
         dtype = value.dtype
         if dtype.kind not in "biufc" or not dtype.isnative:
             raise TypeError(
-                f"{kind.__name__} is not a type that a kernel can have; write a ctypes.Structure for a struct"
+                f"{type_name(kind)} is not a type that a kernel can have; write a ctypes.Structure for a struct"
             )
         return Given("scalar", dtype.str, dtype.itemsize, type_name(kind))
     if not issubclass(kind, (ctypes._SimpleCData, ctypes._Pointer, ctypes.Structure, ctypes.Union)):

@@ -86,7 +86,8 @@ def test_a_buffer_of_another_size_is_refused(kernels: KernelSet, copy: Callable[
 def test_a_number_without_a_type_is_named(kernels: KernelSet) -> None:
     kernel = kernels.function("saxpy")
     with pytest.raises(
-        TypeError, match=r"^argument 0: a Python float has no C type: write (ctypes\.c_float|numpy\.uint64)\(2\.0\)"
+        TypeError,
+        match=r"^argument 0: a Python float has no C type: write (ctypes\.c_float|numpy\.uint64)\(2\.0\)",
     ):
         kernel.launch(1, 1, 2.0, np.float32(1), kernel.memory(4))
 

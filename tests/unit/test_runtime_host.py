@@ -216,18 +216,21 @@ def test_types_are_named_as_numpy_names_them() -> None:
 @pytest.mark.parametrize(
     ("grid", "block", "message"),
     [
-        (1, 4096, "block (4096, 1, 1): its axis x is 4096, and the most of CUDA is 1024"),
-        (1, (1, 1, 65), "block (1, 1, 65): its axis z is 65, and the most of CUDA is 64"),
-        (1, (1024, 2), "block (1024, 2, 1): it has 2048 threads, and the most of CUDA is 1024"),
-        ((1, 65536), 1, "grid (1, 65536, 1): its axis y is 65536, and the most of CUDA is 65535"),
+        (1, 4096, "block (4096, 1, 1): its axis x is 4096, and the most of DEVICE is 1024"),
+        (1, (1, 1, 65), "block (1, 1, 65): its axis z is 65, and the most of DEVICE is 64"),
+        (1, (1024, 2), "block (1024, 2, 1): it has 2048 threads, and the most of DEVICE is 1024"),
+        ((1, 65536), 1, "grid (1, 65536, 1): its axis y is 65536, and the most of DEVICE is 65535"),
     ],
 )
 def test_the_limit_of_a_device_is_named(grid: Any, block: Any, message: str) -> None:
-    three = dimensions.three
+    three, limits = (
+        dimensions.three,
+        dimensions.Limits("DEVICE", ((1 << 31) - 1, 65535, 65535), (1024, 1024, 64), 1024),
+    )
     with pytest.raises(ValueError) as error:  # noqa: PT011  the whole message is compared
-        dimensions.refuse_beyond(dimensions.CUDA, three(grid), three(block))
+        dimensions.refuse_beyond(limits, three(grid), three(block))
     assert str(error.value) == message
-    dimensions.refuse_beyond(dimensions.CUDA, ((1 << 31) - 1, 65535, 65535), (16, 1, 64))
+    dimensions.refuse_beyond(limits, ((1 << 31) - 1, 65535, 65535), (16, 1, 64))
 
 
 def test_a_read_only_array_may_be_copied_from(kernel: HostKernel) -> None:

@@ -129,8 +129,7 @@ def test_closed_orbits_say_so():
 
 @with_opencl
 def test_an_error_of_the_driver_names_the_kernel_its_source_and_the_device():
-    import pyopencl
-
+    pyopencl = pytest.importorskip("pyopencl")
     kernel = device.kernel()
     elsewhere = pyopencl.CommandQueue(pyopencl.create_some_context(interactive=False))
     with kernel.memory(8) as memory, pytest.raises(Exception, match="failed: INVALID_CONTEXT") as error:
