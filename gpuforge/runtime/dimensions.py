@@ -46,8 +46,10 @@ def three(dim: Any, what: str = "grid or block") -> Three:
     return x, y, z
 
 
-def launch_size(grid: Any, block: Any, shared: Any) -> tuple[Three, Three, int]:
+def launch_size(grid: Any, block: Any, shared: Any, cluster: Any = None) -> tuple[Three, Three, int]:
     """Return the size of a launch, with `shared` bytes of shared memory; raises TypeError, ValueError."""
+    if cluster is not None:
+        three(cluster, "cluster")
     return three(grid, "grid"), three(block, "block"), size_of("shared", shared)
 
 

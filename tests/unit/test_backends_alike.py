@@ -92,6 +92,64 @@ def test_a_number_without_a_type_is_named(kernels: KernelSet) -> None:
         kernel.launch(1, 1, 2.0, np.float32(1), kernel.memory(4))
 
 
+WRONG_SIZES: Any = [
+    ({"grid": 0}, ValueError),
+    ({"grid": -1}, ValueError),
+    ({"block": (32, 0)}, ValueError),
+    ({"grid": 1 << 40}, ValueError),
+    ({"grid": 1.0}, TypeError),
+    ({"block": True}, TypeError),
+    ({"block": ()}, TypeError),
+    ({"grid": (1, 1, 1, 1)}, TypeError),
+    ({"grid": None}, TypeError),
+    ({"shared": -1}, ValueError),
+    ({"shared": 0.5}, TypeError),
+    ({"stream": "mine"}, TypeError),
+]
+
+
+@pytest.mark.thorough
+def test_a_launch_of_a_wrong_size_is_refused(kernels: KernelSet, backend: str) -> None:
+    kernel = kernels.function("saxpy")
+    with kernel.memory(4) as memory:
+        arguments = [np.uint64(1), np.float32(1), memory, *([memory] if backend == "cuda" else [])]
+        for options, error in WRONG_SIZES:
+            sizes = {"grid": 1, "block": 1, **options}
+            with pytest.raises(error):
+                kernel.launch(sizes.pop("grid"), sizes.pop("block"), *arguments, **sizes)
+
+
+@pytest.mark.thorough
+def test_only_one_block_of_numbers_is_copied(kernels: KernelSet, backend: str) -> None:
+    if backend == "cuda":
+        pytest.skip("memory of CUDA reads buffers in its own way")
+    kernel = kernels.function("saxpy")
+    with kernel.memory(16) as memory:
+        for wrong, error in (
+            (np.ones((2, 2), "f4", order="F"), ValueError),
+            (np.ones(8, "f4")[::2], ValueError),
+            (np.ones(4, ">f4"), TypeError),
+            (np.array([1, None]), TypeError),
+            (np.zeros(2, "M8[s]"), TypeError),
+            ([1.0], TypeError),
+            (None, TypeError),
+        ):
+            for copy in (kernel.upload, memory.write, memory.read):
+                with pytest.raises(error):
+                    copy(wrong)
+        with pytest.raises(ValueError, match="is read-only"):
+            memory.read(bytes(16))
+
+
+@pytest.mark.thorough
+def test_freed_memory_is_refused(kernels: KernelSet) -> None:
+    memory = kernels.function("saxpy").memory(4)
+    memory.free()
+    for copy in (memory.read, memory.write):
+        with pytest.raises(ValueError, match="the memory was freed"):
+            copy(bytearray(4))
+
+
 def test_a_kernel_that_is_not_there_is_a_reason(kernels: KernelSet) -> None:
     with pytest.raises((UnknownKernel, KernelUnavailable)) as caught:
         kernels.function("nothing")

@@ -21,6 +21,7 @@ import pytest
 from gpuforge.runtime import DriverError, KernelSet, KernelUnavailable
 from gpuforge.runtime.backends.iree.signature import Parameter, read
 from gpuforge.runtime.explain import as_text, facts_of, machine_data
+from gpuforge.runtime.hostarray import host_array
 from gpuforge.runtime.index import Refused
 
 NO_CUDA = RuntimeError(
@@ -214,22 +215,31 @@ WRONG: Any = [
         (2.0, "x", "y"),
         "argument 0: a Python float has no C type: write ctypes.c_float(2.0), numpy.float32(2.0)",
     ),
-    ((np.float64(2), "x", "y"), "argument 0: float64 cannot be passed as f32"),
-    ((ctypes.c_int(2), "x", "y"), "argument 0: c_int cannot be passed as f32"),
+    ((np.float64(2), "x", "y"), "argument 0: numpy.float64 cannot be passed as f32"),
+    ((ctypes.c_int(2), "x", "y"), "argument 0: ctypes.c_int cannot be passed as f32"),
     (
         ("x", "x", "y"),
         "argument 0: a str is not an array",
     ),
     (
         (np.float32(2), np.zeros(4, "f8"), "y"),
-        "argument 1: an array of float64 cannot be passed as tensor<?xf32>",
+        "argument 1: ndarray of float64 with shape (4,) cannot be passed as tensor<?xf32>",
     ),
     (
         (np.float32(2), np.zeros((2, 2), "f4"), "y"),
         "argument 1: an array of 2x2 cannot be passed as tensor<?xf32>",
     ),
     ((np.float32(2), np.zeros(8, "f4")[::2], "y"), "argument 1: a contiguous array is expected"),
-    ((np.float32(2), b"1234", "y"), "argument 1: bytes is host memory, which no kernel can read"),
+    ((np.float32(2), b"1234", "y"), "argument 1: bytes cannot be passed as tensor<?xf32>"),
+    (
+        (np.float32(2), np.ones(4, ">f4"), "y"),
+        "argument 1: an array of >f4 is not in the byte order of this machine",
+    ),
+    ((np.float32(2), np.array([None]), "y"), "argument 1: an array of object has Python objects"),
+    ((np.float32(2), [1.0], "y"), "argument 1: a list is not an array"),
+    ((ctypes.c_char(b"a"), "x", "y"), "argument 0: ctypes.c_char cannot be passed as f32"),
+    ((None, "x", "y"), "argument 0: None has no C type"),
+    ((np.datetime64(1, "s"), "x", "y"), "argument 0: numpy.datetime64 is not a type that a kernel can have"),
     ((np.float32(2),), "the kernel has 3 parameters, and 1 arguments are given"),
 ]
 
@@ -249,8 +259,17 @@ def test_memory_must_give_the_sizes_of_the_tensor(kernel: Any) -> None:
     saxpy = kernel("saxpy")
     with pytest.raises(TypeError, match=r"^argument 1: 6 bytes do not give the sizes of tensor<\?xf32>$"):
         saxpy.launch(1, 1, np.float32(2), saxpy.memory(6), saxpy.memory(8))
-    with pytest.raises(ValueError, match=r"^the buffer holds 4 bytes and the device memory 8$"):
+    with pytest.raises(ValueError, match=r"^bytearray has 4 bytes, and the memory 8$"):
         saxpy.upload(bytes(8)).read(bytearray(4))
+    memory = saxpy.memory(8)
+    memory.free()
+    for call in (
+        lambda: saxpy.launch(1, 1, np.float32(2), memory, saxpy.memory(8)),
+        lambda: memory.read(bytearray(8)),
+        lambda: memory.write(bytes(8)),
+    ):
+        with pytest.raises(ValueError, match=r"the memory was freed"):
+            call()
     with saxpy.memory(0) as empty:
         empty.write(b"")
         empty.read(bytearray())
@@ -377,6 +396,10 @@ def test_two_arrays_that_are_written_do_not_overlap() -> None:
     from gpuforge.runtime.backends.iree.kernel import _refuse_overlap
 
     whole = np.zeros(8, "f4")
-    _refuse_overlap([whole[:4], whole[4:]])
+    first, second, longer = (host_array(part) for part in (whole[:4], whole[4:], whole[:5]))
+    assert first
+    assert second
+    assert longer
+    _refuse_overlap([first, second])
     with pytest.raises(ValueError, match="overlap"):
-        _refuse_overlap([whole[:5], whole[4:]])
+        _refuse_overlap([longer, second])

@@ -6,9 +6,13 @@ import ctypes
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from ...arguments import is_array, is_scalar, reader
+from ...dimensions import launch_size
+from ...given import given_value
+from ...hostarray import HostArray, host_array, source_of
 from ...index import Refused
 from ...reason import Reason
+from ...refusal import refusal
+from ...stream import stream_handle
 from ...upload import filled
 from .memory import IreeDevice, IreeMemory
 from .signature import DECLARATION, SIZES, Parameter, read
@@ -22,21 +26,6 @@ _ELEMENTS = {
     "i1": "BOOL_8", "i8": "INT_8", "i16": "INT_16", "i32": "INT_32", "i64": "INT_64", "f16": "FLOAT_16",
     "bf16": "BFLOAT_16", "f32": "FLOAT_32", "f64": "FLOAT_64",
 }  # fmt: skip
-_CODES = {
-    "?": "b1",
-    "b": "i1",
-    "B": "u1",
-    "h": "i2",
-    "H": "u2",
-    "i": "i4",
-    "I": "u4",
-    "l": "i8",
-    "L": "u8",
-    "q": "i8",
-    "Q": "u8",
-    "f": "f4",
-    "d": "f8",
-}  # fmt: skip  of ctypes
 
 
 class _Tensor(NamedTuple):
@@ -44,7 +33,7 @@ class _Tensor(NamedTuple):
 
     memory: IreeMemory
     sizes: tuple[int, ...]
-    array: Any = None
+    array: HostArray | None = None
     own: bool = False  # made for this launch
 
 
@@ -75,10 +64,13 @@ class IreeKernel:
         return IreeMemory(self._iree_device, size)
 
     def upload(self, source: Any) -> IreeMemory:
-        """Return device memory with a copy of a contiguous buffer; raises TypeError, ValueError, DriverError."""
-        return filled(self.memory(memoryview(source).nbytes), source)
+        """Return device memory with a copy of an array in C's order; raises TypeError, ValueError, DriverError."""
+        return filled(self.memory(source_of(source).size), source)
 
-    def launch(self, grid: Any, block: Any, *arguments: Any, shared: int = 0, stream: Any = None) -> None:
+    def launch(
+        self, grid: Any, block: Any, *arguments: Any, shared: int = 0, stream: Any = None,
+        cooperative: bool = False, cluster: Any = None,
+    ) -> None:  # fmt: skip
         """Call the function; it has finished when this returns.
 
         Arguments are as for `Kernel.launch`, with IREE's memory: an `IreeMemory`, whose size must match the tensor's,
@@ -87,6 +79,8 @@ class IreeKernel:
         """
         import iree.runtime as iree
 
+        launch_size(grid, block, shared, cluster)
+        stream_handle(stream)
         if len(arguments) != len(self._parameters):
             raise TypeError(
                 f"the kernel has {len(self._parameters)} parameters, and {len(arguments)} arguments are given"
@@ -100,17 +94,15 @@ class IreeKernel:
             self._invoke(values)
             for tensor in tensors:
                 if tensor.array is not None:
-                    tensor.memory.read(tensor.array)
+                    tensor.memory.read(tensor.array.value)
         finally:
             for tensor in tensors:
                 if tensor.own:
                     tensor.memory.free()
 
-    def bind(
-        self, grid: Any, block: Any, *arguments: Any, shared: int = 0, stream: Any = None
-    ) -> Callable[[], None]:
-        """Return a launch with these arguments that is repeated by calling it."""
-        return lambda: self.launch(grid, block, *arguments, shared=shared, stream=stream)
+    def bind(self, grid: Any, block: Any, *arguments: Any, **options: Any) -> Callable[[], None]:
+        """Return a launch with these arguments and options that is repeated by calling it."""
+        return lambda: self.launch(grid, block, *arguments, **options)
 
     def _invoke(self, values: Any) -> None:
         import iree.runtime as iree
@@ -142,41 +134,45 @@ class IreeKernel:
             if sizes is None:
                 raise TypeError(f"argument {number}: {value.size} bytes do not give the sizes of {parameter}")
             return _Tensor(value, sizes)
-        if not is_array(value):
-            reader(number, value)  # its error explains why a number has no type
-            raise TypeError(f"argument {number}: {type(value).__name__} cannot be passed as {parameter}")
-        if f"{value.dtype.kind}{value.dtype.itemsize}" not in _DTYPES[parameter.element]:
-            raise TypeError(f"argument {number}: an array of {value.dtype} cannot be passed as {parameter}")
-        if not parameter.takes(value.shape):
-            shape = "x".join(map(str, value.shape))
+        try:
+            array = host_array(value)
+        except (TypeError, ValueError) as error:
+            raise TypeError(f"argument {number}: {error}") from error.__cause__
+        if array is None:
+            raise TypeError(f"argument {number}: {refusal(value)}")
+        if array.dtype[1:] not in _DTYPES[parameter.element]:
+            raise TypeError(f"argument {number}: {array.name} cannot be passed as {parameter}")
+        if not parameter.takes(array.shape):
+            shape = "x".join(map(str, array.shape))
             raise TypeError(f"argument {number}: an array of {shape} cannot be passed as {parameter}")
-        if not value.flags.c_contiguous:
+        if not array.in_c_order:
             raise TypeError(f"argument {number}: a contiguous array is expected")
-        if parameter.output is not None and not value.flags.writeable:
+        if parameter.output is not None and not array.writable:
             raise ValueError(f"argument {number}: the function writes into it, and it is read-only")
-        written = value if parameter.output is not None else None
-        return _Tensor(self.upload(value), value.shape, written, own=True)
+        written = array if parameter.output is not None else None
+        return _Tensor(self.upload(value), array.shape, written, own=True)
 
 
 def _number(number: int, parameter: Parameter, value: Any) -> float | int:
     """Return a number in the form of IREE's virtual machine, where integers have a sign."""
-    if isinstance(value, ctypes._SimpleCData):
-        kind, found = _CODES.get(getattr(value, "_type_", ""), ""), value.value
-    elif is_scalar(value):
-        kind, found = f"{value.dtype.kind}{value.dtype.itemsize}", value.item()
-    else:
-        reader(number, value)  # its error explains why a Python number has no type
-        raise TypeError(f"argument {number}: {type(value).__name__} cannot be passed as {parameter}")
-    if kind not in _DTYPES[parameter.element]:
-        raise TypeError(f"argument {number}: {type(value).__name__} cannot be passed as {parameter}")
+    try:
+        described = given_value(value)
+    except TypeError as error:
+        raise TypeError(f"argument {number}: {error}") from None
+    if described is None:
+        raise TypeError(f"argument {number}: {refusal(value)}")
+    kind = described.dtype[1:]
+    found = value.value if isinstance(value, ctypes._SimpleCData) else getattr(value, "item", lambda: None)()
+    if kind not in _DTYPES[parameter.element] or not isinstance(found, (int, float)):
+        raise TypeError(f"argument {number}: {described.type} cannot be passed as {parameter}")
     if isinstance(found, float):
         return found
     bits = 8 * SIZES[parameter.element]
     return int(found) - (1 << bits) if kind[0] == "u" and found >= 1 << (bits - 1) else int(found)
 
 
-def _refuse_overlap(written: Sequence[Any]) -> None:
-    places = sorted((array.__array_interface__["data"][0], array.nbytes) for array in written)
+def _refuse_overlap(written: Sequence[HostArray]) -> None:
+    places = sorted((array.address, array.size) for array in written)
     for (start, size), (following, _) in zip(places, places[1:]):  # noqa: RUF007  Python 3.9
         if start + size > following:
             raise ValueError("two arrays that the function writes into overlap: pass a copy of one")

@@ -5,7 +5,10 @@ from __future__ import annotations
 import threading
 from typing import Any
 
+from ...dimensions import size_of
 from ...errors import DriverError
+from ...hostarray import source_of, target_of
+from ...refusal import FREED
 from .devices import status_of
 
 
@@ -60,37 +63,48 @@ class IreeDevice:
 class IreeMemory:
     """Memory of a device of IREE; see `Memory`."""
 
-    __slots__ = ("_iree_device", "buffer", "size")
+    __slots__ = ("_buffer", "_iree_device", "size")
 
     def __init__(self, iree_device: IreeDevice, size: int) -> None:
         import iree.runtime as iree
 
-        self.size = size
+        self.size = size_of("the memory's size", size)
         self._iree_device = iree_device
         try:
-            self.buffer = iree_device.device.allocator.allocate_buffer(
-                iree.MemoryType.DEVICE_LOCAL, iree.BufferUsage.DEFAULT, max(size, 1)
+            self._buffer: Any = iree_device.device.allocator.allocate_buffer(
+                iree.MemoryType.DEVICE_LOCAL, iree.BufferUsage.DEFAULT, max(self.size, 1)
             )
         except (RuntimeError, ValueError) as error:
             raise iree_device.failure("allocating", error) from error
 
+    @property
+    def buffer(self) -> Any:
+        """Its buffer of IREE; raises ValueError after `free`."""
+        buffer = self._buffer
+        if buffer is None:
+            raise ValueError(FREED)
+        return buffer
+
     def write(self, source: Any, *, stream: Any = None) -> None:
-        """Copy a contiguous buffer of exactly `size` bytes to the device; raises ValueError, DriverError."""
-        view = self._checked(source)
+        """Copy an array in the CPU's memory, of exactly `size` bytes in C's order.
+
+        Raises TypeError, ValueError, DriverError.
+        """
+        buffer, array = self.buffer, source_of(source, self.size)
         if not self.size:
             return
         allocator = self._iree_device.device.allocator
         try:
-            staging = allocator.allocate_host_staging_buffer_copy(self._iree_device.device, view)
+            staging = allocator.allocate_host_staging_buffer_copy(self._iree_device.device, array.bytes())
         except (RuntimeError, ValueError) as error:
             raise self._iree_device.failure("copying", error) from error
-        self._iree_device.copy(staging, self.buffer)
+        self._iree_device.copy(staging, buffer)
 
     def read(self, target: Any, *, stream: Any = None) -> None:
-        """Copy into a writable buffer of `size` bytes; raises ValueError for another size, DriverError."""
+        """Copy into an array of `size` bytes in C's order; raises TypeError, ValueError, DriverError."""
         import iree.runtime as iree
 
-        view = self._checked(target)
+        buffer, array = self.buffer, target_of(target, self.size)
         if not self.size:
             return
         kind = iree.MemoryType.HOST_LOCAL | iree.MemoryType.DEVICE_VISIBLE
@@ -99,23 +113,17 @@ class IreeMemory:
             staging = self._iree_device.device.allocator.allocate_buffer(kind, usage, self.size)
         except (RuntimeError, ValueError) as error:
             raise self._iree_device.failure("copying", error) from error
-        self._iree_device.copy(self.buffer, staging)
-        view[:] = memoryview(
+        self._iree_device.copy(buffer, staging)
+        array.bytes()[:] = memoryview(
             staging.map().asarray((self.size,), iree.HalElementType.map_to_dtype(iree.HalElementType.UINT_8))
         )
 
     def free(self) -> None:
         """Give the memory back to the device; more than once is harmless."""
-        self.buffer = None
+        self._buffer = None
 
     def __enter__(self) -> IreeMemory:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.free()
-
-    def _checked(self, buffer: Any) -> memoryview:
-        view = memoryview(buffer)
-        if view.nbytes != self.size:
-            raise ValueError(f"the buffer holds {view.nbytes} bytes and the device memory {self.size}")
-        return view.cast("B") if self.size else view

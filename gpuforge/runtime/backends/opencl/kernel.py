@@ -59,7 +59,10 @@ class OpenClKernel:
         """Return device memory with a copy of an array in C's order; raises TypeError, ValueError, DriverError."""
         return filled(self.memory(source_of(source).size), source)
 
-    def launch(self, grid: Any, block: Any, *arguments: Any, shared: int = 0, stream: Any = None) -> None:
+    def launch(
+        self, grid: Any, block: Any, *arguments: Any, shared: int = 0, stream: Any = None,
+        cooperative: bool = False, cluster: Any = None,
+    ) -> None:  # fmt: skip
         """Queue the kernel over `grid` work-groups of `block` work-items, each a number or up to three.
 
         Arguments are as for `Kernel.launch`, with OpenCL's memory: an `OpenClMemory`, an array or buffer of pyopencl,
@@ -69,7 +72,9 @@ class OpenClKernel:
         """
         import pyopencl as cl
 
-        groups, items, local = launch_size(grid, block, shared)
+        groups, items, local = launch_size(grid, block, shared, cluster)
+        if cooperative or cluster is not None:
+            raise ValueError("OpenCL has neither cooperative launches nor clusters")
         refuse_beyond(self._limits, groups, items)
         if local:
             raise ValueError(
@@ -92,11 +97,9 @@ class OpenClKernel:
         finally:
             copies.free()
 
-    def bind(
-        self, grid: Any, block: Any, *arguments: Any, shared: int = 0, stream: Any = None
-    ) -> Callable[[], None]:
-        """Return a launch with these arguments that is repeated by calling it."""
-        return lambda: self.launch(grid, block, *arguments, shared=shared, stream=stream)
+    def bind(self, grid: Any, block: Any, *arguments: Any, **options: Any) -> Callable[[], None]:
+        """Return a launch with these arguments and options that is repeated by calling it."""
+        return lambda: self.launch(grid, block, *arguments, **options)
 
     def _enqueue(self, queue: Any, grid: Any, block: Any, values: list[Any], given: tuple[Any, ...]) -> None:
         import pyopencl as cl

@@ -87,7 +87,8 @@ class _Passed(NamedTuple):
 class HostKernel:
     """A function of a library for the CPU. Safe to use from several threads if the function is.
 
-    It gets the arguments and does the whole work: grid, block, shared memory and stream are checked, and not passed.
+    It gets the arguments and does the whole work: what else a launch has, from grid to cluster, is checked and not
+    passed.
     `why` is the reason for which no GPU is used, "" if it is not known.
     """
 
@@ -114,25 +115,29 @@ class HostKernel:
         memory.write(source)
         return memory
 
-    def launch(self, grid: Any, block: Any, *arguments: Any, shared: int = 0, stream: Any = None) -> None:
+    def launch(
+        self, grid: Any, block: Any, *arguments: Any, shared: int = 0, stream: Any = None,
+        cooperative: bool = False, cluster: Any = None,
+    ) -> None:  # fmt: skip
         """Call the function; it has finished when this returns.
 
         Arguments are as for `Kernel.launch`, with memory of the CPU: a `HostMemory`, or an array of NumPy or torch or
         another buffer, whose address is passed. An array that is read-only is refused: the function could write into
         it. Raises TypeError, and ValueError also for an array with gaps and for memory that was freed.
         """
-        _check(grid, block, shared, stream)
+        _check(grid, block, shared, stream, cluster)
         passed = self._passed(arguments)
         self._function(*[one.value for one in passed])
 
     def bind(
-        self, grid: Any, block: Any, *arguments: Any, shared: int = 0, stream: Any = None
-    ) -> Callable[[], None]:
+        self, grid: Any, block: Any, *arguments: Any, shared: int = 0, stream: Any = None,
+        cooperative: bool = False, cluster: Any = None,
+    ) -> Callable[[], None]:  # fmt: skip
         """Return a launch with these arguments that is repeated by calling it.
 
         Numbers are read now. A call raises ValueError if an array's memory was freed, moved or resized since.
         """
-        _check(grid, block, shared, stream)
+        _check(grid, block, shared, stream, cluster)
         bound = self._passed(arguments)
 
         def again() -> None:
@@ -233,8 +238,8 @@ def _has_function(file: str, name: str) -> bool:
         raise Refused(Reason("not-opened", {"problem": str(error)})) from error
 
 
-def _check(grid: Any, block: Any, shared: Any, stream: Any) -> None:
-    launch_size(grid, block, shared)
+def _check(grid: Any, block: Any, shared: Any, stream: Any, cluster: Any) -> None:
+    launch_size(grid, block, shared, cluster)
     stream_handle(stream)
 
 
