@@ -16,13 +16,13 @@ environment refuses every GPU image, without opening the driver.
 """
 
 from .errors import DriverError, KernelUnavailable, UnknownKernel
-from .kernellibrary import KernelLibrary
-from .kernelset import KernelSet
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .image import Build, Candidate, Image, Origin
     from .kernel import BoundLaunch, Kernel
+    from .kernellibrary import KernelLibrary
+    from .kernelset import KernelSet
     from .machine import Device, Probe, probe
     from .memory import Memory
     from .reason import Reason
@@ -45,9 +45,11 @@ __all__ = [
     "UnknownKernel",
     "probe",
 ]
-_HOMES = {
+HOMES = {  # the modules of names that are imported at their first use
     "image": ("Build", "Candidate", "Image", "Origin"),
     "kernel": ("BoundLaunch", "Kernel"),
+    "kernellibrary": ("KernelLibrary",),
+    "kernelset": ("KernelSet",),
     "memory": ("Memory",),
     "machine": ("Device", "Probe", "probe"),
     "reason": ("Reason",),
@@ -55,12 +57,21 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> object:
-    """Import these names at their first use: ctypes alone takes longer to import than all the rest."""
-    home = next((home for home, names in _HOMES.items() if name in names), None)
+    """Import these names at their first use: ctypes alone takes longer to import than all the rest.
+
+    Raises ImportError for a name whose module is not in this wheel.
+    """
+    home = next((home for home, names in HOMES.items() if name in names), None)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    found = getattr(import_module(f".{home}", __name__), name)
+    try:
+        found = getattr(import_module(f".{home}", __name__), name)
+    except ModuleNotFoundError as error:
+        raise ImportError(
+            f"{__name__} has no {name} in this wheel: gpuforge copies the parts of the runtime that the wheel's "
+            "kernels need or its Python files import"
+        ) from error
     globals()[name] = found
     return found

@@ -8,9 +8,11 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from importlib.util import find_spec
 
-from .commands import NAMES
+from .commands import COMMANDS
 
+USAGE = 2
 UNREAD = 141  # a shell's status for a program that SIGPIPE ended
 
 
@@ -18,12 +20,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; return the exit code. Without one, print the help."""
     parser = argparse.ArgumentParser(prog=f"python -m {__package__}", description=__doc__.partition(": ")[2])
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
-    for name in NAMES:
+    words = sys.argv[1:] if arguments is None else arguments
+    for name, why_absent in COMMANDS.items():
+        if find_spec(f".commands.{name}", __package__) is None:
+            if name in words[:1]:
+                package = (__package__ or "").rpartition(".")[0]
+                sys.stderr.write(f"error: {package} does not have the command {name}: {why_absent}\n")
+                return USAGE
+            continue
         command = import_module(f".commands.{name}", __package__)
         added = commands.add_parser(name, help=command.SUMMARY, description=command.SUMMARY)
         command.configure(added)
         added.set_defaults(run=command.run)
-    options = parser.parse_args(arguments)
+    options = parser.parse_args(words)
     if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
         # a path may have characters that the terminal cannot show
         sys.stdout.reconfigure(errors="backslashreplace")

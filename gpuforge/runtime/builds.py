@@ -11,23 +11,19 @@ import contextlib
 import hashlib
 import os
 import re
-import stat
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
 from . import document, layout
-from .index import Refused, other_schema, unreadable
+from .index import other_schema, unreadable
+from .private import BuildUnusable, guard, guard_place
 from .reason import Reason
 
 SCHEMA = 1
 ACTIVE = "active.json"
 _DIGITS = 16  # of a recipe's digest, in the name of a place
 _TOUCH_EVERY = 86400.0  # seconds; the precision of the time when a build was last looked up
-
-
-class BuildUnusable(Refused):
-    """There is a user build, but it cannot be used."""
 
 
 @dataclass(frozen=True)
@@ -135,30 +131,3 @@ def recorded(path: str) -> str:
     """Return a path in the form of a record: control characters, and bytes that are not text, are escaped."""
     text = os.fsencode(path).decode("utf-8", "backslashreplace")
     return "".join(c if c >= " " and c != "\x7f" else f"\\x{ord(c):02x}" for c in text)
-
-
-def folders_above(folder: Path) -> list[Path]:
-    """Return the folders above an object's: <home>/user/<package>, <home>/user and <home>."""
-    return list(folder.parents)[:3]
-
-
-def guard_place(folder: Path) -> None:
-    """Raise BuildUnusable if others could put code into an object's folder, or replace it or a folder above it."""
-    guard(folder)
-    for above in folders_above(folder):
-        guard(above, sticky=True)
-
-
-def guard(path: Path, *, sticky: bool = False) -> None:
-    """Raise BuildUnusable if others could put code into a folder or a file; a missing one is safe.
-
-    With `sticky`, a folder with that bit is safe: there, users cannot rename the files of others.
-    """
-    try:
-        found = path.stat()
-    except OSError:
-        return
-    if found.st_uid not in (0, os.geteuid()):
-        raise BuildUnusable(Reason("other-owner", {"path": str(path)}))
-    if found.st_mode & stat.S_IWOTH and not (sticky and found.st_mode & stat.S_ISVTX):
-        raise BuildUnusable(Reason("open-to-others", {"path": str(path)}))

@@ -11,6 +11,7 @@ from .image import Build, Candidate, Origin
 from .index import Demands, Library, LibraryIndex, Refused, read_libraries, unreadable
 from .lookup import Lookup, home_problem, user_folder, variable
 from .machine import Probe, probe, with_cpu
+from .private import BuildUnusable
 from .reason import Reason
 from .resolve import judge
 from .switches import gpu_disabled
@@ -119,7 +120,7 @@ def built_library(lookup: Lookup, abi: str | Reason) -> Candidate:
     place = place_of(lookup)
     try:
         build = place.active()
-    except builds.BuildUnusable as error:
+    except BuildUnusable as error:
         return _candidate(Origin.USER_BUILD, str(place.folder), error.reason)
     if build is None:
         facts = {"command": f"python -m {lookup.package}._gpuforge compile"}
@@ -142,7 +143,7 @@ def _replaced(place: builds.BuildsFolder, build: builds.UserBuild) -> bool:
     """Return whether `compile` has put another build in use since this one was read."""
     try:
         return place.active() != build
-    except builds.BuildUnusable:
+    except BuildUnusable:
         return True
 
 

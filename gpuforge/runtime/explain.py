@@ -204,7 +204,7 @@ def machine_data(machine: Probe) -> dict[str, Any]:
 
 
 def _iree(machine: Probe) -> Mapping[str, tuple[str, ...] | Reason]:
-    found: Mapping[str, tuple[str, ...] | Reason] = machine.found.get("IREE", {})
+    found: Mapping[str, tuple[str, ...] | Reason] = machine.found.get("IREE") or {}
     return found
 
 

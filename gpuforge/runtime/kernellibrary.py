@@ -104,28 +104,3 @@ class KernelLibrary:
                 warnings.warn(f"{self.name}: {reason}", RuntimeWarning, stacklevel=4)
             reasons.append(f"{candidate.label}: {reason}")
         raise KernelUnavailable(reasons)
-
-
-def library_names(home: str = _HERE) -> list[str]:
-    """Return the names of the kernel libraries beside this runtime and in its kernels wheels, sorted.
-
-    Those that do a kernel set's work on the CPU are part of that set.
-    """
-    from . import layout
-    from .index import Refused, read_libraries
-    from .kernelset import shipped_names
-    from .wheels import listing
-
-    shipped = {}
-    for name in layout.names(layout.kernels(home)):
-        try:
-            index = read_libraries(layout.index(layout.kernels(home, name)))
-        except Refused:
-            continue
-        if index and index.is_library and isinstance(index.stands_in_for, str):
-            shipped[name] = index.stands_in_for or name
-    known = listing(home)
-    for name, each in known.sets.items() if known else ():
-        if each.kind == "library":
-            shipped[name] = each.stands_in_for or name
-    return sorted({*layout.names(layout.sources(home)), *shipped.values()} - {*shipped_names(home)})

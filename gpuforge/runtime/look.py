@@ -14,12 +14,12 @@ from .image import HOST_LIBRARY, Build, Image, Origin
 from .index import Index, Module, Refused, read_index
 from .lookup import Lookup, home_problem, user_folder, variable
 from .reason import Reason
-from .wheels import installed, listing, none_installed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .recipe import Recipe
     from .sources import Sources
+    from .wheels import Listing
 
 _FILES = (".fatbin", ".cubin", ".ptx")
 
@@ -93,7 +93,7 @@ def look(package: str, name: str, shipped: str, env: Mapping[str, str]) -> tuple
         explicit = _explicit(lookup, "")
         own = _own(lookup)
         there = _shipped(lookup, shipped, problem)
-        known = listing(home)
+        known = kernels_wheels(home)
         apart = known.sets.get(name) if known else None
         cpu = apart.cpu if apart else next((place.contents.cpu for place in there if place.contents), "")
         return (*explicit, *own, *there, *_cpu(lookup, cpu, ""))
@@ -110,14 +110,25 @@ def look(package: str, name: str, shipped: str, env: Mapping[str, str]) -> tuple
     return tuple(sorted(places, key=lambda place: place.origin))
 
 
+def kernels_wheels(home: str) -> Listing | None:
+    """Return the list of kernels wheels of the package whose runtime is in `home`; None if it has none."""
+    if not os.path.isfile(os.path.join(home, layout.LISTING)):
+        return None
+    from .wheels import listing
+
+    return listing(home)
+
+
 def _shipped(lookup: Lookup, folder: str, problem: Reason | None) -> tuple[BuildPlace, ...]:
     """Return the places in the wheel itself and in its kernels wheels, those for the newest CUDA first."""
     if os.path.isdir(folder):
         return (_folder(Origin.SHIPPED, folder),)
     name = os.path.basename(folder)
-    known = listing(lookup.home)
+    known = kernels_wheels(lookup.home)
     if known is None or name not in known.sets:
         return (BuildPlace(Origin.SHIPPED, folder, problem=problem or Reason("no-set", {"name": name})),)
+    from .wheels import installed, none_installed
+
     places = []
     for wheel in installed(lookup.home, lookup.package):
         inside, refused = layout.kernels(wheel.home, name), wheel.problem_of(name)
@@ -128,6 +139,8 @@ def _shipped(lookup: Lookup, folder: str, problem: Reason | None) -> tuple[Build
 
 
 def _recipe(folder: str) -> tuple[Recipe | None, Reason | None]:
+    if not os.path.exists(layout.recipe(folder)):
+        return None, None
     from .recipe import read
 
     try:
@@ -187,19 +200,20 @@ def _explicit(lookup: Lookup, abi: str | Reason) -> Iterator[BuildPlace]:
     elif os.path.isfile(path) and path.endswith(_FILES):
         yield BuildPlace(Origin.EXPLICIT, path, file=path, image=Image("unread", variable=named))
     elif os.path.isfile(path) and path.endswith(".so"):
-        from .candidates import explicit_library
-
-        (build,) = [candidate.build for candidate in explicit_library(lookup, abi)]
-        yield BuildPlace(
-            Origin.EXPLICIT,
-            path,
-            file=build.place,
-            image=HOST_LIBRARY,
-            problem=build.problem,
-        )
+        yield _explicit_library(lookup, path, abi)
     else:
         problem = Reason("not-kernels", {"variable": named, "file": path})
         yield BuildPlace(Origin.EXPLICIT, path, problem=problem)
+
+
+def _explicit_library(lookup: Lookup, path: str, abi: str | Reason) -> BuildPlace:
+    try:
+        from .candidates import explicit_library
+    except ImportError:
+        problem = Reason("part-left-out")
+        return BuildPlace(Origin.EXPLICIT, path, file=path, image=HOST_LIBRARY, problem=problem)
+    (build,) = [candidate.build for candidate in explicit_library(lookup, abi)]
+    return BuildPlace(Origin.EXPLICIT, path, file=build.place, image=HOST_LIBRARY, problem=build.problem)
 
 
 def _own(lookup: Lookup) -> Iterator[BuildPlace]:
@@ -213,7 +227,7 @@ def _own(lookup: Lookup) -> Iterator[BuildPlace]:
         return
     from pathlib import Path
 
-    from .builds import BuildUnusable, guard, guard_place
+    from .private import BuildUnusable, guard, guard_place
 
     try:
         guard_place(Path(path))

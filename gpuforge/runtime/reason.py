@@ -30,6 +30,7 @@ SENTENCES = {
         "code of CUDA {toolkit} needs a driver for CUDA {needed} or newer; this one is for {found}"
     ),
     "not-loadable": "only a cubin or PTX can be loaded",
+    "part-left-out": "the runtime in this wheel cannot load it: it has only the parts that the wheel's kernels need",
     # refused: the build
     "unreadable": "{file}: {problem}",
     "damaged": "{file}: is damaged: {problem}",

@@ -10,7 +10,6 @@ from gpuforge import disk
 from gpuforge.cuda.carried import BuildLibraries, Carried
 from gpuforge.cuda.provided import Provided, reason
 from gpuforge.cuda.version import major_of
-from gpuforge.embedded import runtime_files
 from gpuforge.package import (
     build_record,
     declaration,
@@ -98,10 +97,12 @@ def _host_wheel(spec: PackageWheel, tree: Path) -> WheelName:
 def _embed(spec: PackageWheel, tree: Path, name: WheelName) -> None:
     """Put the kernel sets with the runtime, and the guard, into the import package."""
     if spec.kernels or spec.kernels_wheels:
-        for file in embed.kernel_sets(tree, spec.package, spec.kernels, runtime_files.FOLDER):
+        for file in embed.kernel_sets(
+            tree, spec.package, spec.kernels, apart=spec.sets, c_header=spec.c_header
+        ):
             print(f"added {file}")
     if spec.naming == "suffix":
-        refused = guard.embed(tree, spec.package, name.distribution, runtime_files.FOLDER / embed.GUARD)
+        refused = guard.embed(tree, spec.package, name.distribution, embed.GUARD)
         if refused:
             print(f"no guard against a second build installed over this one: {refused}")
 

@@ -140,7 +140,7 @@ def compiling(neuron_wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> U
             packages=item.abi_packages,
         ),
     )
-    embed.kernel_sets(site, "ringnet", [packed.parents[1]], Path(embed.__file__).parents[1] / "runtime")
+    embed.kernel_sets(site, "ringnet", [packed.parents[1]])
     return User(python, folder / "user")
 
 

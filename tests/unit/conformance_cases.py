@@ -21,6 +21,7 @@ from typing import Any
 from gpuforge.runtime.arch import Arch
 from gpuforge.runtime.backends.nvrtc.library import Nvrtc
 from gpuforge.runtime.backends.opencl.devices import OpenClDevice
+from gpuforge.runtime.contents import contents
 from gpuforge.runtime.cpu import Cpu
 from gpuforge.runtime.explain import (
     PackageFacts,
@@ -29,8 +30,8 @@ from gpuforge.runtime.explain import (
     package_as_data,
     package_as_text,
 )
-from gpuforge.runtime.kernellibrary import KernelLibrary, library_names
-from gpuforge.runtime.kernelset import KernelSet, shipped_names
+from gpuforge.runtime.kernellibrary import KernelLibrary
+from gpuforge.runtime.kernelset import KernelSet
 from gpuforge.runtime.machine import Device, Probe
 from gpuforge.runtime.reason import Reason
 from gpuforge.runtime.switches import gpu_disabled, switched_off
@@ -88,7 +89,7 @@ def explained(case: Case) -> tuple[str, str]:
 
 
 def _explained(case: Case) -> tuple[str, str]:
-    sets, libraries = shipped_names(case.home), library_names(case.home)
+    sets, libraries = contents(case.home)
     facts = PackageFacts(
         tuple(facts_of(_Told(case, name)) for name in sets if name in (case.names or sets)),
         tuple(

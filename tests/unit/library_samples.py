@@ -104,7 +104,7 @@ def install(
     )
     (site / "demo").mkdir(parents=True)
     (site / "demo" / "__init__.py").write_text("")
-    embed.kernel_sets(site, "demo", packed, RUNTIME)
+    embed.kernel_sets(site, "demo", packed)
     shutil.rmtree(work)
     return site / "demo" / "_gpuforge"
 

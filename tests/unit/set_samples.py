@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from types import MappingProxyType
 
 import pytest
-from library_samples import RUNTIME, compile_library
+from library_samples import compile_library
 
 from gpuforge.cuda.cpu_level import CpuLevel
 from gpuforge.cuda.kernel_image import KernelImage
@@ -139,6 +139,6 @@ def install_set(
         )
     (site / "demo").mkdir(parents=True)
     (site / "demo" / "__init__.py").write_text("")
-    embed.kernel_sets(site, "demo", packed, RUNTIME)
+    embed.kernel_sets(site, "demo", packed)
     shutil.rmtree(work)
     return site / "demo" / "_gpuforge"

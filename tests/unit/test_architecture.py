@@ -49,7 +49,7 @@ MAY_IMPORT = {
     "plan": {"cuda", "embedded", "manifest", "toolchains", "toolkits"},
     "containers": {"cuda", "wheel", "toolchains", "toolkits", "plan"},
     "execute": {"plan", "toolchains", "containers"},
-    "package": {"binary", "wheel", "cuda", "embedded"},
+    "package": {"binary", "wheel", "cuda", "embedded", "runtime"},
     "audit": {"binary", "wheel", "cuda", "embedded"},
     "runtime": set(),
     "index": {"wheel"},

@@ -35,6 +35,7 @@ BEYOND_A_SCHEMA = {
     "abi",
     "back_ends",
     "build_without_cuda",
+    "c_header",
     "constraints",
     "duplicate_key",
     "kernels_wheels",

@@ -18,7 +18,8 @@ from gpuforge.embedded.object_sets import CompiledBy, CompiledLibrary, LibrarySe
 from gpuforge.manifest.model.object import CpuLevelName
 from gpuforge.package import kernel_set
 from gpuforge.runtime import KernelUnavailable, candidates, cpu
-from gpuforge.runtime.kernellibrary import KernelLibrary, library_names
+from gpuforge.runtime.contents import contents
+from gpuforge.runtime.kernellibrary import KernelLibrary
 from gpuforge.runtime.machine import Probe, probe
 
 pytestmark = pytest.mark.xdist_group("fallbacks")  # compiled once
@@ -232,7 +233,7 @@ def test_levels_are_those_of_the_manifest() -> None:
 
 
 def test_both_objects_are_one_library_to_users(home: Path) -> None:
-    assert library_names(str(home)) == ["gpu-ops"]
+    assert contents(str(home)).libraries == ("gpu-ops",)
     index = json.loads((home / "kernels/cpu-ops/index.json").read_text())
     assert [each["file"] for each in index["libraries"]] == [
         "libcpu-ops-x86-64.so",

@@ -31,7 +31,6 @@ from gpuforge.toolchains import conformance, registry
 from gpuforge.toolchains.toolchain import CompilerTarget, Toolchain
 from gpuforge.toolchains.version_ranges import bounds
 
-RUNTIME = Path(kernel_set.__file__).parent.parent / "runtime"
 ABI = "1-abc"
 V3 = "pni ssse3 cx16 sse4_1 sse4_2 popcnt lahf_lm fma movbe xsave avx f16c abm bmi1 avx2 bmi2"
 MACHINES = {
@@ -112,7 +111,7 @@ def lay_out(toolchain: Toolchain, root: Path, machine: Probe) -> Case:
     site = root / "site"
     (site / "demo").mkdir(parents=True)
     (site / "demo" / "__init__.py").write_text("")
-    embed.kernel_sets(site, "demo", packed, RUNTIME)
+    embed.kernel_sets(site, "demo", packed)
     return Case(root, "demo", (), {"GPUFORGE_KERNEL_HOME": f"{root}/builds"}, machine, {})
 
 

@@ -99,3 +99,6 @@ class Package(Table):
         examples=["cufinufft"],
     )
     """Import package that receives the kernels and the runtime. Default: `name` with `-` replaced by `_`."""
+    c_header: bool = Field(default=False, alias="c-header", examples=[True])
+    """Put the header `gpuforge_kernels.h` into the wheel, by which programs in C and C++ find and load its kernels
+    ([C programs](kernels.md#c-and-c-programs))."""

@@ -22,7 +22,14 @@ from gpuforge.manifest.relations import (
 )
 
 _CHECKS = (
-    *(package.python, package.import_name, build.without_cuda, build.native, build.unknown_placeholders),
+    *(
+        package.python,
+        package.import_name,
+        package.c_header,
+        build.without_cuda,
+        build.native,
+        build.unknown_placeholders,
+    ),
     *(cuda.without, cuda.toolkits, cuda.architectures, cuda.linkage, objects.objects, objects.names),
     *(commands.commands, commands.without_id, libraries.libraries, kernels_wheels.kernels_wheels),
     front.front,

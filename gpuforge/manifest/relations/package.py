@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from gpuforge.manifest.problem import Problem, Raw, table
+from gpuforge.manifest.problem import Problem, Raw, numbered, table
 from gpuforge.manifest.quoting import quote
 
 OLDEST_PYTHON = "3.10"
@@ -58,4 +58,18 @@ def import_name(data: Raw) -> Iterator[Problem]:
             ("package", "name"),
             f"[package] needs `import`: its default from the name, {quote(default)}, cannot be imported",
             'name the import package for the kernels, e.g. import = "example"',
+        )
+
+
+def c_header(data: Raw) -> Iterator[Problem]:
+    """Yield a header that would find nothing."""
+    roles = [thing.get("role") for _, thing in numbered(data.get("objects"))]
+    has_kernels = "fallback" in roles or "user-compiled" in roles
+    if table(data, "package").get("c-header") is True and not has_kernels:
+        yield Problem(
+            ("package", "c-header"),
+            "[package] c-header adds the header that loads the wheel's kernels, and the wheel has none: no object is "
+            "`fallback` or `user-compiled`",
+            "remove `c-header`, or add an object with kernels",
+            at_key=True,
         )

@@ -42,6 +42,7 @@ def host_wheel(
         narrowed=tuple(arch.number for arch in file.narrowed),
         python=python_tag(cell),
         abi=manifest.package.abi,
+        c_header=manifest.package.c_header,
         kernels_wheels=tuple(_described(manifest, version) for version in newest),
         sets=_sets(context),
         carried=Path("${in:carried}"),

@@ -71,6 +71,7 @@ def _request(
         axes=tuple(f"{name}{value}" for name, value in cell.axes),
         python=python_tag(cell),
         abi=manifest.package.abi,
+        c_header=manifest.package.c_header,
         pins=found.packages if found else {},
         pins_file=Path("${in:toolkit}", found.packages_file) if found and found.packages_file else None,
         exclude=tuple(manifest.wheel.exclude),

@@ -37,6 +37,7 @@ class PackageWheel(WithToolkitPackages):
     more_requires: tuple[str, ...] = ()  # Requires-Dist lines of the manifest
     record: BuildRecord | None = None
     requirements: Path | None = None  # the lock of the build requirements, for the record
+    c_header: bool = False  # whether programs in C find the kernels by a header in the wheel
     kernels_wheels: tuple[KernelsWheel, ...] = ()  # that its extras bring; then it is for all CUDA versions
     sets: tuple[KernelsWheelSet, ...] = ()  # the kernel sets in them
     extras: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # besides CUDA's packages

@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 from ..image import Origin
+from ..reason import Reason, Verdict
 from ..signature import Entry
 
 TYPE_CHECKING = False
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from ..look import BuildPlace
     from ..machine import Probe
     from ..names import Wanted
-    from ..reason import Reason, Verdict
     from ..recipe import Recipe, UserToolchain
     from ..userbuild.compilers import Absent, Compiler
     from ..userbuild.inputs import CompileInputs
@@ -80,8 +80,13 @@ class Backend(NamedTuple):
 
     @property
     def implementation(self) -> Implementation:
-        """Its functions, imported at their first use."""
-        found: Implementation = import_module(f".{self.folder}", __name__)
+        """Its functions, imported at their first use; a wheel has those back ends that its kernels need."""
+        try:
+            found: Implementation = import_module(f".{self.folder}", __name__)
+        except ModuleNotFoundError as error:
+            if error.name != f"{__name__}.{self.folder}":
+                raise
+            return _LeftOut()
         return found
 
     @property
@@ -113,6 +118,20 @@ class Here(NamedTuple):
     gpu: Version
     obstacle: Reason | None
     off: Reason | None
+
+
+class _LeftOut:
+    """A back end that this wheel does not have: it refuses images, which only the user can have brought."""
+
+    def look(self, machine: Probe, places: Sequence[BuildPlace], env: Mapping[str, str]) -> None:
+        """Return nothing."""
+
+    def judge(self, image: Image, build: Build, here: Here) -> Verdict:
+        """Refuse an image."""
+        return Verdict(False, Reason("part-left-out"))
+
+    def make(self, request: Request, image: Image, module: Module, place: BuildPlace) -> None:
+        """Return nothing: no image was accepted."""
 
 
 class Request(NamedTuple):

@@ -8,11 +8,11 @@ import os
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 from ..cache import bytes_of, folder_of, limit_of
 from ..cache_folder import CacheFolder, File
 from ..lookup import home_problem
-from ..userbuild.leftovers import remove_leftovers
 
 SUMMARY = "list, check or remove the kernels that were compiled on this machine"
 
@@ -84,10 +84,18 @@ def _prune(folder: CacheFolder, options: argparse.Namespace) -> int:
         folder.remove(file.digest)
     removed = bad + folder.prune(options.size)
     say(f"removed {len(removed)} entries, {_megabytes(sum(file.size for file in removed))}")
-    for place in remove_leftovers(folder.path.with_name("user")):
+    for place in _remove_leftovers(folder.path.with_name("user")):
         say(f"removed {place}: what it was compiled for is gone")
     say(_total(folder, list(folder.files())))
     return 0
+
+
+def _remove_leftovers(user: Path) -> list[Path]:
+    try:
+        from ..userbuild.leftovers import remove_leftovers
+    except ImportError:  # nothing of this wheel is compiled by users
+        return []
+    return remove_leftovers(user)
 
 
 def _clear(folder: CacheFolder, _: argparse.Namespace) -> int:

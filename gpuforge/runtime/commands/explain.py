@@ -7,9 +7,16 @@ import json
 import os
 import sys
 
-from ..explain import PackageFacts, facts_of, library_facts_of, package_as_data, package_as_text
-from ..kernellibrary import KernelLibrary, library_names
-from ..kernelset import KernelSet, shipped_names
+from ..contents import contents
+from ..explain import (
+    LibraryFacts,
+    PackageFacts,
+    SetFacts,
+    facts_of,
+    library_facts_of,
+    package_as_data,
+    package_as_text,
+)
 from ..machine import libraries
 
 SUMMARY = "show which kernels are used on this machine, and why not the others"
@@ -25,7 +32,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print the explanation; return 2 if there is no such kernel set or library."""
-    known = [*shipped_names(), *library_names()]
+    has = contents()
+    known = [*has.sets, *has.libraries]
     unknown = [name for name in options.set if name not in known]
     if unknown:
         there = ", ".join(known) or "none"
@@ -33,12 +41,24 @@ def run(options: argparse.Namespace) -> int:
             f"error: no kernel set or library {', '.join(unknown)} in this package; it has: {there}\n"
         )
         return 2
-    sets = options.set or known
+    named = options.set or known
     facts = PackageFacts(
-        tuple(facts_of(KernelSet.shipped(name)) for name in shipped_names() if name in sets),
-        tuple(library_facts_of(KernelLibrary.shipped(name)) for name in library_names() if name in sets),
+        tuple(_set(name) for name in has.sets if name in named),
+        tuple(_library(name) for name in has.libraries if name in named),
         libraries(os.environ),
     )
     shown = json.dumps(package_as_data(facts), indent=2) if options.json else package_as_text(facts)
     sys.stdout.write(shown + "\n")
     return 0
+
+
+def _set(name: str) -> SetFacts:
+    from ..kernelset import KernelSet
+
+    return facts_of(KernelSet.shipped(name))
+
+
+def _library(name: str) -> LibraryFacts:
+    from ..kernellibrary import KernelLibrary
+
+    return library_facts_of(KernelLibrary.shipped(name))

@@ -6,7 +6,8 @@ import argparse
 import os
 import sys
 
-SUMMARY = "print the folder of gpuforge_kernels.h, for the -I of a C or C++ compiler"
+HEADER = "gpuforge_kernels.h"
+SUMMARY = f"print the folder of {HEADER}, for the -I of a C or C++ compiler"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

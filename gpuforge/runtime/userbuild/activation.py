@@ -12,16 +12,8 @@ from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from ..builds import (
-    ACTIVE,
-    SCHEMA,
-    BuildsFolder,
-    BuildUnusable,
-    UserBuild,
-    folders_above,
-    guard_place,
-    object_of,
-)
+from ..builds import ACTIVE, SCHEMA, BuildsFolder, UserBuild, object_of
+from ..private import BuildUnusable, folders_above, guard_place
 
 _LOCK, _OWNER, _WORK, _HIDDEN = "lock", "owner", "work-", ".compile-"
 

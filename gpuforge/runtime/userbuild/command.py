@@ -12,12 +12,13 @@ from pathlib import Path
 
 from ..arch import Arch
 from ..backends import Backend, backend_of
-from ..builds import ACTIVE, BuildsFolder, BuildUnusable, UserBuild, former, recorded
+from ..builds import ACTIVE, BuildsFolder, UserBuild, former, recorded
 from ..candidates import place_of
 from ..errors import KernelUnavailable
 from ..image import Origin
 from ..lookup import KERNEL_HOME, Lookup, home_problem, variable
 from ..machine import Probe, probe
+from ..private import BuildUnusable
 from ..recipe import Recipe, UserToolchain
 from ..switches import gpu_disabled
 from . import activation, installed, modules

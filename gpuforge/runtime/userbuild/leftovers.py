@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from .. import layout
-from ..builds import BuildsFolder, BuildUnusable, object_of, place_in, places
+from ..builds import BuildsFolder, object_of, place_in, places
+from ..private import BuildUnusable
 
 UNUSED_DAYS = 30
 
