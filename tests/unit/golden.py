@@ -37,8 +37,8 @@ KINDS = frozenset(
     ABI|CUDA release|GPU code|HPC SDK|RECORD|RPATH|RUNPATH|Requires-Dist|Root-Is-Purelib|calls|differs|end|entry
     |file name|folder|for any Python|hash|interface|machine|made by|missing|more|name|needs|newer|no file|no hash
     |no library|no name|no path|no version|nodefaultlib|nodlopen|not declared|not listed|not stable|nvcc|option|outside
-    |overlap|package|packages|page|place|program|requires|schema|several .dist-info folders|shared files|size|static libcudart
-    |strings|system|unreadable|version|wants
+    |overlap|package|packages|page|place|program|requires|schema|several .dist-info folders|shared files|size
+    |static libcudart|strings|system|unreadable|version|wants
     """.replace("\n    ", "").split("|")
 )
 OF_SCHEMA_3 = json.loads((Path(__file__).parents[1] / "data/baselines_of_schema_3.json").read_text())

@@ -240,6 +240,15 @@ FAULTS |= {
         name="demo-1.0-cp39.cp310-abi3-manylinux_2_39_x86_64.whl",
         tags=["cp39-abi3-linux_x86_64"],
     ),
+    "a left-over build folder": Fault(
+        "GF715",
+        lambda f: {
+            **_module(f),
+            "demo/build/lib.linux-x86_64-cpython-310/ext.cpython-310-x86_64-linux-gnu.so": library(
+                f / "ext.so"
+            ),
+        },
+    ),
     "a wheel that is declared pure": Fault("GF706", _module, purelib=True),
 }
 

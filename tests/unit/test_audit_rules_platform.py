@@ -144,6 +144,18 @@ CASES = {
         {"demo/a.so": elf(sections={".x": NOISE}), "demo/b.so": elf(sections={".x": NOISE})},
         {"demo/b.so": elf(sections={".y": NOISE})},
     ),
+    "a left-over build folder": Case(
+        "GF715", "warning",
+        ("demo/python/build/lib.linux-x86_64-cpython-310: 1 file, 0 KiB", "demo/CMakeFiles: 1 file, 0 KiB"),
+        {
+            "demo/python/build/lib.linux-x86_64-cpython-310/demo/core.cpython-310-x86_64-linux-gnu.so": elf(),
+            "demo/CMakeFiles/x.dir/x.o": b"",
+        },
+        {
+            "demo/python/build/lib.linux-x86_64-cpython-310/demo/core.cpython-310-x86_64-linux-gnu.so": None,
+            "demo/CMakeFiles/x.dir/x.o": None, "demo/build/core.so": elf(), "demo/build/lib/libx.so": elf(),
+        },
+    ),
     "stored twice, with a SONAME": Case(
         "GF707", "warning", ("demo/libx.so: 1,024 KiB, the same as demo/libx.so.1",),
         {name: elf(soname="libx.so.1", sections={".x": NOISE}) for name in ("demo/libx.so", "demo/libx.so.1")},

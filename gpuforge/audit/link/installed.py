@@ -9,6 +9,7 @@ from packaging.utils import canonicalize_name
 
 from gpuforge.audit import layout, policy
 from gpuforge.audit.form import PACKAGES
+from gpuforge.audit.leftover import left_over_folder
 from gpuforge.audit.link import declared, package_tables
 from gpuforge.audit.link.declared import Declared
 from gpuforge.audit.model import WheelFacts
@@ -74,7 +75,7 @@ class Installed:
         for member in wheel.members:
             if member.rpartition("/")[2] not in names or member in libraries:
                 continue
-            if member in wheel.links or member in wheel.damaged:
+            if member in wheel.links or member in wheel.damaged or left_over_folder(member):
                 continue
             place = layout.install_path(member)
             if wheel.name not in self.at.get(place, {}) or layout.is_moved(member):

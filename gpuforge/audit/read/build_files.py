@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from gpuforge.audit.leftover import left_over_folder
 from gpuforge.audit.model import BuildFileCompilers, BuildPath, Compilers
 from gpuforge.wheel.archive import Archive
 
@@ -41,6 +42,8 @@ def _build_files(archive: Archive) -> Iterator[tuple[str, bytes]]:
         name = member.name.rpartition("/")[2]
         like = name.lower().endswith(_LIKE_BUILD_FILES) or "akefile" in name.lower()
         if not like or member.size > _LARGEST or not re.fullmatch(BUILD_FILE, name):
+            continue
+        if left_over_folder(member.name):
             continue
         yield member.name, archive.data(member)
 

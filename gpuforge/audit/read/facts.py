@@ -5,6 +5,7 @@ from collections import Counter
 from packaging.tags import Tag
 
 from gpuforge.audit.form import ARCHIVES, AS_BUILT, PACKAGES
+from gpuforge.audit.leftover import left_over_folder
 from gpuforge.audit.model import WheelFacts, machine_of
 from gpuforge.audit.read import build_files, embedded, loading_code
 from gpuforge.audit.read.open_wheel import OpenWheel
@@ -34,7 +35,7 @@ def facts(wheel: OpenWheel) -> WheelFacts:
     preloads = loading_code.preloads(code) if wheel.binaries else ()
     compilers, paths = build_files.compilers(archive), build_files.build_paths(archive)
     refusals = _refusals(wheel, info)
-    scanned = wheel.scanned()
+    scanned = [s for s in wheel.scanned() if _is_judged(wheel, s.file)]
     objects = tuple(s.object for s in scanned if s.object)
     linked = any(o.links for o in objects)
     return WheelFacts(
@@ -60,7 +61,7 @@ def facts(wheel: OpenWheel) -> WheelFacts:
         sources=tuple(embedded.source_sets(archive)),
         kernels_listing=embedded.kernels_listing(archive),
         kernels_description=embedded.kernels_description(archive),
-        preloads=preloads if linked else (),
+        preloads=tuple(p for p in preloads if _is_judged(wheel, p.file)) if linked else (),
         metadata_problems=info.problems,
         identities=info.identities,
         damaged={s.file: s.problem for s in scanned if s.problem} | (code.damaged if linked else {}),
@@ -72,6 +73,11 @@ def facts(wheel: OpenWheel) -> WheelFacts:
         machine=machine_of(tags, objects),
         rehashed=_rehashed(wheel, info) if source.hashes else (),
     )
+
+
+def _is_judged(wheel: OpenWheel, file: str) -> bool:
+    """Return whether a file is part of the package; of binaries alone, any folder may be the one to judge."""
+    return wheel.source.form not in PACKAGES or not left_over_folder(file)
 
 
 def _dist_info(wheel: OpenWheel) -> DistInfo:

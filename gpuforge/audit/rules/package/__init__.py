@@ -6,6 +6,7 @@ from gpuforge.audit.rules.package import (
     kernel_sets,
     kernels_wheels,
     large_wheel,
+    left_over,
     overwritten,
     purelib,
     record_mismatch,
@@ -33,4 +34,5 @@ RULES: tuple[Rule, ...] = (
     refused.RULE,
     surprising.RULE,
     too_large.RULE,
+    left_over.RULE,
 )

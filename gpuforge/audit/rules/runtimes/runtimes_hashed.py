@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from gpuforge.audit.embedded import Recipe
 from gpuforge.audit.findings import Finding, Subject, facts_of
+from gpuforge.audit.leftover import left_over_folder
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import Compilers, WheelFacts
 from gpuforge.audit.rules.rule import Rule
@@ -140,7 +141,7 @@ def _artefacts(wheel: WheelFacts) -> dict[str, list[str]]:
         name = member.rpartition("/")[2]
         if not name.lower().endswith(_LIKE_ARTEFACTS) and "makefile" not in name.lower():
             continue
-        if re.fullmatch(_TOOLKIT, name) or "/tests/" in member:
+        if re.fullmatch(_TOOLKIT, name) or "/tests/" in member or left_over_folder(member):
             continue
         if match := re.fullmatch(_ARTEFACTS, name):
             kind = next(k for k, v in match.groupdict().items() if v is not None)
