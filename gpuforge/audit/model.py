@@ -92,6 +92,9 @@ class WheelFacts(NamedTuple):
     purelib: bool = False  # Root-Is-Purelib in WHEEL
     build_compilers: tuple[BuildFileCompilers, ...] = ()
     build_paths: tuple[BuildPath, ...] = ()
+    loader_files: frozenset[str] = (
+        frozenset()
+    )  # the libraries that files name for OpenCL's and Vulkan's loaders
     cuda_release: str = ""  # from its version.py: "13.2" for torch
     record: Record | None = None  # None without a RECORD
     objects: tuple[ElfObject, ...] = ()

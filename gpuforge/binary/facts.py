@@ -89,12 +89,13 @@ class VersionNeed(NamedTuple):
 class SymbolNames(NamedTuple):
     """The dynamic symbols of one group in a file.
 
-    `undefined` are those that another file must define, without weak ones, which are optional.
+    `undefined` are those that another file must define, `optional` those that it may define: weak ones.
     """
 
     group: str
     undefined: frozenset[str] = frozenset()
     defined: frozenset[str] = frozenset()
+    optional: frozenset[str] = frozenset()
 
 
 class BrokenSegment(NamedTuple):
@@ -229,6 +230,10 @@ class ElfObject(NamedTuple):
     def undefined(self, group: str) -> frozenset[str]:
         """Return the symbols of a group that other files must define."""
         return next((s.undefined for s in self.symbols or () if s.group == group), frozenset())
+
+    def optional(self, group: str) -> frozenset[str]:
+        """Return the symbols of a group that other files may define."""
+        return next((s.optional for s in self.symbols or () if s.group == group), frozenset())
 
     def defined(self, group: str) -> frozenset[str]:
         """Return the symbols of a group that it defines."""

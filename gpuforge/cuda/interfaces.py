@@ -25,6 +25,12 @@ def definers(symbol: str) -> Sequence[str]:
     return next((tuple(row["libraries"]) for row in rows if re.fullmatch(row["names"], symbol)), ())
 
 
+@cache
+def is_known(library: str) -> bool:
+    """Return whether the functions of a library of CUDA are known: of "libcuda.so", without a version."""
+    return any(library in row["libraries"] for row in load(__file__, "interfaces.toml")["cuda"])
+
+
 def library_of(symbol: str) -> str | None:
     """Return the library of any GPU stack that a symbol belongs to: "cublas" for `cublasCreate_v2`; else None.
 

@@ -249,6 +249,12 @@ FAULTS |= {
             ),
         },
     ),
+    "a grafted library that nothing needs": Fault(
+        "GF209", lambda f: {**_module(f), "demo.libs/libx-12345678.so.1": library(f / "libx-12345678.so.1")}
+    ),
+    "the driver is NEEDED, and not used": Fault(
+        "GF206", lambda f: {"demo/ext.abi3.so": library(f / "ext.so", needed=[library(f / "libcuda.so.1")])}
+    ),
     "a wheel that is declared pure": Fault("GF706", _module, purelib=True),
 }
 
@@ -292,3 +298,16 @@ def test_the_commands_of_a_finding_mend_the_wheel(fault: Fault, tmp_path: Path) 
     assert all(f.commands for f in found)
     after = audit([followed(before, found[0], tmp_path / "work")])
     assert {f.code for f in after.findings} == fault.leaves
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["int cuInit(unsigned);", "__attribute__((weak)) int cuInit(unsigned);"],
+    ids=["a function", "an optional function"],
+)
+def test_a_driver_that_is_used_is_not_left_out(source: str, tmp_path: Path) -> None:
+    driver = library(tmp_path / "libcuda.so.1", source="int cuInit(unsigned x) { return x; }")
+    code = f"{source}\n{MODULE}int f(void) {{ return cuInit ? cuInit(0) : 1; }}\n"
+    files = {"demo/ext.abi3.so": library(tmp_path / "ext.so", needed=[driver], source=code).read_bytes()}
+    (found,) = audit([wheel(tmp_path, files, name=NAME)]).findings
+    assert (found.code, found.commands) == ("GF206", ())

@@ -67,6 +67,11 @@ CASES = {
         {"demo/ext.cpython-310-x86_64-linux-gnu.so": module("PyLong_Type")},
         {"demo/ext.cpython-311-x86_64-linux-gnu.so": module("PyLong_Type")}, name=ABI3,
     ),
+    "a module, and a library that is named like one": Case(
+        "GF504", "warning", ("demo/ext.cpython-310-x86_64-linux-gnu.so: for CPython 3.10 alone",),
+        {"demo/ext.cpython-310-x86_64-linux-gnu.so": module()}, {"demo/ext.cpython-310-x86_64-linux-gnu.so": elf()},
+        name=ABI3,
+    ),
     "a module for another version": Case(
         "GF504", "error", ("demo/ext.cpython-312-x86_64-linux-gnu.so: for CPython 3.12 alone",),
         {"demo/ext.cpython-312-x86_64-linux-gnu.so": module()},

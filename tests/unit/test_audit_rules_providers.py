@@ -46,13 +46,16 @@ CASES = {
         "GF206", "warning", ("libcuda.so.1 (without it, demo/ext.so cannot be imported), NEEDED by demo/liba.so",),
         {
             "demo/ext.so": elf(needed=["liba.so"], runpath="$ORIGIN"),
-            "demo/liba.so": lib("liba.so", needed=["libcuda.so.1"]),
+            "demo/liba.so": lib("liba.so", needed=["libcuda.so.1"], undefined=["cuInit"]),
         },
         {"demo/liba.so": lib("liba.so")},
     ),
     "the driver is needed by an import": Case(
         "GF206", "warning", ("libcuda.so.1, NEEDED by demo/ext.so",),
-        {"demo/ext.so": elf(needed=["libcuda.so.1"], strings=["PyInit_ext"]), "demo/__init__.py": b"import demo.ext\n"},
+        {
+            "demo/ext.so": elf(needed=["libcuda.so.1"], strings=["PyInit_ext"], undefined=["cuMemAlloc_v2"]),
+            "demo/__init__.py": b"import demo.ext\n",
+        },
         {"demo/ext.so": elf(strings=["PyInit_ext"])},
     ),
     "the driver is needed by what Python opens": Case(
@@ -66,7 +69,8 @@ CASES = {
     "the driver is needed by what nothing imports": Case(
         "GF206", "info", ("libcuda.so.1, NEEDED by demo/libx_gpu.so",),
         {
-            "demo/libx_gpu.so": elf(needed=["libcuda.so.1"]), "demo/ext.so": elf(strings=["PyInit_ext"]),
+            "demo/libx_gpu.so": elf(needed=["libcuda.so.1"], undefined=["cuInit"]),
+            "demo/ext.so": elf(strings=["PyInit_ext"]),
             "demo/__init__.py": b"import demo.ext\n",
         },
         {"demo/libx_gpu.so": elf()},
@@ -113,6 +117,22 @@ CASES = {
         "GF209", "info", ("demo.libs/libz-0a1b2c3d.so.1: 0 KiB",),
         {"demo.libs/libz-0a1b2c3d.so.1": lib("libz-0a1b2c3d.so.1"), "demo/ext.so": elf()},
         {"demo/ext.so": elf(needed=["libz-0a1b2c3d.so.1"], runpath="$ORIGIN/../demo.libs")},
+    ),
+    "an orphan, and what only it needs": Case(
+        "GF209", "info", ("demo.libs/libz-0a1b2c3d.so.1: 0 KiB", "demo.libs/liby-0a1b2c3d.so.1: 0 KiB"),
+        {
+            "demo.libs/libz-0a1b2c3d.so.1": lib("libz-0a1b2c3d.so.1", needed=["liby-0a1b2c3d.so.1"]),
+            "demo.libs/liby-0a1b2c3d.so.1": lib("liby-0a1b2c3d.so.1"), "demo/ext.so": elf(),
+        },
+        {"demo.libs/demo.icd": b"libz-0a1b2c3d.so.1"},
+    ),
+    "an orphan that a layer of Vulkan does not name": Case(
+        "GF209", "info", ("demo.libs/libz-0a1b2c3d.so.1: 0 KiB",),
+        {
+            "demo.libs/libz-0a1b2c3d.so.1": lib("libz-0a1b2c3d.so.1"), "demo/ext.so": elf(),
+            "demo/data/x_icd.x86_64.json": b'{"ICD": {"library_path": "libother.so.1"}}',
+        },
+        {"demo/data/x_icd.x86_64.json": b'{"ICD": {"library_path": "../../demo.libs/libz-0a1b2c3d.so.1"}}'},
     ),
     "a SONAME that was kept": Case(
         "GF210", "error", ("demo.libs/libz.0a1b2c3d.so.1: SONAME libz.so.1, loaded by ext.so",),

@@ -7,7 +7,7 @@ from packaging.tags import Tag
 from gpuforge.audit.form import ARCHIVES, AS_BUILT, PACKAGES
 from gpuforge.audit.leftover import left_over_folder
 from gpuforge.audit.model import WheelFacts, machine_of
-from gpuforge.audit.read import build_files, embedded, loading_code
+from gpuforge.audit.read import build_files, embedded, loader_files, loading_code
 from gpuforge.audit.read.open_wheel import OpenWheel
 from gpuforge.binary.facts import DeviceCode
 from gpuforge.errors import MalformedError
@@ -53,6 +53,7 @@ def facts(wheel: OpenWheel) -> WheelFacts:
         purelib=info.purelib,
         build_compilers=compilers,
         build_paths=paths,
+        loader_files=loader_files.opened(archive) if linked else frozenset(),
         cuda_release=loading_code.cuda_release(code),
         record=info.record,
         objects=objects,

@@ -91,8 +91,9 @@ def names_of(
         symbols = list(_matching(file, group, *place))
         undefined = frozenset(name for name, defined, strong in symbols if strong and not defined)
         defined = frozenset(name for name, defined, _ in symbols if defined)
-        if undefined or defined:
-            found.append(SymbolNames(group.name, undefined, defined))
+        optional = frozenset(name for name, defined, strong in symbols if not (strong or defined))
+        if undefined or defined or optional:
+            found.append(SymbolNames(group.name, undefined, defined, optional))
     return tuple(found)
 
 

@@ -44,7 +44,10 @@ RULE = Rule(
 
 
 def _by_name(wheel: WheelFacts, versions: set[CPython], *, promises_many: bool) -> Iterator[Finding]:
-    """Judge modules by the CPython version in their names; Python chooses among several versions of one module."""
+    """Judge modules by the CPython version in their names; Python chooses among several versions of one module.
+
+    A library without PyInit_ is no module, however it is named: code opens it by its path, with every Python.
+    """
     named: dict[str, set[CPython]] = {}
     files_of: dict[str, str] = {}
     for member in wheel.members:
@@ -58,7 +61,12 @@ def _by_name(wheel: WheelFacts, versions: set[CPython], *, promises_many: bool) 
     objects = {o.file: o for o in wheel.objects}
     for name, found in named.items():
         module = objects.get(files_of[name])
-        if module is None or len(found) > 1 or (not promises_many and (not versions or found & versions)):
+        if (
+            module is None
+            or not module.is_python_module
+            or len(found) > 1
+            or (not promises_many and (not versions or found & versions))
+        ):
             continue
         (version,) = found
         bad = sorted(module.undefined(_GROUP) - _stable().keys())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
 
 from gpuforge.audit.findings import Finding, Subject, facts_of
@@ -11,7 +12,10 @@ from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.loading import has_code
 from gpuforge.audit.rules.rule import Rule, Text
 from gpuforge.binary.facts import ElfObject
-from gpuforge.cuda import libraries
+from gpuforge.cuda import libraries, sonames
+from gpuforge.cuda.interfaces import definers, is_known
+
+_GROUP = "cuda"  # of symbols that the audit looks for
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
@@ -27,7 +31,14 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
         ]
         reached = any(_is_reached(wheel, roots) for _, _, roots in needing)
         for found, drivers, roots in needing:
-            yield _finding(found, drivers, roots, reached=reached)
+            unused = [name for name in drivers if _is_unused(graph, found, name)]
+            used = [name for name in drivers if name not in unused]
+            if used:
+                yield _finding(found, used, roots, _REACHED if reached else _UNREACHED)
+            if unused:
+                yield _finding(
+                    found, unused, roots, _UNUSED if reached else _UNUSED._replace(severity="info")
+                )
 
 
 RULE = Rule(
@@ -54,11 +65,30 @@ def _is_reached(wheel: WheelFacts, roots: Sequence[ElfObject]) -> bool:
     )
 
 
-def _finding(binary: ElfObject, drivers: list[str], roots: list[ElfObject], *, reached: bool) -> Finding:
+def _is_unused(graph: LinkGraph, binary: ElfObject, driver: str) -> bool:
+    """Return whether no function of a driver's library is used by an object, nor by what is loaded with it."""
+    library = sonames.unversioned(driver)
+    if not is_known(library) or any(need.library == driver for need in binary.version_needs):
+        return False
+    others = [
+        o
+        for load_set in graph.load_sets
+        if binary in load_set.objects
+        for o in load_set.objects
+        if driver not in o.needed
+    ]
+    return all(
+        o.symbols is not None
+        and not any(library in definers(name) for name in (*o.undefined(_GROUP), *o.optional(_GROUP)))
+        for o in (binary, *others)
+    )
+
+
+def _finding(binary: ElfObject, drivers: list[str], roots: list[ElfObject], text: Text) -> Finding:
     broken = tuple(r.file for r in roots if r is not binary)
     return RULE.finding(
         binary.wheel,
-        **(_REACHED if reached else _UNREACHED)._asdict(),
+        **text._asdict(),
         files=(binary.file,),
         subjects=tuple(
             Subject(
@@ -69,6 +99,12 @@ def _finding(binary: ElfObject, drivers: list[str], roots: list[ElfObject], *, r
             )
             for name in drivers
         ),
+        cause=(text.what,),
+        commands=[
+            f"patchelf --remove-needed {shlex.quote(name)} {shlex.quote(binary.file)}" for name in drivers
+        ]
+        if text.what == _UNUSED.what
+        else (),
     )
 
 
@@ -78,6 +114,12 @@ _REACHED = Text(  # by an import or a program
     "in programs that would run on the CPU.",
     "Open the driver's libraries with dlopen at the first GPU call. The CUDA runtime can look up functions of "
     "libcuda.so.1: cudaGetDriverEntryPointByVersion, before CUDA 12.5 cudaGetDriverEntryPoint.",
+    "warning",
+)
+_UNUSED = Text(
+    "These objects NEED libraries of the NVIDIA driver, and use none of their functions.",
+    "They do not load on a machine without the driver, for nothing.",
+    "Link without -lcuda (CUDA::cuda_driver, CUDA::nvml), or with -Wl,--as-needed before it.",
     "warning",
 )
 _UNREACHED = Text(
