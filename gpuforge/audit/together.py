@@ -14,7 +14,7 @@ from gpuforge.audit.link.edges import Edge
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.nvidia import is_nvidia_library
-from gpuforge.audit.rules.runtimes.loaded import How
+from gpuforge.audit.rules.runtimes.loaded import How, opens
 from gpuforge.audit.rules.runtimes.own_runtimes import own_runtimes
 from gpuforge.audit.rules.runtimes.processes import processes
 from gpuforge.binary.facts import ElfObject
@@ -111,10 +111,13 @@ def _uses(
     graph: LinkGraph, environment: _Environment, objects: Iterable[ElfObject]
 ) -> Iterator[tuple[_Identity, LibraryUse]]:
     loaded = list(objects)
+    # The linker reuses a library of the same SONAME from any place, and loads a second one only by its path.
+    first: dict[str, _Identity] = {}
     for found in loaded:
         for edge in graph.from_object(found):
             if place := _linked(environment, edge):
-                yield place, LibraryUse(found.wheel, found.file, "linked")
+                one = place if opens(graph, edge) else first.setdefault(place[1], place)
+                yield one, LibraryUse(found.wheel, found.file, "linked")
         for name in sorted(found.mentioned_sonames - set(found.needed) - {found.soname}):
             yield environment.place(name), LibraryUse(found.wheel, found.file, "opened")
     yield from _own_runtimes(graph, environment, loaded)

@@ -11,6 +11,7 @@ from together_samples import RUNTIME, TAGS, said, torch
 from gpuforge.audit import audit
 from gpuforge.audit.link.graph import build
 from gpuforge.audit.report.sentences import lines
+from gpuforge.audit.together import together
 
 
 def test_one_library_for_each_of_several_variants_is_no_library_twice(tmp_path: Path) -> None:
@@ -68,6 +69,27 @@ def test_a_hashed_library_of_two_wheels_is_one_image(tmp_path: Path) -> None:
         for name in ("one", "two")
     )
     assert not {"GF102", "GF108"} & {f.code for f in audit([one, two]).findings}
+
+
+@pytest.mark.parametrize(("code", "count"), [(b"", 1), (b"CDLL(os.path.join(LIBS, 'libcudart.so.13'))\n", 2)])
+def test_a_process_has_one_library_of_a_soname_unless_code_opens_another_by_its_path(
+    tmp_path: Path, code: bytes, count: int
+) -> None:
+    cudart = "libcudart.so.13"
+    one, two = (
+        wheel(
+            tmp_path,
+            {
+                f"{name}/__init__.py": code if name == "two" else b"",
+                f"{name}/ext.so": elf(needed=[cudart], runpath="$ORIGIN", strings=["PyInit_ext"]),
+                f"{name}/{cudart}": elf(soname=cudart),
+            },
+            name=f"{name}-1.0-cp311-cp311-manylinux_2_17_x86_64.whl",
+        )
+        for name in ("one", "two")
+    )
+    graph = build([read(one), read(two)])
+    assert len(together(graph).of("CUDA runtime")) == count
 
 
 def test_an_old_torch_has_its_own_cudart_in_the_process(tmp_path: Path) -> None:

@@ -110,7 +110,7 @@ def _loaded(graph: LinkGraph, edge: Edge, soname: str) -> LoadedLibrary | None:
     origin = _origin(edge, soname)
     if origin is None:
         return None
-    opened = edge.preload is not None or _opens(graph, edge)
+    opened = edge.preload is not None or opens(graph, edge)
     return LoadedLibrary(origin, soname, edge.loader.wheel, edge.loader.file, edge.needed, opened)
 
 
@@ -125,7 +125,7 @@ def _origin(edge: Edge, soname: str) -> LibraryOrigin | None:
     return LibraryOrigin("system", soname)
 
 
-def _opens(graph: LinkGraph, edge: Edge) -> bool:
+def opens(graph: LinkGraph, edge: Edge) -> bool:
     """Return whether Python code of a wheel names a library among those that it opens, as by their paths."""
     return any(preload.opens(edge.needed) for preload in graph.wheel(edge.loader.wheel).preloads)
 
