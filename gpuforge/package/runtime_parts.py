@@ -30,6 +30,8 @@ OPTIONAL = {
     "recipe": "sources that users compile",
     "userbuild": "sources that users compile",
     "wheels": "kernels wheels",
+    "jit": "PTX",
+    "cache": "PTX, and sources that are compiled at their first use",
 }
 
 
@@ -80,12 +82,15 @@ def entries(contents: WheelContents) -> set[str]:
     found = {*_ALWAYS, *contents.imported}
     objects = contents.kinds()
     loaders = {kind.loader for kind in contents.images()}
+    if any(kind.has_ptx and kind.loader == kind_of("ptx").loader for kind in contents.images()):
+        found.add("jit")
     if "module" in objects:
         found.add("kernelset")
     if "library" in objects:
         found |= {"kernellibrary", "candidates"}
     if contents.recipes:
-        found |= {"recipe", "candidates", "userbuild.command", "commands.compile"}
+        found |= {"recipe", "candidates", "userbuild.command", "userbuild.leftovers"}
+        found |= {"commands.compile", "commands.cache"}
     if contents.apart:
         found.add("wheels")
     if any(each.get("cpu") for each in (*contents.indexes, *contents.recipes)) or any(

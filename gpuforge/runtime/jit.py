@@ -10,7 +10,6 @@ import ctypes
 import re
 from ctypes import byref, c_int, c_size_t, c_void_p
 from dataclasses import dataclass
-from pathlib import Path
 
 from .arch import Arch
 from .cache import KernelCache
@@ -19,8 +18,8 @@ from .context import Context, Function
 from .driver import Driver
 from .errors import DriverError
 from .index import Module
+from .machine import driver_release
 
-RELEASE_FILE = Path("/proc/driver/nvidia/version")
 NOT_FOUND = 500  # CUDA_ERROR_NOT_FOUND: the module has no kernel of that name
 _PTX, _FATBIN = 1, 2  # CUjitInputType
 _PTX_TEXT = re.compile(
@@ -55,15 +54,6 @@ def function(
                 raise
             cache.discard(key)
     return None
-
-
-def driver_release() -> str:
-    """Return the driver's own release, "580.159.04", with which its compiler changes; "" if it is unknown."""
-    try:
-        found = re.search(r"\s(\d{3,}(?:\.\d+){1,2})\s", RELEASE_FILE.read_text())
-    except OSError:
-        return ""
-    return found[1] if found else ""
 
 
 @dataclass(frozen=True)

@@ -104,7 +104,7 @@ class Kernel:
     @property
     def device(self) -> str:
         """The device's name and its driver's release, to which a measurement belongs."""
-        from .jit import driver_release
+        from .machine import driver_release
 
         device = self._driver.devices[self._here().context.ordinal]
         return f"{device.name}, driver {driver_release() or 'unknown'}"

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ctypes
+import re
 from collections.abc import Callable, Iterable, Mapping
 from ctypes import c_int, c_uint, c_void_p
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from . import cpu
@@ -18,7 +20,8 @@ from .reason import Reason
 from .switches import opencl_off
 from .tables import NCCL, NVML, OPENCL, Table
 
-__all__ = ["Device", "Probe", "libraries", "probe", "with_cpu"]
+__all__ = ["Device", "Probe", "driver_release", "libraries", "probe", "with_cpu"]
+RELEASE_FILE = Path("/proc/driver/nvidia/version")
 _PLATFORM_NAME = 0x0902  # CL_PLATFORM_NAME
 
 
@@ -43,6 +46,15 @@ def probe(files: tuple[str, ...] = ()) -> Probe:
     if isinstance(driver, NoDriver):
         return Probe(None, problem=driver.reason)
     return Probe(driver.version, driver.devices, None if driver.devices else Reason("no-devices"))
+
+
+def driver_release() -> str:
+    """Return the driver's own release, "580.159.04", with which its compiler changes; "" if it is unknown."""
+    try:
+        found = re.search(r"\s(\d{3,}(?:\.\d+){1,2})\s", RELEASE_FILE.read_text())
+    except OSError:
+        return ""
+    return found[1] if found else ""
 
 
 def with_cpu(machine: Probe, images: Iterable[Image]) -> Probe:

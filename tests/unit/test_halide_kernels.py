@@ -28,7 +28,7 @@ from gpuforge.binary import ptx
 from gpuforge.cuda.kernel_image import KernelImage
 from gpuforge.embedded.object_sets import CompiledBy, CompiledModule, ModuleSet
 from gpuforge.package import kernel_set
-from gpuforge.runtime import KernelSet, KernelUnavailable, jit
+from gpuforge.runtime import KernelSet, KernelUnavailable, machine
 from gpuforge.runtime.cache import KernelCache
 from gpuforge.runtime.cache_folder import CacheFolder
 
@@ -112,7 +112,7 @@ def driver(
     else:
         release = tmp_path / "version"
         release.write_text("NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.95.05  Tue Nov 3\n")
-        monkeypatch.setattr(jit, "RELEASE_FILE", release)
+        monkeypatch.setattr(machine, "RELEASE_FILE", release)
         monkeypatch.setenv("STUB_CAPABILITY", "90")
         file, contexts = str(compile_stub(tmp_path)), (0x33, 0x34)
     found = Driver(file, real, kernels_folder, KernelSet(kernels_folder, env=env, driver=file), contexts)

@@ -101,8 +101,8 @@ class Kind:
 
 KINDS = {
     "CUDA kernels": Kind(of_cuda, "cache", "cuda", "kernellibrary recipe wheels userbuild elf"),
-    "machine code": Kind(of_machine_code, "cache", "cuda", "kernellibrary recipe wheels userbuild elf"),
-    "IREE": Kind(of_iree, "cache", "cuda iree", "kernellibrary recipe wheels userbuild elf"),
+    "machine code": Kind(of_machine_code, "", "cuda", "kernellibrary recipe wheels userbuild elf jit cache"),
+    "IREE": Kind(of_iree, "", "cuda iree", "kernellibrary recipe wheels userbuild elf jit cache"),
     "kernels wheels": Kind(of_kernels_wheels, "cache", "cuda", "kernellibrary recipe userbuild elf"),
     "a library": Kind(of_a_library, "", "system", "kernelset userbuild kernel cache jit"),
     "users' libraries": Kind(of_users_libraries, "cache compile", "cuda system", "crossover"),

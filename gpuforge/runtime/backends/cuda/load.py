@@ -55,12 +55,18 @@ def kernel_of(request: Request, context: Context, function: Function) -> Kernel:
 
 
 def _function(request: Request, context: Context, image: Image, module: Module) -> Function:
-    if image.about.has_ptx:
-        from ... import jit
-        from ...cache import KernelCache
+    compiled = _kept_code(request, context, module) if image.about.has_ptx else None
+    return compiled or context.function(request.name, module.sha256 or module.file, module.read)
 
-        cache = KernelCache.of_user(request.env)
-        compiled = jit.function(request.name, module, context, cache, use=request.use_cache)
-        if compiled is not None:
-            return compiled
-    return context.function(request.name, module.sha256 or module.file, module.read)
+
+def _kept_code(request: Request, context: Context, module: Module) -> Function | None:
+    """Return what the driver made of PTX, from the kernel cache if it is there; None if that is not possible.
+
+    A wheel without PTX does not have these modules: only its users can have brought PTX, which the driver keeps.
+    """
+    try:
+        from ...cache import KernelCache
+        from ...jit import function
+    except ImportError:
+        return None
+    return function(request.name, module, context, KernelCache.of_user(request.env), use=request.use_cache)
