@@ -7,6 +7,7 @@ import operator
 from typing import Any, NamedTuple
 
 _MOST = (1 << 31) - 1  # of a grid's first axis, with CUDA; no back end has more
+_MOST_BYTES = (1 << 62) - 1
 _AXES = "xyz"
 
 Three = tuple[int, int, int]
@@ -54,14 +55,16 @@ def launch_size(grid: Any, block: Any, shared: Any, cluster: Any = None) -> tupl
 
 
 def size_of(what: str, size: Any) -> int:
-    """Return a number of bytes; raises TypeError unless it is a whole number, ValueError if it is negative."""
-    if type(size) is int and size >= 0:
+    """Return a number of bytes; raises TypeError unless it is a whole number, ValueError if it is negative or huge."""
+    if type(size) is int and 0 <= size <= _MOST_BYTES:
         return size
     number: int | None = _whole(size)
     if number is None:
         raise TypeError(f"{what} is a whole number of bytes, not {_shown(size)}")
     if number < 0:
         raise ValueError(f"{what} is a number of bytes, and {_shown(size)} is negative")
+    if number > _MOST_BYTES:
+        raise ValueError(f"{what} is more bytes than there can be: {_shown(size)}")
     return number
 
 

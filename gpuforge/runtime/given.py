@@ -88,8 +88,16 @@ def _problem_of(kind: Any) -> str:
         return ""
     if hasattr(kind, "_swappedbytes_"):
         return _SWAPPED
+    if not ctypes.sizeof(kind):
+        return "has no fields"
     parts = [field[1] for base in kind.__mro__ for field in base.__dict__.get("_fields_", ())]
-    return next((f"has a field that {problem}" for problem in map(_problem_of, parts) if problem), "")
+    return next((f"has a field that {problem}" for problem in map(_problem_of_field, parts) if problem), "")
+
+
+def _problem_of_field(kind: Any) -> str:
+    if issubclass(kind, (ctypes.c_char_p, ctypes.c_wchar_p)):
+        return "points to text of Python, which must not change: use ctypes.c_void_p"
+    return _problem_of_field(kind._type_) if issubclass(kind, ctypes.Array) else _problem_of(kind)
 
 
 def _dtype(kind: Any) -> str:

@@ -109,6 +109,11 @@ def host_array(value: Any) -> HostArray | None:
         view = memoryview(value)
     except TypeError:
         return _of_dlpack(value)
+    except BufferError as error:  # of elements that have no format, JAX's bfloat16
+        found = _of_dlpack(value)
+        if found is None:
+            raise TypeError(f"{type(value).__name__} does not give its memory: {error}") from error
+        return found
     return _of_buffer(value, view)
 
 
@@ -191,6 +196,8 @@ def _of_buffer(value: Any, view: memoryview) -> HostArray:
     form = re.sub(r":[^:]*:", "", view.format)  # without the names of fields
     if "O" in form or "u" in form or "w" in form:
         raise TypeError(f"{kind} has {_CONTENTS['O' if 'O' in form else 'U']}")
+    if re.search(r"z|Z(?![fdg])", form):
+        raise TypeError(f"{kind} has pointers to text of Python, which must not change: use ctypes.c_void_p")
     if set(form) & ({">", "!"} if _NATIVE == "<" else {"<"}):
         raise TypeError(_foreign(kind))
     if form[:1] in {"&", "X"} and not view.ndim:

@@ -69,6 +69,8 @@ def matching(kernels: Iterable[Entry], wanted: str) -> tuple[Entry, ...]:
     A name is a symbol, a signature, or a name with or without its namespaces and its template arguments. Of these, the
     first that any kernel has counts: `scale` is the global function where there is a `ns::scale`, too.
     """
+    if not isinstance(wanted, str):
+        raise TypeError(f"a kernel's name is a str, not {type(wanted).__name__}")
     listed = list(kernels)
     name = _normal(wanted)
     for spellings in _SPELLINGS:

@@ -75,6 +75,14 @@ class Holder(ctypes.Structure):
     _fields_ = (("number", ctypes.c_int), ("object", ctypes.py_object))
 
 
+class Named(ctypes.Structure):
+    _fields_ = (("names", ctypes.c_char_p * 2),)
+
+
+class Empty(ctypes.Structure):
+    _fields_ = ()
+
+
 class Large(ctypes.Structure):
     _fields_ = (("content", ctypes.c_char * (100 << 20)),)
 
@@ -217,6 +225,9 @@ MISUSES: dict[str, Callable[[HostKernel], Any]] = {
     "an array with Python objects of ctypes": _x(ctypes.py_object * 2),
     "a number of ctypes in another byte order": _a(lambda: ctypes.c_float.__ctype_be__(2)),  # type: ignore[attr-defined]
     "a struct in another byte order": _a(lambda: Swapped(2)),
+    "a struct with texts": _a(Named),
+    "a struct without fields": _a(Empty),
+    "an array of texts of ctypes": _x(lambda: (ctypes.c_char_p * 2)(b"a", b"b")),
     "a struct of 100 MB": _a(Large),
     "a reference of ctypes": _x(lambda: ctypes.byref(ctypes.c_float(1))),
     "a function of ctypes": _x(lambda: ctypes.CFUNCTYPE(None)(lambda: None)),
@@ -241,6 +252,9 @@ MISUSES: dict[str, Callable[[HostKernel], Any]] = {
     "memory of negative size": lambda kernel: kernel.memory(-1),
     "memory of half a byte": lambda kernel: kernel.memory(0.5),  # type: ignore[arg-type]
     "memory of 2^70 bytes": lambda kernel: kernel.memory(1 << 70),
+    "memory of 2^60 bytes": lambda kernel: kernel.memory(1 << 60),
+    "memory made larger": lambda kernel: setattr(kernel.memory(8), "size", 1 << 20),
+    "shared memory of 5,000 digits": _size(shared=10**5000),
     "upload: Fortran's order": lambda kernel: kernel.upload(np.ones((3, 2), order="F")),
     "upload: gaps": lambda kernel: kernel.upload(floats(4)[::2]),
     "upload: backwards": lambda kernel: kernel.upload(memoryview(BYTES)[::-1]),

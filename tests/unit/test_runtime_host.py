@@ -20,7 +20,7 @@ import pytest
 from dlpack_samples import Capsuled
 from host_misuses import A, N, floats, read_only
 
-from gpuforge.runtime import dimensions
+from gpuforge.runtime import dimensions, hostarray
 from gpuforge.runtime.backends.system.kernel import HostKernel, load
 from gpuforge.runtime.hostarray import host_array
 from gpuforge.runtime.signature import Parameter, plain_entry
@@ -194,6 +194,22 @@ def test_arrays_of_dlpack_are_read_with_their_type_and_whether_they_may_be_writt
     assert list(read) == [4] * 6
     with pytest.raises(ValueError, match=r"strides \(4, 12\) is not one block of memory in C's order"):
         kernel.upload(on_the_cpu(values, strides=(1, 3)))
+
+
+def test_an_array_without_a_format_is_read_by_dlpack(
+    kernel: HostKernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(value: object) -> memoryview:
+        raise BufferError("no format for bfloat16")
+
+    monkeypatch.setattr(hostarray, "memoryview", refuse, raising=False)
+    values = floats(6)
+    kernel.launch(1, 1, np.uint64(6), A, on_the_cpu(values))
+    assert list(values) == [2] * 6
+    with pytest.raises(
+        TypeError, match=r"^argument 2: object does not give its memory: no format for bfloat16$"
+    ):
+        kernel.launch(1, 1, np.uint64(6), A, object())
 
 
 def test_types_are_named_as_numpy_names_them() -> None:

@@ -229,3 +229,9 @@ def test_a_python_number_as_it_can_be_passed() -> None:
 )
 def test_pointers_through_which_a_kernel_only_reads(type_: str, found: bool) -> None:
     assert signature.reads_only(Parameter(type_, 8)) is found
+
+
+@pytest.mark.parametrize("name", [b"scale", 5, None])
+def test_a_name_is_text(name: object) -> None:
+    with pytest.raises(TypeError, match=r"^a kernel's name is a str, not (bytes|int|NoneType)$"):
+        matching(KERNELS, name)  # type: ignore[arg-type]

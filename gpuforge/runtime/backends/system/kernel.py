@@ -31,14 +31,19 @@ _OTHER_BACK_ENDS = __package__.rpartition(".")[0]
 class HostMemory:
     """A copy of an array in the CPU's memory, so that code for a GPU runs here unchanged; see `Memory`."""
 
-    __slots__ = ("_bytes", "size")
+    __slots__ = ("_bytes", "_size")
 
     def __init__(self, size: int) -> None:
-        self.size = size_of("the memory's size", size)
+        self._size = size_of("the memory's size", size)
         try:
-            self._bytes: ctypes.Array[ctypes.c_char] | None = (ctypes.c_char * max(self.size, 1))()
-        except OverflowError:
-            raise MemoryError(f"{self.size} bytes are more than there can be") from None
+            self._bytes: ctypes.Array[ctypes.c_char] | None = (ctypes.c_char * max(self._size, 1))()
+        except MemoryError:
+            raise MemoryError(f"{self._size} bytes are more than there are") from None
+
+    @property
+    def size(self) -> int:
+        """Its size in bytes."""
+        return self._size
 
     @property
     def address(self) -> int:
