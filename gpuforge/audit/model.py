@@ -19,6 +19,18 @@ from gpuforge.wheel.dist_info import Identity, MetadataProblem
 from gpuforge.wheel.record import Record
 
 
+class OpenedByName(NamedTuple):
+    """A call in Python code that opens a library by a bare name, which is found only where the linker looks.
+
+    `names` are the possible names, "{}" in them is not known. `raises`: a failure ends the code around it, and
+    `imported`: already the import of its file.
+    """
+
+    names: tuple[str, ...]
+    raises: bool
+    imported: bool
+
+
 class Preload(NamedTuple):
     """A Python file of the wheel that loads shared libraries by itself."""
 
@@ -39,6 +51,9 @@ class Preload(NamedTuple):
     compares_cuda: str = ""
     uncalled: tuple[str, ...] = ()  # its functions that load, if nothing in the wheel calls any of them
     uncalled_names: frozenset[str] = frozenset()  # the libraries and words in those functions
+    bare_names: frozenset[str] = frozenset()  # of `names`, those that it only opens by their bare names
+    by_name: tuple[OpenedByName, ...] = ()
+    sonames: frozenset[str] = frozenset()  # the libraries in it with their versions: "libcublas.so.12"
 
     def opens(self, *names: str) -> bool:
         """Return whether it opens a library of one of these names by a path, and so brings it into the process.
@@ -46,7 +61,8 @@ class Preload(NamedTuple):
         By its bare name it opens only what the linker finds anyway. Callers leave out what a framework opens (`ops`),
         or what users must call (`uncalled`), where others have to find the library afterwards.
         """
-        return not self.bare and self.may_open(*names)
+        known = {*names, *map(sonames.bare, names)}
+        return not self.bare and not known.isdisjoint(self.names - self.bare_names)
 
     def may_open(self, *names: str) -> bool:
         """Return whether it names a library that it opens in any way: by its file, its SONAME, or without "lib"."""

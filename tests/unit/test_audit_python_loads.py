@@ -181,3 +181,85 @@ def test_who_opens_a_library_by_its_path_may_come_last(code: bytes, told: str, t
     ]
     (found,) = said(audit(paths), "GF105")
     assert found.message.startswith(told)
+
+
+BARE = "import ctypes, os\nDATA = os.path.join(os.path.dirname(__file__), 'data.json')\n"
+PROBE = "try:\n    {}\nexcept OSError:\n    pass\n"
+CUDART = "libcudart.so.12"
+
+
+@pytest.mark.parametrize(
+    ("text", "opens"),
+    [
+        (f"ctypes.CDLL('{CUDART}')", False),
+        (f"def load(name):\n    return ctypes.CDLL(name)\nload('{CUDART}')", False),
+        (f"for name in ('{CUDART}', 'libz.so.1'):\n    ctypes.CDLL(name)", False),
+        ("for each in (13, 12):\n    ctypes.CDLL(f'libcudart.so.{each}')", False),
+        (f"LIBRARY = '{CUDART}'\nctypes.cdll.LoadLibrary(LIBRARY)", False),
+        ("ctypes.CDLL(ctypes.util.find_library('cudart'))", False),
+        (f"ctypes.CDLL(os.path.join(DATA, 'libx.so'))\nctypes.CDLL('{CUDART}')", False),
+        (f"ctypes.CDLL(os.path.join(DATA, '{CUDART}'))", True),
+        (f"def load(name):\n    return ctypes.CDLL(os.path.join(DATA, name))\nload('{CUDART}')", True),
+        (f"NAMES = ['{CUDART}']\nfor n in NAMES:\n    ctypes.CDLL(str(Path(DATA).parent / n))", True),
+        (f"def path():\n    return DATA + '/{CUDART}'\nctypes.CDLL(path())", True),
+        (f"for n in ['{CUDART}']:\n    try:\n        ctypes.CDLL(os.path.join(DATA, n))\n    "
+         "except OSError:\n        ctypes.CDLL(n)", True),
+    ],
+)  # fmt: skip
+def test_each_call_decides_whether_it_opens_a_path(tmp_path: Path, text: str, *, opens: bool) -> None:
+    files = {"demo/ext.so": elf(needed=[CUDART]), "demo/a.py": (BARE + text).encode()}
+    report = audit([wheel(tmp_path, files, requires=["nvidia-cuda-runtime-cu12"])])
+    assert bool(said(report, "GF205")) is opens
+    assert bool(said(report, "GF202")) is not opens
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "severity"),
+    [
+        ("__init__", f"CDLL('{CUDART}')\n", "error"),
+        ("__init__", f"def load():\n    return CDLL('{CUDART}')\nload()\n", "error"),
+        ("lazy", f"def load():\n    return CDLL('{CUDART}')\n", "warning"),
+        ("lazy", f"CDLL('{CUDART}')\n", "warning"),
+        ("__init__", PROBE.format(f"CDLL('{CUDART}')"), ""),
+        ("__init__", f"def load():\n    CDLL('{CUDART}')\n{PROBE.format('load()')}", ""),
+        ("__init__", f"with suppress(OSError):\n    CDLL('{CUDART}')\n", ""),
+        (
+            "__init__",
+            PROBE.format(f"CDLL('{CUDART}')").replace("pass", "raise ImportError('no CUDA')"),
+            "error",
+        ),
+        ("__init__", f"CDLL(os.path.join(HERE, '{CUDART}'))\n", ""),
+        ("__init__", "CDLL('libcuda.so.1')\n", ""),  # the driver's
+        ("__init__", "CDLL('libz.so.1')\n", ""),
+        ("__init__", "CDLL('libdemo.so')\n", "error"),
+    ],
+)
+def test_a_bare_name_that_the_linker_does_not_find_is_reported_unless_the_code_handles_it(
+    tmp_path: Path, file: str, text: str, severity: str
+) -> None:
+    files = {"demo/lib/libdemo.so": elf(soname="libdemo.so"), f"demo/{file}.py": text.encode()}
+    for requires in ([], ["nvidia-cuda-runtime-cu12"]):
+        found = said(audit([wheel(tmp_path, files, requires=requires)]), "GF208")
+        assert [f.severity for f in found] == ([severity] if severity else [])
+    path = wheel(tmp_path, files, requires=["torch==2.8.0"])  # its import loads CUDA's libraries
+    assert bool(said(audit([path]), "GF208")) is ("libdemo" in text)
+
+
+@pytest.mark.parametrize(
+    ("text", "reported"),
+    [
+        ("CDLL(os.path.join(HERE, 'nvidia/cublas/lib', 'libcublas.so.12'))", True),
+        (PROBE.format("CDLL('libcublas.so.12')"), True),
+        ("CDLL(os.path.join(HERE, 'nvidia/cu13/lib', 'libcublas.so.13'))", False),
+        ("for v in (13, 12):\n    CDLL(os.path.join(HERE, f'libcublas.so.{v}'))", False),
+        ("for n in ('libcublas.so.13', 'libcublas.so.12'):\n    CDLL(os.path.join(HERE, n))", False),
+        ("CDLL(os.path.join(HERE, 'libnvrtc.so.12'))", False),  # a compiler
+        ("CDLL(os.path.join(HERE, 'libcurand.so.10'))", False),  # the same for all
+    ],
+)
+def test_code_that_opens_libraries_of_another_major_only_is_reported(
+    tmp_path: Path, text: str, *, reported: bool
+) -> None:
+    files = {"demo/ext.so": elf(), "demo/a.py": text.encode()}
+    found = said(audit([wheel(tmp_path, files, requires=["nvidia-cublas==13.*"])]), "GF208")
+    assert [f.severity for f in found if "another CUDA major" in f.what] == ["warning"] * reported

@@ -9,13 +9,14 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cache
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpuforge.audit.model import Preload
-from gpuforge.audit.read.python_source import Parser, Source
+from gpuforge.audit.read.opening_calls import opening_calls
+from gpuforge.audit.read.python_source import Parser, Source, walk
 from gpuforge.audit.read.refusing import refuses_another
 from gpuforge.audit.read.uncalled import uncalled, used_names
 from gpuforge.binary.search import find_all
@@ -55,7 +56,7 @@ _HANDS_OVER = rb"environ\[\s*[\"'](?!LD_)(?=\w*?LIB)\w*+[\"']\s*\]\s*=[^=]"
 _NAMES = (rb"lib(?<!\wlib)(\w+)\.(?:so|load_library\()", rb"[\"'](?:lib)?([A-Za-z]\w+)[\"']")
 _A_LIBRARY = rb"\blib\w+\.so"
 # A file with these is parsed: a name that may also be in prose, and a comparison; not CUDA's own name.
-_WORTH = rb"\blib\w+\.so|load_nvidia_dynamic_lib|%b|[\"'](?!cuda)(?:cu|nv|nccl)\w+[\"']"
+_WORTH = rb"\blib\w+\.so|find_library\(|load_nvidia_dynamic_lib|%b|[\"'](?!cuda)(?:cu|nv|nccl)\w+[\"']"
 _COMMENT = rb"#[^\n]*"
 # A bare name is searched where the linker searches, so opening it changes nothing: the code must make a path of it.
 _BARE = rb"[\"']lib\w+\.so"
@@ -63,6 +64,8 @@ _PATHS = (
     rb"__file__|__path__|purelib|platlib|site-packages|sys\.path|sys\.prefix|os\.path\.|\bPath\(|find_spec|os\.environ|getenv"
     rb"|resources|\bglob|listdir|iterdir|scandir|\bwalk\(|\bfiles\(|import nvidia"
 )
+_OF_CTYPES = rb"\b(?:CDLL|PyDLL|LoadLibrary)\("
+_SONAME = rb"\blib\w+\.so\.\d[\d.]*\b"
 _WHOLE_FOLDERS = rb"\bi?r?glob\(|listdir\(|iterdir\(|scandir\("
 _CUDAS = (rb"cu\w+", rb"nv\w+", rb"nccl\w*")
 _LARGEST = 4 << 20  # bytes; larger Python files are data
@@ -174,21 +177,46 @@ def _loader(file: str, text: bytes, tree: ast.Module | None, *, starts: bool) ->
     if tree and not (hands_over or ops) and (pathfinder or re.search(_A_LIBRARY, text)):
         by_users = uncalled(tree, _LOADING)
     strings = by_users.strings if by_users else ()
-    quoted = "".join(f'"{each}"' for each in strings).encode("utf-8", "replace")
+    opening = opening_calls(tree) if tree and not (pathfinder or hands_over) else None
+    # of values that are not known, a file that names libraries and makes no paths opens bare names
+    bare = not pathfinder and re.search(_BARE, text) is not None and re.search(_PATHS, text) is None
+    if opening and tree and _only_these(calls):
+        bare = not opening.paths or (bare and not opening.known)
     return Preload(
         file=file,
         pathfinder=pathfinder,
         everything=b"RTLD_GLOBAL" in text and b"CDLL(" in text,
         folders=re.search(_WHOLE_FOLDERS, text) is not None,
-        bare=not pathfinder and re.search(_BARE, text) is not None and re.search(_PATHS, text) is None,
+        bare=bare,
         ops=ops,
         starts=starts,
         fixed=bool(opened) and all(re.search(_WRITTEN, argument) for argument in opened),
         names=_names(text),
         compares_cuda=_compared(text, tree) if tree else "",
         uncalled=by_users.functions if by_users else (),
-        uncalled_names=frozenset(strings) | _names(quoted),
+        uncalled_names=frozenset(strings) | _names(_quoted(strings)),
+        bare_names=_bare_names(tree, opening.bare) if opening and tree else frozenset(),
+        by_name=opening.by_name if opening else (),
+        sonames=frozenset(name.decode() for name in re.findall(_SONAME, text)),
     )
+
+
+def _only_these(calls: bytes) -> bool:
+    """Return whether all calls that load libraries are those of ctypes, whose arguments were followed."""
+    return re.search(_LOADS, re.sub(_OF_CTYPES, b"", calls)) is None
+
+
+def _bare_names(tree: ast.Module, bare: Collection[int]) -> frozenset[str]:
+    """Return the names in strings that only name libraries to be opened by their bare names."""
+    strings = [
+        (id(n), n.value) for n in walk(tree) if isinstance(n, ast.Constant) and isinstance(n.value, str)
+    ]
+    others = _names(_quoted(text for place, text in strings if place not in bare))
+    return _names(_quoted(text for place, text in strings if place in bare)) - others
+
+
+def _quoted(strings: Iterable[str]) -> bytes:
+    return "".join(f'"{each}"' for each in strings).encode("utf-8", "replace")
 
 
 def _compared(text: bytes, tree: ast.Module) -> str:

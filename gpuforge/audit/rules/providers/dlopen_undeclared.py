@@ -12,6 +12,7 @@ from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules import search_path
 from gpuforge.audit.rules.nvidia import is_nvidia_library
+from gpuforge.audit.rules.providers.opened_by_python import opened_by_python
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.binary.facts import ElfObject
 from gpuforge.cuda import libraries, sonames
@@ -20,7 +21,8 @@ from gpuforge.cuda import libraries, sonames
 def check(graph: LinkGraph) -> Iterator[Finding]:
     """Find names of CUDA libraries among the constants of objects that opening them by name does not find.
 
-    It is not an error: a constant does not prove a call, and the code may handle a missing library.
+    It is not an error: a constant does not prove a call, and the code may handle a missing library. Of Python code it
+    is known what a call opens, and what happens if that fails.
     """
     for wheel in graph.wheels:
         for found in (o for o in wheel.objects if o.links and o.mentions and not is_nvidia_library(graph, o)):
@@ -29,11 +31,12 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                     yield from _opened(graph, wheel, found, name)
                 elif name.endswith(".so"):
                     yield from _unversioned(graph, wheel, found, name)
+        yield from opened_by_python(RULE, graph, wheel)
 
 
 RULE = Rule(
     code="GF208",
-    severity="warning",
+    severity="error",
     title="a library is opened by name at run time, and is not found",
     check=check,
     applies_to=PACKAGES,
@@ -51,6 +54,7 @@ def _opened(graph: LinkGraph, wheel: WheelFacts, binary: ElfObject, name: str) -
     elif not any(w.project in packages for w in graph.wheels):
         yield RULE.finding(
             wheel.name,
+            severity="warning",
             files=(binary.file,),
             subjects=(Subject(file=binary.file, library=name, provider=" or ".join(sorted(packages))),),
             what="Objects probably open these CUDA libraries with dlopen, and no requirement or extra installs them.",
@@ -63,6 +67,7 @@ def _opened(graph: LinkGraph, wheel: WheelFacts, binary: ElfObject, name: str) -
 def _unreachable(graph: LinkGraph, edge: Edge) -> Finding:
     return RULE.finding(
         edge.loader.wheel,
+        severity="warning",
         files=(edge.loader.file,),
         subjects=(
             Subject(
@@ -94,6 +99,7 @@ def _unversioned(graph: LinkGraph, wheel: WheelFacts, binary: ElfObject, name: s
         return
     yield RULE.finding(
         wheel.name,
+        severity="warning",
         files=(binary.file,),
         subjects=(Subject(file=binary.file, library=name, kind="no version"),),
         cause=("no version",),
