@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.form import PACKAGES
 from gpuforge.audit.link import package_tables
-from gpuforge.audit.link.edges import Edge
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules import search_path
 from gpuforge.audit.rules.nvidia import is_nvidia_library
 from gpuforge.audit.rules.providers.opened_by_python import opened_by_python
-from gpuforge.audit.rules.rule import Rule
+from gpuforge.audit.rules.rule import Rule, Text
 from gpuforge.binary.facts import ElfObject
 from gpuforge.cuda import libraries, sonames
 
@@ -50,37 +49,45 @@ def _opened(graph: LinkGraph, wheel: WheelFacts, binary: ElfObject, name: str) -
     edge = graph.opened.get((wheel.name, binary.file, name))
     if packages & graph.declared[wheel.name].keys():
         if edge and edge.reason == "no path":
-            yield _unreachable(graph, edge)
+            subject = Subject(file=binary.file, library=name, provider=edge.provider.package, kind="no path")
+            yield _finding(wheel, subject, _NO_PATH, search_path.commands(graph, binary))
     elif not any(w.project in packages for w in graph.wheels):
-        yield RULE.finding(
-            wheel.name,
-            severity="warning",
-            files=(binary.file,),
-            subjects=(Subject(file=binary.file, library=name, provider=" or ".join(sorted(packages))),),
-            what="Objects probably open these CUDA libraries with dlopen, and no requirement or extra installs them.",
-            why="Without them, the call that opens them fails.",
-            fix="Declare the packages, always or in an extra, and give the objects a RUNPATH to their folders. "
-            "With an extra, name it in the error message.",
+        yield _finding(
+            wheel, Subject(file=binary.file, library=name, provider=" or ".join(sorted(packages))), _MISSING
         )
 
 
-def _unreachable(graph: LinkGraph, edge: Edge) -> Finding:
+def _finding(wheel: WheelFacts, subject: Subject, text: Text, commands: Iterable[str] = ()) -> Finding:
     return RULE.finding(
-        edge.loader.wheel,
-        severity="warning",
-        files=(edge.loader.file,),
-        subjects=(
-            Subject(
-                file=edge.loader.file, library=edge.needed, provider=edge.provider.package, kind="no path"
-            ),
-        ),
-        cause=("no path",),
-        what="Objects probably open these CUDA libraries with dlopen, and no search path leads to the packages that "
-        "bring them.",
-        why="The call that opens them fails, unless something else has loaded the libraries before.",
-        fix="Give the objects a RUNPATH to the package's folder.",
-        commands=search_path.commands(graph, edge.loader),
+        wheel.name,
+        **text._asdict(),
+        files=(subject.file,),
+        subjects=(subject,),
+        cause=(subject.kind,),
+        commands=commands,
     )
+
+
+_MISSING = Text(
+    "Objects probably open these CUDA libraries with dlopen, and no requirement or extra installs them.",
+    "Without them, the call that opens them fails.",
+    "Declare the packages, always or in an extra, and give the objects a RUNPATH to their folders. With an extra, name "
+    "it in the error message.",
+    "warning",
+)
+_NO_PATH = Text(
+    "Objects probably open these CUDA libraries with dlopen, and no search path leads to the packages that bring them.",
+    "The call that opens them fails, unless something else has loaded the libraries before.",
+    "Give the objects a RUNPATH to the package's folder.",
+    "warning",
+)
+_NO_VERSION = Text(
+    "Objects probably open these CUDA libraries by names without a version.",
+    "NVIDIA's packages have no files of these names: the call that opens them fails on machines without a CUDA toolkit.",
+    "Open them by their SONAMEs (libcublas.so.12), declare the packages, and give the objects a RUNPATH to their "
+    "folders.",
+    "warning",
+)
 
 
 def _unversioned(graph: LinkGraph, wheel: WheelFacts, binary: ElfObject, name: str) -> Iterator[Finding]:
@@ -97,18 +104,7 @@ def _unversioned(graph: LinkGraph, wheel: WheelFacts, binary: ElfObject, name: s
         return
     if _is_loaded(graph, wheel, binary, name):
         return
-    yield RULE.finding(
-        wheel.name,
-        severity="warning",
-        files=(binary.file,),
-        subjects=(Subject(file=binary.file, library=name, kind="no version"),),
-        cause=("no version",),
-        what="Objects probably open these CUDA libraries by names without a version.",
-        why="NVIDIA's packages have no files of these names: the call that opens them fails on machines without a CUDA "
-        "toolkit.",
-        fix="Open them by their SONAMEs (libcublas.so.12), declare the packages, and give the objects a RUNPATH to "
-        "their folders.",
-    )
+    yield _finding(wheel, Subject(file=binary.file, library=name, kind="no version"), _NO_VERSION)
 
 
 def _is_loaded(graph: LinkGraph, wheel: WheelFacts, binary: ElfObject, name: str) -> bool:
