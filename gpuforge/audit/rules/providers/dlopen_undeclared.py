@@ -83,7 +83,8 @@ _NO_PATH = Text(
 )
 _NO_VERSION = Text(
     "Objects probably open these CUDA libraries by names without a version.",
-    "NVIDIA's packages have no files of these names: the call that opens them fails on machines without a CUDA toolkit.",
+    "NVIDIA's packages have no files of these names: the call that opens them fails on machines without a CUDA "
+    "toolkit.",
     "Open them by their SONAMEs (libcublas.so.12), declare the packages, and give the objects a RUNPATH to their "
     "folders.",
     "warning",
