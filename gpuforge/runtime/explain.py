@@ -10,6 +10,7 @@ from .image import Candidate, Origin
 from .image_kind import KINDS
 from .loading import named
 from .machine import Device, Probe
+from .names import listed
 from .reason import Reason
 from .resolve import resolve
 
@@ -17,6 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .kernellibrary import KernelLibrary
     from .kernelset import KernelSet
+    from .signature import Entry
 
 SCHEMA = 1
 
@@ -29,10 +31,11 @@ class ModuleVerdict(NamedTuple):
 
 
 class ModuleFacts(NamedTuple):
-    """One module of a set; `source` is the file that it was compiled from."""
+    """One module of a set, and the kernels that an index lists; `source` is the file that it was compiled from."""
 
     name: str
     source: str
+    kernels: tuple[Entry, ...]
     verdicts: tuple[ModuleVerdict, ...]
 
 
@@ -63,8 +66,10 @@ def facts_of(kernels: KernelSet) -> SetFacts:
         for each in shipped
     ]
     names = {name: files[0].source for index in reversed(indexes) for name, files in index.modules.items()}
+    known = listed(kernels.places())
     modules = tuple(
-        ModuleFacts(name, source, _verdicts(kernels, name, machine)) for name, source in names.items()
+        ModuleFacts(name, source, known[name], _verdicts(kernels, name, machine))
+        for name, source in names.items()
     )
     return SetFacts(kernels.name, " and ".join(made_by), machine, modules)
 
@@ -159,6 +164,7 @@ def as_text(facts: SetFacts) -> str:
     lines += [f"  {line}" for line in _machine(facts.machine)]
     for module in facts.modules:
         lines.append(f"  module {module.name}" + (f", from {module.source}" if module.source else ""))
+        lines += [f"    {'kernel':<7}  {kernel.signature}" for kernel in module.kernels]
         for verdict in module.verdicts:
             if len(module.verdicts) > 1:
                 lines.append(f"    on GPU {', '.join(map(str, verdict.devices))}:")
@@ -176,6 +182,7 @@ def as_data(facts: SetFacts) -> dict[str, Any]:
             {
                 "name": module.name,
                 "source": module.source,
+                "kernels": [_kernel(kernel) for kernel in module.kernels],
                 "verdicts": [
                     {"devices": list(v.devices), "candidates": [*_candidates(v.candidates)]}
                     for v in module.verdicts
@@ -183,6 +190,15 @@ def as_data(facts: SetFacts) -> dict[str, Any]:
             }
             for module in facts.modules
         ],
+    }
+
+
+def _kernel(kernel: Entry) -> dict[str, Any]:
+    return {
+        "symbol": kernel.symbol,
+        "name": kernel.name,
+        "signature": kernel.signature,
+        "parameters": [{"type": each.type, "size": each.size} for each in kernel.parameters or ()],
     }
 
 

@@ -48,7 +48,7 @@ class Wanted(NamedTuple):
 
 def find(set_name: str, places: Sequence[BuildPlace], name: str, module: str | None) -> Wanted:
     """Return the kernel of a name; raises UnknownKernel, and KernelUnavailable if the set cannot be read."""
-    known = listed(set_name, places)
+    known = listed(places)
     modules = [module] if module is not None else sorted(known)
     if module is not None and module not in known:
         raise UnknownKernel(_sentence("no-module", set_name, module, known))
@@ -62,8 +62,7 @@ def find(set_name: str, places: Sequence[BuildPlace], name: str, module: str | N
         raise UnknownKernel(f"kernel set {set_name} has several kernels {name!r}: name one of{signatures}")
     if homes:
         raise UnknownKernel(
-            f"kernel set {set_name} has the kernel {name!r} in several modules: write module=, one of "
-            f"{', '.join(homes)}"
+            f"kernel set {set_name} has the kernel {name!r} in several modules: name one of {', '.join(homes)}"
         )
     unlisted = [each for each in modules if has_unlisted(places, each)]
     message = _unknown(set_name, modules, known, name)
@@ -76,7 +75,7 @@ def find(set_name: str, places: Sequence[BuildPlace], name: str, module: str | N
 
 def module_named(set_name: str, places: Sequence[BuildPlace], module: str | None) -> str:
     """Return the module's name, for None that of the only one; raises UnknownKernel, KernelUnavailable."""
-    known = listed(set_name, places)
+    known = listed(places)
     if module is None and len(known) == 1:
         return next(iter(known))
     if module is None or module not in known:
@@ -85,7 +84,7 @@ def module_named(set_name: str, places: Sequence[BuildPlace], module: str | None
     return module
 
 
-def listed(set_name: str, places: Iterable[BuildPlace]) -> Mapping[str, tuple[Entry, ...]]:
+def listed(places: Iterable[BuildPlace]) -> Mapping[str, tuple[Entry, ...]]:
     """Return the kernels that any index lists for each module of a set.
 
     Raises UnknownKernel if there is no such set, KernelUnavailable if it cannot be read.
@@ -108,7 +107,8 @@ def listed(set_name: str, places: Iterable[BuildPlace]) -> Mapping[str, tuple[En
 
 def has_unlisted(places: Iterable[BuildPlace], module: str) -> bool:
     """Return whether a place has a file for a module without a list of its kernels."""
-    return any(not file.kernels for place in places for file in place.files(module))
+    usable = (place for place in places if place.problem is None)
+    return any(not file.kernels for place in usable for file in place.files(module))
 
 
 def is_absent(
@@ -145,7 +145,7 @@ def absent(kernel: str, problem: str) -> Reason:
 
 
 def _sentence(kind: str, set_name: str, name: str, names: Collection[str]) -> str:
-    known = ", ".join(nearest(names, name) if kind == "no-module" else sorted(names)) or "none"
+    known = ", ".join(sorted(names)) or "none"
     return str(Reason(kind, {"set": set_name, "name": name, "known": known}))
 
 

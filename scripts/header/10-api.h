@@ -127,7 +127,9 @@ void gpuforge_decision_free(gpuforge_decision *decision);
 void *gpuforge_open_library(const gpuforge_host *host, const char *name, char **why);
 
 /* Load a kernel for the primary context of a device, or for the current context and its device
-   (GPUFORGE_CURRENT_CONTEXT). Return 1, or 0; `why` is as above. Each call loads anew: keep the kernel. */
+   (GPUFORGE_CURRENT_CONTEXT). Its `name` may have its namespaces, template arguments and parameters, as `explain` shows
+   them, or not, if one kernel is meant; `module` NULL: any. Return 1, or 0; `why` is as above. Each call loads anew: keep
+   the kernel. */
 int gpuforge_load_kernel(const gpuforge_host *host, const char *set, const char *module, const char *name, int device,
                          gpuforge_kernel *kernel, char **why);
 

@@ -1,10 +1,28 @@
 /* ---- the index of a kernel set: index.py ---- */
 
+typedef struct gpuf_parameter {
+    const char *type; /* "" where it is not known */
+    long long size;
+} gpuf_parameter;
+
+typedef struct gpuf_entry {
+    const char *symbol, *name;
+    gpuf_parameter *parameters;
+    size_t count;
+} gpuf_entry;
+
 typedef struct gpuf_module {
     const char *name, *source, *file, *sha256;
     gpuf_image *images;
     size_t count;
+    gpuf_entry *kernels; /* none: not known */
+    size_t kernel_count;
 } gpuf_module;
+
+typedef struct gpuf_names {
+    const char **items;
+    size_t count;
+} gpuf_names;
 
 typedef struct gpuf_index {
     const char *compiler, *toolkit, *cpu;
@@ -77,11 +95,27 @@ static int gpuf_is_named(const char *kind)
            gpuf_same(kind, "library");
 }
 
+static gpuf_entry gpuf_read_entry(gpuf_arena *arena, const gpuf_json *entry, const char **problem)
+{
+    const gpuf_json *item;
+    gpuf_entry kernel;
+    size_t n = 0;
+    kernel.symbol = gpuf_word(arena, entry, "symbol", NULL, problem);
+    kernel.name = gpuf_word(arena, entry, "name", NULL, problem);
+    item = gpuf_items(arena, entry, "parameters", GPUF_OBJECT, "a list of objects", &kernel.count, problem);
+    kernel.parameters = (gpuf_parameter *)gpuf_array(arena, kernel.count, sizeof *kernel.parameters);
+    for (; item && !*problem; item = item->next, ++n) {
+        kernel.parameters[n].type = gpuf_word(arena, item, "type", NULL, problem);
+        kernel.parameters[n].size = gpuf_whole(arena, item, "size", problem);
+    }
+    return kernel;
+}
+
 static gpuf_module gpuf_read_module(gpuf_arena *arena, const char *folder, const gpuf_json *entry, const char *toolkit,
                                     const char **problem)
 {
     gpuf_module module;
-    const gpuf_json *image;
+    const gpuf_json *image, *kernel;
     const char *file;
     size_t n = 0;
     memset(&module, 0, sizeof module);
@@ -98,6 +132,10 @@ static gpuf_module gpuf_read_module(gpuf_arena *arena, const char *folder, const
     module.sha256 = gpuf_word(arena, entry, "sha256", NULL, problem);
     if (!*problem && !*module.sha256)
         *problem = "'sha256' is empty";
+    kernel = gpuf_items(arena, entry, "kernels", GPUF_OBJECT, "a list of objects", &module.kernel_count, problem);
+    module.kernels = (gpuf_entry *)gpuf_array(arena, module.kernel_count, sizeof *module.kernels);
+    for (n = 0; kernel && !*problem; kernel = kernel->next)
+        module.kernels[n++] = gpuf_read_entry(arena, kernel, problem);
     module.file = gpuf_path(arena, folder, file);
     return module;
 }
@@ -945,6 +983,7 @@ static const gpuf_index *gpuf_read_sources(gpuf_arena *arena, const char *folder
     index->modules = (gpuf_module *)gpuf_array(arena, count, sizeof *index->modules);
     for (; item && !*problem; item = item->next) {
         gpuf_module module;
+        memset(&module, 0, sizeof module);
         module.name = gpuf_stem(arena, item->text);
         module.source = item->text;
         module.file = gpuf_path(arena, folder, item->text);
@@ -1272,42 +1311,52 @@ static gpuf_build gpuf_build_of(gpuf_arena *arena, const gpuf_place *place, cons
     return build;
 }
 
+/* Return the names of a set's modules. */
+static gpuf_names gpuf_module_names(gpuf_arena *arena, const gpuf_places *places)
+{
+    gpuf_names names;
+    size_t n, m, k, most = 0;
+    for (n = 0; n < places->count; ++n)
+        most += places->items[n].contents ? places->items[n].contents->count : 0;
+    names.count = 0;
+    names.items = (const char **)gpuf_array(arena, most, sizeof *names.items);
+    for (n = 0; n < places->count; ++n)
+        for (m = 0; places->items[n].contents && m < places->items[n].contents->count; ++m) {
+            const char *name = places->items[n].contents->modules[m].name;
+            for (k = 0; k < names.count && !gpuf_same(names.items[k], name); ++k)
+                ;
+            names.items[k] = name;
+            names.count += k == names.count;
+        }
+    return names;
+}
+
 /* Return why a set's kernels cannot be looked up, or the module's name, of NULL that of the only one. */
 static const char *gpuf_module_named(gpuf_arena *arena, const gpuf_places *places, const char *set, const char *wanted,
                                      const char **problem)
 {
+    gpuf_names names = gpuf_module_names(arena, places);
     gpuf_text lines = gpuf_text_in(arena);
-    const char **names;
-    size_t n, m, k, count = 0, indexed = 0, most = 0;
+    size_t n, indexed = 0;
     gpuforge_reason reason;
     for (n = 0; n < places->count; ++n) {
-        if (places->items[n].contents) {
+        if (places->items[n].contents)
             ++indexed;
-            most += places->items[n].contents->count;
-        } else if (places->items[n].problem.kind) {
+        else if (places->items[n].problem.kind) {
             gpuf_put(&lines, lines.length ? "\n" : "");
             gpuf_put(&lines, gpuf_sentence(arena, &places->items[n].problem));
         }
     }
     *problem = indexed ? NULL : lines.data;
-    names = (const char **)gpuf_array(arena, most, sizeof *names);
-    for (n = 0; n < places->count; ++n)
-        for (m = 0; places->items[n].contents && m < places->items[n].contents->count; ++m) {
-            const char *name = places->items[n].contents->modules[m].name;
-            for (k = 0; k < count && !gpuf_same(names[k], name); ++k)
-                ;
-            names[k] = name;
-            count += k == count;
-        }
     if (*problem)
         return NULL;
-    if (!wanted && count == 1)
-        return names[0];
-    for (k = 0; wanted && k < count; ++k)
-        if (gpuf_same(names[k], wanted))
+    if (!wanted && names.count == 1)
+        return names.items[0];
+    for (n = 0; wanted && n < names.count; ++n)
+        if (gpuf_same(names.items[n], wanted))
             return wanted;
     reason = gpuf_because(wanted ? "no-module" : "several-modules", "set", set, "name", wanted ? wanted : "", "known",
-                          gpuf_list(arena, names, count));
+                          gpuf_list(arena, names.items, names.count));
     *problem = gpuf_sentence(arena, &reason);
     return NULL;
 }
@@ -1336,11 +1385,6 @@ static int gpuf_is_library(gpuf_arena *arena, const char *folder, const gpuf_jso
     *index = gpuf_read_named(arena, gpuf_path(arena, folder, "index.json"), &refusal);
     return gpuf_lists_library(*index);
 }
-
-typedef struct gpuf_names {
-    const char **items;
-    size_t count;
-} gpuf_names;
 
 static int gpuf_has(const gpuf_names *names, const char *name)
 {

@@ -9,6 +9,7 @@ typedef struct gpuf_module_verdict {
 
 typedef struct gpuf_explained_module {
     const char *name, *source;
+    gpuf_entries kernels;
     gpuf_module_verdict *verdicts;
     size_t count;
 } gpuf_explained_module;
@@ -113,8 +114,10 @@ static void gpuf_explain_set(gpuf_setting *setting, gpuf_explained_set *set)
             set->modules[k].source = module->source;
             set->count += k == set->count;
         }
-    for (k = 0; k < set->count; ++k)
+    for (k = 0; k < set->count; ++k) {
+        set->modules[k].kernels = gpuf_listed(arena, &places, set->modules[k].name);
         gpuf_explain_module(setting, &places, &set->modules[k]);
+    }
 }
 
 /* Look a library up; what is used comes first, as in a set's table. */
@@ -261,6 +264,8 @@ static void gpuf_print_set(gpuf_text *out, const gpuf_explained_set *set, const 
         const gpuf_explained_module *module = &set->modules[n];
         gpuf_put(out, gpuf_join(arena, "  module ", module->name, *module->source ? ", from " : "", module->source));
         gpuf_put(out, "\n");
+        for (m = 0; m < module->kernels.count; ++m)
+            gpuf_put(out, gpuf_join(arena, "    kernel   ", gpuf_signature(arena, module->kernels.items[m]), "\n", NULL));
         for (m = 0; m < module->count; ++m) {
             const gpuf_module_verdict *verdict = &module->verdicts[m];
             for (k = 0; module->count > 1 && k < verdict->device_count; ++k)
@@ -439,6 +444,29 @@ static void gpuf_write_machine(gpuf_writer *writer, const gpuforge_machine *mach
     gpuf_end_group(writer, "}");
 }
 
+static void gpuf_write_kernels(gpuf_writer *writer, const gpuf_entries *kernels)
+{
+    size_t n, m;
+    gpuf_begin_group(writer, "kernels", "[");
+    for (n = 0; n < kernels->count; ++n) {
+        const gpuf_entry *kernel = kernels->items[n];
+        gpuf_begin_group(writer, NULL, "{");
+        gpuf_write_member(writer, "symbol", kernel->symbol);
+        gpuf_write_member(writer, "name", kernel->name);
+        gpuf_write_member(writer, "signature", gpuf_signature(writer->out->arena, kernel));
+        gpuf_begin_group(writer, "parameters", "[");
+        for (m = 0; m < kernel->count; ++m) {
+            gpuf_begin_group(writer, NULL, "{");
+            gpuf_write_member(writer, "type", kernel->parameters[m].type);
+            gpuf_write_number(writer, "size", kernel->parameters[m].size);
+            gpuf_end_group(writer, "}");
+        }
+        gpuf_end_group(writer, "]");
+        gpuf_end_group(writer, "}");
+    }
+    gpuf_end_group(writer, "]");
+}
+
 static void gpuf_write_set(gpuf_writer *writer, const gpuf_explained_set *set)
 {
     size_t n, m, k;
@@ -451,6 +479,7 @@ static void gpuf_write_set(gpuf_writer *writer, const gpuf_explained_set *set)
         gpuf_begin_group(writer, NULL, "{");
         gpuf_write_member(writer, "name", set->modules[n].name);
         gpuf_write_member(writer, "source", set->modules[n].source);
+        gpuf_write_kernels(writer, &set->modules[n].kernels);
         gpuf_begin_group(writer, "verdicts", "[");
         for (m = 0; m < set->modules[n].count; ++m) {
             const gpuf_module_verdict *verdict = &set->modules[n].verdicts[m];

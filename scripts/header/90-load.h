@@ -263,24 +263,41 @@ static unsigned char *gpuf_contents(gpuf_arena *arena, const gpuf_module *module
     return NULL;
 }
 
-/* Keep why the driver refused a kernel. */
+enum { GPUF_NOT_FOUND = 500 }; /* CUDA_ERROR_NOT_FOUND */
+
+static int gpuf_is_absent(const char *call, int code)
+{
+    return code == GPUF_NOT_FOUND && (gpuf_same(call, "cuLibraryGetKernel") || gpuf_same(call, "cuModuleGetFunction"));
+}
+
+/* Keep why the driver refused a kernel, or that the image does not have it. */
 static gpuforge_reason gpuf_not_loaded(gpuf_arena *arena, void *driver, const char *name, const char *call, int code,
                                        const char *log)
 {
     char *words = gpuf_driver_words(driver, call, code, log);
+    const char *message = words ? gpuf_copy(arena, words, strlen(words)) : call;
     gpuforge_reason reason = gpuf_because("not-loaded", "kernel", name, "call", call, NULL, NULL);
+    free(words);
+    if (gpuf_is_absent(call, code))
+        return gpuf_because("no-such-kernel", "kernel", name, "problem", message, NULL, NULL);
     gpuf_count(&reason, 2, "code", code);
     reason.facts[3].name = "message";
-    reason.facts[3].text = words ? gpuf_copy(arena, words, strlen(words)) : call;
-    free(words);
+    reason.facts[3].text = message;
     return reason;
 }
 
+/* What to look up in a file: its symbols, of which the first that is there is the kernel; `name` is the caller's. */
+typedef struct gpuf_sought {
+    const char *name, *symbols[2];
+    size_t count;
+} gpuf_sought;
+
 /* Load a file's image and find a kernel in it; the context is current. The driver may write into `log` later. */
-static int gpuf_load_image(gpuf_arena *arena, void *driver, const unsigned char *data, const char *name,
+static int gpuf_load_image(gpuf_arena *arena, void *driver, const unsigned char *data, const gpuf_sought *sought,
                            gpuforge_kernel *kernel, gpuforge_reason *refusal)
 {
     gpuf_log *log = (gpuf_log *)calloc(1, sizeof *log);
+    size_t n;
     int code;
     void *found = NULL;
     const char *call;
@@ -299,7 +316,9 @@ static int gpuf_load_image(gpuf_arena *arena, void *driver, const unsigned char 
         code = load_library(&kernel->image, data, log->options, log->values, 2, NULL, NULL, 0);
         if (!code) {
             call = "cuLibraryGetKernel";
-            code = library_kernel(&found, kernel->image, name);
+            code = GPUF_NOT_FOUND;
+            for (n = 0; n < sought->count && code == GPUF_NOT_FOUND; ++n)
+                code = library_kernel(&found, kernel->image, sought->symbols[n]);
         }
         if (!code) {
             call = "cuKernelGetFunction";
@@ -310,12 +329,14 @@ static int gpuf_load_image(gpuf_arena *arena, void *driver, const unsigned char 
         code = load_module(&kernel->image, data, 2, log->options, log->values);
         if (!code) {
             call = "cuModuleGetFunction";
-            code = module_function(&kernel->function, kernel->image, name);
+            code = GPUF_NOT_FOUND;
+            for (n = 0; n < sought->count && code == GPUF_NOT_FOUND; ++n)
+                code = module_function(&kernel->function, kernel->image, sought->symbols[n]);
         }
     }
     log->text[sizeof log->text - 1] = 0;
     if (code)
-        *refusal = gpuf_not_loaded(arena, driver, name, call, code, log->text);
+        *refusal = gpuf_not_loaded(arena, driver, sought->name, call, code, log->text);
     return code == 0;
 }
 
@@ -367,24 +388,33 @@ static int gpuf_context(gpuf_arena *arena, void *driver, int device, gpuforge_ke
     return 0;
 }
 
-static int gpuf_load_candidate(gpuf_arena *arena, void *driver, const gpuf_module *module, const char *name,
+static int gpuf_load_candidate(gpuf_arena *arena, void *driver, const gpuf_module *module, const gpuf_kernel_name *wanted,
                                gpuforge_kernel *kernel, gpuforge_reason *refusal)
 {
     unsigned char *data = gpuf_contents(arena, module, refusal);
+    gpuf_sought sought;
     int code, loaded;
     void *before = NULL;
     GPUF_FUNCTION(gpuf_call1, push, driver, "cuCtxPushCurrent_v2");
     GPUF_FUNCTION(gpuf_call1, pop, driver, "cuCtxPopCurrent_v2");
     if (!data)
         return 0;
-    kernel->image = kernel->function = NULL;
-    code = push(kernel->context);
-    if (code) {
-        *refusal = gpuf_not_loaded(arena, driver, name, "cuCtxPushCurrent_v2", code, "");
+    sought.name = wanted->name;
+    sought.count = gpuf_symbols(arena, wanted, module, sought.symbols);
+    if (!sought.count) {
+        *refusal = gpuf_because("no-such-kernel", "kernel", wanted->name, "problem",
+                                gpuf_join(arena, module->file, " lists others", NULL, NULL), NULL, NULL);
         free(data);
         return 0;
     }
-    loaded = gpuf_load_image(arena, driver, data, name, kernel, refusal);
+    kernel->image = kernel->function = NULL;
+    code = push(kernel->context);
+    if (code) {
+        *refusal = gpuf_not_loaded(arena, driver, wanted->name, "cuCtxPushCurrent_v2", code, "");
+        free(data);
+        return 0;
+    }
+    loaded = gpuf_load_image(arena, driver, data, &sought, kernel, refusal);
     if (!loaded) {
         gpuf_unload(driver, kernel->image);
         free(kernel->kept);
@@ -418,15 +448,15 @@ static int gpuf_is_of_machine(const gpuforge_reason *reason)
 /* Walk the candidates until one loads: each file once, the driver chooses among its images. Without a context nothing is
    loaded, and each place's reason is told. */
 static int gpuf_walk(const gpuf_setting *setting, void *driver, const gpuf_places *places, gpuf_request *request,
-                     const char *module, gpuf_text *reasons, gpuf_text *passed)
+                     const gpuf_kernel_name *wanted, gpuf_text *reasons, gpuf_text *passed)
 {
     gpuf_arena *arena = setting->arena;
-    gpuf_candidates found = gpuf_judged(setting, places, module);
+    gpuf_candidates found = gpuf_judged(setting, places, wanted->module);
     gpuf_candidate *tried = (gpuf_candidate *)gpuf_array(arena, found.count, sizeof *tried);
     size_t n, m, count = 0;
     for (n = 0; n < found.count; ++n) {
         gpuf_candidate *candidate = &found.items[n];
-        const gpuf_module *file = gpuf_module_of(arena, places, candidate->build, module);
+        const gpuf_module *file = gpuf_module_of(arena, places, candidate->build, wanted->module);
         const char *kind = candidate->image ? candidate->image->kind : "", *line;
         int loadable = gpuf_same(kind, "cubin") || gpuf_same(kind, "ptx") || gpuf_same(kind, "unread");
         if (candidate->build->own || (candidate->accepted && !loadable))
@@ -438,7 +468,7 @@ static int gpuf_walk(const gpuf_setting *setting, void *driver, const gpuf_place
         if (candidate->accepted && m < count)
             candidate->reason = tried[m].reason;
         else if (candidate->accepted && file && request->kernel->context) {
-            if (gpuf_load_candidate(arena, driver, file, request->name, request->kernel, &candidate->reason))
+            if (gpuf_load_candidate(arena, driver, file, wanted, request->kernel, &candidate->reason))
                 return 1;
             tried[count++] = *candidate;
         }
@@ -458,23 +488,25 @@ static void gpuf_do_load(gpuf_request *request)
     gpuforge_reason refusal = gpuf_simply(NULL);
     const gpuforge_machine *machine = setting.machine;
     const gpuf_attempt *driver = NULL;
-    const char *problem = NULL, *named;
+    const char *problem = NULL;
+    gpuf_kernel_name wanted;
     gpuf_places places;
+    int known;
     gpuf_look(&setting, request->set, &places);
-    named = gpuf_module_named(arena, &places, request->set, request->module, &problem);
+    known = gpuf_find_kernel(arena, &places, request->set, request->module, request->name, &wanted, &problem);
     if (!machine->problem.kind)
         driver = gpuf_open_driver(arena, request->host, &refusal);
-    if (!named)
+    if (!known)
         gpuf_add_reason(&reasons, problem);
     else if (!driver && refusal.kind)
         gpuf_add_reason(&reasons, gpuf_sentence(arena, &refusal));
     else if (!driver) {
         gpuf_add_reason(&reasons, gpuf_sentence(arena, &machine->problem));
-        gpuf_walk(&setting, NULL, &places, request, named, &reasons, &passed);
+        gpuf_walk(&setting, NULL, &places, request, &wanted, &reasons, &passed);
     } else if (request->device >= (int)machine->device_count ||
                gpuf_context(arena, driver->handle, request->device, request->kernel, &reasons)) {
         setting.device = request->kernel->context ? request->kernel->device : request->device;
-        request->done = gpuf_walk(&setting, driver->handle, &places, request, named, &reasons, &passed);
+        request->done = gpuf_walk(&setting, driver->handle, &places, request, &wanted, &reasons, &passed);
     }
     if (!request->done || passed.length)
         request->text = gpuf_keep_text(request->done ? passed.data : reasons.data);

@@ -215,7 +215,7 @@ def _write_set(folder: Path, content: Mapping[str, Any]) -> None:
                 "file": f"{name}.fatbin",
                 "sha256": hashlib.sha256(data).hexdigest(),
                 "images": [_image(text) for text in images.split(", ") if text],
-                "kernels": [],
+                "kernels": content.get("kernels", {}).get(name, []),
             }
         )
     index = {

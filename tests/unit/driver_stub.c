@@ -95,8 +95,11 @@ int cuPointerGetAttribute(void *data, int attribute, address at)
     return failed;
 }
 
-// Its kernels are saxpy, and those that are named as Halide does.
-static int unknown(const char *name) { return strcmp(name, "saxpy") && strncmp(name, "_kernel_", 8) ? 500 : 0; }
+// Its kernels are saxpy, with C's and C++'s linkage, and those that are named as Halide does.
+static int unknown(const char *name)
+{
+    return strcmp(name, "saxpy") && strcmp(name, "_Z5saxpymfPKfPf") && strncmp(name, "_kernel_", 8) ? 500 : 0;
+}
 static int is_ptx(const char *text) { return !strncmp(text, "//", 2) && strstr(text, "\n.version "); }
 
 // A module is 7 in its context, a library 7 in none; a function is 8 in its context.

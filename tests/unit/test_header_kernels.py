@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -12,7 +13,7 @@ import pytest
 from header_samples import compile_program
 from runtime_samples import write_set
 
-from gpuforge.runtime import KernelLibrary, KernelSet, KernelUnavailable
+from gpuforge.runtime import KernelLibrary, KernelSet, KernelUnavailable, UnknownKernel
 from gpuforge.runtime.lookup import kernel_home
 
 SOURCE = Path(__file__).with_name("saxpy_host.c")
@@ -48,6 +49,47 @@ def home(tmp_path: Path) -> Path:
 
 def test_a_kernel_is_loaded_and_launched(program: Path, home: Path, stub: str) -> None:
     assert host(program, home, stub) == (0, "device 0: right\n")
+
+
+KERNEL = {"name": "saxpy", "parameters": [{"type": "float *", "size": 8}]}
+
+
+def listed(home: Path, *symbols: str) -> None:
+    """List kernels `saxpy` with these symbols in the index."""
+    file = home / "kernels" / "default-kernels" / "index.json"
+    index = json.loads(file.read_text())
+    index["modules"][0]["kernels"] = [{**KERNEL, "symbol": symbol} for symbol in symbols]
+    file.write_text(json.dumps(index))
+
+
+def test_a_kernel_with_cpps_linkage_is_found_by_its_name(program: Path, home: Path, stub: str) -> None:
+    listed(home, "_Z5saxpymfPKfPf")
+    assert host(program, home, stub) == (0, "device 0: right\n")
+    file = home / "mine.cubin"
+    file.write_text("a fatbin")
+    env = {"GPUFORGE_KERNELS_PKG_DEFAULT_KERNELS": str(file)}
+    assert host(program, home, stub, **env) == (0, "device 0: right\n")
+    listed(home, "_Z5saxpyother")  # the environment's file has it by its name
+    assert host(program, home, stub, **env) == (0, "device 0: right\n")
+    status, printed = host(program, home, stub)
+    assert (status, printed.splitlines()[0].partition(": cuLib")[0]) == (
+        4,
+        "cubin sm_90: has no kernel saxpy",
+    )
+
+
+@pytest.mark.parametrize("name", ["daxpy", "ns::saxpy"])
+def test_a_name_that_means_no_kernel_is_named_as_python_does(
+    program: Path, home: Path, stub: str, name: str
+) -> None:
+    file = home / "kernels" / "default-kernels" / "index.json"
+    listed(home, "_Z5daxpyPf", "_ZN2ns5saxpyEPf")
+    file.write_text(
+        file.read_text().replace('"name": "saxpy", "parameters"', f'"name": "{name}", "parameters"')
+    )
+    with pytest.raises(UnknownKernel) as error:
+        KernelSet(file.parent, package="pkg", env={}, driver=stub).function("saxpy")
+    assert host(program, home, stub) == (4, f"{error.value}\n")
 
 
 def test_a_driver_without_cudas_libraries_loads_a_module(program: Path, home: Path, old_stub: str) -> None:

@@ -137,7 +137,9 @@ void gpuforge_decision_free(gpuforge_decision *decision);
 void *gpuforge_open_library(const gpuforge_host *host, const char *name, char **why);
 
 /* Load a kernel for the primary context of a device, or for the current context and its device
-   (GPUFORGE_CURRENT_CONTEXT). Return 1, or 0; `why` is as above. Each call loads anew: keep the kernel. */
+   (GPUFORGE_CURRENT_CONTEXT). Its `name` may have its namespaces, template arguments and parameters, as `explain` shows
+   them, or not, if one kernel is meant; `module` NULL: any. Return 1, or 0; `why` is as above. Each call loads anew: keep
+   the kernel. */
 int gpuforge_load_kernel(const gpuforge_host *host, const char *set, const char *module, const char *name, int device,
                          gpuforge_kernel *kernel, char **why);
 
@@ -2245,11 +2247,29 @@ static gpuf_wheels gpuf_installed(gpuf_arena *arena, const gpuforge_host *host, 
 
 /* ---- the index of a kernel set: index.py ---- */
 
+typedef struct gpuf_parameter {
+    const char *type; /* "" where it is not known */
+    long long size;
+} gpuf_parameter;
+
+typedef struct gpuf_entry {
+    const char *symbol, *name;
+    gpuf_parameter *parameters;
+    size_t count;
+} gpuf_entry;
+
 typedef struct gpuf_module {
     const char *name, *source, *file, *sha256;
     gpuf_image *images;
     size_t count;
+    gpuf_entry *kernels; /* none: not known */
+    size_t kernel_count;
 } gpuf_module;
+
+typedef struct gpuf_names {
+    const char **items;
+    size_t count;
+} gpuf_names;
 
 typedef struct gpuf_index {
     const char *compiler, *toolkit, *cpu;
@@ -2322,11 +2342,27 @@ static int gpuf_is_named(const char *kind)
            gpuf_same(kind, "library");
 }
 
+static gpuf_entry gpuf_read_entry(gpuf_arena *arena, const gpuf_json *entry, const char **problem)
+{
+    const gpuf_json *item;
+    gpuf_entry kernel;
+    size_t n = 0;
+    kernel.symbol = gpuf_word(arena, entry, "symbol", NULL, problem);
+    kernel.name = gpuf_word(arena, entry, "name", NULL, problem);
+    item = gpuf_items(arena, entry, "parameters", GPUF_OBJECT, "a list of objects", &kernel.count, problem);
+    kernel.parameters = (gpuf_parameter *)gpuf_array(arena, kernel.count, sizeof *kernel.parameters);
+    for (; item && !*problem; item = item->next, ++n) {
+        kernel.parameters[n].type = gpuf_word(arena, item, "type", NULL, problem);
+        kernel.parameters[n].size = gpuf_whole(arena, item, "size", problem);
+    }
+    return kernel;
+}
+
 static gpuf_module gpuf_read_module(gpuf_arena *arena, const char *folder, const gpuf_json *entry, const char *toolkit,
                                     const char **problem)
 {
     gpuf_module module;
-    const gpuf_json *image;
+    const gpuf_json *image, *kernel;
     const char *file;
     size_t n = 0;
     memset(&module, 0, sizeof module);
@@ -2343,6 +2379,10 @@ static gpuf_module gpuf_read_module(gpuf_arena *arena, const char *folder, const
     module.sha256 = gpuf_word(arena, entry, "sha256", NULL, problem);
     if (!*problem && !*module.sha256)
         *problem = "'sha256' is empty";
+    kernel = gpuf_items(arena, entry, "kernels", GPUF_OBJECT, "a list of objects", &module.kernel_count, problem);
+    module.kernels = (gpuf_entry *)gpuf_array(arena, module.kernel_count, sizeof *module.kernels);
+    for (n = 0; kernel && !*problem; kernel = kernel->next)
+        module.kernels[n++] = gpuf_read_entry(arena, kernel, problem);
     module.file = gpuf_path(arena, folder, file);
     return module;
 }
@@ -3190,6 +3230,7 @@ static const gpuf_index *gpuf_read_sources(gpuf_arena *arena, const char *folder
     index->modules = (gpuf_module *)gpuf_array(arena, count, sizeof *index->modules);
     for (; item && !*problem; item = item->next) {
         gpuf_module module;
+        memset(&module, 0, sizeof module);
         module.name = gpuf_stem(arena, item->text);
         module.source = item->text;
         module.file = gpuf_path(arena, folder, item->text);
@@ -3517,42 +3558,52 @@ static gpuf_build gpuf_build_of(gpuf_arena *arena, const gpuf_place *place, cons
     return build;
 }
 
+/* Return the names of a set's modules. */
+static gpuf_names gpuf_module_names(gpuf_arena *arena, const gpuf_places *places)
+{
+    gpuf_names names;
+    size_t n, m, k, most = 0;
+    for (n = 0; n < places->count; ++n)
+        most += places->items[n].contents ? places->items[n].contents->count : 0;
+    names.count = 0;
+    names.items = (const char **)gpuf_array(arena, most, sizeof *names.items);
+    for (n = 0; n < places->count; ++n)
+        for (m = 0; places->items[n].contents && m < places->items[n].contents->count; ++m) {
+            const char *name = places->items[n].contents->modules[m].name;
+            for (k = 0; k < names.count && !gpuf_same(names.items[k], name); ++k)
+                ;
+            names.items[k] = name;
+            names.count += k == names.count;
+        }
+    return names;
+}
+
 /* Return why a set's kernels cannot be looked up, or the module's name, of NULL that of the only one. */
 static const char *gpuf_module_named(gpuf_arena *arena, const gpuf_places *places, const char *set, const char *wanted,
                                      const char **problem)
 {
+    gpuf_names names = gpuf_module_names(arena, places);
     gpuf_text lines = gpuf_text_in(arena);
-    const char **names;
-    size_t n, m, k, count = 0, indexed = 0, most = 0;
+    size_t n, indexed = 0;
     gpuforge_reason reason;
     for (n = 0; n < places->count; ++n) {
-        if (places->items[n].contents) {
+        if (places->items[n].contents)
             ++indexed;
-            most += places->items[n].contents->count;
-        } else if (places->items[n].problem.kind) {
+        else if (places->items[n].problem.kind) {
             gpuf_put(&lines, lines.length ? "\n" : "");
             gpuf_put(&lines, gpuf_sentence(arena, &places->items[n].problem));
         }
     }
     *problem = indexed ? NULL : lines.data;
-    names = (const char **)gpuf_array(arena, most, sizeof *names);
-    for (n = 0; n < places->count; ++n)
-        for (m = 0; places->items[n].contents && m < places->items[n].contents->count; ++m) {
-            const char *name = places->items[n].contents->modules[m].name;
-            for (k = 0; k < count && !gpuf_same(names[k], name); ++k)
-                ;
-            names[k] = name;
-            count += k == count;
-        }
     if (*problem)
         return NULL;
-    if (!wanted && count == 1)
-        return names[0];
-    for (k = 0; wanted && k < count; ++k)
-        if (gpuf_same(names[k], wanted))
+    if (!wanted && names.count == 1)
+        return names.items[0];
+    for (n = 0; wanted && n < names.count; ++n)
+        if (gpuf_same(names.items[n], wanted))
             return wanted;
     reason = gpuf_because(wanted ? "no-module" : "several-modules", "set", set, "name", wanted ? wanted : "", "known",
-                          gpuf_list(arena, names, count));
+                          gpuf_list(arena, names.items, names.count));
     *problem = gpuf_sentence(arena, &reason);
     return NULL;
 }
@@ -3581,11 +3632,6 @@ static int gpuf_is_library(gpuf_arena *arena, const char *folder, const gpuf_jso
     *index = gpuf_read_named(arena, gpuf_path(arena, folder, "index.json"), &refusal);
     return gpuf_lists_library(*index);
 }
-
-typedef struct gpuf_names {
-    const char **items;
-    size_t count;
-} gpuf_names;
 
 static int gpuf_has(const gpuf_names *names, const char *name)
 {
@@ -3655,6 +3701,251 @@ static void gpuf_all_names(const gpuf_setting *setting, gpuf_names *sets, gpuf_n
         qsort(sets->items, sets->count, sizeof *sets->items, gpuf_by_text);
     if (libraries->count)
         qsort(libraries->items, libraries->count, sizeof *libraries->items, gpuf_by_text);
+}
+
+/* ---- the kernels of modules, by name: names.py and signature.py ---- */
+
+/* A kernel that is wanted: its module, the name as given, and its entry, NULL where only the driver can know it. */
+typedef struct gpuf_kernel_name {
+    const char *module, *name;
+    const gpuf_entry *entry;
+} gpuf_kernel_name;
+
+/* Some entries, and the module that each is in. */
+typedef struct gpuf_entries {
+    const gpuf_entry **items;
+    const char **modules;
+    size_t count;
+} gpuf_entries;
+
+static const char *gpuf_signature(gpuf_arena *arena, const gpuf_entry *entry)
+{
+    gpuf_text text = gpuf_text_in(arena);
+    size_t n;
+    gpuf_put(&text, entry->name);
+    gpuf_put(&text, "(");
+    for (n = 0; n < entry->count; ++n) {
+        const gpuf_parameter *parameter = &entry->parameters[n];
+        gpuf_put(&text, n ? ", " : "");
+        gpuf_put(&text, *parameter->type ? parameter->type : gpuf_number(arena, parameter->size));
+        gpuf_put(&text, *parameter->type ? "" : parameter->size == 1 ? " byte" : " bytes");
+    }
+    gpuf_put(&text, ")");
+    return text.data;
+}
+
+static int gpuf_in_word(char c)
+{
+    return c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c & 0x80);
+}
+
+static int gpuf_is_space(char c)
+{
+    return c == ' ' || (c >= '\t' && c <= '\r');
+}
+
+/* Return a name without the spaces that separate no words. */
+static const char *gpuf_normal(gpuf_arena *arena, const char *name)
+{
+    char *made = (char *)gpuf_new(arena, strlen(name) + 1), *end = made;
+    const char *next;
+    while (*name) {
+        for (next = name; gpuf_is_space(*next); ++next)
+            ;
+        if (next > name && end > made && gpuf_in_word(end[-1]) && gpuf_in_word(*next))
+            *end++ = ' ';
+        if (*next)
+            *end++ = *next++;
+        name = next;
+    }
+    return made;
+}
+
+/* Whether a name without some of its namespaces, and perhaps without its template arguments, is the wanted one. */
+static int gpuf_is_spelled(gpuf_arena *arena, const char *name, const char *types, const char *wanted)
+{
+    size_t n, length = strlen(name);
+    const char *start = name;
+    int depth = 0, is_template = length && name[length - 1] == '>';
+    for (n = 0; n <= length; ++n) {
+        if (start == name + n) {
+            const char *arguments = strchr(start, '<');
+            if (gpuf_same(gpuf_join(arena, start, types, NULL, NULL), wanted))
+                return 1;
+            if (is_template && arguments &&
+                gpuf_same(gpuf_join(arena, gpuf_copy(arena, start, (size_t)(arguments - start)), types, NULL, NULL),
+                          wanted))
+                return 1;
+        }
+        if (name[n] == '<' || name[n] == '(')
+            ++depth;
+        else if (name[n] == '>' || name[n] == ')')
+            --depth;
+        else if (depth == 0 && name[n] == ':' && name[n + 1] == ':')
+            start = name + n + 2;
+    }
+    return 0;
+}
+
+enum { GPUF_SPELLINGS = 5 };
+
+/* Whether a kernel has the wanted name in one of the ways to spell it, of which the first counts. */
+static int gpuf_is_named_so(gpuf_arena *arena, const gpuf_entry *entry, int spelling, const char *wanted)
+{
+    const char *name = gpuf_normal(arena, entry->name);
+    const char *signature = gpuf_normal(arena, gpuf_signature(arena, entry));
+    switch (spelling) {
+    case 0:
+        return gpuf_same(gpuf_normal(arena, entry->symbol), wanted);
+    case 1:
+        return gpuf_same(signature, wanted);
+    case 2:
+        return gpuf_same(name, wanted);
+    case 3:
+        return gpuf_is_spelled(arena, name, signature + strlen(name), wanted);
+    default:
+        return gpuf_is_spelled(arena, name, "", wanted);
+    }
+}
+
+/* Return the entries that a name may mean. */
+static gpuf_entries gpuf_matching(gpuf_arena *arena, const gpuf_entries *listed, const char *name)
+{
+    const char *wanted = gpuf_normal(arena, name);
+    gpuf_entries found;
+    size_t n;
+    int spelling;
+    found.count = 0;
+    found.items = (const gpuf_entry **)gpuf_array(arena, listed->count, sizeof *found.items);
+    found.modules = (const char **)gpuf_array(arena, listed->count, sizeof *found.modules);
+    for (spelling = 0; !found.count && spelling < GPUF_SPELLINGS; ++spelling)
+        for (n = 0; n < listed->count; ++n)
+            if (gpuf_is_named_so(arena, listed->items[n], spelling, wanted)) {
+                found.items[found.count] = listed->items[n];
+                found.modules[found.count++] = listed->modules[n];
+            }
+    return found;
+}
+
+/* Return the kernels that any index lists for a module, each once, or those of all modules. */
+static gpuf_entries gpuf_listed(gpuf_arena *arena, const gpuf_places *places, const char *module)
+{
+    gpuf_entries found;
+    size_t n, m, k, e, most = 0;
+    for (n = 0; n < places->count; ++n)
+        for (m = 0; places->items[n].contents && m < places->items[n].contents->count; ++m)
+            most += places->items[n].contents->modules[m].kernel_count;
+    found.count = 0;
+    found.items = (const gpuf_entry **)gpuf_array(arena, most, sizeof *found.items);
+    found.modules = (const char **)gpuf_array(arena, most, sizeof *found.modules);
+    for (n = 0; n < places->count; ++n)
+        for (m = 0; places->items[n].contents && m < places->items[n].contents->count; ++m) {
+            const gpuf_module *one = &places->items[n].contents->modules[m];
+            for (k = 0; (!module || gpuf_same(module, one->name)) && k < one->kernel_count; ++k) {
+                for (e = 0; e < found.count && !(gpuf_same(found.items[e]->symbol, one->kernels[k].symbol) &&
+                                                 gpuf_same(found.modules[e], one->name));
+                     ++e)
+                    ;
+                if (e == found.count) {
+                    found.items[e] = &one->kernels[k];
+                    found.modules[e] = one->name;
+                    ++found.count;
+                }
+            }
+        }
+    return found;
+}
+
+/* Whether a place has a file for a module without a list of its kernels. */
+static int gpuf_has_unlisted(gpuf_arena *arena, const gpuf_places *places, const char *module)
+{
+    size_t n;
+    for (n = 0; n < places->count; ++n) {
+        const gpuf_module *file = gpuf_module_at(arena, &places->items[n], module);
+        if (file && !places->items[n].problem.kind && !file->kernel_count)
+            return 1;
+    }
+    return 0;
+}
+
+static const char *gpuf_lines_of(gpuf_arena *arena, const gpuf_entries *entries)
+{
+    gpuf_text text = gpuf_text_in(arena);
+    size_t n;
+    for (n = 0; n < entries->count; ++n)
+        gpuf_put(&text, gpuf_join(arena, "\n  ", gpuf_signature(arena, entries->items[n]), NULL, NULL));
+    return text.data;
+}
+
+/* Find the kernel of a name in a module, or in all modules where that is NULL; 0 and why in `*problem`. */
+static int gpuf_find_kernel(gpuf_arena *arena, const gpuf_places *places, const char *set, const char *module,
+                            const char *name, gpuf_kernel_name *wanted, const char **problem)
+{
+    gpuf_names names = gpuf_module_names(arena, places);
+    gpuf_entries listed = gpuf_listed(arena, places, module), found = gpuf_matching(arena, &listed, name);
+    const char **homes = (const char **)gpuf_array(arena, names.count + 1, sizeof *homes), *where;
+    size_t n, count = 0;
+    if (!names.count || module)
+        module = gpuf_module_named(arena, places, set, module, problem);
+    if (*problem)
+        return 0;
+    wanted->name = name;
+    wanted->entry = found.count ? found.items[0] : NULL;
+    wanted->module = found.count ? found.modules[0] : NULL;
+    for (n = 1; n < found.count && gpuf_same(found.items[n]->symbol, found.items[0]->symbol); ++n)
+        ;
+    if (found.count > 1 && n == found.count)
+        *problem = gpuf_join(arena, "kernel set ", set,
+                             gpuf_join(arena, " has the kernel '", name, "' in several modules: name one of ",
+                                       gpuf_list(arena, found.modules, found.count)),
+                             NULL);
+    else if (found.count > 1)
+        *problem = gpuf_join(arena, "kernel set ", set, gpuf_join(arena, " has several kernels '", name,
+                                                                  "': name one of", NULL),
+                             gpuf_lines_of(arena, &found));
+    if (found.count)
+        return found.count == 1;
+    for (n = 0; n < names.count; ++n)
+        if ((!module || gpuf_same(module, names.items[n])) && gpuf_has_unlisted(arena, places, names.items[n]))
+            homes[count++] = names.items[n];
+    wanted->module = homes[0];
+    if (count == 1)
+        return 1;
+    if (count > 1) {
+        gpuforge_reason reason = gpuf_because("several-modules", "set", set, "name", name, "known",
+                                              gpuf_list(arena, homes, count));
+        *problem = gpuf_sentence(arena, &reason);
+        return 0;
+    }
+    where = module || names.count == 1 ? gpuf_join(arena, "module ", module ? module : names.items[0], " of ", NULL) : "";
+    *problem = gpuf_join(arena, where, "kernel set ", set,
+                         gpuf_join(arena, " has no kernel '", name, listed.count ? "'; it has" : "'",
+                                   gpuf_lines_of(arena, &listed)));
+    return 0;
+}
+
+/* Return the symbols to look up in a module's file, one after the other; none where its list has not the kernel. */
+static size_t gpuf_symbols(gpuf_arena *arena, const gpuf_kernel_name *wanted, const gpuf_module *file, const char *symbols[2])
+{
+    gpuf_entries own, found;
+    size_t n;
+    own.count = file->kernel_count;
+    own.items = (const gpuf_entry **)gpuf_array(arena, own.count, sizeof *own.items);
+    own.modules = (const char **)gpuf_array(arena, own.count, sizeof *own.modules);
+    for (n = 0; n < own.count; ++n) {
+        own.items[n] = &file->kernels[n];
+        own.modules[n] = file->name;
+    }
+    symbols[0] = wanted->entry ? wanted->entry->symbol : wanted->name;
+    symbols[1] = wanted->name;
+    if (!own.count)
+        return gpuf_same(symbols[0], symbols[1]) ? 1 : 2;
+    for (n = 0; wanted->entry && n < own.count; ++n)
+        if (gpuf_same(own.items[n]->symbol, symbols[0]))
+            return 1;
+    found = gpuf_matching(arena, &own, wanted->name);
+    symbols[0] = found.count ? found.items[0]->symbol : NULL;
+    return found.count ? 1 : 0;
 }
 
 /* ---- shared libraries that may be there: library.py. Each answers in a thread of its own, so nothing hangs ---- */
@@ -4254,6 +4545,7 @@ typedef struct gpuf_module_verdict {
 
 typedef struct gpuf_explained_module {
     const char *name, *source;
+    gpuf_entries kernels;
     gpuf_module_verdict *verdicts;
     size_t count;
 } gpuf_explained_module;
@@ -4358,8 +4650,10 @@ static void gpuf_explain_set(gpuf_setting *setting, gpuf_explained_set *set)
             set->modules[k].source = module->source;
             set->count += k == set->count;
         }
-    for (k = 0; k < set->count; ++k)
+    for (k = 0; k < set->count; ++k) {
+        set->modules[k].kernels = gpuf_listed(arena, &places, set->modules[k].name);
         gpuf_explain_module(setting, &places, &set->modules[k]);
+    }
 }
 
 /* Look a library up; what is used comes first, as in a set's table. */
@@ -4506,6 +4800,8 @@ static void gpuf_print_set(gpuf_text *out, const gpuf_explained_set *set, const 
         const gpuf_explained_module *module = &set->modules[n];
         gpuf_put(out, gpuf_join(arena, "  module ", module->name, *module->source ? ", from " : "", module->source));
         gpuf_put(out, "\n");
+        for (m = 0; m < module->kernels.count; ++m)
+            gpuf_put(out, gpuf_join(arena, "    kernel   ", gpuf_signature(arena, module->kernels.items[m]), "\n", NULL));
         for (m = 0; m < module->count; ++m) {
             const gpuf_module_verdict *verdict = &module->verdicts[m];
             for (k = 0; module->count > 1 && k < verdict->device_count; ++k)
@@ -4684,6 +4980,29 @@ static void gpuf_write_machine(gpuf_writer *writer, const gpuforge_machine *mach
     gpuf_end_group(writer, "}");
 }
 
+static void gpuf_write_kernels(gpuf_writer *writer, const gpuf_entries *kernels)
+{
+    size_t n, m;
+    gpuf_begin_group(writer, "kernels", "[");
+    for (n = 0; n < kernels->count; ++n) {
+        const gpuf_entry *kernel = kernels->items[n];
+        gpuf_begin_group(writer, NULL, "{");
+        gpuf_write_member(writer, "symbol", kernel->symbol);
+        gpuf_write_member(writer, "name", kernel->name);
+        gpuf_write_member(writer, "signature", gpuf_signature(writer->out->arena, kernel));
+        gpuf_begin_group(writer, "parameters", "[");
+        for (m = 0; m < kernel->count; ++m) {
+            gpuf_begin_group(writer, NULL, "{");
+            gpuf_write_member(writer, "type", kernel->parameters[m].type);
+            gpuf_write_number(writer, "size", kernel->parameters[m].size);
+            gpuf_end_group(writer, "}");
+        }
+        gpuf_end_group(writer, "]");
+        gpuf_end_group(writer, "}");
+    }
+    gpuf_end_group(writer, "]");
+}
+
 static void gpuf_write_set(gpuf_writer *writer, const gpuf_explained_set *set)
 {
     size_t n, m, k;
@@ -4696,6 +5015,7 @@ static void gpuf_write_set(gpuf_writer *writer, const gpuf_explained_set *set)
         gpuf_begin_group(writer, NULL, "{");
         gpuf_write_member(writer, "name", set->modules[n].name);
         gpuf_write_member(writer, "source", set->modules[n].source);
+        gpuf_write_kernels(writer, &set->modules[n].kernels);
         gpuf_begin_group(writer, "verdicts", "[");
         for (m = 0; m < set->modules[n].count; ++m) {
             const gpuf_module_verdict *verdict = &set->modules[n].verdicts[m];
@@ -5019,24 +5339,41 @@ static unsigned char *gpuf_contents(gpuf_arena *arena, const gpuf_module *module
     return NULL;
 }
 
-/* Keep why the driver refused a kernel. */
+enum { GPUF_NOT_FOUND = 500 }; /* CUDA_ERROR_NOT_FOUND */
+
+static int gpuf_is_absent(const char *call, int code)
+{
+    return code == GPUF_NOT_FOUND && (gpuf_same(call, "cuLibraryGetKernel") || gpuf_same(call, "cuModuleGetFunction"));
+}
+
+/* Keep why the driver refused a kernel, or that the image does not have it. */
 static gpuforge_reason gpuf_not_loaded(gpuf_arena *arena, void *driver, const char *name, const char *call, int code,
                                        const char *log)
 {
     char *words = gpuf_driver_words(driver, call, code, log);
+    const char *message = words ? gpuf_copy(arena, words, strlen(words)) : call;
     gpuforge_reason reason = gpuf_because("not-loaded", "kernel", name, "call", call, NULL, NULL);
+    free(words);
+    if (gpuf_is_absent(call, code))
+        return gpuf_because("no-such-kernel", "kernel", name, "problem", message, NULL, NULL);
     gpuf_count(&reason, 2, "code", code);
     reason.facts[3].name = "message";
-    reason.facts[3].text = words ? gpuf_copy(arena, words, strlen(words)) : call;
-    free(words);
+    reason.facts[3].text = message;
     return reason;
 }
 
+/* What to look up in a file: its symbols, of which the first that is there is the kernel; `name` is the caller's. */
+typedef struct gpuf_sought {
+    const char *name, *symbols[2];
+    size_t count;
+} gpuf_sought;
+
 /* Load a file's image and find a kernel in it; the context is current. The driver may write into `log` later. */
-static int gpuf_load_image(gpuf_arena *arena, void *driver, const unsigned char *data, const char *name,
+static int gpuf_load_image(gpuf_arena *arena, void *driver, const unsigned char *data, const gpuf_sought *sought,
                            gpuforge_kernel *kernel, gpuforge_reason *refusal)
 {
     gpuf_log *log = (gpuf_log *)calloc(1, sizeof *log);
+    size_t n;
     int code;
     void *found = NULL;
     const char *call;
@@ -5055,7 +5392,9 @@ static int gpuf_load_image(gpuf_arena *arena, void *driver, const unsigned char 
         code = load_library(&kernel->image, data, log->options, log->values, 2, NULL, NULL, 0);
         if (!code) {
             call = "cuLibraryGetKernel";
-            code = library_kernel(&found, kernel->image, name);
+            code = GPUF_NOT_FOUND;
+            for (n = 0; n < sought->count && code == GPUF_NOT_FOUND; ++n)
+                code = library_kernel(&found, kernel->image, sought->symbols[n]);
         }
         if (!code) {
             call = "cuKernelGetFunction";
@@ -5066,12 +5405,14 @@ static int gpuf_load_image(gpuf_arena *arena, void *driver, const unsigned char 
         code = load_module(&kernel->image, data, 2, log->options, log->values);
         if (!code) {
             call = "cuModuleGetFunction";
-            code = module_function(&kernel->function, kernel->image, name);
+            code = GPUF_NOT_FOUND;
+            for (n = 0; n < sought->count && code == GPUF_NOT_FOUND; ++n)
+                code = module_function(&kernel->function, kernel->image, sought->symbols[n]);
         }
     }
     log->text[sizeof log->text - 1] = 0;
     if (code)
-        *refusal = gpuf_not_loaded(arena, driver, name, call, code, log->text);
+        *refusal = gpuf_not_loaded(arena, driver, sought->name, call, code, log->text);
     return code == 0;
 }
 
@@ -5123,24 +5464,33 @@ static int gpuf_context(gpuf_arena *arena, void *driver, int device, gpuforge_ke
     return 0;
 }
 
-static int gpuf_load_candidate(gpuf_arena *arena, void *driver, const gpuf_module *module, const char *name,
+static int gpuf_load_candidate(gpuf_arena *arena, void *driver, const gpuf_module *module, const gpuf_kernel_name *wanted,
                                gpuforge_kernel *kernel, gpuforge_reason *refusal)
 {
     unsigned char *data = gpuf_contents(arena, module, refusal);
+    gpuf_sought sought;
     int code, loaded;
     void *before = NULL;
     GPUF_FUNCTION(gpuf_call1, push, driver, "cuCtxPushCurrent_v2");
     GPUF_FUNCTION(gpuf_call1, pop, driver, "cuCtxPopCurrent_v2");
     if (!data)
         return 0;
-    kernel->image = kernel->function = NULL;
-    code = push(kernel->context);
-    if (code) {
-        *refusal = gpuf_not_loaded(arena, driver, name, "cuCtxPushCurrent_v2", code, "");
+    sought.name = wanted->name;
+    sought.count = gpuf_symbols(arena, wanted, module, sought.symbols);
+    if (!sought.count) {
+        *refusal = gpuf_because("no-such-kernel", "kernel", wanted->name, "problem",
+                                gpuf_join(arena, module->file, " lists others", NULL, NULL), NULL, NULL);
         free(data);
         return 0;
     }
-    loaded = gpuf_load_image(arena, driver, data, name, kernel, refusal);
+    kernel->image = kernel->function = NULL;
+    code = push(kernel->context);
+    if (code) {
+        *refusal = gpuf_not_loaded(arena, driver, wanted->name, "cuCtxPushCurrent_v2", code, "");
+        free(data);
+        return 0;
+    }
+    loaded = gpuf_load_image(arena, driver, data, &sought, kernel, refusal);
     if (!loaded) {
         gpuf_unload(driver, kernel->image);
         free(kernel->kept);
@@ -5174,15 +5524,15 @@ static int gpuf_is_of_machine(const gpuforge_reason *reason)
 /* Walk the candidates until one loads: each file once, the driver chooses among its images. Without a context nothing is
    loaded, and each place's reason is told. */
 static int gpuf_walk(const gpuf_setting *setting, void *driver, const gpuf_places *places, gpuf_request *request,
-                     const char *module, gpuf_text *reasons, gpuf_text *passed)
+                     const gpuf_kernel_name *wanted, gpuf_text *reasons, gpuf_text *passed)
 {
     gpuf_arena *arena = setting->arena;
-    gpuf_candidates found = gpuf_judged(setting, places, module);
+    gpuf_candidates found = gpuf_judged(setting, places, wanted->module);
     gpuf_candidate *tried = (gpuf_candidate *)gpuf_array(arena, found.count, sizeof *tried);
     size_t n, m, count = 0;
     for (n = 0; n < found.count; ++n) {
         gpuf_candidate *candidate = &found.items[n];
-        const gpuf_module *file = gpuf_module_of(arena, places, candidate->build, module);
+        const gpuf_module *file = gpuf_module_of(arena, places, candidate->build, wanted->module);
         const char *kind = candidate->image ? candidate->image->kind : "", *line;
         int loadable = gpuf_same(kind, "cubin") || gpuf_same(kind, "ptx") || gpuf_same(kind, "unread");
         if (candidate->build->own || (candidate->accepted && !loadable))
@@ -5194,7 +5544,7 @@ static int gpuf_walk(const gpuf_setting *setting, void *driver, const gpuf_place
         if (candidate->accepted && m < count)
             candidate->reason = tried[m].reason;
         else if (candidate->accepted && file && request->kernel->context) {
-            if (gpuf_load_candidate(arena, driver, file, request->name, request->kernel, &candidate->reason))
+            if (gpuf_load_candidate(arena, driver, file, wanted, request->kernel, &candidate->reason))
                 return 1;
             tried[count++] = *candidate;
         }
@@ -5214,23 +5564,25 @@ static void gpuf_do_load(gpuf_request *request)
     gpuforge_reason refusal = gpuf_simply(NULL);
     const gpuforge_machine *machine = setting.machine;
     const gpuf_attempt *driver = NULL;
-    const char *problem = NULL, *named;
+    const char *problem = NULL;
+    gpuf_kernel_name wanted;
     gpuf_places places;
+    int known;
     gpuf_look(&setting, request->set, &places);
-    named = gpuf_module_named(arena, &places, request->set, request->module, &problem);
+    known = gpuf_find_kernel(arena, &places, request->set, request->module, request->name, &wanted, &problem);
     if (!machine->problem.kind)
         driver = gpuf_open_driver(arena, request->host, &refusal);
-    if (!named)
+    if (!known)
         gpuf_add_reason(&reasons, problem);
     else if (!driver && refusal.kind)
         gpuf_add_reason(&reasons, gpuf_sentence(arena, &refusal));
     else if (!driver) {
         gpuf_add_reason(&reasons, gpuf_sentence(arena, &machine->problem));
-        gpuf_walk(&setting, NULL, &places, request, named, &reasons, &passed);
+        gpuf_walk(&setting, NULL, &places, request, &wanted, &reasons, &passed);
     } else if (request->device >= (int)machine->device_count ||
                gpuf_context(arena, driver->handle, request->device, request->kernel, &reasons)) {
         setting.device = request->kernel->context ? request->kernel->device : request->device;
-        request->done = gpuf_walk(&setting, driver->handle, &places, request, named, &reasons, &passed);
+        request->done = gpuf_walk(&setting, driver->handle, &places, request, &wanted, &reasons, &passed);
     }
     if (!request->done || passed.length)
         request->text = gpuf_keep_text(request->done ? passed.data : reasons.data);
