@@ -193,6 +193,23 @@ CASES = {
         "GF201", "warning", ("libcublas.so.12 (nvidia-cublas-cu12), NEEDED by demo/ext.so",),
         {"demo/ext.so": elf(needed=["libcublas.so.12"])}, {"demo/ext.so": elf()}, requires=["libdemo-cu12"],
     ),
+    "alternatives for versions of a library": Case(
+        "GF201", "warning",
+        ("libavutil.so.58, NEEDED by demo/_ffmpeg6.so", "libavutil.so.59, NEEDED by demo/_ffmpeg7.so"),
+        {
+            "demo/_ffmpeg6.so": elf(needed=["libavutil.so.58"], strings=["PyInit__ffmpeg6"]),
+            "demo/_ffmpeg7.so": elf(needed=["libavutil.so.59"], strings=["PyInit__ffmpeg7"]),
+        },
+        {"demo/_ffmpeg6.so": elf(), "demo/_ffmpeg7.so": elf()},
+    ),
+    "a plug-in that no import loads": Case(
+        "GF201", "warning", ("libcublas.so.12 (nvidia-cublas-cu12), NEEDED by demo/libdemo_provider.so",),
+        {
+            "demo/libdemo_provider.so": elf(needed=["libcublas.so.12"]), "demo/ext.so": elf(strings=["PyInit_ext"]),
+            "demo/__init__.py": b"from . import ext\n",
+        },
+        {"demo/libdemo_provider.so": elf()},
+    ),
     "torch of another major, not even required": Case(
         "GF204", "error", ("libcudart.so.12 ('torch' brings nvidia-cuda-runtime), NEEDED by demo/ext.so",),
         {"demo/ext.so": elf(needed=["libcudart.so.12", "libc10_cuda.so"])},
@@ -500,3 +517,29 @@ def test_gf214_a_required_package_needs_what_nothing_installs(
     for finding in findings:
         assert (finding.severity, finding.files) == ("error", ("demo/ext.so",))
         assert lines(finding) == ("libcudart.so.13 (for libcurand.so.10 of nvidia-curand 10.4.5.25, newest)",)
+
+
+@pytest.mark.parametrize(
+    ("code", "alone"),
+    [
+        (b"from . import ext\n", "No import loads these objects"),
+        (b"ctypes.CDLL(os.path.join(HERE, 'libprovider.so'))\n", "The import fails"),
+        (b"ctypes.CDLL(os.path.join(HERE, name))\n", "The import fails"),
+    ],
+)
+def test_the_import_fails_only_where_it_loads_the_object(tmp_path: Path, code: bytes, alone: str) -> None:
+    files = {
+        "demo/__init__.py": code,
+        "demo/ext.so": elf(strings=["PyInit_ext"]),
+        "demo/libprovider.so": elf(needed=["libnone.so.1"]),
+    }
+    (found,) = (f for f in audit([wheel(tmp_path, files)]).findings if f.code == "GF201")
+    assert alone in found.message
+
+
+@pytest.mark.parametrize(("needed", "alternatives"), [("libavutil.so.59", True), ("libswscale.so.8", False)])
+def test_alternatives_need_versions_of_one_library(tmp_path: Path, needed: str, alternatives: bool) -> None:
+    names = {"demo/_f6.so": "libavutil.so.58", "demo/_f7.so": needed}
+    files = {file: elf(needed=[name], strings=["PyInit__f"]) for file, name in names.items()}
+    (found,) = (f for f in audit([wheel(tmp_path, files)]).findings if f.code == "GF201")
+    assert ("alternatives" in found.message) == alternatives

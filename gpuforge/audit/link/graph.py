@@ -89,6 +89,18 @@ class LinkGraph:
         """Return the edges that begin at an object: one for each of its NEEDED entries."""
         return tuple(self._by_loader.get(key(binary), ()))
 
+    @cached_property
+    def _roots(self) -> Mapping[Key, Sequence[ElfObject]]:
+        found: dict[Key, list[ElfObject]] = {}
+        for load_set in self.load_sets:
+            for each in load_set.objects:
+                found.setdefault(key(each), []).append(load_set.root)
+        return found
+
+    def roots(self, binary: ElfObject) -> Sequence[ElfObject]:
+        """Return the objects that are the first of the load sets that an object is in."""
+        return self._roots.get(key(binary), ())
+
     def opened_by(self, binary: ElfObject) -> tuple[Edge, ...]:
         """Return the edges to the libraries that an object opens by name."""
         edges = (self.opened.get((*key(binary), name)) for name in opens(binary))

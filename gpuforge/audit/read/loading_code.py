@@ -36,7 +36,7 @@ _LOADS = rb"\b(?:%b)\(" % _LOADING.encode()
 _LIBC = (
     rb"\bCDLL\(\s*(?:name\s*=\s*)?(?:None|[\"'](?:libc\.so\.6)?[\"']|[\w.]*find_library\(\s*[\"']c[\"']\s*\))"
 )
-_OPENS = rb"\b(?:CDLL|LoadLibrary|load_nvidia_dynamic_lib|%b)\(([^\n]{0,400})"
+_OPENS = rb"\b(?:CDLL|LoadLibrary|load_nvidia_dynamic_lib|%b)\(\s*([^\n]{0,400})"
 _WRITTEN = rb"[\"'][\w./-]{3,}[\"']"  # a name without placeholders
 # Code that starts a program gives it a search path.
 _STARTS = rb"\bPopen\(|\bsubprocess\.\w+\(|\bos\.(?:exec|spawn|posix_spawn)\w*\(|\bos\.system\("

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from gpuforge.audit import layout
+from gpuforge.audit.form import PACKAGES
 from gpuforge.audit.link import package_tables
 from gpuforge.audit.link.edges import Edge
 from gpuforge.audit.link.graph import LinkGraph
@@ -73,6 +74,27 @@ def _plugin(graph: LinkGraph, wheel: WheelFacts, binary: ElfObject) -> bool:
     if not any(e.needed.endswith(".so") for e in edges):
         return False
     return not has_code(wheel)
+
+
+def is_imported(wheel: WheelFacts, roots: Iterable[ElfObject]) -> bool:
+    """Return whether an import or a program leads to an object with these roots: code names one among what it opens.
+
+    Else compiled code opens it, as a plug-in. For a wheel without code, and for single binaries, it is unknown what
+    loads them.
+    """
+    if wheel.form not in PACKAGES or not has_code(wheel):
+        return True
+    called = [preload for preload in wheel.preloads if not preload.uncalled]
+    return any(
+        root.is_program or root.is_python_module or any(p.may_open(root.name, root.soname) for p in called)
+        for root in roots
+    )
+
+
+def may_be_imported(wheel: WheelFacts, roots: Sequence[ElfObject]) -> bool:
+    """Return whether an import may lead to an object: also by code that opens the values of variables."""
+    called = [preload for preload in wheel.preloads if not preload.uncalled]
+    return is_imported(wheel, roots) or any(_may_load(p, root) for p in called for root in roots)
 
 
 def has_code(wheel: WheelFacts) -> bool:

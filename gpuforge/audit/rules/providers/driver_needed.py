@@ -6,10 +6,8 @@ import shlex
 from collections.abc import Iterator, Sequence
 
 from gpuforge.audit.findings import Finding, Subject, facts_of
-from gpuforge.audit.form import PACKAGES
 from gpuforge.audit.link.graph import LinkGraph
-from gpuforge.audit.model import WheelFacts
-from gpuforge.audit.rules.loading import has_code
+from gpuforge.audit.rules.loading import is_imported
 from gpuforge.audit.rules.rule import Rule, Text
 from gpuforge.binary.facts import ElfObject
 from gpuforge.cuda import libraries, sonames
@@ -25,11 +23,11 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
     """
     for wheel in graph.wheels:
         needing = [
-            (found, drivers, [s.root for s in graph.load_sets if found in s.objects])
+            (found, drivers, graph.roots(found))
             for found in wheel.objects
             if (drivers := [e.needed for e in graph.from_object(found) if e.provider.source == "driver"])
         ]
-        reached = any(_is_reached(wheel, roots) for _, _, roots in needing)
+        reached = any(is_imported(wheel, roots) for _, _, roots in needing)
         for found, drivers, roots in needing:
             unused = [name for name in drivers if _is_unused(graph, found, name)]
             used = [name for name in drivers if name not in unused]
@@ -47,22 +45,6 @@ RULE = Rule(
     title="a library of the driver is NEEDED: nothing loads on a machine without a GPU",
     check=check,
 )
-
-
-def _is_reached(wheel: WheelFacts, roots: Sequence[ElfObject]) -> bool:
-    """Return whether an import or a program leads to an object: a root is a program or a module, or is opened by code.
-
-    For a wheel without code, and for single binaries, it is unknown what loads them.
-    """
-    if wheel.form not in PACKAGES or not has_code(wheel):
-        return True
-    called = [preload for preload in wheel.preloads if not preload.uncalled]
-    return any(
-        root.is_program
-        or root.is_python_module
-        or any(preload.may_open(root.name, root.soname) for preload in called)
-        for root in roots
-    )
 
 
 def _is_unused(graph: LinkGraph, binary: ElfObject, driver: str) -> bool:
@@ -84,7 +66,7 @@ def _is_unused(graph: LinkGraph, binary: ElfObject, driver: str) -> bool:
     )
 
 
-def _finding(binary: ElfObject, drivers: list[str], roots: list[ElfObject], text: Text) -> Finding:
+def _finding(binary: ElfObject, drivers: list[str], roots: Sequence[ElfObject], text: Text) -> Finding:
     broken = tuple(r.file for r in roots if r is not binary)
     return RULE.finding(
         binary.wheel,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from gpuforge.audit import policy
@@ -10,11 +11,12 @@ from gpuforge.audit.form import PACKAGES
 from gpuforge.audit.link.edges import Edge
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.rules import search_path
+from gpuforge.audit.rules.loading import may_be_imported
 from gpuforge.audit.rules.providers.clues import Clue, clues
 from gpuforge.audit.rules.providers.unrequired import implied_other_major, without_requirements
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.audit.rules.variants import is_for_other_framework, other_framework
-from gpuforge.cuda import carriers, libraries
+from gpuforge.cuda import carriers, libraries, sonames
 from gpuforge.cuda.suffix import is_of_nvidia, suffix_of
 
 
@@ -52,9 +54,18 @@ RULE = Rule(
 
 _NOT_IN_WHEEL = "These libraries are not in the wheel"
 _FAILS = "The import fails unless the user has installed the libraries some other way."
+_PLUGIN_FAILS = (
+    "No import loads these objects. What opens them fails unless the user has installed the libraries."
+)
 _NOTHING_REQUIRED = "The wheel has no Requires-Dist line, and nothing provides these libraries."
 _NOTHING_PROVIDES = (
     "Nothing provides these libraries: they are not in the wheel, and no Requires-Dist line brings them."
+)
+
+
+_ONE_OF = (
+    "These objects are alternatives for several versions of the libraries: the import fails unless the user has "
+    "installed one of the versions."
 )
 
 
@@ -63,10 +74,11 @@ def _missing(graph: LinkGraph, edge: Edge) -> Finding:
     others = _unknown_carriers(graph, edge)
     framework = other_framework(graph, edge.loader)
     lacking = edge.provider.lacking
+    imported = may_be_imported(graph.wheel(edge.loader.wheel), graph.roots(edge.loader))
     detail, facts = _otherwise_loaded(graph, edge) if bare else ("", ())
     return RULE.finding(
         edge.loader.wheel,
-        severity="warning" if others or framework else "error",
+        severity="warning" if others or framework or not imported else "error",
         files=(edge.loader.file,),
         subjects=(
             Subject(
@@ -77,14 +89,14 @@ def _missing(graph: LinkGraph, edge: Edge) -> Finding:
                 needed_by=(edge.loader.file,),
             ),
         ),
-        cause=(bare, *others, lacking.line if lacking else "", framework),
+        cause=(bare, *others, lacking.line if lacking else "", framework, imported),
         what=(_NOTHING_REQUIRED if bare else _NOTHING_PROVIDES)
         + (f" {', '.join(others)} may bring them: its requirements are unknown." if others else "")
         + (f" The package that pip installs for {lacking.line!r} does not have them." if lacking else "")
         + (
             f" Their names suggest that these objects are for users of {framework} only." if framework else ""
         ),
-        why=_FAILS,
+        why=_FAILS if imported else _PLUGIN_FAILS,
         fix="Add the packages to Requires-Dist, and give the objects a RUNPATH to their folders. gpuforge build does "
         'both: always for torch, and with linkage = "pip" for CUDA\'s packages.',
         commands=search_path.commands(graph, edge.loader),
@@ -159,10 +171,13 @@ def _unknown(graph: LinkGraph, edge: Edge, clue: Clue) -> Finding:
     """Return the finding of a library that nothing is known to provide."""
     severity: Severity = "warning"
     family = ""
+    imported = may_be_imported(graph.wheel(edge.loader.wheel), graph.roots(edge.loader))
+    fails = _FAILS if imported else _PLUGIN_FAILS
+    alternative = _is_alternative(graph, edge)
     match clue.kind:
         case "import":
             what = f"{_NOT_IN_WHEEL}, and no requirement brings them; {' or '.join(clue.packages)} would."
-            why, fix = _FAILS, "Add one of these packages to Requires-Dist, always or in an extra."
+            why, fix = fails, "Add one of these packages to Requires-Dist, always or in an extra."
         case "toolkit":
             unsure = is_for_other_framework(graph, edge.loader) or _unknown_carriers(graph, edge)
             severity = "warning" if unsure else RULE.severity
@@ -173,7 +188,7 @@ def _unknown(graph: LinkGraph, edge: Edge, clue: Clue) -> Finding:
             platforms = graph.wheel(edge.loader.wheel).platforms
             family = "musllinux" if "musl" in policy.systems_of(edge.loader, platforms) else "manylinux"
             what = f"{_NOT_IN_WHEEL}, the {family} policies do not promise them, and no known package brings them."
-            why = _FAILS
+            why = _ONE_OF if alternative else fails
             fix = "Graft them (auditwheel repair), link them statically, or document what users have to install."
         case _:
             severity = "info"
@@ -185,11 +200,32 @@ def _unknown(graph: LinkGraph, edge: Edge, clue: Clue) -> Finding:
         severity=severity,
         files=(edge.loader.file,),
         subjects=(Subject(library=edge.needed, detail=note, needed_by=(edge.loader.file,)),),
-        cause=(clue.kind, clue.packages, clue.parent, family),
+        cause=(clue.kind, clue.packages, clue.parent, family, imported, alternative),
         what=what,
         why=why,
         fix=fix,
     )
+
+
+def _is_alternative(graph: LinkGraph, edge: Edge) -> bool:
+    """Return whether an object is one of several for different versions of a library: libx_ffmpeg4.so, libx_ffmpeg5.so.
+
+    Code loads the one whose library the user has installed.
+    """
+    others = (
+        other
+        for other in graph.of(graph.wheel(edge.loader.wheel))
+        if other.reason == edge.reason and other.needed != edge.needed
+    )
+    return any(
+        sonames.stem(other.needed) == sonames.stem(edge.needed)
+        and _without_numbers(other.loader.file) == _without_numbers(edge.loader.file)
+        for other in others
+    )
+
+
+def _without_numbers(name: str) -> str:
+    return re.sub(r"\d+", "#", name)
 
 
 def _where(clue: Clue) -> str:
