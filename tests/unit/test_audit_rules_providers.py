@@ -203,7 +203,7 @@ CASES = {
         {"demo/_ffmpeg6.so": elf(), "demo/_ffmpeg7.so": elf()},
     ),
     "a plug-in that no import loads": Case(
-        "GF201", "warning", ("libcublas.so.12 (nvidia-cublas-cu12), NEEDED by demo/libdemo_provider.so",),
+        "GF201", "error", ("libcublas.so.12 (nvidia-cublas-cu12), NEEDED by demo/libdemo_provider.so",),
         {
             "demo/libdemo_provider.so": elf(needed=["libcublas.so.12"]), "demo/ext.so": elf(strings=["PyInit_ext"]),
             "demo/__init__.py": b"from . import ext\n",

@@ -78,7 +78,7 @@ def _missing(graph: LinkGraph, edge: Edge) -> Finding:
     detail, facts = _otherwise_loaded(graph, edge) if bare else ("", ())
     return RULE.finding(
         edge.loader.wheel,
-        severity="warning" if others or framework or not imported else "error",
+        severity="warning" if others or framework else "error",
         files=(edge.loader.file,),
         subjects=(
             Subject(
