@@ -9,7 +9,9 @@ from audit_samples import elf, wheel
 
 from gpuforge.audit import audit
 from gpuforge.audit.findings import Finding
+from gpuforge.audit.read.input import Beside, Input, Remote
 from gpuforge.audit.report.sentences import lines
+from gpuforge.wheel.archive import Archive
 
 TAGS = "cp311-cp311-manylinux_2_17_x86_64"
 ONE, OTHER = elf(soname="one.so"), elf(soname="other.so")
@@ -95,6 +97,28 @@ def test_a_guard_in_each_of_them_is_enough(tmp_path: Path) -> None:
         tmp_path / "half", (one, {"demo/ext.so": ONE, **guard}), (other, {"demo/ext.so": OTHER})
     )
     assert half.severity == "warning"
+
+
+@pytest.mark.parametrize(
+    ("file", "severity", "proved"),
+    [("nvidia/nccl/lib/libnccl.so.2", "error", False), ("nvidia/nccl/include/nccl.h", "info", True)],
+)
+@pytest.mark.parametrize("version", ["2.27.5", "2.27.7"])
+def test_libraries_that_are_only_listed_overwrite_each_other_too(
+    tmp_path: Path, file: str, severity: str, version: str, *, proved: bool
+) -> None:
+    def listed(cuda: int, version: str, data: bytes) -> Input:
+        path = wheel(
+            tmp_path, {file: data}, name=f"nvidia_nccl_cu{cuda}-{version}-py3-none-manylinux_2_17_x86_64.whl"
+        )
+        return Input.of(path)._replace(remote=Remote(lambda: Archive(path), 1000, outline=True))
+
+    own = wheel(tmp_path, {"tiny.py": b""}, name="tiny-1.0-py3-none-any.whl", requires=["nvidia-nccl-cu12"])
+    beside = Beside(wheels=(listed(12, "2.27.5", ONE), listed(13, version, OTHER)))
+    report = audit([own], beside=beside)
+    (found,) = [f for f in report.findings if f.code == "GF709" and f.across]
+    assert (found.severity, found.files) == (severity, (file,))
+    assert any(proof.topic == "beside" for w in report.wheels for proof in w.proofs) is proved
 
 
 def test_required_packages_of_two_majors_share_names(tmp_path: Path) -> None:

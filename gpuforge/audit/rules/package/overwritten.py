@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from itertools import combinations
 
@@ -17,6 +18,7 @@ from gpuforge.audit.rules.rule import Rule
 from gpuforge.cuda.suffix import without_suffix
 from gpuforge.embedded.layout import GUARD
 
+_LIBRARY = r"\.so(?:\.[\d.]+)?$"
 _MOST_IN_ONE_PLACE = 8  # wheels that the others are compared with: a thousand would be a million pairs
 
 
@@ -72,9 +74,18 @@ def _differ(one: WheelFacts, name: str, other: WheelFacts, others: str) -> bool:
 
 def _finding(one: WheelFacts, other: WheelFacts, names: list[str]) -> Finding:
     binary = {o.file for o in one.objects if o.links} | {code.file for code in one.device}
+    listed = [
+        wheel for wheel in (one, other) if not (wheel.objects or wheel.device)
+    ]  # perhaps by their lists only
     code = [name for name in names if name.endswith(".py")]
-    objects = [name for name in names if name in binary]
-    builds = one.version == other.version and without_suffix(one.project) == without_suffix(other.project)
+    objects = [name for name in names if name in binary or (listed and re.search(_LIBRARY, name))]
+    # builds of one release are audited side by side, but those beside another wheel are meant to be in its process
+    beside = one.neighbour or other.neighbour
+    builds = (
+        not beside
+        and one.version == other.version
+        and without_suffix(one.project) == without_suffix(other.project)
+    )
     guarded = builds and _guarded(one) and _guarded(other)
     least: Severity = "warning" if (objects or code) and not guarded else "info"
     shown = [*objects, *code, *names]
