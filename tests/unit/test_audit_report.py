@@ -254,3 +254,34 @@ def test_a_name_with_spaces_is_not_broken_either(width: int, tmp_path: Path) -> 
     found = text.render(audit([wheel(tmp_path, {name: needs})]), width=width, verbose=True)
     assert f"NEEDED by {name}\n" in found or f"\n              {name}\n" in found
     assert found.count(name) >= 2
+
+
+def test_information_about_several_wheels_is_shown(tmp_path: Path) -> None:
+    name = "{}-1.0-cp311-cp311-manylinux_2_17_x86_64.whl"
+    paths = [wheel(tmp_path, {"demo/ext.so": elf(), "demo/LICENSE": each.encode()}, name=name.format(each))
+             for each in ("one", "two")]  # fmt: skip
+    shown = " ".join(text.render(audit(paths)).split())
+    assert "info GF709 Two of these wheels install different files" in shown
+    assert "--verbose" not in shown
+
+
+@pytest.mark.parametrize(
+    ("files", "unread"),
+    [
+        ({"demo.py": b""}, "anything but its metadata"),
+        ({"demo/ext.so": elf()}, ""),
+        ({"demo/ext.so": elf(), "demo/x.dll": b"MZ"}, "files for other systems (x.dll)"),
+        ({"demo/ext.so": elf(), "demo/x.hsaco": b"x"}, "GPU code that is not CUDA's (x.hsaco)"),
+        (
+            {"demo/ext.so": elf(sections={".rodata": b"\0libcublas.so.%d\0"})},
+            "libraries whose names are put together when they are opened (libcublas.so.%d)",
+        ),
+    ],
+)
+def test_a_clean_report_says_what_was_not_looked_at(
+    tmp_path: Path, files: dict[str, bytes], unread: str
+) -> None:
+    shown = text.render(audit([wheel(tmp_path, files)]), width=200)
+    assert "clean: no findings" in shown
+    assert ("not read" in shown) is bool(unread)
+    assert unread in shown

@@ -14,6 +14,7 @@ from gpuforge.audit.findings import SEVERITIES, Finding, Severity
 from gpuforge.audit.judge import Report, WheelReport
 from gpuforge.audit.report import devices, link_tree, process, proofs
 from gpuforge.audit.report.sentences import bullets
+from gpuforge.audit.report.unread import not_looked_at
 from gpuforge.audit.together import Together
 from gpuforge.diagnostics import shown
 
@@ -78,6 +79,8 @@ def _wheel(wheel: WheelReport) -> Iterator[str]:
     yield ""
     if not wheel.findings:
         yield f"Clean: {'only accepted findings' if wheel.ignored else 'no findings'}."
+        if unread := "; ".join(not_looked_at(wheel.facts)):
+            yield f"Not read: {_subject(unread)}."
         yield ""
     for finding in wheel.findings:
         yield from _finding(finding)

@@ -1,6 +1,6 @@
 """The audit's report for people: a verdict for each wheel, its findings by cause, and its proofs.
 
-Findings about several wheels together follow. Findings for information are named, and shown on request.
+Findings about several wheels together follow. Findings for information about one wheel are named, and shown on request.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from gpuforge.audit.report import process, proofs
 from gpuforge.audit.report.detail import shorten
 from gpuforge.audit.report.page import UNBROKEN, Page, Text
 from gpuforge.audit.report.sentences import bullets, lines
+from gpuforge.audit.report.unread import not_looked_at
 from gpuforge.audit.together import Together
 from gpuforge.diagnostics import shown as visible
 
@@ -62,7 +63,8 @@ def _report(report: Report, page: Page, *, verbose: bool, show_tree: bool, show_
         yield ""
         yield from page.lines(Text("Several of these wheels together", "bold"))
         yield from page.lines(_counts(across), indent=2)
-        yield from _findings(across, page, verbose=verbose)
+        # who gives several wheels asks about them together, so findings for information are shown, too
+        yield from _findings(across, page, verbose=verbose, every=True)
     if report.together:
         yield ""
         yield from _together(report, report.together, page, verbose=verbose)
@@ -108,7 +110,10 @@ def _together(report: Report, shared: Together, page: Page, *, verbose: bool) ->
 def _wheel(wheel: WheelReport, page: Page, *, verbose: bool) -> Iterator[str]:
     yield from page.lines(Text(visible(wheel.facts.name), "bold"))
     yield from page.lines(_verdict(wheel), indent=2)
-    yield from _findings([f for f in wheel.findings if not f.across], page, verbose=verbose)
+    own = [f for f in wheel.findings if not f.across]
+    if not own and (unread := list(not_looked_at(wheel.facts))):
+        yield from page.lines(Text(visible("; ".join(unread))), indent=_HEAD, head=Text("  not read", "dim"))
+    yield from _findings(own, page, verbose=verbose)
     if wheel.ignored:
         yield ""
         for text in _accepted(wheel.ignored):
@@ -149,14 +154,17 @@ def _count(number: int, severity: Severity) -> str:
     return f"{number} {severity}" + ("s" if number > 1 else "")
 
 
-def _findings(findings: Sequence[Finding], page: Page, *, verbose: bool) -> Iterator[str]:
-    """Yield errors and warnings, and findings for information or, if these are not requested, their codes."""
+def _findings(
+    findings: Sequence[Finding], page: Page, *, verbose: bool, every: bool = False
+) -> Iterator[str]:
+    """Yield errors and warnings, and findings for information or, without `every`, their codes."""
+    every = every or verbose
     for finding in findings:
-        if verbose or finding.severity != "info":
+        if every or finding.severity != "info":
             yield ""
             yield from _finding(finding, page, verbose=verbose)
     codes = dict.fromkeys(f.code for f in findings if f.severity == "info")
-    if codes and not verbose:
+    if codes and not every:
         yield ""
         text = Text(", ".join(codes), "bold", " (--verbose shows the findings for information)")
         yield from page.lines(text, indent=_HEAD, head=Text("  info", _STYLES["info"]))
