@@ -184,6 +184,7 @@ class KernelSet:
 
         if self._forks != _process[0]:
             self._kernels, self._forks = {}, _process[0]
+        from . import layout
         from .names import find, is_absent
 
         wanted = find(self.name, self.places(), name, module)
@@ -205,7 +206,8 @@ class KernelSet:
             demand = None if free or cuda_context is None else cuda_context.place
             elsewhere = partial(self._elsewhere, name, named, cache)
             request = Request(
-                *(wanted, machine, cuda_context, ordinal, context, self.env, cache, demand, elsewhere)
+                *(wanted, machine, cuda_context, ordinal, context, self.env, cache, demand, elsewhere),
+                sources=layout.sources(layout.home_of(self._folder), self.name),
             )
             kernel = load(request, allowed, self.places(), failures)
             if kernel is not None:

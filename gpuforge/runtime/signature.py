@@ -14,7 +14,7 @@ POINTER = 8  # bytes
 
 
 class Parameter(NamedTuple):
-    """A kernel's parameter: its type, "" if it is not known, and its size in bytes."""
+    """A kernel's parameter: its type, "" if it is not known, and its size in bytes, 0 if that is not known."""
 
     type: str
     size: int
@@ -22,7 +22,7 @@ class Parameter(NamedTuple):
     @property
     def label(self) -> str:
         """Its type, or its size, for people."""
-        return self.type or f"{self.size} byte{'' if self.size == 1 else 's'}"
+        return self.type or (f"{self.size} byte{'' if self.size == 1 else 's'}" if self.size else "any type")
 
 
 class Entry(NamedTuple):
@@ -169,7 +169,7 @@ def check_count(entry: Entry, count: int) -> None:
 
 def refusal(parameter: Parameter, position: int, given: Given) -> str:
     """Return why an argument does not fit a parameter, with what to pass instead; "" if it fits."""
-    problem = _refusal(parameter, given)
+    problem = _refusal(parameter, given) if parameter.size else ""
     return f"argument {position}: {problem}" if problem else ""
 
 

@@ -175,6 +175,20 @@ def test_a_library_for_the_cpu_is_launched_as_kernels_are(cpu: Any, array_of: Ca
     assert list(x) == [4.0 * i for i in range(1000)]
 
 
+def test_a_kernel_for_the_cpu_knows_its_parameters_from_the_sources_in_the_wheel(cpu: Any) -> None:
+    x = np.ones(2, "f4")
+    for arguments in ((), (np.uint64(2),), (np.uint64(2), np.float32(2), x, x)):
+        with pytest.raises(
+            TypeError, match=r"^saxpy\(unsigned long long, float, float \*\) takes 3 arguments"
+        ):
+            cpu.launch(1, 1, *arguments)
+    with pytest.raises(TypeError, match=r"^argument 2: an array of float64 \(numpy.ndarray\) is given"):
+        cpu.launch(1, 1, np.uint64(2), np.float32(2), np.ones(2))
+    with pytest.raises(TypeError, match=r"^argument 1: numpy.float64 is given, and the parameter is float"):
+        cpu.launch(1, 1, np.uint64(2), np.float64(2), x)
+    assert list(x) == [1, 1]
+
+
 class _Complex(ctypes.Structure):
     _fields_ = (("real", ctypes.c_float), ("imaginary", ctypes.c_float))
 

@@ -139,7 +139,8 @@ class Request(NamedTuple):
 
     `entry` is looked up in an image by its symbol. `context` is the CUDA context that it is loaded into, None if there
     is none; `given` is the caller's argument. `demand` is the only place where it may run, None if its arrays decide;
-    `elsewhere` then loads it for another place.
+    `elsewhere` then loads it for another place. `sources` is the folder where the set's sources are, if the wheel has
+    them.
     """
 
     wanted: Wanted
@@ -152,6 +153,7 @@ class Request(NamedTuple):
     demand: Place | None
     elsewhere: Callable[[Place], LoadedKernel]
     entry: Entry = Entry("", "", None)
+    sources: str = ""
 
     @property
     def name(self) -> str:

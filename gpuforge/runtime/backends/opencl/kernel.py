@@ -20,7 +20,7 @@ from .context import OpenClContext
 from .memory import Copies, OpenClMemory
 
 _SIZES = {"char": 1, "short": 2, "int": 4, "long": 8, "half": 2, "float": 4, "double": 8}
-_UNKNOWN = Parameter("any type", 0)
+_UNKNOWN = Parameter("", 0)
 _LOCAL = "local "
 _TYPE = re.compile(r"(u?)(char|short|int|long|half|float|double)(2|3|4|8|16)?")
 
@@ -138,8 +138,7 @@ class OpenClKernel:
         if is_local != parameter.type.startswith(_LOCAL) and parameter != _UNKNOWN:
             wanted = "the parameter is" if is_local else "pyopencl.LocalMemory(size) is expected for"
             raise TypeError(f"argument {number}: {given.type} is given, and {wanted} {parameter.type}")
-        if parameter.size:
-            self._judge(number, parameter, given, value)
+        self._judge(number, parameter, given, value)
         if array is None:
             return passed
         return copies.add(number, array, written=array.writable and not reads_only(parameter)).buffer

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from ... import cpu
 from ...cpu_level import CpuLevel
-from ...image import Build, Image
+from ...image import Build, Image, Origin
 from ...machine import Probe
 from ...reason import Reason, Verdict
 
@@ -34,7 +34,12 @@ def make(request: Request, image: Image, module: Module, place: BuildPlace) -> H
     """Return a function of a library; raises Refused, DriverError."""
     from .kernel import load
 
-    return load(module.file, request.entry, str(request.machine.problem or ""))
+    entry = request.entry
+    if entry.parameters is None and place.origin != Origin.EXPLICIT:
+        from ...declarations import parameters_of
+
+        entry = entry._replace(parameters=parameters_of(request.sources, entry.symbol))
+    return load(module.file, entry, str(request.machine.problem or ""))
 
 
 def _merit(build: Build, level: CpuLevel) -> Reason:
