@@ -124,6 +124,7 @@ class ElfObject(NamedTuple):
     interpreter: str = ""
     version_needs: tuple[VersionNeed, ...] = ()
     stack: int | None = None  # p_flags of PT_GNU_STACK; None without one
+    page: int = 0  # the alignment of its loaded segments in bytes, the smallest; 0 without one
     relro: bool = False  # it has a PT_GNU_RELRO segment
     isa: str = ""  # the level that its GNU property needs, "x86-64-v3"; "" for the baseline
     build_id: str = ""

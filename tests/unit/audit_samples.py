@@ -53,6 +53,7 @@ def elf(
     undefined: Sequence[str] = (),
     defined: Sequence[str] = (),
     segment: tuple[int, bytes] = (RELRO, b""),
+    page: int = 1 << 16,
 ) -> bytes:
     """A 64-bit little-endian shared object: headers, version needs, dynamic section, sections; no code.
 
@@ -91,7 +92,7 @@ def elf(
         else (segment[0], 4, offsets["interp"] + 1, len(segment[1])),
     ]
     table_of_segments = b"".join(
-        struct.pack("<IIQQQQQQ", kind, flags, start, start, start, length, length, 8)
+        struct.pack("<IIQQQQQQ", kind, flags, start, start, start, length, length, page if kind == 1 else 8)
         for kind, flags, start, length in segments
     )
     ident = b"\x7fELF\x02\x01\x01" + bytes(9)

@@ -47,6 +47,15 @@ def recipe(**change: object) -> bytes:
 
 
 CASES = {
+    "segments for pages of 4 KiB on a processor that may have larger ones": Case(
+        "GF511", "warning", ("demo/ext.so: 4 KiB",),
+        {"demo/ext.so": elf(machine=183, page=1 << 12)}, {"demo/ext.so": elf(machine=183)},
+        name="demo-1.0-cp312-cp312-manylinux_2_17_aarch64.whl",
+    ),
+    "segments for pages of 4 KiB beside those of x86-64, which has no larger ones": Case(
+        "GF511", "warning", ("demo/arm.so: 16 KiB",),
+        {"demo/arm.so": elf(machine=183, page=1 << 14), "demo/ext.so": elf(page=1 << 12)}, {"demo/arm.so": None},
+    ),
     "a module for one version in an abi3 wheel": Case(
         "GF504", "error",
         ("demo/ext.cpython-310-x86_64-linux-gnu.so: for CPython 3.10 alone: uses PyFrame_GetBack",),

@@ -30,6 +30,7 @@ class Segment(NamedTuple):
     address: int
     size: int  # bytes in the file
     memory: int = 0  # bytes in memory
+    align: int = 0
 
 
 class Header(NamedTuple):
@@ -58,6 +59,11 @@ class Header(NamedTuple):
             if s.type == PT_LOAD and s.address <= address < s.address + s.size:
                 return address - s.address + s.offset
         raise MalformedError.of(f"address {address:#x} lies in no loaded segment")
+
+    @property
+    def page(self) -> int:
+        """The smallest alignment of a loaded segment: larger pages cannot map it. 0 without one."""
+        return min((s.align for s in self.segments if s.type == PT_LOAD), default=0)
 
     @property
     def loaded_end(self) -> int:
@@ -113,7 +119,7 @@ def _segments(
 ) -> tuple[Segment, ...]:
     if not count:
         return ()
-    fields = layout(order + ("III4xIII4x" if bits == 32 else "IIQQ8xQQ8x"))
+    fields = layout(order + ("III4xIIII" if bits == 32 else "IIQQ8xQQQ"))
     if size < fields.size:
         raise MalformedError.of(f"program headers of {size} bytes")
     if count > _MOST_SEGMENTS:
@@ -122,7 +128,7 @@ def _segments(
     rows = [fields.unpack_from(table, index * size) for index in range(count)]
     if bits == 32:
         rows = [
-            (kind, flags, start, address, length, memory)
-            for kind, start, address, length, memory, flags in rows
+            (kind, flags, start, address, length, memory, align)
+            for kind, start, address, length, memory, flags, align in rows
         ]
     return tuple(map(Segment._make, rows))

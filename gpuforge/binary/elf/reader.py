@@ -48,6 +48,7 @@ def _linked(elf: ElfFile, sought: Patterns, wheel: str, file: str) -> ElfObject:
         interpreter=elf.interpreter,
         version_needs=tuple(versions.needs(elf)),
         stack=stack.flags if stack else None,
+        page=header.page,
         relro=header.segment(PT_GNU_RELRO) is not None,
         isa=notes.isa(elf),
         build_id=notes.build_id(elf),

@@ -9,6 +9,7 @@ from gpuforge.audit.rules.platform import (
     python_abi,
     relro_missing,
     segments_broken,
+    small_pages,
     text_relocations,
     wheel_tags,
 )
@@ -25,4 +26,5 @@ RULES: tuple[Rule, ...] = (
     debug_info.RULE,
     extensions_missing.RULE,
     segments_broken.RULE,
+    small_pages.RULE,
 )
