@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpuforge.project.files import Where
+from gpuforge.project.script_texts import last_name
 
 _READS = frozenset({"getenv", "get", "pop"})
 _NAME = r"[A-Z][A-Z0-9_]{2,60}"
@@ -50,20 +51,15 @@ def _reads(node: ast.AST) -> Iterator[tuple[str, str]]:
     """Yield the variable that an expression reads, and its default."""
     if isinstance(node, ast.Call):
         function = node.func
-        last = _last_name(function)
+        last = last_name(function)
         texts = [each.value if isinstance(each, ast.Constant) else None for each in node.args]
-        of_environment = last == "getenv" or _last_name(getattr(function, "value", None)) == "environ"
+        of_environment = last == "getenv" or last_name(getattr(function, "value", function)) == "environ"
         if last in _READS and of_environment and texts and _is_name(texts[0]):
             default = texts[1] if len(texts) > 1 else ""
             yield str(texts[0]), default if isinstance(default, str) else ""
-    elif isinstance(node, ast.Subscript) and _last_name(node.value) == "environ":
+    elif isinstance(node, ast.Subscript) and last_name(node.value) == "environ":
         name = getattr(node.slice, "value", None)
         yield from [(name, "")] if isinstance(name, str) and _is_name(name) else []
-
-
-def _last_name(node: object) -> str:
-    """Return "environ" of `os.environ` and of `environ`."""
-    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
 
 
 def _is_name(text: object) -> bool:

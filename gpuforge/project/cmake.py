@@ -8,11 +8,13 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
-from gpuforge.cuda.arch import Arch, Target
+from gpuforge.cuda.arch import Target
 from gpuforge.cuda.version import numbers_of
+from gpuforge.project.cmake_archs import GENCODE, MOST_ARCHS, OWN_ARCHS, listed, of_gencode, set_by
+from gpuforge.project.cmake_facts import CMake, Package, ThisCpu, Use
 from gpuforge.project.cmake_syntax import Command, commands
 from gpuforge.project.cmake_variables import Variables, names_in
 from gpuforge.project.files import Files, Seen, Where
@@ -20,8 +22,7 @@ from gpuforge.project.files import Files, Seen, Where
 TOP = "CMakeLists.txt"
 _DEEPEST = 20  # files that include each other, and conditions around a command
 _MOST = 2000  # files
-_MOST_COMMANDS = 200_000  # of one reading
-_MOST_ARCHS = 100  # in one list
+_MOST_COMMANDS = 60_000  # of one reading
 _SOURCE = (
     r"(?:\$\{(?:CMAKE_CURRENT_LIST_DIR|CMAKE_CURRENT_SOURCE_DIR|PROJECT_SOURCE_DIR|CMAKE_SOURCE_DIR)\}/)?"
 )
@@ -29,11 +30,7 @@ _FETCHES = frozenset({"fetchcontent_declare", "externalproject_add", "cpmaddpack
 _CUDA_COMMANDS = frozenset({"cuda_add_library", "cuda_add_executable", "cuda_compile", "cuda_wrap_srcs"})
 _VERSION = r"\d{1,9}(\.\d{1,9}){0,3}"
 _STATIC = r"(?:CUDA::|lib)?(\w+_static)(?:\.a)?"
-_ALL_ARCHS = "CMAKE_CUDA_ARCHITECTURES"  # for each target without CUDA_ARCHITECTURES
-_ARCH = r"\d{2,3}[af]?(?:-real|-virtual)?"
-_GENCODE = r"arch=(compute_\w+),code=\[?([\w,]+)\]?"
 _GENCODES = re.compile(r"arch=[^\s;,\"]{1,60},code=[^\s;\"]{1,200}")  # with variables in them
-_OWN_ARCHS = r"(?!CMAKE_|TORCH_)\w*(CUDA|GPU|NVCC|SM)\w*ARCH\w*|\w*(COMPUTE_CAPABILIT|GENCODE|GPU_TARGETS)\w*"
 # Flags that compile for the CPU that builds, and those for one CPU or another.
 _THIS_CPU = r"-m(arch|cpu)=native|-xHost\b"
 _ONE_CPU = r"-m(avx|sse|fma|bmi|f16c)|-march="
@@ -47,59 +44,6 @@ _RESULTS = (
     r"check_\w+|try_\w+|find_(program|library|path|file)|string|list|file|math|get_\w+|execute_process|"
     r"separate_arguments|cmake_(host|parse|path)\w*|pkg_\w+"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Use:
-    """A use of CUDA: of its language, or of the toolkit alone; `sure` if no unknown condition is around it."""
-
-    where: Where
-    sure: bool
-    language: bool
-    version: str = ""  # of CUDA, from find_package(CUDAToolkit 12.9)
-    required: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class Package:
-    """A find_package that may run."""
-
-    name: str
-    where: Where
-    required: bool
-    sure: bool
-
-
-@dataclass(frozen=True, slots=True)
-class ThisCpu:
-    """Code that is compiled for the CPU of the machine that builds, with the options that lead there."""
-
-    where: Where
-    options: tuple[str, ...]
-
-
-@dataclass(slots=True)
-class CMake:
-    """What the top file and all files that it includes do in one build."""
-
-    options: dict[str, Seen] = field(default_factory=dict)  # the value of each
-    blocked: dict[str, None] = field(default_factory=dict)  # variables for which a branch was not taken
-    words: set[str] = field(default_factory=set)  # the arguments of all commands
-    uses: list[Use] = field(default_factory=list)  # of CUDA
-    packages: list[Package] = field(default_factory=list)
-    targets: list[Seen] = field(default_factory=list)  # "cufft" of CUDA::cufft, "nccl" of NCCL::NCCL
-    static: list[Seen] = field(default_factory=list)  # "nccl_static"
-    archs: dict[Target, Where] = field(default_factory=dict)  # that the files set themselves
-    own_archs: list[Seen] = field(default_factory=list)  # variables that they are read from
-    computed_archs: Where | None = None  # flags for architectures that only a build knows
-    downloads: list[Seen] = field(default_factory=list)
-    this_cpu: list[ThisCpu] = field(default_factory=list)
-    minimum: Seen | None = None  # the oldest cmake_minimum_required
-
-    @property
-    def cuda(self) -> int:
-        """How certainly CUDA is used: 4 its language, 3 the toolkit, 2 and 1 perhaps, 0 not."""
-        return max(((3 + use.language if use.sure else 1 + use.language) for use in self.uses), default=0)
 
 
 class Source:
@@ -246,7 +190,8 @@ class _Reader:
         for word in words:
             if under.sure and "::" in word:
                 facts.targets += [Seen(name, where) for name in _targets(word)]
-            if "_static" in word and (match := re.fullmatch(_STATIC, word)):
+            is_static = "_static" in word and "FindCUDA" not in file  # which defines all targets
+            if is_static and (match := re.fullmatch(_STATIC, word)):
                 facts.static.append(Seen(match[1], where))
         self._archs(command, where, under)
         self._cpu(command, where, under)
@@ -301,7 +246,7 @@ class _Reader:
         self.variables.set_cached(name, values, sure=under.sure)
         if words[cached + 1 : cached + 2] == ("BOOL",):
             self._declared(name, where)
-        elif re.fullmatch(_OWN_ARCHS, name):
+        elif re.fullmatch(OWN_ARCHS, name):
             self.facts.own_archs.append(Seen(name, where))
 
     def _results(self, command: Command, under: _Under) -> None:
@@ -351,23 +296,23 @@ class _Reader:
             flag for word in command.arguments if "arch=" in word for flag in _GENCODES.findall(word)
         ):
             for text in self.variables.expand(flag):
-                match = re.match(_GENCODE, text or "")
+                match = re.match(GENCODE, text or "")
                 if match and under.known:
-                    self._fix(_of_gencode(match[2]), where)
+                    self._fix(of_gencode(match[2]), where)
                 else:
                     self.facts.computed_archs = self.facts.computed_archs or where
-        texts = self.variables.listed(values) if (values := _own(command)) else ()
+        texts = self.variables.listed(values) if (values := set_by(command)) else ()
         if under.known and len(texts) == 1 and texts[0] is not None:
-            self._fix(_items(texts[0]), where)
+            self._fix(listed(texts[0]), where)
 
     def _own_archs(self, command: Command, where: Where) -> None:
         """Note the environment variables that architectures are read from, also where that is not the default."""
-        for word in _own(command):
+        for word in set_by(command):
             if match := re.fullmatch(r"\$ENV\{(\w+)\}", word):
                 self.facts.own_archs.append(Seen(match[1], where))
 
     def _fix(self, targets: list[Target], where: Where) -> None:
-        for each in targets[:_MOST_ARCHS]:
+        for each in targets[:MOST_ARCHS]:
             self.facts.archs.setdefault(each, where)
 
     def _cpu(self, command: Command, where: Where, under: _Under) -> None:
@@ -429,33 +374,6 @@ def _under(above: _Under, around: list[_If]) -> _Under:
         above.known and all(each.call for each in unknown) and len(around) <= _DEEPEST,
         (*above.names, *(name for each in around for name in each.names))[: _DEEPEST * 5],
     )
-
-
-def _own(command: Command) -> tuple[str, ...]:
-    """Return the architectures that a command sets."""
-    words = command.arguments
-    if command.name == "set" and words[:1] == (_ALL_ARCHS,) and "CACHE" not in words:
-        return words[1:]
-    if "CUDA_ARCHITECTURES" in words and command.name in {"set_target_properties", "set_property"}:
-        return words[words.index("CUDA_ARCHITECTURES") + 1 :][: 1 if "PROPERTIES" in words else None]
-    return ()
-
-
-def _items(text: str) -> list[Target]:
-    """Return the architectures of a list; empty if it has anything else."""
-    items = [part for part in re.split(r"[;\s]+", text) if part]
-    if len(items) > _MOST_ARCHS or not all(re.fullmatch(_ARCH, item) for item in items):
-        return []
-    parts = [item.partition("-") for item in dict.fromkeys(items)]  # "90" is machine code and PTX
-    return [Target(Arch.parse(number), kind != "virtual", kind != "real") for number, _, kind in parts]
-
-
-def _of_gencode(codes: str) -> list[Target]:
-    try:
-        parsed = [(code, Arch.parse(code)) for code in codes.split(",")]
-    except ValueError:
-        return []
-    return [Target(each, code == each.sm, code != each.sm) for code, each in parsed]
 
 
 def _targets(word: str) -> Iterator[str]:

@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from gpuforge.project.cmake import CMake, Source
+from gpuforge.project.cmake import Source
+from gpuforge.project.cmake_facts import CMake
 from gpuforge.project.cuda_libraries import is_lacking
 from gpuforge.project.files import Where
 
@@ -50,9 +51,12 @@ class _Choice:
     def __init__(self, source: Source, chosen: Chosen) -> None:
         self.source, self.chosen, self.readings = source, chosen, 1
 
-    def _with(self, **options: str) -> CMake:
+    def _with(self, name: str, value: str) -> CMake:
+        """Read with one more option; after too many readings, without it."""
         self.readings += 1
-        return self.source.read({**self.chosen.defined, **options})
+        if self.readings > _MOST_READINGS:
+            return self.chosen.facts
+        return self.source.read({**self.chosen.defined, name: value})
 
     def _take(self, name: str, setting: Setting, facts: CMake) -> None:
         declared = self.chosen.facts.options.get(name)
@@ -81,11 +85,9 @@ class _Choice:
                 return
             best: tuple[str, str, CMake] | None = None
             for name, value in self._flips():
-                if self.readings > _MOST_READINGS:
-                    break
                 if before.cuda and not re.search(_ASKS, name):
                     continue  # it is used without: what else upstream leaves off stays off
-                facts = self._with(**{name: value})
+                facts = self._with(name, value)
                 if facts.cuda > (best[2].cuda if best else before.cuda):
                     best = name, value, facts
                 if facts.cuda == _LANGUAGE:
@@ -104,7 +106,7 @@ class _Choice:
             for name in self.chosen.facts.blocked:
                 if not re.fullmatch(_SHARED, name) or name in self.chosen.defined:
                     continue
-                facts = self._with(**{name: "ON"})
+                facts = self._with(name, "ON")
                 shared = static.text.removesuffix("_static")
                 if static not in facts.static and shared in facts.words - self.chosen.facts.words:
                     setting = Setting("ON", "static-unless", (static.where,), static.text)
@@ -117,7 +119,7 @@ class _Choice:
             for name in place.options:
                 if name in self.chosen.defined:
                     continue
-                facts = self._with(**{name: "OFF"})
+                facts = self._with(name, "OFF")
                 if place.where not in {each.where for each in facts.this_cpu}:
                     self._take(name, Setting("OFF", "native-option", (place.where,)), facts)
                     break

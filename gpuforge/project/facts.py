@@ -13,7 +13,8 @@ from typing import NamedTuple
 from gpuforge.cuda.frameworks import Framework, linked
 from gpuforge.project import backend, cmake, meson, metadata, setup_script, sources
 from gpuforge.project.backend import Backend, Wheelbuilder
-from gpuforge.project.cmake import CMake, Source
+from gpuforge.project.cmake import Source
+from gpuforge.project.cmake_facts import CMake
 from gpuforge.project.cmake_options import Chosen, choose
 from gpuforge.project.files import Files, Where
 from gpuforge.project.meson import Meson
@@ -56,12 +57,10 @@ class Project:
         return self.chosen.facts if self.chosen else None
 
     def cmake_with(self, toolkit: str) -> CMake | None:
-        """Return the facts in the CMake files for one toolkit."""
-        return (
-            self.cmake_source.read(self.chosen.defined, toolkit)
-            if self.cmake_source and self.chosen
-            else None
-        )
+        """Return the facts in the CMake files for one toolkit; None if they do not use CUDA."""
+        if self.cmake_source is None or self.chosen is None or not self.chosen.facts.cuda:
+            return None
+        return self.cmake_source.read(self.chosen.defined, toolkit)
 
     @cached_property
     def cuda(self) -> Where | None:

@@ -258,13 +258,16 @@ def test_the_toolkit_is_as_new_as_cmake_asks_for(
         ("own.txt", True),
     ],
 )
-def test_a_module_of_the_project_is_no_requirement(tmp_path: Path, file: str, *, required: bool) -> None:
+def test_a_module_is_asked_for_unless_it_is_the_project_s(
+    tmp_path: Path, file: str, *, required: bool
+) -> None:
     """A package of the index that happens to have its name is somebody else's."""
     found = guesses(
         tmp_path, {"setup.py": 'sys.path.insert(0, "deep/tools")\nimport own\nsetup()\n', file: ""}
     )
     requires = [each.value for each in found if isinstance(each, Guess) and each.key == "requires"]
-    assert any("own" in value for value in requires if isinstance(value, tuple)) == required
+    assert not any("own" in value for value in requires if isinstance(value, tuple))
+    assert ("import-unknown" in notes(found)) == required
 
 
 def test_a_toolkit_that_only_the_tests_ask_for_is_not_taken(tmp_path: Path) -> None:

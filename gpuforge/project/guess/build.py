@@ -4,30 +4,36 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
-from packaging.utils import canonicalize_name
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 
 from gpuforge.cuda.frameworks import linked
 from gpuforge.cuda.version import numbers_of
 from gpuforge.datafile import load
 from gpuforge.project.build_variables import Switch
 from gpuforge.project.cmake import TOP
+from gpuforge.project.cuda_libraries import OF_EVERY_TOOLKIT, library, names
 from gpuforge.project.facts import OFF, Project
 from gpuforge.project.files import Seen, Where
 from gpuforge.project.guess.guess import Guess, Note, Reason, because
+from gpuforge.project.setup_script import Import
 
 _BUILD, _SETTINGS, _ENV = ("build",), ("build", "config-settings"), ("build", "env")
-_ASKS = r"CUDA|GPU"
-_VERBS = r"FORCE|USE|WITH|BUILD|ENABLE|INSTALL"
+# Variables that switch CUDA as a whole; USE_CUDA_FP8 is for a part that upstream leaves off.
+_SWITCHES = (
+    r"(\w+_)?(FORCE|USE|WITH|BUILD|ENABLE|INSTALL)_(\w+_)?(CUDA|GPU)"
+    r"(_(EXT|EXTENSIONS?|SUPPORT|KERNELS?|OPS|BACKEND|WHEEL))?"
+)
+_OTHER = r"ONLY|(^|_)NO_|SKIP|DISABLE|WITHOUT"
+_OF_COMPILERS = frozenset(
+    {"c", "m", "dl", "rt", "pthread", "stdc++", "gomp", "gcc", "gcc_s", "util", "c10", "torch"}
+)
 _THIS_CPU = r"-m(arch|cpu)=native|-xHost\b|/proc/cpuinfo|\blscpu\b"
-# Variables for a path, or for disabling something.
-_OTHER = r"ONLY|NO_|SKIP|DISABLE|WITHOUT|HOME|PATH|ROOT|DIR|ARCH|VERSION|FLAGS|VISIBLE|INCLUDE|LIB|CONDA|HOST|INDEX"
 # Variables for a toolkit; gpuforge sets the second group.
 _TOOLKIT = r"CUDA_?(TOOLKIT_?)?(ROOT|HOME|PATH|DIR|ROOT_DIR|INSTALL_DIR)|CUDA_TOOLKIT"
 _SET = frozenset({"CUDA_HOME", "CUDA_PATH", "CUDAToolkit_ROOT"})
-_ARCHS = r"(?!TORCH_|CMAKE_|CUDAARCHS).*(CUDA|NVCC|SM|GPU)\w*ARCH\w*"
-_SETUPTOOLS = frozenset({"setuptools", "wheel", "pip", "distutils", "pkg_resources"})
 
 
 def guesses(project: Project) -> Iterator[Guess | Note]:
@@ -54,22 +60,19 @@ def _requires(project: Project) -> Iterator[tuple[str, Reason]]:
         elif "cmake" not in declared:
             kind = "cmake-needed" if backend.name == "scikit-build-core" else "cmake-called"
             yield "cmake", because(kind, backend.where)
-        if "ninja" not in declared:
-            yield "ninja", because("ninja-needed", backend.where)
-    names = load(__file__, "imports.toml")["distributions"]
-    frameworks = {each.package for each in linked()}
-    is_own = _own(project)
-    for each in project.script.imports:
-        name = canonicalize_name(names.get(each.module, each.module))
-        known = name in declared or name in _SETUPTOOLS or is_own(each.module)
-        if not known and (not each.optional or each.module in frameworks):
+        if "ninja" not in declared and (ninja := _ninja(project)):
+            yield "ninja", because("ninja-needed", ninja)
+    known = load(__file__, "imports.toml")["requirements"]
+    for each in _unmet(project):
+        if (name := known.get(each.module)) and name not in declared:
             declared = {**declared, name: Seen(name, each.where)}
             yield name, because("imported", each.where, module=each.module)
+    yield from _setuptools(project)
     numpy = next((seen for seen in project.sources.includes if seen.text.startswith("numpy/")), None)
     if numpy and not {"numpy", "oldest-supported-numpy"} & declared.keys():
         yield "numpy", because("numpy-headers", numpy.where, header=numpy.text)
     used = project.framework
-    compiles = used and used.framework.builder in _words(project)
+    compiles = used and used.framework.builder in project.script.names
     if (
         used
         and compiles
@@ -80,17 +83,41 @@ def _requires(project: Project) -> Iterator[tuple[str, Reason]]:
         yield "ninja", because("framework-ninja", used.where, framework=used.framework.package)
 
 
-def _own(project: Project) -> Callable[[str], bool]:
-    """Return a predicate for the project's modules: beside setup.py, or in a folder that it names."""
+def _unmet(project: Project) -> Iterator[Import]:
+    """Yield the imports of setup.py that neither the project nor setuptools has; of optional ones, frameworks."""
+    frameworks = {each.package for each in linked()}
     named = {seen.text.rpartition("/")[2] for seen in project.script.texts} | {""}
-    return lambda module: any(
-        folder.rpartition("/")[2] in named for folder in project.files.with_module(module)
-    )
+    of_setuptools = load(__file__, "imports.toml")["setuptools"]
+    for each in project.script.imports:
+        folders = project.files.with_module(
+            each.module
+        )  # its own, beside setup.py or in a folder that it names
+        is_own = any(folder.rpartition("/")[2] in named for folder in folders)
+        is_needed = not each.optional or each.module in frameworks
+        if is_needed and not is_own and each.module not in {*of_setuptools, "wheel", "pip"}:
+            yield each
 
 
-def _words(project: Project) -> set[str]:
-    texts = project.files.text("setup.py")
-    return set(re.findall(r"\b[A-Z]\w+", texts))
+def _setuptools(project: Project) -> Iterator[tuple[str, Reason]]:
+    """Yield a limit for setuptools, if setup.py imports a module that later releases do not have."""
+    gone = load(__file__, "imports.toml")["setuptools"]
+    declared = project.backend.requires.get("setuptools")
+    for each in project.script.imports:
+        limit = gone.get(each.module)
+        specifier = Requirement(declared.text).specifier if declared else SpecifierSet()
+        if limit and not each.optional and specifier.contains(limit):
+            yield (
+                f"setuptools<{limit}",
+                because("setuptools-limit", each.where, module=each.module, release=limit),
+            )
+
+
+def _ninja(project: Project) -> Where | None:
+    """Return the place that makes the build use ninja: scikit-build does if it is there, CMake if it is told to."""
+    if project.backend.name.startswith("scikit-build"):
+        return project.backend.where
+    asking = (seen.where for seen in project.script.texts if re.search(r"(?i)\bninja\b|-GNinja", seen.text))
+    return next(asking, None)
 
 
 def _settings(project: Project) -> Iterator[Guess | Note]:
@@ -124,14 +151,14 @@ def _variables(project: Project) -> Iterator[Guess]:
     """Yield the environment variables that make a setup.py build for CUDA, and build at all."""
     done: set[str] = set()
     for switch in project.script.switches:
-        value = _value(switch)
+        value = _value(switch) if project.cuda or switch.variable.endswith("FORCE_BUILD") else ""
         if value and switch.variable not in done:
             done.add(switch.variable)
             kind = "force-build" if switch.variable.endswith("FORCE_BUILD") else "variable"
             reason = because(kind, switch.where, name=switch.variable, value=value)
             yield Guess(_ENV, switch.variable, value, (reason,))
     read = {switch.variable: switch.where for switch in project.script.switches}
-    if _SET.isdisjoint(read):
+    if project.cuda and _SET.isdisjoint(read):
         for name, where in read.items():
             if re.fullmatch(_TOOLKIT, name):
                 yield Guess(_ENV, name, "{toolkit}", (because("toolkit-variable", where, name=name),))
@@ -149,10 +176,9 @@ def _value(switch: Switch) -> str:
         return ""
     if switch.variable.endswith("FORCE_BUILD"):
         return switch.value or "1"
-    if re.fullmatch(r"(?i)cuda|gpu", switch.value):
+    if re.fullmatch(r"(?i)cuda", switch.value):
         return switch.value
-    asks = re.search(_ASKS, switch.variable) and re.search(_VERBS, switch.variable)
-    if not asks or re.search(_OTHER, switch.variable):
+    if not re.fullmatch(_SWITCHES, switch.variable) or re.search(_OTHER, switch.variable):
         return ""
     return "" if switch.value and switch.value.upper() in OFF else switch.value or "1"
 
@@ -165,12 +191,15 @@ def _notes(project: Project) -> Iterator[Note]:
         yield Note(_BUILD, because("downloads", *(each.where for each in downloads[:4]), what=what))
     for seen in project.script.downloads[:1]:
         yield Note(_BUILD, because("script-downloads", seen.where, module=seen.text))
-    for switch in project.script.switches:
-        if re.fullmatch(_ARCHS, switch.variable):
-            yield Note(_BUILD, because("own-archs", switch.where, name=switch.variable))
+    known = load(__file__, "imports.toml")["requirements"]
+    asked = {each.module: each.where for each in _unmet(project) if each.module not in known}
+    if asked:
+        yield Note(_BUILD, because("import-unknown", *asked.values(), modules=", ".join(asked)))
+    for switch in project.script.switches if project.cuda is None else ():
+        if re.fullmatch(_TOOLKIT, switch.variable) or re.fullmatch(_SWITCHES, switch.variable):
+            yield Note(_BUILD, because("cuda-perhaps", switch.where, name=switch.variable))
             break
-    for seen in (project.cmake.own_archs if project.cmake and project.cuda else ())[:1]:
-        yield Note(_BUILD, because("own-archs", seen.where, name=seen.text))
+    yield from _of_system(project)
     if project.backend.cmake is not None and project.cmake is None:
         yield Note(_BUILD, because("no-cmake-files", file=posixpath.join(project.backend.cmake, TOP)))
     if native := next(_native(project), None):
@@ -178,3 +207,24 @@ def _notes(project: Project) -> Iterator[Note]:
     before = project.wheelbuilder.before
     if before:
         yield Note(_BUILD, because("before-all", before.where, command=before.text))
+
+
+def _of_system(project: Project) -> Iterator[Note]:
+    """Yield the packages that the build looks for, and that neither its requirements nor CUDA's toolkits bring."""
+    brought = set(load(__file__, "system.toml")["brought"])
+    brought |= {name.replace("-", "") for name in project.backend.requires}
+    brought |= {file.rpartition("/")[2].lower().removesuffix(".wrap") for file in project.files.names}
+    found: dict[str, Where] = {}
+    for package in project.cmake.packages if project.cmake else ():
+        name = package.name
+        own = f"find{name}.cmake".lower() in brought and not package.required
+        is_cuda = library(name) in names() - {"opencl"}
+        if name.isidentifier() and package.sure and not own and not is_cuda and name.lower() not in brought:
+            found.setdefault(name, package.where)
+    for seen in (*project.meson.packages, *project.script.libraries):
+        name = seen.text
+        if name.lower() not in brought | _OF_COMPILERS and library(name) not in names() | OF_EVERY_TOOLKIT:
+            found.setdefault(name, seen.where)
+    if found:
+        places = tuple(dict.fromkeys(found.values()))
+        yield Note(_BUILD, because("of-system", *places[:4], names=", ".join(found)))

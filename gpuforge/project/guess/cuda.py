@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from packaging.version import Version
 
@@ -12,10 +12,11 @@ from gpuforge.cuda import carriers
 from gpuforge.cuda.arch import Arch, Target
 from gpuforge.cuda.releases import release
 from gpuforge.cuda.suffix import number_of
-from gpuforge.project.cmake import Use
+from gpuforge.project.cmake_archs import OWN_ARCHS
+from gpuforge.project.cmake_facts import Use
 from gpuforge.project.cuda_libraries import OF_EVERY_TOOLKIT, is_lacking, library, names
 from gpuforge.project.facts import FrameworkUse, Project
-from gpuforge.project.files import Where
+from gpuforge.project.files import Seen, Where
 from gpuforge.project.guess.guess import Guess, Note, Reason, because
 from gpuforge.toolkits import headers, pins
 from gpuforge.toolkits.providers import debian, pypi, redist
@@ -29,18 +30,38 @@ def guesses(project: Project) -> Iterator[Guess | Note]:
     """Yield the keys of [cuda]; a project without CUDA has none."""
     if project.cuda is None:
         return
-    yield Guess(_CUDA, "linkage", "pip", (because("linkage"),))
     libraries = dict(_libraries(project))
+    yield from _linkage(project, libraries)
     known = {name: reason for name, reason in libraries.items() if name in names()}
     if known:
         yield Guess(_CUDA, "libraries", tuple(known), tuple(known.values()))
     for name in libraries.keys() - known.keys():
         yield Note(_CUDA, because("library-unknown", *libraries[name].where, name=name))
     yield from _static(project)
-    for major, toolkit, reason in _toolkits(project):
+    for index, (major, toolkit, reason) in enumerate(_toolkits(project)):
         table = ("cuda", str(major))
         yield Guess(table, "toolkit", toolkit, (reason,))
+        yield from _own_archs(project, table) if index == 0 else ()
         yield from _archs(project, toolkit, table)
+
+
+def _linkage(project: Project, libraries: Mapping[str, Reason]) -> Iterator[Guess | Note]:
+    """Yield the linkage: static if the project links cudart so, and no shared library of CUDA."""
+    found = project.cmake.static if project.cmake else []
+    flags = (
+        seen
+        for seen in project.script.texts
+        if re.fullmatch(r"(-l)?cudart_static|--?cudart[= ]static", seen.text)
+    )
+    static = next((seen for seen in (*found, *flags) if "cudart" in seen.text), None)
+    headers_only = {"curand", "nvtx", "cccl", "profiler"}  # a build that links nothing of them
+    shared = project.framework or libraries.keys() - headers_only
+    if static and not shared:
+        yield Guess(_CUDA, "linkage", "static", (because("static-cudart", static.where, name=static.text),))
+        return
+    yield Guess(_CUDA, "linkage", "pip", (because("linkage"),))
+    if static:
+        yield Note(_CUDA, because("static-cudart-beside", static.where, name=static.text))
 
 
 def _libraries(project: Project) -> Iterator[tuple[str, Reason]]:
@@ -163,6 +184,20 @@ def _archs(project: Project, toolkit: str, table: tuple[str, ...]) -> Iterator[G
     ptx = [target for target in fixed if target.ptx and not target.real]
     for target in ptx[-1:]:
         yield Guess(table, "ptx", target.arch.number, (because("fixed-archs", fixed[target]),))
+
+
+def _own_archs(project: Project, table: tuple[str, ...]) -> Iterator[Note]:
+    """Yield the project's own variable for architectures, or that it computes them."""
+    if not project.sources.kernel:
+        return
+    read = [Seen(each.variable, each.where) for each in project.script.switches]
+    read = [seen for seen in read if re.fullmatch(OWN_ARCHS, seen.text) and seen.text != "CUDAARCHS"]
+    named = [*read, *(project.cmake.own_archs if project.cmake else ())]
+    computed = project.script.computed_archs or (project.cmake.computed_archs if project.cmake else None)
+    if named:
+        yield Note(table, because("own-archs", named[0].where, name=named[0].text))
+    elif computed:
+        yield Note(table, because("computed-archs", computed))
 
 
 def _fixed(project: Project, toolkit: str) -> dict[Target, Where]:

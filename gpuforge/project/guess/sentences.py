@@ -28,7 +28,14 @@ _SENTENCES = {
     "cmake-called": "the build calls CMake, which a clean build does not have",
     "no-cmake-files": "the build calls CMake, and {file} is not there: is this the project's whole source? "
     "Often only its repository has it",
-    "ninja-needed": "CMake uses this generator if it is installed",
+    "ninja-needed": "the build uses this generator",
+    "setuptools-limit": "setup.py imports {module}, which setuptools {release} and later do not have",
+    "import-unknown": "setup.py imports {modules}: find out which projects have these modules, and add those to "
+    "`requires`. A project of the index with such a name may be somebody else's",
+    "cuda-perhaps": "setup.py reads {name}: if the build uses CUDA, remove `cuda = false` and write [cuda] with a "
+    "toolkit",
+    "of-system": "the build looks for {names}, which no requirement brings: install them on the machine or in the "
+    "image that builds, put them into a folder of `overlay`, or turn off what uses them",
     "imported": "setup.py imports {module}, and pyproject.toml does not require it",
     "numpy-headers": "{header} is included, and pyproject.toml does not require NumPy",
     "framework-ninja": "{framework} compiles extensions with ninja",
@@ -38,8 +45,10 @@ _SENTENCES = {
     "cibuildwheel": "as cibuildwheel passes it",
     "variable": "setup.py compares {name} with this value, probably to switch CUDA on",
     "toolkit-variable": "setup.py reads {name}, probably as the folder of a CUDA toolkit",
-    "own-archs": "the project takes its GPU architectures from {name}: write those of `archs` into "
-    "[build.env], in its form",
+    "own-archs": "the project takes its GPU architectures from {name}: write those of `archs` into [build.env] or "
+    "[build.config-settings], in its form",
+    "computed-archs": "the project computes its GPU architectures: write what it compiles for, or find the variable "
+    "that sets them",
     "native": "this compiles for the CPU of the machine that builds (-march=native), and crashes on older ones: look "
     "for the option that turns it off",
     "native-option": "{name} compiles for the CPU of the machine that builds: the wheel would crash on older ones",
@@ -55,8 +64,11 @@ _SENTENCES = {
     "included": "{name}: {header} is included",
     "linked": "{name} is linked",
     "library-unknown": "{name} is linked, and gpuforge does not know a package with it",
+    "static-cudart": "{name} is linked, and no library of CUDA that is shared: the wheel needs nothing from pip",
+    "static-cudart-beside": "{name} is linked, which brings a second runtime beside that of the "
+    "shared libraries: link CUDA::cudart",
     "static": "{name} may be linked, which NVIDIA's packages on PyPI do not have: look for the option that links the "
-    "shared library",
+    "shared library, or take a toolkit that has it (docs/linkage.md)",
     "static-unless": "CMake's {option} links the shared library; otherwise {name} is linked, which NVIDIA's "
     "packages on PyPI do not have",
     "both-majors": "nothing in the project limits the CUDA versions; remove those that you do not publish",
@@ -72,12 +84,16 @@ _SENTENCES = {
     "common": "the smallest set with code for every GPU of this toolkit; add the architectures that must be fastest",
     "gpu-object": "the audit proves that these files are there, with code for `archs`",
     "gpu-files": "CUDA extensions",
+    "gpu-computed": "the names of CUDA extensions are computed: list their files as an object with the role `gpu`, so "
+    "that a build which leaves their GPU code out fails",
     "excluded": "auditwheel leaves these out, too",
     "shipped-code": "GPU code that is not compiled here; the audit would call it undeclared",
     "image": 'cibuildwheel builds in {image}: with --runner docker, write image = "manylinux_2_28" or one of '
     "`gpuforge images list`",
     "test-command": "cibuildwheel tests with `{command}`: if that passes without a GPU, write it as "
     "`command` of [test]",
+    "opened": "Python code opens {names}, which no file is linked with: require the packages that bring them, in "
+    "`requires` of [wheel]",
     "openacc": "OpenACC directives: to compile them on users' machines, list these sources as an object "
     '(role = "user-compiled"; docs/kernels.md)',
     "openmp-target": "OpenMP directives for GPUs: to compile them on users' machines, list these sources as an object "

@@ -1,0 +1,239 @@
+"""What `gpuforge init` guesses from a setup.py, and what it asks instead."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gpuforge.project import draft
+from gpuforge.project.facts import look
+from gpuforge.project.guess.guess import Guess, Note, Value
+from gpuforge.project.origin import Origin
+
+KERNEL = "__global__ void k(float *a) { a[threadIdx.x] = 1; }\n"
+TORCH = "from torch.utils.cpp_extension import CUDAExtension, CppExtension\n"
+PLAIN = "from setuptools import Extension, setup\n"
+
+
+def drafted(folder: Path, files: dict[str, str]) -> list[Guess | Note]:
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    return draft.guesses(look(folder), Origin("demo", "from-folder", {"path": "."}))
+
+
+def keys(found: list[Guess | Note]) -> dict[str, Value]:
+    return {".".join((*each.table, each.key)): each.value for each in found if isinstance(each, Guess)}
+
+
+def notes(found: list[Guess | Note]) -> dict[str, dict[str, str]]:
+    return {each.reason.kind: dict(each.reason.facts) for each in found if isinstance(each, Note)}
+
+
+@pytest.mark.parametrize(
+    ("script", "files"),
+    [
+        ('CUDAExtension(f"demo._c", ["k.cu"])', ["demo/_c*.so"]),
+        ('NAME = "demo"\nCUDAExtension(f"{NAME}._c", ["k.cu"])', ["demo/_c*.so"]),
+        ('CUDAExtension(name="demo." + "_c", sources=["k.cu"])', ["demo/_c*.so"]),
+        ('kind = CUDAExtension if on else CppExtension\nkind("demo._c", glob.glob("*.cu"))', ["demo/_c*.so"]),
+        ('[CUDAExtension(f"demo._{n}", ["k.cu"]) for n in ("a", "b")]', ["demo/_a*.so", "demo/_b*.so"]),
+        (
+            'def make(name, sources):\n    return CUDAExtension(name="demo.%s" % name, sources=sources)\n'
+            'modules = [make("a", ["a.cpp"]), make("b", ["k.cu"])]',
+            ["demo/a*.so", "demo/b*.so"],
+        ),
+        ('sources = ["a.cpp"]\nsources.append("k.cu")\nExtension("demo._c", sources)', ["demo/_c*.so"]),
+        ('CUDAExtension("demo._c", ["a.cpp"])', []),  # it has no kernel
+        ('CUDAExtension("demo._k", ["k.cu"])\nExtension("demo._c", ["a.c"])', ["demo/_k*.so"]),
+    ],
+)
+def test_extensions_with_kernels_are_objects(tmp_path: Path, script: str, files: list[str]) -> None:
+    found = drafted(tmp_path, {"setup.py": TORCH + PLAIN + script, "k.cu": KERNEL})
+    assert keys(found).get("objects.files", ()) == tuple(files)
+    assert "gpu-computed" not in notes(found)
+
+
+def test_names_that_only_a_run_knows_are_asked_for(tmp_path: Path) -> None:
+    found = drafted(
+        tmp_path, {"setup.py": TORCH + 'CUDAExtension(name_of(platform), ["k.cu"])', "k.cu": KERNEL}
+    )
+    assert "objects.files" not in keys(found)
+    assert "gpu-computed" in notes(found)
+
+
+def test_a_helper_beside_setup_py_is_read_and_the_package_is_not(tmp_path: Path) -> None:
+    files = {
+        "setup.py": "from build_tools.cuda import modules\nfrom demo import __version__\nsetup(ext_modules=modules())",
+        "build_tools/cuda.py": TORCH + 'def modules():\n    return [CUDAExtension("demo._c", ["k.cu"])]\n',
+        "demo/__init__.py": 'import os\nos.environ.get("USE_CUDA") == "2"\n',
+        "k.cu": KERNEL,
+    }
+    found = keys(drafted(tmp_path, files))
+    assert found["objects.files"] == ("demo/_c*.so",)
+    assert "build.env.USE_CUDA" not in found
+
+
+@pytest.mark.parametrize(
+    ("flags", "archs", "asked"),
+    [
+        ('["-gencode", "arch=compute_80,code=sm_80"]', ("80",), False),
+        ('[f"-gencode=arch=compute_{cc},code=sm_{cc}" for cc in (80, 90)]', ("80", "90"), False),
+        ('["-gencode=arch=compute_{},code=sm_{}".format(cc, cc) for cc in ["80"]]', ("80",), False),
+        ('[f"-gencode=arch=compute_{cc},code=sm_{cc}" for cc in detected()]', "common", True),
+        ('["-O3"]', "common", False),
+    ],
+)
+def test_computed_architectures(tmp_path: Path, flags: str, archs: Value, *, asked: bool) -> None:
+    script = f"{PLAIN}nvcc = {flags}\nExtension('demo._c', ['k.cu'])"
+    found = drafted(tmp_path, {"setup.py": script, "k.cu": KERNEL})
+    assert keys(found)["cuda.13.archs"] == archs
+    assert ("computed-archs" in notes(found)) == asked
+
+
+@pytest.mark.parametrize(
+    "variable", ["DEMO_CUDA_ARCHS", "TCNN_CUDA_ARCHITECTURES", "DEMO_COMPUTE_CAPABILITIES", "GPU_ARCHS"]
+)
+def test_a_variable_of_the_project_for_architectures_is_asked_for(tmp_path: Path, variable: str) -> None:
+    script = f"{PLAIN}os.environ.get({variable!r}, '80')\nExtension('demo._c', ['k.cu'])"
+    found = drafted(tmp_path, {"setup.py": script, "k.cu": KERNEL})
+    assert notes(found)["own-archs"] == {"name": variable}
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("USE_CUDA", "1"),
+        ("DEMO_WITH_CUDA", "1"),
+        ("FORCE_CUDA", "1"),
+        ("DEMO_BUILD_CUDA_EXT", "1"),
+        ("USE_CUDA_FP8", None),  # for a part, which upstream leaves off
+        ("DEMO_ENABLE_CUDA_GRAPHS_DEBUG", None),
+        ("DEMO_NO_USE_CUDA", None),
+        ("SKIP_CUDA_BUILD", None),
+    ],
+)
+def test_a_variable_is_set_if_it_switches_cuda_as_a_whole(
+    tmp_path: Path, variable: str, value: str | None
+) -> None:
+    script = f"{PLAIN}if os.environ.get({variable!r}, '0') == '1':\n    Extension('demo._c', ['k.cu'])"
+    found = keys(drafted(tmp_path, {"setup.py": script, "k.cu": KERNEL}))
+    assert found.get(f"build.env.{variable}") == value
+
+
+def test_without_cuda_no_variable_is_set_and_one_that_may_switch_it_is_asked_for(tmp_path: Path) -> None:
+    script = f"{PLAIN}if os.environ.get('USE_GPU') == '1':\n    run(configure)"
+    found = drafted(tmp_path, {"setup.py": script})
+    assert keys(found)["build.cuda"] is False
+    assert not [key for key in keys(found) if key.startswith("build.env")]
+    assert notes(found) == {"cuda-perhaps": {"name": "USE_GPU"}}
+
+
+@pytest.mark.parametrize(
+    ("script", "declared", "requires"),
+    [
+        ("import pkg_resources", "", ("setuptools<82",)),
+        ("import pkg_resources", "setuptools<81", ()),
+        ("import pkg_resources", "setuptools>=64", ("setuptools<82",)),
+        ("try:\n    import pkg_resources\nexcept ImportError:\n    pass", "", ()),
+        ("import setuptools, distutils.core, wheel", "", ()),
+        ("import numpy, Cython.Build, skbuild", "numpy", ("cython", "scikit-build")),
+        ("import nobody_knows", "", ()),
+    ],
+)
+def test_only_a_known_project_is_required_for_a_module(
+    tmp_path: Path, script: str, declared: str, requires: tuple[str, ...]
+) -> None:
+    table = f"[build-system]\nrequires = [{declared!r}]\n" if declared else ""
+    found = drafted(tmp_path, {"setup.py": f"{script}\nsetup()", "pyproject.toml": table})
+    named = keys(found).get("build.requires", ())
+    assert isinstance(named, tuple)
+    assert tuple(each for each in named if each not in {"cmake", "ninja"}) == requires
+
+
+@pytest.mark.parametrize(
+    ("script", "ninja"),
+    [
+        ('run(["cmake", "."])', False),
+        ('run(["cmake", ".", "-GNinja"])', True),
+        ('run(["cmake", "-G", "Ninja"])', True),
+    ],
+)
+def test_ninja_is_required_if_the_script_uses_it(tmp_path: Path, script: str, *, ninja: bool) -> None:
+    found = drafted(tmp_path, {"setup.py": script, "CMakeLists.txt": ""})
+    assert keys(found)["build.requires"] == (("cmake", "ninja") if ninja else ("cmake",))
+
+
+SKBUILD = '[build-system]\nrequires = ["cmake", "ninja"]\nbuild-backend = "scikit_build_core.build"\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "linkage", "noted"),
+    [
+        ("target_link_libraries(a PRIVATE CUDA::cudart_static)", "static", ""),
+        ("target_link_libraries(a PRIVATE CUDA::cudart)", "pip", ""),
+        ("target_link_libraries(a PRIVATE CUDA::cudart_static CUDA::cufft)", "pip", "static-cudart-beside"),
+        ("if(WIN32)\ntarget_link_libraries(a PRIVATE CUDA::cudart_static)\nendif()", "pip", ""),
+    ],
+)
+def test_a_static_runtime_decides_the_linkage(tmp_path: Path, text: str, linkage: str, noted: str) -> None:
+    found = drafted(
+        tmp_path, {"pyproject.toml": SKBUILD, "CMakeLists.txt": f"enable_language(CUDA)\n{text}\n"}
+    )
+    assert keys(found)["cuda.linkage"] == linkage
+    assert {kind for kind in notes(found) if kind.startswith("static")} == ({noted} if noted else set())
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("find_package(X11 REQUIRED)\nfind_package(PNG)\nfind_package(OpenCL REQUIRED)", "X11, PNG, OpenCL"),
+        (
+            "find_package(Python REQUIRED)\nfind_package(CUDAToolkit)\nfind_package(NCCL)\nfind_package(Threads)",
+            "",
+        ),
+        ("if(WIN32)\nfind_package(ZLIB)\nendif()", ""),
+        ("option(TESTS on OFF)\nif(TESTS)\nfind_package(Boost)\nendif()", ""),
+    ],
+)
+def test_packages_that_no_requirement_brings_are_listed(tmp_path: Path, text: str, names: str) -> None:
+    found = drafted(tmp_path, {"pyproject.toml": SKBUILD, "CMakeLists.txt": text})
+    assert notes(found).get("of-system", {"names": ""})["names"] == names
+
+
+MESON = '[build-system]\nrequires = ["meson-python"]\nbuild-backend = "mesonpy"\n[project]\nname = "demo"\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "abi", "cuda"),
+    [
+        ("py.extension_module('_c', 'c.c')", None, False),
+        ("# py.extension_module('_c', 'c.c')", "none", False),
+        ("py.install_sources('a.py')", "none", False),
+        ("add_languages('cuda')\npy.extension_module('_c', 'k.cu')", None, True),
+    ],
+)
+def test_meson_files_of_subfolders_are_read(
+    tmp_path: Path, text: str, abi: str | None, *, cuda: bool
+) -> None:
+    files = {"pyproject.toml": MESON, "meson.build": "subdir('demo')\n", "demo/meson.build": text}
+    found = keys(drafted(tmp_path, files))
+    assert found.get("package.abi") == abi
+    assert ("build.cuda" not in found) == cuda
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "names"),
+    [
+        ("demo/fft.py", 'lib = ctypes.CDLL("libcufft.so.12")', "libcufft.so.12"),
+        ("demo/fft.py", 'lib = ctypes.CDLL("libcuda.so.1")', ""),  # the driver
+        ("demo/fft.py", 'lib = ctypes.CDLL("libpng.so")', ""),
+        ("tests/test_fft.py", 'lib = ctypes.CDLL("libcufft.so.12")', ""),
+        ("setup.py", 'lib = ctypes.CDLL("libcufft.so.12")', ""),
+    ],
+)
+def test_a_library_that_only_python_opens_is_listed(tmp_path: Path, file: str, text: str, names: str) -> None:
+    found = drafted(tmp_path, {"setup.py": "setup()", file: text})
+    assert notes(found).get("opened", {"names": ""})["names"] == names
