@@ -216,7 +216,7 @@ def test_an_interrupted_build_leaves_nothing(images: DockerImages) -> None:
             break
     begin = time.monotonic()
     lines.close()  # type: ignore[attr-defined]  what an exception in the loop does
-    assert time.monotonic() - begin < 30
+    assert time.monotonic() - begin < 200  # it does not wait for the container
     assert images.find(tag) is None
     assert leftovers(tag) == []
 

@@ -26,7 +26,7 @@ def builds(site: Path) -> list[str]:
 
 
 def eventually(true: Callable[[], bool]) -> None:
-    end = time.monotonic() + 30
+    end = time.monotonic() + 120
     while not true():
         assert time.monotonic() < end
         time.sleep(0.02)

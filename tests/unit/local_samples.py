@@ -50,7 +50,7 @@ time.sleep(60)
 
 
 def gone(pid: int) -> bool:
-    for _ in range(100):
+    for _ in range(3000):
         try:
             state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
         except (FileNotFoundError, ProcessLookupError):
@@ -62,7 +62,7 @@ def gone(pid: int) -> bool:
 
 
 def pids(log: Path) -> list[int]:
-    for _ in range(250):
+    for _ in range(3000):
         lines = log.read_text().splitlines() if log.exists() else []
         if lines and lines[-1].replace(" ", "").isdigit():
             return [int(word) for word in lines[-1].split()]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-import time
+import tracemalloc
 import zlib
 from contextlib import suppress
 
@@ -99,10 +99,12 @@ def bomb(size: int, said: int) -> bytes:
 )
 def test_sections_that_unpack_to_too_much_are_malformed(size: int, said: int) -> None:
     data = bomb(size, said)
-    start = time.perf_counter()
+    tracemalloc.start()
     with pytest.raises(MalformedError):
         list(ObjectFile(data).debug())
-    assert time.perf_counter() - start < 1
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < min(size, 1 << 22) + (1 << 20), "it was unpacked further than it may be"
 
 
 def test_names_that_add_up_to_too_much_are_malformed() -> None:
@@ -113,10 +115,8 @@ def test_names_that_add_up_to_too_much_are_malformed() -> None:
         if data[at : at + 8] == struct.pack("<IBBH", int.from_bytes(data[at : at + 4], "little"), 16, 0, 1):
             data[at : at + 4] = struct.pack("<I", 1)
     assert table
-    start = time.perf_counter()
     with pytest.raises(MalformedError, match="add up"):
         everything(bytes(data))
-    assert time.perf_counter() - start < 2
 
 
 @pytest.mark.parametrize("cut", [1, 40, 60, 70, 200, 400, len(SAMPLE) - 1])

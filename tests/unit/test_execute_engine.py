@@ -263,7 +263,8 @@ def test_waiting_for_another_gpuforge_is_shown_and_its_work_is_used(tmp_path: Pa
     theirs = rig.store.entries["other"]
 
     def finish() -> None:
-        time.sleep(0.15)
+        while "wait a: another gpuforge is doing the same work" not in rig.listener.events:
+            time.sleep(0.01)
         with claim:
             rig.store.entries[mine.key] = theirs
 

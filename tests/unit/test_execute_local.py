@@ -206,15 +206,14 @@ def test_cancel_stops_a_process_that_ignores_the_request_and_its_child(
 
 
 def test_cancel_is_quick_with_processes_that_obey(tmp_path: Path) -> None:
-    runner = LocalRunner(root=tmp_path, grace=30)
-    asked = task(tmp_path, "import os, time; print(os.getpid(), flush=True); time.sleep(60)")
+    runner = LocalRunner(root=tmp_path, grace=600)
+    asked = task(tmp_path, "import os, time; print(os.getpid(), flush=True); time.sleep(600)")
     thread = threading.Thread(target=runner.run, args=(asked,))
     thread.start()
     pids(asked.log)
-    begin = time.monotonic()
     runner.cancel()
-    thread.join()
-    assert time.monotonic() - begin < 5
+    thread.join(120)
+    assert not thread.is_alive()
 
 
 @pytest.mark.thorough

@@ -43,7 +43,7 @@ if os.fork() == 0:
     os.setsid()
     if os.fork() == 0:
         open(sys.argv[1], "w").write(f"{os.getpid()} ")
-        time.sleep(100)
+        time.sleep(3600)
         open(sys.argv[2] + "/late", "w").write("x")
     os._exit(0)
 while not (os.path.exists(sys.argv[1]) and os.path.getsize(sys.argv[1])):
@@ -53,7 +53,7 @@ time.sleep(float(sys.argv[3]))
 
 
 @pytest.mark.parametrize(
-    ("seconds", "wait"), [(60.0, "0"), pytest.param(1.5, "100", marks=pytest.mark.thorough)]
+    ("seconds", "wait"), [(600.0, "0"), pytest.param(5.0, "3600", marks=pytest.mark.thorough)]
 )
 def test_what_has_left_its_session_ends_with_the_command_and_with_its_time(
     tmp_path: Path, seconds: float, wait: str
@@ -68,9 +68,9 @@ def test_what_has_left_its_session_ends_with_the_command_and_with_its_time(
         with pytest.raises(ActionError) as caught:
             runner.run(asked)
         assert str(caught.value) == (
-            "cell/act ran longer than 0.000416667 h and was stopped\n  hint: --timeout allows more"
+            "cell/act ran longer than 0.00138889 h and was stopped\n  hint: --timeout allows more"
         )
-    assert time.monotonic() - begin < 20
+    assert time.monotonic() - begin < 600  # it does not wait for them
     assert gone(int((tmp_path / "pid").read_text()))
 
 

@@ -19,16 +19,20 @@ from gpuforge.plan.action import Action
 
 @pytest.mark.thorough
 def test_no_more_run_at_once_than_there_are_slots(tmp_path: Path) -> None:
-    assert watched(tmp_path, *(step(name) for name in "abcde"), jobs=3).most == 3
+    assert watched(tmp_path, *(step(name) for name in "abcde"), jobs=3, at_once=3).most == 3
 
 
 @pytest.mark.thorough
 def test_actions_with_jobs_of_their_own_share_the_slots(tmp_path: Path) -> None:
     alone = watched(tmp_path / "1", step("a", parallel=True), jobs=8)
     assert alone.jobs == {"a": 8}
-    both = watched(tmp_path / "2", *(step(name, parallel=True, image="i") for name in "ab"), jobs=8)
+    both = watched(
+        tmp_path / "2", *(step(name, parallel=True, image="i") for name in "ab"), jobs=8, at_once=2
+    )
     assert (both.most, both.jobs) == (2, {"a": 4, "b": 4})
-    many = watched(tmp_path / "3", *(step(name, parallel=True, image="i") for name in "abcdef"), jobs=8)
+    many = watched(
+        tmp_path / "3", *(step(name, parallel=True, image="i") for name in "abcdef"), jobs=8, at_once=4
+    )
     assert many.most == 4
     assert many.jobs["a"] == 2
 
@@ -42,7 +46,7 @@ def test_downloads_run_beside_the_rest_and_the_highest_priority_comes_first(tmp_
         step("build", "for builds"),
         step("test", "build", "for tests"),
     )
-    seen = watched(tmp_path, *steps, jobs=1)
+    seen = watched(tmp_path, *steps, jobs=1, at_once=2)
     assert seen.events[1:3] == ["start for builds", "start compile"]
     assert seen.most == 2
 
@@ -64,7 +68,7 @@ def test_what_has_priority_goes_before_what_was_ready_earlier(tmp_path: Path) ->
 
 @pytest.mark.thorough
 def test_an_action_with_jobs_of_its_own_starts_beside_a_small_one(tmp_path: Path) -> None:
-    seen = watched(tmp_path, step("small"), step("build", parallel=True), step("later"), jobs=2)
+    seen = watched(tmp_path, step("small"), step("build", parallel=True), step("later"), jobs=2, at_once=2)
     assert seen.jobs["build"] == 2
     assert seen.events[1:3] == ["start small", "start build"]
     assert seen.most == 2
@@ -101,7 +105,8 @@ class Seen:
     events: list[str] = field(default_factory=list)
 
 
-def watched(top: Path, *steps: Step, jobs: int) -> Seen:
+def watched(top: Path, *steps: Step, jobs: int, at_once: int = 1) -> Seen:
+    """Run steps; each waits until `at_once` have run at once."""
     seen, level, guard = Seen(), 0, threading.Lock()
 
     def act(task: Task) -> int:
@@ -110,7 +115,11 @@ def watched(top: Path, *steps: Step, jobs: int) -> Seen:
             level += 1
             seen.most = max(seen.most, level)
             seen.jobs[task.action.id] = task.jobs
-        time.sleep(0.2)  # long enough for the next one to start on a busy machine
+        for _ in range(3000):
+            if seen.most >= at_once:
+                break
+            time.sleep(0.01)
+        time.sleep(0.2)  # for one too many to start
         with guard:
             level -= 1
         return 0

@@ -6,7 +6,6 @@ import json
 import os
 import re
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -209,11 +208,9 @@ def test_a_library_that_is_no_driver(program: Path, home: Path) -> None:
 
 
 def test_a_driver_that_hangs_is_waited_for_once(program: Path, home: Path, stub: str) -> None:
-    begin = time.monotonic()
-    code, text = host(
-        program, home, stub, STUB_HANG="30", GPUFORGE_DRIVER_TIMEOUT="0.2", ASAN_OPTIONS="detect_leaks=0"
+    code, text = host(  # for 60 seconds at most
+        program, home, stub, STUB_HANG="600", GPUFORGE_DRIVER_TIMEOUT="0.2", ASAN_OPTIONS="detect_leaks=0"
     )
-    assert time.monotonic() - begin < 15
     assert (code, text) == (
         4,
         "the NVIDIA driver did not answer within 0.2 seconds: `nvidia-smi` and `dmesg` say what is wrong with it; "

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -122,19 +123,25 @@ def test_an_error_lists_every_place_tried(tmp_path: Path, stub: str, monkeypatch
 
 @pytest.mark.thorough
 def test_a_dead_driver_does_not_hang(tmp_path: Path, stub: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("STUB_HANG", "3")
+    monkeypatch.setenv("STUB_HANG", "5")
     monkeypatch.setenv("GPUFORGE_DRIVER_TIMEOUT", "0.2")
     kernels = kernel_set(tmp_path, stub)
-    begin = time.monotonic()
+    waits, join = list[float | None](), threading.Thread.join
+
+    def noted(thread: threading.Thread, timeout: float | None = None) -> None:
+        waits.append(timeout)
+        join(thread, timeout)
+
+    monkeypatch.setattr(threading.Thread, "join", noted)
     for _ in range(3):
         with pytest.raises(KernelUnavailable) as error:
             kernels.function("saxpy")
-    assert time.monotonic() - begin < 1.5, "one time it was waited for"
+    assert [seconds for seconds in waits if seconds != 0] == [0.2], "it is waited for once"
     assert error.value.reasons == (
         "the NVIDIA driver did not answer within 0.2 seconds: `nvidia-smi` and `dmesg` say what is wrong with it; "
         "a restart of the machine may be needed",
     )
-    while time.monotonic() - begin < 10 and "did not answer" in kernels.explain():
+    while "did not answer" in kernels.explain():
         time.sleep(0.1)
     kernels.function("saxpy")  # it was slow, not dead
 
@@ -213,22 +220,18 @@ def test_explain_of_a_set_that_is_not_there(package: Path) -> None:
     assert ran.stderr == "error: no kernel set or library nope in this package; it has: default-kernels\n"
 
 
-@pytest.mark.thorough
-def test_importing_opens_nothing_and_is_quick(package: Path) -> None:
-    """With nothing but the interpreter: no site, no environment. 15 ms of processor time are allowed."""
+def test_importing_opens_nothing_and_loads_little(package: Path) -> None:
+    """With nothing but the interpreter: no site, no environment. Each module costs time at the start of a program."""
     program = (
-        f"import sys, time; sys.path.insert(0, {str(package)!r}); begin = time.process_time(); "
-        "import pkg._gpuforge; took = time.process_time() - begin; "
-        "pkg._gpuforge.KernelSet.shipped('default-kernels'); "
-        "print(took, 'ctypes' in sys.modules, 'typing' in sys.modules)"
+        f"import sys; sys.path.insert(0, {str(package)!r}); before = set(sys.modules); "
+        "import pkg._gpuforge; pkg._gpuforge.KernelSet.shipped('default-kernels'); "
+        "loaded = [name for name in set(sys.modules) - before if not name.startswith('pkg')]; "
+        "print(len(loaded), 'ctypes' in loaded, 'typing' in loaded)"
     )
-    times = []
-    for _ in range(5):
-        command = [sys.executable, "-I", "-S", "-c", program]
-        took, *loaded = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
-        assert loaded == ["False", "False"]
-        times.append(float(took))
-    assert min(times) < 0.015
+    command = [sys.executable, "-I", "-S", "-c", program]
+    count, *loaded = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    assert loaded == ["False", "False"]
+    assert int(count) <= 20, "modules of the standard library"
 
 
 def test_a_relative_home_is_refused_with_a_warning_and_the_next_is_used(
