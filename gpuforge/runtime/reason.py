@@ -78,6 +78,10 @@ SENTENCES = {
     # refused: what would compile a source here
     "nvrtc-older": "{compiler} cannot compile for compute capability {here}: install a release that can",
     "compile-failed": "{file}: {compiler} refuses it: {problem}",
+    "no-cuda-headers": (
+        "{file}: includes {header}, which is no file of the package, and {compiler} does not have CUDA's headers; "
+        "NVRTC has them from 13.3 on, for drivers of CUDA 13: pip install 'nvidia-cuda-nvrtc>=13.3'"
+    ),
     "not-installed": "no {what}: {install}",
     "not-looked-for": "{what} was not looked for",
     "no-iree-driver": "IREE's driver {driver} does not start ({problem}); {advice}",

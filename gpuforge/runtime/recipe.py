@@ -47,7 +47,12 @@ class UserToolchain(NamedTuple):
     @property
     def needs_arch(self) -> bool:
         """Whether it compiles for one architecture: its compiler's default if none is given."""
-        return self.of_toolkit and any("{arch}" in word for word in self.argv)
+        return self.of_toolkit and self.takes_arch
+
+    @property
+    def takes_arch(self) -> bool:
+        """Whether the user can choose the architecture that it compiles for."""
+        return any("{arch}" in word for word in self.argv)
 
     @property
     def into_cache(self) -> bool:

@@ -121,6 +121,6 @@ NVRTC = Table(
         "nvrtcGetProgramLog": (c_void_p, c_char_p),
         "nvrtcDestroyProgram": (_OUT,),
     },
-    {},
+    {"nvrtcGetBundledHeadersInfo": (c_void_p, POINTER(c_char_p))},  # CUDA 13.3, as --use-bundled-headers
     "install its package again",
 )

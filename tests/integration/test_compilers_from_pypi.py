@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from library_samples import printed, run
+from runtime_samples import compile_stub
 from set_samples import CUDA, NVRTC, install_set
 
 from gpuforge import digest
@@ -24,6 +26,17 @@ PACKAGES = (
     *("nvidia-cuda-nvrtc-cu12==12.4.127", "pyopencl", "pocl-binary-distribution==3.0"),
     *("pytools", "platformdirs", "typing_extensions", "siphash24"),  # what pyopencl needs beside NumPy
 )
+WITH_HEADERS = "nvidia-cuda-nvrtc>=13.3"  # CUDA's own, which it unpacks
+WITH_FP16 = """
+#include <cuda_fp16.h>
+#include "scale.h"
+extern "C" __global__ void saxpy(unsigned long long n, float a, __half *x)
+{
+    unsigned long long i = blockIdx.x * (unsigned long long)blockDim.x + threadIdx.x;
+    if (i < n) x[i] = __float2half(SCALE(a, __half2float(x[i])));
+}
+"""
+EXPLAIN = "from demo._gpuforge import KernelSet; print(KernelSet.shipped('ops').explain())"
 PROCESSES, KERNELS = map(int, os.environ.get("GPUFORGE_STORM", "8x8").split("x"))
 STORM = """
 import os, random, sys
@@ -88,12 +101,20 @@ print(json.dumps({
 
 @pytest.fixture(scope="module")
 def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("packages")
+    return installed(tmp_path_factory.mktemp("packages"), *PACKAGES)
+
+
+@pytest.fixture(scope="module")
+def nvrtc_with_headers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return installed(tmp_path_factory.mktemp("nvrtc"), WITH_HEADERS)
+
+
+def installed(folder: Path, *packages: str) -> Path:
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-compile"]
-    argv = [*pip, "--target", str(folder), *PACKAGES]
+    argv = [*pip, "--target", str(folder), *packages]
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     if done.returncode:
-        pytest.skip(f"PyPI does not have {' '.join(PACKAGES)}: {done.stderr.strip().splitlines()[-1]}")
+        pytest.skip(f"PyPI does not have {' '.join(packages)}: {done.stderr.strip().splitlines()[-1]}")
     return folder
 
 
@@ -145,6 +166,34 @@ def test_what_nvrtc_itself_refuses_is_told_with_its_line(tmp_path: Path, package
     assert "mod/scale.cu: nvrtc 12.4.127 refuses it: " in done.stderr
     assert 'mod/scale.cu(2): error: identifier "nothing" is undefined' in done.stderr
     assert not list((tmp_path / "home").rglob("*.kernel"))
+
+
+def test_a_node_without_a_gpu_or_a_toolkit_compiles_what_includes_headers_of_cuda(
+    tmp_path: Path, nvrtc_with_headers: Path
+) -> None:
+    site = tmp_path / "site"
+    install_set(site, NVRTC, cpu=False, cuda=WITH_FP16)
+    done = run(site, "compile", "--arch", "90", PYTHONPATH=str(nvrtc_with_headers))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "made by nvrtc 13." in done.stdout
+    assert "for sm_90 (not loaded, as no such GPU is here), is used from now on" in done.stdout
+    (cubin,) = (tmp_path / "builds").rglob("scale.cubin")
+    assert cubin.read_bytes().startswith(b"\x7fELF")
+    compile_stub(tmp_path)  # a device of 9.0
+    found = printed(site, EXPLAIN, LD_LIBRARY_PATH=str(tmp_path), GPUFORGE_DISABLE_GPU="0")
+    assert "used     user build cubin sm_90" in found
+    assert "no NVRTC" in found
+
+
+def test_an_older_nvrtc_names_one_that_has_headers_of_cuda(tmp_path: Path, packages: Path) -> None:
+    site = tmp_path / "site"
+    install_set(site, NVRTC, cpu=False, cuda=WITH_FP16)
+    done = run(site, "compile", "--arch", "90", PYTHONPATH=str(packages))
+    assert (done.returncode, done.stdout) == (1, "")
+    assert (
+        "mod/scale.cu: includes cuda_fp16.h, which is no file of the package, and nvrtc 12.4.127 does not have "
+        "CUDA's headers; NVRTC has them from 13.3 on, for drivers of CUDA 13: pip install 'nvidia-cuda-nvrtc>=13.3'"
+    ) in done.stderr
 
 
 def use(site: Path, env: dict[str, str]) -> dict[str, Any]:

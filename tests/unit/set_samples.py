@@ -45,22 +45,23 @@ HEADER = "#define SCALE(a, x) ((a) * (x))\n"
 NVRTC_SOURCE = Path(__file__).with_name("nvrtc_stub.c")
 
 
-def nvrtc_stub(folder: Path) -> Path:
-    """Write the stand-in to a folder; returns its file, `libnvrtc.so.12`."""
+def nvrtc_stub(folder: Path, *flags: str) -> Path:
+    """Write the stand-in to a folder; returns its file, `libnvrtc.so.12`. `flags` are its C compiler's."""
     if shutil.which("gcc") is None:
         pytest.skip("no gcc to make the library that stands in for NVRTC")
     folder.mkdir(parents=True, exist_ok=True)
     library = folder / "libnvrtc.so.12"
-    library.write_bytes(_compiled_stub())
+    library.write_bytes(_compiled_stub(*flags))
     return library
 
 
 @cache
-def _compiled_stub() -> bytes:
+def _compiled_stub(*flags: str) -> bytes:
     """The stand-in, compiled once by each process of tests."""
     with TemporaryDirectory() as folder:
         library = Path(folder, "stub.so")
-        subprocess.run(["gcc", "-shared", "-fPIC", "-O1", str(NVRTC_SOURCE), "-o", str(library)], check=True)
+        argv = ["gcc", "-shared", "-fPIC", "-O1", *flags, str(NVRTC_SOURCE), "-o", str(library)]
+        subprocess.run(argv, check=True)
         return library.read_bytes()
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import os
+import re
 import shutil
 import subprocess
 import sys
@@ -26,7 +28,7 @@ from gpuforge.runtime.backends.system.kernel import load
 from gpuforge.runtime.cache import KernelCache
 from gpuforge.runtime.explain import as_text, facts_of
 from gpuforge.runtime.image_kind import KINDS, ImageKind
-from gpuforge.runtime.index import Module
+from gpuforge.runtime.index import Module, Refused
 from gpuforge.runtime.reason import Reason
 from gpuforge.runtime.signature import plain_entry
 from gpuforge.runtime.sources import Sources
@@ -349,3 +351,42 @@ def test_a_back_end_is_one_folder_and_a_row_for_it_and_for_its_kind_of_image(
     assert "used     metallib  needs no GPU\n" in kernels.explain()
     off = KernelSet(own, env={"GPUFORGE_DISABLE_GPU": "1"}, driver="libnothing.so")
     assert "refused  metallib  switched off (GPUFORGE_DISABLE_GPU=1)" in off.explain()
+
+
+WITH_FP16 = "#include <cuda_fp16.h>\n" + CUDA
+
+
+@pytest.mark.thorough
+def test_headers_of_cuda_are_nvrtcs_own_where_it_has_them(tmp_path: Path) -> None:
+    nvrtc = finder.find({"GPUFORGE_NVRTC": str(nvrtc_stub(tmp_path / "new", "-DBUNDLED"))}, (12, 4), "")
+    assert isinstance(nvrtc, Nvrtc)
+    code = finder.compile_cubin(nvrtc, "op.cu", WITH_FP16.encode(), {}, ["-w"])
+    found = re.search(rb"[|]-w[|]--use-bundled-headers=(/[^|]+)$", code)
+    assert found
+    assert not Path(os.fsdecode(found[1])).exists()
+    assert finder.compile_cubin(nvrtc, "op.cu", CUDA.encode(), {}, ["-w"]).endswith(b"|-w")
+
+
+@pytest.mark.thorough
+def test_an_nvrtc_without_headers_of_cuda_is_a_reason_that_names_one_with_them(tmp_path: Path) -> None:
+    nvrtc = finder.find({"GPUFORGE_NVRTC": str(nvrtc_stub(tmp_path / "old"))}, (12, 4), "")
+    assert isinstance(nvrtc, Nvrtc)
+    with pytest.raises(Refused) as caught:
+        finder.compile_cubin(nvrtc, "op.cu", WITH_FP16.encode(), {}, [])
+    assert str(caught.value) == (
+        f"op.cu: includes cuda_fp16.h, which is no file of the package, and {nvrtc.label} does not have CUDA's "
+        "headers; NVRTC has them from 13.3 on, for drivers of CUDA 13: pip install 'nvidia-cuda-nvrtc>=13.3'"
+    )
+    with pytest.raises(Refused, match="an identifier is expected"):  # another mistake is not about headers
+        finder.compile_cubin(nvrtc, "op.cu", b"error", {}, [])
+
+
+@pytest.mark.thorough
+def test_headers_that_cannot_be_unpacked_are_a_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nvrtc = finder.find({"GPUFORGE_NVRTC": str(nvrtc_stub(tmp_path / "new", "-DBUNDLED"))}, (12, 4), "")
+    assert isinstance(nvrtc, Nvrtc)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "nothing"))
+    with pytest.raises(Refused, match=r"CUDA's headers cannot be unpacked: .* No such file or directory"):
+        finder.compile_cubin(nvrtc, "op.cu", WITH_FP16.encode(), {}, [])

@@ -337,3 +337,49 @@ def test_each_module_of_a_set_is_described(user: User) -> None:
         done.stderr,
     )
     assert "; in use: cached build CUDA source, nvrtc 12.4 " in user.compile("--remove").stdout
+
+
+def test_a_machine_without_a_gpu_compiles_for_one_that_is_named(user: User) -> None:
+    user.nvrtc()
+    done = user.compile("--arch", "90")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (
+        "(toolchain rtc) for sm_90 (not loaded, as no such GPU is here), is used from now on" in done.stdout
+    )
+    user.env["GPUFORGE_NVRTC"] = "0"  # on the node with the GPU, nothing can compile
+    user.gpu()
+    found = user.use()
+    assert (found["backend"], found["used"]) == ("cuda", "user build cubin sm_90")
+
+
+def test_a_build_for_another_gpu_is_not_used(user: User) -> None:
+    user.nvrtc()
+    assert user.compile("--arch", "8.0").returncode == 0
+    user.env["GPUFORGE_NVRTC"] = "0"
+    user.gpu()
+    assert user.use()["used"] != "user build cubin sm_80"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (("--arch", "90a"), "argument --arch: '90a' is not a compute capability such as 90"),
+        (("--arch", "new"), "argument --arch: 'new' is not a compute capability such as 90"),
+        (
+            ("--arch", "90", "--toolchain", "host"),
+            "error: ops: --arch does not go with the toolchain host, which takes none",
+        ),
+    ],
+)
+def test_an_architecture_that_is_none_and_a_toolchain_without_one_are_errors(
+    user: User, arguments: tuple[str, ...], error: str
+) -> None:
+    done = user.compile(*arguments)
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1].endswith(error)
+
+
+def test_with_an_architecture_no_library_for_the_cpu_is_made_instead(user: User) -> None:
+    done = user.compile("--arch", "90")
+    assert (done.returncode, done.stdout) == (3, "")
+    assert "host" not in done.stderr

@@ -59,6 +59,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--toolchain", metavar="NAME[=PATH]", help="this toolchain, or this compiler, and no other"
     )
     parser.add_argument(
+        "--arch",
+        type=_arch,
+        metavar="ARCH",
+        help="compile for GPUs of this compute capability, such as 90; none need be here",
+    )
+    parser.add_argument(
         "--output", type=Path, metavar="FOLDER", help="put the library there and activate nothing"
     )
     parser.add_argument(
@@ -67,6 +73,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--remove", action="store_true", help="remove your build: the shipped library is used again"
     )
+
+
+def _arch(text: str) -> Arch:
+    with contextlib.suppress(ValueError):
+        arch = Arch.parse(text)
+        if not arch.variant:
+            return arch
+    raise argparse.ArgumentTypeError(f"{text!r} is not a compute capability such as 90")
 
 
 def _seconds(text: str) -> float:
@@ -166,8 +180,11 @@ def _remove(recipe: Recipe, package: Package) -> str:
 
 def _compile(recipe: Recipe, package: Package, options: argparse.Namespace) -> str:
     machine = Probe(None) if gpu_disabled(package.env) else probe()
-    arch = Arch(*machine.devices[0].capability) if machine.devices else None
+    first = Arch(*machine.devices[0].capability) if machine.devices else None
+    arch = options.arch or first
     here = CompileInputs(machine, arch, (), package.env, options.timeout)
+    if options.arch:
+        recipe = _with_arch(recipe, options.toolchain or "")
     requested, sources = _toolchain_and_sources(recipe, package, options, here)
     here = replace(here, extra=sources)
     toolchain, compiler = select(recipe, requested, how_to_install, _finder(recipe, here))
@@ -178,10 +195,11 @@ def _compile(recipe: Recipe, package: Package, options: argparse.Namespace) -> s
     substitute = recipe.lowest_arch if arch is None and toolchain.needs_arch else None
     arch = arch or substitute
     here = replace(here, arch=arch)
+    why = _why(substitute, untried=arch != first and toolchain.makes == "module")
     with _work(recipe, package, options.output) as (work, place):
         log = activation.log_of(place) if place else options.output / f"{recipe.name}.log"
         try:
-            product = _product(recipe, toolchain, compiler, work, here, package)
+            product = _product(recipe, toolchain, compiler, work, here, package, loads=arch == first)
         except Stopped as stopped:
             kept_log = _kept(stopped.log, log)
             raise Stopped(f"{recipe.name}: {stopped}; {kept_log}{_in_use(recipe, package)}") from None
@@ -196,12 +214,21 @@ def _compile(recipe: Recipe, package: Package, options: argparse.Namespace) -> s
             product.chmod(0o755)
             modules.move(product, target) if product.is_dir() else product.replace(target)
             words = variable(package.name, recipe.name)
-            by = _by(made) + _why(substitute)
+            by = _by(made) + why
             return f"{recipe.name}: {target}, made by {by}; {words}={target.absolute()} uses it"
         with uninterrupted():
             build = activation.activate(place, product, made)
             remove_leftovers(place.folder.parents[1])
-    return f"{recipe.name}: {build.file}, made by {_by(build)}{_why(substitute)}, is used from now on"
+    return f"{recipe.name}: {build.file}, made by {_by(build)}{why}, is used from now on"
+
+
+def _with_arch(recipe: Recipe, requested: str) -> Recipe:
+    """Return the recipe with only those toolchains that take an architecture, or as it is if none does."""
+    taking = tuple(toolchain for toolchain in recipe.toolchains if toolchain.takes_arch)
+    name = requested.partition("=")[0]
+    if name in {toolchain.name for toolchain in recipe.toolchains if toolchain not in taking}:
+        raise Stopped(f"{recipe.name}: --arch does not go with the toolchain {name}, which takes none", USAGE)
+    return recipe._replace(toolchains=taking) if taking else recipe
 
 
 def _toolchain_and_sources(
@@ -248,8 +275,13 @@ def _product(
     work: Path,
     here: CompileInputs,
     package: Package,
+    *,
+    loads: bool,
 ) -> Path:
-    """Compile, and check the output, a library or a folder of images; raises Stopped."""
+    """Compile, and check the output, a library or a folder of images; raises Stopped.
+
+    Images are checked by loading them, with `loads`.
+    """
     if recipe.kind == "module":
         product = modules.make(recipe, toolchain, compiler, work, here)
     else:
@@ -264,7 +296,8 @@ def _product(
             limit=here.limit,
         )
     if product.is_dir():
-        modules.check(product)
+        if loads:
+            modules.check(product)
     else:
         check(product, recipe, toolchain, _parts(recipe, package), package.env)
     return product
@@ -304,11 +337,11 @@ def _by(build: UserBuild) -> str:
     )
 
 
-def _why(substitute: Arch | None) -> str:
-    """Return why a library is for an architecture of no GPU of this machine; "" for None."""
-    return (
-        " (no GPU here: the lowest architecture of the wheel, with PTX for newer GPUs)" if substitute else ""
-    )
+def _why(substitute: Arch | None, *, untried: bool) -> str:
+    """Return why the output is for no GPU of this machine: none is here, or --arch names another one."""
+    if substitute:
+        return " (no GPU here: the lowest architecture of the wheel, with PTX for newer GPUs)"
+    return " (not loaded, as no such GPU is here)" if untried else ""
 
 
 def _made(

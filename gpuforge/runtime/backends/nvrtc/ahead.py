@@ -43,11 +43,10 @@ class NvrtcCompiler(LibraryCompiler):
                 key, lambda: compiled.compile_module(module, part, self.library, key)
             )
         except Refused as refused:
-            facts = refused.reason.facts
-            first = next(iter(str(facts.get("problem", refused)).splitlines()), "")
-            raise Stopped(
-                f"{self.label} refuses {file.name}: {first}", log=str(refused).encode()
-            ) from refused
+            problem = str(refused.reason.facts.get("problem", ""))
+            first = next(iter(problem.splitlines()), "")
+            text = f"{self.label} refuses {file.name}: {first}" if problem else str(refused)
+            raise Stopped(text, log=str(refused).encode() if problem else b"") from refused
 
 
 def find(toolchain: UserToolchain, here: CompileInputs, path: str) -> NvrtcCompiler | Absent:

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from ctypes import byref, c_char_p, c_int, c_size_t, c_void_p
 from functools import partial
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from ... import runs_on
@@ -26,6 +27,7 @@ SWITCH = "GPUFORGE_NVRTC"  # the only file to use; "0" uses none
 _PACKAGES = ("nvidia/cu[0-9]*/lib", "nvidia/cuda_nvrtc/lib")
 _VERSION = re.compile(r"libnvrtc\.so\.(\d+)(?:\.(\d+))?(?:\.(\d+))?")
 _LONGEST_LOG = 4000  # characters of the compiler's log that a reason keeps
+_NOT_FOUND = re.compile(r'(?:could not|cannot) open source file "([^"]+)"')  # of 13.5 and of 12.4
 _opened: dict[str, Nvrtc | Reason] = {}
 
 
@@ -79,9 +81,32 @@ def compile_cubin(
 ) -> bytes:
     """Return machine code of one source, `name` in messages. Raises Refused with the compiler's log.
 
-    `headers` are by the names in their #include lines; the compiler reads no other file of the package.
+    `headers` are by the names in their #include lines; the compiler reads no other file of the package. CUDA's own
+    headers are NVRTC's, which it has from 13.3 on; they are unpacked for this compilation, if a source includes one.
     """
     library = _library(nvrtc.file)
+    code, log = _compiled(library, name, source, headers, options)
+    missing = _NOT_FOUND.search(log)
+    if code is None and missing and not library.nvrtcGetBundledHeadersInfo:
+        facts = {"file": name, "header": missing[1], "compiler": nvrtc.label}
+        raise Refused(Reason("no-cuda-headers", facts))
+    if code is None and missing:
+        try:
+            with TemporaryDirectory(prefix="gpuforge-nvrtc-") as folder:  # 26 MB, in less than a second
+                own = f"--use-bundled-headers={folder}"
+                code, log = _compiled(library, name, source, headers, [*options, own])
+        except OSError as error:
+            log = f"CUDA's headers cannot be unpacked: {error}"
+    if code is None:
+        facts = {"file": name, "compiler": nvrtc.label, "problem": log[:_LONGEST_LOG]}
+        raise Refused(Reason("compile-failed", facts))
+    return code
+
+
+def _compiled(
+    library: Any, name: str, source: bytes, headers: Mapping[str, bytes], options: Sequence[str]
+) -> tuple[bytes | None, str]:
+    """Return machine code, None if the compiler refuses the source, and the compiler's log."""
     program = c_void_p()
     contents = (c_char_p * max(len(headers), 1))(*headers.values())
     names = (c_char_p * max(len(headers), 1))(*(os.fsencode(header) for header in headers))
@@ -92,11 +117,9 @@ def compile_cubin(
         *(byref(program), source, os.fsencode(name), len(headers), contents, names),
     )
     try:
-        if library.nvrtcCompileProgram(program, len(options), arguments):
-            log = _text(library, "nvrtcGetProgramLog", program).decode(errors="replace").strip()
-            facts = {"file": name, "compiler": nvrtc.label, "problem": log[:_LONGEST_LOG]}
-            raise Refused(Reason("compile-failed", facts))
-        return _text(library, "nvrtcGetCUBIN", program)
+        failed = library.nvrtcCompileProgram(program, len(options), arguments)
+        log = _text(library, "nvrtcGetProgramLog", program).decode(errors="replace").strip()
+        return None if failed else _text(library, "nvrtcGetCUBIN", program), log
     finally:
         library.nvrtcDestroyProgram(byref(program))
 
