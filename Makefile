@@ -63,8 +63,8 @@ lock: .venv-uv/bin/uv
 
 # The unit tests with the newest and with the oldest releases that pyproject.toml allows, and lint with the newest.
 newest floors: .venv-uv/bin/uv
-	.venv-uv/bin/uv venv --quiet --clear --seed --python $(PYTHON) .venv-$@
-	.venv-uv/bin/uv pip install --quiet --python .venv-$@ $(if $(filter floors,$@),--resolution lowest-direct) --editable '.[test,lint]'
+	.venv-uv/bin/uv venv --quiet --clear --python $(PYTHON) .venv-$@
+	.venv-uv/bin/uv pip install --quiet --python .venv-$@ $(if $(filter floors,$@),--resolution lowest-direct --editable '.[test]',--editable '.[test,lint]')
 	.venv-$@/bin/python -m pytest tests/unit -n $(WORKERS) --dist loadgroup
 	$(if $(filter newest,$@),touch .venv-$@/.demo .venv-$@/.installed && $(MAKE) lint VENV=.venv-$@)
 

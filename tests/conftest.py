@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import settings
 from pocl import needed
 
+settings.register_profile("usual", deadline=None)  # a busy machine exceeds any
+settings.load_profile("usual")  # --hypothesis-profile names another
 _LONGEST = 200  # characters of a value in a test's name
 
 

@@ -16,4 +16,4 @@ def drawn(examples: int) -> int:
 
 def draws(examples: int, *suppressed: HealthCheck) -> settings:
     """Return the settings of a test with so many examples; a number in `@settings` would hold in every profile."""
-    return settings(max_examples=drawn(examples), deadline=None, suppress_health_check=suppressed)
+    return settings(max_examples=drawn(examples), suppress_health_check=suppressed)

