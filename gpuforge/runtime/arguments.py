@@ -11,8 +11,10 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from .arrays import MEMORY, ArrayReader, array_reader, host_memory, is_on_host
+from .context import Place
 from .driver import Driver
 from .refusal import refusal
+from .replay import NODE
 from .signature import Entry, Given, Parameter, check, limits, outside, spelled
 from .signature import refusal as refuse
 
@@ -112,6 +114,20 @@ def _limited(parameter: Parameter, position: int, least: int, most: int, read: A
     return value_of
 
 
+def _placeless(read: Callable[[Any], Any]) -> Callable[[Any, Place], Any]:
+    return lambda value, _: read(value)
+
+
+def _packer(head: str, codes: Sequence[tuple[str, str]]) -> tuple[Callable[..., None], int, list[int]]:
+    """Return a function that packs arguments behind a head, the size of both, and the arguments' offsets."""
+    code, offsets = head, []
+    for alignment, part in codes:
+        offsets.append(struct.calcsize(code + alignment))
+        code += part
+    packer = struct.Struct(code)
+    return packer.pack_into, packer.size, offsets
+
+
 _UNKNOWN = Parameter("", 0)
 
 
@@ -129,10 +145,15 @@ class Layout:
     `arrays` are the positions of arrays, `memories` those of `Memory`, `pointers` those of bare addresses. `streams`
     has a function for the stream of an array by its position, and `sources` those that count: one for each library.
     `late` are the arrays that are read once the launch's stream is known.
+
+    `direct` has the readers of the usual launch, which has arrays of one library, or `Memory` on the default stream:
+    functions of an argument and a place; None if the arguments are others. `current` returns the stream of that library.
+    `usuals` is what such launches use in each place, and `usual` what the last one did.
     """
 
-    __slots__ = ("_offsets", "_pool", "_size", "arrays", "late", "memories", "pack", "pointers", "readers", "sources",
-                 "streams")  # fmt: skip
+    __slots__ = ("_offsets", "_size", "arrays", "current", "direct", "late", "memories", "node_offsets", "node_size",
+                 "pack", "pack_node", "pointers", "pool", "readers", "sources", "streams", "usual",
+                 "usuals")  # fmt: skip
 
     def __init__(self, arguments: Sequence[Any], entry: Entry, driver: Driver) -> None:
         """Raise TypeError for arguments that cannot be passed, or that do not fit the kernel's parameters."""
@@ -143,9 +164,11 @@ class Layout:
         self.streams: dict[int, Callable[[Any, Any], int]] = {}
         self.sources: list[tuple[int, Callable[[Any, Any], int]]] = []
         self.late: list[tuple[int, Callable[[Any, int], int]]] = []
-        code, self._offsets = _HEAD, []
+        codes: list[tuple[str, str]] = []
         libraries: set[str] = set()
         given: list[Given] = []
+        directs: list[Callable[[Any, Place], Any] | None] = []
+        is_usual, current = True, None
         parameters = entry.parameters or ()
         for position, value in enumerate(arguments):
             parameter = parameters[position] if position < len(parameters) else _UNKNOWN
@@ -160,19 +183,26 @@ class Layout:
                 bounds = limits(parameter, number.given.dtype)
                 if bounds is not None:
                     read = _limited(parameter, position, *bounds, read)
+                direct = None if read is None else _placeless(read)
             else:
                 kind = "address" if array.library == MEMORY else "array"
                 given.append(Given(kind, "", 8, type_name(value)))
                 alignment, part, read = "0P", "P", array.locate
                 self._add_array(position, array, libraries)
-            self._offsets.append(struct.calcsize(code + alignment))
-            code += part
+                direct = array.address
+                is_usual, current = is_usual and direct is not None, array.current
+            directs.append(direct)
+            codes.append((alignment, part))
             self.readers.append(read)
         check(entry, given)
-        packer = struct.Struct(code)
-        self._size = packer.size
-        self.pack = packer.pack_into
-        self._pool: list[Frame] = []
+        one_library = len(self.sources) + bool(self.memories) == 1
+        self.direct = directs if is_usual and one_library else None
+        self.current = current
+        self.pack, self._size, self._offsets = _packer(_HEAD, codes)
+        self.pack_node, self.node_size, self.node_offsets = _packer(NODE, codes)
+        self.pool: list[Frame] = []
+        self.usual: Any = None
+        self.usuals: dict[Place, Any] = {}
 
     def _add_array(self, position: int, array: ArrayReader, libraries: set[str]) -> None:
         self.arrays.append(position)
@@ -189,27 +219,25 @@ class Layout:
             self.sources.append((position, array.stream))
             libraries.add(array.library)
 
-    def take(self) -> Frame:
-        """Return memory for a launch; `give` it back afterwards."""
+    def frame(self) -> Frame:
+        """Return memory for a launch; put it back into `pool` when the driver has copied its content."""
         try:
-            return self._pool.pop()
+            return self.pool.pop()
         except IndexError:
             return Frame(self._size, self._offsets)
-
-    def give(self, frame: Frame) -> None:
-        """Let other launches use a frame again: the driver has copied its content."""
-        self._pool.append(frame)
 
 
 class Frame:
     """The memory of one launch at a time, from `buffer` on: CUlaunchConfig, then the arguments."""
 
-    __slots__ = ("_raw", "buffer", "config", "parameters")
+    __slots__ = ("_raw", "buffer", "config", "current", "current_at", "parameters")
 
     def __init__(self, size: int, offsets: Sequence[int]) -> None:
         self._raw = (c_uint64 * (size // 8 + 3))()
         start = -ctypes.addressof(self._raw) % 16  # a CUDA type is aligned to 16 bytes at most
         self.buffer = (c_char * size).from_buffer(self._raw, start)
+        self.current = c_void_p()  # for the context that is current at a launch
+        self.current_at = byref(self.current)
         base = ctypes.addressof(self.buffer)
         self.config = byref(self.buffer)
         self.parameters = byref((c_void_p * max(len(offsets), 1))(*(base + offset for offset in offsets)))

@@ -30,17 +30,25 @@ Accept = Callable[[str], None]
 Located = tuple[Optional[Place], int]  # where an array is, None if nothing says it, and its address
 
 
+class ElsewhereError(Exception):
+    """An array is not where it is expected, or is not ready there: the launch must be looked at as a whole."""
+
+
 class ArrayReader(NamedTuple):
     """How arrays of one type are passed, for one argument.
 
     `locate` returns the place and the address of an array; it raises TypeError for host memory and for elements of
-    another type, ValueError for an array with gaps.
+    another type, ValueError for an array with gaps. `address`, for the usual launch, returns only the address, and
+    raises ElsewhereError for an array in another place; without it there is no such launch.
     """
 
     locate: Callable[[Any], Located]
     library: str = ""
+    address: Callable[[Any, Place], int] | None = None
     # (place, array): the stream that its library uses at this moment
     stream: Callable[[Place, Any], int] | None = None
+    # (place): the same, if the array does not matter
+    current: Callable[[Place], int] | None = None
     # (array, stream): its address once the work of its library precedes that of the stream, in which it must then end
     # before the launch returns
     late: Callable[[Any, int], int] | None = None
@@ -49,7 +57,7 @@ class ArrayReader(NamedTuple):
 def array_reader(value: Any, accept: Accept, driver: Driver) -> ArrayReader | None:
     """Return how arrays of a value's type are passed, None for a value that is not in a GPU's memory."""
     if isinstance(value, Memory):
-        return ArrayReader(Memory.located, MEMORY)
+        return ArrayReader(Memory.located, MEMORY, _of_memory)
     home = _home(type(value))
     if home == "torch":
         return _torch(accept)
@@ -93,6 +101,13 @@ def _home(kind: type) -> str:
     return ""
 
 
+def _of_memory(memory: Memory, place: Place) -> int:
+    address = memory.address
+    if not address or memory.place is not place or memory.stream != LEGACY:
+        raise ElsewhereError
+    return address
+
+
 def _ordinal(buffer: Any) -> int | None:
     return buffer.device_id if buffer.device_id >= 0 else None
 
@@ -101,7 +116,6 @@ def _torch(accept: Accept) -> ArrayReader:
     torch = sys.modules["torch"]
     accepted: set[Any] = set()
     where, address, is_dense = torch.Tensor.get_device, torch.Tensor.data_ptr, torch.Tensor.is_contiguous
-    current = getattr(torch._C, "_cuda_getCurrentRawStream", None)  # what Triton uses, at a tenth of the time
 
     def locate(tensor: Any) -> Located:
         place = where(tensor)
@@ -117,11 +131,20 @@ def _torch(accept: Accept) -> ArrayReader:
             refuse_gaps(tensor, tensor.shape, tensor.stride(), 1)
         return place, address(tensor)
 
-    def stream(place: Place, _: Any) -> int:
-        found: int = current(place) if current else torch.cuda.current_stream(place).cuda_stream
+    def address_in(tensor: Any, place: Place) -> int:
+        if where(tensor) != place or tensor.dtype not in accepted or not is_dense(tensor):
+            raise ElsewhereError
+        found: int = address(tensor)
         return found
 
-    return ArrayReader(locate, "torch", stream)
+    def of_device(place: Place) -> int:
+        found: int = torch.cuda.current_stream(place).cuda_stream
+        return found
+
+    current = getattr(
+        torch._C, "_cuda_getCurrentRawStream", of_device
+    )  # Triton's way, at a tenth of the time
+    return ArrayReader(locate, "torch", address_in, lambda place, _: current(place), current)
 
 
 _TORCH = {
@@ -146,11 +169,18 @@ def _cupy(accept: Accept, example: Any) -> ArrayReader:
         data = array.data
         return data.device_id, data.ptr
 
-    def stream(place: Place, _: Any) -> int:
+    def address_in(array: Any, place: Place) -> int:
+        data = array.data
+        if data.device_id != place or array.dtype not in accepted or not is_dense(array):
+            raise ElsewhereError
+        found: int = data.ptr
+        return found
+
+    def of_device(place: Place) -> int:
         found: int = current(place).ptr
         return found
 
-    return ArrayReader(locate, "cupy", stream)
+    return ArrayReader(locate, "cupy", address_in, lambda place, _: of_device(place), of_device)
 
 
 def _interface(accept: Accept, driver: Driver) -> ArrayReader:
@@ -179,7 +209,7 @@ def _interface(accept: Accept, driver: Driver) -> ArrayReader:
         found = array.__cuda_array_interface__.get("stream")
         return int(found) if found is not None else _default_of_numba()
 
-    return ArrayReader(locate, "interface", stream)
+    return ArrayReader(locate, "interface", stream=stream)
 
 
 def _default_of_numba() -> int:

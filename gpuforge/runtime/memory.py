@@ -18,7 +18,7 @@ class Memory:
     can use it in place, as an array of bytes: it has a `__cuda_array_interface__`.
     """
 
-    __slots__ = ("_context", "_driver", "_event", "_recorded", "_stream", "address", "place", "size")
+    __slots__ = ("_context", "_driver", "_event", "_recorded", "address", "place", "size", "stream")
 
     def __init__(self, context: Context, size: int) -> None:
         address = c_uint64()
@@ -29,7 +29,7 @@ class Memory:
             self._driver.call("cuMemAlloc_v2", ctypes.byref(address), max(size, 1))
         self.address = address.value
         self.size = size
-        self._stream = LEGACY  # of the last launch
+        self.stream = LEGACY  # of the last launch with it
         self._event: c_void_p | None = None  # after the last launch, unless that was on the default stream
         self._recorded = False
 
@@ -37,7 +37,7 @@ class Memory:
     def __cuda_array_interface__(self) -> dict[str, Any]:
         return {
             "shape": (self.size,), "typestr": "|u1", "data": (self._usable(), False), "version": 3,
-            "stream": self._stream,
+            "stream": self.stream,
         }  # fmt: skip
 
     def write(self, source: Any, *, stream: Any = None) -> None:
@@ -80,9 +80,9 @@ class Memory:
 
     def before(self, stream: int) -> None:
         """Make a stream wait for the last launch with this memory; raises DriverError."""
-        if stream == self._stream or (stream in DEFAULT and self._stream in DEFAULT):
+        if stream == self.stream or (stream in DEFAULT and self.stream in DEFAULT):
             return
-        if self._stream in DEFAULT:
+        if self.stream in DEFAULT:
             self._context.order(LEGACY, stream)
         elif self._recorded and not self._context.capturing(stream):
             with self._context.current():
@@ -91,14 +91,14 @@ class Memory:
     def after(self, stream: int) -> None:
         """Note a launch on a stream; raises DriverError. One that is captured into a graph does not count."""
         if stream in DEFAULT:
-            self._stream, self._recorded = LEGACY, False
+            self.stream, self._recorded = LEGACY, False
             return
         with self._context.current():
             if self._context.capturing(stream):
                 return
             self._event = self._event or self._context.event()
             self._driver.call("cuEventRecord", self._event, stream)
-        self._stream, self._recorded = stream, True
+        self.stream, self._recorded = stream, True
 
     def __enter__(self) -> Memory:
         return self
@@ -134,7 +134,7 @@ class Variable(Memory):
     def __init__(self, context: Context, address: int, size: int, kept: object) -> None:
         self._context, self._driver, self.place = context, context.driver, context.place
         self.address, self.size = address, size
-        self._stream, self._event, self._recorded = LEGACY, None, False
+        self.stream, self._event, self._recorded = LEGACY, None, False
         self._kept = kept
 
     def free(self) -> None:

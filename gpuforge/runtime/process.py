@@ -8,6 +8,7 @@ versions, so they are objects of the standard library only, and none is ever cha
     drivers   the file names of a driver: the attempt to start it, {"pid": of its process, "thread", "waited": whether a
               caller has waited for it, "outcome": a list, empty until it has ended, with either (handle, file) of the
               library or (kind, facts) of a reason}
+    graphs    the graphs that all copies keep on devices, as a set of numbers: each copy makes none if there are 256
     contexts  (file names of a driver, device number): the handle of the primary context, which is retained only once
 """
 
@@ -32,6 +33,7 @@ def shared() -> Any:
     if found is None:
         made: Any = ModuleType(NAME, "Made by the first of the gpuforge runtimes in this process.")
         made.lock, made.errors, made.drivers, made.contexts = allocate_lock(), {}, {}, {}
+        made.graphs = set()
         found = sys.modules.setdefault(NAME, made)
     return found
 

@@ -78,6 +78,15 @@ DRIVER = Table(
         "cuLinkComplete": (c_void_p, _OUT, POINTER(c_size_t)),
         "cuLinkDestroy": (c_void_p,),
         "cuFuncGetParamInfo": (c_void_p, c_size_t, POINTER(c_size_t), POINTER(c_size_t)),  # CUDA 12.4
+        "cuGraphCreate": (_OUT, c_uint),
+        "cuGraphAddKernelNode_v2": (_OUT, c_void_p, c_void_p, c_size_t, c_void_p),  # CUDA 12.0
+        "cuGraphInstantiateWithFlags": (_OUT, c_void_p, c_uint64),  # CUDA 11.4
+        "cuGraphExecKernelNodeSetParams_v2": (c_void_p, c_void_p, c_void_p),  # CUDA 12.0
+        "cuGraphLaunch": (c_void_p, c_void_p),
+        "cuGraphExecDestroy": (c_void_p,),
+        "cuGraphDestroy": (c_void_p,),
+        "cuStreamGetPriority": (c_void_p, POINTER(c_int)),
+        "cuStreamGetCtx": (c_void_p, _OUT),
         "cuStreamIsCapturing": (c_void_p, POINTER(c_int)),
         "cuThreadExchangeStreamCaptureMode": (POINTER(c_int),),
     },

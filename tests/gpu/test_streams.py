@@ -6,10 +6,14 @@ What each library queues before takes long enough that a kernel which does not w
 from __future__ import annotations
 
 import ctypes
+import os
+import subprocess
+import sys
 import threading
 from array import array
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -185,7 +189,8 @@ def test_a_capture_of_torch(add: Kernel, ordinal: int) -> None:
     with torch.cuda.device(ordinal):
         x, y = torch.ones(SIZE, device="cuda"), torch.zeros(SIZE, device="cuda")
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):  # the first launch: the module is loaded meanwhile
+        # the first launch: the module is loaded meanwhile. torch's own stream for captures is of the first device
+        with torch.cuda.graph(graph, stream=torch.cuda.Stream()):
             add.launch(1, SIZE, x, y, NONE)
         assert y.tolist() == [0.0] * SIZE
         for _ in range(3):
@@ -216,6 +221,33 @@ def test_threads_on_both_devices(add: Kernel) -> None:
     assert wrong == []
 
 
+BOTH = """
+import ctypes, pathlib, sys
+import cupy
+from ptx_samples import ADD, HEAD, kernel_set
+add = kernel_set(pathlib.Path(sys.argv[1]) / "s", HEAD + ADD).function("add")
+arrays = []
+for device in (0, 1):
+    with cupy.cuda.Device(device):
+        arrays.append(cupy.ones(2, "f4"))
+try:
+    add.launch(1, 2, *arrays, ctypes.c_uint32(0))
+except ValueError as error:
+    print(error)
+add.launch(1, 2, arrays[1], arrays[1], ctypes.c_uint32(0))
+with cupy.cuda.Device(1):
+    print(cupy.asnumpy(arrays[1]).tolist())
+"""
+
+
+def run(program: str, folder: Path, **env: str) -> subprocess.CompletedProcess[str]:
+    path = os.pathsep.join([*sys.path, str(Path(__file__).parent)])
+    command = [sys.executable, "-c", program, str(folder)]
+    return subprocess.run(
+        command, env={**os.environ, "PYTHONPATH": path, **env}, capture_output=True, text=True, check=False
+    )
+
+
 @pytest.fixture
 def two_devices() -> None:
     count = len(probe().devices)
@@ -225,17 +257,12 @@ def two_devices() -> None:
 
 @pytest.mark.usefixtures("two_devices")
 class TestTwoDevices:
-    def test_arrays_of_both_are_refused_and_the_process_lives(self, add: Kernel) -> None:
-        cupy = pytest.importorskip("cupy")
-        with cupy.cuda.Device(0):
-            x = cupy.ones(SIZE, "f4")
-        with cupy.cuda.Device(1):
-            y = cupy.ones(SIZE, "f4")
-        with pytest.raises(
-            ValueError, match=r"^argument 0 is on device 0 and argument 1 on device 1, and neither"
-        ):
-            add.launch(1, SIZE, x, y, NONE)
-        test_cupy_without_making_the_device_current(add, 1)
+    def test_arrays_of_both_are_refused_and_the_process_lives(self, tmp_path: Path) -> None:
+        """In a process of its own: other libraries let the GPUs access each other's memory."""
+        done = run(BOTH, tmp_path)
+        message = "argument 0 is on device 0 and argument 1 on device 1, and neither can reach the other: "
+        assert done.stdout.startswith(message), done.stdout + done.stderr
+        assert done.stdout.endswith("[2.0, 2.0]\n")
 
     def test_a_kernel_for_one_device_refuses_arrays_of_the_other(self, adding: KernelSet) -> None:
         torch = pytest.importorskip("torch")
@@ -274,13 +301,23 @@ class TestTwoDevices:
         assert y.tolist() == [3.0] * SIZE
 
 
-def test_a_fault_names_the_kernel_when_launches_block(adding: KernelSet, second_context: int) -> None:
-    adding.env = {"GPUFORGE_LAUNCH_BLOCKING": "1"}
-    kernel = adding.function("add", context=second_context)
-    nobodys = ctypes.c_void_p(64)
-    with pytest.raises(DriverError) as error:
-        kernel.launch(1, 32, nobodys, nobodys, NONE)
-    assert (error.value.code, error.value.kernel) == (700, "add")
+FAULT = """
+import ctypes, pathlib, sys
+from ptx_samples import ADD, HEAD, kernel_set
+from gpuforge.runtime import DriverError
+kernel = kernel_set(pathlib.Path(sys.argv[1]) / "s", HEAD + ADD).function("add")
+nobodys = ctypes.c_void_p(64)
+try:
+    kernel.launch(1, 32, nobodys, nobodys, ctypes.c_uint32(0))
+except DriverError as error:
+    print(error.code, error.kernel)
+"""
+
+
+def test_a_fault_names_the_kernel_when_launches_block(tmp_path: Path) -> None:
+    """In a process of its own: it loses its GPU."""
+    done = run(FAULT, tmp_path, GPUFORGE_LAUNCH_BLOCKING="1")
+    assert done.stdout.split() == ["700", "add"], done.stderr
 
 
 def test_more_threads_than_a_block_can_have(add: Kernel) -> None:

@@ -343,6 +343,44 @@ int cuLaunchKernelEx(const struct config *config, void *function, void **argumen
 }
 #endif
 
+#ifndef OLD
+// A graph is its one node, copied; its instance runs with what is current then. STUB_GRAPH fails one call by name.
+struct node { void *function; unsigned dims[7]; void **arguments, *none[3]; };  // CUDA_KERNEL_NODE_PARAMS_v2
+int stub_graphs, stub_replays, stub_updates, stub_priority;
+static int failed(const char *name) { const char *t = getenv("STUB_GRAPH"); return t && !strcmp(t, name) ? 900 : 0; }
+struct graph { struct node node; void *at[4]; char values[4][8]; };
+static int copied(struct graph *to, const struct node *from)
+{
+    if (from->none[0] || from->none[1] || from->none[2]) return 1;
+    to->node = *from, to->node.arguments = to->at;
+    for (int i = 0; i < 4; ++i) to->at[i] = memcpy(to->values[i], from->arguments[i], i == 1 ? 4 : 8);
+    return 0;
+}
+int cuGraphCreate(void **graph, unsigned flags) { *graph = calloc(1, sizeof(struct graph)); __sync_fetch_and_add(&stub_graphs, 1); return (int)flags; }
+int cuGraphAddKernelNode_v2(void **node, void *graph, void *needs, size_t n, const void *p) { *node = graph; return needs || n ? 1 : copied(graph, p); }
+int cuGraphInstantiateWithFlags(void **instance, void *graph, address flags) { *instance = graph; return flags ? 1 : failed("instantiate"); }
+int cuGraphExecKernelNodeSetParams_v2(void *instance, void *node, const void *p)
+{
+    __sync_fetch_and_add(&stub_updates, 1);
+    return instance != node ? 1 : failed("update") ? 910 : copied(node, p);
+}
+int cuGraphLaunch(void *instance, void *stream)
+{
+    struct node *node = instance;
+    if (stub_capturing && stub_capturing == (address)stream) return 900;
+    if (failed("launch")) return 719;
+    __sync_fetch_and_add(&stub_replays, 1);
+    cuCtxPushCurrent_v2((void *)((size_t)node->function >> 8));  // a graph knows its context
+    int code = launch(node->function, node->dims, stream, node->arguments);
+    --depth;
+    return code;
+}
+int cuGraphExecDestroy(void *instance) { return !instance; }
+int cuGraphDestroy(void *graph) { free(graph); __sync_fetch_and_sub(&stub_graphs, 1); return 0; }
+int cuStreamGetPriority(void *stream, int *priority) { (void)stream; *priority = stub_priority; return 0; }
+int cuStreamGetCtx(void *stream, void **context) { (void)stream; *context = (void *)current(); return 0; }
+#endif
+
 int cuGetErrorName(int code, const char **text)
 {
     *text = code == 2 ? "CUDA_ERROR_OUT_OF_MEMORY" : code == 700 ? "CUDA_ERROR_ILLEGAL_ADDRESS" : code == 500 ? "CUDA_ERROR_NOT_FOUND" : "CUDA_ERROR_STUBBED";
