@@ -1,4 +1,4 @@
-"""Reads which PEP 517 backend builds a project, its settings, and those of cibuildwheel."""
+"""Reads which PEP 517 backend builds a project, and its settings."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from gpuforge.project.files import Seen, Where
 from gpuforge.project.metadata import Pyproject
 from gpuforge.project.setup_script import Script
 
-_CIBUILDWHEEL = (("tool", "cibuildwheel", "linux"), ("tool", "cibuildwheel"))
 _SKBUILD = ("tool", "scikit-build")
 
 
@@ -29,18 +28,6 @@ class Backend:
         default_factory=dict
     )  # CMake's variables that it sets; None: unknown
     py_api: Seen | None = None  # scikit-build-core's wheel.py-api
-
-
-@dataclass(frozen=True, slots=True)
-class Wheelbuilder:
-    """Settings of cibuildwheel and of auditwheel in them."""
-
-    settings: tuple[tuple[str, str, Where], ...] = ()  # config-settings: key, value
-    before: Seen | None = None  # before-all: it installs packages of the system
-    excluded: tuple[Seen, ...] = ()  # auditwheel --exclude
-    image: Seen | None = None
-    test_requires: tuple[Seen, ...] = ()
-    test_command: Seen | None = None
 
 
 def read(table: Pyproject, script: Script) -> Backend:
@@ -90,29 +77,3 @@ def _defined(table: Pyproject) -> dict[str, str | None]:
 def _passed(script: Script) -> dict[str, str | None]:
     """Return the variables that setup.py passes to CMake; whether it does so, and which value, is not known."""
     return {match[1]: None for seen in script.texts if (match := re.match(r"-D(\w+)(:\w+)?=", seen.text))}
-
-
-def wheelbuilder(table: Pyproject) -> Wheelbuilder:
-    """Return the settings of cibuildwheel in pyproject.toml, those for Linux first."""
-
-    def first(key: str) -> tuple[Seen, ...]:
-        return next((found for keys in _CIBUILDWHEEL if (found := table.texts(*keys, key))), ())
-
-    settings: dict[str, tuple[str, str, Where]] = {}
-    for keys in _CIBUILDWHEEL:
-        for key, value in table.table(*keys, "config-settings").items():
-            if isinstance(value, str):
-                settings.setdefault(key, (key, value, table.where(*keys, "config-settings", key)))
-    repair = first("repair-wheel-command")
-    return Wheelbuilder(
-        settings=tuple(settings.values()),
-        before=next(iter(first("before-all")), None),
-        excluded=tuple(
-            Seen(name, seen.where)
-            for seen in repair
-            for name in re.findall(r"--exclude[ =]([\w.*+-]+)", seen.text)
-        ),
-        image=next(iter(first("manylinux-x86_64-image")), None),
-        test_requires=first("test-requires"),
-        test_command=next(iter(first("test-command")), None),
-    )

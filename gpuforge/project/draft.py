@@ -14,6 +14,7 @@ from gpuforge.project.guess.sentences import sentence
 from gpuforge.project.origin import Origin
 
 _WIDTH = 110
+_TABLES = ("package", "build", "cuda", "objects", "wheel", "audit", "test")
 
 
 def guesses(project: Project, origin: Origin) -> list[Guess | Note]:
@@ -26,8 +27,7 @@ def guesses(project: Project, origin: Origin) -> list[Guess | Note]:
         wheel.guesses(project),
     )
     found = [each for part in parts for each in part]
-    order = list(dict.fromkeys(each.table[:1] for each in found))
-    tables = sorted({each.table for each in found}, key=lambda table: (order.index(table[:1]), table))
+    tables = sorted({each.table for each in found}, key=lambda table: (_TABLES.index(table[0]), table))
     return [each for table in tables for each in found if each.table == table]
 
 

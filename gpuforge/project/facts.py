@@ -11,8 +11,9 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from gpuforge.cuda.frameworks import Framework, linked
-from gpuforge.project import backend, cmake, meson, metadata, setup_script, sources
-from gpuforge.project.backend import Backend, Wheelbuilder
+from gpuforge.project import backend, cibuildwheel, cmake, meson, metadata, setup_script, sources
+from gpuforge.project.backend import Backend
+from gpuforge.project.cibuildwheel import Wheelbuilder
 from gpuforge.project.cmake import Source
 from gpuforge.project.cmake_facts import CMake
 from gpuforge.project.cmake_options import Chosen, choose
@@ -108,7 +109,7 @@ def look(root: Path) -> Project:
         files=files,
         metadata=metadata.read(files, table, script),
         backend=built,
-        wheelbuilder=backend.wheelbuilder(table),
+        wheelbuilder=cibuildwheel.read(files, table),
         script=script,
         cmake_source=source if source and source.exists else None,
         meson=meson.read(files, built.name),

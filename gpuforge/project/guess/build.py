@@ -17,6 +17,7 @@ from gpuforge.project.cmake import TOP
 from gpuforge.project.cuda_libraries import OF_EVERY_TOOLKIT, library, names
 from gpuforge.project.facts import OFF, Project
 from gpuforge.project.files import Seen, Where
+from gpuforge.project.guess import cibuildwheel
 from gpuforge.project.guess.guess import Guess, Note, Reason, because
 from gpuforge.project.setup_script import Import
 
@@ -43,9 +44,9 @@ def guesses(project: Project) -> Iterator[Guess | Note]:
     requires = dict(_requires(project))
     if requires:
         yield Guess(_BUILD, "requires", tuple(requires), tuple(requires.values()))
-    yield from _settings(project)
-    yield from _variables(project)
-    yield from _notes(project)
+    found = [*_settings(project), *_variables(project)]
+    taken = {each.key.rpartition(".")[2] for each in found if isinstance(each, Guess)}
+    yield from (*found, *cibuildwheel.guesses(project, taken), *_notes(project))
 
 
 def _requires(project: Project) -> Iterator[tuple[str, Reason]]:
@@ -68,6 +69,7 @@ def _requires(project: Project) -> Iterator[tuple[str, Reason]]:
             declared = {**declared, name: Seen(name, each.where)}
             yield name, because("imported", each.where, module=each.module)
     yield from _setuptools(project)
+    yield from cibuildwheel.requires(project)
     numpy = next((seen for seen in project.sources.includes if seen.text.startswith("numpy/")), None)
     if numpy and not {"numpy", "oldest-supported-numpy"} & declared.keys():
         yield "numpy", because("numpy-headers", numpy.where, header=numpy.text)
@@ -139,12 +141,6 @@ def _settings(project: Project) -> Iterator[Guess | Note]:
             Note(_BUILD, because("cmake-switch", *reason.where, **reason.facts))
             for reason in reasons.values()
         )
-    for key, value, where in project.wheelbuilder.settings:
-        name = key.rpartition(".")[2]
-        if name in {"CMAKE_CUDA_ARCHITECTURES", "CIBUILDWHEEL"} or name in chosen:
-            continue
-        if key.isprintable() and value.isprintable() and "{" not in value:
-            yield Guess(_SETTINGS, key, value, (because("cibuildwheel", where),))
 
 
 def _variables(project: Project) -> Iterator[Guess]:
@@ -204,9 +200,6 @@ def _notes(project: Project) -> Iterator[Note]:
         yield Note(_BUILD, because("no-cmake-files", file=posixpath.join(project.backend.cmake, TOP)))
     if native := next(_native(project), None):
         yield Note(_BUILD, because("native", native))
-    before = project.wheelbuilder.before
-    if before:
-        yield Note(_BUILD, because("before-all", before.where, command=before.text))
 
 
 def _of_system(project: Project) -> Iterator[Note]:

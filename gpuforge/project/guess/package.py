@@ -78,6 +78,12 @@ def _pythons(project: Project, limited: Guess | None) -> Guess:
         if (match := re.fullmatch(_CLASSIFIER, seen.text))
     }
     chosen = tuple(version for version in allowed if version in listed)
+    built = project.wheelbuilder.pythons(chosen or allowed)
+    selecting = [
+        seen.where for name, seen in project.wheelbuilder.options.items() if name in {"build", "skip"}
+    ]
+    if selecting and built:
+        return Guess(_PACKAGE, "python", built, (because("cibuildwheel-pythons", *selecting),))
     if chosen:
         return Guess(
             _PACKAGE, "python", chosen, (because("classifiers", listed[chosen[0]], listed[chosen[-1]]),)

@@ -42,7 +42,15 @@ _SENTENCES = {
     "cmake-option": "CUDA is used only if {option} is {value}",
     "cmake-switch": "CMake's option {option} should be {value}, as its defaults make a build without CUDA or for the "
     "machine that builds: find out how setup.py passes it",
-    "cibuildwheel": "as cibuildwheel passes it",
+    "cibuildwheel": "as cibuildwheel has it",
+    "cibuildwheel-pythons": "the Pythons that cibuildwheel builds for and gpuforge, too",
+    "cibuildwheel-before-build": "cibuildwheel installs it before each build",
+    "cibuildwheel-left": "cibuildwheel's settings that have no equivalent here, or whose values only it knows: {what}",
+    "before-build": "cibuildwheel runs `{command}` before each build: if it needs no network, write it as a list of "
+    "words into `before`",
+    "environment-pass": "cibuildwheel passes {names} on to the build; here it sees only the variables of this table: "
+    "write their values",
+    "repair": "cibuildwheel repairs wheels with `{command}`; gpuforge repairs them by `linkage` and `exclude`",
     "variable": "setup.py compares {name} with this value, probably to switch CUDA on",
     "toolkit-variable": "setup.py reads {name}, probably as the folder of a CUDA toolkit",
     "own-archs": "the project takes its GPU architectures from {name}: write those of `archs` into [build.env] or "

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
-from gpuforge.cuda import libraries, sonames
-from gpuforge.cuda.frameworks import linked
+from gpuforge.cuda import sonames
 from gpuforge.project.cuda_libraries import library, names
 from gpuforge.project.facts import Project
 from gpuforge.project.files import Where
@@ -19,32 +17,9 @@ _DEVICE_CODE = (".ptx", ".cubin", ".fatbin")
 
 def guesses(project: Project) -> Iterator[Guess | Note]:
     """Yield the keys of [wheel], and notes on code that another toolchain would compile."""
-    settings, sources = project.wheelbuilder, project.sources
-    excluded = {
-        sonames.bare(seen.text): seen.where
-        for seen in settings.excluded
-        if not libraries.is_toolkit_file(seen.text)
-        and not libraries.is_driver(seen.text)
-        and not any(re.match(each.libraries, seen.text) for each in linked())
-        and re.fullmatch(r"lib[\w.+-]+\.so[\w.]*", seen.text)
-    }
-    if excluded:
-        yield Guess(_WHEEL, "exclude", tuple(excluded), (because("excluded", *set(excluded.values())),))
+    sources = project.sources
     if project.cuda is None or project.sources.kernel is None:
         yield from _shipped(project)
-    if settings.image:
-        yield Note(_WHEEL, because("image", settings.image.where, image=settings.image.text))
-    if settings.test_command and settings.test_command.text.strip():
-        requires = ", ".join(seen.text for seen in settings.test_requires)
-        yield Note(
-            ("test",),
-            because(
-                "test-command",
-                settings.test_command.where,
-                command=settings.test_command.text,
-                requires=requires,
-            ),
-        )
     opened = [seen for seen in sources.opened if library(sonames.bare(seen.text)) in names() | {"cudart"}]
     if opened:
         files = ", ".join(seen.text for seen in opened)

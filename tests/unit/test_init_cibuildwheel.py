@@ -1,0 +1,163 @@
+"""What `gpuforge init` makes of cibuildwheel's settings: each has its equivalent, or is listed as left out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gpuforge.manifest.load import load
+from gpuforge.project import draft
+from gpuforge.project.facts import look
+from gpuforge.project.guess.guess import Guess, Note, Value
+from gpuforge.project.origin import Origin
+
+PROJECT = """
+[build-system]
+requires = ["scikit-build-core"]
+build-backend = "scikit_build_core.build"
+[project]
+name = "demo"
+version = "1"
+classifiers = [
+  "Programming Language :: Python :: 3.11",
+  "Programming Language :: Python :: 3.12",
+  "Programming Language :: Python :: 3.13",
+]
+[project.optional-dependencies]
+plots = []
+"""
+WORKFLOW = """
+jobs:
+  wheels:
+    steps:
+      - uses: pypa/cibuildwheel@v3
+        env:
+          CIBW_BUILD: "cp312-* cp313-*"
+          CIBW_SKIP: '*-musllinux*'  # no musl
+          CIBW_BEFORE_ALL_LINUX: |
+            yum install -y fftw-devel
+            make -C third_party
+          CIBW_BEFORE_ALL_MACOS: brew install fftw
+          CIBW_ENVIRONMENT: DEMO_FFT=1 MAX_JOBS=4 STAMP="$(date)"
+          CIBW_ENVIRONMENT_PASS_LINUX: DEMO_TOKEN
+          CIBW_TEST_REQUIRES: pytest numpy
+          CIBW_ARCHS: ${{ matrix.arch }}
+"""
+
+
+def drafted(
+    folder: Path, settings: str, workflow: str = ""
+) -> tuple[dict[str, Value], dict[str, dict[str, str]]]:
+    """Return the keys of the manifest, which can be loaded, and the facts of its notes."""
+    (folder / "pyproject.toml").write_text(f"{PROJECT}[tool.cibuildwheel]\n{settings}", encoding="utf-8")
+    (folder / "CMakeLists.txt").write_text("enable_language(CUDA)\n", encoding="utf-8")
+    if workflow:
+        (folder / ".github/workflows").mkdir(parents=True)
+        (folder / ".github/workflows/wheels.yml").write_text(workflow, encoding="utf-8")
+    found = draft.guesses(look(folder), Origin("demo", "from-folder", {"path": "."}))
+    (folder / "gpuforge.toml").write_text(draft.write(found, "gpuforge init"), encoding="utf-8")
+    load(folder)
+    keys = {".".join((*each.table, each.key)): each.value for each in found if isinstance(each, Guess)}
+    return keys, {each.reason.kind: dict(each.reason.facts) for each in found if isinstance(each, Note)}
+
+
+@pytest.mark.parametrize(
+    ("settings", "pythons"),
+    [
+        ("", ("3.11", "3.12", "3.13")),
+        ('build = "cp312-*"', ("3.12",)),
+        ('build = ["cp31{2,3}-manylinux_x86_64"]', ("3.12", "3.13")),
+        ('skip = "cp311-* *-musllinux*"', ("3.12", "3.13")),
+        ('skip = "*-musllinux_*"', ("3.11", "3.12", "3.13")),
+        ('build = "pp310-*"', ("3.11", "3.12", "3.13")),  # none of ours: it limits nothing
+    ],
+)
+def test_build_and_skip_choose_the_pythons(tmp_path: Path, settings: str, pythons: tuple[str, ...]) -> None:
+    assert drafted(tmp_path, settings)[0]["package.python"] == pythons
+
+
+@pytest.mark.parametrize(
+    ("settings", "key", "value"),
+    [
+        ('environment = { DEMO_FFT = "1" }', "build.env.DEMO_FFT", "1"),
+        ("environment = 'DEMO_FFT=1 DEMO_NAME=\"a b\"'", "build.env.DEMO_NAME", "a b"),
+        ('environment = { CMAKE_ARGS = "-DDEMO_FFT=ON -DCMAKE_CUDA_ARCHITECTURES=80" }',
+         "build.config-settings.cmake.define.DEMO_FFT", "ON"),
+        ('config-settings = "cmake.define.DEMO_FFT=ON"', "build.config-settings.cmake.define.DEMO_FFT", "ON"),
+        ('before-build = "pip install -U pybind11>=2.13 && pip install cython"', "build.requires",
+         ("cmake", "ninja", "pybind11>=2.13", "cython")),
+        ('test-requires = ["pytest>=8", "numpy"]', "test.requires", ("pytest>=8", "numpy")),
+        ('test-extras = "plots"', "test.extras", ("plots",)),
+        ('test-sources = ["pyproject.toml"]', "test.sources", ("pyproject.toml",)),
+        ('repair-wheel-command = "auditwheel repair --exclude libomp.so.5 -w {dest_dir} {wheel}"', "wheel.exclude",
+         ("omp",)),
+    ],
+)  # fmt: skip
+def test_a_setting_has_its_equivalent(tmp_path: Path, settings: str, key: str, value: Value) -> None:
+    keys, notes = drafted(tmp_path, settings)
+    assert keys[key] == value
+    assert "cibuildwheel-left" not in notes
+    assert "build.config-settings.cmake.define.CMAKE_CUDA_ARCHITECTURES" not in keys
+
+
+@pytest.mark.parametrize(
+    ("settings", "kind", "fact"),
+    [
+        ('before-all = ["yum install -y fftw", "make"]', "before-all", "yum install -y fftw && make"),
+        ('before-build = "bash tools/fetch.sh"', "before-build", "bash tools/fetch.sh"),
+        (
+            'before-build = "pip install -r requirements.txt"',
+            "before-build",
+            "pip install -r requirements.txt",
+        ),
+        ('environment-pass = ["DEMO_TOKEN"]', "environment-pass", "DEMO_TOKEN"),
+        ('test-command = "pytest {project}/tests"', "test-command", "pytest {project}/tests"),
+        (
+            'repair-wheel-command = "python tools/repair.py {wheel}"',
+            "repair",
+            "python tools/repair.py {wheel}",
+        ),
+        ('archs = ["auto", "aarch64"]', "cibuildwheel-left", "archs = auto aarch64"),
+        ('before-test = "ulimit -c 0"', "cibuildwheel-left", "before-test = ulimit -c 0"),
+        (
+            'environment = { CC = "gcc-12" }',
+            "cibuildwheel-left",
+            "environment CC = gcc-12 (gpuforge sets it)",
+        ),
+        ('environment = { STAMP = "$(date)" }', "cibuildwheel-left", "environment STAMP = $(date)"),
+        (
+            '[[tool.cibuildwheel.overrides]]\nselect = "cp313-*"\nbefore-build = "x"\ntest-command = "y"',
+            "cibuildwheel-left",
+            "overrides for cp313-*: before-build, test-command",
+        ),
+    ],
+)
+def test_what_has_no_equivalent_is_listed(tmp_path: Path, settings: str, kind: str, fact: str) -> None:
+    _, notes = drafted(tmp_path, settings)
+    assert fact in notes[kind].values()
+
+
+def test_workflows_are_read_and_come_before_pyproject(tmp_path: Path) -> None:
+    keys, notes = drafted(tmp_path, 'build = "cp311-*"\nenvironment = { DEMO_FFT = "0" }\n', WORKFLOW)
+    assert keys["package.python"] == ("3.12", "3.13")
+    assert keys["build.env.DEMO_FFT"] == "1"
+    assert keys["test.requires"] == ("pytest", "numpy")
+    assert notes["before-all"] == {"command": "yum install -y fftw-devel && make -C third_party"}
+    assert notes["environment-pass"] == {"names": "DEMO_TOKEN"}
+    assert notes["cibuildwheel-left"]["what"] == (
+        "archs = ${{ matrix.arch }}; environment MAX_JOBS = 4 (gpuforge sets it); environment STAMP = $(date)"
+    )
+
+
+def test_values_that_differ_between_jobs_are_joined_for_pythons_and_listed_for_the_rest(
+    tmp_path: Path,
+) -> None:
+    job = "      - env:\n          CIBW_BUILD: {}\n          CIBW_TEST_COMMAND: {}\n"
+    workflow = "jobs:\n  wheels:\n    steps:\n" + job.format("cp311-*", "a") + job.format("cp313-*", "b")
+    keys, notes = drafted(tmp_path, "", workflow)
+    assert keys["package.python"] == ("3.11", "3.13")
+    assert "test-command" not in notes
+    assert notes["cibuildwheel-left"]["what"] == "test-command = a, b"
+    (tmp_path / ".github/workflows/wheels.yml").write_text(f"{workflow}          CIBW_PLATFORM: pyodide\n")
+    assert look(tmp_path).wheelbuilder.options == {}
