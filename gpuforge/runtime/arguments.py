@@ -147,7 +147,7 @@ class Layout:
     `late` are the arrays that are read once the launch's stream is known.
 
     `direct` has the readers of the usual launch, which has arrays of one library, or `Memory` on the default stream:
-    functions of an argument and a place; None if the arguments are others. `current` returns the stream of that library.
+    functions of an argument and a place; None if the arguments are others. `current` returns that library's stream.
     `usuals` is what such launches use in each place, and `usual` what the last one did.
     """
 

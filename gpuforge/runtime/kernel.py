@@ -18,7 +18,7 @@ from .memory import Memory, Variable
 from .replay import BEFORE, Replay, Replays
 from .signature import Entry
 from .stream import DEFAULT, stream_handle
-from .upload import filled
+from .upload import Uploads
 
 Dim = Union[int, "tuple[int, ...]"]
 BLOCKING = "GPUFORGE_LAUNCH_BLOCKING"
@@ -76,7 +76,7 @@ class LoadedKernel:
         return Variable(self.context, address, size, self._loaded)
 
 
-class Kernel:
+class Kernel(Uploads[Memory]):
     """A kernel on every GPU that its arrays may be on. Safe to use from several threads.
 
     It is loaded for a device when the first launch goes there. A launch without arrays goes to the device that is
@@ -131,13 +131,6 @@ class Kernel:
         Raises DriverError.
         """
         return Memory(self._here().context, size)
-
-    def upload(self, source: Any) -> Memory:
-        """Return device memory with a copy of a contiguous buffer: an array of NumPy, of `array`, bytes.
-
-        Raises TypeError, ValueError, DriverError.
-        """
-        return filled(self.memory(memoryview(source).nbytes), source)
 
     def variable(self, name: str) -> Memory:
         """Return a `__constant__` or `__device__` variable of the kernel's module, to read and write.

@@ -7,6 +7,8 @@ from ctypes import c_uint64, c_void_p
 from typing import Any
 
 from .context import Context, Place
+from .dimensions import size_of
+from .hostarray import source_of, target_of
 from .refusal import FREED
 from .stream import DEFAULT, LEGACY, stream_handle
 
@@ -21,6 +23,7 @@ class Memory:
     __slots__ = ("_context", "_driver", "_event", "_recorded", "address", "place", "size", "stream")
 
     def __init__(self, context: Context, size: int) -> None:
+        size = size_of("the memory's size", size)
         address = c_uint64()
         self._context = context
         self._driver = context.driver
@@ -41,28 +44,22 @@ class Memory:
         }  # fmt: skip
 
     def write(self, source: Any, *, stream: Any = None) -> None:
-        """Copy a contiguous buffer of exactly `size` bytes to the device; raises ValueError, DriverError.
+        """Copy an array in the CPU's memory, of exactly `size` bytes in C's order.
 
         The copy waits for earlier launches with this memory and, if a `stream` is given, for the work queued on it. It
-        has finished when this returns.
+        has finished when this returns. Raises TypeError, ValueError, DriverError.
         """
-        view = self._bytes_of(source)
-        if not self.size:
-            return
-        plain = ctypes.c_char * self.size
-        host = plain.from_buffer_copy(view) if view.readonly else plain.from_buffer(view)
-        self._copy("cuMemcpyHtoD", self._usable(), host, stream)
+        array = source_of(source, self.size)
+        self._copy("cuMemcpyHtoD", self._usable(), array.address, stream)
 
     def read(self, target: Any, *, stream: Any = None) -> None:
-        """Copy into a writable buffer of `size` bytes, after earlier launches with this memory.
+        """Copy into an array of `size` bytes in C's order that can be written, after earlier launches with this memory.
 
-        If a `stream` is given, the copy waits for the work queued on it, too. Raises ValueError for another size,
+        If a `stream` is given, the copy waits for the work queued on it, too. Raises TypeError, ValueError, and
         DriverError, also for a fault of an earlier kernel.
         """
-        view = self._bytes_of(target)
-        if not self.size:
-            return
-        self._copy("cuMemcpyDtoH", (ctypes.c_char * self.size).from_buffer(view), self._usable(), stream)
+        array = target_of(target, self.size)
+        self._copy("cuMemcpyDtoH", array.address, self._usable(), stream)
 
     def free(self) -> None:
         """Give the memory back to the device; more than once is harmless."""
@@ -111,19 +108,15 @@ class Memory:
             raise ValueError(FREED)
         return self.address
 
-    def _copy(self, function: str, target: Any, source: Any, stream: Any) -> None:
+    def _copy(self, function: str, target: int, source: int, stream: Any) -> None:
         handle = stream_handle(stream) or LEGACY
+        if not self.size:
+            return
         with self._context.current():
             if self._recorded:
                 self._driver.call("cuEventSynchronize", self._event)
             self._driver.call(f"{function}Async_v2", target, source, self.size, handle)
             self._driver.call("cuStreamSynchronize", handle)
-
-    def _bytes_of(self, buffer: Any) -> memoryview:
-        view = memoryview(buffer)
-        if view.nbytes != self.size:
-            raise ValueError(f"the buffer holds {view.nbytes} bytes and the device memory {self.size}")
-        return view.cast("B") if self.size else view
 
 
 class Variable(Memory):

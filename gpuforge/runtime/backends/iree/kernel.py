@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 
 from ...dimensions import launch_size
 from ...given import given_value
-from ...hostarray import HostArray, host_array, source_of
+from ...hostarray import HostArray, host_array
 from ...index import Refused
 from ...reason import Reason
 from ...refusal import refusal
 from ...stream import stream_handle
-from ...upload import filled
+from ...upload import Uploads
 from .memory import IreeDevice, IreeMemory
 from .signature import DECLARATION, SIZES, Parameter, read
 
@@ -37,7 +37,7 @@ class _Tensor(NamedTuple):
     own: bool = False  # made for this launch
 
 
-class IreeKernel:
+class IreeKernel(Uploads[IreeMemory]):
     """A function on a device of IREE. Safe to use from several threads.
 
     It does the whole work: grid, block, shared memory and stream are not passed. It has finished when `launch` returns.
@@ -62,10 +62,6 @@ class IreeKernel:
     def memory(self, size: int) -> IreeMemory:
         """Allocate `size` bytes on the function's device, freed by a `with` statement; raises DriverError."""
         return IreeMemory(self._iree_device, size)
-
-    def upload(self, source: Any) -> IreeMemory:
-        """Return device memory with a copy of an array in C's order; raises TypeError, ValueError, DriverError."""
-        return filled(self.memory(source_of(source).size), source)
 
     def launch(
         self, grid: Any, block: Any, *arguments: Any, shared: int = 0, stream: Any = None,

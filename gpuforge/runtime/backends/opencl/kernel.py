@@ -10,12 +10,12 @@ from typing import Any
 
 from ...dimensions import Limits, launch_size, refuse_beyond
 from ...given import given_address, given_array, given_value
-from ...hostarray import HostArray, host_array, pointee_of, refuse_read_only, source_of
+from ...hostarray import HostArray, host_array, pointee_of, refuse_read_only
 from ...refusal import refusal
 from ...signature import POINTER, Entry, Given, Parameter, check_count, limits, outside, reads_only, spelled
 from ...signature import refusal as misfit
 from ...strides import refuse_gaps
-from ...upload import filled
+from ...upload import Uploads
 from .context import OpenClContext
 from .memory import Copies, OpenClMemory
 
@@ -25,7 +25,7 @@ _LOCAL = "local "
 _TYPE = re.compile(r"(u?)(char|short|int|long|half|float|double)(2|3|4|8|16)?")
 
 
-class OpenClKernel:
+class OpenClKernel(Uploads[OpenClMemory]):
     """A kernel in a context; `source` is the file that it was compiled from. Safe to use from several threads."""
 
     backend = "opencl"
@@ -54,10 +54,6 @@ class OpenClKernel:
     def memory(self, size: int) -> OpenClMemory:
         """Allocate `size` bytes on the kernel's device, freed by a `with` statement; raises DriverError."""
         return OpenClMemory(self._context, size)
-
-    def upload(self, source: Any) -> OpenClMemory:
-        """Return device memory with a copy of an array in C's order; raises TypeError, ValueError, DriverError."""
-        return filled(self.memory(source_of(source).size), source)
 
     def launch(
         self, grid: Any, block: Any, *arguments: Any, shared: int = 0, stream: Any = None,
