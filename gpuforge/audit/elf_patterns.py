@@ -43,6 +43,7 @@ def patterns() -> WheelPatterns:
             *_of_platforms(),
         ),
         libraries=data["libraries"]["names"].encode(),
+        release=(data["tool"]["part"].encode(), data["tool"]["release"].encode()),
         paths=tuple((row["part"].encode(), row["path"].encode()) for row in data["compiler"]),
         producers=tuple((row["name"], row["producer"].encode()) for row in data["compiler"]),
     )

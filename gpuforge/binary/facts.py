@@ -134,6 +134,7 @@ class ElfObject(NamedTuple):
     producers: tuple[str, ...] = ()  # versions of compilers in its debug info and in paths: "22.1"
     # libraries that are named in its constants: "libcudnn.so.9", "libcublas.so", "libcublas.so.%d"
     mentions: frozenset[str] = frozenset()
+    release: str = ""  # of a program that is a tool of the CUDA toolkit: "12.8"
     # whether all its constants were searched for names of libraries and PTX texts; parts of large files are not
     all_searched: bool = True
     # by group, for the groups that the caller requested; None if they cannot be searched

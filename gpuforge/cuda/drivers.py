@@ -9,6 +9,7 @@ from functools import cache
 from gpuforge.cuda import releases, runs_on
 from gpuforge.cuda.arch import Arch
 from gpuforge.cuda.version import major_of
+from gpuforge.datafile import load
 
 
 def driver_of_ptx(isa: str) -> str:
@@ -44,6 +45,12 @@ def driver_of_gpu(capability: str) -> str:
     if arch in first.archs:
         return ""
     return next((r.driver or "" for r in later if arch in r.archs), "")
+
+
+@cache
+def zstd() -> str:
+    """Return the oldest driver that unpacks GPU code that nvcc packed with zstd (`--compress-mode=size`)."""
+    return str(load(__file__, "cuda.toml")["zstd"]["driver"])
 
 
 @cache

@@ -34,7 +34,7 @@ def finding_text(finding: Finding) -> str:
 # the words for problems: names, versions, architectures and paths are in other fields
 KINDS = frozenset(
     """
-    bare name|other major
+    bare name|other major|static C++
     |ABI|CUDA release|GPU code|HPC SDK|RECORD|RPATH|RUNPATH|Requires-Dist|Root-Is-Purelib|calls|differs|end|entry
     |file name|folder|for any Python|hash|interface|machine|made by|missing|more|name|needs|newer|no file|no hash
     |no library|no name|no path|no version|nodefaultlib|nodlopen|not declared|not listed|not stable|nvcc|option|outside

@@ -187,7 +187,35 @@ def big() -> bytes:
     return b"".join(b"\x50\xed\x55\xba\x01\x00\x10\x00" + len(e).to_bytes(8, "little") + e for e in images)
 
 
+def packed_with_zstd(arch: str) -> bytes:
+    entry = bytearray(image(arch, compressed=100))
+    struct.pack_into("<Q", entry, 40, 0x8011)
+    return b"\x50\xed\x55\xba\x01\x00\x10\x00" + struct.pack("<Q", len(entry)) + entry
+
+
+def ptxas(release: str) -> bytes:
+    text = f"\0Cuda compilation tools, release {release}, V{release}.93\0".encode()
+    return elf(interpreter="/lib64/ld-linux-x86-64.so.2", sections={".rodata": text})
+
+
 CASES = {
+    "a compiler that does not know the GPUs of today": Case(
+        "GF410", "warning", ("demo/bin/ptxas: of CUDA 12.8; no code for 10.3 (Blackwell, B300)",),
+        {"demo/bin/ptxas": ptxas("12.8")}, {"demo/bin/ptxas": ptxas("13.0")},
+    ),
+    "a compiler beside one that knows the GPUs of today": Case(
+        "GF410", "warning", ("demo/bin/ptxas: of CUDA 12.8; no code for 10.3 (Blackwell, B300)",),
+        {"demo/bin/ptxas": ptxas("12.8")}, {"demo/bin/ptxas-blackwell": ptxas("12.9")},
+    ),
+    "zstd in code for CUDA 12": Case(
+        "GF411", "warning", ("demo/ext.so: 1 of 2 images",),
+        {
+            "demo/ext.so": elf(
+                needed=["libcudart.so.12"], sections={NV: packed_with_zstd("sm_80") + fatbin("sm_90")}
+            )
+        },
+        {"demo/ext.so": elf(needed=["libcudart.so.13"], sections={NV: packed_with_zstd("sm_80")})},
+    ),
     "nothing for some newer GPUs": Case(
         "GF403", "warning",
         ("demo/ext.so: sm_80, sm_90, sm_120; nothing for 10.0 (Blackwell, B200), 10.3 (Blackwell, B300)",),

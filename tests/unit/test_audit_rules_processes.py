@@ -20,6 +20,21 @@ BOTH = ["nvidia-cuda-runtime", "nvidia-cuda-runtime-cu12"]
 CUDART = "demo.libs/libcudart-0a1b2c3d.so.13.0.96"
 
 CASES = {
+    "a static libstdc++ that is exported beside the shared one": Case(
+        "GF107", "warning",
+        ("demo/a.so: beside b.so, which needs libstdc++.so.6; defines _ZNSt6locale7classicEv",),
+        {
+            "demo/a.so": elf(defined=["_ZNSt6locale7classicEv"]),
+            "demo/b.so": elf(needed=["libstdc++.so.6"], undefined=["_ZNSt6locale7classicEv"]),
+        },
+        {"demo/b.so": elf()},  # nothing else needs one
+    ),
+    "a static libstdc++ that is exported, and torch": Case(
+        "GF107", "warning",
+        ("demo/a.so: beside torch, which needs libstdc++.so.6; defines __cxa_get_globals",),
+        {"demo/a.so": elf(defined=["__cxa_get_globals"])}, {"demo/a.so": elf(undefined=["__cxa_get_globals"])},
+        requires=["torch==2.8.0"],
+    ),
     "Halide's runtime for GPUs in two kernel sets; in one set they are alternatives": Case(
         "GF111", "error", (f"{SETS}/blur/libblur-compute_80.so", f"{SETS}/sharpen/libsharpen-compute_80.so"),
         {

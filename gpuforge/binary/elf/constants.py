@@ -22,13 +22,19 @@ class Constants(NamedTuple):
     """What was found in the constants of a file."""
 
     libraries: frozenset[str] = frozenset()
+    release: str = ""  # that the text of a program names
     texts: tuple[FatbinContainer, ...] = ()  # of PTX
     all_searched: bool = True  # False if parts of them were not kept, as a second pass takes too long
 
 
-def search(file: ElfFile, libraries: bytes) -> Constants:
-    """Search for names that the pattern `libraries` matches, up to the NUL after them, and for PTX texts."""
+def search(file: ElfFile, libraries: bytes, release: tuple[bytes, bytes] = (b"", b"")) -> Constants:
+    """Search for names that the pattern `libraries` matches, up to the NUL after them, and for PTX texts.
+
+    In programs also for the text that names a release.
+    """
     pattern = re.compile(libraries)
+    part, named = release if file.interpreter else (b"", b"")
+    found_release = ""
     names: set[bytes] = set()
     texts: list[FatbinContainer] = []
     complete = True
@@ -43,8 +49,11 @@ def search(file: ElfFile, libraries: bytes) -> Constants:
             found = pattern.findall(text)
             file.window.budget.spend("entries", len(found))
             names.update(found)
+        for text in _strings_with(data, part) if part and not found_release else ():
+            if match := re.search(named, text):
+                found_release = match[1].decode()
         texts += ptx.embedded(data, file.window.budget, start)
-    return Constants(frozenset(name.decode() for name in names), tuple(texts), complete)
+    return Constants(frozenset(name.decode() for name in names), found_release, tuple(texts), complete)
 
 
 def _ranges(file: ElfFile) -> Iterator[tuple[int, int]]:

@@ -36,6 +36,8 @@ class Patterns(NamedTuple):
     symbols: tuple[SymbolGroup, ...] = ()
     libraries: bytes = b""  # a regular expression for names in constants, up to the NUL after them
     paths: tuple[tuple[bytes, bytes], ...] = ()  # a part of a path, and a regular expression for the path
+    # a part of a text in constants of programs, and a regular expression for the release that it names
+    release: tuple[bytes, bytes] = (b"", b"")
     producers: tuple[tuple[str, bytes], ...] = ()  # marker, and a regular expression for DW_AT_producer
 
 

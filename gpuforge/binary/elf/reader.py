@@ -31,7 +31,7 @@ def read(window: Window, sought: Patterns, *, wheel: str = "", file: str = "") -
 def _linked(elf: ElfFile, sought: Patterns, wheel: str, file: str) -> ElfObject:
     header, dynamic = elf.header, elf.dynamic
     markers = patterns.markers(elf, sought)
-    found = constants.search(elf, sought.libraries)
+    found = constants.search(elf, sought.libraries, sought.release)
     stack = header.segment(PT_GNU_STACK)
     return ElfObject(
         wheel=wheel,
@@ -57,6 +57,7 @@ def _linked(elf: ElfFile, sought: Patterns, wheel: str, file: str) -> ElfObject:
         markers=markers,
         producers=patterns.compilers(elf, sought, markers),
         mentions=found.libraries,
+        release=found.release,
         all_searched=found.all_searched,
         symbols=symbols.names_of(elf, sought.symbols, markers),
         containers=found.texts,

@@ -5,10 +5,12 @@ from gpuforge.audit.rules.gpu_code import (
     jit_only,
     mixed_toolkits,
     newer_gpus,
+    packed_code,
     ptx_empty,
     ptx_missing,
     relocatable_left,
     specific_targets,
+    tool_outdated,
     undeclared_code,
 )
 from gpuforge.audit.rules.rule import Rule
@@ -23,4 +25,6 @@ RULES: tuple[Rule, ...] = (
     relocatable_left.RULE,
     jit_only.RULE,
     undeclared_code.RULE,
+    tool_outdated.RULE,
+    packed_code.RULE,
 )

@@ -31,8 +31,8 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                 what=f"The wheel is {-(-wheel.size // 2**20):,} MiB. PyPI accepts 100 MiB by default.",
                 why="PyPI refuses the upload until it raises the limit for the project.",
                 fix="Replace machine code of some architectures with PTX, compress the machine code (nvcc "
-                "--compress-mode=size), require CUDA's libraries instead of shipping them, or ask PyPI for a "
-                "higher limit.",
+                "--compress-mode=size; with CUDA 12 it then needs driver 550), require CUDA's libraries instead of "
+                "shipping them, or ask PyPI for a higher limit.",
             )
 
 

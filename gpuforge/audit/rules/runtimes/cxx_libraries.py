@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from gpuforge.audit.findings import Finding
+from gpuforge.audit.findings import Finding, Subject, facts_of
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.audit.rules.runtimes.loaded import (
@@ -16,8 +16,11 @@ from gpuforge.audit.rules.runtimes.loaded import (
     loads_only_one,
 )
 from gpuforge.audit.rules.runtimes.processes import processes
+from gpuforge.binary.facts import ElfObject
 from gpuforge.cuda import sonames
 
+_CXX = "libstdc++"  # the group of symbols that the audit looks for
+_CXX_LIBRARIES = r"lib(stdc\+\+|supc\+\+|c\+\+|c\+\+abi)\."
 # the parts of glibc and musl that are in every process
 _C = r"ld-[\w-]+\.so(\.\d+)?|lib(c|m|dl|rt|pthread|mvec)(\.so\.\d|-2\.\d+\.so)|libc\.musl-\w+\.so(\.\d+)?"
 
@@ -25,6 +28,7 @@ _C = r"ld-[\w-]+\.so(\.\d+)?|lib(c|m|dl|rt|pthread|mvec)(\.so\.\d|-2\.\d+\.so)|l
 def check(graph: LinkGraph) -> Iterator[Finding]:
     """Find C and C++ standard libraries that one import loads in addition to those of the process."""
     yield from _of_cxx(graph)
+    yield from _static(graph)
     yield from _of_c(graph)
 
 
@@ -64,6 +68,50 @@ def _of_c(graph: LinkGraph) -> Iterator[Finding]:
                     "crash it.",
                     fix="Leave the C library out of the wheel: `auditwheel repair` does so.",
                 )
+
+
+def _static(graph: LinkGraph) -> Iterator[Finding]:
+    """Find objects that export a libstdc++ that is linked into them, where the process has a shared one.
+
+    The dynamic linker binds what is inlined in one copy to the functions of the other.
+    """
+    reported: set[tuple[str, str]] = set()
+    for process in processes(graph):
+        static = [o for o in process.objects if o.defined(_CXX) and not _is_own(o)] if process.wheel else []
+        shared = next((o.name for o in process.objects if any(map(_is_cxx, o.needed))), "")
+        for found in static:
+            beside = shared or _imported_before(graph, found.wheel)
+            if beside and found.wheel == process.wheel and (found.wheel, found.file) not in reported:
+                reported.add((found.wheel, found.file))
+                yield RULE.finding(
+                    found.wheel,
+                    files=(found.file,),
+                    subjects=(
+                        Subject(
+                            file=found.file,
+                            detail="beside {beside}, which needs libstdc++.so.6; defines",
+                            facts=facts_of(beside=beside),
+                            kind="static C++",
+                            names=tuple(sorted(found.defined(_CXX))),
+                        ),
+                    ),
+                    cause=("static",),
+                    what="A C++ library is linked into objects statically, and its symbols are exported.",
+                    why="The shared libstdc++ is in the process, too, and functions of the two are mixed: exceptions, "
+                    "locales and streams crash.",
+                    fix="Link without -static-libstdc++, as the manylinux policies promise the library; or hide its "
+                    "symbols: -Wl,--exclude-libs,ALL",
+                )
+
+
+def _is_own(binary: ElfObject) -> bool:
+    """Return whether an object is a C++ library itself."""
+    return re.match(_CXX_LIBRARIES, sonames.plain_name(binary.soname or binary.name)) is not None
+
+
+def _imported_before(graph: LinkGraph, wheel: str) -> str:
+    """Return the required package (torch) whose import loads C++ libraries into the process."""
+    return next((d.loaded_by for d in graph.required_always(wheel) if d.loaded_by), "")
 
 
 def _of_cxx(graph: LinkGraph) -> Iterator[Finding]:
