@@ -10,7 +10,7 @@ from gpuforge.embedded.layout import HOME
 from gpuforge.embedded.major_wheels import KernelsWheelSet
 from gpuforge.embedded.runtime_files import FOLDER
 from gpuforge.errors import ActionError
-from gpuforge.package import import_package, runtime_parts
+from gpuforge.package import cpu_functions, import_package, runtime_parts
 from gpuforge.wheel import unpacked
 
 GUARD = FOLDER / "guard.py"  # the only file of the runtime with another place in a wheel, see `guard.py` here
@@ -27,7 +27,8 @@ def kernel_sets(
     """Put packed kernel sets, and the runtime that finds them, into the import package `name` ("saxpy", "a.b").
 
     `apart` are the sets in kernels wheels. With `c_header` the header for programs in C is there, too. Returns the
-    names of the added files. Raises ActionError if the wheel has no such import package, or a file in that place.
+    names of the added files. Raises ActionError if the wheel has no such import package, or a file in that place, and
+    if a library for the CPU lacks a function.
     """
     home = import_package.folder(tree, name) / HOME
     if home.exists():
@@ -35,6 +36,7 @@ def kernel_sets(
             f"the wheel has a folder {home.relative_to(tree)} already",
             hint=f"{HOME} is where the runtime goes: have the build leave it out",
         )
+    cpu_functions.check(packed)
     contents = runtime_parts.contents_of(tree, packed, apart, c_header=c_header)
     for source, base in [
         *((file, FOLDER) for file in runtime_parts.files(contents)),
