@@ -253,7 +253,7 @@ def unpacked(entry: FatbinEntry, stored: bytes, *, largest: int = _LONGEST_UNPAC
     """Return the unpacked image; b"" if it is too large or cannot be unpacked."""
     if entry.compression == "none":
         return stored
-    if not 64 <= entry.size <= largest:
+    if not 0 < entry.size <= largest:
         return b""
     # either library is loaded when it is first needed: most wheels need one, many none
     if entry.compression == "lz4":

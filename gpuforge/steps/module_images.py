@@ -84,8 +84,8 @@ def kernels_of(module: CompiledModule) -> tuple[Kernel, ...]:
         raise ActionError.of(
             "this module has no kernel",
             hint=(
-                "a kernel is declared __global__, and one that is static or a template is compiled only if it is used "
-                "or instantiated; take a file with __device__ functions alone out of `sources`, and include it"
+                "declare its kernels __global__, and instantiate those that are templates; a file with __device__ "
+                "functions alone is included by others, and does not belong in `sources`"
             ),
             place=Place(module.source),
         )

@@ -140,7 +140,7 @@ def test_a_fatbin_without_an_image_to_load_is_refused(project: Path) -> None:
 def test_a_module_without_a_kernel_is_refused(project: Path) -> None:
     with pytest.raises(
         ActionError,
-        match=r"^kernels/saxpy\.cu: this module has no kernel\n  hint: a kernel is declared __global__",
+        match=r"^kernels/saxpy\.cu: this module has no kernel\n  hint: declare its kernels __global__, and",
     ):
         run_fallback(project, fatbin(image(1, 90, 8, 4, b".version 8.4\n.target sm_90\n")))
 
