@@ -110,6 +110,7 @@ def test_what_images_are_made_of_is_pinned() -> None:
             assert not isinstance(reference, str) or re.search(r"@sha256:[0-9a-f]{64}$", reference)
     assert "--require-hashes" in (ROOT / "gpuforge/containers/build_context.py").read_text()
     assert "--require-hashes" in (ROOT / "gpuforge/toolkits/pip.py").read_text()
+    assert "--require-hashes" in (ROOT / "Makefile").read_text()
 
 
 def test_an_sdist_without_its_digest_is_refused() -> None:
