@@ -63,8 +63,12 @@ def _described(kind: Any, value: Any) -> Given | None:
     if problem:
         raise TypeError(f"{kind.__name__} {problem}")
     if issubclass(kind, ctypes._SimpleCData):
-        dtype = _dtype(kind)
-        return Given("scalar", dtype, ctypes.sizeof(kind), type_name(kind)) if dtype else given_address(kind)
+        is_address = kind._type_ in {"P", "z", "Z"}
+        return (
+            given_address(kind)
+            if is_address
+            else Given("scalar", _dtype(kind), ctypes.sizeof(kind), type_name(kind))
+        )
     if issubclass(kind, ctypes._Pointer):
         dtype = _dtype(kind._type_)
         return given_array(kind, dtype) if dtype else given_address(kind)

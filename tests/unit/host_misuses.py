@@ -284,6 +284,8 @@ MISUSES: dict[str, Callable[[HostKernel], Any]] = {
     "types: an int for an unsigned long": _typed(n=5),
     "types: an int for a float": _typed(a=5),
     "types: an int for a pointer": _typed(x=lambda: 5),
+    "types: memory for a number": lambda kernel: _typed(n=kernel.memory(8))(kernel),
+    "types: memory for a float": lambda kernel: _typed(a=kernel.memory(8))(kernel),
     "types: a read-only array": _typed(x=lambda: read_only(floats())),
     "types: an argument is missing": _of(TYPED, lambda: N, lambda: A),
     "types: an argument too many": _of(TYPED, lambda: N, lambda: A, floats, lambda: None),

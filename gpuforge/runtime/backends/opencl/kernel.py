@@ -154,10 +154,10 @@ def _passed(value: Any) -> tuple[Any, Given | None, HostArray | None]:
     """Return an argument in pyopencl's form and its description, or an array of the host."""
     kind = type(value)
     if isinstance(value, OpenClMemory):
-        return value.buffer, given_address(kind), None
+        return value.buffer, given_array(kind, ""), None
     if kind.__module__.partition(".")[0] == "pyopencl":
         if not hasattr(value, "base_data"):
-            return value, given_address(kind), None
+            return value, given_array(kind, ""), None
         refuse_gaps(value, value.shape, value.strides, value.dtype.itemsize)
         return value.data, given_array(kind, value.dtype.str), None
     given = given_value(value)

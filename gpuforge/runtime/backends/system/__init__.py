@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from ... import cpu
 from ...cpu_level import CpuLevel
-from ...image import Build, Image, Origin
+from ...image import Build, Image
 from ...machine import Probe
 from ...reason import Reason, Verdict
 
@@ -35,7 +35,7 @@ def make(request: Request, image: Image, module: Module, place: BuildPlace) -> H
     from .kernel import load
 
     entry = request.entry
-    if entry.parameters is None and place.origin != Origin.EXPLICIT:
+    if entry.parameters is None:
         from ...declarations import parameters_of
 
         entry = entry._replace(parameters=parameters_of(request.sources, entry.symbol))

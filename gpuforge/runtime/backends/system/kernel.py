@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from ...dimensions import launch_size, size_of
 from ...elf import NotReadable, defines
 from ...errors import DriverError
-from ...given import given_address, given_array, given_value
+from ...given import given_array, given_value
 from ...hostarray import host_array, pointee_of, refuse_read_only, source_of, target_of, written
 from ...index import Refused
 from ...reason import Reason
@@ -143,7 +143,9 @@ class HostKernel:
         Numbers are read now. A call raises ValueError if an array's memory was freed, moved or resized since.
         """
         _check(grid, block, shared, stream, cluster)
-        bound = self._passed(arguments)
+        bound = [
+            one if one.place else one._replace(value=_copy(one.value)) for one in self._passed(arguments)
+        ]
 
         def again() -> None:
             for number, (value, before) in enumerate(zip(arguments, bound)):
@@ -192,7 +194,7 @@ class HostKernel:
             content = value.content()
             address = ctypes.addressof(content)
             return _Passed(
-                ctypes.c_void_p(address), given_address(HostMemory), content, (address, value.size)
+                ctypes.c_void_p(address), given_array(HostMemory, ""), content, (address, value.size)
             )
         described = given_value(value)
         if described is not None:
@@ -246,6 +248,10 @@ def _has_function(file: str, name: str) -> bool:
 def _check(grid: Any, block: Any, shared: Any, stream: Any, cluster: Any) -> None:
     launch_size(grid, block, shared, cluster)
     stream_handle(stream)
+
+
+def _copy(value: Any) -> Any:
+    return type(value).from_buffer_copy(value)
 
 
 def _number(value: Any, described: Given, parameter: Parameter) -> Any:
