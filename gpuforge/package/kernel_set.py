@@ -16,6 +16,7 @@ from gpuforge.embedded.layout import HOME, INDEX, KERNELS
 from gpuforge.embedded.object_sets import CompiledModule, LibrarySet, ModuleSet
 from gpuforge.errors import ActionError
 from gpuforge.package import import_package
+from gpuforge.runtime.declarations import declared
 
 SCHEMA = 1
 
@@ -120,8 +121,28 @@ def _module(module: CompiledModule, target: Path) -> dict[str, Any]:
         "file": file,
         "sha256": digest.of_file(target / file),
         "images": [_image(image) for image in module.images],
-        "kernels": [_kernel(kernel) for kernel in module.kernels],
+        "kernels": [_kernel(_with_types(kernel, module.path)) for kernel in module.kernels],
     }
+
+
+def _with_types(kernel: Kernel, source: Path) -> Kernel:
+    """Return a kernel with the types of its declaration in the source, if its symbol has none, as with C linkage.
+
+    A declaration counts if it is the only one and agrees with the compiled kernel's sizes.
+    """
+    if not kernel.parameters or any(parameter.type for parameter in kernel.parameters):
+        return kernel
+    found = set(declared(source.read_text(encoding="utf-8", errors="replace"), kernel.symbol))
+    written = found.pop() if len(found) == 1 else ()
+    if len(written) != len(kernel.parameters) or any(
+        each.size not in {0, known.size} for each, known in zip(written, kernel.parameters, strict=True)
+    ):
+        return kernel
+    types = (each.type if each.size else "" for each in written)
+    parameters = tuple(
+        known._replace(type=each) for known, each in zip(kernel.parameters, types, strict=True)
+    )
+    return kernel._replace(parameters=parameters)
 
 
 def _kernel(kernel: Kernel) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import pytest
 from document_samples import TOOLCHAIN
-from kernel_samples import CUBIN_13_0, FATBIN_12_4
+from kernel_samples import CUBIN_13_0, FATBIN_12_4, SOURCE
 
 from gpuforge.binary import fatbin as fatbins
 from gpuforge.cuda.arch import Arch
@@ -120,6 +120,28 @@ def test_the_index_lists_the_images_in_the_fatbin(project: Path) -> None:
     }
     assert (folder / "saxpy.fatbin").read_bytes() == content
     assert str(project) not in (folder / "index.json").read_text()
+
+
+@pytest.mark.parametrize(
+    ("source", "types"),
+    [
+        (SOURCE, ["float *", "int"]),
+        ('extern "C" __global__ void plain(const float *x, real n) {}', ["const float *", ""]),
+        ('extern "C" __global__ void plain(float *x, double n) {}', ["", ""]),  # compiled from something else
+        ('extern "C" __global__ void plain(float *x) {}', ["", ""]),
+        ("#if WIDE\nvoid plain(float *x, int n);\n#else\nvoid plain(double *x, int n);\n#endif", ["", ""]),
+        ("KERNEL(plain)", ["", ""]),
+    ],
+)
+def test_a_kernel_with_c_linkage_has_the_types_of_its_declaration(
+    project: Path, source: str, types: list[str]
+) -> None:
+    (project / "kernels" / "saxpy.cu").write_text(source)
+    index = json.loads(
+        (run_fallback(project, fatbin(image(2, 80))) / "kernels/default-kernels/index.json").read_text()
+    )
+    (_, plain) = index["modules"][0]["kernels"]
+    assert plain["parameters"] == [{"type": types[0], "size": 8}, {"type": types[1], "size": 4}]
 
 
 @pytest.mark.parametrize("content", [b"", b"not one", fatbin(image(2, 80))[:-8]])

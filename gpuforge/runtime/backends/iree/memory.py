@@ -80,16 +80,12 @@ class IreeMemory:
     @property
     def buffer(self) -> Any:
         """Its buffer of IREE; raises ValueError after `free`."""
-        buffer = self._buffer
-        if buffer is None:
+        if self._buffer is None:
             raise ValueError(FREED)
-        return buffer
+        return self._buffer
 
     def write(self, source: Any, *, stream: Any = None) -> None:
-        """Copy an array in the CPU's memory, of exactly `size` bytes in C's order.
-
-        Raises TypeError, ValueError, DriverError.
-        """
+        """Copy an array of the host, of `size` bytes in C's order; raises TypeError, ValueError, DriverError."""
         buffer, array = self.buffer, source_of(source, self.size)
         if not self.size:
             return
