@@ -77,9 +77,7 @@ def test_memory_is_copied_and_given_back(kernels: KernelSet) -> None:
 @pytest.mark.parametrize("copy", [lambda m: m.read(bytearray(4)), lambda m: m.write(bytes(4))])
 def test_a_buffer_of_another_size_is_refused(kernels: KernelSet, copy: Callable[[Any], None]) -> None:
     memory = kernels.function("saxpy").memory(8)
-    with pytest.raises(
-        ValueError, match=r" (has 4 bytes, and the memory|holds 4 bytes and the device memory) 8$"
-    ):
+    with pytest.raises(ValueError, match=r"^(bytes|bytearray) has 4 bytes, and the memory 8$"):
         copy(memory)
 
 
@@ -120,9 +118,7 @@ def test_a_launch_of_a_wrong_size_is_refused(kernels: KernelSet, backend: str) -
 
 
 @pytest.mark.thorough
-def test_only_one_block_of_numbers_is_copied(kernels: KernelSet, backend: str) -> None:
-    if backend == "cuda":
-        pytest.skip("memory of CUDA reads buffers in its own way")
+def test_only_one_block_of_numbers_is_copied(kernels: KernelSet) -> None:
     kernel = kernels.function("saxpy")
     with kernel.memory(16) as memory:
         for wrong, error in (

@@ -17,6 +17,7 @@ from ...reason import Reason
 from ...refusal import FREED, refusal
 from ...signature import Entry, Given, Parameter, check, check_count, limits, outside, reads_only, spelled
 from ...stream import stream_handle
+from ...upload import Uploads
 
 # numpy's scalars by kind and size -> C's types; ctypes passes no complex number by value before Python 3.14
 _SCALARS = {
@@ -89,7 +90,7 @@ class _Passed(NamedTuple):
     place: tuple[int, int] | None = None
 
 
-class HostKernel:
+class HostKernel(Uploads[HostMemory]):
     """A function of a library for the CPU. Safe to use from several threads if the function is.
 
     It gets the arguments and does the whole work: what else a launch has, from grid to cluster, is checked and not
@@ -113,12 +114,6 @@ class HostKernel:
     def memory(self, size: int) -> HostMemory:
         """Allocate `size` bytes."""
         return HostMemory(size)
-
-    def upload(self, source: Any) -> HostMemory:
-        """Return a copy of an array in C's order; read a kernel's results in it with `HostMemory.read`."""
-        memory = HostMemory(source_of(source).size)
-        memory.write(source)
-        return memory
 
     def launch(
         self, grid: Any, block: Any, *arguments: Any, shared: int = 0, stream: Any = None,
