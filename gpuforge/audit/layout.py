@@ -24,7 +24,7 @@ EVERYWHERE = frozenset(
 _SITES = re.compile(rf"^({ENVIRONMENT}/lib(?:64)?/python3\.\d+t?)/site-packages(?=/|$)")
 _ORIGIN = re.compile(r"\$\{ORIGIN\}|\$ORIGIN(?!\w)", re.ASCII)
 # Folders that are the same on every machine, if they exist.
-SHARED = (
+_SHARED = (
     "/usr/lib",
     "/usr/local/lib",
     "/lib",
@@ -93,6 +93,11 @@ def python_folder(tags: Iterable[Tag]) -> str:
 def is_moved(member: str) -> bool:
     """Return whether pip installs a member after those in the root of the wheel, and so may overwrite them."""
     return install_path(member) != f"{SITE}/{member}"
+
+
+def is_shared(folder: str) -> bool:
+    """Return whether a folder is the same on every machine, if it exists: not one of a certain Python."""
+    return folder.startswith(_SHARED) and "/python3." not in folder
 
 
 def expanded(entry: str, origin: str) -> str:

@@ -143,6 +143,9 @@ FAULTS = {
         "GF303",
         lambda f: _only_own(f, *path_of("$ORIGIN/lib", f"$ORIGIN{'/..' * 9}/lib"), beside=path_of("$ORIGIN")),
     ),
+    "an RPATH without a path to a package": Fault(
+        "GF202", lambda f: _own_and_package(f, *path_of("$ORIGIN/../demo.libs", tag="RPATH")), [RUNTIME]
+    ),
     "an RPATH to a package, which a library inherits": Fault("GF304", _chain_into_package, [RUNTIME]),
     "another package's folder before the own one": Fault(
         "GF305", lambda f: _own_copy(f, "$ORIGIN/../nvidia/cuda_runtime/lib", "$ORIGIN/lib"), [RUNTIME]
@@ -229,6 +232,12 @@ FAULTS |= {
     "a tag that promises too much": Fault(
         "GF501",
         lambda f: {"demo/ext.abi3.so": _of_glibc(f, "2.28")},
+        name="demo-1.0-cp39-abi3-manylinux2014_x86_64.whl",
+    ),
+    "other tags than in the name, which promises too much": Fault(
+        "GF502",
+        lambda f: {"demo/ext.abi3.so": _of_glibc(f, "2.28")},
+        tags=["cp39-abi3-linux_x86_64"],
         name="demo-1.0-cp39-abi3-manylinux2014_x86_64.whl",
     ),
     "for any platform": Fault("GF501", _module, name="demo-1.0-py3-none-any.whl"),

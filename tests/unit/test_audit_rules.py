@@ -208,6 +208,11 @@ CASES = {
         {"demo/ext.so": elf(runpath="$ORIGIN/../rocm/lib:/opt/rocm/lib", needed=["libamdhip64.so.7"])},
         {"demo/ext.so": elf(runpath="$ORIGIN/../rocm/lib", needed=["libamdhip64.so.7"])},
     ),
+    "a folder of a Python of the build machine": Case(
+        "GF302", "warning", ("demo/ext.so: RUNPATH /usr/local/lib/python3.9/dist-packages/rocm/lib",),
+        {"demo/ext.so": elf(runpath="/usr/local/lib/python3.9/dist-packages/rocm/lib", needed=["libamdhip64.so.7"])},
+        {"demo/ext.so": elf(needed=["libamdhip64.so.7"])},
+    ),
     "the build machine's folder, dead": Case(
         "GF302", "warning", ("demo/ext.so: RUNPATH /build/lib",),
         {"demo/ext.so": elf(runpath="/build/lib")},

@@ -17,32 +17,52 @@ from gpuforge.binary.facts import ElfObject
 from gpuforge.cuda import libraries
 
 
-def commands(graph: LinkGraph, binary: ElfObject, *, as_runpath: bool = False) -> tuple[str, ...]:
+def commands(graph: LinkGraph, binary: ElfObject) -> tuple[str, ...]:
     """Return the command that gives an object the search path that it should have; none if that is the path it has.
 
-    An RPATH stays one, as the libraries that it loads may rely on it, unless it is to become a RUNPATH: `as_runpath`.
-    An object with a RUNPATH finds nothing by the RPATHs of those that have loaded it, so it needs their folders, too.
+    An RPATH stays one, as the libraries that the object loads may rely on it. If it leads to other packages, it becomes
+    a RUNPATH (GF304), and each library that relied on it gets one, too.
     """
-    is_rpath = binary.rpath is not None and binary.runpath is None and not as_runpath
+    if not _has_rpath(binary):
+        return _commands(graph, binary, is_rpath=False)
+    if not _needs_packages(graph, binary):
+        return _commands(graph, binary, is_rpath=True)
+    every = (binary, *_inheriting(graph, binary))
+    return tuple(command for each in every for command in _commands(graph, each, is_rpath=False))
+
+
+def _commands(graph: LinkGraph, binary: ElfObject, *, is_rpath: bool) -> tuple[str, ...]:
+    # an object with a RUNPATH finds nothing by the RPATHs of those that have loaded it
     entries = _entries(graph, binary, inherits=is_rpath)
-    if entries is None or (not as_runpath and entries == _written(binary)):
+    changes = entries != _written(binary) or _has_rpath(binary) != is_rpath
+    if entries is None or not changes:
         return ()
     file = shlex.quote(binary.file if not binary.file.startswith("-") else f"./{binary.file}")
-    words = [
-        "patchelf",
-        *(["--force-rpath"] if is_rpath else []),
-        "--set-rpath",
-        shlex.quote(":".join(entries)),
-    ]
-    change = f"{' '.join(words)} {file}"
     if not entries:
         return (f"patchelf --remove-rpath {file}",)
+    force = "--force-rpath " if is_rpath else ""
+    change = f"patchelf {force}--set-rpath {shlex.quote(':'.join(entries))} {file}"
     if binary.rpath is not None and binary.runpath is not None:  # --set-rpath changes only one of them
         return (f"patchelf --remove-rpath {file} && {change}",)
     return (change,)
 
 
-def inheriting(graph: LinkGraph, binary: ElfObject) -> tuple[ElfObject, ...]:
+def _has_rpath(binary: ElfObject) -> bool:
+    """Return whether the linker searches by an object's RPATH: a RUNPATH replaces it."""
+    return binary.rpath is not None and binary.runpath is None
+
+
+def _needs_packages(graph: LinkGraph, binary: ElfObject) -> bool:
+    """Return whether an object finds libraries of other packages by its own search path, or has to."""
+    edges = (*graph.from_object(binary), *graph.opened_by(binary))
+    return any(
+        edge.provider.source in {"package", "sibling"}
+        and (_missing(edge, inherits=True) or (edge.route and edge.route.is_path and not edge.route.via))
+        for edge in edges
+    )
+
+
+def _inheriting(graph: LinkGraph, binary: ElfObject) -> tuple[ElfObject, ...]:
     """Return the objects of its wheel that find libraries by the RPATH of an object that has loaded them."""
     edges = [e for e in graph.of(graph.wheel(binary.wheel)) if e.route and e.route.kind == "RPATH"]
     found: dict[str, ElfObject] = {}
@@ -75,7 +95,7 @@ def _entries(graph: LinkGraph, binary: ElfObject, *, inherits: bool) -> list[str
     shared: dict[str, None] = {}  # folders of the system come last
     for entry in _written(binary):
         folder = posixpath.normpath(layout.expanded(entry, origin))
-        if entry.startswith(layout.SHARED):
+        if layout.is_shared(entry):
             shared |= {entry: None} if any(belongs_to_machine(graph, edge) for edge in edges) else {}
         elif not entry.startswith("/") and f"{folder}/".startswith(f"{layout.ENVIRONMENT}/"):
             old.setdefault(folder, _entry(origin, folder) or entry)

@@ -6,13 +6,12 @@ import re
 import shlex
 from collections.abc import Iterator
 
-from packaging.tags import Tag
-
 from gpuforge.audit import policy
 from gpuforge.audit.findings import Finding, Subject, facts_of
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules import wheel_file
+from gpuforge.audit.rules.platform.tags import tags_that_hold
 from gpuforge.audit.rules.rule import Rule, Text
 from gpuforge.audit.symbol_version import required_versions
 from gpuforge.binary.elf.header import MACHINES
@@ -43,7 +42,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
         tagged = {policy.of_tag(tag)[1] for tag in wheel.platforms}
         yield from _interpreters(wheel, tagged)
         machines = {re.sub(_ARM, "armv7l", machine) for machine in tagged if machine}
-        yield from _machine(wheel, machines)
+        yield from _machine(graph, wheel, machines)
         yield from _c_library(graph, wheel, machines)
 
 
@@ -72,7 +71,7 @@ def _floor(
         if fitting
         else f"No manylinux policy has these symbol versions. Build these objects, and {older}"
     )
-    commands = _retagged(wheel, fitting, machine)
+    commands = wheel_file.with_tags(wheel, tags_that_hold(graph, wheel))
     for edge in system:
         if promised.lacking([edge.needed]):
             yield RULE.finding(
@@ -101,14 +100,6 @@ def _floor(
                 fix=fix,
                 commands=commands,
             )
-
-
-def _retagged(wheel: WheelFacts, fitting: policy.Policy | None, machine: str) -> tuple[str, ...]:
-    """Return the command that tags a wheel as a policy for a machine; none for a wheel that has several machines."""
-    if fitting is None or len({policy.of_tag(tag)[1] for tag in wheel.platforms}) > 1:
-        return ()
-    tags = (Tag(tag.interpreter, tag.abi, f"{fitting.name}_{machine}") for tag in wheel.file_tags)
-    return wheel_file.with_tags(wheel, tags)
 
 
 def _forbidden(graph: LinkGraph, wheel: WheelFacts, promised: policy.Policy, tag: str) -> Iterator[Finding]:
@@ -202,7 +193,7 @@ def _interpreters(wheel: WheelFacts, machines: set[str]) -> Iterator[Finding]:
             )
 
 
-def _machine(wheel: WheelFacts, machines: set[str]) -> Iterator[Finding]:
+def _machine(graph: LinkGraph, wheel: WheelFacts, machines: set[str]) -> Iterator[Finding]:
     if wheel.platforms == ("any",) and (bound := [o for o in wheel.objects if o.links]):
         meant = _why_intended(wheel, bound)
         yield RULE.finding(
@@ -214,7 +205,7 @@ def _machine(wheel: WheelFacts, machines: set[str]) -> Iterator[Finding]:
             what="The wheel is tagged for any platform, and it contains shared objects.",
             why=meant or "pip installs it on every system and processor, and the objects load on only one.",
             fix="Tag the wheel for its platform, as auditwheel repair does.",
-            commands=_tagged_for(wheel, bound),
+            commands=wheel_file.with_tags(wheel, tags_that_hold(graph, wheel)),
         )
     machine_of = [(o, o.processor) for o in wheel.objects if o.links]
     foreign = machine_of and not any(actual in machines for _, actual in machine_of)
@@ -226,7 +217,7 @@ def _machine(wheel: WheelFacts, machines: set[str]) -> Iterator[Finding]:
                 files=(found.file,),
                 subjects=(_is_for(found.file, actual),),
                 cause=("machine",),
-                commands=_tagged_for(wheel, [o for o, _ in machine_of]) if none else (),
+                commands=wheel_file.with_tags(wheel, tags_that_hold(graph, wheel)) if none else (),
                 **(_ALL_FOREIGN if none else _SOME_FOREIGN)
                 .filled(tags=", ".join(sorted(machines)))
                 ._asdict(),
@@ -245,14 +236,6 @@ _SOME_FOREIGN = Text(
     "Remove the objects that cannot run there.",
     "warning",
 )
-
-
-def _tagged_for(wheel: WheelFacts, objects: list[ElfObject]) -> tuple[str, ...]:
-    """Return the command that tags a wheel for the machine of its objects; none if they are for several."""
-    machines = {o.processor for o in objects}
-    needed = {name for o in objects for name in o.needed if policy.is_system(name)}
-    machine = machines.pop()
-    return () if machines else _retagged(wheel, policy.fitting(objects, machine, needed), machine)
 
 
 def _is_for(file: str, processor: str) -> Subject:

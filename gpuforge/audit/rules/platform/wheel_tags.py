@@ -10,6 +10,7 @@ from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.form import AS_BUILT
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.rules import wheel_file
+from gpuforge.audit.rules.platform.tags import tags_that_hold
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.wheel.tags import LinuxTag
 
@@ -41,7 +42,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             fix="Correct the Tag lines of WHEEL, between `wheel unpack` and `wheel pack`: `wheel tags` ends with a "
             "traceback. Or rename the wheel, if WHEEL is right.",
             cause=tuple(malformed),
-            commands=wheel_file.with_tags(wheel, wheel.file_tags),
+            commands=wheel_file.with_tags(wheel, tags_that_hold(graph, wheel)),
         )
 
 

@@ -29,7 +29,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                 continue
             if f"{way.entry}/".startswith(_ANYBODYS):
                 yield _finding(graph, found, way, _WRITABLE)
-            elif way.entry.startswith(layout.SHARED):
+            elif layout.is_shared(way.entry):
                 yield _finding(graph, found, way, _of_system(graph, found, way))
             else:
                 yield _finding(graph, found, way, _UNUSED)

@@ -36,11 +36,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                 "these objects search the same folders.",
                 fix="Link with -Wl,--enable-new-dtags, or turn the RPATH into a RUNPATH, which serves only its own "
                 "object: libraries that this one loads need theirs.",
-                commands=[
-                    command
-                    for each in (found, *search_path.inheriting(graph, found))
-                    for command in search_path.commands(graph, each, as_runpath=True)
-                ],
+                commands=search_path.commands(graph, found),
             )
 
 

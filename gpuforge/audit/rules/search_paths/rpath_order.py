@@ -86,5 +86,5 @@ def _before(edge: Edge) -> Iterator[Route]:
         if entry.route == edge.route:
             return
         outside = not f"{entry.folder}/".startswith(f"{layout.ENVIRONMENT}/")
-        if (outside and entry.folder.startswith(layout.SHARED)) or entry.folder in rivals:
+        if (outside and layout.is_shared(entry.folder)) or entry.folder in rivals:
             yield entry.route
