@@ -30,6 +30,7 @@ OPTIONAL = {
     "recipe": "sources that users compile",
     "userbuild": "sources that users compile",
     "wheels": "kernels wheels",
+    "cpu": "code for levels of CPUs",
     "jit": "PTX",
     "cache": "PTX, and sources that are compiled at their first use",
 }

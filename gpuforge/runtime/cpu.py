@@ -41,10 +41,11 @@ def _fact(name: str, cpuinfo: str) -> str:
     return next((line.partition(":")[2] for line in lines if line.partition(":")[0].strip() == name), "")
 
 
-def refusal(level: CpuLevel, cpu: Cpu) -> Optional[Reason]:
+def refusal(level: CpuLevel, cpu: Optional[Cpu]) -> Optional[Reason]:
     """Return why code for a level does not run on a CPU, None if it does."""
     if not level.name:
         return None
+    cpu = cpu or look()
     if not level.machine or level.machine != cpu.machine:
         return Reason("other-machine", {"level": level.name, "here": cpu.machine})
     if cpu.features is None and level.features:

@@ -10,8 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from . import cpu
-from .cpu import Cpu
 from .cpu_level import CpuLevel
 from .driver import Device, NoDriver, open_driver
 from .image import Image
@@ -19,6 +17,10 @@ from .library import Attempt, bind, open_library, patience
 from .reason import Reason
 from .switches import opencl_off
 from .tables import NCCL, NVML, OPENCL, Table
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .cpu import Cpu
 
 __all__ = ["Device", "Probe", "driver_release", "libraries", "probe", "with_cpu"]
 RELEASE_FILE = Path("/proc/driver/nvidia/version")
@@ -36,7 +38,7 @@ class Probe(NamedTuple):
     driver: tuple[int, int] | None
     devices: tuple[Device, ...] = ()
     problem: Reason | None = None
-    cpu: Cpu = Cpu("", None)
+    cpu: Cpu | None = None
     found: Mapping[str, Any] = {}
 
 
@@ -60,7 +62,13 @@ def driver_release() -> str:
 def with_cpu(machine: Probe, images: Iterable[Image]) -> Probe:
     """Return the facts with those of the CPU, if one of the images is for a level of CPUs."""
     leveled = any(isinstance(image.built_for, CpuLevel) and image.built_for.name for image in images)
-    return machine._replace(cpu=cpu.look()) if leveled else machine
+    if not leveled:
+        return machine
+    try:
+        from .cpu import look
+    except ImportError:  # only the user can have brought such an image
+        return machine
+    return machine._replace(cpu=look())
 
 
 def libraries(env: Mapping[str, str]) -> dict[str, str | Reason]:

@@ -22,7 +22,7 @@ from gpuforge.package import embed, kernels_wheel, runtime_parts
 from gpuforge.runtime import HOMES
 
 __all__ = ["built_stub"]
-LIMIT = 98_000  # bytes, packed: of a wheel with CUDA kernels alone; the aim is 70,000
+LIMIT = 110_000  # bytes, packed: of a wheel with CUDA kernels alone; the aim is 70,000
 IREE = {"kind": "iree-cpu", "arch": "x86-64-v2"}
 APART = KernelsWheelSet("default-kernels", "module", "1")
 
@@ -100,7 +100,7 @@ class Kind:
 
 
 KINDS = {
-    "CUDA kernels": Kind(of_cuda, "cache", "cuda", "kernellibrary recipe wheels userbuild elf"),
+    "CUDA kernels": Kind(of_cuda, "cache", "cuda", "kernellibrary recipe wheels userbuild elf cpu"),
     "machine code": Kind(of_machine_code, "", "cuda", "kernellibrary recipe wheels userbuild elf jit cache"),
     "IREE": Kind(of_iree, "", "cuda iree", "kernellibrary recipe wheels userbuild elf jit cache"),
     "kernels wheels": Kind(of_kernels_wheels, "cache", "cuda", "kernellibrary recipe userbuild elf"),
