@@ -93,6 +93,13 @@ def _own_copy(folder: Path, *entries: str) -> Mapping[str, Path]:
 
 
 FAULTS = {
+    "a package that nothing requires": Fault(
+        "GF201", lambda f: _own_and_package(f, *path_of("$ORIGIN/../demo.libs"))
+    ),
+    "a package that nothing requires, with a path to it": Fault(
+        "GF203",
+        lambda f: _own_and_package(f, *path_of("$ORIGIN/../demo.libs", "$ORIGIN/../nvidia/cuda_runtime/lib")),
+    ),
     "no path to a package, and one to a grafted library": Fault(
         "GF202", lambda f: _own_and_package(f, *path_of("$ORIGIN/../demo.libs")), [RUNTIME]
     ),

@@ -10,7 +10,7 @@ from gpuforge.audit.findings import Facts, Finding, Severity, Subject, facts_of
 from gpuforge.audit.form import PACKAGES
 from gpuforge.audit.link.edges import Edge
 from gpuforge.audit.link.graph import LinkGraph
-from gpuforge.audit.rules import search_path
+from gpuforge.audit.rules import search_path, wheel_file
 from gpuforge.audit.rules.loading import may_be_imported
 from gpuforge.audit.rules.providers.clues import Clue, clues
 from gpuforge.audit.rules.providers.unrequired import implied_other_major, without_requirements
@@ -99,7 +99,10 @@ def _missing(graph: LinkGraph, edge: Edge) -> Finding:
         why=_FAILS if imported else _PLUGIN_FAILS,
         fix="Add the packages to Requires-Dist, and give the objects a RUNPATH to their folders. gpuforge build does "
         'both: always for torch, and with linkage = "pip" for CUDA\'s packages.',
-        commands=search_path.commands(graph, edge.loader),
+        commands=(
+            *wheel_file.with_requirement(graph.wheel(edge.loader.wheel), edge.provider.package),
+            *search_path.commands(graph, edge.loader),
+        ),
     )
 
 

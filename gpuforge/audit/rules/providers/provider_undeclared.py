@@ -8,6 +8,7 @@ from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.form import ARCHIVES, PACKAGES
 from gpuforge.audit.link.edges import Edge
 from gpuforge.audit.link.graph import LinkGraph
+from gpuforge.audit.rules import wheel_file
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.binary.facts import ElfObject
 
@@ -24,13 +25,13 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             project = projects.get(target.wheel, "")
             given = project and edge.loader.wheel in projects
             if given and not (_required(graph, edge, project) or _is_part(graph, edge, target, projects)):
-                yield _finding(edge, project)
+                yield _finding(graph, edge, project)
             continue
         provider = edge.provider
         if provider.source != "package" or provider.declared or not edge.route or edge.preload:
             continue
         if provider.other_major is None:  # else it is reported as GF204
-            yield _finding(edge, provider.package)
+            yield _finding(graph, edge, provider.package)
 
 
 RULE = Rule(
@@ -58,7 +59,7 @@ def _led_by(graph: LinkGraph, edge: Edge) -> set[str]:
     return {edge.loader.wheel, *(user.loader.wheel for user in others)}
 
 
-def _finding(edge: Edge, package: str) -> Finding:
+def _finding(graph: LinkGraph, edge: Edge, package: str) -> Finding:
     return RULE.finding(
         edge.loader.wheel,
         files=(edge.loader.file,),
@@ -73,4 +74,5 @@ def _finding(edge: Edge, package: str) -> Finding:
         what="Search paths lead to packages that the wheel does not declare.",
         why="pip does not install these packages with the wheel, and without them the import fails.",
         fix="Add the packages to Requires-Dist, always or in an extra.",
+        commands=wheel_file.with_requirement(graph.wheel(edge.loader.wheel), package),
     )
