@@ -11,6 +11,7 @@ from pathlib import Path
 
 BATCH, BATCHES = 300, 60  # a stream takes 1024 launches before it makes the caller wait
 SOURCE = Path(__file__).resolve().parents[1] / "recipes" / "saxpy" / "kernels" / "saxpy.cu"
+SYMBOL = "_Z5saxpyyfPKfPf"  # saxpy(unsigned long long, float, const float *, float *)
 N = 1000
 A = 2.0
 
@@ -101,7 +102,7 @@ def core_launch() -> dict[str, float]:
     device = Device(0)
     device.set_current()
     stream = device.create_stream()
-    kernel = ObjectCode.from_fatbin(fatbin()).get_kernel("saxpy")
+    kernel = ObjectCode.from_fatbin(fatbin()).get_kernel(SYMBOL)
     x, y = device.allocate(4 * N, stream=stream), device.allocate(4 * N, stream=stream)
     config, n, a = LaunchConfig(grid=4, block=256), numpy.uint64(N), numpy.float32(A)
     return {"launch": least(lambda: launch(stream, config, kernel, n, a, x, y), stream.sync)}
@@ -116,7 +117,7 @@ def core_torch_launch() -> dict[str, float]:
     Device(0).set_current()
     theirs = torch.cuda.Stream()
     stream = Stream.from_handle(theirs.cuda_stream)
-    kernel = ObjectCode.from_fatbin(fatbin()).get_kernel("saxpy")
+    kernel = ObjectCode.from_fatbin(fatbin()).get_kernel(SYMBOL)
     config, n, a = LaunchConfig(grid=4, block=256), numpy.uint64(N), numpy.float32(A)
     with torch.cuda.stream(theirs):
         x, y = torch.ones(N, device="cuda"), torch.ones(N, device="cuda")
@@ -132,7 +133,7 @@ def cupy_launch() -> dict[str, float]:
     import cupy
     import numpy
 
-    kernel = cupy.RawModule(path=fatbin()).get_function("saxpy")
+    kernel = cupy.RawModule(path=fatbin()).get_function(SYMBOL)
     x, y = cupy.ones(N, "f4"), cupy.ones(N, "f4")
     n, a = numpy.uint64(N), numpy.float32(A)
     return {"launch": least(lambda: kernel((4,), (256,), (n, a, x, y)), cupy.cuda.Device().synchronize)}
@@ -158,7 +159,7 @@ def core_first() -> dict[str, float]:
     device.set_current()
     stream = device.default_stream
     code = Program(SOURCE.read_text(), "c++", ProgramOptions(arch=f"sm_{device.arch}")).compile("cubin")
-    kernel = code.get_kernel("saxpy")
+    kernel = code.get_kernel(SYMBOL)
     x = device.allocate(4 * N, stream=stream)
     launch(stream, LaunchConfig(grid=4, block=256), kernel, numpy.uint64(N), numpy.float32(A), x, x)
     stream.sync()
@@ -169,7 +170,7 @@ def cupy_first() -> dict[str, float]:
     import cupy
     import numpy
 
-    kernel = cupy.RawKernel(SOURCE.read_text(), "saxpy")
+    kernel = cupy.RawKernel(SOURCE.read_text(), SYMBOL)
     x, y = cupy.asarray(numpy.ones(N, "f4")), cupy.asarray(numpy.ones(N, "f4"))
     kernel((4,), (256,), (numpy.uint64(N), numpy.float32(A), x, y))
     assert (cupy.asnumpy(y) == 1 + A).all()

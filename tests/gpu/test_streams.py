@@ -184,6 +184,34 @@ def _on(ordinal: int) -> Iterator[None]:
         driver.cuCtxPopCurrent_v2(ctypes.byref(context))
 
 
+@pytest.mark.parametrize("package", ["saxpy", "ripple"])
+@pytest.mark.parametrize("library", ["torch", "cupy"])
+def test_packages_as_the_docs_show_them(ordinal: int, package: str, library: str) -> None:
+    """recipes/saxpy and the tutorial know nothing of devices and streams."""
+    module = pytest.importorskip(package, reason=f"the wheel of {package} is not installed")
+    lib = pytest.importorskip(library)
+    streams = {"torch": torch_streams, "cupy": cupy_streams}[library](ordinal)
+    wrong = 0
+    current = lib.cuda.device(ordinal) if library == "torch" else lib.cuda.Device(ordinal)
+    with current:
+        for name, stream in streams.items():
+            for step in range(REPEATS):
+                with stream():
+                    if library == "torch":
+                        lib.cuda._sleep(200_000)
+                        x, y = lib.full((SIZE,), float(step), device="cuda"), lib.ones(SIZE, device="cuda")
+                    else:
+                        x, y = lib.full(SIZE, step, "f4"), lib.ones(SIZE, "f4")
+                    z = module.saxpy(2.0, x, y) if package == "saxpy" else module.scale(x, 2) + y
+                    x *= 0
+                lib.cuda.synchronize() if library == "torch" else current.synchronize()
+                wrong += not bool((z == 2 * step + 1).all())
+            assert wrong == 0, name
+        elements = lib.ones(SIZE, dtype=lib.float64, **({"device": "cuda"} if library == "torch" else {}))
+        with pytest.raises(TypeError, match=r"an array of float64 .* and the parameter is (const )?float \*"):
+            module.saxpy(2.0, elements, elements) if package == "saxpy" else module.scale(elements, 2)
+
+
 def test_a_capture_of_torch(add: Kernel, ordinal: int) -> None:
     torch = pytest.importorskip("torch")
     with torch.cuda.device(ordinal):

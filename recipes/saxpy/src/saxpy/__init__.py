@@ -22,43 +22,23 @@ _THREADS = 256  # in a block
 _MOST_BLOCKS = 4096  # enough to fill any GPU; the kernel loops over what is left
 
 
-def saxpy(a: float, x: Any, y: Any) -> array[float]:
-    """Return a * x + y. `x` and `y` are buffers of C floats: `array("f")`, a NumPy float32 array, …
+def saxpy(a: float, x: Any, y: Any) -> Any:
+    """Return a * x + y: an `array("f")` for buffers of C floats (`array("f")`, a NumPy float32 array, …), and an array of
+    the same kind for arrays of CuPy or torch, on their GPU and in their current stream.
 
-    Raises TypeError or ValueError for other buffers, `_gpuforge.DriverError` when the GPU fails at its work.
+    Raises TypeError or ValueError for other arrays, `_gpuforge.DriverError` when the GPU fails at its work.
     """
-    xs, ys = _floats("x", x), _floats("y", y)
-    if len(xs) != len(ys):
-        raise ValueError(f"x has {len(xs)} numbers and y has {len(ys)}")
-    result = array("f", bytes(ys.nbytes))
-    kernel = _kernel()
-    if kernel is None:
-        _core.saxpy(a, xs, ys, result)
-        return result
-    with kernel.upload(xs) as device_x, kernel.upload(ys) as device_y:
-        blocks = min(_MOST_BLOCKS, len(xs) // _THREADS + 1)
-        kernel.launch(blocks, _THREADS, c_ulonglong(len(xs)), c_float(a), device_x, device_y)
-        device_y.read(result)
-    return result
+    return _compute(_kernel(), a, x, y)
 
 
-def apply(a: float, x: Any, y: Any) -> array[float]:
+def apply(a: float, x: Any, y: Any) -> Any:
     """Return the operation of `mod/op.h`, which users change: on whichever back end `user-ops` has here.
 
     Takes and raises what `saxpy` does, and NotImplementedError where the wheel was built without gpuforge.
     """
     if _user_ops is None:
         raise NotImplementedError("this wheel was built without gpuforge: it has no user-ops")
-    xs, ys = _floats("x", x), _floats("y", y)
-    if len(xs) != len(ys):
-        raise ValueError(f"x has {len(xs)} numbers and y has {len(ys)}")
-    result = array("f", bytes(ys.nbytes))
-    kernel = _user_ops.function("apply")
-    with kernel.upload(xs) as device_x, kernel.upload(ys) as device_y:
-        blocks = min(_MOST_BLOCKS, len(xs) // _THREADS + 1)
-        kernel.launch(blocks, _THREADS, c_ulonglong(len(xs)), c_float(a), device_x, device_y)
-        device_y.read(result)
-    return result
+    return _compute(_user_ops.function("apply"), a, x, y)
 
 
 def backend() -> str:
@@ -81,6 +61,24 @@ def _kernel() -> Any:
         return _kernels.function("saxpy")
     except KernelUnavailable:
         return None
+
+
+def _compute(kernel: Any, a: float, x: Any, y: Any) -> Any:
+    stay = kernel is not None and hasattr(y, "__cuda_array_interface__")  # arrays of CuPy or torch
+    xs, ys = (x, y) if stay else (_floats("x", x), _floats("y", y))
+    if len(xs) != len(ys):
+        raise ValueError(f"x has {len(xs)} numbers and y has {len(ys)}")
+    blocks, numbers = min(_MOST_BLOCKS, len(ys) // _THREADS + 1), (c_ulonglong(len(ys)), c_float(a))
+    result = ys * 1 if stay else array("f", bytes(ys.nbytes))
+    if stay:
+        kernel.launch(blocks, _THREADS, *numbers, xs, result)
+    elif kernel is None:
+        _core.saxpy(a, xs, ys, result)
+    else:
+        with kernel.upload(xs) as device_x, kernel.upload(ys) as device_y:
+            kernel.launch(blocks, _THREADS, *numbers, device_x, device_y)
+            device_y.read(result)
+    return result
 
 
 def _floats(name: str, buffer: Any) -> memoryview:
