@@ -23,7 +23,7 @@ _MOST_BLOCKS = 4096  # enough to fill any GPU; the kernel loops over what is lef
 
 
 def saxpy(a: float, x: Any, y: Any) -> Any:
-    """Return a * x + y: an `array("f")` for buffers of C floats (`array("f")`, a NumPy float32 array, …), and an array of
+    """Return a * x + y: an `array("f")` for buffers of C floats (`array("f")`, NumPy float32, …), and an array of
     the same kind for arrays of CuPy or torch, on their GPU and in their current stream.
 
     Raises TypeError or ValueError for other arrays, `_gpuforge.DriverError` when the GPU fails at its work.
