@@ -101,7 +101,7 @@ def core_launch() -> dict[str, float]:
 
     device = Device(0)
     device.set_current()
-    stream = device.create_stream()
+    stream = device.default_stream
     kernel = ObjectCode.from_fatbin(fatbin()).get_kernel(SYMBOL)
     x, y = device.allocate(4 * N, stream=stream), device.allocate(4 * N, stream=stream)
     config, n, a = LaunchConfig(grid=4, block=256), numpy.uint64(N), numpy.float32(A)

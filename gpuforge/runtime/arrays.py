@@ -115,6 +115,7 @@ def _ordinal(buffer: Any) -> int | None:
 def _torch(accept: Accept) -> ArrayReader:
     torch = sys.modules["torch"]
     accepted: set[Any] = set()
+    usual: list[Any] = [None]  # the dtype of the last array; to look it up in the set takes longer
     where, address, is_dense = torch.Tensor.get_device, torch.Tensor.data_ptr, torch.Tensor.is_contiguous
 
     def locate(tensor: Any) -> Located:
@@ -127,12 +128,13 @@ def _torch(accept: Accept) -> ArrayReader:
                 accepted.add(tensor.dtype)
             elif tensor.is_conj():
                 raise ValueError("a conjugated view: its memory has other values; pass tensor.resolve_conj()")
+        usual[0] = tensor.dtype if tensor.dtype in accepted else None
         if not is_dense(tensor):
             refuse_gaps(tensor, tensor.shape, tensor.stride(), 1)
         return place, address(tensor)
 
     def address_in(tensor: Any, place: Place) -> int:
-        if where(tensor) != place or tensor.dtype not in accepted or not is_dense(tensor):
+        if where(tensor) != place or tensor.dtype is not usual[0] or not is_dense(tensor):
             raise ElsewhereError
         found: int = address(tensor)
         return found
@@ -157,6 +159,7 @@ _TORCH = {
 def _cupy(accept: Accept, example: Any) -> ArrayReader:
     current = sys.modules["cupy"].cuda.get_current_stream
     accepted: set[Any] = set()
+    usual: list[Any] = [None]  # the dtype of the last array; to look it up in the set takes longer
     # `flags` takes six times as long
     is_dense = attrgetter("_c_contiguous" if hasattr(example, "_c_contiguous") else "flags.c_contiguous")
 
@@ -164,6 +167,7 @@ def _cupy(accept: Accept, example: Any) -> ArrayReader:
         if array.dtype not in accepted:
             accept(array.dtype.str)
             accepted.add(array.dtype)
+        usual[0] = array.dtype
         if not is_dense(array):
             refuse_gaps(array, array.shape, array.strides, array.itemsize)
         data = array.data
@@ -171,7 +175,7 @@ def _cupy(accept: Accept, example: Any) -> ArrayReader:
 
     def address_in(array: Any, place: Place) -> int:
         data = array.data
-        if data.device_id != place or array.dtype not in accepted or not is_dense(array):
+        if data.device_id != place or array.dtype is not usual[0] or not is_dense(array):
             raise ElsewhereError
         found: int = data.ptr
         return found

@@ -407,13 +407,29 @@ class _Usual:
                 replay = None
             if replay is not None:
                 try:
-                    layout.pack_node(
-                        replay.buffer, 0, loaded.handle, gx, gy, gz, bx, by, bz, 0, replay.parameters, *values
-                    )
-                    if not (
-                        replay.look(*replay.at)
-                        or replay.current.value != replay.expected
-                        or replay.update(replay.instance, replay.node, replay.node_at)
+                    launch = grid, block, values
+                    if replay.sent != launch:
+                        replay.sent = None
+                        layout.pack_node(
+                            replay.buffer,
+                            0,
+                            loaded.handle,
+                            gx,
+                            gy,
+                            gz,
+                            bx,
+                            by,
+                            bz,
+                            0,
+                            replay.parameters,
+                            *values,
+                        )
+                        if not replay.update(replay.instance, replay.node, replay.node_at):
+                            replay.sent = launch
+                    if (
+                        not replay.look(*replay.at)
+                        and replay.current.value == replay.expected
+                        and replay.sent
                     ):
                         code = replay.send(replay.instance, replay.queue)
                         if code:

@@ -37,13 +37,13 @@ NODE = "@P7IP24x"
 class Replay:
     """A graph with one kernel, for launches on one stream. Not for two threads at once.
 
-    A launch is packed into `buffer`; `update` changes the graph to it. It may be sent while `look(*at)` returns 0 and
-    leaves `expected` in `current`: for the default stream, which each context has, this means that the kernel's context
-    is current; for any other, that no capture is under way.
+    A launch is packed into `buffer`; `update` changes the graph to it, and `sent` is the launch that it has now. It may be
+    sent while `look(*at)` returns 0 and leaves `expected` in `current`: for the default stream, which each context has,
+    this means that the kernel's context is current; for any other, that no capture is under way.
     """
 
     __slots__ = ("_context", "_graph", "_kept", "at", "buffer", "current", "expected", "instance", "look", "node",
-                 "node_at", "parameters", "queue", "send", "update")  # fmt: skip
+                 "node_at", "parameters", "queue", "send", "sent", "update")  # fmt: skip
 
     def __init__(self, context: Context, queue: int, size: int, offsets: Sequence[int], kept: object) -> None:
         """Prepare the memory of a node with arguments at `offsets`; `kept`, the kernel's module, outlives it."""
@@ -63,6 +63,7 @@ class Replay:
         self.expected = context.handle if is_default else None
         self.update = driver.quick("cuGraphExecKernelNodeSetParams_v2", holds_gil=True)
         self.send = driver.quick("cuGraphLaunch")
+        self.sent: object = None
         self._context = context
         self._kept = kept, pointers
         self._graph, self.instance = c_void_p(), c_void_p()

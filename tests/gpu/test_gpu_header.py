@@ -33,8 +33,10 @@ def program(
     if shutil.which(compiler) is None:
         pytest.skip(f"no {compiler}")
     shown = subprocess.run(
-        [sys.executable, "-m", "saxpy._gpuforge", "include"], capture_output=True, text=True, check=True
+        [sys.executable, "-m", "saxpy._gpuforge", "include"], capture_output=True, text=True, check=False
     )
+    if shown.returncode:
+        pytest.skip("the saxpy wheel was built without c-header = true")
     target = tmp_path_factory.mktemp("host") / "saxpy_host"
     strict = [f"-std={standard}", "-Wall", "-Wextra", "-Werror", "-pedantic", f"-I{shown.stdout.strip()}"]
     subprocess.run([compiler, *strict, form, SOURCE, "-o", target, "-pthread", "-ldl"], check=True)

@@ -114,7 +114,7 @@ class Tensor(Array):
 
     @property
     def dtype(self) -> Any:
-        return _Dtype(self._dtype)
+        return _DTYPES[self._dtype]
 
 
 class _Dtype(str):
@@ -122,6 +122,9 @@ class _Dtype(str):
 
     def __str__(self) -> str:
         return {"f4": "torch.float32", "f8": "torch.float64"}[self[:]]
+
+
+_DTYPES = {name: _Dtype(name) for name in ("f4", "f8")}  # one object each, as in torch
 
 
 class ndarray(Array):  # noqa: N801  its name in CuPy
