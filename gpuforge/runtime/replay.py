@@ -37,9 +37,9 @@ NODE = "@P7IP24x"
 class Replay:
     """A graph with one kernel, for launches on one stream. Not for two threads at once.
 
-    A launch is packed into `buffer`; `update` changes the graph to it, and `sent` is the launch that it has now. It may be
-    sent while `look(*at)` returns 0 and leaves `expected` in `current`: for the default stream, which each context has,
-    this means that the kernel's context is current; for any other, that no capture is under way.
+    A launch is packed into `buffer`; `update` changes the graph to it, and `sent` is the launch that it has now. It may
+    be sent while `look(*at)` returns 0 and leaves `expected` in `current`: for the default stream, which each context
+    has, this means that the kernel's context is current; for any other, that no capture is under way.
     """
 
     __slots__ = ("_context", "_graph", "_kept", "at", "buffer", "current", "expected", "instance", "look", "node",
