@@ -302,6 +302,12 @@ def read_only(array: Any) -> Any:
     return array
 
 
+def sampler(kernel: OpenClKernel) -> Any:
+    import pyopencl as cl
+
+    return cl.Sampler(kernel._context.context, True, cl.addressing_mode.NONE, cl.filter_mode.NEAREST)
+
+
 ONES = np.ones(4, "f4")
 MISUSES: dict[str, tuple[Any, ...]] = {
     "half the floats": (lambda _: np.ones(8, "f2"), ONE, TWO),
@@ -318,6 +324,9 @@ MISUSES: dict[str, tuple[Any, ...]] = {
     "a list": (lambda _: [1.0], ONE, TWO),
     "None": (lambda _: None, ONE, TWO),
     "local memory for a pointer": (lambda _: __import__("pyopencl").LocalMemory(4), ONE, TWO),
+    "a queue": (lambda kernel: kernel._context.queue, ONE, TWO),
+    "a sampler": (sampler, ONE, TWO),
+    "a buffer for a number": (lambda _: ONES, lambda kernel: kernel.memory(8), TWO),
     "an int for a float": (lambda _: ONES, ONE, np.int32(2)),
     "a double for a float": (lambda _: ONES, ONE, np.float64(2)),
     "a Python float": (lambda _: ONES, ONE, 2.0),
@@ -340,7 +349,8 @@ def test_misuses_are_errors(scale: OpenClKernel, sum_: OpenClKernel) -> None:
     for name, (x, *others) in MISUSES.items():
         options = others.pop() if isinstance(others[-1], dict) else {}
         try:
-            scale.launch(options.pop("grid", 1), options.pop("block", 1), x(scale), *others, **options)
+            rest = [each(scale) if callable(each) else each for each in others]
+            scale.launch(options.pop("grid", 1), options.pop("block", 1), x(scale), *rest, **options)
         except (TypeError, ValueError) as error:
             found.append(f"{name}\n    {type(error).__name__}: {error}\n")
         else:
@@ -351,6 +361,13 @@ def test_misuses_are_errors(scale: OpenClKernel, sum_: OpenClKernel) -> None:
     }.items():
         with pytest.raises(TypeError) as caught:
             sum_.launch(1, 1, ONES, Pair(1, 1), ONES, scratch)
+        found.append(f"{name}\n    TypeError: {caught.value}\n")
+    for name, pair in {
+        "an array for a struct": np.ones(2, "f4"),
+        "memory for a struct": sum_.memory(8),
+    }.items():
+        with pytest.raises(TypeError) as caught:
+            sum_.launch(1, 1, ONES, pair, ONES, ctypes.c_void_p())
         found.append(f"{name}\n    TypeError: {caught.value}\n")
     golden.hold("opencl-misuses.txt", "".join(found).replace(scale._context.name, "DEVICE"))
     assert (ONES == 1).all()

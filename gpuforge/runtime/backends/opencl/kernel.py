@@ -130,10 +130,13 @@ class OpenClKernel(Uploads[OpenClMemory]):
         except ValueError as error:
             raise ValueError(f"argument {number}: {error}") from error.__cause__
         given = given or given_array(type(value), array.dtype if array else "")
-        is_local = type(value).__name__ == "LocalMemory"
-        if is_local != parameter.type.startswith(_LOCAL) and parameter != _UNKNOWN:
-            wanted = "the parameter is" if is_local else "pyopencl.LocalMemory(size) is expected for"
-            raise TypeError(f"argument {number}: {given.type} is given, and {wanted} {parameter.type}")
+        role, wanted = _role(value, given), _role_of(parameter)
+        judged = parameter.size and {role, wanted} <= {"memory", "value"}
+        if wanted and role != wanted and not judged:
+            hint = ": pass pyopencl.LocalMemory(size)" if wanted == "local" else ""
+            raise TypeError(
+                f"argument {number}: {given.type} is given, and the parameter is {parameter.type}{hint}"
+            )
         self._judge(number, parameter, given, value)
         if array is None:
             return passed
@@ -157,7 +160,7 @@ def _passed(value: Any) -> tuple[Any, Given | None, HostArray | None]:
         return value.buffer, given_array(kind, ""), None
     if kind.__module__.partition(".")[0] == "pyopencl":
         if not hasattr(value, "base_data"):
-            return value, given_array(kind, ""), None
+            return value, _of_pyopencl(value), None
         refuse_gaps(value, value.shape, value.strides, value.dtype.itemsize)
         return value.data, given_array(kind, value.dtype.str), None
     given = given_value(value)
@@ -173,6 +176,36 @@ def _passed(value: Any) -> tuple[Any, Given | None, HostArray | None]:
         bytes(value) if isinstance(value, (ctypes._SimpleCData, ctypes.Structure, ctypes.Union)) else value,
         given,
         None,
+    )
+
+
+def _of_pyopencl(value: Any) -> Given:
+    """Return the description of an object of pyopencl; raises TypeError for one that no kernel can have."""
+    import pyopencl as cl
+
+    if not isinstance(value, (cl.MemoryObjectHolder, cl.SVMPointer, cl.LocalMemory, cl.Sampler)):
+        raise TypeError(refusal(value))
+    return given_array(type(value), "")
+
+
+def _role(value: Any, given: Given) -> str:
+    """Return what an argument is for OpenCL: it takes one for the other, and reads a sampler as memory."""
+    role = {"LocalMemory": "local", "Image": "image", "Sampler": "sampler"}.get(type(value).__name__)
+    return role or ("value" if given.kind in {"scalar", "struct"} else "memory")
+
+
+def _role_of(parameter: Parameter) -> str:
+    """Return what a parameter takes, "" if that is not known."""
+    if parameter == _UNKNOWN:
+        return ""
+    if parameter.type.endswith("*"):
+        return "local" if parameter.type.startswith(_LOCAL) else "memory"
+    return (
+        "image"
+        if parameter.type.startswith("image")
+        else "sampler"
+        if parameter.type == "sampler_t"
+        else "value"
     )
 
 
