@@ -397,60 +397,47 @@ class _Usual:
         """Queue a launch with these values of its arguments; raises as `Kernel.launch`."""
         loaded, replays = self._loaded, self._replays
         queue = self._current(self.place) if self._current is not None else 0
-        gx, gy, gz = (grid, 1, 1) if type(grid) is int and grid > 0 else three(grid, "grid")
-        bx, by, bz = (block, 1, 1) if type(block) is int and block > 0 else three(block, "block")
-        pool = replays.idle.get(queue)
-        if pool:
-            try:
-                replay = pool.pop()
-            except IndexError:  # other threads use all
-                replay = None
-            if replay is not None:
-                try:
-                    launch = grid, block, values
-                    if replay.sent != launch:
-                        replay.sent = None
-                        layout.pack_node(
-                            replay.buffer,
-                            0,
-                            loaded.handle,
-                            gx,
-                            gy,
-                            gz,
-                            bx,
-                            by,
-                            bz,
-                            0,
-                            replay.parameters,
-                            *values,
-                        )
-                        if not replay.update(replay.instance, replay.node, replay.node_at):
-                            replay.sent = launch
-                    if (
-                        not replay.look(*replay.at)
-                        and replay.current.value == replay.expected
-                        and replay.sent
-                    ):
-                        code = replay.send(replay.instance, replay.queue)
-                        if code:
-                            raise loaded.context.driver.error("cuGraphLaunch", code, kernel=loaded.name)
-                        return
-                except (struct.error, OverflowError):
-                    pass  # the plain launch reports it
-                finally:
-                    pool.append(replay)
-        frame = layout.frame()
+        dims = (
+            *((grid, 1, 1) if type(grid) is int and grid > 0 else three(grid, "grid")),
+            *((block, 1, 1) if type(block) is int and block > 0 else three(block, "block")),
+        )
         try:
-            layout.pack(frame.buffer, 0, gx, gy, gz, bx, by, bz, 0, queue, *values)
-            loaded.send(frame)
+            pool = replays.idle[queue]
+            replay = pool.pop()
+        except (KeyError, IndexError):  # none yet, or other threads use all
+            self._launch_plainly(layout, dims, queue, values)
+            return
+        try:
+            launch = dims, values
+            if replay.sent != launch:
+                replay.sent = None
+                layout.pack_node(replay.buffer, 0, loaded.handle, *dims, 0, replay.parameters, *values)
+                if not replay.update(replay.instance, replay.node, replay.node_at):
+                    replay.sent = launch
+            if replay.look(*replay.at) or replay.current.value != replay.expected or not replay.sent:
+                self._launch_plainly(layout, dims, queue, values)
+            elif code := replay.send(replay.instance, replay.queue):
+                raise loaded.context.driver.error("cuGraphLaunch", code, kernel=loaded.name)
         except (struct.error, OverflowError) as error:
             raise ValueError(f"grid {grid}, block {block}, stream {queue}: {error}") from None
         finally:
+            pool.append(replay)
+
+    def _launch_plainly(
+        self, layout: Layout, dims: tuple[int, ...], queue: int, values: Sequence[Any]
+    ) -> None:
+        frame, loaded = layout.frame(), self._loaded
+        try:
+            layout.pack(frame.buffer, 0, *dims, 0, queue, *values)
+            loaded.send(frame)
+        except (struct.error, OverflowError) as error:
+            raise ValueError(f"grid and block {dims}, stream {queue}: {error}") from None
+        finally:
             layout.pool.append(frame)
-        replays.launched(
+        self._replays.launched(
             queue,
             lambda replay: layout.pack_node(
-                replay.buffer, 0, loaded.handle, gx, gy, gz, bx, by, bz, 0, replay.parameters, *values
+                replay.buffer, 0, loaded.handle, *dims, 0, replay.parameters, *values
             ),
         )
 

@@ -180,6 +180,11 @@ KINDS = {"torch": Tensor, "cupy": ndarray, "interface": Numbered, "dlpack": Caps
 
 
 @pytest.fixture
+def two_devices(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STUB_DEVICES", "2")
+
+
+@pytest.fixture
 def libraries(stub: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, Library]:
     """The libraries on one driver; torch and cupy can be imported."""
     gpu = Gpu(stub)

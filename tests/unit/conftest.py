@@ -10,12 +10,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from array_samples import libraries  # noqa: F401  a fixture
+from array_samples import libraries, two_devices  # noqa: F401  fixtures
 from hypothesis import settings
 from packaging.version import Version
 from runtime_samples import (  # noqa: F401  fixtures
     built_old_stub,
     built_stub,
+    kernel,
     kernels,
     old_stub,
     stub,

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from gpuforge.runtime import KernelSet
+from gpuforge.runtime import Kernel, KernelSet
 
 SOURCE = Path(__file__).with_name("driver_stub.c")
 
@@ -58,6 +58,11 @@ def stub_without_launches(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.fixture
 def kernels(stub: str, tmp_path: Path) -> KernelSet:
     return KernelSet(write_set(tmp_path / "default-kernels"), env={}, driver=stub)
+
+
+@pytest.fixture
+def kernel(kernels: KernelSet) -> Kernel:
+    return kernels.function("saxpy")
 
 
 def write_set(

@@ -34,11 +34,6 @@ class HasStream:
         return 0, 0x55
 
 
-@pytest.fixture
-def kernel(kernels: KernelSet) -> Kernel:
-    return kernels.function("saxpy")
-
-
 def run(kernel: Kernel, wrap: Any = lambda memory: memory, **options: Any) -> list[float]:
     x, y = array("f", [1, 2, 3]), array("f", [10, 20, 30])
     with kernel.upload(x) as device_x, kernel.upload(y) as device_y:

@@ -21,14 +21,7 @@ A = ctypes.c_float(2.0)
 MANY = replaying.BEFORE + 4
 
 
-@pytest.fixture(autouse=True)
-def two_devices(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("STUB_DEVICES", "2")
-
-
-@pytest.fixture
-def kernel(kernels: KernelSet) -> Kernel:
-    return kernels.function("saxpy")
+pytestmark = pytest.mark.usefixtures("two_devices")
 
 
 def set_counter(stub: str, name: str, value: int) -> None:

@@ -23,14 +23,7 @@ N, A = ctypes.c_ulonglong(3), ctypes.c_float(2.0)
 STREAMS = [0, 2, 0x55]  # the default one, the thread's own, and one of the caller's
 
 
-@pytest.fixture(autouse=True)
-def two_devices(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("STUB_DEVICES", "2")
-
-
-@pytest.fixture
-def kernel(kernels: KernelSet) -> Kernel:
-    return kernels.function("saxpy")
+pytestmark = pytest.mark.usefixtures("two_devices")
 
 
 @pytest.mark.parametrize("device", [0, 1])
