@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from gpuforge.cli.failure_text import failure, print_text
-from gpuforge.cli.plan_progress import CellProgress, CellState, PlanProgress, Running, where
+from gpuforge.cli.plan_progress import CellProgress, CellState, PlanProgress, Running, stopping, where
 from gpuforge.diagnostics import shown
 from gpuforge.execute.failure import last_line
 from gpuforge.execute.outcome import ActionResult, Step
@@ -119,8 +119,9 @@ class LiveProgress:
         """Return the progress of the plan, after the number of lines that do not fit on the terminal."""
         hidden = [f"{cells} more cells"] * bool(cells) + [f"{actions} more actions that run"] * bool(actions)
         more = f"… and {' and '.join(hidden)}; " if hidden else ""
-        stopping = "; stopping what runs (Ctrl-C: by force)" if self._stopping and self._live else ""
-        return f"{more}{self._plan.counts()}, {_clock_text(now - self._begin)}{stopping}"
+        stops = self._stopping and self._live
+        what = f"; {stopping(len(self._plan.running))} (Ctrl-C: by force)" if stops else ""
+        return f"{more}{self._plan.counts()}, {_clock_text(now - self._begin)}{what}"
 
 
 def _grid() -> Table:

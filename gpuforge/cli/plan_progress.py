@@ -122,6 +122,16 @@ class PlanProgress:
         return ", ".join([f"{done + reused} of {self.total} actions", *parts])
 
 
+def stopping(running: int) -> str:
+    """Return what an interruption does: "stopping 2 actions and removing their working folders"."""
+    actions, their = (
+        ("1 action", "its working folder")
+        if running == 1
+        else (f"{running} actions", "their working folders")
+    )
+    return f"stopping {actions} and removing {their}; finished work is kept"
+
+
 def where(action: Action) -> str:
     """Return the cells of an action, to write before its title: "cp311-cu13.0-x86_64: ", "4 cells: " or nothing."""
     if not action.cells:

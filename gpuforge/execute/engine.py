@@ -38,13 +38,14 @@ def run(
 
     `jobs` is the number of job slots; `logs` the folder for one log per action; `project` names the manifest in the
     ledger; `targets` the ids of steps whose outputs the caller reads, in addition to those of the last steps. A failed
-    step fails only the steps that need it. KeyboardInterrupt in the calling thread stops the running commands (a second
-    one, at once and by force) and ends in an Outcome with `interrupted`.
+    step fails only the steps that need it; steps that only these need are not started any more. KeyboardInterrupt in
+    the calling thread stops the running commands (a second one, at once and by force) and ends in an Outcome with
+    `interrupted`.
     """
     found = verdicts(steps, store=store, ledger=ledger, project=project, targets=targets)
     keys = {step.action.id: step.key for step in steps}
     context = RunContext(ledger, workers, logs, project, keys)
-    return _Engine(steps, found, context, max(1, jobs), observer).run()
+    return _Engine(steps, found, context, max(1, jobs), observer, targets).run()
 
 
 def _report(events: _Events, name: str, report: _Report) -> None:
@@ -67,6 +68,7 @@ class _Engine:
         context: RunContext,
         jobs: int,
         observer: Observer,
+        targets: Collection[str],
     ) -> None:
         self._steps = {step.action.id: step for step in steps}
         self._verdicts = found
@@ -79,6 +81,8 @@ class _Engine:
         self._blame: dict[
             str, str
         ] = {}  # of failed and blocked steps: the id of the action that is the cause
+        self._useless: dict[str, str] = {}  # steps that only blocked ones need: the id of the cause
+        self._ends = self._to_run & {*targets}
         self._futures: dict[str, Future[ActionResult]] = {}
         self._events: _Events = queue.SimpleQueue()
 
@@ -131,7 +135,12 @@ class _Engine:
         return self._steps[name].action.needs
 
     def _drop(self, name: str) -> bool:
-        """Record a step that cannot run because an output that it needs is not there."""
+        """Record a step that need not run, or cannot because an output that it needs is not there."""
+        if name in self._useless:
+            self._blame[name] = failed = self._useless[name]
+            reason = ActionReason("useless", actions=(failed,), state=self._results[failed].state)
+            self._settle(ActionResult(name, "not-run", reason))
+            return True
         for need in self._needs(name):
             cause = self._blame.get(need)
             if cause:
@@ -140,6 +149,23 @@ class _Engine:
                 self._settle(ActionResult(name, "not-run", reason))
                 return True
         return False
+
+    def _note_useless(self, failed: str) -> None:
+        """Note the steps whose outputs nobody needs after a failure: all that need them are blocked by it."""
+        users: dict[str, list[str]] = {name: [] for name in self._to_run}
+        for name in self._to_run:
+            for need in self._needs(name):
+                users.setdefault(need, []).append(name)
+        lost, pending = {*self._blame, *self._useless}, [failed]
+        while pending:
+            new = [name for name in users[pending.pop()] if name not in lost]
+            lost |= {*new}
+            pending += new
+        for name in reversed(self._steps):  # plans list a step after those that it needs, or nearly so
+            is_end = name in self._ends or not users.get(name)
+            if name in self._to_run and name not in lost and not is_end and lost.issuperset(users[name]):
+                lost.add(name)
+                self._useless[name] = failed
 
     def _start(self, name: str, pool: ThreadPoolExecutor) -> bool:
         """Start a step if there is room for it."""
@@ -166,6 +192,7 @@ class _Engine:
         result = report.result()
         if result.state not in {"done", "reused"}:
             self._blame[name] = name
+            self._note_useless(name)
         self._settle(result)
         return (name,)
 

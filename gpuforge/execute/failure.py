@@ -33,15 +33,22 @@ _ERROR = re.compile(
     r"|undefined reference to|cannot find -l|\*\*\* .*Error"
     r"|\b(?:fatal|error) {2,}: |^\w+(?:Error|Exception): "
 )
+_RETRIES = "WARNING: Retrying (Retry("
+_NOT_FOUND = ("ERROR: Could not find a version that satisfies", "ERROR: No matching distribution found")
+_BEFORE = 6  # lines shown before a traceback: what the script printed about its trouble
 _FURTHER = 4  # lines shown after an error: the source that a compiler points at
 
 
 def tail(log: Path) -> tuple[str, ...]:
     """Return the last lines of a command's output, as text, without control characters and the log's own head.
 
-    Empty when the log cannot be read.
+    Empty when the log cannot be read. What pip writes about an index that it cannot reach is left out, as the error
+    says that.
     """
-    return _output(log, _TAIL_BYTES)[-TAIL_LINES:]
+    lines = _output(log, _TAIL_BYTES)
+    if any(line.startswith(_RETRIES) for line in lines):
+        lines = tuple(line for line in lines if not line.startswith((_RETRIES, *_NOT_FOUND)))
+    return lines[-TAIL_LINES:]
 
 
 def last_line(log: Path) -> str:
@@ -52,7 +59,8 @@ def last_line(log: Path) -> str:
 def errors(log: Path) -> tuple[str, ...]:
     """Return the lines of a build's log that report errors, from the first one on; its last lines if none does.
 
-    Parallel jobs write into one log, so warnings of others stand between and after the errors.
+    Parallel jobs write into one log, so warnings of others stand between and after the errors. If the first error is
+    that of a Python traceback, the lines before the traceback come first.
     """
     lines = _output(log, _LOG_BYTES)
     found: list[str] = []
@@ -66,7 +74,18 @@ def errors(log: Path) -> tuple[str, ...]:
             further -= 1
         else:
             further = 0
-    return tuple(found[:TAIL_LINES]) or lines[-TAIL_LINES:]
+    return (*_before_traceback(lines, found[0]), *found)[:TAIL_LINES] if found else lines[-TAIL_LINES:]
+
+
+def _before_traceback(lines: Sequence[str], error: str) -> list[str]:
+    """Return the lines before the traceback that ends with an error; none if there is no traceback."""
+    above = lines[: lines.index(error)]
+    starts = [at for at, line in enumerate(above) if line.startswith("Traceback (most recent call last)")]
+    if not starts or not all(
+        line.startswith((" ", "|", "+")) or not line for line in above[starts[-1] + 1 :]
+    ):
+        return []
+    return [line for line in above[: starts[0]] if line][-_BEFORE:]
 
 
 def _output(log: Path, most: int) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ Runs = Literal[
     "first", "upstream", "failed-before", "output-gone", "output-damaged", "changed", "changed-otherwise"
 ]
 # Why an action need not run, and why it was not run.
-Rests = Literal["stored", "same-content", "not-needed", "blocked", "interrupted", "not-started"]
+Rests = Literal["stored", "same-content", "not-needed", "blocked", "useless", "interrupted", "not-started"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +37,8 @@ class ActionReason:
     """Why an action runs or does not: a kind, and the facts that this kind has.
 
     `time` (UTC, ISO 8601) is when it last ran, with "failed-before", "output-gone" and "stored"; `seconds` what
-    "stored" saves. `actions` are those that run before it ("upstream"), or the one that is the cause ("blocked"), with
-    its `state`. `problem` is the damage of "output-damaged".
+    "stored" saves. `actions` are those that run before it ("upstream"), or the one that is the cause ("blocked",
+    "useless"), with its `state`. `problem` is the damage of "output-damaged".
     """
 
     kind: Runs | Rests

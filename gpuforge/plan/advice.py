@@ -17,13 +17,14 @@ _ANY = r"[^'\"\s:]+"
 _EVERY = r"cuda\w*\.h(?:pp)?|cuda/.*|crt/.*|driver_types\.h|vector_types\.h|device_launch_parameters\.h"
 # Messages about a missing build requirement, and the requirement.
 _MODULES = (
+    (r"^(?:    )?ModuleNotFoundError: No module named 'pkg_resources'", '"setuptools<82"'),
     (r"Ninja is required to load C\+\+ extensions", '"ninja"'),
     (r"^(?:    )?ModuleNotFoundError: No module named", "the package of that module"),
 )
 
 
 def of_host_build(file: ManifestFile) -> tuple[Advice, ...]:
-    """Return the advice for a project's own build."""
+    """Return the advice for a project's own build, and for its backend's hooks, which run the same code."""
     reached = (
         _unreached(file) if file.manifest.cuda.versions and file.manifest.build.cuda is not False else ()
     )
@@ -31,17 +32,14 @@ def of_host_build(file: ManifestFile) -> tuple[Advice, ...]:
         missing = "files of an object's `sources` and `headers` are left out of the build unless in-host-build = true"
     else:
         missing = "install the system package that has this header, or put the header into a folder of [build] overlay"
-    return (*_libraries(file), *reached, *of_hook(), Advice(_NOT_FOUND.format(_ANY), missing))
+    return (*_libraries(file), *reached, *_modules(), Advice(_NOT_FOUND.format(_ANY), missing))
 
 
-def of_hook() -> tuple[Advice, ...]:
-    """Return the advice for code of a project that runs in the build environment."""
-    return tuple(
-        Advice(
-            pattern, f"add {requirement} to [build] requires: a build has no packages but its requirements"
-        )
-        for pattern, requirement in _MODULES
-    )
+def _modules() -> Iterator[Advice]:
+    """Yield the advice for modules that the build environment lacks."""
+    for pattern, requirement in _MODULES:
+        hint = f"add {requirement} to [build] requires: a build has no packages but its requirements"
+        yield Advice(pattern, hint)
 
 
 def of_compile(file: ManifestFile, number: int) -> tuple[Advice, ...]:

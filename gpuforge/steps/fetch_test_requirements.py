@@ -51,7 +51,7 @@ def _download(request: FetchTestRequirements, requires: Sequence[str], what: str
         request.output,
         [*request.at_hand, *([request.own] if request.own else [])],
         what=what,
-        hint="correct the project's dependencies, or `[test] requires`",
+        hint="correct the project's dependencies, or `[test] requires`; --no-test builds and audits without a test",
     )
 
 

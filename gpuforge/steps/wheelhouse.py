@@ -65,7 +65,7 @@ def _failure(printed: str, requirements: Sequence[str], folder: Path, what: str,
     if any(sign in printed for sign in _UNREACHABLE):
         return MissingError.of(
             f"cannot reach the package index for {what}",
-            hint="check the network, the proxy and the CA bundle (PIP_CERT, PIP_INDEX_URL); pip's output is above",
+            hint="check the network, the proxy and the CA bundle (PIP_CERT, PIP_INDEX_URL)",
         )
     # pip does not distinguish an index without the package from one that is unreachable, or has no wheel of it.
     if "(from versions: none)" in output:

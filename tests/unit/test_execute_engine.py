@@ -63,7 +63,8 @@ def test_a_pruned_store_entry_that_nobody_needs_is_not_made_again(rig: Rig) -> N
 
 def test_a_failure_fails_only_what_needs_it(tmp_path: Path) -> None:
     rig = Rig(tmp_path, lambda task: 2 if task.action.id == "bad" else 0)
-    outcome = rig.run(step("bad"), step("b", "bad"), step("c", "b"), step("good"), step("d", "good", "bad"))
+    steps = step("bad"), step("b", "bad"), step("c", "b"), step("good"), step("d", "good", "bad")
+    outcome = rig.run(*steps, targets=("good",))
     assert not outcome.ok
     assert states(outcome) == {
         "bad": "failed",
@@ -79,6 +80,30 @@ def test_a_failure_fails_only_what_needs_it(tmp_path: Path) -> None:
     assert [(e.id, e.result) for e in rig.ledger.entries] == [("bad", "failed"), ("good", "ok")]
     assert [result.id for result in outcome.having("not-run")] == ["b", "c", "d"]
     assert words(rig.run(step("bad")).results["bad"].reason).startswith("runs: failed on 20")
+
+
+def test_what_only_serves_a_failed_step_is_not_started(tmp_path: Path) -> None:
+    """The wheel of one cell needs a kernel that does not compile: its host build serves nobody, another's does."""
+    rig = Rig(tmp_path, lambda task: 2 if task.action.id == "kernel" else 0)
+    outcome = rig.run(
+        *(step("kernel"), step("shared"), step("sources"), step("build", "sources", "shared")),
+        *(
+            step("wheel", "kernel", "build"),
+            step("other-build", "shared"),
+            step("other-wheel", "other-build"),
+        ),
+    )
+    assert states(outcome) == {
+        "kernel": "failed",
+        "shared": "done",
+        "sources": "not-run",
+        "build": "not-run",
+        "wheel": "not-run",
+        "other-build": "done",
+        "other-wheel": "done",
+    }
+    assert words(outcome.results["build"].reason) == "not run: nothing needs it any more: kernel failed"
+    assert words(outcome.results["wheel"].reason) == "not run: needs kernel, which failed"
 
 
 @pytest.mark.parametrize(

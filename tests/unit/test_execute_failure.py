@@ -68,6 +68,50 @@ def manifest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ManifestFile:
     return load(Path())
 
 
+TRACEBACK = """\
+running build_ext
+-- looking for cuFFT
+cuFFT was not found below /opt/cuda: set CUFFT_ROOT
+Traceback (most recent call last):
+  File "setup.py", line 9, in <module>
+    build()
+subprocess.CalledProcessError: Command '['cmake']' returned non-zero exit status 1.
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "first", "count"),
+    [
+        (TRACEBACK.replace("subprocess.Called", "Called"), "running build_ext", 4),
+        (
+            "k.cu(1): error: no such type\n" + TRACEBACK.replace("subprocess.Called", "Called"),
+            "k.cu(1): error: no such type",
+            2,
+        ),
+    ],
+)
+def test_what_a_script_printed_before_its_traceback_is_shown(
+    tmp_path: Path, text: str, first: str, count: int
+) -> None:
+    log = tmp_path / "log"
+    log.write_text(text)
+    lines = failure.errors(log)
+    assert (lines[0], len(lines)) == (first, count)
+    assert lines[-1].startswith("CalledProcessError: ")
+
+
+def test_an_index_that_cannot_be_reached_is_not_told_in_five_lines(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    retry = "WARNING: Retrying (Retry(total={}, …)) after connection broken by 'NewConnectionError'\n"
+    missing = "ERROR: No matching distribution found for numpy\n"
+    log.write_text(
+        f"fetching\n{''.join(map(retry.format, range(5)))}{missing}error: cannot reach the index\n"
+    )
+    assert failure.tail(log) == ("fetching", "error: cannot reach the index")
+    log.write_text(f"fetching\n{missing}")  # the index was reached, and has none
+    assert failure.tail(log) == ("fetching", missing.strip())
+
+
 def test_the_errors_of_a_parallel_build_are_shown_and_not_a_neighbours_warnings() -> None:
     shown = "\n".join(failure.errors(GOLDEN / "ninja.log")) + "\n"
     golden = GOLDEN / "ninja.txt"

@@ -98,8 +98,29 @@ def test_an_interruption_is_acknowledged_at_once() -> None:
     with progress(Console(file=stream, width=80), clock=lambda: 100.0) as observer:
         observer.on_interrupt()
     assert stream.getvalue() == (
-        "[    0.0 s] stop      interrupted: stopping what runs (once more to stop it by force)\n"
+        "[    0.0 s] stop      interrupted: stopping 0 actions and removing their working folders; finished work is "
+        "kept (once more to stop by force)\n"
     )
+
+
+def test_a_long_action_is_named_from_time_to_time(tmp_path: Path) -> None:
+    """CI systems stop a job whose log is silent for ten minutes."""
+    (tmp_path / "log").write_text("[1/9] compiling\n[2/9] compiling k.cu\n")
+    stream, now = io.StringIO(), [0.0]
+    plain = PlainProgress(Console(file=stream, width=80), lambda: now[0])
+    plain.on_plan(STEPS, frozenset([FETCH.action.id, BUILDS[0].action.id]))
+    plain.on_start(BUILDS[0].action, tmp_path / "log")
+    for seconds in (59.0, 61.0, 100.0, 122.0):
+        now[0] = seconds
+        plain.beat()
+    plain.on_finish(BUILDS[0].action, ActionResult(BUILDS[0].action.id, "done", ActionReason("first"), 123.0))
+    now[0] = 500.0
+    plain.beat()  # nothing runs
+    name = "cp311-cu13.0-x86_64: build saxpy [host]"
+    assert stream.getvalue().splitlines()[2:-1] == [
+        f"[   61.0 s] runs      {name} (61.0 s so far): [2/9] compiling k.cu",
+        f"[  122.0 s] runs      {name} (2 min 02 s so far): [2/9] compiling k.cu",
+    ]
 
 
 def test_nothing_is_shown_when_nothing_runs() -> None:

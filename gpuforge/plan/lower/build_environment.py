@@ -129,7 +129,7 @@ def _ask_backend(context: PlanContext, cell: Cell, at: Location, fetch: str) -> 
         staged=("source",),
         outputs=(_ANSWER.name,),
         env=seen | {name: variables.with_names(text, names) for name, text in build.env.items()},
-        advice=advice.of_hook(),
+        advice=advice.of_host_build(context.file),
     )
 
 
