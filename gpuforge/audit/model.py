@@ -105,7 +105,8 @@ class WheelFacts(NamedTuple):
     python: str = ""  # Requires-Python: ">=3.11,<3.15"
     members: Mapping[str, int] = MappingProxyType({})  # name -> size in bytes
     checksums: Mapping[str, int] = MappingProxyType({})  # name -> CRC-32 from the central directory
-    purelib: bool = False  # Root-Is-Purelib in WHEEL
+    purelib: bool = False  # Root-Is-Purelib in WHEEL, the first line of it
+    purelib_lines: tuple[str, ...] = ()  # the values of all such lines
     build_compilers: tuple[BuildFileCompilers, ...] = ()
     build_paths: tuple[BuildPath, ...] = ()
     loader_files: frozenset[str] = (

@@ -55,6 +55,18 @@ def is_loader(filename: str) -> bool:
     return member(filename) in _loaders()
 
 
+def is_of_machine(filename: str) -> bool:
+    """Return whether a library belongs to a stack that is installed on the machine, as ROCm is, and not by pip."""
+    name = member(filename)
+    return name is not None and _of_machines().fullmatch(name) is not None
+
+
+@cache
+def _of_machines() -> re.Pattern[str]:
+    rows = (row for row in load(__file__, "gpu_stack.toml")["stack"] if row.get("of-machine"))
+    return re.compile("|".join(name for row in rows for name in row["names"]))
+
+
 @cache
 def _loaders() -> frozenset[str]:
     return frozenset(

@@ -44,6 +44,11 @@ def is_purelib(text: bytes) -> bool:
     return metadata.field(text, "Root-Is-Purelib").lower() == "true"
 
 
+def purelib_lines(text: bytes) -> tuple[str, ...]:
+    """Return the values of its Root-Is-Purelib lines, of which there should be one."""
+    return tuple(metadata.fields(text, "Root-Is-Purelib"))
+
+
 def _count(line: str) -> int:
     """Return the number of tags in a line: 2 of "py2.py3-none-any"."""
     return math.prod(part.count(".") + 1 for part in line.split("-"))

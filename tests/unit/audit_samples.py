@@ -203,6 +203,7 @@ def wheel(
         ).encode(),
         f"{info}/WHEEL": "\n".join(["Wheel-Version: 1.0", f"Root-Is-Purelib: {pure}", *lines, ""]).encode(),
     }
+    held |= files  # also a WHEEL of their own
     rows = {member: f"{member},sha256={_digest(data)},{len(data)}" for member, data in held.items()}
     rows |= record or {}
     rows[f"{info}/RECORD"] = f"{info}/RECORD,,"

@@ -36,6 +36,8 @@ def needs_level(level: int) -> tuple[int, bytes]:
     return PT_NOTE, struct.pack("<III", 4, len(data), 5) + b"GNU\0" + data
 
 
+WHEEL = "demo-1.0.dist-info/WHEEL"
+TWICE = b"Wheel-Version: 1.0\nRoot-Is-Purelib: true\nRoot-Is-Purelib: false\nTag: cp311-cp311-manylinux_2_17_x86_64\n"
 NOISE = random.Random(0).randbytes(1 << 20)  # noqa: S311 - only has to be incompressible
 SOURCES = "demo/_gpuforge/sources/m/"
 
@@ -47,6 +49,16 @@ def recipe(**change: object) -> bytes:
 
 
 CASES = {
+    "two lines of Root-Is-Purelib": Case(
+        "GF706", "warning", ("Root-Is-Purelib: true, false",), {"demo/__init__.py": b"", WHEEL: TWICE},
+        {WHEEL: TWICE.replace(b"Root-Is-Purelib: true\n", b"")},
+    ),
+    "top-level packages of tests and samples": Case(
+        "GF716", "warning", ("tests/: Python files: 2", "samples/: Python files: 1"),
+        {"demo/a.py": b"", "tests/__init__.py": b"", "tests/test_a.py": b"", "samples/x.py": b""},
+        {"tests/__init__.py": None, "tests/test_a.py": None, "samples/x.py": None,
+         "demo/tests/__init__.py": b"", "tests/data.json": b""},
+    ),
     "segments for pages of 4 KiB on a processor that may have larger ones": Case(
         "GF511", "warning", ("demo/ext.so: 4 KiB",),
         {"demo/ext.so": elf(machine=183, page=1 << 12)}, {"demo/ext.so": elf(machine=183)},

@@ -30,6 +30,7 @@ def beside_hashed_openmp(*toolchains: str) -> dict[str, bytes]:
 
 
 CUDNN_PARTS = [f"libcudnn_{part}.so.9" for part in ("adv", "cnn", "graph", "ops")]
+RUNTIME = "$ORIGIN/../nvidia/cuda_runtime/lib"
 SITE = "$ORIGIN/../../../../{}/python3.11/site-packages/b"
 CASES = {
     "hashed OpenMP beside sources": Case(
@@ -306,6 +307,10 @@ CASES = {
         },
         {"demo.libs/libcufft-0a1b2c3d.so.11.3.3": lib("libcufft-0a1b2c3d.so.11.3.3")},  # an older one
     ),
+    "ROCm's library, which no part of the same release has": Case(
+        "GF201", "warning", ("libamdhip64.so.6, NEEDED by demo/ext.so",),
+        {"demo/ext.so": elf(needed=["libamdhip64.so.6"])}, {"demo/ext.so": elf()}, requires=["demo-core==1.0"],
+    ),
     "opened by name, declared, and no path": Case(
         "GF208", "warning", ("demo/ext.so: libcublas.so.12 (nvidia-cublas-cu12)",),
         {"demo/ext.so": elf(sections={".rodata": b"\0libcublas.so.12\0"})},
@@ -543,3 +548,13 @@ def test_alternatives_need_versions_of_one_library(tmp_path: Path, needed: str, 
     files = {file: elf(needed=[name], strings=["PyInit__f"]) for file, name in names.items()}
     (found,) = (f for f in audit([wheel(tmp_path, files)]).findings if f.code == "GF201")
     assert ("alternatives" in found.message) == alternatives
+
+
+def test_a_guess_proves_no_tag(tmp_path: Path) -> None:
+    for needed, requires, proved in (
+        ("libhidden.so", ["demo-core==1.0"], False),  # a part of the same release may have it
+        ("libcudart.so.12", ["nvidia-cuda-runtime-cu12"], True),
+    ):
+        files = {"demo/ext.so": elf(needed=[needed], versions={"libc.so.6": ["GLIBC_2.4"]}, runpath=RUNTIME)}
+        (found,) = audit([wheel(tmp_path, files, requires=requires)]).wheels
+        assert any(proof.topic == "platform" for proof in found.proofs) is proved

@@ -190,7 +190,7 @@ def test_what_cannot_be_read_is_one_problem_and_the_rest_goes_on(
 
 
 def test_a_byte_changed_in_a_member_is_named_with_the_member(tmp_path: Path) -> None:
-    path = wheel(tmp_path, {"demo/a.so": elf(strings=["x" * 500])})
+    path = wheel(tmp_path, {"demo/a.so": elf(strings=["x" * 500], page=8)})
     data = bytearray(path.read_bytes())
     data[data.index(b"demo/a.so") + 60] ^= 0xFF
     path.write_bytes(bytes(data))

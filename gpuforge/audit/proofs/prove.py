@@ -38,7 +38,6 @@ from gpuforge.audit.proofs.proof import (
 from gpuforge.audit.route import Route
 from gpuforge.audit.rules import RULES
 from gpuforge.audit.rules.gpu_code.containers import as_declared, own_code
-from gpuforge.audit.rules.providers.clues import clues
 from gpuforge.binary.facts import FatbinContainer
 from gpuforge.binary.runnable import has_only_empty_cubins
 from gpuforge.cuda import libraries, sonames
@@ -168,7 +167,7 @@ def _platform(graph: LinkGraph, wheel: WheelFacts) -> Iterator[TagsHold | NoProm
     promises = [(tag, promised) for tag, promised in promises if policy.is_known(promised)]
     if promises:
         unknown = [e for e in graph.of(wheel) if e.provider.source == "nobody" and not _is_found(graph, e)]
-        if all(clue.kind != "none" for clue in clues(graph, unknown).values()):
+        if not unknown:  # that a required package may have a library is a guess
             yield TagsHold(tuple(tag for tag, _ in promises), highest)
     elif bare := next((tag for tag in wheel.platforms if tag.startswith("linux_")), ""):
         fitting = policy.fitting(objects, policy.of_tag(bare)[1], _of_system(graph, wheel))

@@ -51,6 +51,7 @@ def facts(wheel: OpenWheel) -> WheelFacts:
         members={m.name: m.size for m in archive.members},
         checksums={m.name: m.crc for m in archive.members},
         purelib=info.purelib,
+        purelib_lines=info.purelib_lines,
         build_compilers=compilers,
         build_paths=paths,
         loader_files=loader_files.opened(archive) if linked else frozenset(),

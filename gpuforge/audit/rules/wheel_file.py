@@ -27,6 +27,11 @@ def with_requirement(wheel: WheelFacts, package: str) -> tuple[str, ...]:
     return _edited(wheel, "METADATA", (f"1a Requires-Dist: {package}",))
 
 
+def with_purelib(wheel: WheelFacts, *, pure: bool) -> tuple[str, ...]:
+    """Return the command that leaves one Root-Is-Purelib line."""
+    return _edited(wheel, "WHEEL", (f"1a Root-Is-Purelib: {str(pure).lower()}", "/^Root-Is-Purelib:/d"))
+
+
 def _edited(wheel: WheelFacts, file: str, script: Iterable[str]) -> tuple[str, ...]:
     member = next((name for name in wheel.members if re.fullmatch(rf"[^/]+\.dist-info/{file}", name)), "")
     lines = " ".join(f"-e {shlex.quote(line)}" for line in script)

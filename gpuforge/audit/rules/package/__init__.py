@@ -1,6 +1,7 @@
 """GF7xx: the wheel as a package."""
 
 from gpuforge.audit.rules.package import (
+    common_names,
     damaged_files,
     invalid_metadata,
     kernel_sets,
@@ -35,4 +36,5 @@ RULES: tuple[Rule, ...] = (
     surprising.RULE,
     too_large.RULE,
     left_over.RULE,
+    common_names.RULE,
 )

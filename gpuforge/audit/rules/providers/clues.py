@@ -13,7 +13,7 @@ from gpuforge.audit import layout, version_clauses
 from gpuforge.audit.link import package_tables
 from gpuforge.audit.link.edges import Edge
 from gpuforge.audit.link.graph import LinkGraph
-from gpuforge.cuda import carriers, libraries
+from gpuforge.cuda import carriers, libraries, stack
 from gpuforge.cuda.suffix import without_suffix
 
 Entry = tuple[str, str, str]  # wheel, file, NEEDED
@@ -108,8 +108,13 @@ def _searched(graph: LinkGraph, edge: Edge, own: Collection[str]) -> _Searched:
 
 
 def _released_with(graph: LinkGraph, edge: Edge) -> tuple[str, ...]:
-    """Return the required packages that are parts of the same release: pinned to the wheel's own version."""
+    """Return the required packages that are parts of the same release: pinned to the wheel's own version.
+
+    Libraries of a stack that is installed on the machine, such as ROCm, are not parts of a project's release.
+    """
     wheel = graph.wheel(edge.loader.wheel)
+    if stack.is_of_machine(edge.needed):
+        return ()
     if edge.loader.is_program or any(w.project in graph.declared[wheel.name] for w in graph.wheels):
         return ()
     known = graph.declared[wheel.name].values()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuforge.audit.findings import Finding, Subject
+from gpuforge.audit.host_files import files_of
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.rules.nvidia import is_nvidia_library
 from gpuforge.audit.rules.rule import Rule
@@ -12,9 +13,11 @@ from gpuforge.audit.rules.runtimes.cudart import loaded_cudarts
 from gpuforge.audit.rules.runtimes.loaded import LoadedLibrary
 from gpuforge.audit.rules.runtimes.processes import Process, processes
 from gpuforge.binary.facts import ElfObject
+from gpuforge.cuda import sonames
 from gpuforge.cuda.libraries import is_cudart
 from gpuforge.embedded import layout
 
+_SHARED = ("pip", "bundle", "system")  # linkages with a shared runtime
 _KERNELS = f"/{layout.kernels(layout.HOME)}/"
 
 
@@ -24,6 +27,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
     A kernel set's library always shares a process with the wheel's own code, so there it is a warning, too. NVIDIA's
     own libraries contain it by design: they hide its symbols and never share its state.
     """
+    yield from _against_manifest(graph)
     reported: list[set[str]] = []
     for process in processes(graph):
         static = [o for o in process.objects if o.has_static_cudart and not is_nvidia_library(graph, o)]
@@ -37,11 +41,36 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
 
 RULE = Rule(
     code="GF103",
-    severity="warning",
+    severity="error",
     title="a static CUDA runtime and another copy of it would be loaded into one process",
     check=check,
     of_process=True,
 )
+
+
+def _against_manifest(graph: LinkGraph) -> Iterator[Finding]:
+    """Find static runtimes in a wheel whose manifest has the shared one of NVIDIA's package."""
+    for wheel in graph.wheels:
+        expectation = graph.expectation_of(wheel)
+        if expectation is None or expectation.linkage not in _SHARED:
+            continue
+        host_only = {file for each in expectation.host_only for file in files_of(each.patterns, wheel)}
+        for found in (o for o in wheel.objects if o.file not in host_only):  # reported as GF601
+            # with the shared one as well, it came out of a static library of NVIDIA
+            both = any(is_cudart(sonames.plain_name(name)) for name in found.needed)
+            if found.has_static_cudart and not both and not is_nvidia_library(graph, found):
+                yield RULE.finding(
+                    wheel.name,
+                    files=(found.file,),
+                    subjects=(Subject(file=found.file, kind="static libcudart"),),
+                    cause=("linkage", expectation.linkage),
+                    what="A CUDA runtime is linked into objects statically, and the manifest has linkage = "
+                    f'"{expectation.linkage}".',
+                    why="Each such object has a runtime of its own beside the shared one of the other packages: last "
+                    "errors and registered kernels are not shared.",
+                    fix="Remove the option that chooses the static runtime (-cudart=static, CUDA_RUNTIME_LIBRARY "
+                    'Static, cudart_static) from the project\'s build; or write linkage = "static".',
+                )
 
 
 def _with_kernels(process: Process, static: list[ElfObject], copies: list[LoadedLibrary]) -> bool:
