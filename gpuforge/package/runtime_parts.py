@@ -87,7 +87,7 @@ def entries(contents: WheelContents) -> set[str]:
         found.add("jit")
     if "module" in objects:
         found.add("kernelset")
-    if "library" in objects:
+    if "library" in objects or "kernellibrary" in found:
         found |= {"kernellibrary", "candidates"}
     if contents.recipes:
         found |= {"recipe", "candidates", "userbuild.command", "userbuild.leftovers"}

@@ -114,8 +114,10 @@ def kernels_wheels(home: str) -> Listing | None:
     """Return the list of kernels wheels of the package whose runtime is in `home`; None if it has none."""
     if not os.path.isfile(os.path.join(home, layout.LISTING)):
         return None
-    from .wheels import listing
-
+    try:
+        from .wheels import listing
+    except ImportError:  # another wheel's list
+        return None
     return listing(home)
 
 
@@ -141,8 +143,10 @@ def _shipped(lookup: Lookup, folder: str, problem: Reason | None) -> tuple[Build
 def _recipe(folder: str) -> tuple[Recipe | None, Reason | None]:
     if not os.path.exists(layout.recipe(folder)):
         return None, None
-    from .recipe import read
-
+    try:
+        from .recipe import read
+    except ImportError:  # another wheel's sources
+        return None, Reason("part-left-out")
     try:
         return read(folder), None
     except Refused as refused:
@@ -165,8 +169,11 @@ def _cpu(lookup: Lookup, name: str, abi: str | Reason) -> Iterator[BuildPlace]:
     """Yield the places of the library that does a set's work on the CPU, if it has one."""
     if not name:
         return
-    from .candidates import cpu_library
-
+    try:
+        from .candidates import cpu_library
+    except ImportError:  # another wheel's set
+        yield BuildPlace(Origin.CPU, name, file=name, image=HOST_LIBRARY, problem=Reason("part-left-out"))
+        return
     for build in cpu_library(lookup, name, abi):
         image = build.images[0] if build.images else HOST_LIBRARY
         yield BuildPlace(

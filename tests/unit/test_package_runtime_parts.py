@@ -299,6 +299,21 @@ kernels.release()
     assert sum(packed(path.read_bytes()) for path in files) <= LIMIT
 
 
+@pytest.mark.thorough
+def test_a_set_of_another_wheel_that_needs_more_is_refused_with_a_reason(tmp_path: Path) -> None:
+    site, other = tmp_path / "site", tmp_path / "other"
+    of_cuda(site)
+    write_set(other / "kernels" / "with-cpu", cpu="with-cpu-library")
+    (other / "sources" / "of-sources").mkdir(parents=True)
+    (other / "sources" / "of-sources" / "recipe.json").write_text("{}")
+    for name in ("with-cpu", "of-sources"):
+        code = f"""
+from demo._gpuforge import KernelSet
+print(KernelSet({str(other / "kernels" / name)!r}).explain())
+"""
+        assert "the runtime in this wheel cannot load it: it has only the parts" in python(site, code)
+
+
 def packed(data: bytes) -> int:
     """The bytes of a file in an archive."""
     deflate = zlib.compressobj(zlib.Z_DEFAULT_COMPRESSION, zlib.DEFLATED, -15)
@@ -333,6 +348,22 @@ def test_what_the_packages_own_files_import_is_copied(tmp_path: Path) -> None:
             site, "demo", [write_set(tmp_path / str(number) / "p/kernels/x").parents[1]]
         )
         assert ("demo/_gpuforge/crossover.py" in added) is bool(text)
+
+
+@pytest.mark.thorough
+def test_a_library_that_is_not_there_has_a_reason_in_a_wheel_without_libraries(tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    (site / "demo").mkdir(parents=True)
+    (site / "demo" / "__init__.py").write_text("from ._gpuforge import KernelLibrary\n")
+    embed.kernel_sets(site, "demo", [write_set(tmp_path / "packed/kernels/x").parents[1]])
+    code = """
+import demo
+try:
+    demo.KernelLibrary.shipped("solver").load()
+except demo._gpuforge.KernelUnavailable as error:
+    print(error)
+"""
+    assert python(site, code) == "this wheel has no kernel library 'solver'\n"
 
 
 def test_the_header_is_there_if_the_manifest_wants_it(tmp_path: Path) -> None:
