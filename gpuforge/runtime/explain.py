@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Union
 
-from .errors import KernelUnavailable, UnknownKernel
+from .errors import KernelUnavailable
 from .image import Candidate, Origin
 from .image_kind import KINDS
 from .loading import named
@@ -54,10 +54,8 @@ def facts_of(kernels: KernelSet) -> SetFacts:
     machine = kernels.probe()
     indexes = [place.contents for place in kernels.places() if place.contents]
     if not indexes:
-        try:
-            kernels.module_named(None)
-        except (KernelUnavailable, UnknownKernel) as error:
-            return SetFacts(kernels.name, "", machine, (), str(error))
+        problems = (str(place.problem) for place in kernels.places() if place.problem)
+        return SetFacts(kernels.name, "", machine, (), "\n".join(problems))
     shipped = [p.contents for p in kernels.places() if p.origin is Origin.SHIPPED and p.contents]
     if not shipped and not any(place.sources for place in kernels.places()):
         shipped = indexes[:1]

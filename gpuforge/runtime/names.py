@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from . import layout
 from .errors import KernelUnavailable, UnknownKernel
 from .image import Candidate, Origin
 from .reason import Reason
@@ -92,19 +94,27 @@ def listed(places: Iterable[BuildPlace]) -> Mapping[str, tuple[Entry, ...]]:
     Raises UnknownKernel if there is no such set, KernelUnavailable if it cannot be read.
     """
     known: dict[str, dict[str, Entry]] = {}
-    problems = []
+    problems, no_set = [], None
     for place in places:
         if place.problem:
             problems.append(place.problem)
+            no_set = place if place.problem.kind == "no-set" else no_set
         for name, files in (place.contents.modules if place.contents else {}).items():
             entries = known.setdefault(name, {})
             for entry in (entry for file in files for entry in file.kernels):
                 entries.setdefault(entry.symbol, entry)
+    if not known and no_set and len(problems) == 1:
+        raise UnknownKernel(f"{no_set.problem}; it has: {_sets(no_set.path)}")
     if not known:
-        error = UnknownKernel if problems and all(p.kind == "no-set" for p in problems) else None
-        lines = [str(problem) for problem in problems]
-        raise error("\n".join(lines)) if error else KernelUnavailable(lines)
+        raise KernelUnavailable([str(problem) for problem in problems])
     return {name: tuple(entries.values()) for name, entries in known.items()}
+
+
+def _sets(folder: str) -> str:
+    """Return the names of what the wheel itself has, with those first that are spelled like the one of a folder."""
+    home = layout.home_of(folder)
+    names = {*layout.names(layout.kernels(home)), *layout.names(layout.sources(home))}
+    return ", ".join(nearest(sorted(names), os.path.basename(folder))) or "none"
 
 
 def has_unlisted(places: Iterable[BuildPlace], module: str) -> bool:

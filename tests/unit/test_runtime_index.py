@@ -182,7 +182,9 @@ def test_a_kernel_set_that_the_wheel_has_not() -> None:
     assert kernels.explain() == (
         "kernel set no-such-kernels: cannot be used\n  this wheel has no kernel set 'no-such-kernels'"
     )
-    with pytest.raises(UnknownKernel, match=r"^this wheel has no kernel set 'no-such-kernels'$"):
+    with pytest.raises(
+        UnknownKernel, match=r"^this wheel has no kernel set 'no-such-kernels'; it has: none$"
+    ):
         kernels.function("saxpy", module="saxpy")
 
 

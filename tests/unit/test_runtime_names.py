@@ -87,8 +87,6 @@ def test_a_name_that_the_wheel_has_not_is_an_error_on_every_machine(
         kernels.function("saxpy", module="heat")
     with pytest.raises(UnknownKernel, match=r"^kernel set ops has no module 'haet'; it has: heat, saxpy$"):
         kernels.function("saxpy", module="haet")
-    with pytest.raises(UnknownKernel, match=r"^this wheel has no kernel set 'nothing'$"):
-        KernelSet(tmp_path / "nothing").function("saxpy")
     with pytest.raises(KernelUnavailable):  # the name is right, and the machine has no GPU
         kernels.function("saxpy")
 
@@ -162,3 +160,14 @@ def test_explain_shows_the_kernels(tmp_path: Path) -> None:
         "  module ops, from ops.cu\n    kernel   saxpy(unsigned long, float, const float *, float *)\n"
         in text
     )
+
+
+def test_a_set_that_the_wheel_has_not(tmp_path: Path) -> None:
+    for name in ("mechanisms", "ops"):
+        kernel_set(tmp_path / "kernels" / name, ops=[SAXPY])
+    with pytest.raises(
+        UnknownKernel, match=r"^this wheel has no kernel set 'opps'; it has: ops, mechanisms$"
+    ):
+        KernelSet(tmp_path / "kernels" / "opps").function("saxpy")
+    with pytest.raises(UnknownKernel, match=r"^this wheel has no kernel set 'ops'; it has: none$"):
+        KernelSet(tmp_path / "nothing" / "kernels" / "ops").function("saxpy")
