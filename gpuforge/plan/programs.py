@@ -29,17 +29,19 @@ _JUDGING = (
 )  # what reads GPU code and judges wheels
 _WHEELHOUSE = ("steps/wheelhouse.py", "steps/pip_alone.py", "toolkits/pip_output.py", "toolkits/progress.py")
 _SHARED_ENVIRONMENT = ("steps/shared_environment.py", "steps/private_mounts.py", "steps/venv.py")
+_DECLARATIONS = ("runtime/declarations.py", "runtime/signature.py")
 _PACKING = (
     *(f"steps/{name}.py" for name in ("value_file", "write_wheel", "wheel_sizes")),
     *_WHEELHOUSE,
     *(f"plan/requests/{name}.py" for name in ("toolkit_packages", "wheel")),
     "manifest/sizes.py",
     "package",
+    *_DECLARATIONS,
     *_JUDGING,
 )
 _KERNELS = (
     *("steps/lay_kernels.py", "steps/value_file.py", "plan/requests/kernels.py"),
-    *("package", "cuda", "embedded", *_WHEEL),
+    *("package", "cuda", "embedded", *_WHEEL, *_DECLARATIONS),
 )
 _TOOLKIT = (
     "binary/ar.py",
