@@ -50,8 +50,6 @@ class Wanted(NamedTuple):
 
 def find(set_name: str, places: Sequence[BuildPlace], name: str, module: str | None) -> Wanted:
     """Return the kernel of a name; raises UnknownKernel, and KernelUnavailable if the set cannot be read."""
-    if not isinstance(name, str):
-        raise TypeError(f"a kernel's name is a str, not {type(name).__name__}")
     known = listed(places)
     modules = [module] if module is not None else sorted(known)
     if module is not None and module not in known:

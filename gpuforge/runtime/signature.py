@@ -135,6 +135,9 @@ def _normal(name: str) -> str:
 
 def nearest(names: Iterable[str], wanted: str) -> list[str]:
     """Return names with those first that are spelled most like the wanted one."""
+    listed = list(names)
+    if len(listed) < 2:
+        return listed
     from difflib import SequenceMatcher
 
     def unlike(name: str) -> float:
@@ -142,7 +145,7 @@ def nearest(names: Iterable[str], wanted: str) -> list[str]:
             None, wanted.lower(), _spellings(name.partition("(")[0] or name)[-1].lower()
         ).ratio()
 
-    return sorted(names, key=unlike)
+    return sorted(listed, key=unlike)
 
 
 def check(entry: Entry, given: Sequence[Given]) -> None:
