@@ -220,9 +220,10 @@ def test_opencl_is_used_without_a_gpu_and_compiled_once(tmp_path: Path, packages
     assert second["compiled"] == []
     assert second["right"] == [True, True, True]
     assert first["wrong"] == [
-        "argument 1: float64 does not fit the kernel's parameter",
-        "the kernel has 3 parameters, and 1 arguments are given",
-        "argument 1: a Python float has no C type: write ctypes.c_float(2.0), numpy.float32(2.0) or the like",
+        "argument 1: numpy.float64 is given, and the parameter is float: pass numpy.float32(…). The kernel is "
+        "saxpy(unsigned long, float, float *)",
+        "saxpy(unsigned long, float, float *) takes 3 arguments, and 1 are given",
+        "argument 1: a Python float has no C type: write numpy.float32(2.0)",
     ]
     explain = [sys.executable, "-m", "demo._gpuforge", "explain"]
     told = subprocess.run(explain, cwd=site, env=env, capture_output=True, text=True, check=True).stdout
