@@ -408,3 +408,31 @@ def test_an_error_has_its_kernel_its_source_and_its_device() -> None:
     assert str(error) == "clFinish failed: OUT_OF_RESOURCES (-5): failed\nkernel f of k/f.cl, on D"
     assert (error.kernel, error.source, error.device) == ("f", "k/f.cl", "D")
     assert str(DriverError("cuInit", 1, "X", "failed")) == "cuInit failed: X (1): failed"
+
+
+@pytest.mark.thorough
+def test_a_kernel_runs_in_the_queue_of_its_arrays_and_in_their_order(scale: OpenClKernel) -> None:
+    """An event of the test holds the first operation back: what does not wait for it has other numbers."""
+    import pyopencl
+    import pyopencl.array
+
+    context, two = scale._context.context, np.uint64(2)
+    queues = [pyopencl.CommandQueue(context) for _ in range(3)]
+    gate = pyopencl.UserEvent(context)
+    x = pyopencl.array.to_device(queues[0], np.ones(8, "f4"))
+    x.add_event(pyopencl.enqueue_fill_buffer(queues[0], x.base_data, np.float32(5), 0, 32, wait_for=[gate]))
+    scale.launch(1, 1, x, two, TWO)
+    x.queue = queues[1]
+    scale.launch(1, 1, x, two, TWO)
+    scale.launch(1, 1, x, two, TWO, stream=queues[2])
+    gate.set_status(pyopencl.command_execution_status.COMPLETE)
+    assert x.get().tolist() == [40.0] * 8
+    result = np.zeros(8, "f4")
+    with scale.upload(np.ones(8, "f4")) as memory:
+        gate = pyopencl.UserEvent(context)
+        pyopencl.enqueue_marker(queues[1], wait_for=[gate])
+        scale.launch(1, 1, memory, two, TWO, stream=queues[1])
+        scale.launch(1, 1, memory, two, TWO)
+        gate.set_status(pyopencl.command_execution_status.COMPLETE)
+        memory.read(result)
+    assert result.tolist() == [4.0] * 8

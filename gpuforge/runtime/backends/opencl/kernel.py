@@ -63,8 +63,9 @@ class OpenClKernel(Uploads[OpenClMemory]):
 
         Arguments are as for `Kernel.launch`, with OpenCL's memory: an `OpenClMemory`, an array or buffer of pyopencl,
         its LocalMemory. An array of the host is copied to the device and, unless the kernel's parameter is const, back
-        when the kernel has finished. `stream` is a queue of pyopencl. Raises TypeError, ValueError (also for
-        overlapping writable arrays), DriverError.
+        when the kernel has finished. `stream` is a queue of pyopencl: without it, that of the first array of pyopencl,
+        else the context's own. The kernel follows the events of all its arrays, and they follow it, whatever their
+        queues are. Raises TypeError, ValueError (also for overlapping writable arrays), DriverError.
         """
         import pyopencl as cl
 
@@ -76,7 +77,11 @@ class OpenClKernel(Uploads[OpenClMemory]):
             raise ValueError(
                 "a kernel of OpenCL takes its local memory as an argument: pyopencl.LocalMemory(size)"
             )
-        queue = self._context.queue_of(stream)
+        ordered = [
+            each for each in arguments if hasattr(each, "add_event")
+        ]  # `OpenClMemory`, arrays of pyopencl
+        own = next((each.queue for each in ordered if getattr(each, "queue", None) is not None), None)
+        queue = self._context.queue_of(own if stream is None else stream)
         copies = Copies(self._context)
         try:
             check_count(self._entry, len(arguments))
@@ -84,7 +89,7 @@ class OpenClKernel(Uploads[OpenClMemory]):
                 self._value(number, parameter, value, copies)
                 for number, (parameter, value) in enumerate(zip(self._entry.parameters or (), arguments))
             ]
-            self._enqueue(queue, groups, items, values, arguments)
+            self._enqueue(queue, groups, items, values, arguments, ordered)
             copies.read_back(queue)
             if copies:
                 queue.finish()
@@ -97,7 +102,9 @@ class OpenClKernel(Uploads[OpenClMemory]):
         """Return a launch with these arguments and options that is repeated by calling it."""
         return lambda: self.launch(grid, block, *arguments, **options)
 
-    def _enqueue(self, queue: Any, grid: Any, block: Any, values: list[Any], given: tuple[Any, ...]) -> None:
+    def _enqueue(
+        self, queue: Any, grid: Any, block: Any, values: list[Any], given: tuple[Any, ...], ordered: list[Any]
+    ) -> None:
         import pyopencl as cl
 
         size = tuple(groups * items for groups, items in zip(grid, block))
@@ -111,7 +118,10 @@ class OpenClKernel(Uploads[OpenClMemory]):
                         f"argument {number}: {kind} does not fit the kernel's parameter"
                     ) from error
             self._context.launched = (self.name, self.source)
-            cl.enqueue_nd_range_kernel(queue, self._kernel, size, block)
+            before = [event for each in ordered for event in each.events]
+            event = cl.enqueue_nd_range_kernel(queue, self._kernel, size, block, wait_for=before)
+        for each in ordered:
+            each.add_event(event)
 
     def _value(self, number: int, parameter: Parameter, value: Any, copies: Copies) -> Any:
         """Return an argument in pyopencl's form; an array of the host is copied to the device.

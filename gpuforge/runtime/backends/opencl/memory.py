@@ -13,13 +13,14 @@ from .context import OpenClContext
 class OpenClMemory:
     """Memory of an OpenCL device; see `Memory`."""
 
-    __slots__ = ("_buffer", "_context", "size")
+    __slots__ = ("_buffer", "_context", "events", "size")
 
     def __init__(self, context: OpenClContext, size: int) -> None:
         import pyopencl as cl
 
         self.size = size_of("the memory's size", size)
         self._context = context
+        self.events: list[Any] = []  # of the last launch with it, as arrays of pyopencl have them
         try:
             self._buffer: Any = cl.Buffer(context.context, cl.mem_flags.READ_WRITE, max(self.size, 1))
         except cl.Error as error:
@@ -46,6 +47,10 @@ class OpenClMemory:
         Raises TypeError, ValueError, DriverError, also for a fault of an earlier kernel.
         """
         self.copy_out(target_of(target, self.size), stream)
+
+    def add_event(self, event: Any) -> None:
+        """Let copies and launches with this memory follow an event."""
+        self.events = [event]
 
     def copy_in(self, array: HostArray, stream: Any = None) -> None:
         """Copy the block of an array to the device; raises ValueError, DriverError."""
@@ -76,7 +81,7 @@ class OpenClMemory:
 
         queue = self._context.queue_of(stream)
         try:
-            cl.enqueue_copy(queue, target, source, is_blocking=True)
+            cl.enqueue_copy(queue, target, source, is_blocking=True, wait_for=self.events)
         except cl.Error as error:
             raise self._context.failure("clEnqueueCopyBuffer", error) from error
 
