@@ -39,6 +39,12 @@ def given_value(value: Any) -> Given | None:
     return found
 
 
+def whole(value: Any) -> int:
+    """Return a whole number of ctypes or NumPy, or a character's code, as an int."""
+    number = value.value if isinstance(value, ctypes._SimpleCData) else value
+    return ord(number) if isinstance(number, (bytes, str)) else int(number)
+
+
 def given_address(kind: type) -> Given:
     """Return an address, which fits any pointer."""
     return Given("address", "", ctypes.sizeof(ctypes.c_void_p), type_name(kind))

@@ -277,3 +277,12 @@ def test_a_read_only_array_is_passed_to_a_kernel_that_only_reads(kernel: HostKer
     reading = HostKernel(host_misuses.TYPED._replace(parameters=parameters), kernel._function)
     for x in (read_only(floats()), host_misuses.BYTES, ctypes.c_char_p(host_misuses.BYTES)):
         reading.launch(1, 1, np.uint64(0), A, x)
+
+
+def test_a_character_fits_a_byte_of_either_sign(kernel: HostKernel) -> None:
+    for type_ in ("char", "unsigned char", "signed char"):
+        parameters = (Parameter("unsigned long long", 8), Parameter(type_, 1), Parameter("float *", 8))
+        typed = HostKernel(host_misuses.TYPED._replace(parameters=parameters), kernel._function)
+        typed.launch(1, 1, np.uint64(0), ctypes.c_char(b"a"), floats())
+        with pytest.raises(TypeError, match="argument 1: "):
+            typed.launch(1, 1, np.uint64(0), ctypes.c_wchar("a"), floats())

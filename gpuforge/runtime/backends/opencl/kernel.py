@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ...dimensions import Limits, launch_size, refuse_beyond
-from ...given import given_address, given_array, given_value
+from ...given import given_address, given_array, given_value, whole
 from ...hostarray import HostArray, host_array, pointee_of, refuse_read_only
 from ...refusal import refusal
 from ...signature import POINTER, Entry, Given, Parameter, check_count, limits, outside, reads_only, spelled
@@ -158,7 +158,7 @@ class OpenClKernel(Uploads[OpenClMemory]):
             raise TypeError(f"{problem}. The kernel is {self._entry.signature}")
         limit = limits(parameter, given.dtype) if given.kind == "scalar" else None
         if limit is not None:
-            found = int(getattr(value, "value", value))
+            found = whole(value)
             if not limit[0] <= found <= limit[1]:
                 raise TypeError(outside(parameter, number, found))
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from ...dimensions import launch_size, size_of
 from ...elf import NotReadable, defines
 from ...errors import DriverError
-from ...given import given_array, given_value
+from ...given import given_array, given_value, whole
 from ...hostarray import host_array, pointee_of, refuse_read_only, source_of, target_of, written
 from ...index import Refused
 from ...reason import Reason
@@ -94,8 +94,7 @@ class HostKernel(Uploads[HostMemory]):
     """A function of a library for the CPU. Safe to use from several threads if the function is.
 
     It gets the arguments and does the whole work: what else a launch has, from grid to cluster, is checked and not
-    passed.
-    `why` is the reason for which no GPU is used, "" if it is not known.
+    passed. `why` is the reason for which no GPU is used, "" if it is not known.
     """
 
     __slots__ = ("_entry", "_function", "_limits", "_why", "name")
@@ -172,8 +171,9 @@ class HostKernel(Uploads[HostMemory]):
             pairs = [(n, limits(self._entry.parameters[n], one.dtype)) for n, one in enumerate(signature)]
             found = self._limits[signature] = [(n, limit) for n, limit in pairs if limit is not None]
         for number, (least, most) in found:
-            if not least <= passed[number].value.value <= most:
-                raise TypeError(outside(self._entry.parameters[number], number, passed[number].value.value))
+            value = whole(passed[number].value)
+            if not least <= value <= most:
+                raise TypeError(outside(self._entry.parameters[number], number, value))
 
     def _one_passed(self, number: int, value: Any) -> _Passed:
         parameter = self._entry.parameters[number] if self._entry.parameters else Parameter("", 0)
