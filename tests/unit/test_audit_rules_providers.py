@@ -558,3 +558,18 @@ def test_a_guess_proves_no_tag(tmp_path: Path) -> None:
         files = {"demo/ext.so": elf(needed=[needed], versions={"libc.so.6": ["GLIBC_2.4"]}, runpath=RUNTIME)}
         (found,) = audit([wheel(tmp_path, files, requires=requires)]).wheels
         assert any(proof.topic == "platform" for proof in found.proofs) is proved
+
+
+@pytest.mark.parametrize(
+    ("code", "lost"),
+    [
+        (b"", True),
+        (b"ctypes.CDLL('libcufft.so.12', mode=ctypes.RTLD_GLOBAL)\n", False),
+        (b"ctypes.CDLL('libcublas.so.13', mode=ctypes.RTLD_GLOBAL)\n", True),
+    ],
+)
+def test_functions_of_a_library_that_python_code_opens_are_found(
+    tmp_path: Path, code: bytes, lost: bool
+) -> None:
+    files = {"demo/__init__.py": code, "demo/libx.so": elf(undefined=["cufftExecC2C"])}
+    assert lost == any(f.code == "GF215" for f in audit([wheel(tmp_path, files)]).findings)

@@ -84,9 +84,12 @@ def _stem(name: str) -> str:
 
 
 def _loaded_by_code(wheel: WheelFacts, names: Iterable[str]) -> bool:
-    """Return whether Python code of the wheel loads such a library, so that its functions may be found later."""
-    paths = [preload for preload in wheel.preloads if not preload.bare]
-    return any(p.everything or p.pathfinder or p.folders or p.opens(*names) for p in paths)
+    """Return whether Python code of the wheel loads such a library, so that its functions may be found later.
+
+    If it opens one by its bare name, whether the linker finds that is reported as GF208.
+    """
+    unknown = (p.everything or p.pathfinder or p.folders for p in wheel.preloads if not p.bare)
+    return any(unknown) or any(p.may_open(*names) for p in wheel.preloads)
 
 
 def _finding(binary: ElfObject, library: str, called: list[str], sets: Iterable[LoadSet]) -> Finding:
