@@ -6,10 +6,11 @@ The audit is one pure call from the paths of wheels to a report: it prints and w
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpuforge.audit.elf_patterns import patterns
+from gpuforge.audit.elf_patterns import patterns, unstable
 from gpuforge.audit.read import inputs, wheel
 from gpuforge.audit.read.input import ALONE, Beside
 
@@ -44,10 +45,10 @@ def audit(
     inputs that are being read. With `hashes` the hashes in RECORD are compared with the files, too. Packages `beside`
     the wheels are audited only for the libraries that they bring into one process with them.
     """
-    with (
-        inputs.expand(paths, hashes=hashes, beside=beside) as given,
-        wheel.reading(given.readable, patterns(), jobs, watch) as outcomes,
-    ):
+    with inputs.expand(paths, hashes=hashes, beside=beside) as given, ExitStack() as stack:
+        several = given.readable if len(given.readable) > 1 else []
+        at_hand = frozenset(unstable().keys() & {one.claims.project for one in several})
+        outcomes = stack.enter_context(wheel.reading(given.readable, patterns(at_hand), jobs, watch))
         # The rules are loaded while the threads read. packaging comes first: deeper in the chain of imports, its
         # regular expressions cost 1,800 system calls, as Python 3.11 takes memory from the kernel for each call beyond
         # a block of its stack.

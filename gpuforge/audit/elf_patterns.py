@@ -30,15 +30,18 @@ class WheelPatterns(NamedTuple):
 
 
 @cache
-def patterns() -> WheelPatterns:
-    """Return the names to look for."""
+def patterns(at_hand: frozenset[str] = frozenset()) -> WheelPatterns:
+    """Return the names to look for.
+
+    Of packages `at_hand`, whose own wheels are given together with others, it is also read what each file defines.
+    """
     data = _data()
     static = data["static_cudart"]
     every = Patterns(
         markers=tuple((row["name"], row["begins"].encode()) for row in data["marker"]),
         text=TextMarker(static["marker"], static["text"].encode(), static["own"]),
         symbols=(
-            *map(_group, data["symbols"]),
+            *(_group(row, defined=row.get("package") in at_hand) for row in data["symbols"]),
             SymbolGroup("cuda", interfaces.BEGINNINGS, interfaces.cuda_pattern()),
             *_of_platforms(),
         ),
@@ -47,7 +50,8 @@ def patterns() -> WheelPatterns:
         paths=tuple((row["part"].encode(), row["path"].encode()) for row in data["compiler"]),
         producers=tuple((row["name"], row["producer"].encode()) for row in data["compiler"]),
     )
-    of_others = {group: _of_another(package) for package, group in unstable().items()}
+    apart = {package: group for package, group in unstable().items() if package not in at_hand}
+    of_others = {group: _of_another(package) for package, group in apart.items()}
     return WheelPatterns(every, {_STABLE_ABI: _is_stable_abi, **of_others})
 
 
@@ -57,13 +61,13 @@ def unstable() -> dict[str, str]:
     return {row["package"]: row["group"] for row in _data()["symbols"] if "package" in row}
 
 
-def _group(row: Mapping[str, Any]) -> SymbolGroup:
+def _group(row: Mapping[str, Any], *, defined: bool) -> SymbolGroup:
     return SymbolGroup(
         row["group"],
         tuple(map(str.encode, row.get("prefixes", ()))),
         row["names"].encode(),
         row.get("marker", ""),
-        row.get("defined", True),
+        defined or row.get("defined", True),
         tuple(map(str.encode, row.get("parts", ()))),
     )
 

@@ -105,8 +105,7 @@ class WheelFacts(NamedTuple):
     python: str = ""  # Requires-Python: ">=3.11,<3.15"
     members: Mapping[str, int] = MappingProxyType({})  # name -> size in bytes
     checksums: Mapping[str, int] = MappingProxyType({})  # name -> CRC-32 from the central directory
-    purelib: bool = False  # Root-Is-Purelib in WHEEL, the first line of it
-    purelib_lines: tuple[str, ...] = ()  # the values of all such lines
+    purelib_lines: tuple[str, ...] = ()  # the values of the Root-Is-Purelib lines in WHEEL
     build_compilers: tuple[BuildFileCompilers, ...] = ()
     build_paths: tuple[BuildPath, ...] = ()
     loader_files: frozenset[str] = (
@@ -149,6 +148,11 @@ class WheelFacts(NamedTuple):
             too_large=reason,
             machine=self.machine,
         )
+
+    @property
+    def purelib(self) -> bool:
+        """Whether its files are installed into purelib: pip takes the first line."""
+        return bool(self.purelib_lines) and self.purelib_lines[0].lower() == "true"
 
     @property
     def unread(self) -> Mapping[str, str | int]:

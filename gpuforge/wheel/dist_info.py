@@ -46,8 +46,7 @@ class DistInfo(NamedTuple):
     project: str = ""
     version: str = ""
     folder: str = ""  # its own name, without ".dist-info"
-    purelib: bool = False
-    purelib_lines: tuple[str, ...] = ()  # the values of all its Root-Is-Purelib lines
+    purelib_lines: tuple[str, ...] = ()  # the values of its Root-Is-Purelib lines
     links: Mapping[str, str] = MappingProxyType({})  # symbolic links and their targets, as members
     requires_python: str = ""
     extras: frozenset[str] = frozenset()  # Provides-Extra, normalized
@@ -92,7 +91,6 @@ class DistInfo(NamedTuple):
             project=canonicalize_name(metadata.field(declared, "Name")),
             version=metadata.field(declared, "Version"),
             folder=folder.removesuffix(".dist-info"),
-            purelib=wheel_file.is_purelib(wheel),
             purelib_lines=wheel_file.purelib_lines(wheel),
             links=_links(archive, folder),
             extras=frozenset(map(canonicalize_name, metadata.fields(declared, "Provides-Extra"))),

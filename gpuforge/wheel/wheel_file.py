@@ -39,11 +39,6 @@ def tags(text: bytes) -> tuple[Tag | str, ...]:
     return tuple(sorted({tag for line in lines for tag in _expanded(line)}, key=str))
 
 
-def is_purelib(text: bytes) -> bool:
-    """Return whether the files are installed into purelib, which may differ from platlib."""
-    return metadata.field(text, "Root-Is-Purelib").lower() == "true"
-
-
 def purelib_lines(text: bytes) -> tuple[str, ...]:
     """Return the values of its Root-Is-Purelib lines, of which there should be one."""
     return tuple(metadata.fields(text, "Root-Is-Purelib"))

@@ -9,7 +9,10 @@ from audit_samples import elf, wheel
 
 from gpuforge.audit import audit
 from gpuforge.audit.findings import Finding
+from gpuforge.audit.read.input import Beside, Input
 from gpuforge.audit.report import proofs
+from gpuforge.audit.report.sentences import lines
+from gpuforge.binary.elf.mangled import readable
 from gpuforge.expectation import Expectation
 
 ATEN = ["_ZN2at4_ops10empty_like4callERKNS_6TensorE", "_ZN3c106detail14torchCheckFailEPKcS2_jS2_"]
@@ -108,3 +111,51 @@ def test_the_proof_is_there_only_where_nothing_contradicts_it(tmp_path: Path) ->
         ATEN[0]: [],
         STABLE[0]: ["torch: none of its functions that change with each release is used"],
     }
+
+
+TORCH = "torch-2.11.0-cp311-cp311-manylinux_2_28_x86_64.whl"
+
+
+@pytest.mark.parametrize(
+    ("objects", "defined", "missing"),
+    [
+        ({"demo/_C.so": ATEN}, ATEN, ()),
+        ({"demo/_C.so": ATEN}, ATEN[:1], ("demo/_C.so: torch: c10::detail::torchCheckFail",)),
+        ({"demo/_C.so": ATEN}, ["_ZN3c105otherEv"],
+         ("demo/_C.so: torch: 2 functions, such as at::_ops::empty_like::call",)),
+        ({"demo/_C.so": STABLE}, ["_ZN3c105otherEv"], ()),
+        ({"demo/x_2.4.so": ATEN, "demo/x_2.11.so": ATEN[:1]}, ATEN[:1], ()),  # alternatives
+        ({"demo/x_2.4.so": ATEN, "demo/y.so": ATEN[:1]}, ATEN[:1],
+         ("demo/x_2.4.so: torch: c10::detail::torchCheckFail",)),
+    ],
+)  # fmt: skip
+def test_the_functions_of_the_torch_at_hand_decide(
+    tmp_path: Path, objects: dict[str, list[str]], defined: list[str], missing: tuple[str, ...]
+) -> None:
+    files = {file: elf(undefined=names, needed=["libtorch_cpu.so"]) for file, names in objects.items()}
+    own = wheel(tmp_path, files, requires=["torch>=2.3.0"])
+    torch = wheel(
+        tmp_path, {"torch/lib/libtorch_cpu.so": elf(soname="libtorch_cpu.so", defined=defined)}, name=TORCH
+    )
+    for report in (audit([own, torch]), audit([own], beside=Beside(wheels=(Input.of(torch),)))):
+        found = [f for f in report.findings if f.code == "GF216"]
+        assert [(f.severity, f.across) for f in found] == [("error", True)] * bool(missing)
+        assert tuple(line for f in found for line in lines(f._replace(subjects=tuple(
+            each._replace(wheel="") for each in f.subjects)))) == missing  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("symbol", "name"),
+    [
+        ("_ZNK2at6Tensor4sizeEl", "at::Tensor::size"),
+        ("_ZN3c1010TensorImplC2EONS_7StorageENS_14DispatchKeySetE", "c10::TensorImpl::TensorImpl"),
+        ("_ZN3c1010TensorImplD1Ev", "c10::TensorImpl::~TensorImpl"),
+        ("_ZTVN3c105ErrorE", "vtable of c10::Error"),
+        ("_ZN5torch3jit5parseIJRKSsEEEvDpT_", "torch::jit::parse"),
+        ("THPVariable_Wrap", "THPVariable_Wrap"),
+        ("_ZN99xE", "_ZN99xE"),
+        ("_ZN", "_ZN"),
+    ],
+)
+def test_a_symbol_has_a_readable_name(symbol: str, name: str) -> None:
+    assert readable(symbol) == name

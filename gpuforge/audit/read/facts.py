@@ -50,7 +50,6 @@ def facts(wheel: OpenWheel) -> WheelFacts:
         python=info.requires_python,
         members={m.name: m.size for m in archive.members},
         checksums={m.name: m.crc for m in archive.members},
-        purelib=info.purelib,
         purelib_lines=info.purelib_lines,
         build_compilers=compilers,
         build_paths=paths,

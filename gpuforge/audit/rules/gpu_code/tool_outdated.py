@@ -66,7 +66,7 @@ def _finding(wheel: WheelFacts, tool: ElfObject, lacking: list[Generation]) -> F
             ),
         ),
         what="A ptxas in the wheel is older than GPUs of today.",
-        why="Code that the wheel compiles on the user's machine fails there: “Value 'sm_…' is not defined for option "
-        "'gpu-name'”.",
+        why="Code that the wheel compiles on the user's machine fails there: ptxas does not know the value of its "
+        "option 'gpu-name'.",
         fix="Take ptxas from a newer toolkit, or require NVIDIA's package of it (nvidia-cuda-nvcc).",
     )

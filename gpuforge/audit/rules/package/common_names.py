@@ -8,6 +8,7 @@ from gpuforge.audit import layout
 from gpuforge.audit.findings import Finding, Subject, facts_of
 from gpuforge.audit.form import ARCHIVES
 from gpuforge.audit.link.graph import LinkGraph
+from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.rule import Rule
 
 _COMMON = frozenset(
@@ -23,23 +24,7 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
             place = layout.Place.of(layout.install_path(member))
             if member.endswith(".py") and place.top in _COMMON - {wheel.project, place.path}:
                 folders.setdefault(place.top, []).append(member)
-        for folder, members in folders.items():
-            yield RULE.finding(
-                wheel.name,
-                files=tuple(members),
-                subjects=(
-                    Subject(
-                        file=f"{folder}/",
-                        detail="Python files: {count}",
-                        facts=facts_of(count=len(members)),
-                    ),
-                ),
-                what="Top-level packages have names that many projects use.",
-                why="Other packages install files into the same folders, so one overwrites the other, and users "
-                "import the wrong one.",
-                fix="Leave them out of the wheel ([tool.setuptools.packages.find] include), or move them into the "
-                "project's own package.",
-            )
+        yield from (_finding(wheel, folder, members) for folder, members in folders.items())
 
 
 RULE = Rule(
@@ -49,3 +34,17 @@ RULE = Rule(
     check=check,
     applies_to=ARCHIVES,
 )
+
+
+def _finding(wheel: WheelFacts, folder: str, members: list[str]) -> Finding:
+    subject = Subject(file=f"{folder}/", detail="Python files: {count}", facts=facts_of(count=len(members)))
+    return RULE.finding(
+        wheel.name,
+        files=tuple(members),
+        subjects=(subject,),
+        what="Top-level packages have names that many projects use.",
+        why="Other packages install files into the same folders, so one overwrites the other, and users import the "
+        "wrong one.",
+        fix="Leave them out of the wheel ([tool.setuptools.packages.find] include), or move them into the project's "
+        "own package.",
+    )
