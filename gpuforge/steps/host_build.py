@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -44,6 +45,8 @@ def main(request: HostBuild) -> dict[str, Any]:
     with compiler_cache.serving(settings, request.scratch, used.append) as variables:
         os.environ.update(variables)
         build(request, runner_of(python))
+    if request.libraries:
+        _keep_libraries(overlay, request.libraries)
     return {"compiler_cache": asdict(used[0])}
 
 
@@ -63,6 +66,16 @@ def build(request: HostBuild, runner: HookRunner) -> None:
         ) from error
     except BuildException as error:
         raise ActionError.of(f"the project cannot be built: {error}") from error
+
+
+def _keep_libraries(overlay: Path, folder: Path) -> None:
+    """Copy the shared libraries of the overlay, also those that the build made there: the wheel may need some."""
+    folder.mkdir()
+    for path in sorted(overlay.rglob("lib*.so*")):
+        if path.is_file():
+            target = folder / path.relative_to(overlay)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, target)
 
 
 def run_before(runner: HookRunner, command: Sequence[str], source: Path) -> None:

@@ -20,6 +20,7 @@ from gpuforge.package import (
     kernel_set,
     kernels_wheel,
     naming,
+    overlay_libraries,
     repair,
     requirements,
     sbom,
@@ -59,7 +60,10 @@ def package(spec: PackageWheel, scratch: Path, output: Path) -> Path:
     tree = scratch / "tree"
     name = _host_wheel(spec, tree)
     _embed(spec, tree, name)
-    linking = Linking(spec.cuda, spec.linkage, pins, spec.search_path, spec.exclude, build)
+    search_path = spec.search_path
+    if spec.libraries:
+        search_path = (overlay_libraries.by_soname(spec.libraries, scratch / "libraries"), *search_path)
+    linking = Linking(spec.cuda, spec.linkage, pins, search_path, spec.exclude, build)
     repaired = repair.repair(tree, name, scratch, linking, print)
     kernel_set.measure_again(tree, spec.package)
     distributions = tuple(dict.fromkeys((*repaired.distributions, *provided.forgotten)))

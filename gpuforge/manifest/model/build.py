@@ -78,7 +78,8 @@ class Build(Table):
     overlay: Annotated[tuple[Overlay, ...], Distinct] = Field(default=(), examples=[["overlay"]])
     """Files that the build would otherwise download. A folder beside the manifest is copied into `{overlay}`. An sdist
     on PyPI, such as `{ pypi = "ducc0==0.39.1", sha256 = "…" }`, is fetched before the build and unpacked into a folder
-    of its name: `{overlay}/ducc0`."""
+    of its name: `{overlay}/ducc0`. Shared libraries there that the wheel needs, also those that `before` makes, are
+    copied into it."""
 
     @property
     def overlay_folders(self) -> tuple[tuple[int, str], ...]:

@@ -15,6 +15,8 @@ from gpuforge.plan.lower.source import sdist, source
 from gpuforge.plan.lower.toolkit import toolkit
 from gpuforge.plan.requests.build import HostBuild
 
+LIBRARIES = "libraries"  # the output with those of the overlays
+
 
 def host_build(context: PlanContext, cell: Cell) -> ActionInput:
     """Run the project's own build."""
@@ -50,7 +52,7 @@ def host_build(context: PlanContext, cell: Cell) -> ActionInput:
         },
         staged=("source",),
         laid=("env", *used.laid),
-        outputs=("wheel",),
+        outputs=("wheel", LIBRARIES) if build.overlay else ("wheel",),
         env=env | {name: variables.with_names(text, variables.NAMES) for name, text in build.env.items()},
         passes=variables.build_passes(contained=at.image is not None),
         caches=variables.COMPILER_CACHE,
@@ -91,4 +93,5 @@ def _request(
         ),
         scratch=Path("${work}"),
         output=Path("${out:wheel}"),
+        libraries=Path(f"${{out:{LIBRARIES}}}") if build.overlay else None,
     )

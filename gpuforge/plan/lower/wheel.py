@@ -14,6 +14,7 @@ from gpuforge.plan.action import ActionInput, Input
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.lower import build_environment
 from gpuforge.plan.lower.carried import carried
+from gpuforge.plan.lower.host_build import LIBRARIES
 from gpuforge.plan.lower.plan_context import PlanContext, placeholders
 from gpuforge.plan.lower.toolkit import toolkit
 from gpuforge.plan.narrow import having
@@ -33,6 +34,7 @@ def finished_wheel(
     """Make the wheel, reproducibly: add kernels and runtime, repair it, name it, declare its requirements."""
     at = context.machine.at(cell)
     host_at, _ = context.machine.host_at(cell)
+    of_overlay = context.file.manifest.build.overlay
     return add_wheel(
         context,
         at,
@@ -41,6 +43,7 @@ def finished_wheel(
         title=f"repair and name the wheel of {cell.id}",
         inputs={
             "wheel": host,
+            **({LIBRARIES: ActionInput(host.action, LIBRARIES)} if of_overlay else {}),
             **({"toolkit": toolkit(context, cell, at)} if cell.cuda else {}),
             "requirements": build_environment.lock(context, cell, host_at),
             "carried": carried(context, cell),
@@ -76,6 +79,7 @@ def _request(
         pins_file=Path("${in:toolkit}", found.packages_file) if found and found.packages_file else None,
         exclude=tuple(manifest.wheel.exclude),
         search_path=SEARCH_PATH if found else (),
+        libraries=Path(f"${{in:{LIBRARIES}}}") if manifest.build.overlay else None,
         provided=Path("${in:provided}") if provided else None,
         carried=Path("${in:carried}"),
         more_requires=manifest.wheel.requires,

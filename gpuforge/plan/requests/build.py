@@ -65,7 +65,8 @@ class HostBuild(Request):
 
     `compilers` are programs by the names that the build calls them by ("g++"). Without `nvcc` the build gets no CUDA
     toolkit. `overlays` are folders that are laid over each other, and `sdists` lie in folders of their names beside
-    them; `before` are commands that run first.
+    them; `before` are commands that run first. `libraries` is a folder for the shared libraries that are in
+    the overlays after the build.
     """
 
     program: ClassVar[str] = "host_build"
@@ -82,3 +83,4 @@ class HostBuild(Request):
     before: tuple[tuple[str, ...], ...] = ()
     scratch: Path
     output: Path
+    libraries: Path | None = None

@@ -32,6 +32,7 @@ class PackageWheel(WithToolkitPackages):
     size_limit: int | None = None  # bytes
     exclude: tuple[str, ...] = ()  # libraries that stay out of the wheel: "gomp" of libgomp.so.1
     search_path: tuple[Path, ...] = ()  # where libraries to graft are looked for, besides the system's places
+    libraries: Path | None = None  # a folder with those of the build's overlay, by any names
     provided: Path | None = None  # the result of fetch_provided: the packages of its CUDA libraries
     carried: Path | None = None  # the result of carried_libraries: those of the build environment
     more_requires: tuple[str, ...] = ()  # Requires-Dist lines of the manifest
