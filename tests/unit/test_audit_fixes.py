@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -320,6 +321,28 @@ def test_the_commands_of_a_finding_mend_the_wheel(fault: Fault, tmp_path: Path) 
     assert all(f.commands for f in found)
     after = audit([followed(before, found[0], tmp_path / "work")])
     assert {f.code for f in after.findings} == fault.leaves
+
+
+def test_the_driver_is_left_out_by_the_command_of_its_finding(tmp_path: Path) -> None:
+    driver = library(tmp_path / "lib" / "libcuda.so.1", source="int cuInit(unsigned x) { return x; }")
+    code = f"int cuInit(unsigned);\n{MODULE}int f(void) {{ return cuInit(0); }}\n"
+    files = {"demo/ext.abi3.so": library(tmp_path / "ext.so", needed=[driver], source=code).read_bytes()}
+    built = wheel(tmp_path, files, name="demo-1.0-cp39-abi3-linux_x86_64.whl")
+
+    def repaired(folder: str, command: str = "auditwheel repair") -> dict[str, str]:
+        target = tmp_path / folder
+        bin_folder = Path(sys.executable).parent
+        paths = {
+            "PATH": f"{bin_folder}{os.pathsep}{os.environ['PATH']}",
+            "LD_LIBRARY_PATH": str(driver.parent),
+        }
+        words = [str(bin_folder / "python"), "-m", *shlex.split(command), "-w", str(target), str(built)]
+        subprocess.run(words, check=True, env={**os.environ, **paths}, stderr=subprocess.DEVNULL)
+        (result,) = target.iterdir()
+        return {f.code: f.fix for f in audit([result]).findings}
+
+    grafted = repaired("grafted")
+    assert repaired("left out", grafted["GF207"].partition(": ")[2]).keys() == {"GF206"}
 
 
 @pytest.mark.parametrize(

@@ -8,24 +8,26 @@ from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.form import PACKAGES
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.rules.rule import Rule
-from gpuforge.cuda import libraries
+from gpuforge.binary.facts import ElfObject
+from gpuforge.cuda import libraries, sonames
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:
     """Find files with a driver library's name; stubs in a folder of that name are only for linkers."""
     for wheel in graph.wheels:
-        for found in (o for o in wheel.objects if o.links):
-            if not (libraries.is_driver(found.name) or libraries.is_driver(found.soname)):
-                continue
-            if "/stubs/" in found.file and not graph.users(found):
-                continue
+        drivers = [o for o in wheel.objects if o.links and _is_driver(graph, o)]
+        called = (o.name if libraries.is_driver(o.name) else o.soname for o in drivers)
+        names = sorted({sonames.unversioned(sonames.plain_name(name)) for name in called})
+        excluded = " ".join(f"--exclude '{name}*'" for name in names)
+        for found in drivers:
             yield RULE.finding(
                 wheel.name,
                 files=(found.file,),
                 subjects=(Subject(file=found.file),),
                 what="Libraries of the NVIDIA driver, or stubs of them, are in the wheel.",
                 why="They must match the kernel module of the user's machine, and every call to a stub fails.",
-                fix="Leave them out: auditwheel repair --exclude libcuda.so.1 --exclude libnvidia-ml.so.1",
+                fix=f"Leave them out: auditwheel repair {excluded}",
+                cause=tuple(names),
             )
 
 
@@ -36,3 +38,8 @@ RULE = Rule(
     check=check,
     applies_to=PACKAGES,
 )
+
+
+def _is_driver(graph: LinkGraph, binary: ElfObject) -> bool:
+    stub = "/stubs/" in binary.file and not graph.users(binary)
+    return not stub and (libraries.is_driver(binary.name) or libraries.is_driver(binary.soname))
