@@ -12,6 +12,7 @@ from gpuforge import digest
 from gpuforge.cuda.image_kind import kind_of
 from gpuforge.cuda.kernel import Kernel
 from gpuforge.cuda.kernel_image import KernelImage
+from gpuforge.embedded import document
 from gpuforge.embedded.layout import HOME, INDEX, KERNELS
 from gpuforge.embedded.object_sets import CompiledModule, LibrarySet, ModuleSet
 from gpuforge.errors import ActionError
@@ -178,5 +179,11 @@ def relative(name: str) -> PurePosixPath:
 
 
 def write_json(file: Path, content: Mapping[str, Any]) -> None:
-    """Write an index or a recipe."""
-    file.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    """Write an index or a recipe; raises ActionError if it is larger than its readers accept."""
+    text = (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode()
+    if len(text) > document.LARGEST:
+        raise ActionError.of(
+            f"{file.parent.name}/{file.name} has {len(text)} bytes, and its readers take {document.LARGEST}",
+            hint="make several objects of this one: the names and parameters of all its kernels are in this file",
+        )
+    file.write_bytes(text)

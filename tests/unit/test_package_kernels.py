@@ -16,6 +16,7 @@ from gpuforge.binary import fatbin as fatbins
 from gpuforge.cuda.arch import Arch
 from gpuforge.cuda.cpu_level import CpuLevel
 from gpuforge.cuda.kernel_image import KernelImage
+from gpuforge.embedded import document
 from gpuforge.embedded.object_sets import CompiledBy, CompiledLibrary, LibrarySet
 from gpuforge.errors import ActionError, UsageError
 from gpuforge.package import embed, kernel_set
@@ -181,6 +182,14 @@ def test_an_image_whose_kernels_cannot_be_read_is_refused(project: Path) -> None
         ActionError, match=r"^kernels/saxpy\.cu: its kernels cannot be read from what the compiler made"
     ):
         run_fallback(project, fatbin(image(2, 90, code=CUBIN_13_0[:-200])))
+
+
+def test_an_index_that_no_reader_takes_is_refused(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(document, "LARGEST", 1000)
+    with pytest.raises(
+        ActionError, match=r"^default-kernels/index\.json has \d+ bytes, and its readers take 1000"
+    ):
+        run_fallback(project, fatbin(image(2, 80)))
 
 
 def test_two_sources_of_one_name_are_refused(project: Path) -> None:
