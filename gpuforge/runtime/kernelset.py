@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .backends import AnyKernel
+    from .build_place import BuildPlace
     from .context import Place
     from .image import Candidate, Origin
     from .kernel import LoadedKernel
-    from .look import BuildPlace
     from .machine import Probe
     from .reason import Reason
 
@@ -151,7 +151,7 @@ class KernelSet:
 
         Devices and compilers for the set's images are looked for up to `until` in the order of origins.
         """
-        from .backends import BACKENDS
+        from .backends import BACKENDS, implementation
         from .machine import Probe, probe, with_cpu
         from .switches import gpu_disabled, switched_off
 
@@ -164,7 +164,7 @@ class KernelSet:
         for loader, backend in BACKENDS.items():
             own = [place for place, used in loaders if loader in used]
             if own and (until is None or backend.origin <= until):
-                found[loader] = backend.implementation.look(machine, own, self.env)
+                found[loader] = implementation(backend).look(machine, own, self.env)
         return machine._replace(found=found)
 
     def _load(

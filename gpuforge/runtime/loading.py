@@ -5,11 +5,11 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 
-from .backends import BACKENDS, Request
+from .backends import BACKENDS, Request, implementation
+from .build_place import BuildPlace
 from .errors import DriverError
 from .image import CPU, Candidate, Origin
 from .index import Module, Refused
-from .look import BuildPlace
 from .machine import Probe
 from .names import absent
 from .reason import Reason
@@ -61,7 +61,7 @@ def _load(request: Request, candidate: Candidate, module: Module, place: BuildPl
     """Return the kernel of one candidate; None if it needs a context and there is none."""
     image = candidate.image
     assert image is not None  # noqa: S101  an image was accepted
-    make = BACKENDS[image.about.loader].implementation.make
+    make = implementation(BACKENDS[image.about.loader]).make
     *others, last = request.wanted.entries(module, candidate.origin) or (None,)
     if last is None:
         raise Refused(absent(request.wanted.name, f"{module.file} lists others"))

@@ -14,8 +14,8 @@ from .signature import Entry, matching, nearest, plain_entry
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from .build_place import BuildPlace
     from .index import Module
-    from .look import BuildPlace
 
 _ABSENT = "no-such-kernel"
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from . import document, layout
 from .arch import Arch
-from .backends import backend_of
+from .backends.table import backend_of
 from .image import Image
 from .index import Demands, Module, Refused, damaged, demands_of, other_schema, read_named, unreadable
 from .sources import Sources

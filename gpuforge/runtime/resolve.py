@@ -9,7 +9,7 @@ from functools import partial
 from typing import Optional
 
 from .arch import Arch
-from .backends import BACKENDS, Here
+from .backends import BACKENDS, Here, implementation
 from .cpu_level import CpuLevel
 from .image import CPU, Build, Candidate, Image, Origin
 from .machine import Probe
@@ -72,7 +72,7 @@ def _judge(here: Here, build: Build, image: Image) -> Verdict:
     backend = BACKENDS.get(image.about.loader)
     if backend is None:
         return Verdict(False, here.obstacle or Reason("not-loadable"))
-    return backend.implementation.judge(image, build, here)
+    return implementation(backend).judge(image, build, here)
 
 
 def _preference(candidate: Candidate) -> "tuple[int, int, int, int, int]":

@@ -163,6 +163,25 @@ def test_imports_point_one_way() -> None:
     assert wrong == []
 
 
+def test_the_runtimes_modules_import_each_other_one_way_also_for_their_types() -> None:
+    """Sets, libraries and what explains both are one thing in three files."""
+    modules = {path.relative_to(ROOT / "runtime"): path for path in (ROOT / "runtime").rglob("*.py")}
+    names = {
+        (path.parent if path.name == "__init__.py" else path.with_suffix("")): p
+        for path, p in modules.items()
+    }
+    one = dict.fromkeys(map(Path, ("explain", "kernellibrary", "kernelset")), Path("explain"))
+    graph: dict[Path, set[Path]] = {}
+    for name, path in names.items():
+        package = name if path.name == "__init__.py" else name.parent
+        for node in statements(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and node.level:
+                base = [package, *package.parents][node.level - 1].joinpath(*(node.module or "").split("."))
+                found = {base / alias.name if base / alias.name in names else base for alias in node.names}
+                graph.setdefault(one.get(name, name), set()).update(one.get(f, f) for f in found)
+    graphlib.TopologicalSorter({name: found - {name} for name, found in graph.items()}).prepare()
+
+
 def test_the_audit_reads_links_judges_and_reports_one_way() -> None:
     wrong = []
     for name, module in imports():

@@ -1,4 +1,4 @@
-"""The back ends, each of which makes kernels of its own kinds of images: a folder for each, and one table of them.
+"""The back ends, each of which makes kernels of its own kinds of images: a folder for each, and one table of them all.
 
 `ImageKind.loader` is the name of an image's back end. A back end's folder has the functions of `Implementation`, and
 `ahead.py` if `python -m PACKAGE._gpuforge compile` calls its compiler as a library.
@@ -10,19 +10,29 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any, NamedTuple
 
-from ..image import Origin
 from ..reason import Reason, Verdict
 from ..signature import Entry
+from .table import BACKENDS, Backend, backend_of, owner_of
 
+__all__ = [
+    "BACKENDS",
+    "Backend",
+    "Here",
+    "Request",
+    "ahead",
+    "backend_of",
+    "implementation",
+    "owner_of",
+]
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Protocol, Union
 
+    from ..build_place import BuildPlace
     from ..context import Context, Place
     from ..image import Build, Image, Version
     from ..index import Module
     from ..kernel import Kernel, LoadedKernel
-    from ..look import BuildPlace
     from ..machine import Probe
     from ..names import Wanted
     from ..recipe import Recipe, UserToolchain
@@ -62,48 +72,21 @@ if TYPE_CHECKING:
             """Compile sources into the kernel cache, and return the device; raises Stopped. Only with `into_cache`."""
 
 
-class Backend(NamedTuple):
-    """A back end: its name, as in `ImageKind.loader`, and its `folder`.
-
-    If it compiles sources at their first use, `family` is that of their toolchains, `source` the kind of image that
-    they count as, and `origin` their place in the order. With `into_cache`, `compile` puts their images into the kernel
-    cache, not into a user build. `contexts` is the package whose contexts it loads kernels into.
-    """
-
-    loader: str
-    folder: str
-    family: str = ""
-    source: str = ""
-    origin: Origin = Origin.EXPLICIT
-    into_cache: bool = False
-    contexts: str = ""
-
-    @property
-    def implementation(self) -> Implementation:
-        """Its functions, imported at their first use; a wheel has those back ends that its kernels need."""
-        try:
-            found: Implementation = import_module(f".{self.folder}", __name__)
-        except ModuleNotFoundError as error:
-            if error.name != f"{__name__}.{self.folder}":
-                raise
-            return _LeftOut()
-        return found
-
-    @property
-    def ahead(self) -> Ahead:
-        """Its functions for `compile`."""
-        found: Ahead = import_module(f".{self.folder}.ahead", __name__)
-        return found
+def implementation(backend: Backend) -> Implementation:
+    """Return the functions of a back end, imported at their first use; a wheel has those that its kernels need."""
+    try:
+        found: Implementation = import_module(f".{backend.folder}", __name__)
+    except ModuleNotFoundError as error:
+        if error.name != f"{__name__}.{backend.folder}":
+            raise
+        return _LeftOut()
+    return found
 
 
-_TABLE = (  # in the order in which they look at the machine
-    Backend("CUDA", "cuda"),
-    Backend("system", "system"),
-    Backend("IREE", "iree"),
-    Backend("NVRTC", "nvrtc", "nvrtc", "cuda", Origin.CACHED_BUILD),
-    Backend("OpenCL", "opencl", "opencl", "opencl", Origin.OPENCL, into_cache=True, contexts="pyopencl"),
-)
-BACKENDS = {backend.loader: backend for backend in _TABLE}
+def ahead(backend: Backend) -> Ahead:
+    """Return the functions of a back end for `compile`."""
+    found: Ahead = import_module(f".{backend.folder}.ahead", __name__)
+    return found
 
 
 class Here(NamedTuple):
@@ -159,14 +142,3 @@ class Request(NamedTuple):
     def name(self) -> str:
         """The kernel's symbol in the image."""
         return self.entry.symbol
-
-
-def backend_of(family: str) -> Backend | None:
-    """Return the back end that compiles the sources of a family of toolchains at their first use; None without one."""
-    return next((backend for backend in BACKENDS.values() if family and backend.family == family), None)
-
-
-def owner_of(context: Any) -> str:
-    """Return the loader that a caller's context belongs to; "" for CUDA's, and for None."""
-    package = type(context).__module__.partition(".")[0]
-    return next((loader for loader, backend in BACKENDS.items() if backend.contexts == package), "")

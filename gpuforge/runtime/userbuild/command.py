@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from ..arch import Arch
-from ..backends import Backend, backend_of
+from ..backends import Backend, ahead, backend_of
 from ..builds import ACTIVE, BuildsFolder, UserBuild, former, recorded
 from ..candidates import place_of
 from ..errors import KernelUnavailable
@@ -320,7 +320,7 @@ def _prepare(
             USAGE,
         )
     try:
-        device = backend.ahead.prepare(toolchain, recipe, here)
+        device = ahead(backend).prepare(toolchain, recipe, here)
     except Stopped as stopped:
         raise Stopped(f"{recipe.name}: {stopped}; {_in_use(recipe, package)}") from None
     return f"{recipe.name}: compiled for {device}, kept in the kernel cache; {_in_use(recipe, package)}"

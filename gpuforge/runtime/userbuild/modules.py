@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from .. import index, layout
-from ..backends import backend_of
+from ..backends import ahead, backend_of
 from ..context import primary_context
 from ..driver import NoDriver, open_driver
 from ..errors import DriverError
@@ -27,14 +27,14 @@ def find(toolchain: UserToolchain, here: CompileInputs, *, path: str = "") -> Co
     """Return the compiler for a toolchain's part of a set on this machine, or why there is none."""
     backend = backend_of(toolchain.family)
     if backend and backend.into_cache:
-        return backend.ahead.find(toolchain, here, path)
+        return ahead(backend).find(toolchain, here, path)
     strangers = [source for source in here.extra if source.suffix not in _suffixes(toolchain)]
     if strangers:
         return Absent(toolchain, (f"it does not compile {strangers[0].suffix or strangers[0].name}",))
     if toolchain.makes == "module" and not here.arch:
         return Absent(toolchain, (here.no_gpu,), lacks_gpu=True)
     if backend:
-        return backend.ahead.find(toolchain, here, path)
+        return ahead(backend).find(toolchain, here, path)
     return compilers.find(toolchain, here.env, path=path)
 
 

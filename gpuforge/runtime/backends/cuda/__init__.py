@@ -12,9 +12,9 @@ from ...reason import Reason, Verdict, dotted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from ...build_place import BuildPlace
     from ...index import Module
     from ...kernel import Kernel
-    from ...look import BuildPlace
     from .. import Here, Request
 
 _MISMATCHES = {

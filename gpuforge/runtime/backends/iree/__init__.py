@@ -14,8 +14,8 @@ from ..cuda import refusal as gpu_refusal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from ...build_place import BuildPlace
     from ...index import Module
-    from ...look import BuildPlace
     from .. import Here, Request
     from .kernel import IreeKernel
 

@@ -17,7 +17,7 @@ from ...tables import IREE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ...look import BuildPlace
+    from ...build_place import BuildPlace
 
 
 VARIABLE = "GPUFORGE_IREE"  # the drivers that may be used, such as "local-task,cuda"; "0" for none

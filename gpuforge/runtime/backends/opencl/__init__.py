@@ -14,8 +14,8 @@ from .. import owner_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from ...build_place import BuildPlace
     from ...index import Module
-    from ...look import BuildPlace
     from .. import Here, Request
     from .devices import OpenClDevice
     from .kernel import OpenClKernel

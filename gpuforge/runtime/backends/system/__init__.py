@@ -12,8 +12,8 @@ from ...reason import Reason, Verdict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from ...build_place import BuildPlace
     from ...index import Module
-    from ...look import BuildPlace
     from .. import Here, Request
     from .kernel import HostKernel
 
