@@ -120,6 +120,7 @@ class WheelFacts(NamedTuple):
     kernels_listing: KernelsWheels | Unusable | None = None  # its list of kernels wheels
     kernels_description: KernelsWheels | Unusable | None = None  # a kernels wheel's description of itself
     preloads: tuple[Preload, ...] = ()
+    imports: Mapping[str, str] = MappingProxyType({})  # framework -> the file that imports it with a package
     metadata_problems: tuple[MetadataProblem, ...] = ()
     identities: tuple[Identity, ...] = ()
     damaged: Mapping[str, str] = MappingProxyType({})  # member -> why it cannot be read

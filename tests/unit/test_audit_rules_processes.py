@@ -20,6 +20,16 @@ BOTH = ["nvidia-cuda-runtime", "nvidia-cuda-runtime-cu12"]
 CUDART = "demo.libs/libcudart-0a1b2c3d.so.13.0.96"
 
 CASES = {
+    "a static runtime of CUDA 12 beside a torch for CUDA 13": Case(
+        "GF104", "warning",
+        (
+            "CUDA 12: demo/ext.so, in the wheel",
+            "CUDA 13: nvidia-cublas, nvidia-cuda-runtime, nvidia-cudnn-cu13 and 7 more, by 'torch>=2.15'",
+        ),
+        {"demo/ext.so": elf(sections={".rodata": STATIC_CUDART, ".nv_fatbin": fatbin("compute_80:8.7")})},
+        {"demo/ext.so": elf(sections={".rodata": STATIC_CUDART, ".nv_fatbin": fatbin("compute_80:9.0")})},
+        requires=["torch>=2.15"],
+    ),
     "a static libstdc++ that is exported beside the shared one": Case(
         "GF107", "warning",
         ("demo/a.so: beside b.so, which needs libstdc++.so.6; defines _ZNSt6locale7classicEv",),

@@ -33,6 +33,18 @@ CUDNN_PARTS = [f"libcudnn_{part}.so.9" for part in ("adv", "cnn", "graph", "ops"
 RUNTIME = "$ORIGIN/../nvidia/cuda_runtime/lib"
 SITE = "$ORIGIN/../../../../{}/python3.11/site-packages/b"
 CASES = {
+    "torch is imported and not required": Case(
+        "GF217", "warning", ("demo/ops.py: torch",),
+        {"demo/__init__.py": b"from . import ops\n", "demo/ops.py": b"import torch.nn\n", "demo/ext.so": elf()},
+        {"demo/ops.py": b'"""\nimport torch\n"""\ntry:\n    import torch\nexcept ImportError:\n    torch = None\n'},
+        requires=["numpy"],
+    ),
+    "torch is imported, and required by an extra": Case(
+        "GF217", "warning", ("demo/__init__.py: torch",),
+        {"demo/__init__.py": b"from torch import nn\n", "demo/ext.so": elf()},
+        {"demo/__init__.py": b"def f():\n    import torch\n", "demo/lazy.py": b"import torch\n"},
+        requires=["torch; extra == 'all'"],
+    ),
     "hashed OpenMP beside sources": Case(
         "GF101", "error",
         (f"demo.libs/{GOMP} (OpenMP of GCC, the toolchain host of m brings libgomp.so.1), loaded by ext.so",),
@@ -573,3 +585,10 @@ def test_functions_of_a_library_that_python_code_opens_are_found(
 ) -> None:
     files = {"demo/__init__.py": code, "demo/libx.so": elf(undefined=["cufftExecC2C"])}
     assert lost == any(f.code == "GF215" for f in audit([wheel(tmp_path, files)]).findings)
+
+
+@pytest.mark.parametrize("requires", ["torch>=2.8", "torchvision"])
+def test_a_requirement_brings_the_framework(tmp_path: Path, requires: str) -> None:
+    files = {"demo/__init__.py": b"import torch\n", "demo/ext.so": elf()}
+    report = audit([wheel(tmp_path, files, requires=[requires])])
+    assert "GF217" not in {finding.code for finding in report.findings}

@@ -8,9 +8,11 @@ from gpuforge.audit.form import ARCHIVES, AS_BUILT, PACKAGES
 from gpuforge.audit.leftover import left_over_folder
 from gpuforge.audit.model import WheelFacts, machine_of
 from gpuforge.audit.read import build_files, embedded, loader_files, loading_code
+from gpuforge.audit.read.framework_imports import framework_imports
 from gpuforge.audit.read.open_wheel import OpenWheel
 from gpuforge.binary.facts import DeviceCode
 from gpuforge.errors import MalformedError
+from gpuforge.wheel import filename
 from gpuforge.wheel.archive import info_folders
 from gpuforge.wheel.checks import hashes, promises, whole
 from gpuforge.wheel.checks.refusal import Refusal
@@ -26,13 +28,10 @@ def facts(wheel: OpenWheel) -> WheelFacts:
     """
     source, archive = wheel.source, wheel.archive
     info = _dist_info(wheel)
-    if source.form in ARCHIVES:
-        project, version, tags = source.claims
-    else:
-        project, version = info.project, info.version
-        tags = tuple(tag for tag in info.tags if isinstance(tag, Tag))
+    project, version, tags = source.claims if source.form in ARCHIVES else _claims(info)
     code = loading_code.PythonCode(archive)
     preloads = loading_code.preloads(code) if wheel.binaries else ()
+    imports = framework_imports(code) if wheel.binaries else {}
     compilers, paths = build_files.compilers(archive), build_files.build_paths(archive)
     refusals = _refusals(wheel, info)
     scanned = [s for s in wheel.scanned() if _is_judged(wheel, s.file)]
@@ -63,6 +62,7 @@ def facts(wheel: OpenWheel) -> WheelFacts:
         kernels_listing=embedded.kernels_listing(archive),
         kernels_description=embedded.kernels_description(archive),
         preloads=tuple(p for p in preloads if _is_judged(wheel, p.file)) if linked else (),
+        imports=imports,
         metadata_problems=info.problems,
         identities=info.identities,
         damaged={s.file: s.problem for s in scanned if s.problem} | (code.damaged if linked else {}),
@@ -79,6 +79,12 @@ def facts(wheel: OpenWheel) -> WheelFacts:
 def _is_judged(wheel: OpenWheel, file: str) -> bool:
     """Return whether a file is part of the package; of binaries alone, any folder may be the one to judge."""
     return wheel.source.form not in PACKAGES or not left_over_folder(file)
+
+
+def _claims(info: DistInfo) -> filename.Claims:
+    """Return the project, the version and the tags of an input whose name has none."""
+    tags = (tag for tag in info.tags if isinstance(tag, Tag))
+    return filename.Claims(info.project, info.version, tuple(tags))
 
 
 def _dist_info(wheel: OpenWheel) -> DistInfo:

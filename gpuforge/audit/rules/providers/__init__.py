@@ -5,6 +5,7 @@ from gpuforge.audit.rules.providers import (
     dlopen_undeclared,
     driver_grafted,
     driver_needed,
+    import_undeclared,
     parts_missing,
     provider_major,
     provider_missing,
@@ -37,4 +38,5 @@ RULES: tuple[Rule, ...] = (
     dependency_undeclared.RULE,
     symbols_missing.RULE,
     unstable_functions.RULE,
+    import_undeclared.RULE,
 )

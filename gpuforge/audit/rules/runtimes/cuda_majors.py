@@ -145,15 +145,18 @@ def _brought(graph: LinkGraph, wheel: WheelFacts) -> dict[int, dict[tuple[str, .
         )
         if cuda is not None and not clash:
             found.setdefault(cuda, {}).setdefault(one.lines, []).append(one.package)
-    own = _own(wheel) if found else {}
+    own = _own(graph, wheel) if found else {}
     if len(own) == 1:
         found.setdefault(next(iter(own)), {})[()] = [name for names in own.values() for name in names]
     return found
 
 
-def _own(wheel: WheelFacts) -> dict[int, list[str]]:
-    """Return the libraries of each CUDA major in the wheel, without tools."""
+def _own(graph: LinkGraph, wheel: WheelFacts) -> dict[int, list[str]]:
+    """Return the libraries of each CUDA major in the wheel, without tools, and objects with a runtime of their own."""
     found: dict[int, list[str]] = {}
+    for runtime in own_runtimes(graph, wheel.objects):
+        if (cuda := major_of(runtime.soname)) is not None:
+            found.setdefault(cuda, []).append(runtime.loader)
     for name in sorted({o.name for o in wheel.objects if o.links}):
         cuda = major_of(name)
         packages = {library.package for library in package_tables.candidates(sonames.plain_name(name))}

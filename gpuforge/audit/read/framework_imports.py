@@ -1,0 +1,64 @@
+"""Finds the frameworks that the import of a wheel's packages imports, whatever the machine."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import deque
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from gpuforge.cuda.frameworks import frameworks
+
+if TYPE_CHECKING:
+    from gpuforge.audit.read.loading_code import PythonCode
+
+_MOST = 40  # files that are followed
+_LARGEST = 1 << 18  # bytes of one
+_FIRST = r"(?:[^/]+\.data/(?:purelib|platlib)/)?([^/]+/__init__\.py)"
+# at the beginning of a line an import is not conditional, unless it is in a string
+_SAME_PACKAGE = re.compile(rb"(?m)^from[ \t]+\.(\w*)[ \t]+import[ \t]+([\w, \t]+|\([\w,\s]+\))")
+
+
+def framework_imports(code: PythonCode) -> Mapping[str, str]:
+    """Return the frameworks that are imported with a package of the wheel, each with the first file that does.
+
+    Imports of modules beside a file are followed, if they are relative and not conditional.
+    """
+    files = {member.name: member for member in code.members if member.name.endswith(".py")}
+    queue = deque(name for name in files if re.fullmatch(_FIRST, name))
+    seen = set(queue)
+    found: dict[str, str] = {}
+    for _ in range(_MOST):
+        if not queue:
+            break
+        name = queue.popleft()
+        text = code.text(files[name]) if files[name].size <= _LARGEST else b""
+        for each in frameworks():
+            if each.package not in found and _imports(text, each.package):
+                found[each.package] = name
+        folder = name.rpartition("/")[0]
+        for module, names in _SAME_PACKAGE.findall(text):
+            for part in [module] if module else re.findall(rb"\w+", names):
+                path = f"{folder}/{part.decode()}"
+                further = {f"{path}.py", f"{path}/__init__.py"} & files.keys() - seen
+                seen |= further
+                queue += further
+    return found
+
+
+def _imports(text: bytes, package: str) -> bool:
+    """Return whether a file imports a package outside of functions, conditions and `try`."""
+    if not re.search(rb"(?m)^(?:import|from)[ \t]+%b\b" % package.encode(), text):
+        return False
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    for node in tree.body:
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        if isinstance(node, ast.ImportFrom) and not node.level:
+            names = [node.module or ""]
+        if any(name.partition(".")[0] == package for name in names):
+            return True
+    return False
