@@ -64,7 +64,7 @@ _NOTHING_PROVIDES = (
 
 
 _ONE_OF = (
-    "These objects are alternatives for several versions of the libraries: the import fails unless the user has "
+    "These objects are alternatives for several versions of the libraries: none of them loads unless the user has "
     "installed one of the versions."
 )
 
