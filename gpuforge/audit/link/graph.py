@@ -90,16 +90,20 @@ class LinkGraph:
         return tuple(self._by_loader.get(key(binary), ()))
 
     @cached_property
-    def _roots(self) -> Mapping[Key, Sequence[ElfObject]]:
-        found: dict[Key, list[ElfObject]] = {}
+    def _sets_of(self) -> Mapping[Key, Sequence[LoadSet]]:
+        found: dict[Key, list[LoadSet]] = {}
         for load_set in self.load_sets:
             for each in load_set.objects:
-                found.setdefault(key(each), []).append(load_set.root)
+                found.setdefault(key(each), []).append(load_set)
         return found
+
+    def load_sets_of(self, binary: ElfObject) -> Sequence[LoadSet]:
+        """Return the load sets that an object is in."""
+        return self._sets_of.get(key(binary), ())
 
     def roots(self, binary: ElfObject) -> Sequence[ElfObject]:
         """Return the objects that are the first of the load sets that an object is in."""
-        return self._roots.get(key(binary), ())
+        return [load_set.root for load_set in self.load_sets_of(binary)]
 
     def opened_by(self, binary: ElfObject) -> tuple[Edge, ...]:
         """Return the edges to the libraries that an object opens by name."""

@@ -8,10 +8,11 @@ from __future__ import annotations
 import posixpath
 import shlex
 from collections.abc import Collection, Iterable
+from functools import lru_cache
 
 from gpuforge.audit import layout
 from gpuforge.audit.link import package_tables
-from gpuforge.audit.link.edges import Edge
+from gpuforge.audit.link.edges import Edge, Key, key
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.binary.facts import ElfObject
 from gpuforge.cuda import libraries
@@ -23,12 +24,30 @@ def commands(graph: LinkGraph, binary: ElfObject) -> tuple[str, ...]:
     An RPATH stays one, as the libraries that the object loads may rely on it. If it leads to other packages, it becomes
     a RUNPATH (GF304), and each library that relied on it gets one, too.
     """
+    known = _known(graph)
+    if key(binary) not in known:
+        known[key(binary)] = _found(graph, binary)
+    return known[key(binary)]
+
+
+@lru_cache(maxsize=1)  # several rules, and each edge of an object, call it with one graph
+def _known(graph: LinkGraph) -> dict[Key, tuple[str, ...]]:
+    return {}
+
+
+def _found(graph: LinkGraph, binary: ElfObject) -> tuple[str, ...]:
     if not _has_rpath(binary):
         return _commands(graph, binary, is_rpath=False)
     if not _needs_packages(graph, binary):
         return _commands(graph, binary, is_rpath=True)
     every = (binary, *_inheriting(graph, binary))
     return tuple(command for each in every for command in _commands(graph, each, is_rpath=False))
+
+
+@lru_cache(maxsize=1)
+def _places(wheel: str, graph: LinkGraph) -> frozenset[str]:
+    """Return the places of the libraries of a wheel."""
+    return frozenset(layout.install_path(o.file) for o in graph.wheel(wheel).objects if o.links)
 
 
 def _commands(graph: LinkGraph, binary: ElfObject, *, is_rpath: bool) -> tuple[str, ...]:
@@ -109,7 +128,7 @@ def _ordered(
     graph: LinkGraph, binary: ElfObject, folders: Iterable[str], missing: Collection[str]
 ) -> list[str]:
     """Put own copies of libraries before those of packages, and folders without a NEEDED library last."""
-    own = {layout.install_path(o.file) for o in graph.wheel(binary.wheel).objects if o.links}
+    own = _places(binary.wheel, graph)
     edges = [edge for edge in graph.from_object(binary) if edge.route]
     used = {entry.folder for entry in layout.search(binary, ()) if any(entry.route == e.route for e in edges)}
     rivals = {f"/{edge.needed}" for edge in edges if edge.provider.source == "package"}

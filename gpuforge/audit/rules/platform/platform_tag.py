@@ -210,6 +210,7 @@ def _machine(graph: LinkGraph, wheel: WheelFacts, machines: set[str]) -> Iterato
     machine_of = [(o, o.processor) for o in wheel.objects if o.links]
     foreign = machine_of and not any(actual in machines for _, actual in machine_of)
     none = foreign and not _why_intended(wheel, [o for o, _ in machine_of])
+    retagging = wheel_file.with_tags(wheel, tags_that_hold(graph, wheel)) if none else ()
     for found, actual in machine_of:
         if machines and actual and actual not in machines:
             yield RULE.finding(
@@ -217,7 +218,7 @@ def _machine(graph: LinkGraph, wheel: WheelFacts, machines: set[str]) -> Iterato
                 files=(found.file,),
                 subjects=(_is_for(found.file, actual),),
                 cause=("machine",),
-                commands=wheel_file.with_tags(wheel, tags_that_hold(graph, wheel)) if none else (),
+                commands=retagging,
                 **(_ALL_FOREIGN if none else _SOME_FOREIGN)
                 .filled(tags=", ".join(sorted(machines)))
                 ._asdict(),

@@ -52,13 +52,7 @@ def _is_unused(graph: LinkGraph, binary: ElfObject, driver: str) -> bool:
     library = sonames.unversioned(driver)
     if not is_known(library) or any(need.library == driver for need in binary.version_needs):
         return False
-    others = [
-        o
-        for load_set in graph.load_sets
-        if binary in load_set.objects
-        for o in load_set.objects
-        if driver not in o.needed
-    ]
+    others = (o for each in graph.load_sets_of(binary) for o in each.objects if driver not in o.needed)
     return all(
         o.symbols is not None
         and not any(library in definers(name) for name in (*o.undefined(_GROUP), *o.optional(_GROUP)))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
 
 from gpuforge.audit import policy
 from gpuforge.audit.findings import Facts, Finding, Severity, Subject, facts_of
@@ -215,16 +216,21 @@ def _is_alternative(graph: LinkGraph, edge: Edge) -> bool:
 
     Code loads the one whose library the user has installed.
     """
-    others = (
-        other
-        for other in graph.of(graph.wheel(edge.loader.wheel))
-        if other.reason == edge.reason and other.needed != edge.needed
-    )
-    return any(
-        sonames.stem(other.needed) == sonames.stem(edge.needed)
-        and _without_numbers(other.loader.file) == _without_numbers(edge.loader.file)
-        for other in others
-    )
+    return len(_versions(graph)[_family(edge)]) > 1
+
+
+@lru_cache(maxsize=1)
+def _versions(graph: LinkGraph) -> Mapping[tuple[str, str, str], set[str]]:
+    """Return the names of unknown libraries, by what their versions and objects have in common."""
+    found: dict[tuple[str, str, str], set[str]] = {}
+    for edge in graph.edges:
+        if edge.reason == "unknown":
+            found.setdefault(_family(edge), set()).add(edge.needed)
+    return found
+
+
+def _family(edge: Edge) -> tuple[str, str, str]:
+    return edge.loader.wheel, _without_numbers(edge.loader.file), sonames.stem(edge.needed)
 
 
 def _without_numbers(name: str) -> str:
