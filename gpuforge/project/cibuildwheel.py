@@ -17,6 +17,8 @@ from gpuforge.project.metadata import Pyproject
 _TABLE = ("tool", "cibuildwheel")
 _VARIABLE = re.compile(r"(?P<indent>\s*)(?:- )?[\"']?CIBW_(?P<name>[A-Z0-9_]+)[\"']?\s*:\s*(?P<value>.*)")
 _ELSEWHERE = r".*_(MACOS|WINDOWS|IOS|ANDROID|PYODIDE)"
+# In the names of workflows for other systems, and for other GPUs.
+_OTHERS = r"(?i)vulkan|metal|rocm|hip\b|musa|sycl|xpu|macos|windows|wasm|pyodide|android|\bios\b"
 _MOST_NAMES = 200  # that braces in a pattern make
 
 
@@ -110,7 +112,9 @@ def _of_workflows(files: Files) -> dict[str, list[Seen]]:
     found: dict[str, list[Seen]] = {}
     for file in sorted(files.names):
         text = files.text(file) if re.fullmatch(r"\.github/workflows/[^/]+\.ya?ml", file) else ""
-        if re.search(r"CIBW_PLATFORM\W+(pyodide|ios|android|macos|windows)", text):
+        if re.search(_OTHERS, file) or re.search(
+            r"CIBW_PLATFORM\W+(pyodide|ios|android|macos|windows)", text
+        ):
             continue
         lines = text.splitlines()
         for number, line in enumerate(lines):

@@ -14,7 +14,7 @@ from gpuforge.project.files import Where
 _ASKS = r"CUDA|GPU"  # in the names of options
 _ASIDE = r"TEST|EXAMPLE|BENCH|DOC"
 _SHARED = r"(?i)(?!CMAKE_)\w*(SHARED|DYNAMIC)\w*"  # variables by which a project selects shared libraries
-_MOST_READINGS = 30
+_MOST_READINGS = 30  # for one purpose
 _LANGUAGE, _TOOLKIT = 4, 3  # of `CMake.cuda`
 
 
@@ -100,6 +100,7 @@ class _Choice:
 
     def take_shared(self) -> None:
         """Turn on what selects a shared library instead of a static one that NVIDIA's wheels lack."""
+        self.readings = 0
         for static in self.chosen.facts.static:
             if not is_lacking(static.text) or static not in self.chosen.facts.static:
                 continue
@@ -115,6 +116,7 @@ class _Choice:
 
     def leave_this_cpu(self) -> None:
         """Turn off the options that compile for the CPU of the machine that builds."""
+        self.readings = 0
         for place in self.chosen.facts.this_cpu:
             for name in place.options:
                 if name in self.chosen.defined:

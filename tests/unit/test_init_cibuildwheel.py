@@ -161,3 +161,9 @@ def test_values_that_differ_between_jobs_are_joined_for_pythons_and_listed_for_t
     assert notes["cibuildwheel-left"]["what"] == "test-command = a, b"
     (tmp_path / ".github/workflows/wheels.yml").write_text(f"{workflow}          CIBW_PLATFORM: pyodide\n")
     assert look(tmp_path).wheelbuilder.options == {}
+
+
+def test_a_workflow_for_other_gpus_is_not_read(tmp_path: Path) -> None:
+    (tmp_path / ".github/workflows").mkdir(parents=True)
+    (tmp_path / ".github/workflows/wheels-vulkan.yml").write_text(WORKFLOW, encoding="utf-8")
+    assert look(tmp_path).wheelbuilder.options == {}
