@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from . import layout
 from .errors import KernelUnavailable, UnknownKernel
 from .image import Candidate, Origin
+from .index import Module, Refused
 from .reason import Reason
-from .signature import Entry, matching, nearest, plain_entry
+from .signature import Entry, matching, nearest, plain_entry, plain_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .build_place import BuildPlace
-    from .index import Module
+    from .sources import Sources
 
 _ABSENT = "no-such-kernel"
 
@@ -129,8 +131,8 @@ def is_absent(
 ) -> bool:
     """Return whether no place of a set has a kernel, rather than that none can be used here.
 
-    A place lacks it if a back end has looked for it there, or if it is the wheel's and an index of the wheel lists the
-    module's kernels.
+    A place lacks it if a back end has looked for it there, if it is the wheel's and an index of the wheel lists the
+    module's kernels, or if it is a source that does not mention the name.
     """
     if wanted.entry is not None:
         return False
@@ -140,13 +142,30 @@ def is_absent(
         if place.origin > Origin.USER_BUILD
         for file in place.files(wanted.module)
     )
-    judged = [candidate for candidate in candidates if candidate.build.place]
-    return bool(judged) and all(_lacks(candidate, failures, lists) for candidate in judged)
+    sources = {
+        file.file
+        for place in places
+        if place.sources
+        for file in place.files(wanted.module)
+        if not _mentions(place.sources, file, wanted.name)
+    }
+    judged = [candidate for candidate in candidates if candidate.build.place not in {"", *sources}]
+    return bool(judged or sources) and all(_lacks(candidate, failures, lists) for candidate in judged)
 
 
 def _lacks(candidate: Candidate, failures: Mapping[str, Reason], lists: bool) -> bool:
     reason = failures.get(candidate.build.place, candidate.reason)
     return reason.kind in {_ABSENT, "not-compiled"} or (lists and candidate.origin > Origin.USER_BUILD)
+
+
+def _mentions(sources: Sources, module: Module, name: str) -> bool:
+    """Return whether a source or its headers may have a kernel: its name is in them, or they join words to names."""
+    word = re.compile(rb"\b" + re.escape(plain_name(name).encode()) + rb"\b")
+    try:
+        texts = [module.read(), *sources.included().values()]
+    except Refused:
+        return True
+    return any(b"##" in text or word.search(text) for text in texts)
 
 
 def absent(kernel: str, problem: str) -> Reason:

@@ -133,6 +133,11 @@ def _normal(name: str) -> str:
     return re.sub(r"(?<!\w) | (?!\w)", "", re.sub(r"\s+", " ", name))
 
 
+def plain_name(name: str) -> str:
+    """Return a name without namespaces, template arguments and types: "scale"."""
+    return _spellings(name.partition("(")[0] or name)[-1]
+
+
 def nearest(names: Iterable[str], wanted: str) -> list[str]:
     """Return names with those first that are spelled most like the wanted one."""
     listed = list(names)
@@ -141,9 +146,7 @@ def nearest(names: Iterable[str], wanted: str) -> list[str]:
     from difflib import SequenceMatcher
 
     def unlike(name: str) -> float:
-        return -SequenceMatcher(
-            None, wanted.lower(), _spellings(name.partition("(")[0] or name)[-1].lower()
-        ).ratio()
+        return -SequenceMatcher(None, wanted.lower(), plain_name(name).lower()).ratio()
 
     return sorted(listed, key=unlike)
 

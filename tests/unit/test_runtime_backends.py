@@ -207,10 +207,25 @@ def test_a_structure_of_two_floats_is_passed_as_a_complex_number(tmp_path: Path)
 
 
 def test_a_function_that_the_library_does_not_have(made: Made) -> None:
-    with pytest.raises(KernelUnavailable) as caught:
+    with pytest.raises(
+        UnknownKernel, match=r"^module scale of kernel set ops has no kernel 'nothing'\n"
+    ) as caught:
         made().function("nothing")
-    last = next(line for line in caught.value.reasons if line.startswith("CPU library: "))
+    last = next(line for line in str(caught.value).splitlines() if line.startswith("CPU library: "))
     assert last.endswith("""has no function 'nothing': declare it extern "C\"""")
+
+
+def test_a_name_that_a_source_mentions_may_be_a_kernel_of_it(made: Made) -> None:
+    """It is compiled on another machine, and the library for the CPU lacks it here."""
+    with pytest.raises(KernelUnavailable, match="has no function 'SCALE'"):
+        made().function("SCALE")
+    kernels = made()
+    source = next(
+        Path(file.file) for place in kernels.places() if place.sources for file in place.files("scale")
+    )
+    source.write_text("#define JOIN(a, b) a##b\n")  # it is not the wheel's any more: nobody knows what it has
+    with pytest.raises(KernelUnavailable, match="has no function 'nothing'"):
+        kernels.function("nothing")
 
 
 def test_nothing_that_compiles_is_a_reason_each(made: Made, stub: str) -> None:
