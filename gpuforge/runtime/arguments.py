@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from .arrays import MEMORY, ArrayReader, array_reader, host_memory, is_on_host
 from .context import Place
 from .driver import Driver
+from .given import given_array, given_value, type_name, whole
 from .refusal import refusal
 from .replay import NODE
 from .signature import Entry, Given, Parameter, check, limits, outside, spelled
@@ -38,22 +39,15 @@ def reader(position: int, value: Any, spelled: str = "") -> Reader:
 
     `spelled` is a Python number in the form that fits the parameter.
     """
-    name = type_name(value)
-    if isinstance(value, ctypes._SimpleCData):
-        return _of_ctypes(position, value, name)
-    if isinstance(value, (ctypes.Structure, ctypes.Union, ctypes.Array)):
-        size = ctypes.sizeof(value)
-        return Reader(f"0Q{size}s", Given("struct", "", size, name), bytes)
-    if is_scalar(value):
-        return _of_numpy(position, value, name)
-    why = str(host_memory(value)) if is_on_host(value) else refusal(value, spelled)
-    raise TypeError(f"argument {position}: {why}")
-
-
-def type_name(value: Any) -> str:
-    """Return the name of a value's type for people: "torch.Tensor", "numpy.int32", "ctypes.c_float"."""
-    kind = type(value)
-    return f"{kind.__module__.partition('.')[0]}.{kind.__name__}"
+    if is_scalar(value) and value.dtype.name == "bfloat16":
+        return Reader("0H2s", Given("scalar", "<V2", 2, type_name(type(value))), type(value).tobytes)
+    try:
+        given = given_value(value)
+        if given is None:
+            raise host_memory(value) if is_on_host(value) else TypeError(refusal(value, spelled))
+        return _reader(given, value)
+    except TypeError as error:
+        raise TypeError(f"argument {position}: {error}") from None
 
 
 def is_array(value: Any) -> bool:
@@ -68,38 +62,28 @@ def is_scalar(value: Any) -> bool:
     return kind.__module__ == "numpy" and hasattr(kind, "dtype") and not hasattr(kind, "ctypes")
 
 
-_KINDS = {"?": "b", **dict.fromkeys("bhilq", "i"), **dict.fromkeys("BHILQ", "u"), "f": "f", "d": "f"}
+_CODES = {
+    "b1": "?", "i1": "b", "i2": "h", "i4": "i", "i8": "q", "u1": "B", "u2": "H", "u4": "I", "u8": "Q", "f2": "e",
+    "f4": "f", "f8": "d", "c8": "0f8s", "c16": "0d16s",
+}  # fmt: skip
 
 
-def _of_ctypes(position: int, value: Any, name: str) -> Reader:
-    code = type(value)._type_
-    if code in {"P", "z", "Z"}:
-        return Reader("P", Given("address", "", 8, name), _pointer)
-    size = ctypes.sizeof(value)
-    if code == "c":
-        return Reader("B", Given("scalar", "|u1", size, name), lambda character: ord(character.value))
-    code = "h" if code == "v" else code  # VARIANT_BOOL
-    if code not in _KINDS or size != struct.calcsize(code):  # GPUs have no long double
-        raise TypeError(f"argument {position}: {name} is not a type that a kernel can have")
-    return Reader(code, Given("scalar", f"<{_KINDS[code]}{size}", size, name), attrgetter("value"))
+def _reader(given: Given, value: Any) -> Reader:
+    if given.kind == "struct":
+        return Reader(f"0Q{given.size}s", given, bytes)
+    if given.kind != "scalar":
+        return Reader("P", given, _pointer)
+    code = _CODES.get(given.dtype[1:])
+    if code is None:  # GPUs have no long double
+        raise TypeError(f"{given.type} is not a type that a kernel can have")
+    if isinstance(value, ctypes._SimpleCData):
+        is_character = isinstance(value.value, (bytes, str))
+        return Reader(code, given, whole if is_character else attrgetter("value"))
+    return Reader(code, given, type(value).tobytes if "s" in code else None)
 
 
 def _pointer(value: Any) -> int:
     return ctypes.cast(value, ctypes.c_void_p).value or 0
-
-
-def _of_numpy(position: int, value: Any, name: str) -> Reader:
-    kind, size = value.dtype.kind, value.dtype.itemsize
-    code = {"b1": "?", "i1": "b", "i2": "h", "i4": "i", "i8": "q", "u1": "B", "u2": "H", "u4": "I", "u8": "Q",
-            "f2": "e", "f4": "f", "f8": "d", "c8": "0f8s", "c16": "0d16s"}.get(f"{kind}{size}")  # fmt: skip
-    given = Given("scalar", value.dtype.str, size, name)
-    if value.dtype.name == "bfloat16":
-        return Reader("0H2s", given, type(value).tobytes)
-    if code is None:
-        raise TypeError(
-            f"argument {position}: {name} is not a type that a kernel can have; write a ctypes.Structure for a struct"
-        )
-    return Reader(code, given, type(value).tobytes if kind == "c" else None)
 
 
 def _limited(parameter: Parameter, position: int, least: int, most: int, read: Any) -> Callable[[Any], int]:
@@ -172,7 +156,7 @@ class Layout:
         parameters = entry.parameters or ()
         for position, value in enumerate(arguments):
             parameter = parameters[position] if position < len(parameters) else _UNKNOWN
-            array = array_reader(value, partial(_accept, parameter, position, type_name(value)), driver)
+            array = array_reader(value, partial(_accept, parameter, position, type_name(type(value))), driver)
             if array is None:
                 number = reader(position, value, spelled(parameter, value))
                 given.append(number.given)
@@ -185,8 +169,7 @@ class Layout:
                     read = _limited(parameter, position, *bounds, read)
                 direct = None if read is None else _placeless(read)
             else:
-                kind = "address" if array.library == MEMORY else "array"
-                given.append(Given(kind, "", 8, type_name(value)))
+                given.append(given_array(type(value), ""))
                 alignment, part, read = "0P", "P", array.locate
                 self._add_array(position, array, libraries)
                 direct = array.address

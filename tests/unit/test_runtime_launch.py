@@ -291,7 +291,7 @@ def test_an_old_driver_has_no_libraries_and_runs_all_the_same(old_stub: str, tmp
         (ctypes.c_double(1), "d", 8),
         (ctypes.c_bool(True), "?", 1),
         (ctypes.c_void_p(1), "P", 8),
-        (ctypes.c_size_t(1), "L", 8),
+        (ctypes.c_size_t(1), "Q", 8),
     ],
 )
 def test_numbers_of_ctypes(value: Any, code: str, size: int) -> None:
@@ -309,5 +309,7 @@ def test_a_struct_is_passed_by_value() -> None:
 
 @pytest.mark.parametrize("value", [ctypes.py_object(1), ctypes.c_longdouble(1)])
 def test_numbers_that_no_gpu_has(value: Any) -> None:
-    with pytest.raises(TypeError, match="is not a type that a kernel can have"):
+    with pytest.raises(
+        TypeError, match="is not a type that a kernel can have|is a Python object, not a number of C"
+    ):
         reader(0, value)

@@ -299,6 +299,15 @@ class TestKinds:
         ):
             kernel.launch(1, 32, numpy.int64(-1), A, x, y)
 
+    def test_memory_is_no_number(self, stub: str, tmp_path: Path) -> None:
+        types = ["unsigned long", "float", "const float *", "float *"]
+        kernel = KernelSet(write_set(tmp_path / "s", parameters=types), env={}, driver=stub).function("saxpy")
+        with (
+            kernel.memory(12) as memory,
+            pytest.raises(TypeError, match=r"^argument 0: an array .* is given, and the"),
+        ):
+            kernel.launch(1, 32, memory, A, memory, memory)
+
     def test_host_memory_of_torch(self, kernel: Kernel, libraries: dict[str, Library]) -> None:
         x = libraries["torch"].array(1)
         x._device = -1
