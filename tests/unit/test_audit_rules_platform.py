@@ -153,6 +153,11 @@ CASES = {
         "GF508", "info", ("demo/ext.so: 1,024 KiB",),
         {"demo/ext.so": elf(sections={".debug_info": NOISE})}, {"demo/ext.so": elf(sections={".text": NOISE})},
     ),
+    "debug information before what patchelf has moved": Case(
+        "GF508", "info", ("demo/ext.so: 1,024 KiB",),
+        {"demo/ext.so": elf(sections={".debug_info": NOISE, ".rodata": b"moved"})},
+        {"demo/ext.so": elf(sections={".text": NOISE})},
+    ),
     "sources that include by absolute path": Case(
         "GF603", "error", ("demo/_gpuforge/sources/m/a.h: /build/x.h", f"{SOURCES}recipe.json: /home/me/include"),
         {
