@@ -310,6 +310,6 @@ def test_a_struct_is_passed_by_value() -> None:
 @pytest.mark.parametrize("value", [ctypes.py_object(1), ctypes.c_longdouble(1)])
 def test_numbers_that_no_gpu_has(value: Any) -> None:
     with pytest.raises(
-        TypeError, match="is not a type that a kernel can have|is a Python object, not a number of C"
+        TypeError, match=r"is not a type that a kernel can have|is a Python object, not a number of C"
     ):
         reader(0, value)
