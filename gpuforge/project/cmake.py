@@ -271,7 +271,7 @@ class _Reader:
         if words and words[0] in {"CUDAToolkit", "CUDA"}:
             version = words[1] if len(words) > 1 and re.fullmatch(_VERSION, words[1]) else ""
             required = "REQUIRED" in words
-            return Use(where, under.sure, words[0] == "CUDA", version, required)
+            return Use(where, under.sure, words[0] == "CUDA", version, required, perhaps=not required)
         return None
 
     def _package(self, words: tuple[str, ...], where: Where, under: _Under) -> None:

@@ -17,6 +17,7 @@ class Use:
     language: bool
     version: str = ""  # of CUDA, from find_package(CUDAToolkit 12.9)
     required: bool = True
+    perhaps: bool = False  # a find_package without REQUIRED, which other code may only take a hint from
 
 
 @dataclass(frozen=True, slots=True)

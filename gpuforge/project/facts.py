@@ -66,7 +66,7 @@ class Project:
     @cached_property
     def cuda(self) -> Where | None:
         """The place where the build first uses CUDA; None if it does not."""
-        if self.cmake and self.cmake.uses:
+        if self.cmake and any(not use.perhaps or self._has_cuda_code for use in self.cmake.uses):
             return max(self.cmake.uses, key=lambda use: (use.sure, use.language)).where
         if "CUDAExtension" in self.script.names:
             return self.script.names["CUDAExtension"]
@@ -77,6 +77,16 @@ class Project:
             if name in _CUDA_TEXT or name.endswith(".cu"):
                 return seen.where
         return None
+
+    @property
+    def _has_cuda_code(self) -> bool:
+        """Whether sources or links of the project are CUDA's, so that a toolkit which is only looked for is used."""
+        linked = bool(self.cmake and self.cmake.targets)
+        included = any(
+            re.match(r"(cuda|cu(blas|fft|rand|solver|sparse|dnn)|nv)\w*\.h", seen.text)
+            for seen in self.sources.includes
+        )
+        return linked or included or bool(self.sources.cuda)
 
     @property
     def compiles(self) -> bool:

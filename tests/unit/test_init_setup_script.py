@@ -203,6 +203,22 @@ def test_packages_that_no_requirement_brings_are_listed(tmp_path: Path, text: st
     assert notes(found).get("of-system", {"names": ""})["names"] == names
 
 
+@pytest.mark.parametrize(
+    ("package", "source", "cuda"),
+    [
+        ("find_package(CUDA)", "#include <CL/cl.h>\n", False),  # a hint for where OpenCL is
+        ("find_package(CUDAToolkit QUIET)", "#include <CL/cl.h>\n", False),
+        ("find_package(CUDAToolkit QUIET)", "#include <cuda_runtime.h>\n", True),
+        ("find_package(CUDAToolkit REQUIRED)", "#include <CL/cl.h>\n", True),
+    ],
+)
+def test_opencl_is_not_taken_for_cuda(tmp_path: Path, package: str, source: str, *, cuda: bool) -> None:
+    text = f"{package}\nfind_package(OpenCL REQUIRED)\n"
+    found = drafted(tmp_path, {"pyproject.toml": SKBUILD, "CMakeLists.txt": text, "src/a.cpp": source})
+    assert ("build.cuda" not in keys(found)) == cuda
+    assert notes(found)["of-system"]["names"] == "OpenCL"
+
+
 MESON = '[build-system]\nrequires = ["meson-python"]\nbuild-backend = "mesonpy"\n[project]\nname = "demo"\n'
 
 
