@@ -232,7 +232,7 @@ def _at_first_use(entry: dict[str, Any]) -> UserToolchain:
 def _toolchain(entry: dict[str, Any]) -> UserToolchain:
     text, texts = partial(document.text, entry), partial(document.texts, entry)
     install, family = document.table(entry, "install"), text("family")
-    if not texts("argv") and backend_of(family) is None:
+    if not texts("argv") and (text("programs") or text("makes") == "library"):  # else called as a library
         raise document.Damaged("'argv' is empty")
     return _at_first_use(entry)._replace(
         version=text("version"),

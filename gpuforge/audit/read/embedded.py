@@ -168,6 +168,8 @@ def _toolchain(entry: dict[str, Any]) -> UserToolchain:
         document.text(entry, key)
     for key in ("places", "argv", "sources"):
         document.texts(entry, key)
+    if not entry["argv"] and (entry["programs"] or entry["makes"] == "library"):  # else called as a library
+        raise document.Damaged("'argv' is empty")
     for key in ("devices", "extensions"):  # the first wheels of this schema do not have them
         if key in entry:
             document.texts(entry, key)
