@@ -123,7 +123,7 @@ def _judged(
     expectation = question.expectation
     accepted = [*question.ignore, *accepted_by(expectation)]
     linked = _graph(facts, question)
-    graph = replace(linked, evidence=collect(given.readable, linked))
+    graph = replace(linked, evidence=collect(given.readable, linked), overriding=given.overriding)
     findings = _findings(graph)
     wheels = tuple(
         _report(graph, each, findings.get(each.name, ()), accepted)

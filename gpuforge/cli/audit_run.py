@@ -64,6 +64,9 @@ def run(options: Options, watched: Watched | None = None) -> int:
         if watched:
             size = sum(one.remote.size for one in beside.wheels if one.remote)
             watched.wait_at_most(_SECONDS + size / _BYTES_A_SECOND)
+    if options.environment:
+        folders = filter(None, re.split("[:;]", os.environ.get("LD_LIBRARY_PATH", "")))
+        beside = beside._replace(library_path=tuple(map(Path, folders)))
     downloads = _DOWNLOADS if beside.wheels else 1
     base = _base(options.baseline) if options.baseline else None
     report = audit(

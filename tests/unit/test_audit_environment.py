@@ -241,3 +241,42 @@ def test_a_hostile_environment_is_judged_within_bounds(tmp_path: Path) -> None:
     assert "too large to judge" in ended.stdout + ended.stderr
     for text_of_any in ("Traceback", "itself failed", "\x1b"):
         assert text_of_any not in ended.stdout + ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("library", "paths", "reported"),
+    [
+        ("libcudart.so.12", {"runpath": CU12}, True),
+        ("libcudart.so.12", {"rpath": CU12}, False),  # it is searched first
+        ("libcudart.so.13", {"runpath": CU12}, False),  # another library
+    ],
+)
+def test_libraries_in_ld_library_path_win_over_a_runpath(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    library: str,
+    paths: dict[str, str],
+    *,
+    reported: bool,
+) -> None:
+    own = wheel(
+        tmp_path,
+        {"demo/ext.so": elf(needed=["libcudart.so.12"], **paths)},  # type: ignore[arg-type]
+        requires=["nvidia-cuda-runtime-cu12"],
+    )
+    runtime = one(
+        tmp_path,
+        "nvidia_cuda_runtime_cu12-12.9.79",
+        {"nvidia/cuda_runtime/lib/libcudart.so.12": elf(soname="libcudart.so.12")},
+    )
+    cuda = tmp_path / "cuda"
+    cuda.mkdir()
+    (cuda / library).write_bytes(elf())
+    monkeypatch.setenv("LD_LIBRARY_PATH", f"{tmp_path / 'nowhere'}:{cuda}")
+    for with_environment in (True, False):
+        place = ["--env", str(environment(tmp_path / "env", runtime))] if with_environment else []
+        assert run(["audit", str(own), *place]) == 0
+        shown = capsys.readouterr().out
+        assert ("GF307" in shown) is (reported and with_environment)
+        assert (f"{cuda} has it, too" in " ".join(shown.split())) is (reported and with_environment)

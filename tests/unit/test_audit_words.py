@@ -27,6 +27,7 @@ from test_audit_promises import BASE, PROMISES
 
 from gpuforge.audit import against, audit
 from gpuforge.audit.findings import Finding
+from gpuforge.audit.read.input import Beside
 from gpuforge.audit.rules import RULES
 from gpuforge.audit.rules.package import large_wheel
 from gpuforge.cuda.provided import Provided
@@ -124,6 +125,19 @@ def _unmet(folder: Path) -> list[Finding]:
     return list(audit([own, together_samples.torch(folder)]).findings)
 
 
+def _in_library_path(folder: Path) -> list[Finding]:
+    files = {EXT: elf(needed=["libcudart.so.12"], runpath="$ORIGIN/../nvidia/cuda_runtime/lib")}
+    own = wheel(folder, files, requires=["nvidia-cuda-runtime-cu12"])
+    (folder / "libcudart.so.12").write_bytes(elf())
+    found = audit([own], beside=Beside(library_path=(folder,))).findings
+    return [
+        finding._replace(
+            subjects=tuple(s._replace(facts=(("folder", "/cuda/lib64"),)) for s in finding.subjects)
+        )
+        for finding in found
+    ]
+
+
 def _too_large(folder: Path) -> list[Finding]:
     return list(audit(objects.needed_of_one_string(folder)).findings)
 
@@ -146,7 +160,8 @@ def _foreign_kernels(folder: Path) -> list[Finding]:
 
 
 MADE: dict[str, Callable[[Path], list[Finding]]] = {
-    "GF110": _against, "GF214": _forgotten, "GF215": _undefined, "GF216": _unstable, "GF708": _large,
+    "GF110": _against, "GF307": _in_library_path,
+    "GF214": _forgotten, "GF215": _undefined, "GF216": _unstable, "GF708": _large,
     "GF709": _overwritten, "GF710": _unmet, "GF711": _foreign_kernels,
     "GF714": _too_large,
 }  # fmt: skip

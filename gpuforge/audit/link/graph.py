@@ -45,6 +45,8 @@ class LinkGraph:
     against: Against | None = None  # what a user's own build brings
     # wheel -> why its part of the graph is not complete
     too_large: Mapping[str, str] = field(default_factory=dict)
+    # a library in LD_LIBRARY_PATH -> the first folder that has it
+    overriding: Mapping[str, str] = field(default_factory=dict)
     # of files that were read completely, as the expectation asks
     evidence: Mapping[Key, Evidence] = field(default_factory=dict)
     _chosen: dict[Callable[[Edge], bool], dict[Key, list[Edge]]] = field(

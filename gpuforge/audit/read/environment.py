@@ -6,7 +6,7 @@ No program of an environment is run, not even its Python: only its folders and f
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
@@ -79,6 +79,17 @@ def inputs(beside: Beside, judged: Collection[Input]) -> Iterator[Input]:
             label = f"{site.name} (in no RECORD)"
             yield Input(label, site, PurePosixPath(site), "folder", unrecorded=True)
     yield from beside.wheels
+
+
+def overriding(library_path: Iterable[Path]) -> dict[str, str]:
+    """Return the shared libraries in the folders of LD_LIBRARY_PATH, each with the first folder that has it."""
+    found: dict[str, str] = {}
+    for folder in library_path:
+        names = [entry.name for entry in folder.iterdir()] if folder.is_dir() else []
+        for name in names:
+            if ".so" in name:
+                found.setdefault(name, str(folder))
+    return found
 
 
 def problems(environment: Path) -> Iterator[Diagnostic]:

@@ -119,9 +119,10 @@ class Beside(NamedTuple):
 
     environment: Path | None = None
     wheels: tuple[Input, ...] = ()
+    library_path: tuple[Path, ...] = ()  # the folders of LD_LIBRARY_PATH with which the environment is used
 
     def __bool__(self) -> bool:
-        return self.environment is not None or bool(self.wheels)
+        return self.environment is not None or bool(self.wheels or self.library_path)
 
 
 ALONE = Beside()

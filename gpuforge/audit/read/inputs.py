@@ -28,6 +28,7 @@ class Inputs:
         self.readable: list[Input] = []
         self.problems: list[Diagnostic] = []
         self.unpacked: list[int] = []  # open files that hold unpacked wheels
+        self.overriding: dict[str, str] = {}  # a library in LD_LIBRARY_PATH -> the first folder that has it
         self.python = ""  # of the environment beside them, "3.11"; "" without one, or if it is not known
 
 
@@ -61,6 +62,7 @@ def expand(paths: Iterable[Path], *, hashes: bool = False, beside: Beside = ALON
 def _others(beside: Beside, inputs: Inputs) -> list[Input]:
     from gpuforge.audit.read import environment  # noqa: PLC0415  few audits have one
 
+    inputs.overriding = environment.overriding(beside.library_path)
     if beside.environment:
         inputs.problems += environment.problems(beside.environment)
         inputs.python = environment.python_of(beside.environment)

@@ -3,6 +3,7 @@
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.audit.rules.search_paths import (
     build_files,
+    library_path,
     rpath_absolute,
     rpath_escaping,
     rpath_inherited,
@@ -17,4 +18,5 @@ RULES: tuple[Rule, ...] = (
     rpath_inherited.RULE,
     rpath_order.RULE,
     build_files.RULE,
+    library_path.RULE,
 )
