@@ -17,18 +17,17 @@ def check(graph: LinkGraph) -> Iterator[Finding]:
     for edge in graph.edges if graph.overriding else ():
         folder = graph.overriding.get(edge.needed)
         if folder and edge.route and edge.route.kind == "RUNPATH":
+            subject = Subject(
+                library=edge.needed,
+                provider=edge.provider.package,
+                detail="{folder} has it, too",
+                facts=facts_of(folder=folder),
+                needed_by=(edge.loader.file,),
+            )
             yield RULE.finding(
                 edge.loader.wheel,
                 files=(edge.loader.file,),
-                subjects=(
-                    Subject(
-                        library=edge.needed,
-                        provider=edge.provider.package,
-                        detail="{folder} has it, too",
-                        facts=facts_of(folder=folder),
-                        needed_by=(edge.loader.file,),
-                    ),
-                ),
+                subjects=(subject,),
                 what="LD_LIBRARY_PATH has libraries that RUNPATHs lead to.",
                 why="Those in LD_LIBRARY_PATH are loaded, whatever their release: missing symbols, and errors of "
                 "CUDA's libraries that do not fit together.",
