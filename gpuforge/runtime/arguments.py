@@ -132,11 +132,12 @@ class Layout:
 
     `direct` has the readers of the usual launch, which has arrays of one library, or `Memory` on the default stream:
     functions of an argument and a place; None if the arguments are others. `current` returns that library's stream.
-    `usuals` is what such launches use in each place, and `usual` what the last one did.
+    `floats` are the positions of floating-point numbers. `usuals` is what such launches use in each place, and `usual`
+    what the last one did.
     """
 
-    __slots__ = ("_offsets", "_size", "arrays", "current", "direct", "late", "memories", "node_offsets", "node_size",
-                 "pack", "pack_node", "pointers", "pool", "readers", "sources", "streams", "usual",
+    __slots__ = ("_offsets", "_size", "arrays", "current", "direct", "floats", "late", "memories", "node_offsets",
+                 "node_size", "pack", "pack_node", "pointers", "pool", "readers", "sources", "streams", "usual",
                  "usuals")  # fmt: skip
 
     def __init__(self, arguments: Sequence[Any], entry: Entry, driver: Driver) -> None:
@@ -178,6 +179,7 @@ class Layout:
             codes.append((alignment, part))
             self.readers.append(read)
         check(entry, given)
+        self.floats = [at for at, (_, part) in enumerate(codes) if part in {"e", "f", "d"}]
         one_library = len(self.sources) + bool(self.memories) == 1
         self.direct = directs if is_usual and one_library else None
         self.current = current

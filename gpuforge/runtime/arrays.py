@@ -16,13 +16,13 @@ from .context import Place, given_context
 from .dlpack import DLTensor, address_of, tensor_of
 from .driver import Driver
 from .memory import Memory
-from .stream import LEGACY
+from .stream import LEGACY, PER_THREAD
 from .strides import refuse_gaps
 
-_REACHABLE = {2, 3, 13}  # DLDeviceType: kDLCUDA, kDLCUDAHost, kDLCUDAManaged
+_CUDA = 2  # DLDeviceType: kDLCUDA
+_REACHABLE = {_CUDA, 3, 13}  # kDLCUDAHost, kDLCUDAManaged
 _CONTEXT, _ORDINAL = 1, 9  # CUpointer_attribute
 _BFLOAT = 4  # DLDataTypeCode
-_PER_THREAD = 2  # CU_STREAM_PER_THREAD
 MEMORY = "memory"  # the library of `Memory`, which keeps its own order
 
 # raises TypeError for elements of a type, as NumPy and ml_dtypes write it: "<f4", bfloat16 "<V2"; "" is not known
@@ -103,8 +103,9 @@ def _home(kind: type) -> str:
 
 def _of_memory(memory: Memory, place: Place) -> int:
     address = memory.address
-    if not address or memory.place is not place or memory.stream != LEGACY:
+    if not address or memory.place is not place or memory.pending:
         raise ElsewhereError
+    memory.on_default = True
     return address
 
 
@@ -129,6 +130,8 @@ def _torch(accept: Accept) -> ArrayReader:
             elif tensor.is_conj():
                 raise ValueError("a conjugated view: its memory has other values; pass tensor.resolve_conj()")
         usual[0] = tensor.dtype if tensor.dtype in accepted else None
+        if tensor.is_neg():
+            raise ValueError("a negated view: its memory has other values; pass tensor.resolve_neg()")
         if not is_dense(tensor):
             refuse_gaps(tensor, tensor.shape, tensor.stride(), 1)
         return place, address(tensor)
@@ -219,7 +222,7 @@ def _interface(accept: Accept, driver: Driver) -> ArrayReader:
 def _default_of_numba() -> int:
     """Return the stream of an array that names none: the default one, which Numba can make each thread's own."""
     own = os.environ.get("NUMBA_CUDA_PER_THREAD_DEFAULT_STREAM", "0") not in {"", "0"}
-    return _PER_THREAD if own and "numba" in sys.modules else 0
+    return PER_THREAD if own and "numba" in sys.modules else 0
 
 
 def place_of(driver: Driver, address: int) -> Place | None:
@@ -242,7 +245,7 @@ def _dlpack(accept: Accept) -> ArrayReader:
         kind, device = array.__dlpack_device__()
         if kind not in _REACHABLE:
             raise host_memory(array)
-        return int(device), 0
+        return (int(device) if kind == _CUDA else None), 0
 
     def late(array: Any, stream: int) -> int:
         capsule = array.__dlpack__(stream=stream or LEGACY)

@@ -79,15 +79,22 @@ class Context:
         with source.current():
             if source.capturing(first) != captured:
                 return
-            event = source._events.pop() if source._events else source.event()
+            event = source.event()
             self.driver.call("cuEventRecord", event, first)
         with self.current():
             self.driver.call("cuStreamWaitEvent", then, event, 0)
-        source._events.append(event)
+        source.keep(event)
+
+    def keep(self, event: c_void_p) -> None:
+        """Use an event again for another purpose; what waits for it already is not changed by that."""
+        self._events.append(event)
 
     def event(self) -> c_void_p:
-        """Return a new event, in the current context; raises DriverError."""
-        event = c_void_p()
+        """Return an event that nothing else uses, of this context, which must be current; raises DriverError."""
+        try:
+            return self._events.pop()
+        except IndexError:
+            event = c_void_p()
         with self.allowed_in_captures():
             self.driver.call("cuEventCreate", byref(event), _NO_TIMING)
         return event

@@ -236,7 +236,7 @@ class Kernel(Uploads[Memory]):
                     ),
                 )
 
-        return BoundLaunch(loaded, frame, memories, after, make, (arguments, attributes))
+        return BoundLaunch(loaded, frame, queue, memories, after, make, (arguments, attributes))
 
     def _fill(
         self, frame: Frame, layout: Layout, grid: Dim, block: Dim, shared: int, stream: Any,
@@ -257,7 +257,7 @@ class Kernel(Uploads[Memory]):
         for their_context, theirs in others:
             context.order(theirs, queue, their_context)
         for position in layout.memories:
-            arguments[position].before(queue)
+            arguments[position].before(context, queue)
         for position, late in layout.late:
             values[position] = late(arguments[position], queue)
         _pack(layout, frame, grid, block, shared, queue, values)
@@ -296,7 +296,7 @@ class Kernel(Uploads[Memory]):
         for context, theirs in others:
             context.order(queue, theirs, loaded.context)
         for position in layout.memories:
-            arguments[position].after(queue)
+            arguments[position].after(loaded.context, queue)
         if layout.late or self._blocking:
             with loaded.context.current():
                 if not loaded.context.capturing(queue):
@@ -339,9 +339,12 @@ class Kernel(Uploads[Memory]):
             at, values[position] = read(arguments[position])
             if at is not None:
                 places[position] = at
+        if isinstance(self._demand, Context):  # a library names a device, and may use another context of it
+            places = {p: place_of(self._driver, values[p]) or at for p, at in places.items()}
+        late = {position for position, _ in layout.late}
         for place in dict.fromkeys([self._demand] if self._demand is not None else places.values()):
             away = [position for position, at in places.items() if at != place]
-            if all(self._reaches(place, values[position]) for position in away):
+            if not late.intersection(away) and all(self._reaches(place, values[p]) for p in away):
                 streams = {
                     (
                         self._context(places[position]),
@@ -409,7 +412,9 @@ class _Usual:
             return
         try:
             launch = dims, values
-            if replay.sent != launch:
+            if replay.sent != launch or any(
+                values[position] == 0 for position in layout.floats
+            ):  # 0.0 equals -0.0
                 replay.sent = None
                 layout.pack_node(replay.buffer, 0, loaded.handle, *dims, 0, replay.parameters, *values)
                 if not replay.update(replay.instance, replay.node, replay.node_at):
@@ -459,12 +464,13 @@ class BoundLaunch:
     Safe to call from several threads.
     """
 
-    __slots__ = ("_after", "_frame", "_kept", "_left", "_loaded", "_make", "_memories", "_replays")
+    __slots__ = ("_after", "_frame", "_kept", "_left", "_loaded", "_make", "_memories", "_queue", "_replays")
 
     def __init__(
         self,
         loaded: LoadedKernel,
         frame: Frame,
+        queue: int,
         memories: tuple[Memory, ...],
         after: Callable[[], None] | None,
         make: Callable[[], Replay | None] | None,
@@ -472,6 +478,7 @@ class BoundLaunch:
     ) -> None:
         self._loaded = loaded
         self._frame = frame
+        self._queue = queue
         self._memories = memories
         self._after = after
         self._make = make  # the graph that repeats it
@@ -484,6 +491,9 @@ class BoundLaunch:
         for memory in self._memories:
             if not memory.address:
                 memory.located()  # raises
+            if memory.pending or not memory.on_default:
+                memory.before(self._loaded.context, self._queue)
+                memory.on_default = True
         try:
             replay = self._replays.pop()
         except IndexError:

@@ -6,6 +6,7 @@ Importing this takes a few milliseconds: modules that need ctypes or read files 
 from __future__ import annotations
 
 import os
+from weakref import WeakSet
 
 from .errors import DriverError, KernelUnavailable, UnknownKernel
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _DISABLE = "GPUFORGE_DISABLE_GPU"  # as in `switches`, which takes longer to import than this module
+_sets: WeakSet[KernelSet] = WeakSet()  # all of this copy of the runtime
 _process = [0]  # the number of forks of this process: the parent's kernels do not work in a child
 
 
@@ -59,6 +61,7 @@ class KernelSet:
         self._failures: dict[tuple[str, str], Reason] = {}  # (module, file): why its last load failed
         self._kernels: dict[tuple[str, str | None, int | None], AnyKernel] = {}
         self._forks = _process[0]
+        _sets.add(self)
 
     @classmethod
     def shipped(cls, name: str) -> KernelSet:
@@ -110,7 +113,8 @@ class KernelSet:
         from .context import release
         from .driver import opened_driver
 
-        self._kernels = {}
+        for each in list(_sets):
+            each._kernels = {}
         driver = opened_driver(self._driver)
         if driver is not None:
             release(driver, device, context)

@@ -69,8 +69,10 @@ def raise_shared(context: Context, name: str, function: int, wanted: int) -> int
                 f"shared {wanted}: a block of {name} can have at most {most} bytes{own} on GPU {context.ordinal}, "
                 f"{device.name}"
             )
-        driver.call("cuFuncSetAttribute", function, _DYNAMIC_SHARED, wanted)
-    return wanted
+        driver.call(
+            "cuFuncSetAttribute", function, _DYNAMIC_SHARED, most
+        )  # other launches of it may want more
+    return most
 
 
 def limit_broken(context: Context, name: str, function: int, frame: Frame) -> str:

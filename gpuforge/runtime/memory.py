@@ -10,7 +10,7 @@ from .context import Context, Place
 from .dimensions import size_of
 from .hostarray import source_of, target_of
 from .refusal import FREED
-from .stream import DEFAULT, LEGACY, stream_handle
+from .stream import DEFAULT, LEGACY, PER_THREAD, stream_handle
 
 
 class Memory:
@@ -20,7 +20,7 @@ class Memory:
     can use it in place, as an array of bytes: it has a `__cuda_array_interface__`.
     """
 
-    __slots__ = ("_context", "_driver", "_event", "_recorded", "address", "place", "size", "stream")
+    __slots__ = ("_context", "_driver", "address", "on_default", "pending", "place", "size")
 
     def __init__(self, context: Context, size: int) -> None:
         size = size_of("the memory's size", size)
@@ -32,15 +32,15 @@ class Memory:
             self._driver.call("cuMemAlloc_v2", ctypes.byref(address), max(size, 1))
         self.address = address.value
         self.size = size
-        self.stream = LEGACY  # of the last launch with it
-        self._event: c_void_p | None = None  # after the last launch, unless that was on the default stream
-        self._recorded = False
+        self.on_default = False  # whether a launch with it was on the default stream of its context
+        # an event after the last launch on each other stream, and how often it was recorded
+        self.pending: dict[tuple[Context, int], _Recorded] = {}
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
+        self._context_waits()
         return {
-            "shape": (self.size,), "typestr": "|u1", "data": (self._usable(), False), "version": 3,
-            "stream": self.stream,
+            "shape": (self.size,), "typestr": "|u1", "data": (self._usable(), False), "version": 3, "stream": LEGACY,
         }  # fmt: skip
 
     def write(self, source: Any, *, stream: Any = None) -> None:
@@ -64,38 +64,53 @@ class Memory:
     def free(self) -> None:
         """Give the memory back to the device; more than once is harmless."""
         address, self.address = self.address, 0
-        event, self._event = self._event, None
         if address:
             with self._context.current(), self._context.allowed_in_captures():
                 self._driver.call("cuMemFree_v2", address)
-                if event is not None:
-                    self._driver.call("cuEventDestroy_v2", event)
+            for (context, _), recorded in self.pending.items():
+                context.keep(recorded.event)
 
     def located(self) -> tuple[Place, int]:
         """Return the place and the address; raises ValueError once it was freed."""
         return self.place, self._usable()
 
-    def before(self, stream: int) -> None:
-        """Make a stream wait for the last launch with this memory; raises DriverError."""
-        if stream == self.stream or (stream in DEFAULT and self.stream in DEFAULT):
-            return
-        if self.stream in DEFAULT:
-            self._context.order(LEGACY, stream)
-        elif self._recorded and not self._context.capturing(stream):
-            with self._context.current():
-                self._driver.call("cuStreamWaitEvent", stream, self._event, 0)
+    def before(self, context: Context, stream: int) -> None:
+        """Make a stream of a context wait for the launches with this memory; raises DriverError."""
+        if self.on_default:
+            context.order(LEGACY, stream, self._context)
+        waited = [
+            each for at, each in list(self.pending.items()) if at != (context, stream) or stream == PER_THREAD
+        ]
+        if waited:
+            with context.current():
+                if not context.capturing(stream):
+                    for each in waited:
+                        self._driver.call("cuStreamWaitEvent", stream, each.event, 0)
 
-    def after(self, stream: int) -> None:
+    def after(self, context: Context, stream: int) -> None:
         """Note a launch on a stream; raises DriverError. One that is captured into a graph does not count."""
-        if stream in DEFAULT:
-            self.stream, self._recorded = LEGACY, False
+        if context is self._context and stream in DEFAULT:
+            self.on_default = True
             return
-        with self._context.current():
-            if self._context.capturing(stream):
+        with context.current():
+            if context.capturing(stream):
                 return
-            self._event = self._event or self._context.event()
-            self._driver.call("cuEventRecord", self._event, stream)
-        self.stream, self._recorded = stream, True
+            recorded = self.pending.get((context, stream))
+            if recorded is None:
+                recorded = self.pending.setdefault((context, stream), _Recorded(context.event()))
+            self._driver.call("cuEventRecord", recorded.event, stream)
+        recorded.times += 1
+        if stream == PER_THREAD:  # another thread's stream has the same name
+            self._context_waits()
+            del self.pending[context, stream]
+
+    def _context_waits(self) -> None:
+        """Make the default stream wait for all launches, so that it is the only one to wait for."""
+        if self.pending:
+            with self._context.current():
+                for recorded in list(self.pending.values()):
+                    self._driver.call("cuStreamWaitEvent", LEGACY, recorded.event, 0)
+        self.on_default = True
 
     def __enter__(self) -> Memory:
         return self
@@ -113,22 +128,45 @@ class Memory:
         if not self.size:
             return
         with self._context.current():
-            if self._recorded:
-                self._driver.call("cuEventSynchronize", self._event)
+            for at, recorded in list(self.pending.items()):
+                times = recorded.times
+                self._driver.call("cuEventSynchronize", recorded.event)
+                if recorded.times == times:  # no other thread has launched meanwhile
+                    self.pending.pop(at, None)
+            if self.on_default:
+                self._context.order(LEGACY, handle)
             self._driver.call(f"{function}Async_v2", target, source, self.size, handle)
             self._driver.call("cuStreamSynchronize", handle)
 
 
+class _Recorded:
+    """An event, and how often it was recorded."""
+
+    __slots__ = ("event", "times")
+
+    def __init__(self, event: c_void_p) -> None:
+        self.event = event
+        self.times = 0
+
+
 class Variable(Memory):
-    """A `__device__` or `__constant__` variable of a loaded kernel's module: memory that is never freed by itself."""
+    """A `__device__` or `__constant__` variable of a loaded kernel's module: memory that is never freed by itself.
+
+    Its copies wait for everything that is queued in its context.
+    """
 
     __slots__ = ("_kept",)
 
     def __init__(self, context: Context, address: int, size: int, kept: object) -> None:
         self._context, self._driver, self.place = context, context.driver, context.place
         self.address, self.size = address, size
-        self.stream, self._event, self._recorded = LEGACY, None, False
+        self.on_default, self.pending = False, {}
         self._kept = kept
 
     def free(self) -> None:
         """Do nothing: it belongs to the module."""
+
+    def _copy(self, function: str, target: int, source: int, stream: Any) -> None:
+        with self._context.current():
+            self._driver.call("cuCtxSynchronize")  # a launch does not say which variables its kernel uses
+        super()._copy(function, target, source, stream)

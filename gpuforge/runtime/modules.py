@@ -19,7 +19,7 @@ class Modules(Generic[Module]):
 
     def __init__(self, unload: Callable[[Module], None]) -> None:
         self._unload = unload
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # the garbage collector may release a module inside of it
         self._slots: dict[str, _Slot[Module]] = {}
 
     def hold(self, digest: str, load: Callable[[], Module]) -> LoadedModule[Module]:
@@ -42,9 +42,10 @@ class Modules(Generic[Module]):
     def release(self) -> None:
         """Release all modules: those without a holder are unloaded now, the others by their last holder."""
         with self._lock:
-            slots, self._slots = self._slots, {}
+            slots = dict(self._slots)
             for slot in slots.values():
                 slot.holders += 1
+            self._slots = {}
         for digest, slot in slots.items():
             self._let_go(digest, slot)
 

@@ -14,6 +14,7 @@ versions, so they are objects of the standard library only, and none is ever cha
 
 from __future__ import annotations
 
+import os
 import sys
 from _thread import allocate_lock
 from types import ModuleType
@@ -34,6 +35,9 @@ def shared() -> Any:
         made: Any = ModuleType(NAME, "Made by the first of the gpuforge runtimes in this process.")
         made.lock, made.errors, made.drivers, made.contexts = allocate_lock(), {}, {}, {}
         made.graphs = set()
+        os.register_at_fork(
+            after_in_child=lambda: setattr(made, "lock", allocate_lock())
+        )  # its holder may be gone
         found = sys.modules.setdefault(NAME, made)
     return found
 

@@ -18,11 +18,10 @@ from .context import Context
 from .driver import Driver
 from .errors import DriverError
 from .process import shared
-from .stream import DEFAULT
+from .stream import DEFAULT, PER_THREAD
 
 OFF = "GPUFORGE_LAUNCH_GRAPHS"  # "0": every launch is a plain one
 _PROFILER = "CUDA_INJECTION64_PATH"  # the driver loads a profiler from here
-_PER_THREAD = 2  # CU_STREAM_PER_THREAD
 BEFORE = 16  # launches before a graph pays off: it takes 24 us to make and some 100 kB on the device
 _MOST, _MOST_STREAMS = 256, 16  # graphs in a process, and streams for which launches of one kind have some
 _FUNCTIONS = (
@@ -132,7 +131,7 @@ def _can_replay(driver: Driver) -> bool:
 def _usable(context: Context, queue: int) -> bool:
     if queue in DEFAULT:
         return True
-    if queue == _PER_THREAD or context.capturing(queue):
+    if queue == PER_THREAD or context.capturing(queue):
         return False
     driver, priority, owner = context.driver, c_int(), c_void_p()
     driver.call("cuStreamGetPriority", queue, byref(priority))

@@ -6,6 +6,7 @@ from typing import Any
 
 LEGACY = 1  # CU_STREAM_LEGACY: the default stream by its other name
 DEFAULT = (0, LEGACY)
+PER_THREAD = 2  # CU_STREAM_PER_THREAD: the default stream of the calling thread
 
 
 def stream_handle(stream: Any) -> int:

@@ -38,6 +38,7 @@ DRIVER = Table(
         "cuDevicePrimaryCtxGetState": (c_int, POINTER(c_uint), POINTER(c_int)),
         "cuCtxGetCurrent": (_OUT,),
         "cuCtxSetCurrent": (c_void_p,),
+        "cuCtxSynchronize": (),
         "cuCtxGetDevice": (POINTER(c_int),),
         "cuCtxPushCurrent_v2": (c_void_p,),
         "cuCtxPopCurrent_v2": (_OUT,),

@@ -112,6 +112,9 @@ class Tensor(Array):
     def is_contiguous(self) -> bool:
         return True
 
+    def is_neg(self) -> bool:
+        return False
+
     @property
     def dtype(self) -> Any:
         return _DTYPES[self._dtype]

@@ -262,6 +262,14 @@ int cuStreamSynchronize(void *stream) { return depth ? wait_for(current(), (addr
 
 // An event is a number from 0x1000 on, and its last record.
 static int events = 0x1000;
+int cuCtxSynchronize(void)
+{
+    pthread_mutex_lock(&lock);
+    for (int i = 0; i < queued; ++i) perform(&queue[i]);
+    int code = fault();
+    pthread_mutex_unlock(&lock);
+    return depth ? code : 201;
+}
 int cuEventCreate(void **event, unsigned flags) { __sync_fetch_and_add(&stub_events, 1); *event = (void *)(size_t)__sync_fetch_and_add(&events, 1); return flags != 2 || !depth; }
 int cuEventRecord(void *event, void *stream)
 {

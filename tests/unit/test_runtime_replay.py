@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import math
 import threading
 from array import array
 from collections.abc import Callable
@@ -65,6 +66,15 @@ def test_each_launch_has_its_own_arguments(
 def test_a_bound_launch_is_replayed(launched: Launched, kernel: Kernel, stub: str, stream: int) -> None:
     assert launched(kernel, 30, bound=True, stream=stream) == [60.0] * 3
     assert (counter(stub, "stub_replays"), counter(stub, "stub_updates")) == (30 - replaying.BEFORE, 0)
+
+
+def test_zero_with_another_sign_is_another_argument(kernel: Kernel, libraries: dict[str, Library]) -> None:
+    library = libraries["torch"]
+    x, zero = library.array(1), library.array(-0.0)
+    for _ in range(MANY):
+        kernel.launch(1, 32, ctypes.c_ulonglong(0), ctypes.c_float(0.0), x, zero)
+    kernel.launch(1, 32, ctypes.c_ulonglong(3), ctypes.c_float(-0.0), x, zero)
+    assert [math.copysign(1, number) for number in zero.tolist()] == [-1, -1, -1]
 
 
 def test_each_stream_has_a_graph_of_its_own(launched: Launched, kernel: Kernel, stub: str) -> None:

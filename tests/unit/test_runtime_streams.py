@@ -94,12 +94,75 @@ def test_memory_of_ours_follows_arrays_of_others(
 def test_memory_is_ordered_for_libraries_that_use_it_in_place(
     kernel: Kernel, libraries: dict[str, Library]
 ) -> None:
-    with libraries["torch"].using(0x55):
+    result = array("f", [0] * 3)
+    with libraries["torch"].using(0x55), kernel.upload(array("f", [10, 20, 30])) as memory:
         x = libraries["torch"].array(1)
-        with kernel.upload(array("f", [10, 20, 30])) as memory:
-            assert memory.__cuda_array_interface__["stream"] == 1
-            kernel.launch(1, 32, N, A, x, memory)
-            assert memory.__cuda_array_interface__["stream"] == 0x55
+        kernel.launch(1, 32, N, A, x, memory)
+        theirs = libraries["interface"].array(0)
+        theirs._address = memory.__cuda_array_interface__["data"][0]
+        with libraries["interface"].using(memory.__cuda_array_interface__["stream"]):
+            assert theirs.tolist() == [12, 22, 32]
+            kernel.launch(1, 32, N, A, x, theirs)  # as another copy of the runtime does
+        memory.read(result)
+    assert list(result) == [14, 24, 34]
+
+
+def test_a_copy_on_a_stream_follows_launches_on_the_default_one(kernel: Kernel) -> None:
+    result = array("f", [0] * 3)
+    with kernel.upload(array("f", [10, 20, 30])) as memory:
+        kernel.launch(1, 32, N, A, memory, memory)
+        memory.read(result, stream=0x77)
+    assert list(result) == [30, 60, 90]
+
+
+def test_a_bound_launch_keeps_the_order_of_its_memory(kernel: Kernel, libraries: dict[str, Library]) -> None:
+    result, library = array("f", [0] * 3), libraries["torch"]
+    with kernel.upload(array("f", [1, 1, 1])) as memory:
+        again = kernel.bind(1, 32, N, A, memory, memory)
+        with library.using(0x55):
+            kernel.launch(1, 32, N, A, library.array(1), memory)
+        again()
+        with library.using(0x66):
+            y = library.array(0)
+            kernel.launch(1, 32, N, A, memory, y)
+            assert y.tolist() == [18, 18, 18]
+        memory.read(result)
+    assert list(result) == [9, 9, 9]
+
+
+def test_two_threads_on_streams_of_their_own_are_both_waited_for(
+    kernel: Kernel, libraries: dict[str, Library], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second one begins and ends between a launch of the first and its note of that."""
+    result, library = array("f", [0] * 3), libraries["torch"]
+    with kernel.upload(array("f", [1, 1, 1])) as memory:
+        noted, inside = type(memory).after, False
+
+        def after(self: Any, context: Any, stream: int) -> None:
+            nonlocal inside
+            if not inside:
+                inside = True
+                with library.using(0x66):
+                    kernel.launch(1, 32, N, A, library.array(1), memory)
+            noted(self, context, stream)
+
+        monkeypatch.setattr(type(memory), "after", after)
+        with library.using(0x55):
+            kernel.launch(1, 32, N, A, library.array(1), memory)
+        memory.read(result)
+    assert list(result) == [5, 5, 5]
+
+
+def test_memory_that_another_device_reaches_keeps_its_order(
+    kernel: Kernel, libraries: dict[str, Library], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STUB_PEERS", "1")
+    result = array("f", [0] * 3)
+    with kernel.upload(array("f", [10, 20, 30])) as memory:
+        kernel.launch(1, 32, N, A, memory, memory)
+        kernel.launch(1, 32, N, A, libraries["torch"].array(1, 1), memory)
+        memory.read(result)
+    assert list(result) == [32, 62, 92]
 
 
 def test_with_a_stream_the_launch_is_there_after_the_work_of_its_arrays_library(
@@ -198,6 +261,20 @@ class TestDevices:
                 x, y = libraries["torch"].array(1, here), libraries["cupy"].array(10, there)
                 kernel.launch(1, 32, N, A, x, y)
                 assert y.tolist() == [12, 12, 12]
+
+    @pytest.mark.parametrize(("first", "second"), [("torch", "dlpack"), ("dlpack", "dlpack")])
+    def test_arrays_of_dlpack_on_another_device_are_refused_too(
+        self, kernels: KernelSet, libraries: dict[str, Library], first: str, second: str
+    ) -> None:
+        x, y = libraries[first].array(1, 0), libraries[second].array(10, 1)
+        with pytest.raises(
+            ValueError, match=r"^argument 2 is on device 0 and argument 3 on device 1, and neither"
+        ):
+            kernels.function("saxpy").launch(1, 32, N, A, x, y)
+        with pytest.raises(
+            ValueError, match=r"^argument \d is on device 1, and the kernel saxpy was looked up for"
+        ):
+            kernels.function("saxpy", device=0).launch(1, 32, N, A, y, y)
 
     @pytest.mark.parametrize("managed_first", [True, False])
     def test_managed_memory_can_be_used_on_every_device(
@@ -336,7 +413,7 @@ class TestLaunches:
             kernel.launch(1, 32, N, A, x, x, shared=48 * 1024)
             assert counter(stub, "stub_dynamic") == 0
             kernel.launch(1, 32, N, A, x, x, shared=100_000)
-            assert counter(stub, "stub_dynamic") == 100_000
+            assert counter(stub, "stub_dynamic") == 232_448
             with pytest.raises(
                 ValueError,
                 match=r"^shared 300000: a block of saxpy can have at most 232448 bytes on GPU 0, Stub 0$",
@@ -379,6 +456,11 @@ class TestLaunches:
         with libraries["torch"].gpu.current(0x101):
             kernel.variable("coefficients").read(found)
         assert list(found) == [0, 0, 0, 0], "each device has its own"
+        with libraries["torch"].using(0x55):  # a launch does not say that its kernel writes the variable
+            y = ctypes.c_void_p(variable.address)
+            kernel.launch(1, 32, N, A, libraries["torch"].array(1), y)
+        variable.read(found)
+        assert list(found) == [3, 4, 5, 4]
         with pytest.raises(DriverError, match="CUDA_ERROR_NOT_FOUND"):
             kernel.variable("nothing")
 
