@@ -48,7 +48,7 @@ class Expectation:
     library_sets: tuple[str, ...] = ()  # the fallback objects of kind "library", by name
     targets: Mapping[str, tuple[KernelImage, ...]] = field(default_factory=dict)
     """Of fallback objects whose compiler has targets of its own, by name: the images in their kernel sets."""
-    linkage: str = "pip"
+    linkage: str = "pip"  # "" without a manifest
     no_code: bool = False  # the package has no GPU code of its own
     exact: bool = False  # GPU code beyond `cubins` and `ptx` is a finding: a manifest lists all of it
     python: tuple[str, ...] = ()  # the Pythons that each get a wheel; empty where one wheel serves many

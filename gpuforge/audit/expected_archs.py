@@ -24,4 +24,4 @@ def expecting(text: str) -> Expectation:
         ptx += [target.arch] if target.ptx else []
     if not cubins and not ptx:
         raise UsageError.of("no architecture is expected", hint="write them as in '80,90a,120+ptx'")
-    return Expectation(cubins=tuple(cubins), ptx=tuple(ptx))
+    return Expectation(cubins=tuple(cubins), ptx=tuple(ptx), linkage="")

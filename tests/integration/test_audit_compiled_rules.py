@@ -117,6 +117,11 @@ def test_a_library_opened_by_name_that_no_requirement_brings(library: Library, t
     files = {"demo/ext.so": library("ext.so", MODULE + opens)}
     assert severities(pack(tmp_path, files))["GF208"] == {"warning"}
     extra = ['nvidia-cudnn-cu12==9.*; extra == "cuda12"']
+    assert severities(pack(tmp_path, files, requires=extra))["GF208"] == {"warning"}, (
+        "no search path leads there"
+    )
+    path = "-Wl,-rpath,$ORIGIN/../nvidia/cudnn/lib"
+    files = {"demo/ext.so": library("found.so", MODULE + opens, path)}
     assert "GF208" not in severities(pack(tmp_path, files, requires=extra))
 
 

@@ -172,14 +172,10 @@ def test_cupy_is_wrong_in_its_tag_alone(said: Said, report: Callable[[str], Repo
 
 def test_torchvision_meets_torchs_cudart(said: Said) -> None:
     found = said("torchvision==0.29.2")
-    assert {key for key in found if key[1] == "error"} == {
-        ("GF102", "error"),
-        ("GF210", "error"),
-        ("GF302", "error"),
-    }
+    assert {key for key in found if key[1] == "error"} == {("GF102", "error"), ("GF210", "error")}
     assert len(found["GF210", "error"]) == 7
     assert any("libcudart.3eda8113.so.13" in line for line in found["GF102", "error"])
-    assert "/__w/_temp/conda_environment_40679574592/lib" in found["GF302", "error"][0]
+    assert "/__w/_temp/conda_environment_40679574592/lib" in found["GF302", "warning"][0]
     assert ("GF502", "warning") in found
 
 
@@ -187,10 +183,9 @@ def test_xformers_wants_another_major_than_torch_brings(said: Said) -> None:
     assert said("xformers==0.0.35").keys() == {("GF204", "error"), ("GF408", "info")}
 
 
-def test_an_abi3_wheel_is_asked_for_its_symbols(said: Said) -> None:
-    assert said("torchao==0.18.0")["GF504", "warning"] == (
-        "torchao/_C_mxfp8.cpython-310-x86_64-linux-gnu.so: for CPython 3.10 alone",
-    )
+def test_a_library_that_is_no_module_of_python_is_for_every_python(said: Said) -> None:
+    """torchao's `_C_mxfp8.cpython-310-….so` has no PyInit_: torch loads it."""
+    assert "GF504" not in {code for code, _ in said("torchao==0.18.0")}
 
 
 def test_rapids_finds_its_libraries_through_its_requirements(said: Said) -> None:
@@ -216,7 +211,7 @@ def test_faiss_and_torchvision_together_are_of_two_majors(wheel: Wheel) -> None:
 @pytest.mark.parametrize(
     ("requirement", "errors"),
     [
-        ("torchvision==0.16.2", {"GF102", "GF210", "GF302", "GF501"}),
+        ("torchvision==0.16.2", {"GF102", "GF210", "GF501"}),
         ("torchaudio==2.11.0", {"GF201"}),  # it is linked with torch and CUDA, and requires nothing
         ("torchcodec==0.17.0", {"GF201"}),
         ("torchao==0.18.0", {"GF201"}),
@@ -238,7 +233,7 @@ def test_faiss_and_torchvision_together_are_of_two_majors(wheel: Wheel) -> None:
         ("tilelang==0.1.15", set()),
         ("torch-tensorrt==2.14.0", {"GF202"}),  # its programs, which import nothing
         ("intel-extension-for-pytorch==2.8.0", {"GF201", "GF202"}),
-        ("xfastertransformer==2.1.2", {"GF302", "GF501"}),  # "any", for Linux on x86_64 alone
+        ("xfastertransformer==2.1.2", {"GF501"}),  # "any", for Linux on x86_64 alone
         ("mediapipe==1.2.2", set()),
         ("PyQt5==5.15.10", set()),
     ],

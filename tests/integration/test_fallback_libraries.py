@@ -57,6 +57,8 @@ stands-in-for = "ops"
 cpu = ["x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4"]
 [wheel]
 naming = ["plain"]
+[audit]
+ignore = [{ rule = "GF103", file = "*/static-ops/*", reason = "static-ops is compiled so on purpose" }]
 """,
 }
 
@@ -73,13 +75,20 @@ def test_a_wheel_with_libraries_for_gpus_and_cpus(tmp_path: Path) -> None:
         "-o",
         str(tmp_path / "out"),
     ]
+    manifest = tmp_path / "gpuforge.toml"
+    manifest.write_text(FILES["gpuforge.toml"].partition("[audit]")[0])
+    refused = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (refused.returncode, "the audit found errors: GF103" in refused.stderr) == (1, True), (
+        refused.stderr
+    )
+    manifest.write_text(FILES["gpuforge.toml"])
     built = subprocess.run(command, capture_output=True, text=True, check=False)
     assert built.returncode == 0, built.stdout + built.stderr
     said = built.stdout + built.stderr
     assert "of sm_75 sm_80 sm_90 sm_100 sm_120 + compute_75 (PTX 9.0)" in said
     assert "libcudart.so.13 ← nvidia-cuda-runtime" in said
     assert "kernel sets: cpu-ops, ops, static-ops: files and images match the index" in said
-    assert "! warning GF103: A kernel library and the rest of the wheel have different CUDA runtimes" in said
+    assert "GF103" not in said, "accepted, with a reason"
     (wheel,) = (tmp_path / "out").glob("*.whl")
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(tmp_path / "site")]
     subprocess.run([*pip, str(wheel)], check=True)
