@@ -410,6 +410,7 @@ static const char *const gpuf_cuda_required[] = {
     "cuDevicePrimaryCtxGetState",
     "cuCtxGetCurrent",
     "cuCtxSetCurrent",
+    "cuCtxSynchronize",
     "cuCtxGetDevice",
     "cuCtxPushCurrent_v2",
     "cuCtxPopCurrent_v2",
