@@ -182,7 +182,7 @@ def test_a_full_disk_keeps_what_is_finished(recipe: Path, tmp_path: Path) -> Non
     cache.mkdir()
     # Room for gpuforge's environment and for what fetches and builds leave, none for the toolkit beside them.
     mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=300M,mode=700", "tmpfs", cache], check=False
+        ["mount", "-t", "tmpfs", "-o", "size=400M,mode=700", "tmpfs", cache], check=False
     )
     if mounted.returncode:
         pytest.skip("a tmpfs cannot be mounted here")
