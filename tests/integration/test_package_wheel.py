@@ -139,7 +139,7 @@ def test_a_wheel_without_elf_files_keeps_its_tags(project: Project) -> None:
 def test_kernels_go_in_with_the_runtime(project: Project, tmp_path: Path) -> None:
     packed = tmp_path / "packed" / "kernels" / "default"
     packed.mkdir(parents=True)
-    (packed / "index.json").write_text("{}")
+    (packed / "index.json").write_text(json.dumps({"name": "default", "kind": "module", "modules": []}))
     project.tags = "py3-none-any"
     made = project.package(kernels=[str(tmp_path / "packed")])
     with zipfile.ZipFile(made) as bundle:
