@@ -50,12 +50,6 @@ def reader(position: int, value: Any, spelled: str = "") -> Reader:
         raise TypeError(f"argument {position}: {error}") from None
 
 
-def is_array(value: Any) -> bool:
-    """Return whether a value is an array of NumPy."""
-    kind = type(value)
-    return kind.__module__ == "numpy" and hasattr(kind, "dtype") and hasattr(kind, "ctypes")
-
-
 def is_scalar(value: Any) -> bool:
     """Return whether a value is one number or struct of NumPy."""
     kind = type(value)
