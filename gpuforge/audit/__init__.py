@@ -16,8 +16,8 @@ from gpuforge.audit.read.input import ALONE, Beside
 
 if TYPE_CHECKING:
     from gpuforge.audit.against import Against
-    from gpuforge.audit.baseline import Acceptance
-    from gpuforge.audit.judge import Report
+    from gpuforge.audit.baseline import Baseline
+    from gpuforge.audit.judge import Ignore, Report
     from gpuforge.audit.read.watch import Watch
     from gpuforge.cuda.provided import Provided
     from gpuforge.expectation import Expectation
@@ -30,7 +30,7 @@ def audit(
     *,
     expectation: Expectation | None = None,
     against: Against | None = None,
-    ignore: Iterable[Acceptance] = (),
+    ignore: Iterable[Ignore | Baseline] = (),
     jobs: int = 1,
     brought: Provided | None = None,
     watch: Watch | None = None,

@@ -27,7 +27,7 @@ from gpuforge.errors import MalformedError, TooLargeError
 
 if TYPE_CHECKING:  # loading pydantic takes longer than auditing a small wheel
     from gpuforge.audit.against import Against
-    from gpuforge.audit.baseline import Acceptance
+    from gpuforge.audit.baseline import Baseline
     from gpuforge.audit.read.wheel import Outcome
     from gpuforge.cuda.provided import Provided
     from gpuforge.expectation import Expectation
@@ -101,7 +101,7 @@ class Question(NamedTuple):
     expectation: Expectation | None = None
     against: Against | None = None
     brought: Provided | None = None
-    ignore: Sequence[Acceptance] = ()
+    ignore: Sequence[Ignore | Baseline] = ()
     together: bool = False  # whether to list the libraries that all of them bring into one process
 
 
@@ -240,7 +240,10 @@ def _with_owners(finding: Finding, wheel: WheelFacts, names: Mapping[str, str]) 
 
 
 def _report(
-    graph: link.LinkGraph, facts: WheelFacts, findings: Iterable[Finding], accepted: Sequence[Acceptance]
+    graph: link.LinkGraph,
+    facts: WheelFacts,
+    findings: Iterable[Finding],
+    accepted: Sequence[Ignore | Baseline],
 ) -> WheelReport:
     """Return the report of one wheel: its findings, those that were accepted, and its proofs."""
     kept: list[Finding] = []

@@ -211,10 +211,8 @@ def _unused(report: Report, accepted: Sequence[Ignore], base: Baseline | None) -
     ]
     if base:
         from gpuforge.audit import baseline
-        from gpuforge.audit.model import project_of
 
-        wheels = [wheel.facts for wheel in report.wheels]
-        projects = {each.known_as for each in wheels} | {project_of(each.name) for each in wheels}
+        projects = {wheel.facts.known_as for wheel in report.wheels}
         found += [
             f"in the baseline, but no longer found: {baseline.line(k)}"
             for k in baseline.unused(base, ignored)

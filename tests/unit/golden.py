@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
-from gpuforge.audit import baseline
-from gpuforge.audit.findings import Finding, Ignored
+from gpuforge.audit.findings import Finding
 from gpuforge.audit.report.sentences import lines
 
 FOLDER = Path(__file__).parents[1] / "golden"
@@ -42,7 +39,6 @@ KINDS = frozenset(
     |static libcudart|strings|system|unreadable|version|wants
     """.replace("\n    ", "").split("|")
 )
-OF_SCHEMA_3 = json.loads((Path(__file__).parents[1] / "data/baselines_of_schema_3.json").read_text())
 WHOLE_WHEEL = {"GF401", "GF708", "GF714"}  # what these find may be true of a wheel as a whole
 
 
@@ -54,21 +50,9 @@ def hold_identity(finding: Finding) -> None:
     assert {s.kind for s in finding.subjects} <= KINDS | {""}
 
 
-def hold_accepted(code: str, findings: Iterable[Finding]) -> None:
-    """Fail unless the file that schema 3 had for these findings accepts all of them, and nothing in it is unused."""
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / "baseline.json"
-        path.write_text(json.dumps(OF_SCHEMA_3[code]))
-        read = baseline.read(path)
-    assert all(map(read.covers, findings))
-    assert baseline.unused(read, [Ignored(finding, read.reason) for finding in findings]) == []
-
-
 def hold_findings(code: str, findings: Iterable[tuple[str, Finding]]) -> None:
     """Compare what a rule says, in each of the named cases, with its golden file, and hold what identifies it."""
     findings = list(findings)
     for _, found in findings:
         hold_identity(found)
-    if code in OF_SCHEMA_3:
-        hold_accepted(code, [found for _, found in findings])
     hold(f"findings/{code}.txt", "\n".join(f"# {case}\n{finding_text(found)}" for case, found in findings))

@@ -30,7 +30,7 @@ _OPERATORS = {">=", "<=", ">", "<", "==", "!=", "==*", "!=*"}  # of a recipe's v
 _LONGEST_ARCH = 16  # characters
 _RELEASE = r"[0-9]{1,4}\.[0-9]{1,4}(?:\.|\Z)"
 # The keys of a recipe for where a compiler may be on a user's machine, and how it is installed.
-_ELSEWHERE = {"places", "install", "path"}  # earlier wheels have `path`
+_ELSEWHERE = {"places", "install"}
 _INCLUDED = rb"(?m)^[ \t]*#[ \t]*(?:include|line[ \t]+\d+|\d+)[ \t]*[<\"](/[^>\"\n]+)"
 _LARGEST_SOURCE = 16 << 20  # bytes; larger files are data
 

@@ -96,7 +96,7 @@ def _result(finding: Finding) -> dict[str, Any]:
         "level": _LEVELS[finding.severity],
         "message": {"text": _plain(f"{finding.message}{subjects}\nFix: {finding.fix}{commands}")},
         "locations": [_location(finding.wheel, file) for file in finding.files[:_MOST_LOCATIONS] or ("",)],
-        "partialFingerprints": {"causeAndSubjects/v3": _fingerprint(finding)},
+        "partialFingerprints": {"causeAndSubjects/v1": _fingerprint(finding)},
     }
 
 
@@ -119,10 +119,8 @@ def _location(wheel: str, file: str) -> dict[str, Any]:
 
 
 def _fingerprint(finding: Finding) -> str:
-    known = sorted(
-        baseline.line(one).encode(errors="backslashreplace").decode() for one in baseline.of_finding(finding)
-    )
-    return digest.of_data(known)
+    rows = sorted({row.identity for row in baseline.of_finding(finding)})
+    return digest.of_bytes(json.dumps(rows).encode())
 
 
 def _invocation(report: Report) -> dict[str, Any]:
