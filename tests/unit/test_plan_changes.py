@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import ast
-from functools import cache
 from pathlib import Path
 
 import pytest
 from plan_samples import LoadRecipe, changed, plan_of
+from test_architecture import statements
 
-from gpuforge import digest
+import gpuforge
 from gpuforge.manifest.load import ManifestFile, load
 from gpuforge.plan import programs, variables
 from gpuforge.plan.keys import keys
 from gpuforge.plan.site import Machine
+
+ROOT = Path(gpuforge.__file__).parent
 
 
 def test_the_compiler_cache_is_in_no_key_and_host_builds_share_a_path(
@@ -173,81 +175,48 @@ def test_a_new_auditwheel_repairs_again(
     }
 
 
-def test_a_wheel_is_made_again_after_a_change_of_any_file_that_goes_into_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    hashed: list[Path] = []
-
-    def of_files(_root: Path, files: list[Path], _contents: object) -> str:
-        hashed.extend(files)
-        return ""
-
-    monkeypatch.setattr(digest, "of_files", of_files)
-    programs._code.__wrapped__("package_wheel")
-    runtime = Path(programs.__file__).parents[1] / "runtime"
-    assert {path for path in runtime.rglob("*") if path.suffix in {".py", ".c", ".h"}} <= {*hashed}
+def test_a_wheel_is_made_again_after_a_change_of_any_file_that_goes_into_it() -> None:
+    runtime = ROOT / "runtime"
+    files = [path for path in runtime.rglob("*") if path.suffix in {".py", ".c", ".h"}]
+    assert {str(path.relative_to(ROOT)) for path in files} <= {*programs.files_of("package_wheel")}
 
 
-@pytest.mark.parametrize("program", programs.CODE)
-def test_the_key_of_a_step_covers_all_the_code_that_it_imports(program: str) -> None:
-    root = Path(programs.__file__).parent.parent
-    seen: set[str] = set()
-    step, _, provider = program.partition(" ")
-    todo = [f"toolkits/providers/{provider}.py" if provider else f"steps/{step}.py"]
-    while todo:
-        name = todo.pop()
-        if name not in seen:
-            seen.add(name)
-            todo += imported(root, name)
-    plumbing = {
-        "__init__.py",
-        "datafile.py",
-        "errors.py",
-        "diagnostics.py",
-        "digest.py",
-        "disk.py",
-        "tree.py",
-        "steps/entry.py",
-    }
-    plumbing |= {
-        "plan/literal.py",
-        "plan/requests/request.py",
-        "plan/requests/__init__.py",
-        "plan/step_result.py",
-    }
-    plumbing |= {
-        f"{folder}/__init__.py"
-        for folder in (
-            "binary",
-            "cuda",
-            "index",
-            "manifest",
-            "plan",
-            "steps",
-            "package",
-            "toolchains",
-            "toolkits",
-        )
-    }
-    covered = programs.CODE[program]
-    missing = {n for n in seen - plumbing if not any(n == c or n.startswith(f"{c}/") for c in covered)}
-    assert missing == set()
+def test_what_a_step_imports_is_found_as_pythons_parser_finds_it() -> None:
+    """In every file of gpuforge, also within functions; not what is imported for annotations alone."""
+    files = [str(path.relative_to(ROOT)) for path in ROOT.rglob("*.py")]
+    missing = {name: imported(name) - programs.read_by(name) for name in files}
+    assert {name: found for name, found in missing.items() if found} == {}
 
 
-@cache
-def imported(root: Path, name: str) -> list[str]:
+def test_the_key_of_a_step_covers_tables_and_programs_that_it_reads_by_name() -> None:
+    assert {"cuda/data/cuda.toml", "audit/data/loaders.toml"} < {*programs.files_of("audit_wheel")}
+    assert "steps/pip_alone.py" in programs.files_of("fetch_requirements")
+
+
+def test_the_key_of_a_toolkit_covers_its_own_provider_and_no_table_that_the_plan_has_read() -> None:
+    found = programs.files_of("fetch_toolkit pypi")
+    providers = [name for name in found if name.startswith("toolkits/providers/")]
+    assert providers == ["toolkits/providers/__init__.py", "toolkits/providers/pypi.py"]
+    assert [name for name in found if name.endswith(".toml")] == []
+
+
+def test_an_audit_rule_is_no_part_of_the_key_of_a_host_build() -> None:
+    assert not [name for name in programs.files_of("host_build") if name.startswith(("audit/", "package/"))]
+
+
+def imported(name: str) -> set[str]:
     """The files of gpuforge that one of its files imports when it runs."""
-    found = []
-    tree = ast.parse((root / name).read_text())
-    blocks = (n for n in ast.walk(tree) if isinstance(n, ast.If) and ast.unparse(n.test) == "TYPE_CHECKING")
-    for_types = {id(node) for block in blocks for statement in block.body for node in ast.walk(statement)}
-    for node in (node for node in ast.walk(tree) if id(node) not in for_types):
+    package = ["gpuforge", *Path(name).parent.parts]
+    found = set()
+    for node in statements(ast.parse((ROOT / name).read_text()), types=False):
         modules = []
-        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("gpuforge"):
-            modules = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+        if isinstance(node, ast.ImportFrom):
+            above = package[: len(package) + 1 - node.level] if node.level else []
+            module = ".".join([*above, *([node.module] if node.module else [])])
+            modules = [module, *(f"{module}.{alias.name}" for alias in node.names)]
         elif isinstance(node, ast.Import):
-            modules = [alias.name for alias in node.names if alias.name.startswith("gpuforge")]
-        for module in modules:
-            path = "/".join(module.split(".")[1:])
-            found += [p for p in (f"{path}.py", f"{path}/__init__.py") if path and (root / p).is_file()]
+            modules = [alias.name for alias in node.names]
+        for path in (module.split(".")[1:] for module in modules if module.startswith("gpuforge")):
+            places = ("/".join([*path, "__init__.py"]), f"{'/'.join(path)}.py")
+            found |= {place for place in places if (ROOT / place).is_file()}
     return found
