@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from gpuforge.cuda.arch import Arch
 from gpuforge.cuda.kernel_image import KernelImage
+from gpuforge.runtime.arch import Arch
 
 
 @dataclass(frozen=True, slots=True)

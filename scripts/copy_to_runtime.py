@@ -1,6 +1,6 @@
-"""Copies files, tables and a pattern that the runtime shares with gpuforge into `gpuforge/runtime`, which stands alone.
+"""Copies a table and a pattern that the runtime shares with gpuforge into `gpuforge/runtime`, which stands alone.
 
-Run it after a change of these files: `python scripts/copy_to_runtime.py`. A test holds the copies equal.
+Run it after a change of these: `python scripts/copy_to_runtime.py`. A test holds the copies equal.
 """
 
 from __future__ import annotations
@@ -13,17 +13,6 @@ from typing import Any
 from gpuforge.cuda.suffix import NVIDIAS, PATTERN
 
 ROOT = Path(__file__).parents[1] / "gpuforge"
-SHARED = {  # file -> folder
-    **dict.fromkeys(("arch.py", "cpu_level.py", "image_kind.py", "runs_on.py"), "cuda"),
-    **dict.fromkeys(("document.py", "layout.py"), "embedded"),
-    "placeholders.py": "toolchains",
-}
-
-
-def copy_of(name: str) -> str:
-    """Return the runtime's text of a shared file: the same, below a line that says where to change it."""
-    text = (ROOT / SHARED[name] / name).read_text(encoding="utf-8")
-    return f"# A copy of gpuforge/{SHARED[name]}/{name}, made by scripts/copy_to_runtime.py: change it there.\n{text}"
 
 
 def families() -> str:
@@ -63,8 +52,6 @@ def main() -> None:
     """Write every copy."""
     (ROOT / "runtime" / "userbuild" / "families.py").write_text(families(), encoding="utf-8")
     (ROOT / "runtime" / "guard.py").write_text(guard(), encoding="utf-8")
-    for name in SHARED:
-        (ROOT / "runtime" / name).write_text(copy_of(name), encoding="utf-8")
 
 
 if __name__ == "__main__":

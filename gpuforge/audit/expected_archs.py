@@ -1,8 +1,8 @@
 """The architectures that users expect of a wheel without a manifest: `--expect 80,90a,120+ptx`."""
 
-from gpuforge.cuda.arch import Arch, Target
 from gpuforge.errors import UsageError
 from gpuforge.expectation import Expectation
+from gpuforge.runtime.arch import Arch, Target
 
 
 def expecting(text: str) -> Expectation:

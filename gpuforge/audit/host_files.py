@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from gpuforge.audit.model import WheelFacts
-from gpuforge.embedded.layout import HOME
+from gpuforge.runtime.layout import HOME
 
 if TYPE_CHECKING:
     from gpuforge.audit.link.graph import LinkGraph

@@ -1,6 +1,6 @@
 """The GPUs that run the device code of a file: natively, by JIT from PTX with a certain driver, or not at all.
 
-`gpuforge.cuda.runs_on` decides which image runs on which GPU, here and on the user's machine.
+`gpuforge.runtime.runs_on` decides which image runs on which GPU, here and on the user's machine.
 """
 
 from collections import Counter
@@ -10,11 +10,11 @@ from typing import Literal, NamedTuple
 
 from gpuforge.binary.facts import DeviceCode, FatbinContainer, FatbinEntry
 from gpuforge.binary.runnable import EMPTY_PTX, complete_ptx, portable_ptx, runnable
-from gpuforge.cuda import runs_on
-from gpuforge.cuda.arch import Arch
 from gpuforge.cuda.drivers import driver_of_cubins, driver_of_gpu, driver_of_ptx
 from gpuforge.cuda.generations import Generation, generations
 from gpuforge.cuda.releases import parsed
+from gpuforge.runtime import runs_on
+from gpuforge.runtime.arch import Arch
 
 Way = Literal["native", "jit", "none"]
 

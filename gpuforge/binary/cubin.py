@@ -15,8 +15,8 @@ from gpuforge.binary.elf.header import MAGIC, Header, read_header
 from gpuforge.binary.elf.sections import SHT_NOBITS, SHT_NOTE, read_names, read_rows
 from gpuforge.binary.facts import ElfObject, FatbinContainer, FatbinEntry, Section
 from gpuforge.binary.window import Window
-from gpuforge.cuda.arch import Arch
 from gpuforge.errors import MalformedError
+from gpuforge.runtime.arch import Arch
 
 _RELEASE = re.compile(rb"Cuda compilation tools, release (\d{1,4}\.\d{1,4})\b")
 _TARGET = re.compile(rb"(?:^|\s)-arch[ =](sm_\d{2,4}[af]?)(?!\w)")

@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 
 from gpuforge.binary.elf.dynamic import DF_1_PIE, DT_FLAGS_1, is_program
 from gpuforge.binary.elf.header import MACHINES, PROGRAM
-from gpuforge.cuda.arch import Arch
+from gpuforge.runtime.arch import Arch
 
 _DF_1_NOOPEN, _DF_1_NODEFLIB = 0x40, 0x800
 _DT_RELR = 36

@@ -15,8 +15,8 @@ from gpuforge.binary import cubin
 from gpuforge.binary.budget import Budget
 from gpuforge.binary.facts import FatbinContainer, FatbinEntry
 from gpuforge.binary.search import find
-from gpuforge.cuda.arch import Arch
 from gpuforge.errors import MalformedError
+from gpuforge.runtime.arch import Arch
 
 MAGIC = b"\x50\xed\x55\xba"
 _START = MAGIC + b"\x01\x00\x10\x00"  # version 1, a header of 16 bytes

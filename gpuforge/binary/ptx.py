@@ -7,7 +7,7 @@ import re
 from gpuforge.binary.budget import Budget
 from gpuforge.binary.facts import FatbinContainer, FatbinEntry
 from gpuforge.binary.search import find_all
-from gpuforge.cuda.arch import Arch
+from gpuforge.runtime.arch import Arch
 
 _VERSION = rb"(?:^|(?<=\0))[ \t]*\.version[ \t]+(\d{1,4}\.\d{1,4})\b"  # at the start of a line, or of a text in a file
 _TARGET = rb"^[ \t]*\.target[ \t]+sm_(\d{2,4}[af]?)\b"

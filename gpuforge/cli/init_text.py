@@ -8,11 +8,11 @@ from pathlib import Path
 from gpuforge.cli.console import count
 from gpuforge.cli.left_out import by_reason
 from gpuforge.cli.planning import Planned
-from gpuforge.cuda.arch import Target
 from gpuforge.diagnostics import shown
 from gpuforge.project.draft import written
 from gpuforge.project.guess.guess import Guess, Note, Reason
 from gpuforge.project.guess.sentences import sentence
+from gpuforge.runtime.arch import Target
 
 
 def report(target: Path, found: Sequence[Guess | Note]) -> Iterator[str]:

@@ -1,14 +1,14 @@
 """The architectures of `archs = "common"`: the least code that runs on each GPU of a toolkit.
 
-The tables are data/cuda.toml; what runs where is gpuforge/cuda/runs_on.py.
+The tables are data/cuda.toml; what runs where is gpuforge/runtime/runs_on.py.
 """
 
 from collections.abc import Iterable, Sequence
 from itertools import chain
 
-from gpuforge.cuda import runs_on
-from gpuforge.cuda.arch import Arch, Target
 from gpuforge.cuda.releases import ToolkitRelease
+from gpuforge.runtime import runs_on
+from gpuforge.runtime.arch import Arch, Target
 
 COMMON = "common"
 

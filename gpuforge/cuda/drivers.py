@@ -6,10 +6,11 @@
 from collections.abc import Iterable
 from functools import cache
 
-from gpuforge.cuda import releases, runs_on
-from gpuforge.cuda.arch import Arch
+from gpuforge.cuda import releases
 from gpuforge.cuda.version import major_of
 from gpuforge.datafile import load
+from gpuforge.runtime import runs_on
+from gpuforge.runtime.arch import Arch
 
 
 def driver_of_ptx(isa: str) -> str:

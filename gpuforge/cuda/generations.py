@@ -3,8 +3,8 @@
 from functools import cache
 from typing import NamedTuple
 
-from gpuforge.cuda.arch import Arch
 from gpuforge.datafile import load, rows
+from gpuforge.runtime.arch import Arch
 
 
 class Generation(NamedTuple):

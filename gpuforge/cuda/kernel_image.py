@@ -2,9 +2,9 @@
 
 from typing import NamedTuple, Self
 
-from gpuforge.cuda.arch import Arch
-from gpuforge.cuda.cpu_level import CpuLevel
-from gpuforge.cuda.image_kind import kind_of
+from gpuforge.runtime.arch import Arch
+from gpuforge.runtime.cpu_level import CpuLevel
+from gpuforge.runtime.image_kind import kind_of
 
 
 class KernelImage(NamedTuple):

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from gpuforge.cuda.arch import Arch
 from gpuforge.cuda.version import is_of
 from gpuforge.datafile import load, rows
 from gpuforge.errors import UsageError
+from gpuforge.runtime.arch import Arch
 
 if TYPE_CHECKING:
     from packaging.version import Version

@@ -9,11 +9,11 @@ from urllib.parse import urlsplit
 from packaging.specifiers import SpecifierSet
 from pydantic import AfterValidator, Field
 
-from gpuforge.cuda.arch import Arch
 from gpuforge.manifest.constraints import plain
 from gpuforge.manifest.sizes import size_in_bytes
 from gpuforge.manifest.validators import Distinct, Form, wrong
 from gpuforge.release import Release
+from gpuforge.runtime.arch import Arch
 
 VERSION_KEY = r"^[0-9]+(\.[0-9]+)?$"
 """The form of the key of a `[cuda.<version>]` table: a major, or major.minor."""

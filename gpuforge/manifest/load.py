@@ -12,7 +12,6 @@ from typing import Any
 from pydantic import ValidationError
 
 from gpuforge import digest, toml_text
-from gpuforge.cuda.arch import Arch
 from gpuforge.diagnostics import Diagnostic, Place
 from gpuforge.errors import UsageError
 from gpuforge.manifest import axes
@@ -25,6 +24,7 @@ from gpuforge.manifest.quoting import printable
 from gpuforge.manifest.relations import problems
 from gpuforge.manifest.relations.axes import MOST, axis_problems, points
 from gpuforge.manifest.syntax import TomlError, parse
+from gpuforge.runtime.arch import Arch
 
 FILE_NAME = "gpuforge.toml"
 

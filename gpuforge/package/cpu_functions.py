@@ -9,8 +9,8 @@ from typing import Any
 
 from gpuforge.binary.elf.file import opened
 from gpuforge.binary.elf.symbols import dynamic_symbols
-from gpuforge.embedded.layout import INDEX, KERNELS, RECIPE, SOURCES
 from gpuforge.errors import ActionError
+from gpuforge.runtime.layout import INDEX, KERNELS, RECIPE, SOURCES
 
 
 def check(packed: Sequence[Path]) -> None:

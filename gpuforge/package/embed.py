@@ -6,11 +6,11 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from gpuforge.embedded.layout import HOME
 from gpuforge.embedded.major_wheels import KernelsWheelSet
 from gpuforge.embedded.runtime_files import FOLDER
 from gpuforge.errors import ActionError
 from gpuforge.package import cpu_functions, import_package, runtime_parts
+from gpuforge.runtime.layout import HOME
 from gpuforge.wheel import unpacked
 
 GUARD = FOLDER / "guard.py"  # the only file of the runtime with another place in a wheel, see `guard.py` here

@@ -6,8 +6,8 @@ import ast
 import shutil
 from pathlib import Path
 
-from gpuforge.embedded.layout import GUARD
 from gpuforge.package import import_package
+from gpuforge.runtime.layout import GUARD
 
 STATEMENT = f"from . import {GUARD}  # refuses two builds of this package in one place".encode()
 

@@ -6,8 +6,8 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-from gpuforge.embedded.layout import GUARD
 from gpuforge.package import guard, import_package
+from gpuforge.runtime.layout import GUARD
 
 
 def embed(tree: Path, name: str, module: str) -> str:

@@ -9,15 +9,15 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from gpuforge import digest
-from gpuforge.cuda.image_kind import kind_of
 from gpuforge.cuda.kernel import Kernel
 from gpuforge.cuda.kernel_image import KernelImage
-from gpuforge.embedded import document
-from gpuforge.embedded.layout import HOME, INDEX, KERNELS
 from gpuforge.embedded.object_sets import CompiledModule, LibrarySet, ModuleSet
 from gpuforge.errors import ActionError
 from gpuforge.package import import_package
+from gpuforge.runtime import document
 from gpuforge.runtime.declarations import declared
+from gpuforge.runtime.image_kind import kind_of
+from gpuforge.runtime.layout import HOME, INDEX, KERNELS
 
 SCHEMA = 1
 

@@ -8,11 +8,11 @@ from dataclasses import asdict
 from pathlib import Path
 
 from gpuforge.cuda.version import major_of
-from gpuforge.embedded.layout import HOME, LISTING, WHEEL
 from gpuforge.embedded.major_wheels import KernelsWheel, KernelsWheelSet
 from gpuforge.errors import ActionError
 from gpuforge.package import import_package
 from gpuforge.package.kernel_set import write_json
+from gpuforge.runtime.layout import HOME, LISTING, WHEEL
 from gpuforge.wheel import metadata, metadata_edit, unpacked, wheel_file
 from gpuforge.wheel.filename import WheelName
 from gpuforge.wheel.tags import LinuxTag

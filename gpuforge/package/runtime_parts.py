@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from gpuforge import runtime as gpuforge_runtime
-from gpuforge.cuda.image_kind import KINDS, ImageKind, kind_of
-from gpuforge.embedded.layout import HOME, INDEX, KERNELS, RECIPE, SOURCES
 from gpuforge.embedded.major_wheels import KernelsWheelSet
 from gpuforge.embedded.runtime_files import FOLDER, SUFFIXES
 from gpuforge.runtime.backends import BACKENDS, backend_of
+from gpuforge.runtime.image_kind import KINDS, ImageKind, kind_of
+from gpuforge.runtime.layout import HOME, INDEX, KERNELS, RECIPE, SOURCES
 
 _ALWAYS = ("", "__main__", "commands.explain")
 # An import in a function of one of these, or of a module below it, is followed only in wheels with what is named here:

@@ -8,11 +8,11 @@ from dataclasses import asdict
 from pathlib import Path
 
 from gpuforge import digest
-from gpuforge.embedded.layout import RECIPE, SOURCES
 from gpuforge.embedded.object_sets import SourceSet
 from gpuforge.embedded.user_toolchain import UserToolchain
 from gpuforge.errors import ActionError
 from gpuforge.package.kernel_set import SCHEMA, new_folder, relative, write_json
+from gpuforge.runtime.layout import RECIPE, SOURCES
 
 _BUILD_PATH = re.compile(r"(?:^|[=,]|:(?!//[^/])|^-[A-Za-z]+)(?:/|~/)")  # "/x", "-I/x", "--opt=/x"
 _PLACEHOLDERS = ("{compiler}", "{sources}", "{output}")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Container, Sequence
 from dataclasses import replace
 
-from gpuforge.cuda.arch import Arch, Target
 from gpuforge.errors import UsageError
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.manifest.model.cuda import CudaVersion
+from gpuforge.runtime.arch import Arch, Target
 
 
 def narrow(file: ManifestFile, archs: Sequence[str]) -> ManifestFile:

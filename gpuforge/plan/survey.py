@@ -8,7 +8,6 @@ from typing import TypeVar
 
 from packaging.version import Version
 
-from gpuforge.cuda.arch import Arch
 from gpuforge.diagnostics import Diagnostic
 from gpuforge.errors import MissingError, UsageError
 from gpuforge.manifest.load import ManifestFile
@@ -23,6 +22,7 @@ from gpuforge.plan.host_compilers import (
     to_install,
 )
 from gpuforge.plan.site import Location, Machine, Site, ThisMachine
+from gpuforge.runtime.arch import Arch
 from gpuforge.toolchains import registry
 from gpuforge.toolchains.cpython import Interpreter
 from gpuforge.toolchains.family import Compiler

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from gpuforge import digest
-from gpuforge.cuda.arch import Target
 from gpuforge.cuda.linkage import Linkage
 from gpuforge.manifest.braces import fill
 from gpuforge.plan.action import CacheFolder
 from gpuforge.plan.literal import literal
+from gpuforge.runtime.arch import Target
 from gpuforge.toolchains import sccache
 from gpuforge.toolchains.detect import family_of
 from gpuforge.toolchains.family import Compiler

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 
 from gpuforge.cuda import releases
-from gpuforge.cuda.arch import Arch, Target
-from gpuforge.cuda.runs_on import RENAMED, Version, binary_mismatch
+from gpuforge.runtime.arch import Arch, Target
+from gpuforge.runtime.runs_on import RENAMED, Version, binary_mismatch
 
 
 def gpus(targets: Sequence[Target]) -> tuple[str, ...]:

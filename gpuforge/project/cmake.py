@@ -11,13 +11,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from gpuforge.cuda.arch import Target
 from gpuforge.cuda.version import numbers_of
 from gpuforge.project.cmake_archs import GENCODE, MOST_ARCHS, OWN_ARCHS, listed, of_gencode, set_by
 from gpuforge.project.cmake_facts import CMake, Package, ThisCpu, Use
 from gpuforge.project.cmake_syntax import Command, commands
 from gpuforge.project.cmake_variables import Variables, names_in
 from gpuforge.project.files import Files, Seen, Where
+from gpuforge.runtime.arch import Target
 
 TOP = "CMakeLists.txt"
 _DEEPEST = 20  # files that include each other, and conditions around a command

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from gpuforge.cuda.arch import Arch, Target
 from gpuforge.project.cmake_syntax import Command
+from gpuforge.runtime.arch import Arch, Target
 
 MOST_ARCHS = 100  # in one list
 GENCODE = r"arch=(\w+),code=\[?([\w,]+)\]?"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from gpuforge.cuda.arch import Target
 from gpuforge.project.files import Seen, Where
+from gpuforge.runtime.arch import Target
 
 
 @dataclass(frozen=True, slots=True)

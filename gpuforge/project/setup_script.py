@@ -10,10 +10,10 @@ import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from gpuforge.cuda.arch import Arch
 from gpuforge.project.build_variables import Switch, switches
 from gpuforge.project.files import Files, Seen, Where
 from gpuforge.project.script_texts import ScriptTexts, Texts, last_name
+from gpuforge.runtime.arch import Arch
 
 NAME = "setup.py"
 _LARGEST = 300_000  # characters; setuptools' own has 3,000

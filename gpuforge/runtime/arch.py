@@ -1,4 +1,3 @@
-# A copy of gpuforge/cuda/arch.py, made by scripts/copy_to_runtime.py: change it there.
 """A GPU architecture: parsed from every spelling in use, ordered, and written in the form of each tool."""
 
 from collections.abc import Sequence

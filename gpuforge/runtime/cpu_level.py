@@ -1,4 +1,3 @@
-# A copy of gpuforge/cuda/cpu_level.py, made by scripts/copy_to_runtime.py: change it there.
 """A level of CPUs: its machine type, and the features that code for it may use.
 
 Levels and their features: the x86-64 psABI, section 3.1.1, https://gitlab.com/x86-psABIs/x86-64-ABI

@@ -1,4 +1,3 @@
-# A copy of gpuforge/embedded/document.py, made by scripts/copy_to_runtime.py: change it there.
 """Reads the JSON files of kernel sets: bounded, strict, with the same messages as `gpuforge_kernels.h`.
 
 They may be in a folder that others can write to, or in a wheel of anyone. Reading never waits for a pipe. Anything

@@ -1,4 +1,3 @@
-# A copy of gpuforge/cuda/image_kind.py, made by scripts/copy_to_runtime.py: change it there.
 """The kinds of images in kernel sets: their targets, and their loaders."""
 
 from typing import NamedTuple

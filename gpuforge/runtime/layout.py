@@ -1,4 +1,3 @@
-# A copy of gpuforge/embedded/layout.py, made by scripts/copy_to_runtime.py: change it there.
 """The places of kernels and sources in the folder of a runtime, and the names of the files that list them."""
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-# A copy of gpuforge/toolchains/placeholders.py, made by scripts/copy_to_runtime.py: change it there.
-"""Fills the placeholders in the words of a command; `runtime/placeholders.py` is a copy of this file."""
+"""Fills the placeholders in the words of a command."""
 
 import re
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,3 @@
-# A copy of gpuforge/cuda/runs_on.py, made by scripts/copy_to_runtime.py: change it there.
 """Decides what runs where: the machine code and the PTX that a GPU can run, and the drivers that they need.
 
 Binary and PTX compatibility: https://docs.nvidia.com/cuda/cuda-c-programming-guide/#binary-compatibility

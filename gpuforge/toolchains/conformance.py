@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from gpuforge.cuda.arch import Arch
-from gpuforge.cuda.cpu_level import CpuLevel
-from gpuforge.cuda.image_kind import kind_of
+from gpuforge.runtime.arch import Arch
+from gpuforge.runtime.cpu_level import CpuLevel
+from gpuforge.runtime.image_kind import kind_of
+from gpuforge.runtime.placeholders import PLACEHOLDER
 from gpuforge.toolchains import registry
 from gpuforge.toolchains.family import CompilerCall
-from gpuforge.toolchains.placeholders import PLACEHOLDER
 from gpuforge.toolchains.toolchain import CompilerTarget, PackagedCompiler, Toolchain
 
 MACHINES = ("x86_64", "aarch64")

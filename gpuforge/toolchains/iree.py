@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gpuforge.cuda.arch import Arch
-from gpuforge.cuda.cpu_level import LEVELS, CpuLevel
+from gpuforge.runtime.arch import Arch
+from gpuforge.runtime.cpu_level import LEVELS, CpuLevel
 from gpuforge.toolchains.toolchain import CompilerTarget, PackagedCompiler, Toolchain
 
 # Compute capabilities for which IREE 3.13 compiles an element-wise function; not 5.x, 9.0 and 10.0.

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from gpuforge.cuda.arch import Arch
-from gpuforge.cuda.cpu_level import CpuLevel
 from gpuforge.cuda.kernel_image import KernelImage
+from gpuforge.runtime.arch import Arch
+from gpuforge.runtime.cpu_level import CpuLevel
 from gpuforge.toolchains.family import CompilerCall, Family
 
 Use = Literal["host build", "fallback library", "fallback module", "user-compiled"]

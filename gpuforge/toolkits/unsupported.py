@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
-from gpuforge.cuda.arch import Arch
 from gpuforge.cuda.releases import ToolkitRelease, parsed, releases, unknown
+from gpuforge.runtime.arch import Arch
 
 if TYPE_CHECKING:
     from packaging.version import Version

@@ -11,7 +11,7 @@ import pytest
 
 from gpuforge.audit import audit
 from gpuforge.audit.expected_archs import expecting
-from gpuforge.cuda.arch import Arch
+from gpuforge.runtime.arch import Arch
 
 pytestmark = [
     pytest.mark.network,

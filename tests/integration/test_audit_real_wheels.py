@@ -21,7 +21,7 @@ from gpuforge.audit.elf_patterns import patterns
 from gpuforge.audit.judge import Report
 from gpuforge.audit.read.wheel import read
 from gpuforge.audit.report.sentences import lines
-from gpuforge.cuda.arch import Arch
+from gpuforge.runtime.arch import Arch
 
 pytestmark = pytest.mark.network
 

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from gpuforge.cuda.arch import targets
 from gpuforge.errors import ActionError, MissingError
 from gpuforge.plan.requests.request import dump
 from gpuforge.plan.requests.toolkit import FetchToolkit
+from gpuforge.runtime.arch import targets
 from gpuforge.toolchains.detect import detect
 from gpuforge.toolchains.nvcc import module_argv
 from gpuforge.toolkits.pins import PinnedWheel

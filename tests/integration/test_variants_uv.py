@@ -21,9 +21,9 @@ import pytest
 from packaging.version import Version
 
 from gpuforge.cli.dist import put_index
-from gpuforge.cuda.arch import targets
 from gpuforge.plan.requests.wheel import VariantWheel
 from gpuforge.plan.variant import gpus
+from gpuforge.runtime.arch import targets
 from gpuforge.steps import variant_wheel
 from gpuforge.wheel import writer
 

@@ -11,8 +11,8 @@ from gpuforge.audit.link import graph as link
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.proofs.proof import Proof, TagsHold
 from gpuforge.binary.facts import DeviceCode, ElfObject, FatbinContainer, FatbinEntry
-from gpuforge.cuda.arch import Arch
 from gpuforge.diagnostics import Diagnostic, Place
+from gpuforge.runtime.arch import Arch
 
 BAD = "bad-1.0-cp311-cp311-manylinux_2_17_x86_64.whl"
 GOOD = "good-2.0-py3-none-manylinux_2_17_x86_64.whl"

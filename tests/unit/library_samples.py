@@ -9,11 +9,11 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from gpuforge.cuda.cpu_level import CpuLevel
 from gpuforge.cuda.kernel_image import KernelImage
 from gpuforge.embedded.object_sets import CompiledBy, CompiledLibrary, LibrarySet, SourceSet
 from gpuforge.embedded.user_toolchain import UserToolchain
 from gpuforge.package import embed, kernel_set, source_set
+from gpuforge.runtime.cpu_level import CpuLevel
 from gpuforge.toolchains import registry
 from gpuforge.toolchains.version_ranges import bounds
 

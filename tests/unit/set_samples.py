@@ -13,11 +13,11 @@ from types import MappingProxyType
 import pytest
 from library_samples import compile_library
 
-from gpuforge.cuda.cpu_level import CpuLevel
 from gpuforge.cuda.kernel_image import KernelImage
 from gpuforge.embedded.object_sets import CompiledBy, CompiledLibrary, LibrarySet, SourceSet
 from gpuforge.embedded.user_toolchain import UserToolchain
 from gpuforge.package import embed, kernel_set, source_set
+from gpuforge.runtime.cpu_level import CpuLevel
 
 CUDA = """\
 #include "scale.h"

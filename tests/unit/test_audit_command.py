@@ -12,8 +12,6 @@ from audit_samples import elf, fatbin, wheel
 from manifest_samples import PACKAGE
 
 from gpuforge.cli.main import run
-from gpuforge.cuda.arch import Arch
-from gpuforge.cuda.cpu_level import CpuLevel
 from gpuforge.cuda.kernel_image import KernelImage
 from gpuforge.expectation import Expectation
 from gpuforge.manifest.load import load
@@ -21,6 +19,8 @@ from gpuforge.plan.expectation import expectation
 from gpuforge.plan.requests import request as requests
 from gpuforge.plan.requests.audit import AuditWheel
 from gpuforge.plan.requests.request import dump
+from gpuforge.runtime.arch import Arch
+from gpuforge.runtime.cpu_level import CpuLevel
 
 OK = {"demo/ext.so": elf()}
 WARNS = {"demo/ext.so": elf(runpath="/build/lib")}

@@ -13,10 +13,10 @@ from gpuforge.audit import audit
 from gpuforge.audit.embedded import Index, KernelsWheels, ListedFile, Recipe, Unusable, UserToolchain
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.report.sentences import lines
-from gpuforge.cuda.arch import Arch
-from gpuforge.cuda.cpu_level import CpuLevel
 from gpuforge.cuda.kernel_image import KernelImage
 from gpuforge.expectation import Expectation
+from gpuforge.runtime.arch import Arch
+from gpuforge.runtime.cpu_level import CpuLevel
 
 HOME = "demo/_gpuforge"
 

@@ -18,8 +18,8 @@ from gpuforge.audit import audit
 from gpuforge.audit.reach import reach
 from gpuforge.binary import ptx
 from gpuforge.binary.runnable import common_images
-from gpuforge.cuda.arch import Arch
 from gpuforge.expectation import Expectation, HostOnly
+from gpuforge.runtime.arch import Arch
 
 PT_NOTE = 4
 LEVEL = struct.pack("<III4sIIII", 4, 16, 5, b"GNU\0", 0xC0008002, 4, 1 << 3, 0)  # x86-64-v4

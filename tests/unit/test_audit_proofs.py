@@ -8,9 +8,9 @@ from gpuforge.audit.against import Against
 from gpuforge.audit.proofs import proof
 from gpuforge.audit.report import proofs
 from gpuforge.audit.route import Route
-from gpuforge.cuda.arch import Arch
 from gpuforge.cuda.provided import Floor
 from gpuforge.release import Release
+from gpuforge.runtime.arch import Arch
 
 SM_80, SM_90 = Arch.parse("sm_80"), Arch.parse("sm_90")
 HIGHEST = {"GLIBC": ("2.28", "demo/x.so"), "GLIBCXX": ("3.4.25", "demo/y.so")}

@@ -17,9 +17,9 @@ from gpuforge.audit.report import detail, proofs
 from gpuforge.audit.report.sentences import bullets
 from gpuforge.binary import fatbin as reader
 from gpuforge.binary.facts import DeviceCode, FatbinContainer, FatbinEntry
-from gpuforge.cuda.arch import Arch
 from gpuforge.cuda.generations import generations
 from gpuforge.errors import UsageError
+from gpuforge.runtime.arch import Arch
 
 NV, REL = ".nv_fatbin", "__nv_relfatbin"
 

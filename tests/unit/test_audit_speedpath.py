@@ -18,8 +18,8 @@ from gpuforge.audit.read.scan import binaries, scan
 from gpuforge.audit.read.wheel import reading
 from gpuforge.binary.budget import Budget
 from gpuforge.binary.fatbin import Scanner
-from gpuforge.cuda.arch import Arch
 from gpuforge.errors import MalformedError
+from gpuforge.runtime.arch import Arch
 from gpuforge.wheel.archive import Archive, Member
 
 SOUGHT = patterns().every

@@ -19,8 +19,8 @@ from gpuforge.binary.elf.file import ElfFile
 from gpuforge.binary.facts import FatbinEntry
 from gpuforge.binary.fatbin import unpacked
 from gpuforge.binary.window import Window
-from gpuforge.cuda.arch import Arch
 from gpuforge.errors import MalformedError
+from gpuforge.runtime.arch import Arch
 
 
 def _cubin(kind: int, content: bytes) -> bytes:

@@ -19,8 +19,8 @@ from gpuforge.binary.facts import FatbinContainer, FatbinEntry
 from gpuforge.binary.fatbin import Scanner, entry, scan
 from gpuforge.binary.ptx import standalone
 from gpuforge.binary.window import Window
-from gpuforge.cuda.arch import Arch
 from gpuforge.errors import MalformedError
+from gpuforge.runtime.arch import Arch
 
 ONE = fatbin("sm_80", "sm_90a", "sm_100f", "compute_120:8.8")
 FILE = b"head" * 10 + STATIC_CUDART + bytes(7) + ONE + b"between" * 9 + fatbin("sm_75") + b"tail" * 5

@@ -21,8 +21,8 @@ from gpuforge.binary import device_code
 from gpuforge.binary.elf import linked_file
 from gpuforge.binary.elf.file import opened
 from gpuforge.binary.elf.linked_file import LinkedFile
-from gpuforge.cuda.arch import Arch
 from gpuforge.errors import MalformedError
+from gpuforge.runtime.arch import Arch
 
 SAMPLE = elf(
     soname="libx.so.1",

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import runpy
 from pathlib import Path
 
 import pytest
 
 from gpuforge.audit.reach import reach
 from gpuforge.binary.facts import DeviceCode, FatbinContainer, FatbinEntry
-from gpuforge.cuda import releases, runs_on
-from gpuforge.cuda.arch import Arch, Target, targets
+from gpuforge.cuda import releases
 from gpuforge.cuda.generations import generations
 from gpuforge.runtime import arch as runtime_arch
+from gpuforge.runtime import runs_on
+from gpuforge.runtime.arch import Arch, Target, targets
 from gpuforge.runtime.image import Build, Image, Origin
 from gpuforge.runtime.machine import Device, Probe
 from gpuforge.runtime.resolve import resolve
@@ -122,13 +122,3 @@ def test_machine_code_runs_within_its_major_but_not_across_to_jetson(
 def test_code_from_before_cuda_11_needs_the_driver_of_its_own_release() -> None:
     assert runs_on.driver_for_binary((10, 2)) == (10, 2)
     assert runs_on.driver_for_binary((12, 9)) == (12, 0)
-
-
-def test_the_runtime_has_the_same_files() -> None:
-    script = runpy.run_path(str(ROOT / "scripts" / "copy_to_runtime.py"))
-    stale = [
-        name
-        for name in script["SHARED"]
-        if (ROOT / "gpuforge" / "runtime" / name).read_text(encoding="utf-8") != script["copy_of"](name)
-    ]
-    assert stale == [], "run: python scripts/copy_to_runtime.py"

@@ -19,8 +19,7 @@ from hypothesis import strategies as st
 
 from gpuforge.audit.embedded import Unusable
 from gpuforge.audit.read import embedded
-from gpuforge.embedded import layout
-from gpuforge.runtime import index, recipe, wheels
+from gpuforge.runtime import index, layout, recipe, wheels
 from gpuforge.runtime.reason import Reason
 from gpuforge.wheel.archive import Archive
 

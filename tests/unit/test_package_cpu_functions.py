@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from audit_samples import elf
 
-from gpuforge.cuda.cpu_level import CpuLevel
 from gpuforge.cuda.kernel import Kernel
 from gpuforge.cuda.kernel_image import KernelImage
 from gpuforge.embedded.object_sets import (
@@ -20,6 +19,7 @@ from gpuforge.embedded.object_sets import (
 )
 from gpuforge.errors import ActionError
 from gpuforge.package import cpu_functions, kernel_set, source_set
+from gpuforge.runtime.cpu_level import CpuLevel
 
 KERNELS = (
     Kernel("_Z5scalePf", "scale", ()),

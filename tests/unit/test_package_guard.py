@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from gpuforge.embedded.layout import GUARD
 from gpuforge.package import guard
 from gpuforge.runtime import guard as travelling
+from gpuforge.runtime.layout import GUARD
 
 SOURCE = Path(travelling.__file__)
 LINE = guard.STATEMENT.decode()

@@ -13,10 +13,7 @@ from document_samples import TOOLCHAIN
 from kernel_samples import CUBIN_13_0, FATBIN_12_4, SOURCE
 
 from gpuforge.binary import fatbin as fatbins
-from gpuforge.cuda.arch import Arch
-from gpuforge.cuda.cpu_level import CpuLevel
 from gpuforge.cuda.kernel_image import KernelImage
-from gpuforge.embedded import document
 from gpuforge.embedded.object_sets import CompiledBy, CompiledLibrary, LibrarySet
 from gpuforge.errors import ActionError, UsageError
 from gpuforge.package import embed, kernel_set
@@ -28,6 +25,9 @@ from gpuforge.plan.requests.kernels import (
     LayKernels,
     LockedPackage,
 )
+from gpuforge.runtime import document
+from gpuforge.runtime.arch import Arch
+from gpuforge.runtime.cpu_level import CpuLevel
 from gpuforge.steps import gather_sources, index_libraries, index_modules, lay_kernels, value_file
 from gpuforge.wheel.locked_wheels import LockedWheels
 

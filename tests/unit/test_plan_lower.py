@@ -10,7 +10,6 @@ import pytest
 from packaging.version import Version
 from plan_samples import LoadRecipe, changed, plan_of, request_of
 
-from gpuforge.cuda.arch import targets
 from gpuforge.errors import UsageError
 from gpuforge.execute.substitution import RunPaths, write_request
 from gpuforge.manifest.load import ManifestFile
@@ -20,6 +19,7 @@ from gpuforge.plan.cell import select
 from gpuforge.plan.keys import keys
 from gpuforge.plan.lower.cell_actions import lower
 from gpuforge.plan.site import Machine
+from gpuforge.runtime.arch import targets
 from gpuforge.toolchains.family import Compiler
 from gpuforge.toolkits import debian_compilers
 from gpuforge.toolkits.select import select as select_toolkit

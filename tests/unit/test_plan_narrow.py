@@ -9,7 +9,6 @@ import pytest
 from plan_samples import LoadRecipe
 
 from gpuforge.cli.left_out import reason_text
-from gpuforge.cuda.arch import Arch
 from gpuforge.errors import UsageError
 from gpuforge.manifest.load import ManifestFile, load
 from gpuforge.plan.action import Action
@@ -19,6 +18,7 @@ from gpuforge.plan.keys import keys
 from gpuforge.plan.lower.cell_actions import Plan, lower
 from gpuforge.plan.narrow import narrow
 from gpuforge.plan.site import Machine
+from gpuforge.runtime.arch import Arch
 
 
 def planned(file: ManifestFile, machine: Machine) -> Plan:

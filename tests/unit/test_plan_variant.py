@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from gpuforge.cuda.arch import targets
-from gpuforge.cuda.runs_on import EMBEDDED, binary_mismatch, ptx_mismatch
 from gpuforge.plan.variant import _capabilities, gpus
+from gpuforge.runtime.arch import targets
+from gpuforge.runtime.runs_on import EMBEDDED, binary_mismatch, ptx_mismatch
 
 
 @pytest.mark.parametrize(

@@ -11,14 +11,14 @@ import pytest
 from library_samples import ABI, compile_library
 from runtime_samples import built_stub, stub  # noqa: F401  fixtures
 
-from gpuforge.cuda.arch import Arch
-from gpuforge.cuda.cpu_level import LEVELS, CpuLevel
 from gpuforge.cuda.kernel_image import KernelImage
 from gpuforge.embedded.object_sets import CompiledBy, CompiledLibrary, LibrarySet
 from gpuforge.manifest.model.object import CpuLevelName
 from gpuforge.package import kernel_set
 from gpuforge.runtime import KernelUnavailable, candidates, cpu
+from gpuforge.runtime.arch import Arch
 from gpuforge.runtime.contents import contents
+from gpuforge.runtime.cpu_level import LEVELS, CpuLevel
 from gpuforge.runtime.kernellibrary import KernelLibrary
 from gpuforge.runtime.machine import Probe, probe
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from gpuforge.cuda.arch import Arch
-from gpuforge.cuda.cpu_level import CpuLevel
 from gpuforge.cuda.kernel_image import KernelImage
 from gpuforge.embedded.object_sets import CompiledModule
 from gpuforge.errors import ActionError
+from gpuforge.runtime.arch import Arch
+from gpuforge.runtime.cpu_level import CpuLevel
 from gpuforge.steps.module_images import images_of
 from gpuforge.toolchains.iree import TOOLCHAIN
 

@@ -11,7 +11,6 @@ from conformance_cases import Case, explained, facts_file, library
 from header_samples import compile_program
 from plug_in_samples import install_plug_in
 
-from gpuforge.cuda.arch import Arch
 from gpuforge.cuda.kernel_image import KernelImage
 from gpuforge.embedded.object_sets import (
     CompiledBy,
@@ -23,6 +22,7 @@ from gpuforge.embedded.object_sets import (
 )
 from gpuforge.embedded.user_toolchain import UserToolchain
 from gpuforge.package import embed, kernel_set, source_set
+from gpuforge.runtime.arch import Arch
 from gpuforge.runtime.cpu import Cpu
 from gpuforge.runtime.machine import Device, Probe
 from gpuforge.runtime.reason import Reason

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from packaging.version import Version
 
-from gpuforge.cuda.arch import targets
 from gpuforge.errors import MissingError, UsageError
+from gpuforge.runtime.arch import targets
 from gpuforge.toolchains import clangxx, gxx, nvcc, nvcxx
 from gpuforge.toolchains.detect import detect
 

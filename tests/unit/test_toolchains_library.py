@@ -8,11 +8,11 @@ import pytest
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
+from gpuforge.runtime.placeholders import fill
 from gpuforge.runtime.userbuild.compilers import holds, numbers
 from gpuforge.runtime.userbuild.distribution import families
 from gpuforge.toolchains import detect, registry
 from gpuforge.toolchains.family import Family
-from gpuforge.toolchains.placeholders import fill
 from gpuforge.toolchains.version_ranges import bounds
 
 OUTPUTS = {

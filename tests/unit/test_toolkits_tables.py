@@ -11,9 +11,9 @@ import pytest
 from packaging.version import Version
 
 from gpuforge import cuda
-from gpuforge.cuda.arch import Arch
 from gpuforge.cuda.releases import release, releases
 from gpuforge.errors import UsageError
+from gpuforge.runtime.arch import Arch
 from gpuforge.toolkits.providers import pypi
 from gpuforge.toolkits.unsupported import problems
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from gpuforge.audit.findings import Topic
 from gpuforge.audit.route import Route
-from gpuforge.cuda.arch import Arch
 from gpuforge.cuda.provided import Floor
 from gpuforge.release import Release
+from gpuforge.runtime.arch import Arch
 
 if TYPE_CHECKING:
     from gpuforge.audit.against import Against

@@ -41,9 +41,9 @@ from gpuforge.audit.rules.gpu_code.containers import as_declared, own_code
 from gpuforge.binary.facts import FatbinContainer
 from gpuforge.binary.runnable import has_only_empty_cubins
 from gpuforge.cuda import libraries, sonames
-from gpuforge.cuda.image_kind import kind_of
 from gpuforge.cuda.provided import Floor
 from gpuforge.release import Release
+from gpuforge.runtime.image_kind import kind_of
 
 
 def proofs(graph: LinkGraph, wheel: WheelFacts, findings: Iterable[Finding]) -> tuple[Proof, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from gpuforge.audit.embedded import Unusable
-from gpuforge.embedded.document import Damaged, parse
+from gpuforge.runtime.document import Damaged, parse
 from gpuforge.wheel.archive import Archive, Member
 
 _LARGEST = 1 << 20  # bytes; gpuforge writes some hundred per module

@@ -18,9 +18,9 @@ from gpuforge.audit.embedded import (
     UserToolchain,
 )
 from gpuforge.audit.read.documents import read
-from gpuforge.cuda.image_kind import kind_of
 from gpuforge.cuda.kernel_image import KernelImage
-from gpuforge.embedded import document, layout
+from gpuforge.runtime import document, layout
+from gpuforge.runtime.image_kind import kind_of
 from gpuforge.wheel.archive import Archive, Member
 
 _INDEX = rf"(.*{layout.kernels(layout.HOME)}/[^/]+)/{re.escape(layout.INDEX)}"

@@ -8,12 +8,12 @@ from typing import Annotated, Any
 
 from pydantic import Field, model_validator
 
-from gpuforge.cuda.arch import Target, targets
 from gpuforge.cuda.linkage import Linkage, Requires
 from gpuforge.cuda.toolkit_providers import ABOUT, Provider
 from gpuforge.manifest import forms
 from gpuforge.manifest.model.table import Table, listed
 from gpuforge.manifest.validators import CommonOrMany, Distinct, wrong
+from gpuforge.runtime.arch import Target, targets
 
 
 class CudaVersion(Table):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gpuforge.cuda.cpu_level import CpuLevel
 from gpuforge.cuda.kernel_image import KernelImage
 from gpuforge.embedded import runtime_files
 from gpuforge.embedded.object_sets import CompiledBy, CompiledLibrary
@@ -19,7 +18,8 @@ from gpuforge.plan.lower.plan_context import PlanContext, kernels_name, of_kerne
 from gpuforge.plan.lowered_object import LoweredObject
 from gpuforge.plan.requests.command_library import CommandLibrary
 from gpuforge.plan.requests.kernels import IndexLibraries
-from gpuforge.toolchains.placeholders import fill
+from gpuforge.runtime.cpu_level import CpuLevel
+from gpuforge.runtime.placeholders import fill
 
 
 def lower(context: PlanContext, cell: Cell, item: LoweredObject) -> KernelsStep:

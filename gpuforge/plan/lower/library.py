@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
-from gpuforge.cuda.cpu_level import CpuLevel
 from gpuforge.cuda.kernel_image import KernelImage
 from gpuforge.embedded import runtime_files
 from gpuforge.embedded.object_sets import CompiledBy, CompiledLibrary
@@ -18,8 +17,9 @@ from gpuforge.plan.lower.kernels_step import KernelsStep, library_index
 from gpuforge.plan.lower.plan_context import PlanContext, kernels_name, of_kernels
 from gpuforge.plan.lower.toolkit import toolkit
 from gpuforge.plan.lowered_object import LoweredObject
+from gpuforge.runtime.cpu_level import CpuLevel
+from gpuforge.runtime.placeholders import fill
 from gpuforge.toolchains import nvcc
-from gpuforge.toolchains.placeholders import fill
 
 
 def by_host(context: PlanContext, cell: Cell, item: LoweredObject) -> KernelsStep:

@@ -25,8 +25,8 @@ from gpuforge.plan.requests.build import MakeEnvironment
 from gpuforge.plan.requests.kernels import LockedPackage
 from gpuforge.plan.requests.packaged_compiler import FetchCompilerPackage, PackagedCompile
 from gpuforge.plan.site import Location
+from gpuforge.runtime.placeholders import fill
 from gpuforge.toolchains import registry
-from gpuforge.toolchains.placeholders import fill
 from gpuforge.toolchains.toolchain import CompilerTarget, PackagedCompiler
 
 

@@ -7,9 +7,9 @@ from typing import Annotated, Any, ClassVar, NamedTuple
 
 from pydantic import BeforeValidator
 
-from gpuforge.cuda.arch import Arch
 from gpuforge.expectation import Expectation
 from gpuforge.plan.requests.request import Request
+from gpuforge.runtime.arch import Arch
 
 RESOLUTION = "resolution.json"  # in the folder that `FetchBeside` fills
 

@@ -9,7 +9,6 @@ from packaging.version import Version
 
 from gpuforge import requirement_text
 from gpuforge.cuda import carriers
-from gpuforge.cuda.arch import Arch, Target
 from gpuforge.cuda.releases import release
 from gpuforge.cuda.suffix import number_of
 from gpuforge.project.cmake_archs import OWN_ARCHS
@@ -18,6 +17,7 @@ from gpuforge.project.cuda_libraries import OF_EVERY_TOOLKIT, is_lacking, librar
 from gpuforge.project.facts import FrameworkUse, Project
 from gpuforge.project.files import Seen, Where
 from gpuforge.project.guess.guess import Guess, Note, Reason, because
+from gpuforge.runtime.arch import Arch, Target
 from gpuforge.toolkits import headers, pins
 from gpuforge.toolkits.providers import debian, pypi, redist
 

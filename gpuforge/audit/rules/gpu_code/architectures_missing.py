@@ -10,7 +10,7 @@ from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.gpu_code.containers import coverage, has_kernels, of_archs, to_compare
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.binary.facts import DeviceCode
-from gpuforge.cuda.arch import Arch
+from gpuforge.runtime.arch import Arch
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:

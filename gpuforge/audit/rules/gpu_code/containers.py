@@ -14,7 +14,7 @@ from gpuforge.audit.rules.nvidia import is_nvidia_wheel
 from gpuforge.binary.facts import DeviceCode, FatbinContainer
 from gpuforge.binary.runnable import bearing_ptx, compiled, complete_ptx, not_linked, runnable
 from gpuforge.cuda import carriers, libraries, sonames
-from gpuforge.embedded import layout
+from gpuforge.runtime import layout
 
 if TYPE_CHECKING:
     from gpuforge.expectation import Expectation

@@ -10,7 +10,7 @@ from gpuforge.audit.rules.gpu_code.containers import coverage, own_code, to_comp
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.binary.facts import FatbinContainer
 from gpuforge.binary.runnable import bearing_ptx, complete_ptx
-from gpuforge.cuda.arch import Arch
+from gpuforge.runtime.arch import Arch
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:

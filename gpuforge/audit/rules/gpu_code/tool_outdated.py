@@ -13,8 +13,8 @@ from gpuforge.audit.rules.nvidia import is_nvidia_wheel
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.binary.facts import ElfObject
 from gpuforge.cuda import releases
-from gpuforge.cuda.arch import Arch
 from gpuforge.cuda.generations import Generation, generations
+from gpuforge.runtime.arch import Arch
 
 _ASSEMBLER = r"ptxas([-_.]\w+)*"  # the tool that decides for which GPUs code can be made
 

@@ -12,7 +12,7 @@ from gpuforge.audit.rules.gpu_code.containers import of_archs
 from gpuforge.audit.rules.rule import Rule, Text
 from gpuforge.binary.facts import DeviceCode, FatbinContainer
 from gpuforge.binary.runnable import compiled, complete_ptx
-from gpuforge.cuda.arch import Arch
+from gpuforge.runtime.arch import Arch
 
 if TYPE_CHECKING:
     from gpuforge.expectation import Expectation

@@ -12,11 +12,11 @@ from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.binary.facts import FatbinEntry
 from gpuforge.binary.runnable import common_images
-from gpuforge.cuda.cpu_level import CpuLevel
-from gpuforge.cuda.image_kind import kind_of
 from gpuforge.cuda.kernel_image import KernelImage
 from gpuforge.cuda.version import numbers_of
-from gpuforge.embedded import layout
+from gpuforge.runtime import layout
+from gpuforge.runtime.cpu_level import CpuLevel
+from gpuforge.runtime.image_kind import kind_of
 
 if TYPE_CHECKING:
     from gpuforge.expectation import Expectation

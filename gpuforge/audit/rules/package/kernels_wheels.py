@@ -9,7 +9,7 @@ from gpuforge.audit.findings import Finding, Subject, facts_of
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.rule import Rule
-from gpuforge.embedded import layout
+from gpuforge.runtime import layout
 
 
 def check(graph: LinkGraph) -> Iterator[Finding]:

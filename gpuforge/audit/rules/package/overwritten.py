@@ -16,7 +16,7 @@ from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.package.coexistence import can_coexist
 from gpuforge.audit.rules.rule import Rule
 from gpuforge.cuda.suffix import without_suffix
-from gpuforge.embedded.layout import GUARD
+from gpuforge.runtime.layout import GUARD
 
 _LIBRARY = r"\.so(?:\.[\d.]+)?$"
 _MOST_IN_ONE_PLACE = 8  # wheels that the others are compared with: a thousand would be a million pairs

@@ -9,7 +9,7 @@ from gpuforge.audit.embedded import Recipe, SourceSet
 from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.rules.rule import Rule
-from gpuforge.embedded import layout
+from gpuforge.runtime import layout
 
 _ABSOLUTE = r"(?:^|=|-[ILF])(/(?!usr/|opt/nvidia/|dev/null)[\w.+-]+/[^\s\"']*)"
 

@@ -15,7 +15,7 @@ from gpuforge.audit.rules.runtimes.processes import Process, processes
 from gpuforge.binary.facts import ElfObject
 from gpuforge.cuda import sonames
 from gpuforge.cuda.libraries import is_cudart
-from gpuforge.embedded import layout
+from gpuforge.runtime import layout
 
 _SHARED = ("pip", "bundle", "system")  # linkages with a shared runtime
 _KERNELS = f"/{layout.kernels(layout.HOME)}/"

@@ -9,7 +9,7 @@ from gpuforge.audit.findings import Finding, Subject
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.rule import Rule
-from gpuforge.embedded import layout
+from gpuforge.runtime import layout
 
 _SET = re.compile(rf".*{layout.kernels(layout.HOME)}/[^/]+/")
 _EVERY = "halide_error"
