@@ -16,7 +16,7 @@ import run
 from docker.errors import ImageNotFound
 
 from gpuforge.containers import catalog
-from gpuforge.containers.connect import connect
+from gpuforge.containers.engine import connect
 from gpuforge.errors import GpuforgeError
 
 IMAGE = "bookworm"

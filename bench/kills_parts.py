@@ -10,7 +10,7 @@ from pathlib import Path
 from dask_service import processes
 from docker import APIClient
 
-from gpuforge.containers.connect import connect
+from gpuforge.containers.engine import connect
 from gpuforge.containers.leftovers import OWNER
 
 

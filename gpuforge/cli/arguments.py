@@ -15,7 +15,7 @@ from gpuforge.errors import GpuforgeError
 
 if TYPE_CHECKING:
     from gpuforge.cli.bounded import Within
-    from gpuforge.containers.port import Images
+    from gpuforge.containers.images import Images
 
 Arguments = ParamSpec("Arguments")
 Returned = TypeVar("Returned")

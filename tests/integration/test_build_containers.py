@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from docker.errors import APIError
 
-from gpuforge.containers.connect import connect
+from gpuforge.containers.engine import connect
 from gpuforge.containers.leftovers import OWNER
 
 RECIPES = Path(__file__).parents[2] / "recipes"

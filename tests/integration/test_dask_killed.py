@@ -15,7 +15,7 @@ import psutil
 import pytest
 from dask_build import ONCE, Build, _lines, cluster, started, step, until
 
-from gpuforge.containers.connect import connect
+from gpuforge.containers.engine import connect
 from gpuforge.containers.leftovers import ACTION, OWNER
 from gpuforge.execute.outcome import Step
 from gpuforge.execute.remote.watchdog import LEASE_S

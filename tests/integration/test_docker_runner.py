@@ -16,12 +16,11 @@ from typing import Any
 import pytest
 from docker.errors import NotFound
 
-from gpuforge.containers.connect import connect
-from gpuforge.containers.docker_containers import DockerContainers, caller, run_once
-from gpuforge.containers.docker_images import DockerImages
+from gpuforge.containers.container import Containers, ContainerSpec, caller, run_once
+from gpuforge.containers.engine import connect
+from gpuforge.containers.images import Images
 from gpuforge.containers.leftovers import MACHINE, OWNER, clear_leftovers, labels
-from gpuforge.containers.port import ContainerSpec
-from gpuforge.containers.probe import contents
+from gpuforge.containers.obtain import contents
 from gpuforge.errors import ActionError, MissingError
 from gpuforge.execute import engine, workdir
 from gpuforge.execute.ledger import FileLedger
@@ -49,7 +48,7 @@ def client() -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def image(client: Any, test_image: str, tmp_path_factory: pytest.TempPathFactory) -> ContainerImage:
-    images = DockerImages(client)
+    images = Images(client)
     found = images.find(test_image)
     assert found is not None
     inventory = contents(images, found, "test", tmp_path_factory.mktemp("images"))
@@ -228,7 +227,7 @@ def test_too_much_memory_and_too_much_time_are_reported(
     eater = (
         "exec $(ls /opt/python/*/bin/python3 /usr/bin/python3 2>/dev/null | head -1) -c 'x = b\"x\" * 10**9'"
     )
-    if DockerContainers(client).limits_memory():  # else a build that asks for it is refused
+    if Containers(client).limits_memory():  # else a build that asks for it is refused
         with pytest.raises(ActionError) as caught:
             small.run(task(tmp_path, image, eater))
         (said,) = caught.value.diagnostics
@@ -337,13 +336,13 @@ def test_outputs_of_a_container_that_are_meant_to_harm_end_at_once(
 def test_a_container_that_does_not_start_is_not_left(client: Any, image: ContainerImage) -> None:
     spec = ContainerSpec(image.id, ["/no/such/program"], labels(), folder="/dev/null")
     with pytest.raises(ActionError, match="the container engine failed to start a container"):
-        run_once(DockerContainers(client), spec)
+        run_once(Containers(client), spec)
     assert left(client) == []
 
 
 def test_what_a_killed_process_left_is_cleared(client: Any, image: ContainerImage) -> None:
     code = (
-        "import sys; from gpuforge.containers.connect import connect; from gpuforge.containers.leftovers import labels;"
+        "import sys; from gpuforge.containers.engine import connect; from gpuforge.containers.leftovers import labels;"
         "print(connect().containers.run(sys.argv[1], ['sleep', '300'], entrypoint=[], detach=True,"
         "network_mode='none', labels=labels('x')).id)"
     )
@@ -361,7 +360,7 @@ def test_what_a_killed_process_left_is_cleared(client: Any, image: ContainerImag
     known = bool(labels()[MACHINE])  # in a container it is not: then its time has to pass
     try:
         assert client.containers.get(done.stdout.strip())  # its owner is gone, it runs on
-        clear_leftovers(DockerContainers(client))
+        clear_leftovers(Containers(client))
         there = {container.id for container in client.containers.list(all=True)}
         assert done.stdout.strip() not in there
         assert (before.id in there) is not known

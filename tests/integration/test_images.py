@@ -19,11 +19,9 @@ import requests
 
 from gpuforge.cli.main import run
 from gpuforge.containers import catalog
-from gpuforge.containers.check import missing
-from gpuforge.containers.connect import connect
-from gpuforge.containers.docker_images import DockerImages
-from gpuforge.containers.port import IMAGE_LABEL
-from gpuforge.containers.probe import contents
+from gpuforge.containers.engine import connect
+from gpuforge.containers.images import IMAGE_LABEL, Images
+from gpuforge.containers.obtain import contents, missing
 from gpuforge.errors import ActionError
 
 pytestmark = [pytest.mark.docker, pytest.mark.network, pytest.mark.slow]
@@ -69,13 +67,13 @@ def reference(name: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def images() -> Iterator[DockerImages]:
+def images() -> Iterator[Images]:
     """The engine, with the images of this file in it."""
     done = gpuforge("build", BUILD, TEST)
     if done.returncode == 3 and "root" in done.stderr:
         pytest.skip(done.stderr.strip())
     assert done.returncode == 0, done.stderr
-    made = DockerImages()
+    made = Images()
     yield made
     made.close()
 
@@ -126,7 +124,7 @@ def test_images_that_are_there_are_looked_up_and_nothing_else_is_done(
 
 @pytest.mark.parametrize("name", [image.name for image in catalog.images() if image.kind == "debian"])
 def test_every_debian_image_here_holds_what_the_catalog_lists(
-    images: DockerImages, name: str, tmp_path: Path
+    images: Images, name: str, tmp_path: Path
 ) -> None:
     image = catalog.find(name)
     assert image is not None
@@ -199,7 +197,7 @@ def dockerfile(command: str) -> io.BytesIO:
     )
 
 
-def test_a_failed_build_leaves_nothing(images: DockerImages) -> None:
+def test_a_failed_build_leaves_nothing(images: Images) -> None:
     tag = "localhost/gpuforge/failing-test:0"
     said: list[str] = []
     with pytest.raises(ActionError, match="returned a non-zero code: 7"):
@@ -208,7 +206,7 @@ def test_a_failed_build_leaves_nothing(images: DockerImages) -> None:
     assert leftovers(tag) == []
 
 
-def test_an_interrupted_build_leaves_nothing(images: DockerImages) -> None:
+def test_an_interrupted_build_leaves_nothing(images: Images) -> None:
     tag = "localhost/gpuforge/stopped-test:0"
     lines = images.build(dockerfile("echo begun; sleep 300"), tag, {}, None)
     for line in lines:
@@ -221,12 +219,12 @@ def test_an_interrupted_build_leaves_nothing(images: DockerImages) -> None:
     assert leftovers(tag) == []
 
 
-def test_two_builds_at_once_do_not_disturb_each_other(images: DockerImages) -> None:
+def test_two_builds_at_once_do_not_disturb_each_other(images: Images) -> None:
     tags = [f"localhost/gpuforge/parallel-test:{n}" for n in range(2)]
     ends: dict[str, list[str]] = {}
 
     def make(tag: str) -> None:
-        mine = DockerImages()
+        mine = Images()
         ends[tag] = list(mine.build(dockerfile(f"sleep 2; echo {tag} > /two"), tag, {}, None))
         mine.close()
 

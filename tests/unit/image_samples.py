@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import BinaryIO
 
-from gpuforge.containers.port import EngineImage, Ran
+from gpuforge.containers.container import Ran
+from gpuforge.containers.images import EngineImage
 from gpuforge.errors import ActionError
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -13,11 +14,11 @@ from image_samples import MemoryImages
 from toolkit_samples import Server
 
 from gpuforge import digest
-from gpuforge.containers import catalog, debootstrap, image_table
+from gpuforge.containers import catalog, debootstrap
 from gpuforge.containers.build_log import Log
 from gpuforge.containers.catalog import CatalogImage
 from gpuforge.containers.image_build import ImageBuilder
-from gpuforge.containers.port import EngineImage, lines
+from gpuforge.containers.images import EngineImage, lines
 from gpuforge.errors import ActionError, GpuforgeError, MissingError
 
 
@@ -52,14 +53,14 @@ def test_an_image_that_is_there_is_not_made_again(
     builder: Callable[..., ImageBuilder], tmp_path: Path
 ) -> None:
     images = MemoryImages({CUDA.reference: EngineImage("sha256:0", 1)})
-    assert not builder(images).make(CUDA).new
+    assert not builder(images).make(CUDA)
     assert images.contexts == {}
     assert not (tmp_path / "cache").exists()
 
 
 def test_an_image_of_a_registry_is_pulled(builder: Callable[..., ImageBuilder], said: list[str]) -> None:
     images = MemoryImages()
-    assert builder(images).make(PYPA).new
+    assert builder(images).make(PYPA)
     assert PYPA.reference in images.here
     assert said == [f"pull {PYPA.reference}"]
 
@@ -68,7 +69,7 @@ def test_an_image_is_built_on_its_pulled_base_with_its_arguments(
     builder: Callable[..., ImageBuilder], said: list[str], tmp_path: Path
 ) -> None:
     images = MemoryImages()
-    assert builder(images, network="host").make(CUDA).new
+    assert builder(images, network="host").make(CUDA)
     assert list(images.here) == [PYPA.reference, CUDA.reference]
     assert images.arguments[CUDA.reference] == {
         "BASE": PYPA.reference, "TOOLKIT": "12.4", "TOOLSET": "13", "REPOSITORY": "x86_64",
@@ -161,7 +162,7 @@ def test_a_second_process_waits_and_then_finds_the_image(
     first.release()
     second.join(20)
     assert said == ["waiting for another gpuforge that makes images"]
-    assert [each.new for each in made] == [False]
+    assert made == [False]
 
 
 def test_a_debian_base_of_the_mirrors_release_is_used_again(
@@ -173,8 +174,8 @@ def test_a_debian_base_of_the_mirrors_release_is_used_again(
     index.write_text("Suite: oldstable\n")
     base = f"localhost/gpuforge/debian-bookworm:{digest.of_file(index)[:12]}"
     images = MemoryImages({base: EngineImage("sha256:0", 1)})
-    with Log(tmp_path / "log", said.append) as log:
-        assert debootstrap.base(image_table.release("bookworm"), images, tmp_path, log) == base
+    with closing(Log(tmp_path / "log", said.append)) as log:
+        assert debootstrap.base(catalog.release("bookworm"), images, tmp_path, log) == base
     assert said == []
 
 

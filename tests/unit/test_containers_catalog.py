@@ -12,20 +12,20 @@ from pathlib import Path
 import pytest
 from packaging.version import Version
 
-from gpuforge.containers import catalog, image_table, stages
+from gpuforge.containers import catalog
 from gpuforge.cuda import releases
 
 MACHINES = ("x86_64", "aarch64")
 ROOT = Path(__file__).parents[2]
-CACHES = (image_table.rows, image_table.release, image_table.cpythons, stages.stage_of, catalog._images)
+CACHES = (catalog.rows, catalog.release, catalog.cpythons, catalog.stage_of, catalog._images)
 
 
 @pytest.fixture
 def definitions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A copy of the definitions that a test may change."""
     copy = tmp_path / "definitions"
-    shutil.copytree(image_table.folder(), copy)
-    monkeypatch.setattr(image_table, "folder", lambda: copy)
+    shutil.copytree(catalog.folder(), copy)
+    monkeypatch.setattr(catalog, "folder", lambda: copy)
     for known in CACHES:
         known.cache_clear()
     yield copy
@@ -89,7 +89,7 @@ def test_an_image_of_a_registry_is_pinned_by_digest_on_each_machine_type() -> No
 
 
 def test_an_image_with_a_toolkit_has_a_host_compiler_that_the_toolkit_takes() -> None:
-    for row in image_table.rows():
+    for row in catalog.rows():
         if row.toolkit:
             newest = releases.release(row.toolkit).hosts["g++"][1]
             compiler = row.host_compiler or row.compilers[0]
@@ -101,9 +101,7 @@ def test_an_image_with_a_toolkit_has_a_host_compiler_that_the_toolkit_takes() ->
 
 def test_the_tag_does_not_depend_on_names_in_the_code() -> None:
     """A renamed class gave every image a new tag: none that was there was found."""
-    assert (
-        image_table.release("bookworm").identity == "Release(suite='bookworm', glibc='2.36', python='3.11')"
-    )
+    assert catalog.release("bookworm").identity == "Release(suite='bookworm', glibc='2.36', python='3.11')"
 
 
 def test_a_tag_is_the_same_for_the_same_content(definitions: Path) -> None:
@@ -129,7 +127,7 @@ def test_a_changed_python_or_package_gives_new_tags(definitions: Path) -> None:
     before = references()
     data = definitions / "images.toml"
     text = data.read_text()
-    data.write_text(text.replace(image_table.cpythons()["3.13"].sha256, "0" * 64))
+    data.write_text(text.replace(catalog.cpythons()["3.13"].sha256, "0" * 64))
     assert changed(before) == {
         "bullseye",
         "bookworm",
@@ -143,8 +141,8 @@ def test_a_changed_python_or_package_gives_new_tags(definitions: Path) -> None:
 
 
 def test_a_toolkit_of_other_wheels_gives_another_tag() -> None:
-    assert stages.toolkit_identity("11.8", "x86_64") != stages.toolkit_identity("12.4", "x86_64")
-    assert stages.toolkit_identity("12.4", "x86_64") != stages.toolkit_identity("12.4", "aarch64")
+    assert catalog.toolkit_identity("11.8", "x86_64") != catalog.toolkit_identity("12.4", "x86_64")
+    assert catalog.toolkit_identity("12.4", "x86_64") != catalog.toolkit_identity("12.4", "aarch64")
 
 
 @pytest.mark.thorough
@@ -155,19 +153,19 @@ def test_the_catalog_is_data_and_imports_no_engine() -> None:
 
 
 def test_every_definition_file_is_used() -> None:
-    made = [stage for row in image_table.rows() if (stage := stages.stage_of(row.name, "x86_64"))]
+    made = [stage for row in catalog.rows() if (stage := catalog.stage_of(row.name, "x86_64"))]
     made += [stage.cpython for stage in made if stage.cpython]
     used = {name for stage in made for name in stage.files}
     there = {
-        path.relative_to(image_table.folder()).as_posix()
-        for path in image_table.folder().rglob("*")
+        path.relative_to(catalog.folder()).as_posix()
+        for path in catalog.folder().rglob("*")
         if path.is_file()
     }
     assert there - used == {"images.toml"}
 
 
 @pytest.mark.parametrize(
-    "dockerfile", sorted(image_table.folder().rglob("*.Dockerfile")), ids=lambda path: path.name
+    "dockerfile", sorted(catalog.folder().rglob("*.Dockerfile")), ids=lambda path: path.name
 )
 def test_every_dockerfile_is_without_findings_of_its_linter(dockerfile: Path) -> None:
     hadolint = shutil.which("hadolint", path=str(Path(sys.executable).parent)) or shutil.which("hadolint")

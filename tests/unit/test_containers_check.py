@@ -13,9 +13,8 @@ import pytest
 from image_samples import MemoryImages
 
 from gpuforge.containers import catalog
-from gpuforge.containers.check import missing
-from gpuforge.containers.port import EngineImage
-from gpuforge.containers.probe import contents
+from gpuforge.containers.images import EngineImage
+from gpuforge.containers.obtain import contents, missing
 from gpuforge.errors import ActionError
 from gpuforge.toolchains.inventory import Inventory
 

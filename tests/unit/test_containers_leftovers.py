@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from gpuforge.containers.docker_containers import DockerContainers
+from gpuforge.containers.container import Containers, LabelledContainer
 from gpuforge.containers.leftovers import MACHINE, OWNER, SECONDS, is_left, labels
-from gpuforge.containers.port import LabelledContainer
 
 HOUR = 3600.0
 
@@ -66,4 +65,4 @@ def test_the_list_asks_the_engine_about_no_single_container() -> None:
         api=SimpleNamespace(containers=lambda **_: listed),
         info=lambda: {"SystemTime": "1970-01-01T01:00:00.5Z"},
     )
-    assert DockerContainers(client).labelled(OWNER) == [LabelledContainer("1", {OWNER: "x"}, 2600.5)]
+    assert Containers(client).labelled(OWNER) == [LabelledContainer("1", {OWNER: "x"}, 2600.5)]

@@ -12,10 +12,9 @@ from manifest_samples import PACKAGE
 from recording_engine import Engine, running
 
 from gpuforge.cli.main import run
-from gpuforge.containers import catalog, image_table, stages
-from gpuforge.containers.docker_images import DockerImages
-from gpuforge.containers.image_table import DebianRelease
-from gpuforge.containers.stages import Stage
+from gpuforge.containers import catalog
+from gpuforge.containers.catalog import DebianRelease, Stage
+from gpuforge.containers.images import Images
 from gpuforge.errors import MissingError
 
 MANIFEST = (
@@ -165,7 +164,7 @@ def test_an_image_on_pypas_is_built_on_the_digest_and_nothing_else_is_pulled(eng
     for name in ("manylinux_2_28-cuda12.4", "manylinux_2_28-cuda13.0"):
         assert run(["images", "build", name]) == 0
         assert PINNED.fullmatch(engine.builds[reference(name)]["BASE"])
-    assert engine.pulls == [stages.pinned("manylinux_2_28", platform.machine())]
+    assert engine.pulls == [catalog.pinned("manylinux_2_28", platform.machine())]
     assert engine.pulled_bases == []
 
 
@@ -185,13 +184,13 @@ def bases(stage: Stage) -> Iterator[str]:
 
 @pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
 def test_a_builder_finds_each_base_here_or_by_its_digest(machine: str) -> None:
-    for row in image_table.rows():
-        stage = stages.stage_of(row.name, machine)
+    for row in catalog.rows():
+        stage = catalog.stage_of(row.name, machine)
         for base in bases(stage) if stage else ():
             assert base.startswith("localhost/gpuforge/") or PINNED.fullmatch(base), row.name
     froms = {
         line.split()[1]
-        for file in image_table.folder().rglob("*.Dockerfile")
+        for file in catalog.folder().rglob("*.Dockerfile")
         for line in file.read_text().splitlines()
         if line.startswith("FROM ")
     }
@@ -200,7 +199,7 @@ def test_a_builder_finds_each_base_here_or_by_its_digest(machine: str) -> None:
 
 @pytest.mark.parametrize("name", ["gpuforge/bookworm:1", "localhost/gpuforge/bookworm:1", "bookworm"])
 def test_the_engines_client_itself_refuses(engine: Engine, name: str) -> None:
-    images = DockerImages()
+    images = Images()
     with pytest.raises(MissingError):
         list(images.pull(name))
     images.close()

@@ -17,7 +17,7 @@ from gpuforge.cli import images as command
 from gpuforge.cli.arguments import Outside
 from gpuforge.cli.main import run
 from gpuforge.containers import catalog
-from gpuforge.containers.port import EngineImage
+from gpuforge.containers.images import EngineImage
 
 # What the probe's shell writes where there is no Python.
 OLD = '{"machine": "x86_64", "glibc": "2.31", "compilers": [], "pythons": [], "toolkits": {}, "path": "/bin"}'

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gpuforge import toolkits
-from gpuforge.containers import image_table
+from gpuforge.containers import catalog
 from gpuforge.datafile import load
 from gpuforge.manifest.model.package import PypiSource
 from gpuforge.steps import venv
@@ -36,14 +36,14 @@ def test_tables_of_downloads_have_digests(folder: ModuleType, name: str) -> None
 
 
 def test_what_images_are_made_of_is_pinned() -> None:
-    requirements = (image_table.folder() / "debian/requirements.txt").read_text()
+    requirements = (catalog.folder() / "debian/requirements.txt").read_text()
     requirements = re.sub(r"^#.*\n", "", requirements, flags=re.MULTILINE).replace("\\\n", "")
     assert requirements
     for line in requirements.strip().splitlines():
         assert re.fullmatch(r"[\w.-]+==[\w.]+(\s+--hash=sha256:[0-9a-f]{64})+", line), line
-    for source in image_table.cpythons().values():
+    for source in catalog.cpythons().values():
         assert re.fullmatch(r"[0-9a-f]{64}", source.sha256)
-    for row in image_table.rows():
+    for row in catalog.rows():
         for reference in row.machines.values():
             assert not isinstance(reference, str) or re.search(r"@sha256:[0-9a-f]{64}$", reference)
 

@@ -14,8 +14,8 @@ from typing import Literal, NamedTuple, cast, get_args
 
 import gpuforge
 from gpuforge import digest
-from gpuforge.containers.connect import connect
-from gpuforge.containers.docker_containers import gpus
+from gpuforge.containers.container import gpus
+from gpuforge.containers.engine import connect
 from gpuforge.errors import MissingError
 from gpuforge.plan import programs
 from gpuforge.plan.action import Action

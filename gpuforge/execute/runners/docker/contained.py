@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable
 from contextlib import closing, suppress
 from dataclasses import dataclass
 
-from gpuforge.containers.engine_errors import engine_errors, not_started
-from gpuforge.containers.port import Container, ContainerEnd, Containers, ContainerSpec
+from gpuforge.containers.container import Container, ContainerEnd, Containers, ContainerSpec
+from gpuforge.containers.engine import engine_errors, not_started
 from gpuforge.errors import ActionError, GpuforgeError, MissingError
 from gpuforge.execute import failure
 from gpuforge.execute.runners.activity import Activity

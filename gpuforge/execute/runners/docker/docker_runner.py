@@ -10,9 +10,8 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 from gpuforge.containers import image_environment
-from gpuforge.containers.docker_containers import DockerContainers, run_once
+from gpuforge.containers.container import Containers, ContainerSpec, Mount, run_once
 from gpuforge.containers.leftovers import labels
-from gpuforge.containers.port import ContainerSpec, Mount
 from gpuforge.errors import ActionError, GpuforgeError
 from gpuforge.execute import workdir
 from gpuforge.execute.runners.activity import GRACE, Activity
@@ -42,7 +41,7 @@ class DockerRunner:
         local: Runner,
         cache: Path,
         limits: Limits | None = None,
-        connect: Callable[[], DockerContainers] = DockerContainers,
+        connect: Callable[[], Containers] = Containers,
         environ: Mapping[str, str] | None = None,
         caches: Mapping[str, Path] | None = None,
         root: Path | None = None,
@@ -107,7 +106,7 @@ class DockerRunner:
                 self._folder = workdir.project_folder(root, self._project)
         return self._folder
 
-    def _spec(self, containers: DockerContainers, task: Task, paths: workdir.WorkPaths) -> ContainerSpec:
+    def _spec(self, containers: Containers, task: Task, paths: workdir.WorkPaths) -> ContainerSpec:
         """Return the container of a task, its working directory filled and the head of its log written."""
         action, image = task.action, self._images[task.action.image or ""]
         seen = mounts.view(task, paths, self._project)
@@ -150,7 +149,7 @@ class DockerRunner:
             pids=self._limits.pids,
         )
 
-    def _gpuforge(self, containers: DockerContainers, task: Task) -> list[Mount]:
+    def _gpuforge(self, containers: Containers, task: Task) -> list[Mount]:
         """Return the mounts of gpuforge itself, for an action that runs one of its steps."""
         if not any(s.in_image and s.path.is_relative_to(IN_IMAGE) for s in task.inputs.values()):
             return []
@@ -164,7 +163,7 @@ class DockerRunner:
         return [Mount(self._venvs[image.id], Path(IN_IMAGE)), Mount(image_environment.CODE, code)]
 
 
-def _compile(containers: DockerContainers, image: ContainerImage, folder: Path) -> None:
+def _compile(containers: Containers, image: ContainerImage, folder: Path) -> None:
     """Compile the packages of a new environment with the Python that runs them, and pip with every Python that fetches.
 
     Compiled modules lie in a folder that containers only read, so no action can change them.

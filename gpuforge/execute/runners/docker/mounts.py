@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpuforge.containers import fetch_settings
-from gpuforge.containers.port import Mount
+from gpuforge.containers.container import Mount
 from gpuforge.execute import workdir
 from gpuforge.execute.runners.runner import Task
 from gpuforge.execute.substitution import RunPaths

@@ -11,8 +11,8 @@ import sys
 import time
 from contextlib import closing, suppress
 
-from gpuforge.containers.connect import connect
-from gpuforge.containers.docker_containers import DockerContainers
+from gpuforge.containers.container import Containers
+from gpuforge.containers.engine import connect
 from gpuforge.containers.leftovers import clear_leftovers
 from gpuforge.errors import GpuforgeError
 
@@ -31,7 +31,7 @@ def main() -> None:
     for seconds in _TRIES_S:
         time.sleep(seconds)
         with suppress(GpuforgeError, OSError), closing(connect()) as client:
-            clear_leftovers(DockerContainers(client))
+            clear_leftovers(Containers(client))
 
 
 if __name__ == "__main__":

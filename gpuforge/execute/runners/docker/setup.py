@@ -7,9 +7,9 @@ from contextlib import AbstractContextManager, closing, nullcontext
 from pathlib import Path
 
 from gpuforge.containers import obtain
-from gpuforge.containers.connect import connect
-from gpuforge.containers.docker_containers import DockerContainers
-from gpuforge.containers.docker_images import DockerImages
+from gpuforge.containers.container import Containers
+from gpuforge.containers.engine import connect
+from gpuforge.containers.images import Images
 from gpuforge.containers.leftovers import clear_leftovers
 from gpuforge.errors import MissingError
 from gpuforge.execute.perform import LocalMachine, Workers
@@ -34,7 +34,7 @@ def sites(request: SiteRequest) -> list[ContainerImage]:
     except MissingError as error:
         other = "or build with local processes: --runner local"
         raise MissingError.all_of(d._replace(hint=f"{d.hint}, {other}") for d in error.diagnostics) from error
-    containers = DockerContainers(client)
+    containers = Containers(client)
     if request.memory and not containers.limits_memory():
         raise MissingError.of(
             "this container engine cannot limit memory",
@@ -42,7 +42,7 @@ def sites(request: SiteRequest) -> list[ContainerImage]:
         )
     clear_leftovers(containers)
     return obtain.images(
-        DockerImages(client),
+        Images(client),
         request.images,
         test=request.test,
         machine=machine_type(),
@@ -81,7 +81,7 @@ def missing(image: ContainerImage) -> str:
         client = connect()
     except MissingError as error:
         return error.diagnostics[0].message
-    with closing(DockerImages(client)) as images:
+    with closing(Images(client)) as images:
         there = images.find(image.id)
-        clear_leftovers(DockerContainers(client))
+        clear_leftovers(Containers(client))
     return "" if there else f"does not have image {image.name} ({image.id[:19]})"

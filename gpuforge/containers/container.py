@@ -1,4 +1,4 @@
-"""The containers of a Docker engine, or of Podman's socket, through the docker SDK."""
+"""The containers of an engine, through the docker SDK."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import signal
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -13,32 +14,88 @@ from typing import Any
 import docker
 import docker.types
 from docker.errors import DockerException, ImageNotFound, NotFound
+from docker.types.daemon import CancellableStream
 
-from gpuforge.containers.connect import connect
-from gpuforge.containers.engine_errors import engine_errors
-from gpuforge.containers.port import (
-    ContainerEnd,
-    ContainerOutput,
-    ContainerSpec,
-    LabelledContainer,
-    Mount,
-    Ran,
-)
+from gpuforge.containers.engine import connect, engine_errors
 from gpuforge.errors import MissingError
 
 
-class DockerContainers:
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """A command that ended in a container: its exit status and its output to stdout and to stderr."""
+
+    status: int
+    output: str
+    errors: str = ""
+
+    @property
+    def reason(self) -> str:
+        """The last line of a command that failed, or its exit status."""
+        return (self.errors or self.output).strip().rpartition("\n")[2] or f"exit status {self.status}"
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """A file or folder of this machine (`source`) and its path in a container (`target`)."""
+
+    source: Path
+    target: Path
+    writable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerSpec:
+    """A container to make. By default it has no network, and never more rights than a normal user.
+
+    `image` is an id or a reference, `image_name` its name for people. The user is the image's own or, with `as_caller`,
+    the user of gpuforge. `network` is this machine's. `memory` is in bytes, `pids` counts processes and threads.
+    """
+
+    image: str
+    argv: Sequence[str]
+    labels: Mapping[str, str]
+    image_name: str = ""
+    env: Mapping[str, str] = field(default_factory=dict)
+    folder: str | None = None
+    mounts: Sequence[Mount] = ()
+    as_caller: bool = False
+    network: bool = False
+    gpus: bool = False
+    keeps_output: bool = False  # for `Container.read` after its end
+    memory: int | None = None
+    cpus: float | None = None
+    pids: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerEnd:
+    """The end of a container; `status` is that of a process: negative for the signal that ended it."""
+
+    status: int
+    out_of_memory: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledContainer:
+    """A container of the engine, of any process; `age` in seconds since it was made."""
+
+    id: str
+    labels: Mapping[str, str]
+    age: float
+
+
+class Containers:
     """`Containers` of the engine that DOCKER_HOST names, or of the engine of a client."""
 
     def __init__(self, client: docker.DockerClient | None = None) -> None:
         self._client = client or connect()
 
-    def create(self, spec: ContainerSpec) -> DockerContainer:
+    def create(self, spec: ContainerSpec) -> Container:
         """Make a container; raises MissingError if its image is gone."""
         name = spec.image_name or spec.image
         try:
             with engine_errors(f"to make a container of image {name}"):
-                return DockerContainer(self._client.containers.create(spec.image, **self._options(spec)))
+                return Container(self._client.containers.create(spec.image, **self._options(spec)))
         except Exception as error:
             if isinstance(error.__cause__, ImageNotFound):
                 raise MissingError.of(
@@ -120,7 +177,7 @@ class DockerContainers:
         return int(min(cpus, info["NCPU"]) * 1e9) if info.get("CpuCfsQuota", True) else None
 
 
-class DockerContainer:
+class Container:
     """`Container` of a Docker engine."""
 
     def __init__(self, container: Any) -> None:
@@ -131,10 +188,10 @@ class DockerContainer:
         """Its id."""
         return str(self._container.id)
 
-    def attach(self) -> ContainerOutput:
+    def attach(self) -> CancellableStream[bytes]:
         """Return its output as it comes."""
         with engine_errors("to follow a container"):
-            output: ContainerOutput = self._container.attach(stdout=True, stderr=True, stream=True)
+            output: CancellableStream[bytes] = self._container.attach(stdout=True, stderr=True, stream=True)
         return output
 
     def start(self) -> None:
@@ -168,7 +225,7 @@ class DockerContainer:
             self._container.remove(force=True, v=True)
 
 
-def run_once(containers: DockerContainers, spec: ContainerSpec) -> Ran:
+def run_once(containers: Containers, spec: ContainerSpec) -> Ran:
     """Run a container to its end, and remove it, also if it could not be started."""
     container = containers.create(spec)
     try:

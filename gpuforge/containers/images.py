@@ -1,29 +1,39 @@
-"""The images of a Docker engine, or of podman's socket, through the docker SDK."""
+"""The images of an engine, through the docker SDK."""
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
+from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 
 import docker
 from docker.errors import APIError, ImageNotFound
 
 from gpuforge.containers import image_reference as references
-from gpuforge.containers.connect import connect
-from gpuforge.containers.docker_containers import DockerContainers, run_once
-from gpuforge.containers.engine_errors import RefusedError, engine_errors
+from gpuforge.containers.container import Containers, ContainerSpec, Ran, run_once
+from gpuforge.containers.engine import RefusedError, connect, engine_errors
 from gpuforge.containers.leftovers import labels
-from gpuforge.containers.port import IMAGE_LABEL, ContainerSpec, EngineImage, Ran, lines
 
+IMAGE_LABEL = "dev.gpuforge.image"  # on every layer: the image that it belongs to
+RELEASE_LABEL = "dev.gpuforge.release"  # sha256 of the InRelease file of an image's Debian release
 _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "FTP_PROXY", "NO_PROXY")  # predefined arguments of every Dockerfile
 _UNPACK_S = 3600  # the engine is silent while it unpacks an archive
 _CLEAR_S = 30  # time for a cancelled build to end its container
 
 
-class DockerImages:
+@dataclass(frozen=True, slots=True)
+class EngineImage:
+    """An image that the engine has: its id ("sha256:…"), size in bytes and labels."""
+
+    id: str
+    size: int
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+class Images:
     """`Images` of the engine that DOCKER_HOST names, or of the engine of a client."""
 
     def __init__(self, client: docker.DockerClient | None = None) -> None:
@@ -95,7 +105,7 @@ class DockerImages:
     def run(self, reference: str, argv: Sequence[str]) -> Ran:
         """Run a command to its end in a container of the image, without a network; the container is removed."""
         spec = ContainerSpec(reference, argv, labels("images"), keeps_output=True)
-        return run_once(DockerContainers(self._client), spec)
+        return run_once(Containers(self._client), spec)
 
     def _clear(self, reference: str) -> None:
         """Remove the containers and the unnamed images of a build; a cancelled build continues for a moment."""
@@ -129,3 +139,13 @@ def _output(answers: Iterator[Mapping[str, Any]]) -> Iterator[str]:
                     yield f"{answer.get('id', '')} {answer['status']}\n".lstrip()
 
         yield from lines(texts())
+
+
+def lines(texts: Iterable[str]) -> Iterator[str]:
+    """Yield whole lines of a text that arrives in pieces."""
+    rest = ""
+    for text in texts:
+        *whole, rest = (rest + text).replace("\r\n", "\n").split("\n")
+        yield from whole
+    if rest:
+        yield rest
