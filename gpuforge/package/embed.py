@@ -9,6 +9,7 @@ from pathlib import Path
 from gpuforge.embedded.major_wheels import KernelsWheelSet
 from gpuforge.embedded.runtime_files import FOLDER
 from gpuforge.errors import ActionError
+from gpuforge.package import c_header as header
 from gpuforge.package import cpu_functions, import_package, runtime_parts
 from gpuforge.runtime.layout import HOME
 from gpuforge.wheel import unpacked
@@ -49,4 +50,8 @@ def kernel_sets(
             )
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source, target)
+    if c_header:
+        target = home / header.PATH
+        target.parent.mkdir()
+        target.write_text(header.joined(), encoding="utf-8")
     return [path.relative_to(tree).as_posix() for path in unpacked.files(home)]

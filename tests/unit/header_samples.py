@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import atexit
 import shutil
 import subprocess
+import tempfile
 from functools import cache
 from pathlib import Path
 
 import pytest
 
-INCLUDE = Path(__file__).parents[2] / "gpuforge" / "runtime" / "include"
+from gpuforge.package import c_header
+
 _COMPILERS = {"c": ("gcc", "-std=c99", "-xc"), "c++": ("g++", "-std=c++11", "-xc++")}
 _STRICT = ("-Wall", "-Wextra", "-Werror", "-pedantic")
 _SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
@@ -26,9 +29,18 @@ def compile_program(
     if sanitized and not _sanitizes(name):
         pytest.skip(f"{name} has no sanitizers")
     target = folder / source.stem
-    command = [name, standard, *_STRICT, "-O0", *sanitizers, f"-I{INCLUDE}", *flags, form, str(source)]
+    command = [name, standard, *_STRICT, "-O0", *sanitizers, f"-I{include()}", *flags, form, str(source)]
     subprocess.run([*command, "-o", str(target), "-pthread", "-ldl"], check=True)
     return target
+
+
+@cache
+def include() -> Path:
+    """The folder with the header, as it is in a wheel."""
+    folder = Path(tempfile.mkdtemp(prefix="gpuforge-header-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    (folder / "gpuforge_kernels.h").write_text(c_header.joined())
+    return folder
 
 
 @cache

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import platform
-import runpy
 import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 from conformance_cases import NAMES, Case, check, explained, facts_file, lay_out
-from header_samples import INCLUDE, compile_program
+from header_samples import compile_program
 
 Explain = Callable[[Sequence[Case]], "list[tuple[str, str]]"]
 
@@ -55,10 +54,3 @@ def test_a_cpu_that_nobody_told_of_is_looked_at_for_a_set_too(explain: Explain, 
     ((printed, _),) = explain([case])
     words = "used CPU library x86-64 compiled for x86-64, which this CPU has"
     assert " ".join(printed.splitlines()[2].split()) == words
-
-
-def test_the_header_is_the_one_that_its_parts_and_the_runtimes_tables_make() -> None:
-    script = runpy.run_path(str(INCLUDE.parents[2] / "scripts" / "join_header.py"))
-    assert (INCLUDE / "gpuforge_kernels.h").read_text() == script["joined"](), (
-        "run: python scripts/join_header.py"
-    )

@@ -18,7 +18,7 @@ import set_samples
 from runtime_samples import built_stub, write_set
 
 from gpuforge.embedded.major_wheels import KernelsWheel, KernelsWheelSet
-from gpuforge.package import embed, kernels_wheel, runtime_parts
+from gpuforge.package import c_header, embed, kernels_wheel, runtime_parts
 from gpuforge.runtime import HOMES
 
 __all__ = ["built_stub"]
@@ -370,7 +370,10 @@ def test_the_header_is_there_if_the_manifest_wants_it(tmp_path: Path) -> None:
     site = tmp_path / "site"
     embed_sets(site, write_set(tmp_path / "packed/kernels/x"), c_header=True)
     status, text = command(site, "include")
-    assert (status, Path(text.strip(), "gpuforge_kernels.h").is_file()) == (0, True)
+    header = Path(text.strip(), "gpuforge_kernels.h")
+    assert (status, header.read_text()) == (0, c_header.joined())
+    names = {path.name for path in (site / "demo" / "_gpuforge").rglob("*.h")}
+    assert names == {header.name}  # and not what it is made of
 
 
 def test_optional_parts_are_modules_that_something_enters() -> None:

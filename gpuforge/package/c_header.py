@@ -1,16 +1,12 @@
-"""Joins scripts/header/*.h into the one header that C and C++ programs include, with the tables of Python's runtime.
-
-Run it after a change of these files, or of the runtime's sentences and tables: `python scripts/join_header.py`. A test
-holds the header equal to what this makes.
-"""
+"""Joins runtime/c/*.h into the one header that C and C++ programs include, with the tables of Python's runtime."""
 
 from __future__ import annotations
 
 import json
 import math
 from collections.abc import Iterable
-from pathlib import Path
 
+from gpuforge.embedded.runtime_files import FOLDER
 from gpuforge.runtime import (
     builds,
     codes,
@@ -25,8 +21,7 @@ from gpuforge.runtime import (
     tables,
 )
 
-HERE = Path(__file__).parent
-TARGET = HERE.parent / "gpuforge" / "runtime" / "include" / "gpuforge_kernels.h"
+PATH = "include/gpuforge_kernels.h"  # in the runtime's folder of a wheel
 _HEAD = """\
 /* gpuforge_kernels.h: finds, explains and loads a wheel's kernels from C99 and C++11, without Python.
 
@@ -36,14 +31,13 @@ _HEAD = """\
        #include <gpuforge_kernels.h>
 
    It needs libc, POSIX threads and dlopen: link with `-pthread -ldl`. The order, the variables and the sentences are
-   those of the Python runtime beside it. Made by scripts/join_header.py of gpuforge: change it there. */
+   those of the Python runtime beside it. gpuforge makes it when it packs a wheel. */
 """
 
 
 def joined() -> str:
     """Return the header."""
-    parts = sorted((HERE / "header").glob("*.h"))
-    texts = [part.read_text(encoding="utf-8") for part in parts]
+    texts = [part.read_text(encoding="utf-8") for part in sorted((FOLDER / "c").glob("*.h"))]
     return "\n".join([_HEAD, texts[0], _tables(), *texts[1:]])
 
 
@@ -167,13 +161,3 @@ def _numbers(table: dict[tuple[int, int], tuple[int, int]]) -> list[str]:
 
 def _text(text: str) -> str:
     return json.dumps(text)
-
-
-def main() -> None:
-    """Write the header."""
-    TARGET.parent.mkdir(exist_ok=True)
-    TARGET.write_text(joined(), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()
