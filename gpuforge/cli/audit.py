@@ -2,20 +2,56 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
-from typing import TYPE_CHECKING, Any
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import click
 
-from gpuforge.cli.arguments import FOLDER, PATH, Outside, errors_as_json, pass_outside
+from gpuforge.cli.options import FOLDER, PATH, Call, errors_as_json, pass_call
+from gpuforge.cli.terminal import complain, drop_output, in_color, result, say
+from gpuforge.diagnostics import Diagnostic, shown
 
 if TYPE_CHECKING:
-    from gpuforge.audit.judge import Ignore
-    from gpuforge.cli.audit_run import Options
+    from gpuforge.audit.baseline import Baseline
+    from gpuforge.audit.judge import Ignore, Report
+    from gpuforge.audit.read.input import Beside
     from gpuforge.cli.bounded import Watched
+    from gpuforge.expectation import Expectation
+    from gpuforge.manifest.load import ManifestFile
 
+Failing = Literal["error", "warning"]
 _PYTHON = r"3\.\d{1,2}"
 _IGNORE = r"(?s)(GF\d{3})(?::([^=]+))?=(.+)"
+_SECONDS, _BYTES_A_SECOND = 600, 100_000  # limits for an index that sends wheels
+_DOWNLOADS = 4  # wheels that are downloaded at the same time
+
+
+class Options(NamedTuple):
+    """The options of the command line; the defaults are the command's."""
+
+    wheels: tuple[Path, ...]
+    form: str = "text"
+    show_tree: bool = False
+    show_gpus: bool = False
+    manifest: Path | None = None
+    cuda: str | None = None
+    expect: str | None = None
+    fail_on: Failing = "error"
+    accepted: tuple[Ignore, ...] = ()
+    baseline: Path | None = None
+    write: Path | None = None
+    jobs: int | None = None  # None is one for each processor of this machine
+    against: str | None = None
+    verbose: bool = False
+    hashes: bool = False
+    environment: Path | None = None
+    requirements: tuple[str, ...] = ()  # --with
+    python: str | None = None
 
 
 @click.command("audit")
@@ -45,6 +81,7 @@ _IGNORE = r"(?s)(GF\d{3})(?::([^=]+))?=(.+)"
     type=click.Choice(["text", "json", "sarif", "junit", "markdown"]),
     default="text",
     show_default=True,
+    callback=errors_as_json,
     help="json has everything; sarif is for code scanning, junit for GitLab and Jenkins, markdown for "
     "$GITHUB_STEP_SUMMARY.",
 )
@@ -120,9 +157,8 @@ _IGNORE = r"(?s)(GF\d{3})(?::([^=]+))?=(.+)"
     show_default="the processors of this machine",
     help="Number of threads that read files.",
 )
-@pass_outside
-@errors_as_json
-def command(outside: Outside, /, ignore: tuple[str, ...], **rest: Any) -> int:
+@pass_call
+def command(call: Call, /, ignore: tuple[str, ...], **rest: Any) -> int:
     """Check wheels: runtimes that would clash in one process, libraries that nothing provides, search paths, GPU
     architectures, platform tags. Wheels given together may provide libraries for each other.
 
@@ -133,13 +169,12 @@ def command(outside: Outside, /, ignore: tuple[str, ...], **rest: Any) -> int:
     could not read an input.
     """
 
-    def judge(watched: Watched | None) -> int:
-        from gpuforge.cli import audit_run
+    from gpuforge.cli import bounded
 
-        options = audit_run.Options(**rest, accepted=tuple(map(_ignored, ignore)))
-        return audit_run.run(_consistent(options), watched)
-
-    return outside.within(judge) if outside.within else judge(None)
+    options = _consistent(Options(**rest, accepted=tuple(map(_ignored, ignore))))
+    if not call.limited:
+        return run(options, call.environ)
+    return bounded.run(lambda watched: run(options, call.environ, watched))
 
 
 def _consistent(options: Options) -> Options:
@@ -174,3 +209,164 @@ def _ignored(option: str) -> Ignore:
             f"--ignore {option}: there is no rule {match[1]}; there are {', '.join(codes)}"
         )
     return Ignore(match[1], match[3].strip(), match[2] or "*")
+
+
+def run(options: Options, environ: Mapping[str, str], watched: Watched | None = None) -> int:
+    """Judge the wheels, write the report, and return the exit status."""
+    from gpuforge.audit import against, audit, baseline
+    from gpuforge.audit.findings import at_least
+
+    beside = _beside(options, environ, watched)
+    base = baseline.read(options.baseline) if options.baseline else None
+    jobs = options.jobs or max(len(os.sched_getaffinity(0)), _DOWNLOADS if beside.wheels else 1)
+    report = audit(
+        options.wheels,
+        expectation=_expectation(options),
+        against=against.parse(options.against) if options.against else None,
+        ignore=[*options.accepted, *([base] if base else [])],
+        jobs=(watched and watched.jobs) or jobs,
+        watch=watched,
+        hashes=options.hashes,
+        beside=beside,
+    )
+    unused = _unused(report, options.accepted, base)
+    try:
+        result(_pieces(report, options, unused, environ))
+    except BrokenPipeError:  # the findings are the same
+        drop_output(1)
+    problems = []
+    for problem in report.problems:
+        place = problem.place and problem.place._replace(file=shown(problem.place.file))
+        problems.append(Diagnostic(shown(problem.message), place, problem.hint))
+    complain(problems)
+    for text in unused:
+        say(f"note: {shown(text)}")
+    if report.problems:
+        if options.write:
+            say(f"note: {options.write} was not written, as not everything could be read")
+        return 2
+    if options.write:
+        _write(options.write, report, base)
+        return 0
+    return int(report.worst() in at_least(options.fail_on))
+
+
+def _beside(options: Options, environ: Mapping[str, str], watched: Watched | None) -> Beside:
+    """Return what is in the process of the wheels: the environment of --env, and the wheels of --with."""
+    from gpuforge.audit.read.input import ALONE, Beside
+
+    beside = Beside(options.environment) if options.environment else ALONE
+    if options.requirements:
+        from gpuforge.cli.audit_with import installed_with
+
+        beside = installed_with(options.wheels, options.requirements, options.environment, options.python)
+        if watched:
+            size = sum(one.remote.size for one in beside.wheels if one.remote)
+            watched.wait_at_most(_SECONDS + size / _BYTES_A_SECOND)
+    if options.environment:
+        folders = filter(None, re.split("[:;]", environ.get("LD_LIBRARY_PATH", "")))
+        beside = beside._replace(library_path=tuple(map(Path, folders)))
+    return beside
+
+
+def _expectation(options: Options) -> Expectation | None:
+    """Return the expectation of --manifest or --expect; raises UsageError."""
+    if options.manifest:
+        from gpuforge.manifest.load import load
+        from gpuforge.plan.architectures import spelled_out
+        from gpuforge.plan.expectation import expectation
+
+        source = spelled_out(load(options.manifest, alone=True))
+        return expectation(source, options.cuda or _cuda_of(source, options.wheels))
+    if options.expect:
+        from gpuforge.audit.expected_archs import expecting
+
+        return expecting(options.expect)
+    return None
+
+
+def _pieces(
+    report: Report, options: Options, unused: Sequence[str], environ: Mapping[str, str]
+) -> Iterable[str]:
+    match options.form:
+        case "json":
+            from gpuforge.audit.report import data
+
+            return data.pieces(report, unused)
+        case "sarif":
+            from gpuforge.audit.report import sarif
+
+            return sarif.pieces(report)
+        case "junit":
+            from gpuforge.audit.report import junit
+
+            return [junit.dumps(report, fail_on=options.fail_on)]
+    also = {"show_tree": options.show_tree, "show_gpus": options.show_gpus}
+    if options.form == "markdown":
+        from gpuforge.audit.report import markdown
+
+        return [markdown.render(report, **also)]
+    from gpuforge.audit.report import text
+
+    color = in_color(sys.stdout)
+    return [text.render(report, width=_width(environ), color=color, verbose=options.verbose, **also)]
+
+
+def _width(environ: Mapping[str, str]) -> int:
+    """Return the columns of the terminal, also if its output is piped; 80 without one."""
+    if re.fullmatch(r"[1-9][0-9]{0,5}", columns := environ.get("COLUMNS", "")):
+        return int(columns)
+    for descriptor in range(3):
+        with contextlib.suppress(OSError):
+            return os.get_terminal_size(descriptor).columns or 80
+    return 80
+
+
+def _cuda_of(source: ManifestFile, wheels: Sequence[Path]) -> str | None:
+    """Return the manifest's only toolkit of the major that all wheels are named for (`name_cu13-…`, `1.0+cu13`)."""
+    from gpuforge.cuda.suffix import major_of_local, major_of_suffix
+    from gpuforge.cuda.version import major_of
+    from gpuforge.wheel.filename import claims
+
+    versions = source.manifest.cuda.versions
+    if len(versions) <= 1 or source.manifest.wheel.kernels == "own":
+        return None
+    names = [claims(path.name) for path in wheels]
+    majors = {major_of_local(version) or major_of_suffix(project) for project, version, _ in names}
+    keys = [key for key, table in versions.items() if {major_of(table.toolkit)} == majors]
+    if len(keys) == 1:
+        return keys[0]
+    say(f"note: architectures are not checked: give --cuda {' or '.join(versions)}")
+    return None
+
+
+def _unused(report: Report, accepted: Sequence[Ignore], base: Baseline | None) -> list[str]:
+    """Return the acceptances that matched no finding; none if not everything was read."""
+    if report.problems:
+        return []
+    ignored = [i for wheel in report.wheels for i in wheel.ignored]
+    found = [
+        f"--ignore {one.rule}{'' if one.file == '*' else ':' + one.file}={one.reason}: no finding matches it"
+        for one in accepted
+        if not any(one.covers(i.finding) for i in ignored)
+    ]
+    if base:
+        from gpuforge.audit import baseline
+
+        projects = {wheel.facts.known_as for wheel in report.wheels}
+        found += [
+            f"in the baseline, but no longer found: {baseline.line(k)}"
+            for k in baseline.unused(base, ignored)
+            if k.project in projects
+        ]
+    return found
+
+
+def _write(path: Path, report: Report, base: Baseline | None) -> None:
+    from gpuforge.audit import baseline
+
+    still = [i.finding for wheel in report.wheels for i in wheel.ignored if base and i.reason == base.reason]
+    findings = [*report.findings, *still]
+    path.write_text(baseline.dumps(findings), encoding="utf-8")
+    count = len({subject for finding in findings for subject in baseline.of_finding(finding)})
+    say(f"{path}: lists {count} finding{'s' * (count != 1)}, which --baseline {path} accepts from now on")

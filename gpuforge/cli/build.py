@@ -5,24 +5,28 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import click
 
-from gpuforge.cli import build_folders, stores
-from gpuforge.cli.arguments import FOLDER, errors_as_json
-from gpuforge.cli.build_json import result_data
-from gpuforge.cli.build_result import Result
-from gpuforge.cli.build_text import show_plan, show_result
-from gpuforge.cli.copy_wheels import copy_wheels
-from gpuforge.cli.dist import keep_current, kept_back
-from gpuforge.cli.left_out import allow_missing, status
+from gpuforge.cli import folders
+from gpuforge.cli.build_report import result_data, show_plan, show_result
+from gpuforge.cli.dist import Result, copy_wheels, keep_current, kept_back
 from gpuforge.cli.main import INTERRUPTED
-from gpuforge.cli.options import SIZE, Choice, cache_dir, images, selection
-from gpuforge.cli.planning import DEFAULT_IMAGE, Planned, planned
+from gpuforge.cli.options import (
+    FOLDER,
+    SIZE,
+    Call,
+    Choice,
+    allow_missing,
+    errors_as_json,
+    images,
+    pass_call,
+    selection,
+)
+from gpuforge.cli.planning import DEFAULT_IMAGE, Planned, missing_status, planned
 from gpuforge.cli.terminal import say
 from gpuforge.errors import MissingError, UsageError
 from gpuforge.execute import engine
@@ -44,9 +48,9 @@ from gpuforge.toolchains import sccache
 _FOR_RUNNERS = (("image", "images"), ("memory", "memory"), ("scheduler", "scheduler"), ("timeout", "timeout"))
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
-    """The options of `gpuforge build` except those that choose cells; `timeout` in hours."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options(Choice):
+    """The options of `gpuforge build`; `timeout` in hours, `memory` in bytes."""
 
     runner: str
     scheduler: str | None
@@ -104,7 +108,9 @@ class Options:
 )
 @click.option("--dry-run", is_flag=True, help="Show cells and actions; run nothing.")
 @click.option("--explain", is_flag=True, help="Show for each action why it runs or is reused.")
-@click.option("--json", "as_json", is_flag=True, help="Print the plan or the result as JSON.")
+@click.option(
+    "--json", "as_json", is_flag=True, callback=errors_as_json, help="Print the plan or the result as JSON."
+)
 @click.option(
     "--output",
     "-o",
@@ -115,47 +121,52 @@ class Options:
     show_default=True,
     help="Folder for the wheels.",
 )
+@pass_call
 @click.pass_context
-@errors_as_json
-def command(ctx: click.Context, /, choice: Choice, **rest: Any) -> None:
+def command(ctx: click.Context, call: Call, /, **given: Any) -> int:
     """Build, prove and test the wheels of the manifest in PATH (default: here). Finished work is reused."""
     began = time.monotonic()
-    options = Options(**rest)
-    _refuse_runner(ctx, options.runner)
-    cache = cache_dir()
-    build_folders.check(options.dist, cache, os.environ)
-
-    def sites(file: ManifestFile) -> list[ContainerImage]:
-        return _sites(options, file, cache)
-
-    allowed = options.allow_missing
+    options = Options(**given)
+    _refuse_options(ctx, options.runner)
+    folders.check(options.dist, call.cache, call.environ)
     made = planned(
-        choice, machine_type(), sites, test=not options.no_test, gpu=options.gpu, allow_missing=allowed
+        options,
+        machine_type(),
+        lambda file: _sites(options, file, call.cache),
+        test=not options.no_test,
+        gpu=options.gpu,
+        allow_missing=options.allow_missing,
     )
-    run = _Run.of(made, cache)
+    plan, selection = made.plan, made.selection
+    found = keys(plan.actions)
+    steps = [Step(action, found[action.id].digest, found[action.id].facts) for action in plan.actions]
+    store = folders.opened(call.cache, call.environ)
     if options.dry_run:
         judged = verdicts(
-            run.steps, store=run.store, ledger=run.ledger, project=run.project, targets=run.targets
+            steps,
+            store=store,
+            ledger=FileLedger(call.cache / "ledger.jsonl"),
+            project=str(made.file.path),
+            targets=plan.targets,
         )
-        show_plan(made.plan, made.selection, judged, explain=options.explain, as_json=options.as_json)
-        ctx.exit(status(made.selection, allowed=allowed))
-    outcome = run.perform(options, cache)
-    wheels = copy_wheels(made.plan, run.steps, run.store, outcome, options.dist)
-    missing = kept_back(made.plan, outcome)
-    tried = ",".join(choice.archs)
-    aside = keep_current(options.dist, made.file.manifest.package.name, wheels, missing, tried)
-    result = Result(made.plan, made.selection, outcome, wheels, time.monotonic() - began, aside)
+        show_plan(plan, selection, judged, explain=options.explain, as_json=options.as_json)
+        return missing_status(selection, allowed=options.allow_missing)
+    outcome = _run(made, steps, store, options, call)
+    wheels = copy_wheels(plan, steps, store, outcome, options.dist)
+    name, tried = made.file.manifest.package.name, ",".join(options.archs)
+    aside = keep_current(options.dist, name, wheels, kept_back(plan, outcome), tried)
+    result = Result(plan, selection, outcome, wheels, time.monotonic() - began, aside)
     if options.as_json:
         click.echo(json.dumps(result_data(result), indent=2))
     else:
         show_result(result, images=made.file.manifest.wheel.image, explain=options.explain)
-    for note in made.plan.notes if wheels else ():
+    for note in plan.notes if wheels else ():
         say(f"note: {note}")
-    missing_status = status(made.selection, allowed=allowed)
-    ctx.exit(exit_code(outcome) or missing_status)
+    missing = missing_status(selection, allowed=options.allow_missing)
+    return exit_code(outcome) or missing
 
 
-def _refuse_runner(ctx: click.Context, name: str) -> None:
+def _refuse_options(ctx: click.Context, name: str) -> None:
     """Raise UsageError for options that the chosen runner does not support."""
     given = [
         f"--{option}"
@@ -181,82 +192,49 @@ def _sites(options: Options, file: ManifestFile, cache: Path) -> list[ContainerI
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Run:
-    """A plan with its keys, and the machines that run it; `targets` are the actions whose outputs are read."""
+def _run(made: Planned, steps: list[Step], store: WorkStore, options: Options, call: Call) -> Outcome:
+    """Run the actions that are not stored yet, and show their progress."""
+    from gpuforge.cli.progress import progress
 
-    made: Planned
-    steps: list[Step]
-    store: WorkStore
-    ledger: FileLedger
-    targets: frozenset[str]
-
-    @classmethod
-    def of(cls, made: Planned, cache: Path) -> _Run:
-        plan = made.plan
-        found = keys(plan.actions)
-        steps = [Step(action, found[action.id].digest, found[action.id].facts) for action in plan.actions]
-        ends = [end for each in (plan.wheels, plan.kernels, plan.reports) for end in each.values()]
-        tests = [end for each in plan.tests.values() for end in each]
-        targets = frozenset(end.action for end in (*ends, *tests, *(plan.front or ())))
-        return cls(made, steps, stores.opened(cache), FileLedger(cache / "ledger.jsonl"), targets)
-
-    @property
-    def project(self) -> str:
-        """The name of the manifest in the ledger."""
-        return str(self.made.file.path)
-
-    def perform(self, options: Options, cache: Path) -> Outcome:
-        """Run the actions that are not stored yet, and show their progress."""
-        limits = Limits(options.memory, options.jobs, seconds=options.timeout * 3600)
-        shared = sharing(self.made.file)
-        for why in shared.refused:
-            say(f"note: {why}")
-        identity = os.environ.get(sccache.IDENTITY)
-        compiled = sccache.folder(cache, shared.name, *shared.manifests, identity=identity).name
-        failed = options.dist / ".failed" if options.keep_failed else None
-        jobs = options.jobs or os.cpu_count() or 1
-        settings = RunnerSettings(
-            shared.name,
-            cache,
-            {},
-            limits,
-            failed,
-            compiled=compiled,
-            jobs=jobs,
-            scheduler=options.scheduler,
-            shared=stores.address(),
-        )
-        notes: list[str] = []
-        try:
-            return self._perform(settings, options.runner, notes.append)
-        finally:
-            for note in notes:
-                say(note)
-
-    def _perform(self, settings: RunnerSettings, runner: str, tell: Callable[[str], None]) -> Outcome:
-        from gpuforge.cli.progress import progress
-
-        cache, url = settings.cache, settings.shared
+    cache, url, shared = call.cache, folders.address(call.environ), sharing(made.file)
+    for why in shared.refused:
+        say(f"note: {why}")
+    identity = call.environ.get(sccache.IDENTITY)
+    settings = RunnerSettings(
+        shared.name,
+        cache,
+        {},
+        Limits(options.memory, options.jobs, seconds=options.timeout * 3600),
+        options.dist / ".failed" if options.keep_failed else None,
+        compiled=sccache.folder(cache, shared.name, *shared.manifests, identity=identity).name,
+        jobs=options.jobs or os.cpu_count() or 1,
+        scheduler=options.scheduler,
+        shared=url,
+    )
+    notes: list[str] = []
+    try:
         with (
-            self.store.present(),
+            store.present(),
             progress() as observer,
-            offered(os.environ, cache, settings.compiled, url, tell) as variables,
-            chosen(runner).workers(
-                self.made.sites, replace(settings, variables=variables), self.store
+            offered(call.environ, cache, settings.compiled, url, notes.append) as variables,
+            chosen(options.runner).workers(
+                made.sites, replace(settings, variables=variables), store
             ) as workers,
         ):
             return engine.run(
-                self.steps,
-                store=self.store,
-                ledger=self.ledger,
+                steps,
+                store=store,
+                ledger=FileLedger(cache / "ledger.jsonl"),
                 workers=workers,
                 jobs=settings.jobs,
                 observer=observer,
                 logs=cache / "logs",
-                project=self.project,
-                targets=self.targets,
+                project=str(made.file.path),
+                targets=made.plan.targets,
             )
+    finally:
+        for note in notes:
+            say(note)
 
 
 def exit_code(outcome: Outcome) -> int:

@@ -1,31 +1,41 @@
-"""`gpuforge cache`: what is kept between builds; list it, check every byte of it, remove what is old or too much."""
+"""`gpuforge cache`: what is kept between builds; list it, check every byte of it, remove what is old or too much.
+
+With `--shared` the same of the store that GPUFORGE_STORE names, for all machines that share it.
+"""
 
 from __future__ import annotations
 
+import json
 import time
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import click
+from rich.table import Table
 
-from gpuforge.cli import cache_shared
-from gpuforge.cli.arguments import Group, errors_as_json
-from gpuforge.cli.cache_data import entry_data, print_json
-from gpuforge.cli.cache_text import Others, show_entries, show_pruned
-from gpuforge.cli.console import count
-from gpuforge.cli.options import DURATION, SIZE, cache_dir
-from gpuforge.cli.terminal import say
+from gpuforge.cli import folders
+from gpuforge.cli.options import DURATION, SIZE, Call, Group, as_json, pass_call
+from gpuforge.cli.terminal import count, results_console, say
 from gpuforge.errors import UsageError
 from gpuforge.execute import upkeep
 from gpuforge.execute.ledger import FileLedger
+from gpuforge.execute.objects.connect import connect
+from gpuforge.execute.objects.port import VARIABLE, Objects
+from gpuforge.execute.shared import presence
+from gpuforge.execute.shared import upkeep as shared_upkeep
 from gpuforge.execute.store import FolderStore
-from gpuforge.execute.upkeep import DamagedEntry
+from gpuforge.execute.times import local_time
+from gpuforge.execute.upkeep import ListedEntry
 from gpuforge.manifest.quoting import printable
 from gpuforge.manifest.sizes import size_in_words
 from gpuforge.tree import remove
 
+_SHARED = "(several projects)"
+_UNKNOWN = "(unknown)"
+
 shared = click.option("--shared", is_flag=True, help="Act on the store that GPUFORGE_STORE names.")
-as_json = click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
 
 
 @click.group("cache", cls=Group)
@@ -36,72 +46,119 @@ def command() -> None:
 @command.command("ls")
 @shared
 @as_json
-@errors_as_json
-def list_entries(*, shared: bool, as_json: bool) -> None:
+@pass_call
+def list_entries(call: Call, /, *, shared: bool, as_json: bool) -> None:
     """Print the sizes by kind and by project, and the last use."""
     if shared:
-        cache_shared.list_entries(as_json=as_json)
+        _list_shared(_objects(call), as_json=as_json)
         return
-    cache, store = cache_dir(), _store()
+    cache, store = call.cache, _store(call)
     if store is None:
         _show_none(cache, as_json, entries=[], folders=[], set_aside_bytes=0, bytes=0)
         return
-    found = upkeep.entries(store)
-    of = upkeep.projects(found, FileLedger(cache / "ledger.jsonl").keys())
+    entries = upkeep.entries(store)
+    projects = upkeep.projects(entries, FileLedger(cache / "ledger.jsonl").keys())
     folders = {path.name: upkeep.disk_size(path) for path in sorted(cache.iterdir()) if path != store.root}
     aside = sum(upkeep.disk_size(path) for path in upkeep.aside(store))
-    if not as_json:
-        show_entries(cache, found, of, folders, aside)
+    total = _size(entries) + sum(folders.values()) + aside
+    if as_json:
+        data = [entry_data(each) | {"projects": list(projects[each.key])} for each in entries]
+        sizes = [{"name": name, "bytes": size} for name, size in folders.items()]
+        print_json(cache, entries=data, folders=sizes, set_aside_bytes=aside, bytes=total)
         return
-    data = [entry_data(each) | {"projects": list(of[each.key])} for each in found]
-    sizes = [{"name": name, "bytes": size} for name, size in folders.items()]
-    total = sum(each.size for each in found) + sum(folders.values()) + aside
-    print_json(cache, entries=data, folders=sizes, set_aside_bytes=aside, bytes=total)
+    by_project: dict[str, list[ListedEntry]] = {}
+    for each in entries:
+        users = projects[each.key]
+        name = users[0] if len(users) == 1 else _SHARED if users else _UNKNOWN
+        by_project.setdefault(printable(name), []).append(each)
+    other = Table(box=None, pad_edge=False, header_style="bold")
+    other.add_column("beside them", no_wrap=True)
+    other.add_column("size", justify="right")
+    for name, size in [*folders.items(), *([("set aside, damaged", aside)] if aside else [])]:
+        other.add_row(printable(name), size_in_words(size))
+    console = results_console()
+    for shown in (_table("kind", _by_kind(entries)), _table("project", by_project), other):
+        console.print(shown)
+        console.print()
+    console.print(f"{size_in_words(total)} in {printable(str(cache))}", highlight=False, markup=False)
+
+
+def _list_shared(objects: Objects, *, as_json: bool) -> None:
+    """Print the sizes by kind, the compiler caches' among them, and the last use."""
+    entries = [each.listed for each in shared_upkeep.entries(objects)]
+    compiled = shared_upkeep.compiled(objects)
+    total = _size([*entries, *compiled])
+    if as_json:
+        beside = {"objects": len(compiled), "bytes": _size(compiled)}
+        print_json(objects.url, entries=[entry_data(each) for each in entries], compiled=beside, bytes=total)
+        return
+    console = results_console()
+    console.print(_table("kind", _by_kind(entries) | ({"compiled objects": compiled} if compiled else {})))
+    text = f"\n{size_in_words(total)} in {printable(objects.url)}"
+    console.print(text, highlight=False, markup=False, soft_wrap=True)
 
 
 @command.command("verify")
 @shared
 @as_json
-@click.pass_context
-@errors_as_json
-def verify(ctx: click.Context, /, *, shared: bool, as_json: bool) -> None:
+@pass_call
+def verify(call: Call, /, *, shared: bool, as_json: bool) -> int:
     """Read every byte and set aside damaged entries.
 
     The next build that needs such an entry makes it again. The exit status is 1 if an entry was damaged. With --shared,
     damaged entries are removed.
     """
     if shared:
-        ctx.exit(0 if cache_shared.verify(as_json=as_json) else 1)
-    cache, store = cache_dir(), _store()
+        return _verify_shared(_objects(call), as_json=as_json)
+    cache, store = call.cache, _store(call)
     if store is None:
         _show_none(cache, as_json, checked=0, bytes=0, damaged=[], names_removed=0)
-        return
-    found = upkeep.entries(store)
-    damaged = upkeep.verify(store, found)
+        return 0
+    entries = upkeep.entries(store)
+    damaged = upkeep.verify(store, entries)
     loose = upkeep.loose_names(store)
     for name in loose:
         name.unlink(missing_ok=True)
-    size = sum(each.size for each in found)
     if as_json:
         data = [
             entry_data(each.entry)
             | {"reason": each.why, "set_aside": str(each.aside) if each.aside else None}
             for each in damaged
         ]
-        print_json(cache, checked=len(found), bytes=size, damaged=data, names_removed=len(loose))
+        sizes = {"checked": len(entries), "bytes": _size(entries)}
+        print_json(cache, **sizes, damaged=data, names_removed=len(loose))
+        return 1 if damaged else 0
+    for each in damaged:
+        where = f"set aside as {each.aside}" if each.aside else "it is being made again just now"
+        _show_damage(each.entry, f"{each.why}; {where}")
+    if loose:
+        click.echo(f"removed {count(len(loose), 'name')} of entries that are no longer there")
+    _show_verified(entries, len(damaged))
+    return 1 if damaged else 0
+
+
+def _verify_shared(objects: Objects, *, as_json: bool) -> int:
+    """Fetch and unpack every entry, and remove the damaged ones; return 1 if there are any."""
+    found = shared_upkeep.entries(objects)
+    damaged = shared_upkeep.verify(objects, found)
+    entries = [each.listed for each in found]
+    if as_json:
+        data = [entry_data(each.listed) | {"reason": why} for each, why in damaged]
+        print_json(objects.url, checked=len(entries), bytes=_size(entries), damaged=data)
     else:
-        for each in damaged:
-            click.echo(_damage(each))
-        if loose:
-            click.echo(f"removed {count(len(loose), 'name')} of entries that are no longer there")
-        entries = count(len(found), "entry", "entries")
-        click.echo(f"read {entries}, {size_in_words(size)}: {len(damaged) or 'none'} damaged")
-    ctx.exit(1 if damaged else 0)
+        for each, why in damaged:
+            _show_damage(each.listed, f"{why}; removed, the next build makes it again")
+        _show_verified(entries, len(damaged))
+    return 1 if damaged else 0
 
 
-def _damage(each: DamagedEntry) -> str:
-    where = f"set aside as {each.aside}" if each.aside else "it is being made again just now"
-    return printable(f"damaged: {each.entry.action or each.entry.key}: {each.why}; {where}")
+def _show_damage(entry: ListedEntry, what: str) -> None:
+    click.echo(printable(f"damaged: {entry.action or entry.key}: {what}"))
+
+
+def _show_verified(entries: Sequence[ListedEntry], damaged: int) -> None:
+    number = count(len(entries), "entry", "entries")
+    click.echo(f"read {number}, {size_in_words(_size(entries))}: {damaged or 'none'} damaged")
 
 
 @command.command("prune")
@@ -114,8 +171,10 @@ def _damage(each: DamagedEntry) -> str:
 @click.option("--dry-run", is_flag=True, help="Show what would be removed; remove nothing.")
 @shared
 @as_json
-@errors_as_json
-def prune(*, older: float | None, size: int | None, dry_run: bool, shared: bool, as_json: bool) -> None:
+@pass_call
+def prune(
+    call: Call, /, *, older: float | None, size: int | None, dry_run: bool, shared: bool, as_json: bool
+) -> None:
     """Remove the least recently used entries.
 
     Entries are the outputs of finished actions, and damaged ones that were set aside. Those that a running build uses
@@ -127,50 +186,102 @@ def prune(*, older: float | None, size: int | None, dry_run: bool, shared: bool,
             "prune needs --older or --size", hint='such as --older 30d or --size "20 GB", or both'
         )
     if shared:
-        cache_shared.prune(older=older, size=size, dry_run=dry_run, as_json=as_json)
+        _prune_shared(_objects(call), older, size, dry_run=dry_run, as_json=as_json)
         return
-    cache, store = cache_dir(), _store()
+    cache, store = call.cache, _store(call)
     if store is None:
         none = {"removed": [], "others_removed": 0, "in_use": 0, "bytes": 0, "bytes_left": 0}
         _show_none(cache, as_json, dry_run=dry_run, **none)
         return
-    found = upkeep.entries(store)
+    entries = upkeep.entries(store)
     since = None if older is None else time.time() - older
     taken = store.taken()
-    chosen = upkeep.to_prune(found, unused_since=since, most=size, in_use=taken)
+    chosen = upkeep.to_prune(entries, unused_since=since, most=size, in_use=taken)
     # A build may use the entry now.
     removed = [each for each in chosen if dry_run or upkeep.discard(store, each)]
     others = upkeep.aside(store) + (_old_logs(cache, since) if since is not None else [])
-    freed = sum(each.size for each in removed) + sum(upkeep.disk_size(path) for path in others)
+    freed = _size(removed) + sum(upkeep.disk_size(path) for path in others)
     if not dry_run:
         for path in others:
             remove(path) if path.is_dir() else path.unlink(missing_ok=True)
-    left = sum(each.size for each in found) - sum(each.size for each in removed)
+    left = _size(entries) - _size(removed)
     if as_json:
-        data = [entry_data(each) for each in removed]
-        print_json(
-            cache,
-            dry_run=dry_run,
-            removed=data,
-            others_removed=len(others),
-            in_use=len(taken),
-            bytes=freed,
-            bytes_left=left,
-        )
+        numbers = {"others_removed": len(others), "in_use": len(taken), "bytes": freed, "bytes_left": left}
+        print_json(cache, dry_run=dry_run, removed=[entry_data(each) for each in removed], **numbers)
     else:
-        show_pruned(removed, Others(len(others)), freed, left, dry_run=dry_run)
+        also = count(len(others), "log or damaged entry", "logs and damaged entries") if others else ""
+        _show_pruned(removed, also, freed=freed, left=left, dry_run=dry_run)
     if taken:
         say(f"note: kept {count(len(taken), 'entry', 'entries')} in use by running builds")
+
+
+def _prune_shared(
+    objects: Objects, older: float | None, size: int | None, *, dry_run: bool, as_json: bool
+) -> None:
+    """Remove the least recently used entries, except those that a running build on any machine may use."""
+    by_key = {each.listed.key: each for each in shared_upkeep.entries(objects)}
+    entries = [each.listed for each in by_key.values()]
+    recent = shared_upkeep.recent(objects)
+    taken = {each.key for each in entries if each.used >= recent}
+    since = None if older is None else min(time.time(), presence.now(objects)) - older
+    entries += shared_upkeep.compiled(objects)
+    entries.sort(key=lambda each: each.used)
+    chosen = list(upkeep.to_prune(entries, unused_since=since, most=size, in_use=taken))
+    compiled = [each for each in chosen if each.key not in by_key]
+    removed = [
+        each
+        for each in chosen
+        if each.key in by_key and (dry_run or shared_upkeep.discard(objects, by_key[each.key]))
+    ]
+    if not dry_run:
+        for each in compiled:
+            objects.remove(each.key)
+    freed = _size([*removed, *compiled])
+    left = _size(entries) - freed
+    if as_json:
+        numbers = {
+            "compiled_removed": len(compiled),
+            "in_use": len(taken),
+            "bytes": freed,
+            "bytes_left": left,
+        }
+        print_json(objects.url, dry_run=dry_run, removed=[entry_data(each) for each in removed], **numbers)
+    else:
+        also = count(len(compiled), "compiled object") if compiled else ""
+        _show_pruned(removed, also, freed=freed, left=left, dry_run=dry_run)
+    if taken:
+        say(f"note: kept {count(len(taken), 'entry', 'entries')} used in the last hours or by running builds")
+
+
+def _show_pruned(removed: Sequence[ListedEntry], also: str, *, freed: int, left: int, dry_run: bool) -> None:
+    """Print what was removed, or would be, and `also` how many other things were."""
+    console = results_console()
+    for each in removed:
+        line = f"{size_in_words(each.size):>10}  {each.action or each.key}"
+        console.print(printable(line), highlight=False, markup=False, soft_wrap=True)
+    verb = "would remove" if dry_run else "removed"
+    entries = count(len(removed), "entry", "entries") + (f" and {also}" if also else "")
+    text = f"{verb} {entries}, {size_in_words(freed)}; {size_in_words(left)} of finished actions stay"
+    console.print(text, highlight=False, markup=False, soft_wrap=True)
 
 
 def _old_logs(cache: Path, since: float) -> list[Path]:
     return [path for path in (cache / "logs").glob("*.log") if path.lstat().st_mtime < since]
 
 
-def _store() -> FolderStore | None:
+def _store(call: Call) -> FolderStore | None:
     """Return the store of this machine; None if no build has made it yet."""
-    folder = cache_dir() / "store"
+    folder = call.cache / "store"
     return FolderStore(folder) if folder.is_dir() else None
+
+
+def _objects(call: Call) -> Objects:
+    url = folders.address(call.environ)
+    if url is None:
+        raise UsageError.of(
+            "--shared is for a store that machines share, and none is named", hint=f"set {VARIABLE}"
+        )
+    return connect(url)
 
 
 def _show_none(cache: Path, as_json: bool, **fields: Any) -> None:
@@ -179,3 +290,44 @@ def _show_none(cache: Path, as_json: bool, **fields: Any) -> None:
         print_json(cache, **fields)
     else:
         click.echo(f"nothing is kept in {cache}")
+
+
+def entry_data(each: ListedEntry) -> dict[str, Any]:
+    """Return an entry as plain data (schema 1); `used` in seconds since 1970."""
+    return {
+        "key": each.key,
+        "kind": each.kind,
+        "action": each.action,
+        "bytes": each.size,
+        "made": each.record.finished if each.record else None,
+        "used": round(each.used),
+    }
+
+
+def print_json(cache: Path | str, **fields: Any) -> None:
+    """Print data about a cache folder, or about the shared store at a URL."""
+    click.echo(json.dumps({"schema": 1, "cache": str(cache)} | fields, indent=2))
+
+
+def _by_kind(entries: Iterable[ListedEntry]) -> dict[str, list[ListedEntry]]:
+    by_kind: dict[str, list[ListedEntry]] = {}
+    for each in entries:
+        by_kind.setdefault(each.kind, []).append(each)
+    return by_kind
+
+
+def _table(heading: str, groups: Mapping[str, Sequence[ListedEntry]]) -> Table:
+    shown = Table(box=None, pad_edge=False, header_style="bold")
+    shown.add_column(heading, overflow="fold")
+    for name in ("entries", "size", "last used"):
+        shown.add_column(name, justify="left" if name == "last used" else "right", no_wrap=True)
+    for name, entries in sorted(groups.items(), key=lambda each: -_size(each[1])):
+        used = datetime.fromtimestamp(max(each.used for each in entries), UTC).isoformat()
+        shown.add_row(
+            name.replace("[", r"\["), str(len(entries)), size_in_words(_size(entries)), local_time(used)
+        )
+    return shown
+
+
+def _size(entries: Iterable[ListedEntry]) -> int:
+    return sum(each.size for each in entries)

@@ -1,17 +1,65 @@
-"""The folder of finished wheels, with a record of those that gpuforge put there, and a place for outdated ones."""
+"""The folder of finished wheels: what a build puts there, the record of it, and a place for outdated wheels."""
 
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from gpuforge import digest, disk
-from gpuforge.cli.build_result import BuiltWheel, SetAside, is_done
-from gpuforge.execute.outcome import Outcome
+from gpuforge.execute.outcome import Outcome, Step
+from gpuforge.execute.store import Store
 from gpuforge.package import variants
+from gpuforge.plan.cell import Selection
 from gpuforge.plan.lower.cell_actions import Plan
+from gpuforge.plan.trial_result import TrialResult
+
+RAN = frozenset({"done", "failed", "cancelled"})  # states of an action that was started
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltWheel:
+    """A finished wheel in the output folder.
+
+    `size` in bytes, `report` the audit's JSON report, `tests` the results of its tests.
+    """
+
+    cell: str
+    path: Path
+    sha256: str
+    size: int
+    report: Mapping[str, Any]
+    tests: tuple[TrialResult, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SetAside:
+    """An older wheel of a cell that was moved out of the output folder, as the newer one is kept back."""
+
+    cell: str
+    path: Path
+    to: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The result of one `gpuforge build`; `seconds` from the call to the end."""
+
+    plan: Plan
+    selection: Selection
+    outcome: Outcome
+    wheels: list[BuiltWheel]
+    seconds: float
+    set_aside: Sequence[SetAside] = ()
+
+
+def is_done(outcome: Outcome, action: str) -> bool:
+    """Return whether an action's output is there."""
+    return outcome.results[action].state in {"done", "reused"}
+
 
 RECORD = ".gpuforge.json"  # in the folder: file name -> its package, cell and sha256 when it was put there
 ASIDE = ".set-aside"  # in the folder: `dist/*.whl` and `dist/*` do not match it
@@ -107,3 +155,44 @@ def _read(file: Path) -> dict[str, Mapping[str, Any]]:
 def _is_sound(entry: object) -> bool:
     """Return whether an entry was written by gpuforge: a project may have brought the folder."""
     return isinstance(entry, dict) and all(isinstance(value, str) for value in entry.values())
+
+
+def copy_wheels(
+    plan: Plan, steps: Sequence[Step], store: Store, outcome: Outcome, dist: Path
+) -> list[BuiltWheel]:
+    """Copy each proved and tested wheel from the store into `dist`, whole or not at all; return the copied wheels."""
+    disk.sweep(dist)
+    keys = {step.action.id: step.key for step in steps}
+    found = []
+    done = proved(plan, outcome)
+    front = [plan.front] if plan.front and len(done) == len(plan.wheels) else []  # it requires all of them
+    for cell in done:
+        parts = [(plan.wheels[cell], plan.reports[cell], *plan.tests.get(cell, ()))]
+        parts += [(plan.kernels[cell], plan.kernels_reports[cell])] if cell in plan.kernels else []
+        for ends in (*parts, *front):
+            stored = [
+                entry.path(each.output)
+                for each in ends
+                if (entry := store.get(keys[each.action], links_out=False))
+            ]
+            if len(stored) < len(ends):
+                continue
+            (source,) = stored[0].glob("*.whl")
+            report = json.loads(stored[1].read_bytes())
+            found.append((source, cell, report, [TrialResult.read(path) for path in stored[2:]]))
+    return [put(source, dist, cell, report, tests) for source, cell, report, tests in found]
+
+
+def put(
+    source: Path, dist: Path, cell: str, report: dict[str, Any], tests: Sequence[TrialResult] = ()
+) -> BuiltWheel:
+    """Copy one wheel into `dist` unless the same bytes are there already."""
+    target, sha256 = dist / source.name, digest.of_file(source)
+    if not (target.is_file() and digest.of_file(target) == sha256):
+        try:
+            with source.open("rb") as stream, disk.appearing(target) as part:
+                shutil.copyfileobj(stream, part, 1 << 20)
+        except OSError as error:
+            error.filename = error.filename or str(target)  # errors of writing have no file name
+            raise
+    return BuiltWheel(cell, target, sha256, target.stat().st_size, report, tuple(tests))

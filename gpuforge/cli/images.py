@@ -8,9 +8,8 @@ from typing import Any
 
 import click
 
-from gpuforge.cli.arguments import Group, Outside, pass_outside
-from gpuforge.cli.options import cache_dir
-from gpuforge.cli.terminal import say
+from gpuforge.cli.options import Call, Group, as_json, pass_call
+from gpuforge.cli.terminal import results_console, say
 from gpuforge.containers import catalog
 from gpuforge.containers.catalog import CatalogImage
 from gpuforge.containers.image_reference import refuse_name, refuse_pull
@@ -25,16 +24,16 @@ def command() -> None:
 
 
 @command.command("list")
-@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
-@pass_outside
-def list_images(outside: Outside, as_json: bool) -> None:
+@as_json
+@pass_call
+def list_images(call: Call, as_json: bool) -> None:
     """List the images, and which of them are on this machine.
 
     `[wheel] image` in a manifest takes one of these names, or any other image's reference.
     """
     engine: Images | None = None
     try:
-        engine = connected(outside)
+        engine = connected(call)
     except MissingError as error:  # the list is correct without an engine, too
         say(f"cannot list the images of this machine: {error.diagnostics[0].message}")
     entries = [(image, engine.find(image.reference) if engine else None) for image in catalog.images()]
@@ -48,8 +47,8 @@ def list_images(outside: Outside, as_json: bool) -> None:
 @command.command("build")
 @click.argument("names", nargs=-1, required=True, metavar="NAME...")
 @click.option("--network", metavar="NAME", help="The engine's network for the build, such as host.")
-@pass_outside
-def build(outside: Outside, names: tuple[str, ...], network: str | None) -> None:
+@pass_call
+def build(call: Call, names: tuple[str, ...], network: str | None) -> None:
     """Make or pull the images NAME... that are not on this machine.
 
     Debian images are made on this machine, which needs root. Others are pulled from their registry.
@@ -65,7 +64,7 @@ def build(outside: Outside, names: tuple[str, ...], network: str | None) -> None
     def show_output(line: str) -> None:
         say(f"  | {line}")
 
-    builder = ImageBuilder(connected(outside), cache_dir(), show, show_output, network)
+    builder = ImageBuilder(connected(call), call.cache, show, show_output, network)
     for image in chosen:
         how = "made" if builder.make(image) else "is there already"
         click.echo(f"{image.name}: {how}: {image.reference}")
@@ -73,9 +72,9 @@ def build(outside: Outside, names: tuple[str, ...], network: str | None) -> None
 
 @command.command("check")
 @click.argument("name")
-@pass_outside
+@pass_call
 @click.pass_context
-def check(context: click.Context, outside: Outside, name: str) -> None:
+def check(context: click.Context, call: Call, name: str) -> None:
     """Show what an image holds, and what it lacks for a build.
 
     NAME is a name from `gpuforge images list`, or any other image's reference. The image runs without a network.
@@ -86,7 +85,7 @@ def check(context: click.Context, outside: Outside, name: str) -> None:
     image = catalog.find(name)
     reference = image.reference if image else name
     try:
-        engine = connected(outside)
+        engine = connected(call)
     except MissingError:
         if image is None:  # a name that no engine can have is the more likely cause
             refuse_name(reference, [known.name for known in catalog.images()])
@@ -97,7 +96,7 @@ def check(context: click.Context, outside: Outside, name: str) -> None:
             refuse_pull(reference, [known.name for known in catalog.images()])
         how = f"gpuforge images build {image.name}" if image else f"docker pull {reference}"
         raise MissingError.of(f"the engine has no image {reference}", hint=how)
-    found = obtain.contents(engine, here, name, cache_dir() / "images")
+    found = obtain.contents(engine, here, name, call.cache / "images")
     click.echo(reference)
     if found.glibc:
         policy = LinuxTag.of_glibc(found.glibc, found.machine).names[0]
@@ -117,11 +116,9 @@ def check(context: click.Context, outside: Outside, name: str) -> None:
     context.exit(1 if lacks else 0)
 
 
-def connected(outside: Outside) -> Images:
+def connected(call: Call) -> Images:
     """Return the caller's images, else those of the engine; raises MissingError when none answers."""
-    from gpuforge.containers.images import Images
-
-    return outside.images or Images()
+    return call.images or Images()
 
 
 def in_catalog(name: str) -> CatalogImage:
@@ -158,8 +155,6 @@ def table(entries: list[tuple[CatalogImage, EngineImage | None]], *, has_engine:
     """Print the images for people."""
     from rich.table import Table
     from rich.text import Text
-
-    from gpuforge.cli.console import results_console
 
     console = results_console()
     shown = Table(box=None, pad_edge=False, header_style="bold")

@@ -5,18 +5,25 @@ from __future__ import annotations
 import contextlib
 import sys
 import tempfile
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from gpuforge.cli.arguments import PATH
-from gpuforge.cli.terminal import complain, result
+from gpuforge import disk
+from gpuforge.cli.folders import unwritable
+from gpuforge.cli.options import PATH, Choice
+from gpuforge.cli.planning import Planned, left_out_by_reason, planned
+from gpuforge.cli.terminal import complain, count, result
 from gpuforge.diagnostics import shown
 from gpuforge.errors import GpuforgeError, MissingError, UsageError
-
-if TYPE_CHECKING:
-    from gpuforge.project.guess.guess import Guess, Note
+from gpuforge.manifest.load import FILE_NAME
+from gpuforge.plan.survey import machine_type
+from gpuforge.project import draft, facts
+from gpuforge.project.guess.guess import Guess, Note, Reason
+from gpuforge.project.guess.sentences import sentence
+from gpuforge.project.obtain import obtain
+from gpuforge.runtime.arch import Target
 
 
 @click.command("init")
@@ -33,11 +40,6 @@ def command(project: str, output: Path | None) -> int:
 
     It reads the project's files and runs none of its code. The reason of each guess is a comment above it.
     """
-    from gpuforge.cli.build_folders import unwritable
-    from gpuforge.manifest.load import FILE_NAME
-    from gpuforge.project import draft, facts
-    from gpuforge.project.obtain import obtain
-
     folder = Path(project)
     target = output or (folder if folder.is_dir() else Path()) / FILE_NAME
     if target.is_dir():
@@ -65,19 +67,49 @@ def command(project: str, output: Path | None) -> int:
 
 def _written(target: Path, text: str, guesses: list[Guess | Note]) -> int:
     """Write the manifest, and report its guesses and whether it can be planned."""
-    from gpuforge import disk
-    from gpuforge.cli import init_text
-    from gpuforge.cli.options import Choice
-    from gpuforge.cli.planning import planned
-    from gpuforge.plan.survey import machine_type
-
     disk.write_text(target, text)
-    result(init_text.report(target, guesses))
+    result(report_guesses(target, guesses))
     try:
         made = planned(Choice(target), machine_type(), lambda _: [])
     except GpuforgeError as error:
         complain(error.diagnostics)
         result([f"\n{target} cannot be planned yet: see the errors\n"])
         return 0 if isinstance(error, MissingError) else 1
-    result(init_text.plan(target, made, guesses))
+    result(report_cells(target, made, guesses))
     return 0
+
+
+def report_guesses(target: Path, found: Sequence[Guess | Note]) -> Iterator[str]:
+    """Yield the guesses, then the notes."""
+    guesses = [each for each in found if isinstance(each, Guess)]
+    notes = [each for each in found if isinstance(each, Note)]
+    yield f"{target}: {count(len(guesses), 'guess', 'guesses')}\n"
+    for each in guesses:
+        yield f"  [{'.'.join(each.table)}] {shown(draft.written(each))}\n"
+        for text in dict.fromkeys(map(sentence, each.reasons)):
+            yield f"      {text}\n"
+    if notes:
+        yield "\nto do:\n"
+    for note in notes:
+        yield f"  {sentence(note.reason)}\n"
+
+
+def report_cells(target: Path, made: Planned, guesses: Sequence[Guess | Note]) -> Iterator[str]:
+    """Yield the cells of the manifest on this machine, and a command that builds one quickly."""
+    cells = made.selection.cells
+    yield f"\n{count(len(cells), 'cell')} can be built here: {', '.join(cell.id for cell in cells)}\n"
+    for reason, names in left_out_by_reason(made.selection.left_out).items():
+        yield f"left out: {reason}: {', '.join(names)}\n"
+    newest = cells[-1]
+    folder = "" if target.parent == Path() else f" {target.parent.as_posix()}"
+    path = folder if target.name == "gpuforge.toml" else f" {target.as_posix()}"
+    versions = made.file.manifest.cuda.versions
+    archs = versions[newest.cuda].archs if newest.cuda else ()
+    fixed = any(reason.kind == "fixed-archs" for reason in _reasons(guesses))
+    quick = f" --archs {Target.parse(archs[-1]).arch.number}" if archs and not fixed else ""
+    yield f"next, one of them{', quickly' * bool(quick)}: gpuforge build{path} --cell {newest.id}{quick}\n"
+
+
+def _reasons(guesses: Sequence[Guess | Note]) -> Iterator[Reason]:
+    for each in guesses:
+        yield from each.reasons if isinstance(each, Guess) else (each.reason,)

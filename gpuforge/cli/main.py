@@ -1,14 +1,19 @@
-"""The program `gpuforge`: runs the command, and turns every failure into a message and a status."""
+"""The program `gpuforge`: runs a command, and turns every failure into a message and a status."""
 
 from __future__ import annotations
 
 import errno
-import os
+import importlib
+import json
 import signal
 import sys
 from collections.abc import Sequence
+from typing import Any
 
-from gpuforge.cli import bounded
+import click
+
+from gpuforge import __version__
+from gpuforge.cli.options import Call, Group
 from gpuforge.cli.terminal import complain, drop_output, say
 from gpuforge.diagnostics import Diagnostic
 from gpuforge.errors import GpuforgeError
@@ -16,6 +21,43 @@ from gpuforge.errors import GpuforgeError
 INTERRUPTED = 130
 UNREAD = 141  # a shell's status for a program that SIGPIPE ended
 INTERNAL = 70  # EX_SOFTWARE of sysexits.h: a bug of gpuforge
+_COMPLETION = "_GPUFORGE_COMPLETE"  # click reads it before it looks at the arguments
+COMMANDS = {  # with their summaries, so that listing them imports none
+    "audit": "Report what in a wheel will break on users' machines, and why.",
+    "build": "Build, prove and test the wheels of a manifest.",
+    "cache": "List, check and prune what is kept between builds.",
+    "images": "Make, list and check the container images to build and test in.",
+    "init": "Write a first gpuforge.toml for a project: its folder, its sdist or its name on PyPI.",
+    "matrix": "Print the cells of a manifest for a CI system.",
+    "schema": "Print the schema of gpuforge.toml.",
+}
+
+
+class _Commands(Group):
+    """A group whose commands are imported when they are called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = importlib.import_module(f"gpuforge.cli.{cmd_name}").command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.group(
+    cls=_Commands,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog='Shell completion: eval "$(_GPUFORGE_COMPLETE=bash_source gpuforge)"  (or zsh_source, fish_source)',
+)
+@click.version_option(__version__, prog_name="gpuforge")
+def cli() -> None:
+    """Build GPU wheels for Python from one TOML manifest, and report what in a wheel would break on users' machines."""
 
 
 def main() -> None:
@@ -24,33 +66,60 @@ def main() -> None:
         signal.signal(
             signal.SIGTERM, signal.default_int_handler
         )  # CI systems cancel with it: treated as Ctrl-C
-        status = run(within=bounded.run)
+        status = run(call=Call(limited=True))
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # an interrupt was already reported
     except KeyboardInterrupt:  # a second one, while `run` reported the first
         status = INTERRUPTED
     sys.exit(status)
 
 
-def run(arguments: Sequence[str] | None = None, within: bounded.Within | None = None) -> int:
-    """Run the program and return its exit status; no exception leaves it. An audit's work is done `within` limits."""
+def run(arguments: Sequence[str] | None = None, call: Call | None = None) -> int:
+    """Run the command in the arguments and return the exit status; no exception leaves it."""
+    call = call or Call()
+    arguments = sys.argv[1:] if arguments is None else arguments
     try:
-        from gpuforge.cli import commands
-
-        return commands.call(sys.argv[1:] if arguments is None else arguments, within)
-    except KeyboardInterrupt:
+        return int(cli.main(list(arguments), prog_name="gpuforge", standalone_mode=False, obj=call) or 0)
+    except click.exceptions.Exit as stop:
+        return stop.exit_code
+    except click.ClickException as error:
+        error.show()
+        return 2
+    except (KeyboardInterrupt, click.Abort):
         say("interrupted; finished work is kept")
         return INTERRUPTED
+    except SystemExit as stop:  # click has completed for a shell, or the output's reader is gone
+        if call.environ.get(_COMPLETION) and isinstance(stop.code, int):
+            return stop.code
+        drop_output(1, 2)
+        return UNREAD
     except BrokenPipeError:
         drop_output(1, 2)
         return UNREAD
     except GpuforgeError as error:
+        if call.json:
+            click.echo(json.dumps(error_data(error), indent=2))
         complain(error.diagnostics)
         return error.exit_code
     except OSError as error:
         complain([of_os_error(error)])
         return 3 if error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EROFS} else 2
-    except Exception:  # noqa: BLE001  the last resort: a fault of ours, told as one
-        return _internal()
+    except Exception as error:  # noqa: BLE001  the last resort: a fault of ours, told as one
+        return _internal(error, call)
+
+
+def error_data(error: GpuforgeError) -> dict[str, Any]:
+    """Return an error as plain data (schema 1): the exit status, and each diagnostic with its place."""
+    diagnostics = [
+        {
+            "message": each.message,
+            "file": each.place.file if each.place else None,
+            "line": (each.place.line or None) if each.place else None,
+            "column": (each.place.column or None) if each.place else None,
+            "hint": each.hint,
+        }
+        for each in error.diagnostics
+    ]
+    return {"schema": 1, "status": error.exit_code, "diagnostics": diagnostics}
 
 
 def of_os_error(error: OSError) -> Diagnostic:
@@ -70,18 +139,11 @@ def of_os_error(error: OSError) -> Diagnostic:
     return Diagnostic(message, hint=hints.get(error.errno or 0, ""))
 
 
-def _internal() -> int:
-    if os.environ.get("GPUFORGE_DEBUG"):
+def _internal(error: Exception, call: Call) -> int:
+    if call.environ.get("GPUFORGE_DEBUG"):
         import traceback
 
-        traceback.print_exc()
-    kind, value, _ = sys.exc_info()
-    complain(
-        [
-            Diagnostic(
-                f"gpuforge itself failed: {kind.__name__ if kind else ''}: {value}",
-                hint="this is a bug; run again with GPUFORGE_DEBUG=1 and report what it prints",
-            )
-        ]
-    )
+        traceback.print_exception(error)
+    hint = "this is a bug; run again with GPUFORGE_DEBUG=1 and report what it prints"
+    complain([Diagnostic(f"gpuforge itself failed: {type(error).__name__}: {error}", hint=hint)])
     return INTERNAL

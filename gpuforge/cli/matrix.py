@@ -4,29 +4,117 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 from packaging.utils import canonicalize_name
 
-from gpuforge.cli import ci, stores
-from gpuforge.cli.arguments import errors_as_json
-from gpuforge.cli.left_out import allow_missing as allow_missing_option
-from gpuforge.cli.left_out import as_data, by_reason, status
-from gpuforge.cli.options import Choice, images, selection
-from gpuforge.cli.planning import DEFAULT_IMAGE, Planned, planned
-from gpuforge.cli.terminal import say
+from gpuforge.cli.folders import address
+from gpuforge.cli.options import Call, Choice, errors_as_json, images, pass_call, selection
+from gpuforge.cli.options import allow_missing as allow_missing_option
+from gpuforge.cli.planning import (
+    DEFAULT_IMAGE,
+    Planned,
+    left_out_by_reason,
+    left_out_data,
+    missing_status,
+    planned,
+)
+from gpuforge.cli.terminal import count, results_console, say
 from gpuforge.containers import catalog, expected
 from gpuforge.containers.image_reference import refuse_name
 from gpuforge.cuda.suffix import named_for
 from gpuforge.cuda.version import major_of
+from gpuforge.execute.objects.port import VARIABLE
+from gpuforge.execute.objects.secrets import hidden
 from gpuforge.manifest import kernels_wheels
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.plan.cell import Cell, Selection
 from gpuforge.plan.site import ContainerImage
 from gpuforge.plan.survey import machine_type
+from gpuforge.toolchains import sccache
+
+# https://docs.github.com/actions/reference/runners/github-hosted-runners
+# https://docs.gitlab.com/ci/runners/hosted_runners/linux
+RUNNERS = {
+    "github": {"x86_64": "ubuntu-24.04", "aarch64": "ubuntu-24.04-arm"},
+    "gitlab": {"x86_64": "saas-linux-medium-amd64", "aarch64": "saas-linux-medium-arm64"},
+}
+# https://docs.github.com/actions/reference/limits and https://docs.gitlab.com/ci/yaml/#parallelmatrix
+MOST_JOBS = {"github": 256, "gitlab": 200}
+# The job's own container requests others from the engine of a service. They see only the project's folder:
+# https://docs.gitlab.com/ci/docker/using_docker_build/#docker-in-docker-with-tls-enabled-in-the-docker-executor
+_GITLAB = """\
+.gpuforge:
+  tags: [$RUNNER]
+  image: docker.io/library/python:3.12-bookworm
+  services: ["docker.io/library/docker:dind"]
+  variables:
+    GPUFORGE: .  # what pip installs gpuforge from: a folder, or git+https://…
+    DOCKER_HOST: tcp://docker:2376
+    DOCKER_TLS_CERTDIR: /certs
+    DOCKER_TLS_VERIFY: "1"
+    DOCKER_CERT_PATH: /certs/client
+    GPUFORGE_CACHE_DIR: $CI_PROJECT_DIR/.gpuforge/cache
+    GPUFORGE_WORK: $CI_PROJECT_DIR/.gpuforge/work
+  before_script:
+    - apt-get update && apt-get install -y --no-install-recommends debootstrap debian-archive-keyring
+    - python -m venv .gpuforge/venv
+    - export PATH="$CI_PROJECT_DIR/.gpuforge/venv/bin:$PATH"
+    - pip install "$GPUFORGE"
+  script:
+    - eval "$PREPARE"
+    - eval "$BUILD"
+  artifacts: {paths: [dist]}
+  parallel:
+    matrix:"""
+
+_BUCKETS = ("SCCACHE_BUCKET", "SCCACHE_GCS_BUCKET")
+_PUBLIC = (
+    "_BUCKET",
+    "_ENDPOINT",
+    "_ENDPOINTS",
+    "_REGION",
+    "_KEY_PREFIX",
+    "_USE_SSL",
+    "_RW_MODE",
+    "_CACHE_SIZE",
+    "_DB",
+)
+
+
+def labelled(job: Mapping[str, Any], system: str) -> dict[str, Any]:
+    """Return a job with the runner's label in a CI system ("github", "gitlab")."""
+    label = {"runner": RUNNERS[system].get(job["machine"], "self-hosted")}
+    return {name: {**job, **label}[name] for name in ("cell", "runner", *job)}
+
+
+def github(jobs: Sequence[Mapping[str, Any]]) -> str:
+    """Return `{"include": […]}` on one line, for `$GITHUB_OUTPUT` and `fromJSON`."""
+    return json.dumps({"include": [labelled(job, "github") for job in jobs]}, separators=(",", ":"))
+
+
+def gitlab(jobs: Sequence[Mapping[str, Any]]) -> str:
+    """Return a hidden GitLab job with `parallel: matrix`, to include and extend; its variables are strings."""
+    lines = _GITLAB.splitlines()
+    for entry in jobs:
+        pairs = [
+            f"{name.upper()}: {json.dumps(_variable_text(value))}"
+            for name, value in labelled(entry, "gitlab").items()
+        ]
+        lines += [f"      - {pairs[0]}", *(f"        {pair}" for pair in pairs[1:])]
+    if not jobs:
+        lines[-1] += " []"
+    return "\n".join(lines)
+
+
+def _variable_text(value: str | Sequence[str] | Mapping[str, str] | None) -> str:
+    """Return a value as a variable: lists and the pairs of tables are separated by spaces, None is empty."""
+    if isinstance(value, Mapping):
+        value = [f"{name}={each}" for name, each in value.items()]
+    return value if isinstance(value, str) else " ".join(value or ())
 
 
 @click.command("matrix")
@@ -38,51 +126,45 @@ from gpuforge.plan.survey import machine_type
     type=click.Choice(["table", "github", "gitlab", "json"]),
     default="table",
     show_default=True,
+    callback=errors_as_json,
     help="github: one line for fromJSON; gitlab: a job to extend; json: with what is left out and why.",
 )
 @allow_missing_option
-@click.pass_context
-@errors_as_json
-def command(
-    ctx: click.Context,
-    /,
-    choice: Choice,
-    images: tuple[str, ...],
-    form: str,
-    allow_missing: bool,
-) -> None:
+@pass_call
+def command(call: Call, /, *, images: tuple[str, ...], form: str, allow_missing: bool, **chosen: Any) -> int:
     """Print the cells of the manifest in PATH (default: here), each with what a CI job needs to build it.
 
     The jobs build in containers. This command refuses the same manifests as `gpuforge build --runner docker`, but
     fetches no image: it knows the content of the images from gpuforge's own list.
     """
-    machine = machine_type()
+    choice, machine = Choice(**chosen), machine_type()
     made = planned(choice, machine, lambda file: places(file, images, machine), allow_missing=allow_missing)
     options = [*(word for name in images for word in ("--image", name))]
     options += ["--archs", ",".join(arch.number for arch in made.file.narrowed)] if made.file.narrowed else []
     jobs = [job(made, choice.path, item, options) for item in made.selection.cells]
-    _show(made.selection, jobs, form)
-    ctx.exit(status(made.selection, allowed=allow_missing))
-
-
-def _show(selection: Selection, jobs: Sequence[dict[str, Any]], form: str) -> None:
+    selection = made.selection
     if form == "table":
         table(jobs, selection)
-        return
-    if form == "json":
-        left_out = as_data(selection.left_out)
-        shown = [ci.labelled(entry, "github") for entry in jobs]
+    elif form == "json":
+        left_out = left_out_data(selection.left_out)
+        shown = [labelled(entry, "github") for entry in jobs]
         click.echo(json.dumps({"schema": 1, "cells": shown, "left_out": left_out}, indent=2))
-        return
-    for reason, cells in by_reason(selection.left_out).items():
+    else:
+        _show_jobs(jobs, selection, form, call.environ)
+    return missing_status(selection, allowed=allow_missing)
+
+
+def _show_jobs(
+    jobs: Sequence[dict[str, Any]], selection: Selection, system: str, environ: Mapping[str, str]
+) -> None:
+    for reason, cells in left_out_by_reason(selection.left_out).items():
         say(f"left out: {reason}: {', '.join(cells)}")
-    if len(jobs) > ci.MOST_JOBS[form]:
-        most = ci.MOST_JOBS[form]
+    if len(jobs) > (most := MOST_JOBS[system]):
         say(
-            f"warning: {len(jobs)} jobs, but {form} runs at most {most} of one matrix: use --cuda or --python"
+            f"warning: {len(jobs)} jobs, but {system} runs at most {most} of one matrix: use --cuda or --python"
         )
-    click.echo(ci.github(jobs) if form == "github" else ci.gitlab(jobs))
-    for line in stores.for_jobs():
+    click.echo(github(jobs) if system == "github" else gitlab(jobs))
+    for line in shared_by_jobs(environ):
         say(line)
 
 
@@ -146,8 +228,6 @@ def table(jobs: Sequence[dict[str, Any]], chosen: Selection) -> None:
     """Print the cells for people, then the omitted ones with the reason."""
     from rich.table import Table
 
-    from gpuforge.cli.console import count, results_console
-
     console = results_console()
     shown = Table(box=None, pad_edge=False, header_style="bold")
     for heading in ("cell", "python", "CUDA", "GPU architectures", "compiler"):
@@ -166,6 +246,35 @@ def table(jobs: Sequence[dict[str, Any]], chosen: Selection) -> None:
         console.print(f"\n{count(len(jobs), 'cell')}; build one with", highlight=False)
         for word in filter(None, (jobs[0]["prepare"], jobs[0]["build"])):
             console.print(f"  {word}", highlight=False, markup=False, soft_wrap=True)
-    for reason, cells in by_reason(chosen.left_out).items():
+    for reason, cells in left_out_by_reason(chosen.left_out).items():
         text = f"left out: {reason}: {', '.join(cells)}"
         console.print(text, style="dim", highlight=False, markup=False)
+
+
+def shared_by_jobs(environ: Mapping[str, str]) -> list[str]:
+    """Return what a CI system's jobs need to share the store and the compiler cache that are set here.
+
+    These are variables with their values, only the names of secret ones, and packages that must be installed.
+    """
+    back_end = "" if environ.get(sccache.OFF) else sccache.back_end(environ)
+    own = ("SCCACHE_",) if back_end else ()
+    keys = ("AWS_", "GOOGLE_") if "://" in (address(environ) or "") or back_end in _BUCKETS else ()
+    names = [name for name in (VARIABLE, sccache.IDENTITY) if environ.get(name)]
+    found = [*names, *sorted(name for name in environ if name.startswith((*own, *keys)))]
+    secrets = [name for name in found if _is_secret(name, environ[name])]
+    settings = [f"{name}={environ[name]}" for name in found if name not in secrets]
+    if not settings:
+        return []
+    also = f", and {', '.join(secrets)} as secrets" if secrets else ""
+    notes = [f"note: set {', '.join(settings)} in every job{also}"]
+    if back_end:
+        notes.append(
+            f"note: install gpuforge with its extra sccache in every job: containers need it for {back_end}"
+        )
+    return notes
+
+
+def _is_secret(name: str, value: str) -> bool:
+    """Return whether the value of a variable is not shown: those of unknown variables may be secret."""
+    is_known = name in {VARIABLE, sccache.IDENTITY} or name.endswith(_PUBLIC)
+    return not is_known or hidden(value, {}) != value

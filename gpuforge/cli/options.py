@@ -1,22 +1,72 @@
-"""Options that several commands share."""
+"""Options that several commands share, and what a command gets from its caller."""
 
 from __future__ import annotations
 
-import functools
 import os
 import re
-from collections.abc import Callable
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from gpuforge import cache_folder
-from gpuforge.cli.arguments import PATH
 from gpuforge.manifest.sizes import size_in_bytes
 
+if TYPE_CHECKING:
+    from gpuforge.containers.images import Images
+
 F = TypeVar("F", bound=Callable[..., Any])
+CACHE_VARIABLE = "GPUFORGE_CACHE_DIR"
+
+
+@dataclass(slots=True)
+class Call:
+    """One call of the program: its environment variables, which are read here only, and whether errors are JSON, too.
+
+    The program's own calls are `limited`: an audit runs in a process with limits. Tests give other `images` than the
+    engine's.
+    """
+
+    environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
+    limited: bool = False
+    images: Images | None = None
+    json: bool = False
+
+    @property
+    def cache(self) -> Path:
+        """The folder that is kept between runs: GPUFORGE_CACHE_DIR, else the user's cache folder."""
+        from gpuforge.cache_folder import cache_folder
+
+        return cache_folder(self.environ)
+
+
+pass_call = click.make_pass_decorator(Call, ensure=True)
+
+
+class Group(click.Group):
+    """A group of commands that suggests names for an unknown one."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command that the first argument names; raises UsageError with the nearest names."""
+        names = self.list_commands(ctx)
+        if args and args[0] not in names and not args[0].startswith("-"):
+            near = get_close_matches(args[0].lower(), names, n=1)
+            hint = f"Did you mean {near[0]!r}?" if near else f"There are {', '.join(names)}."
+            raise click.UsageError(f"No such command {args[0]!r}. {hint}", ctx)
+        return super().resolve_command(ctx, args)
+
+
+class _FilePath(click.Path):
+    """A path. The empty text, as from an unset variable of a shell, is refused."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value == "":
+            self.fail("the path is empty: is a variable of the shell unset? `.` is this folder", param, ctx)
+        return super().convert(value, param, ctx)
 
 
 class _Size(click.ParamType[int]):
@@ -43,8 +93,16 @@ class _Duration(click.ParamType[float]):
         return int(match[1]) * {"m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}[match[2]]
 
 
+PATH = _FilePath(path_type=Path)
+FOLDER = _FilePath(path_type=Path, file_okay=False)
 SIZE = _Size()
 DURATION = _Duration()
+
+
+def errors_as_json(ctx: click.Context, parameter: click.Parameter, value: bool | str) -> bool | str:
+    """Make errors of the command JSON, too, if its result is (`--json`, `--format json`): a callback of the option."""
+    ctx.ensure_object(Call).json = value in {True, "json"}
+    return value
 
 
 def listed(ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
@@ -53,9 +111,25 @@ def listed(ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...
     return tuple(dict.fromkeys(item for item in items if item))
 
 
+as_json = click.option("--json", "as_json", is_flag=True, callback=errors_as_json, help="Print it as JSON.")
+images = click.option(
+    "--image",
+    "images",
+    multiple=True,
+    callback=listed,
+    metavar="NAME",
+    help="Container images to build in, instead of the manifest's [wheel] image.",
+)
+allow_missing = click.option(
+    "--allow-missing",
+    is_flag=True,
+    help="Leave out what this machine or its images cannot build, without exit status 3.",
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The user's choice: PATH, --cuda, --python, --axis, --archs and --cell."""
+    """The user's choice of cells: PATH, --cuda, --python, --axis, --archs and --cell."""
 
     path: Path
     cuda: tuple[str, ...] = ()
@@ -65,22 +139,16 @@ class Choice:
     cell: str | None = None
 
 
-def selection(function: Callable[..., None]) -> Callable[..., None]:
-    """Add PATH and the options that choose cells of a manifest; the command gets them as one `choice`."""
-
-    @functools.wraps(function)
-    def command(*arguments: Any, **options: Any) -> None:
-        chosen = {each.name: options.pop(each.name) for each in fields(Choice)}
-        function(*arguments, choice=Choice(**chosen), **options)
-
+def selection(command: F) -> F:
+    """Add PATH and the options that choose cells of a manifest: the fields of `Choice`."""
+    several: dict[str, Any] = {"multiple": True, "callback": listed}
     for decorate in (
         click.option("--cell", metavar="ID", help="Only this cell, as `gpuforge matrix` names it."),
         click.option(
             "--archs",
-            multiple=True,
-            callback=listed,
             metavar="90,90a",
             help="Only these of the manifest's GPU architectures, for a quick try.",
+            **several,
         ),
         click.option(
             "--axis",
@@ -88,39 +156,9 @@ def selection(function: Callable[..., None]) -> Callable[..., None]:
             metavar="NAME=VALUE",
             help="Only this value of one of the manifest's [axes]; may be repeated.",
         ),
-        click.option(
-            "--python",
-            multiple=True,
-            callback=listed,
-            metavar="3.11,3.13",
-            help="Only these Python versions.",
-        ),
-        click.option(
-            "--cuda",
-            multiple=True,
-            callback=listed,
-            metavar="11,12",
-            help="Only these toolkits: 12 is every 12.x.",
-        ),
+        click.option("--python", metavar="3.11,3.13", help="Only these Python versions.", **several),
+        click.option("--cuda", metavar="11,12", help="Only these toolkits: 12 is every 12.x.", **several),
         click.argument("path", type=PATH, default=Path()),
     ):
         command = decorate(command)
     return command
-
-
-images = click.option(
-    "--image",
-    "images",
-    multiple=True,
-    callback=listed,
-    metavar="NAME",
-    help="Container images to build in, instead of the manifest's [wheel] image.",
-)
-
-
-CACHE_VARIABLE = cache_folder.VARIABLE
-
-
-def cache_dir() -> Path:
-    """Return the folder that is kept between runs: GPUFORGE_CACHE_DIR, else the user's cache folder."""
-    return cache_folder.cache_folder(os.environ)

@@ -1,26 +1,314 @@
-"""Progress on standard error: a live display on a terminal, else plain lines."""
+"""The progress of a build on standard error: a live display on a terminal, else plain lines."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Literal
 
-from rich.console import Console
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.spinner import Spinner
+from rich.table import Table
 from rich.text import Text
 
-from gpuforge.cli.action_reason import why
-from gpuforge.cli.failure_text import failure, print_text
-from gpuforge.cli.live_progress import LiveProgress
-from gpuforge.cli.plan_progress import PlanProgress, stopping, where
-from gpuforge.diagnostics import shown
+from gpuforge.cli.build_report import why, words
+from gpuforge.diagnostics import shown, shown_lines
 from gpuforge.execute.failure import last_line
 from gpuforge.execute.observer import Observer
 from gpuforge.execute.outcome import ActionResult, Step
 from gpuforge.execute.times import short_seconds
 from gpuforge.plan.action import Action
+
+CellState = Literal["running", "failed", "stopped", "waiting", "done", "up to date"]
+SHARED = "all cells"  # the title for actions without a cell
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A running action: its start (seconds of a monotonic clock), and what it waits for, if anything."""
+
+    action: Action
+    since: float
+    log: Path
+    waits: str = ""
+
+
+@dataclass(slots=True)
+class CellProgress:
+    """The actions of one cell: their number, their results, the running ones; times are of a monotonic clock."""
+
+    name: str
+    total: int = 0
+    ended: dict[str, ActionResult] = field(default_factory=dict)
+    failed: Action | None = None  # the first one
+    running: set[str] = field(default_factory=set)
+    begin: float | None = None
+    end: float | None = None
+
+    @property
+    def done(self) -> int:
+        """Return the number of its actions that are finished."""
+        return sum(result.state in {"done", "reused"} for result in self.ended.values())
+
+    @property
+    def blame(self) -> str:
+        """Return the failed action, or the reason, because of which this cell cannot finish; else ""."""
+        if self.failed:
+            return f"failed: {self.failed.title}"
+        return next((words(r.reason) for r in self.ended.values() if r.state in {"not-run", "cancelled"}), "")
+
+    @property
+    def state(self) -> CellState:
+        """Return the state of the cell as a whole."""
+        states = {result.state for result in self.ended.values()}
+        if self.running:
+            return "running"
+        if "failed" in states:
+            return "failed"
+        if states & {"cancelled", "not-run"}:
+            return "stopped"
+        if len(self.ended) < self.total:
+            return "waiting"
+        return "done" if "done" in states else "up to date"
+
+    def seconds(self, now: float) -> float:
+        """Return the seconds since its first action started."""
+        if self.begin is None:
+            return 0.0
+        return (now if self.running or self.end is None else self.end) - self.begin
+
+
+class PlanProgress:
+    """All cells of a plan, in its order; an action that several cells need counts in each of them."""
+
+    def __init__(self, actions: Iterable[Action]) -> None:
+        self.cells: dict[str, CellProgress] = {}
+        self.total = 0
+        self.ended: dict[str, ActionResult] = {}
+        self.running: dict[str, Running] = {}  # in the order of their starts
+        for action in actions:
+            self.total += 1
+            for name in action.cells or (SHARED,):
+                self.cells.setdefault(name, CellProgress(name)).total += 1
+
+    def _of(self, action: Action) -> list[CellProgress]:
+        return [self.cells[name] for name in action.cells or (SHARED,)]
+
+    def start(self, action: Action, now: float, log: Path) -> None:
+        """Note that an action runs, and the log of its output."""
+        self.running[action.id] = Running(action, now, log)
+        for cell in self._of(action):
+            cell.running.add(action.id)
+            cell.begin = now if cell.begin is None else cell.begin
+
+    def wait(self, action: Action, what: str) -> None:
+        """Note that a running action waits for something outside."""
+        self.running[action.id] = replace(self.running[action.id], waits=what)
+
+    def finish(self, action: Action, result: ActionResult, now: float) -> None:
+        """Note how an action ended."""
+        ran = self.running.pop(action.id, None)
+        self.ended[action.id] = result
+        for cell in self._of(action):
+            cell.running.discard(action.id)
+            cell.end = now if ran else cell.end
+            cell.ended[action.id] = result
+            if result.state == "failed" and not cell.failed:
+                cell.failed = action
+
+    def counts(self) -> str:
+        """Return the progress of the whole plan: `12 of 48 actions, 3 reused, 4 running, 1 failed`."""
+        states = [result.state for result in self.ended.values()]
+        done, reused = states.count("done"), states.count("reused")
+        others = {
+            "reused": reused,
+            "running": len(self.running),
+            "failed": states.count("failed"),
+            "not run": states.count("not-run") + states.count("cancelled"),
+        }
+        parts = [f"{number} {state}" for state, number in others.items() if number]
+        return ", ".join([f"{done + reused} of {self.total} actions", *parts])
+
+
+def stopping(running: int) -> str:
+    """Return what an interruption does: "stopping 2 actions and removing their working folders"."""
+    actions, their = (
+        ("1 action", "its working folder")
+        if running == 1
+        else (f"{running} actions", "their working folders")
+    )
+    return f"stopping {actions} and removing {their}; finished work is kept"
+
+
+def where(action: Action) -> str:
+    """Return the cells of an action, to write before its title: "cp311-cu13.0-x86_64: ", "4 cells: " or nothing."""
+    if not action.cells:
+        return ""
+    return f"{action.cells[0]}: " if len(action.cells) == 1 else f"{len(action.cells)} cells: "
+
+
+def failure(action: Action, result: ActionResult) -> Text:
+    """Return the text about a failed action: its title, its last lines, the cause, the log, the next step.
+
+    Control characters in names of files and in a build's output are escaped for terminals and CI systems.
+    """
+    text = Text.assemble(("failed: ", "bold red"), (shown(action.title), "bold"), "\n")
+    for line in _before_message(result):
+        text.append("  | ", style="dim").append(f"{shown(line)}\n")
+    if result.error:
+        text.append("  why:  ", style="bold").append(f"{shown(result.error.message)}\n")
+    if result.log:
+        text.append("  log:  ", style="bold").append(f"{shown(str(result.log))}\n")
+    if result.kept:
+        text.append("  kept: ", style="bold").append(f"{shown(str(result.kept))}\n")
+    if result.error and result.error.hint:
+        text.append("  hint: ", style="bold").append(f"{shown_lines(result.error.hint)}\n")
+    text.right_crop(1)
+    return text
+
+
+def _before_message(result: ActionResult) -> tuple[str, ...]:
+    """Return the last lines without the command's own `error: …`, which is shown as the cause."""
+    message = f"error: {result.error.message}" if result.error else ""
+    return result.tail[: result.tail.index(message)] if message in result.tail else result.tail
+
+
+def print_text(console: Console, text: Text) -> None:
+    """Print a text without wrapping its lines, so that paths and commands in it can be copied."""
+    console.print(text, soft_wrap=True)
+
+
+_MARKS: dict[CellState, tuple[str, str, str]] = {  # mark, the same in ASCII, style
+    "running": ("·", ".", "cyan"),
+    "failed": ("✗", "x", "bold red"),
+    "stopped": ("-", "-", "yellow"),
+    "waiting": ("·", ".", "dim"),
+    "done": ("✓", "+", "green"),
+    "up to date": ("✓", "+", "green"),
+}
+_FIRST = ("running", "failed", "stopped", "waiting", "done", "up to date")  # the order if not all cells fit
+_MARGIN = 3  # free lines of a terminal; one is the last line of the display
+
+
+class LiveProgress:
+    """A display that is redrawn several times a second; failures are printed above it."""
+
+    def __init__(self, console: Console, clock: Callable[[], float]) -> None:
+        self._console = console
+        self._clock = clock
+        self._begin = clock()
+        self._guard = threading.Lock()  # the display is drawn on a thread of its own
+        self._plan = PlanProgress(())
+        self._live: Live | None = None
+        self._stopping = False
+        self._unicode = console.encoding.lower().startswith("utf")
+        self._spinner = Spinner("dots" if self._unicode else "line", style="cyan")
+
+    def on_plan(self, steps: Sequence[Step], run: frozenset[str]) -> None:
+        """Start the display if any action runs."""
+        self._plan = PlanProgress(step.action for step in steps)
+        if run:
+            self._live = Live(console=self._console, get_renderable=self._draw, refresh_per_second=8)
+            self._live.start()
+
+    def on_start(self, action: Action, log: Path) -> None:
+        """Show an action."""
+        with self._guard:
+            self._plan.start(action, self._clock(), log)
+
+    def on_wait(self, action: Action, what: str) -> None:
+        """Show why an action waits."""
+        with self._guard:
+            self._plan.wait(action, what)
+
+    def on_interrupt(self) -> None:
+        """Show that the running commands are being stopped."""
+        self._stopping = True
+
+    def on_finish(self, action: Action, result: ActionResult) -> None:
+        """Show that an action ended; print the failure of one that failed."""
+        with self._guard:
+            self._plan.finish(action, result, self._clock())
+        if result.state == "failed":
+            print_text(self._console, failure(action, result))
+
+    def close(self) -> None:
+        """Draw all cells for the last time, and leave them there."""
+        if self._live:
+            live, self._live = self._live, None
+            live.stop()
+
+    def _draw(self) -> RenderableType:
+        with self._guard:
+            now = self._clock()
+            room = max(2, self._console.height - _MARGIN)
+            running = list(self._plan.running.values())[: room - 1] if self._live else []
+            cells = list(self._plan.cells.values())
+            drawn = _fitting(cells, room - len(running)) if self._live else cells
+            table = _grid()
+            for cell in drawn:
+                table.add_row(*self._cell(cell, now))
+            actions = _grid()
+            spare = room - len(drawn) - len(running)  # lines for the output of the longest running actions
+            for each in running:
+                actions.add_row(*self._action(each, now))
+                if spare > 0 and (line := last_line(each.log)):
+                    spare -= 1
+                    actions.add_row("", Text(f"  {shown(line)}", style="dim"), "")
+            hidden = (len(cells) - len(drawn), len(self._plan.running) - len(running) if self._live else 0)
+            last = Text(self._last_line(*hidden, now), style="bold", no_wrap=True, overflow="ellipsis")
+            return Group(*[each for each in (table, actions) if each.row_count], last)
+
+    def _cell(self, cell: CellProgress, now: float) -> tuple[RenderableType, ...]:
+        mark, plain, style = _MARKS[cell.state]
+        text = cell.blame if cell.state in {"failed", "stopped"} else cell.state
+        return (
+            Text(mark if self._unicode else plain, style=style),
+            Text.assemble(cell.name, " ", (f"{cell.done}/{cell.total}", "dim"), " ", (shown(text), style)),
+            Text(_clock_text(cell.seconds(now)) if cell.begin is not None else "", style="dim"),
+        )
+
+    def _action(self, running: Running, now: float) -> tuple[RenderableType, ...]:
+        text = Text.assemble((where(running.action), "dim"), shown(running.action.title))
+        if running.waits:
+            text.append(f" (waits: {shown(running.waits)})", style="yellow")
+        return self._spinner, text, Text(_clock_text(now - running.since), style="dim")
+
+    def _last_line(self, cells: int, actions: int, now: float) -> str:
+        """Return the progress of the plan, after the number of lines that do not fit on the terminal."""
+        hidden = [f"{cells} more cells"] * bool(cells) + [f"{actions} more actions that run"] * bool(actions)
+        more = f"… and {' and '.join(hidden)}; " if hidden else ""
+        stops = self._stopping and self._live
+        what = f"; {stopping(len(self._plan.running))} (Ctrl-C: by force)" if stops else ""
+        return f"{more}{self._plan.counts()}, {_clock_text(now - self._begin)}{what}"
+
+
+def _grid() -> Table:
+    table = Table.grid(padding=(0, 1), expand=True)
+    table.add_column(width=1)
+    table.add_column(ratio=1, no_wrap=True, overflow="ellipsis")
+    table.add_column(justify="right", no_wrap=True)
+    return table
+
+
+def _fitting(cells: list[CellProgress], room: int) -> list[CellProgress]:
+    """Return the cells to show if the terminal is too low for all: running and failed ones come first."""
+    if len(cells) <= room:
+        return cells
+    first = sorted(cells, key=lambda cell: _FIRST.index(cell.state))[:room]
+    return [cell for cell in cells if cell in first]
+
+
+def _clock_text(seconds: float) -> str:
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
 
 _QUIET = 60.0  # seconds without a line, after which one says what runs
 

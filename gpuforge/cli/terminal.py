@@ -8,10 +8,11 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, TextIO
 
-from gpuforge.diagnostics import shown_lines
+from gpuforge.diagnostics import Diagnostic, shown_lines
 
 if TYPE_CHECKING:
-    from gpuforge.diagnostics import Diagnostic
+    from rich.console import Console
+
 
 _RED = "\x1b[31m\x1b[1m"
 _PLAIN = "\x1b[0m"
@@ -62,3 +63,15 @@ def in_color(stream: TextIO | None) -> bool:
     return bool(os.environ.get("FORCE_COLOR")) or (
         stream is not None and stream.isatty() and os.environ.get("TERM") not in {"dumb", "unknown"}
     )
+
+
+def count(number: int, what: str, plural: str = "") -> str:
+    """Write a number with its noun: `1 cell`, `2 cells`, `2 entries`."""
+    return f"{number} {what}" if number == 1 else f"{number} {plural or f'{what}s'}"
+
+
+def results_console() -> Console:
+    """Return a console that wraps lines on a terminal, but not in a pipe, whose readers need whole lines."""
+    from rich.console import Console
+
+    return Console(highlight=False, width=None if sys.stdout.isatty() else 10_000)

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from gpuforge import digest
-from gpuforge.cli.build_result import BuiltWheel, SetAside
-from gpuforge.cli.dist import RECORD, keep_current, kept_back
+from gpuforge.cli.dist import RECORD, BuiltWheel, SetAside, keep_current, kept_back
 from gpuforge.execute.outcome import ActionReason, ActionResult, Outcome
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.plan.cell import select

@@ -12,8 +12,8 @@ from hostile.names import STEERING
 from memory_store import MemoryLedger, MemoryStore
 from test_build_report import INSTALL, RAN, changed
 
-from gpuforge.cli.build_result import BuiltWheel, Result, SetAside
-from gpuforge.cli.build_text import show_plan, show_result
+from gpuforge.cli.build_report import show_plan, show_result
+from gpuforge.cli.dist import BuiltWheel, Result, SetAside
 from gpuforge.diagnostics import Diagnostic, shown
 from gpuforge.execute.ledger import LedgerEntry
 from gpuforge.execute.outcome import ActionReason, ActionResult, Outcome, Step

@@ -10,10 +10,16 @@ from typing import TypeVar
 import pytest
 from memory_store import MemoryLedger, MemoryStore
 
-from gpuforge.cli.build_json import plan_data, result_data, trial_data
-from gpuforge.cli.build_result import BuiltWheel, Result
-from gpuforge.cli.build_text import show_plan, show_result
-from gpuforge.cli.tested import gaps_of_test, words_of_test
+from gpuforge.cli.build_report import (
+    gaps_of_test,
+    plan_data,
+    result_data,
+    show_plan,
+    show_result,
+    trial_data,
+    words_of_test,
+)
+from gpuforge.cli.dist import BuiltWheel, Result
 from gpuforge.execute.outcome import ActionReason, ActionResult, Outcome, State, Step
 from gpuforge.execute.verdict import verdicts
 from gpuforge.manifest.load import ManifestFile

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from audit_samples import elf, wheel
 
-from gpuforge.cli import commands, main
+from gpuforge.cli import main
 from gpuforge.diagnostics import Diagnostic, Place
 from gpuforge.errors import ActionError, MissingError, UsageError
 
@@ -69,7 +69,7 @@ def test_how_a_call_ends(
         raise problem
 
     monkeypatch.delenv("GPUFORGE_DEBUG", raising=False)
-    monkeypatch.setattr(commands.cli, "main", fail)
+    monkeypatch.setattr(main.cli, "main", fail)
     assert (main.run([]), capsys.readouterr().err) == (status, says)
 
 
@@ -168,7 +168,7 @@ def test_a_wrong_call_exits_2(capsys: pytest.CaptureFixture[str], arguments: lis
     assert says in output.err
 
 
-@pytest.mark.parametrize("command", [[], *([name] for name in commands.COMMANDS)])
+@pytest.mark.parametrize("command", [[], *([name] for name in main.COMMANDS)])
 def test_every_command_has_help(capsys: pytest.CaptureFixture[str], command: list[str]) -> None:
     assert main.run([*command, "--help"]) == 0
     assert capsys.readouterr().out.startswith("Usage: gpuforge")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
 from pathlib import Path
@@ -18,7 +17,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from plan_samples import LoadRecipe
 
-from gpuforge.cli import ci, stores
+from gpuforge.cli import matrix
 from gpuforge.cli.main import run
 from gpuforge.containers import expected
 
@@ -278,7 +277,7 @@ def test_github_and_gitlab_run_the_same_jobs(
     )
     with mock.patch("gpuforge.cli.matrix.machine_type", return_value=machine):
         github, gitlab = jobs_of(file.folder, capsys, "--cuda", "13", "--allow-missing")
-    labels = dict(zip(ci.RUNNERS["github"].values(), ci.RUNNERS["gitlab"].values(), strict=True))
+    labels = dict(zip(matrix.RUNNERS["github"].values(), matrix.RUNNERS["gitlab"].values(), strict=True))
     as_variables = [
         {
             name.upper(): labels[value]
@@ -296,28 +295,21 @@ def test_github_and_gitlab_run_the_same_jobs(
     assert all(job["image"] and "latest" not in job["image"] for job in github)
 
 
-def test_jobs_that_share_a_store_get_its_address_and_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [each for each in os.environ if each.startswith(("AWS_", "GOOGLE_"))]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("GPUFORGE_STORE", "s3://bucket/team")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wJalrXUtnFEMI")
-    assert stores.for_jobs() == [
+def test_jobs_that_share_a_store_get_its_address_and_no_secret() -> None:
+    store = {"GPUFORGE_STORE": "s3://bucket/team", "AWS_SECRET_ACCESS_KEY": "wJalrXUtnFEMI"}
+    assert matrix.shared_by_jobs(store) == [
         "note: set GPUFORGE_STORE=s3://bucket/team in every job, and AWS_SECRET_ACCESS_KEY as secrets"
     ]
-    monkeypatch.setenv("GPUFORGE_COMPILER_CACHE", "acme")
-    for name, value in {
-        "SCCACHE_BUCKET": "objects",
+    others = {
         "SCCACHE_ENDPOINT": "https://me:hidden@host",
         "SCCACHE_S3_KEY_PREFIX": "team",
         "SCCACHE_REDIS_PASSWORD": "hidden",
-    }.items():
-        monkeypatch.setenv(name, value)
-    assert stores.for_jobs() == [
+    }
+    cache = {"GPUFORGE_COMPILER_CACHE": "acme", "SCCACHE_BUCKET": "objects"}
+    assert matrix.shared_by_jobs(store | cache | others) == [
         "note: set GPUFORGE_STORE=s3://bucket/team, GPUFORGE_COMPILER_CACHE=acme, SCCACHE_BUCKET=objects, "
         "SCCACHE_S3_KEY_PREFIX=team in every job, and AWS_SECRET_ACCESS_KEY, SCCACHE_ENDPOINT, "
         "SCCACHE_REDIS_PASSWORD as secrets",
         "note: install gpuforge with its extra sccache in every job: containers need it for SCCACHE_BUCKET",
     ]
-    for name in ("GPUFORGE_STORE", "GPUFORGE_COMPILER_CACHE", "SCCACHE_BUCKET"):
-        monkeypatch.delenv(name)
-    assert stores.for_jobs() == []
+    assert matrix.shared_by_jobs(others | {"AWS_SECRET_ACCESS_KEY": "wJalrXUtnFEMI"}) == []

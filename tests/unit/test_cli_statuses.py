@@ -13,8 +13,8 @@ from plan_samples import LoadRecipe
 from test_images_command import without_engine
 
 from gpuforge import disk
-from gpuforge.cli import build_folders
-from gpuforge.cli.copy_wheels import put
+from gpuforge.cli import folders
+from gpuforge.cli.dist import put
 from gpuforge.cli.main import run
 from gpuforge.errors import ActionError, MissingError, UsageError
 from gpuforge.manifest.load import load
@@ -89,7 +89,7 @@ def test_the_default_cache_folder_is_named_by_nothing(tmp_path: Path) -> None:
         ({"GPUFORGE_CACHE_DIR": str(cache)}, "which GPUFORGE_CACHE_DIR names"),
     ):
         with pytest.raises(MissingError, match=f"^the cache folder {cache}, {source}, cannot be used: "):
-            build_folders.check(tmp_path / "dist", cache, environ)
+            folders.check(tmp_path / "dist", cache, environ)
 
 
 @pytest.mark.thorough

@@ -14,7 +14,7 @@ import pytest
 from engine_samples import Listener, Rig, states, step
 from memory_runner import MemoryRunner
 
-from gpuforge.cli.action_reason import words
+from gpuforge.cli.build_report import words
 from gpuforge.diagnostics import Diagnostic
 from gpuforge.errors import MissingError
 from gpuforge.execute.outcome import Step

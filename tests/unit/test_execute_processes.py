@@ -17,7 +17,7 @@ from engine_samples import Listener, real, states, step
 from memory_runner import MemoryRunner
 
 from gpuforge import digest
-from gpuforge.cli.action_reason import words
+from gpuforge.cli.build_report import words
 from gpuforge.execute import engine
 from gpuforge.execute.ledger import FileLedger
 from gpuforge.execute.outcome import Step

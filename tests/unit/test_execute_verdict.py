@@ -11,7 +11,7 @@ from typing import get_args
 import pytest
 from memory_store import MemoryLedger, MemoryStore
 
-from gpuforge.cli.action_reason import _SENTENCES, words
+from gpuforge.cli.build_report import _SENTENCES, words
 from gpuforge.execute.ledger import FileLedger, LedgerEntry
 from gpuforge.execute.outcome import Rests, Runs, Step
 from gpuforge.execute.store_entry import StoreEntry

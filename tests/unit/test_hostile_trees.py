@@ -19,7 +19,7 @@ from hostile_names import make_maze
 from plan_samples import LoadRecipe
 
 from gpuforge import digest, tree
-from gpuforge.cli.cache_report import use_of
+from gpuforge.cli.build_report import cache_use
 from gpuforge.errors import ActionError, UsageError
 from gpuforge.execute import integrity
 from gpuforge.execute.integrity import survey
@@ -313,7 +313,7 @@ def test_a_steps_result_that_a_build_has_forged_is_no_result(tmp_path: Path, mak
     subprocess.run(["sh", "-c", make.format(file)], check=True)
     found = StepResult.read(file)
     assert found.error is None
-    assert use_of(ActionResult("a", "done", ActionReason("first"), counts=found.counts)) is None
+    assert cache_use(ActionResult("a", "done", ActionReason("first"), counts=found.counts)) is None
 
 
 def test_a_steps_result_is_read_up_to_a_limit(tmp_path: Path) -> None:

@@ -14,8 +14,8 @@ from image_samples import MemoryImages
 from test_containers_check import BOOKWORM
 
 from gpuforge.cli import images as command
-from gpuforge.cli.arguments import Outside
 from gpuforge.cli.main import run
+from gpuforge.cli.options import Call
 from gpuforge.containers import catalog
 from gpuforge.containers.images import EngineImage
 
@@ -43,7 +43,7 @@ def reference(name: str) -> str:
 
 
 def call(images: MemoryImages, *arguments: str) -> Result:
-    return CliRunner().invoke(command.command, arguments, obj=Outside(images=images))
+    return CliRunner().invoke(command.command, arguments, obj=Call(images=images))
 
 
 def test_the_list_shows_what_each_image_is_for_and_which_are_here() -> None:

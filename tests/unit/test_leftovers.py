@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from gpuforge import disk
-from gpuforge.cli import build_folders
-from gpuforge.cli.copy_wheels import put
+from gpuforge.cli import folders
+from gpuforge.cli.dist import put
 from gpuforge.errors import MissingError
 from gpuforge.execute import locks, workdir
 
@@ -158,7 +158,7 @@ def test_a_cache_that_every_user_can_write_to_is_refused(tmp_path: Path) -> None
     (tmp_path / "cache").mkdir()
     (tmp_path / "cache").chmod(0o777)
     with pytest.raises(MissingError) as caught:
-        build_folders.check(tmp_path / "dist", tmp_path / "cache", {})
+        folders.check(tmp_path / "dist", tmp_path / "cache", {})
     assert str(caught.value) == (
         f"the cache folder {tmp_path}/cache, which is the default, cannot be used: "
         f"every user can write to it\n"

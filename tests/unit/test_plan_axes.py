@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from plan_samples import LoadRecipe
 
-from gpuforge.cli.ci import github, gitlab
+from gpuforge.cli.matrix import github, gitlab
 from gpuforge.embedded.build_record import AxisValues
 from gpuforge.errors import UsageError
 from gpuforge.execute.substitution import RunPaths, fill

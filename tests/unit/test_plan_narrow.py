@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from plan_samples import LoadRecipe
 
-from gpuforge.cli.left_out import reason_text
+from gpuforge.cli.planning import reason_text
 from gpuforge.errors import UsageError
 from gpuforge.manifest.load import ManifestFile, load
 from gpuforge.plan.action import Action

@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 import pytest
 from plan_samples import LoadRecipe
 
-from gpuforge.cli.left_out import reason_text
+from gpuforge.cli.planning import reason_text
 from gpuforge.errors import MissingError
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.plan.action import FileInput, ImageInput

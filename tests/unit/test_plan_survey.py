@@ -9,7 +9,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 from plan_samples import LoadRecipe
 
-from gpuforge.cli.left_out import reason_text
+from gpuforge.cli.planning import reason_text
 from gpuforge.errors import GpuforgeError, MissingError, UsageError
 from gpuforge.plan import host_compilers, site, survey
 from gpuforge.plan.cell import select

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuforge.cli import cache_report
+from gpuforge.cli import build_report
 from gpuforge.steps import cached_compilers, compiler_cache, stable_nvcc
 from gpuforge.toolchains import sccache
 from gpuforge.toolchains.sccache import CacheUse
@@ -198,9 +198,9 @@ def test_counts_are_told_in_one_line_and_summed() -> None:
     assert str(compiler_cache.counted(odd)).startswith(
         "60 of 74 hits, 3 not cacheable (-M, @), 2 failed reads"
     )
-    assert cache_report.as_data(one) == {"hits": 60, "steps": 74, "said": str(one)}
+    assert build_report.cache_data(one) == {"hits": 60, "steps": 74, "said": str(one)}
     unused = CacheUse(notes=("not used: why",))
-    assert cache_report.total([one, CacheUse(1, 6), unused, unused]) == [
+    assert build_report.cache_totals([one, CacheUse(1, 6), unused, unused]) == [
         "61 of 80 hits",
         "2 failed reads, 3 failed writes",
         "not used: why",

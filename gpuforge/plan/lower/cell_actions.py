@@ -49,6 +49,13 @@ class Plan:
     kernels_reports: Mapping[str, ActionInput] = field(default_factory=dict)
     front: tuple[ActionInput, ActionInput] | None = None
 
+    @property
+    def targets(self) -> frozenset[str]:
+        """The actions whose outputs are read at the end."""
+        ends = [end for each in (self.wheels, self.kernels, self.reports) for end in each.values()]
+        tests = [end for each in self.tests.values() for end in each]
+        return frozenset(end.action for end in (*ends, *tests, *(self.front or ())))
+
 
 @dataclass(frozen=True)
 class _Ends:

@@ -1,4 +1,4 @@
-"""Checks the folders that a build writes to before it runs: output, cache, working directories."""
+"""Folders and stores of a command: where outputs are kept, and whether they can be written to."""
 
 from __future__ import annotations
 
@@ -6,11 +6,18 @@ import os
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gpuforge.cli.options import CACHE_VARIABLE
 from gpuforge.diagnostics import Diagnostic
-from gpuforge.errors import MissingError
+from gpuforge.errors import MissingError, UsageError
 from gpuforge.execute import workdir
+from gpuforge.execute.objects.port import VARIABLE
+from gpuforge.execute.store import FolderStore
+from gpuforge.manifest.sizes import size_in_bytes
+
+if TYPE_CHECKING:
+    from gpuforge.execute.shared.store import SharedStore
 
 
 def check(dist: Path, cache: Path, environ: Mapping[str, str]) -> None:
@@ -71,3 +78,33 @@ def unwritable(folder: Path) -> str:
     except OSError as error:  # /proc, a quota, or a file system that refuses more than its permissions show
         return f"no folder can be made in {there}: {error.strerror or error}"
     return ""
+
+
+LIMIT = "GPUFORGE_STORE_CACHE"
+
+
+def opened(cache: Path, environ: Mapping[str, str]) -> FolderStore | SharedStore:
+    """Return the store in gpuforge's folder `cache`, shared with other machines if GPUFORGE_STORE is set.
+
+    Raises UsageError for an invalid address or size, and MissingError if a package for it is missing.
+    """
+    if not (url := address(environ)):
+        return FolderStore(cache / "store")
+    from gpuforge.execute.shared import opening
+
+    return opening.opened(cache / "store", url, _most(environ) or opening.MOST)
+
+
+def address(environ: Mapping[str, str]) -> str | None:
+    """Return the address of the shared store, if there is one."""
+    return environ.get(VARIABLE) or None
+
+
+def _most(environ: Mapping[str, str]) -> int | None:
+    text = environ.get(LIMIT)
+    try:
+        return size_in_bytes(text) if text else None
+    except ValueError as error:
+        raise UsageError.of(
+            f"{LIMIT} is {text!r}, which is not a size", hint=f'write {LIMIT}="50 GB"'
+        ) from error
