@@ -172,6 +172,11 @@ class WheelFacts(NamedTuple):
         }
 
     @property
+    def linked(self) -> tuple[ElfObject, ...]:
+        """Its objects that the dynamic linker loads."""
+        return tuple(o for o in self.objects if o.links)
+
+    @property
     def complete(self) -> bool:
         """Whether all of its binaries were read, and the dynamic linker can load them."""
         broken = [o for o in self.objects if o.broken and not o.is_debug]

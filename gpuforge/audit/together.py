@@ -13,10 +13,8 @@ from gpuforge.audit.link import package_tables
 from gpuforge.audit.link.edges import Edge
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
-from gpuforge.audit.rules.nvidia import is_nvidia_library
-from gpuforge.audit.rules.runtimes.loaded import How, opens
-from gpuforge.audit.rules.runtimes.own_runtimes import own_runtimes
-from gpuforge.audit.rules.runtimes.processes import processes
+from gpuforge.audit.rules.processes import How, opens, own_runtimes, processes
+from gpuforge.audit.rules.recognise import is_nvidia_library
 from gpuforge.binary.facts import ElfObject
 from gpuforge.cuda import carriers, drivers, libraries, sonames, stack
 

@@ -85,7 +85,7 @@ AUDIT_MAY_IMPORT: dict[str, set[str]] = {
     "report": {"link", "rules", "proofs"},
 }
 HEAVY = {
-    "abi3info": {"audit/rules/platform"},
+    "abi3info": {"audit/rules"},
     "docker": {"containers"},
     "distributed": {"execute/runners/dask"},
     "fsspec": {"execute/objects"},

@@ -21,7 +21,7 @@ from gpuforge.audit import audit
 from gpuforge.audit.evidence import GapKind
 from gpuforge.audit.expected_archs import expecting
 from gpuforge.audit.host import file_reader
-from gpuforge.audit.rules.roles import host_only_unproved
+from gpuforge.audit.rules import roles
 from gpuforge.cli.main import run
 from gpuforge.manifest.load import load
 from gpuforge.plan.expectation import expectation
@@ -211,7 +211,7 @@ def test_an_archive_may_be_given_by_itself(tmp_path: Path, style: str) -> None:
 
 
 def test_each_reason_that_proves_nothing_has_a_sentence() -> None:
-    assert set(host_only_unproved.REASONS) == set(get_args(GapKind))
+    assert set(roles.REASONS) == set(get_args(GapKind))
 
 
 def test_archives_in_archives_have_an_end(tmp_path: Path) -> None:

@@ -355,8 +355,8 @@ def test_every_rule_is_listed_once_with_its_page() -> None:
         assert rule.code in (DOCS / "README.md").read_text()
 
 
-def test_no_rule_imports_another() -> None:
-    """What several rules need lies in a module of its own beside them."""
+def test_no_module_of_rules_imports_another() -> None:
+    """What rules of several modules need is in a module without rules."""
     modules = {rule.check.__module__ for rule in RULES}
     for module in modules:
         text = Path(str(sys.modules[module].__file__)).read_text()

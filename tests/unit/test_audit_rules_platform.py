@@ -17,8 +17,8 @@ from document_samples import RECIPE
 from gpuforge.audit import audit, policy
 from gpuforge.audit.link.graph import build
 from gpuforge.audit.report import proofs
-from gpuforge.audit.rules.package import large_wheel
-from gpuforge.audit.rules.platform import platform_tag
+from gpuforge.audit.rules import files as rules_of_files
+from gpuforge.audit.rules import platform_tags
 
 ABI3 = "demo-1.0-cp310-abi3-manylinux_2_17_x86_64.whl"
 ANY_PYTHON = "demo-1.0-py3-none-manylinux_2_17_x86_64.whl"
@@ -345,7 +345,7 @@ def test_a_tag_of_one_python_promises_no_other(tmp_path: Path) -> None:
 
 def test_what_takes_the_room(tmp_path: Path) -> None:
     files = {"demo/ext.so": elf(sections={".x": NOISE}), "demo/a.py": b"pass\n"}
-    found = large_wheel.sizes(read(wheel(tmp_path, files)))
+    found = rules_of_files.sizes(read(wheel(tmp_path, files)))
     assert found["sections"][0] == (".x", len(NOISE))
     assert found["files"][0][0] == "demo/ext.so"
     assert found["device code"] == []
@@ -354,7 +354,7 @@ def test_what_takes_the_room(tmp_path: Path) -> None:
 def test_pypi_accepts_100_mebibytes(tmp_path: Path) -> None:
     facts = read(wheel(tmp_path, {"demo/a.py": b"pass\n"}))
     found = {
-        size: [f.what for f in large_wheel.check(build([facts._replace(size=size)]))]
+        size: [f.what for f in rules_of_files.large_wheel.check(build([facts._replace(size=size)]))]
         for size in (100 << 20, (100 << 20) + 1)
     }
     assert [*found.values()] == [[], ["The wheel is 101 MiB. PyPI accepts 100 MiB by default."]]
@@ -389,14 +389,14 @@ def test_a_tag_of_no_glibc_promises_nothing(version: str) -> None:
     ],
 )
 def test_members_for_other_systems(name: str, foreign: bool) -> None:
-    assert platform_tag._is_foreign(name) == foreign
+    assert platform_tags._is_foreign(name) == foreign
 
 
 def test_names_of_many_folders_are_read_once() -> None:
     """65,535 bytes is the longest name in a zip file; the square of its folders would take minutes."""
     begun = time.process_time()
     for end in ("x.", "x/.", "x"):
-        platform_tag._is_foreign("win/" * 16_000 + end)
-        platform_tag._is_foreign("x/" * 32_000 + end)
-        platform_tag._is_foreign("win-" * 16_000 + "/" + end)
+        platform_tags._is_foreign("win/" * 16_000 + end)
+        platform_tags._is_foreign("x/" * 32_000 + end)
+        platform_tags._is_foreign("win-" * 16_000 + "/" + end)
     assert time.process_time() - begun < 2

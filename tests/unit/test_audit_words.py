@@ -29,7 +29,7 @@ from gpuforge.audit import against, audit
 from gpuforge.audit.findings import Finding
 from gpuforge.audit.read.input import Beside
 from gpuforge.audit.rules import RULES
-from gpuforge.audit.rules.package import large_wheel
+from gpuforge.audit.rules import files as rules_of_files
 from gpuforge.cuda.provided import Provided
 from gpuforge.expectation import Expectation
 from gpuforge.manifest.load import load
@@ -171,7 +171,7 @@ MADE: dict[str, Callable[[Path], list[Finding]]] = {
 def test_what_a_rule_says_of_several_wheels_and_of_machines(
     code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(large_wheel, "_LIMIT", 100)
+    monkeypatch.setattr(rules_of_files, "_LIMIT", 100)
     hold_findings(code, [("one", found) for found in MADE[code](tmp_path) if found.code == code])
 
 

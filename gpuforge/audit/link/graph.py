@@ -73,6 +73,11 @@ class LinkGraph:
     def _given(self) -> Mapping[str, str]:
         return {wheel.project: wheel.name for wheel in self.wheels if wheel.project}
 
+    @property
+    def linked(self) -> Iterator[ElfObject]:
+        """The objects of all wheels that the dynamic linker loads."""
+        return (o for wheel in self.wheels for o in wheel.linked)
+
     def expectation_of(self, wheel: WheelFacts) -> Expectation | None:
         """Return the manifest's expectation of one wheel; a kernels wheel has its own."""
         return (
@@ -167,7 +172,7 @@ def build(
     given = tuple(wheels)
     resolver = Resolver(given)
     copies = {key(copy): library for w in given for copy, library in _linkers_names(w)}
-    objects = [o for w in given for o in w.objects if o.links and key(o) not in copies]
+    objects = [o for w in given for o in w.linked if key(o) not in copies]
     opened = {key(o) for w in given for o in w.objects if any(p.opens(o.name, o.soname) for p in w.preloads)}
     sets = [resolver.load(root) for root in _roots(objects, opened)]
     reached = {key(o) for s in sets for o in s.objects}
@@ -206,7 +211,7 @@ def _linkers_names(wheel: WheelFacts) -> Iterator[tuple[ElfObject, ElfObject]]:
 
     A loader asks for the SONAME, so the copies find what the library finds, also through the RPATHs of others.
     """
-    files = {o.file: o for o in wheel.objects if o.links}
+    files = {o.file: o for o in wheel.linked}
     for found in files.values():
         library = files.get(f"{found.file.removesuffix(found.name)}{found.soname}")
         if library is None or library is found or library.needed != found.needed:

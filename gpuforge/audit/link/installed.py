@@ -37,9 +37,7 @@ class Installed:
         self.at: dict[str, dict[str, ElfObject]] = {}  # place -> wheel -> its object there
         self.named: dict[str, list[ElfObject]] = {}
         self.modules: dict[str, list[ElfObject]] = {}  # project -> its Python modules
-        for found in sorted(
-            (o for w in wheels for o in w.objects if o.links), key=lambda o: layout.is_moved(o.file)
-        ):
+        for found in sorted((o for w in wheels for o in w.linked), key=lambda o: layout.is_moved(o.file)):
             self.at.setdefault(layout.install_path(found.file), {})[found.wheel] = found
             for name in dict.fromkeys((found.soname or found.name, found.name)):
                 self.named.setdefault(name, []).append(found)
@@ -71,7 +69,7 @@ class Installed:
         """
         if wheel.neighbour:
             return
-        libraries = {o.file for o in wheel.objects if o.links}
+        libraries = {o.file for o in wheel.linked}
         for member in wheel.members:
             if member.rpartition("/")[2] not in names or member in libraries:
                 continue

@@ -1,8 +1,8 @@
-"""Requires-Dist lines of a wheel, evaluated for the platform in its file name."""
+"""What pip installs with a wheel: its Requires-Dist lines, evaluated for the platform of its file name."""
 
 import re
 from collections.abc import Iterator, Mapping
-from functools import cache
+from functools import cache, lru_cache
 from typing import Literal, NamedTuple
 
 from packaging.requirements import InvalidRequirement
@@ -13,9 +13,11 @@ from packaging.utils import canonicalize_name
 
 from gpuforge import requirement_text
 from gpuforge.audit.model import WheelFacts
+from gpuforge.cpython import CPython
 from gpuforge.wheel import marker
 
 USUAL_MACHINE = "x86_64"
+_PLATFORM = r"(?:many|musl)?(linux|macosx|win)[\d_]*(?<=[\d_])([a-z]\w+|$)"
 _LAST = 30  # the last minor of Python 3 that wheels for all later ones are checked with
 
 
@@ -117,3 +119,26 @@ def marker_environment(facts: WheelFacts, python: str = "") -> dict[str, str]:
     pythons = [match for tag in facts.file_tags if (match := re.fullmatch(r"cp(\d)(\d+)", tag.interpreter))]
     tagged = f"{pythons[-1][1]}.{pythons[-1][2]}" if pythons else ""
     return marker.environment(facts.machine or USUAL_MACHINE, python or tagged)
+
+
+def can_coexist(one: WheelFacts, other: WheelFacts) -> bool:
+    """Return whether one environment can have both wheels: by the processors and the Pythons of their tags."""
+    return _fit(one.file_tags, other.file_tags)
+
+
+@lru_cache(maxsize=4096)  # thousands of wheels, which have few different tags, are compared with each other
+def _fit(one: tuple[Tag, ...], other: tuple[Tag, ...]) -> bool:
+    pairs = (_machines(one), _machines(other)), (_pythons_of(one), _pythons_of(other))
+    return not any(all(pair) and pair[0].isdisjoint(pair[1]) for pair in pairs)
+
+
+def _machines(tags: tuple[Tag, ...]) -> set[str]:
+    """Return the systems and processors that a wheel is for, "linux x86_64"; empty if it is for any."""
+    found = (re.fullmatch(_PLATFORM, tag.platform) for tag in tags)
+    return {f"{match[1]} {match[2]}" for match in found if match}
+
+
+def _pythons_of(tags: tuple[Tag, ...]) -> set[str]:
+    """Return the Pythons that a wheel is for; empty if it is for many."""
+    abis = {tag.abi for tag in tags}
+    return abis if all(map(CPython.of_tag, abis)) else set()

@@ -8,9 +8,8 @@ from packaging import tags
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
 from gpuforge.audit import version_clauses
-from gpuforge.audit.link.requirement import Requirement, required_together
+from gpuforge.audit.link.requirement import Requirement, can_coexist, required_together
 from gpuforge.audit.model import WheelFacts
-from gpuforge.audit.rules.package.coexistence import can_coexist
 from gpuforge.cpython import CPython
 from gpuforge.release import Release
 

@@ -37,7 +37,7 @@ from gpuforge.audit.proofs.proof import (
 )
 from gpuforge.audit.route import Route
 from gpuforge.audit.rules import RULES
-from gpuforge.audit.rules.gpu_code.containers import as_declared, own_code
+from gpuforge.audit.rules.containers import as_declared, own_code
 from gpuforge.binary.facts import FatbinContainer
 from gpuforge.binary.runnable import has_only_empty_cubins
 from gpuforge.cuda import libraries, sonames
@@ -157,7 +157,7 @@ def _images(container: FatbinContainer) -> ContainerCode:
 
 
 def _platform(graph: LinkGraph, wheel: WheelFacts) -> Iterator[TagsHold | NoPromise]:
-    objects = [o for o in wheel.objects if o.links]
+    objects = wheel.linked
     highest = policy.floors(objects)
     if not highest or not _symbols_searched(wheel):
         return
@@ -215,12 +215,12 @@ def _spans(graph: LinkGraph, wheel: WheelFacts) -> Iterator[NoUnstableFunctions]
 
 
 def _symbols_searched(wheel: WheelFacts) -> bool:
-    return all(o.symbols is not None for o in wheel.objects if o.links)
+    return all(o.symbols is not None for o in wheel.linked)
 
 
 def _against(graph: LinkGraph, wheel: WheelFacts) -> Iterator[NoSecondCopies]:
     if graph.against and not _may_open_copies(graph, wheel, graph.against):
-        unsearched = tuple(o.file for o in wheel.objects if o.links and not o.all_searched)
+        unsearched = tuple(o.file for o in wheel.linked if not o.all_searched)
         yield NoSecondCopies(graph.against, unsearched)
 
 

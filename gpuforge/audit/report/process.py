@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from gpuforge.audit.judge import Report, called
-from gpuforge.audit.rules.runtimes.loaded import How
+from gpuforge.audit.rules.processes import How
 from gpuforge.audit.together import LibraryUse, ProcessLibrary, Together
 
 _VERBS: dict[How, str] = {"linked": "linked by", "static": "linked statically into", "opened": "opened by"}

@@ -74,7 +74,7 @@ def as_log(report: Report) -> dict[str, Any]:
 def _rule(rule: Rule) -> dict[str, Any]:
     code, title = rule.code, rule.title
     page = pages.markdown(code)
-    module = rule.check.__module__.rpartition(".")[2]
+    module = rule.check.__name__
     return {
         "id": code,
         "name": module.replace("_", " ").title().replace(" ", ""),

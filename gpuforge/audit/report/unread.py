@@ -15,7 +15,7 @@ def not_looked_at(facts: WheelFacts) -> Iterator[str]:
     """Yield the parts of a wheel that its report says nothing about, as phrases."""
     if not (facts.objects or facts.device):
         yield "anything but its metadata and its list of files: it has no binaries that gpuforge reads"
-    if partly := [o.name for o in facts.objects if o.links and not o.all_searched]:
+    if partly := [o.name for o in facts.linked if not o.all_searched]:
         yield f"some constants of {_names(partly)}, which may name libraries that they open"
     named = {name for o in facts.objects for name in o.mentions - o.mentioned_sonames}
     if composed := sorted(name for name in named if not name.endswith(".so")):

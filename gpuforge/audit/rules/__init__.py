@@ -1,14 +1,25 @@
-"""The rules of the audit, one in each module: pure functions from the link graph to findings."""
+"""The rules of the audit: pure functions from the link graph to findings, in one module for each group or trade."""
 
-from gpuforge.audit.rules import gpu_code, package, platform, providers, roles, runtimes, search_paths
+from gpuforge.audit.rules import (
+    cuda_runtimes,
+    elf_flags,
+    embedded_sets,
+    files,
+    gpu_code,
+    linking,
+    metadata,
+    needed,
+    opened,
+    platform_tags,
+    roles,
+    runtimes,
+    search_paths,
+)
 from gpuforge.audit.rules.rule import Rule
 
-RULES: tuple[Rule, ...] = (
-    *runtimes.RULES,
-    *providers.RULES,
-    *search_paths.RULES,
-    *gpu_code.RULES,
-    *platform.RULES,
-    *roles.RULES,
-    *package.RULES,
+_MODULES = (
+    *(runtimes, cuda_runtimes, needed, opened, linking, search_paths, gpu_code, platform_tags, elf_flags),
+    *(roles, embedded_sets, metadata, files),
 )
+_FOUND = {each.code: each for module in _MODULES for each in vars(module).values() if isinstance(each, Rule)}
+RULES: tuple[Rule, ...] = tuple(_FOUND[code] for code in sorted(_FOUND))

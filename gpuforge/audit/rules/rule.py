@@ -10,9 +10,11 @@ from gpuforge.audit.findings import Finding, Severity, Subject, Topic
 from gpuforge.audit.form import EVERY_INPUT, Form
 from gpuforge.audit.link.graph import LinkGraph
 
+Check = Callable[[LinkGraph], Iterator[Finding]]
+
 
 class Text(NamedTuple):
-    """The sentences of a finding, for rules that have several: `RULE.finding(wheel, **text._asdict(), …)`."""
+    """The sentences of a finding, for rules that have several."""
 
     what: str
     why: str
@@ -35,43 +37,88 @@ class Rule:
     code: str
     severity: Severity  # the highest; a finding may have a lower one
     title: str
-    check: Callable[[LinkGraph], Iterator[Finding]]
-    applies_to: frozenset[Form] = EVERY_INPUT
-    # a finding about one package is also true of the process that it shares with others
-    of_process: bool = False
-    of_too_large: bool = False  # it judges wheels that are too large for the other rules
-    contradicts: Topic | None = None  # the topic of the proof that a finding of this rule contradicts
-    contradicts_from: Severity = "warning"  # the lowest severity of a finding that contradicts it
+    check: Check
+    text: Text  # sentences that all of its findings have are here, others are empty
+    applies_to: frozenset[Form]
+    of_process: bool
+    of_too_large: bool
+    contradicts: Topic | None
+    contradicts_from: Severity
 
     def finding(
         self,
         wheel: str,
+        subjects: Subject | Iterable[Subject],
         *,
-        files: Iterable[str] = (),
-        subjects: Iterable[Subject],
-        what: str,
-        why: str,
-        fix: str,
+        text: Text | None = None,
+        what: str = "",
+        why: str = "",
+        fix: str = "",
+        files: Iterable[str] | None = None,
         cause: tuple[object, ...] = (),
         severity: Severity | None = None,
         across: bool = False,
         commands: Iterable[str] = (),
     ) -> Finding:
-        """Return a finding of this rule, of the rule's severity if no other is given.
+        """Return a finding of this rule, with its severity and its sentences where no others are given.
 
-        `cause` are the words and facts that `what`, `why` and `fix` depend on, if these are not constant. `across` is
-        set if several wheels together cause it. `commands` make the fix: one for each file, as they may differ.
+        `cause` are the words and facts that the sentences depend on, if these are not constant. Without `files` it has
+        the files of its subjects, or those that need their libraries. `across` is set if several wheels together cause
+        it. `commands` make the fix: one for each file, as they may differ.
         """
+        about = (subjects,) if isinstance(subjects, Subject) else tuple(subjects)
+        if files is None:
+            files = dict.fromkeys(file for s in about for file in ([s.file] if s.file else s.needed_by))
+        text = text or self.text
         return Finding(
             self.code,
-            severity or self.severity,
+            severity or text.severity or self.severity,
             wheel,
             tuple(files),
-            tuple(subjects),
-            what,
-            why,
-            fix,
+            about,
+            what or text.what,
+            why or text.why,
+            fix or text.fix,
             cause,
             across,
             commands=tuple(commands),
         )
+
+
+def rule(
+    code: str,
+    severity: Severity,
+    title: str,
+    *,
+    what: str = "",
+    why: str = "",
+    fix: str = "",
+    applies_to: frozenset[Form] = EVERY_INPUT,
+    of_process: bool = False,
+    of_too_large: bool = False,
+    contradicts: Topic | None = None,
+    contradicts_from: Severity = "warning",
+) -> Callable[[Check], Rule]:
+    """Make a rule of the function below: `what`, `why` and `fix` are sentences that all of its findings have.
+
+    `of_process`: a finding about one package is also true of the process that it shares with others. `of_too_large`: it
+    judges wheels that are too large for the other rules. `contradicts` is the topic of the proof that a finding of at
+    least `contradicts_from` contradicts.
+    """
+    text = Text(what, why, fix)
+
+    def made(check: Check) -> Rule:
+        return Rule(
+            code,
+            severity,
+            title,
+            check,
+            text,
+            applies_to,
+            of_process,
+            of_too_large,
+            contradicts,
+            contradicts_from,
+        )
+
+    return made

@@ -1,0 +1,658 @@
+"""The other rules of GF2xx: the driver's libraries, grafted libraries, symbols, and requirements."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
+
+from packaging.version import Version
+
+from gpuforge.audit import policy, version_clauses
+from gpuforge.audit.elf_patterns import unstable
+from gpuforge.audit.findings import Finding, Subject, facts_of
+from gpuforge.audit.form import PACKAGES
+from gpuforge.audit.link import package_tables
+from gpuforge.audit.link.edges import Edge, LoadSet
+from gpuforge.audit.link.graph import LinkGraph
+from gpuforge.audit.link.requirement import required_together
+from gpuforge.audit.model import WheelFacts
+from gpuforge.audit.rules import commands
+from gpuforge.audit.rules.commands import renaming
+from gpuforge.audit.rules.loading import is_imported
+from gpuforge.audit.rules.recognise import is_for_other_framework
+from gpuforge.audit.rules.rule import Text, rule
+from gpuforge.binary.elf.mangled import readable
+from gpuforge.binary.facts import ElfObject
+from gpuforge.cuda import libraries, sonames
+from gpuforge.cuda.carriers import carriers
+from gpuforge.cuda.frameworks import frameworks
+from gpuforge.cuda.interfaces import definers, is_known
+from gpuforge.cuda.provided import PackageRelease, Shared
+
+
+@rule("GF206", "warning", "a library of the driver is NEEDED: nothing loads on a machine without a GPU")
+def driver_needed(graph: LinkGraph) -> Iterator[Finding]:
+    """Find NEEDED entries of the driver's own libraries, and the imports and programs that they break.
+
+    If compiled code opens all of them later, no import breaks: then it is for information.
+    """
+    for wheel in graph.wheels:
+        needing = [
+            (found, drivers, graph.roots(found))
+            for found in wheel.objects
+            if (drivers := [e.needed for e in graph.from_object(found) if e.provider.source == "driver"])
+        ]
+        reached = any(is_imported(wheel, roots) for _, _, roots in needing)
+        for found, drivers, roots in needing:
+            unused = [name for name in drivers if _is_unused(graph, found, name)]
+            used = [name for name in drivers if name not in unused]
+            if used:
+                yield _driver_needed_finding(found, used, roots, _REACHED if reached else _UNREACHED)
+            if unused:
+                yield _driver_needed_finding(
+                    found, unused, roots, _UNUSED if reached else _UNUSED._replace(severity="info")
+                )
+
+
+def _is_unused(graph: LinkGraph, binary: ElfObject, driver: str) -> bool:
+    """Return whether no function of a driver's library is used by an object, nor by what is loaded with it."""
+    library = sonames.unversioned(driver)
+    if not is_known(library) or any(need.library == driver for need in binary.version_needs):
+        return False
+    others = (o for each in graph.load_sets_of(binary) for o in each.objects if driver not in o.needed)
+    return all(
+        o.symbols is not None
+        and not any(library in definers(name) for name in (*o.undefined("cuda"), *o.optional("cuda")))
+        for o in (binary, *others)
+    )
+
+
+def _driver_needed_finding(
+    binary: ElfObject, drivers: list[str], roots: Sequence[ElfObject], text: Text
+) -> Finding:
+    broken = tuple(r.file for r in roots if r is not binary)
+    return driver_needed.finding(
+        binary.wheel,
+        tuple(
+            Subject(
+                library=name,
+                detail=", ".join(_details(name, broken)),
+                facts=facts_of(broken=broken) if broken else (),
+                needed_by=(binary.file,),
+            )
+            for name in drivers
+        ),
+        files=(binary.file,),
+        text=text,
+        cause=(text.what,),
+        commands=[
+            f"patchelf --remove-needed {shlex.quote(name)} {shlex.quote(binary.file)}" for name in drivers
+        ]
+        if text.what == _UNUSED.what
+        else (),
+    )
+
+
+_REACHED = Text(  # by an import or a program
+    "These objects NEED libraries of the NVIDIA driver.",
+    "They do not load on a machine without the driver, so imports fail there: in tests, documentation builds, and "
+    "in programs that would run on the CPU.",
+    "Open the driver's libraries with dlopen at the first GPU call. The CUDA runtime can look up functions of "
+    "libcuda.so.1: cudaGetDriverEntryPointByVersion, before CUDA 12.5 cudaGetDriverEntryPoint.",
+    "warning",
+)
+_UNUSED = Text(
+    "These objects NEED libraries of the NVIDIA driver, and use none of their functions.",
+    "They do not load on a machine without the driver, for nothing.",
+    "Link without -lcuda (CUDA::cuda_driver, CUDA::nvml), or with -Wl,--as-needed before it.",
+    "warning",
+)
+_UNREACHED = Text(
+    "These objects NEED libraries of the NVIDIA driver, and no import leads to them.",
+    "Code that opens them fails on a machine without the driver; everything else works there.",
+    "None needed if the code that opens them handles the failure.",
+    "info",
+)
+
+
+def _details(name: str, broken: Sequence[str]) -> Iterator[str]:
+    if not libraries.is_soname_of_driver(name):
+        yield "not in every driver"
+    if broken:
+        yield "without it, {broken:4} cannot be imported"
+
+
+@rule(
+    "GF207",
+    "error",
+    "a library of the driver, or a stub of it, is in the wheel",
+    what="Libraries of the NVIDIA driver, or stubs of them, are in the wheel.",
+    why="They must match the kernel module of the user's machine, and every call to a stub fails.",
+    applies_to=PACKAGES,
+)
+def driver_grafted(graph: LinkGraph) -> Iterator[Finding]:
+    """Find files with a driver library's name; stubs in a folder of that name are only for linkers."""
+    for wheel in graph.wheels:
+        drivers = [o for o in wheel.linked if _is_driver(graph, o)]
+        called = (o.name if libraries.is_driver(o.name) else o.soname for o in drivers)
+        names = sorted({sonames.unversioned(sonames.plain_name(name)) for name in called})
+        excluded = " ".join(f"--exclude '{name}*'" for name in names)
+        for found in drivers:
+            yield driver_grafted.finding(
+                wheel.name,
+                Subject(file=found.file),
+                fix=f"Leave them out: auditwheel repair {excluded}",
+                cause=tuple(names),
+            )
+
+
+def _is_driver(graph: LinkGraph, binary: ElfObject) -> bool:
+    stub = "/stubs/" in binary.file and not graph.users(binary)
+    return not stub and (libraries.is_driver(binary.name) or libraries.is_driver(binary.soname))
+
+
+@rule(
+    "GF209",
+    "info",
+    "a grafted library is used by nothing in the wheel",
+    what="Nothing in the wheel NEEDs these grafted libraries.",
+    why="They only make the download larger, unless code opens them by exactly this name.",
+    fix="Remove them, and run `auditwheel repair` after the last change to the objects.",
+    applies_to=PACKAGES,
+)
+def unused_grafts(graph: LinkGraph) -> Iterator[Finding]:
+    """Find libraries in a `.libs` folder that no used object NEEDs: auditwheel grafts only NEEDED libraries."""
+    for wheel in graph.wheels:
+        for found in _unused(wheel):
+            yield unused_grafts.finding(
+                wheel.name,
+                Subject(file=found.file, detail="{size:KiB} KiB", facts=facts_of(size=found.size)),
+                commands=(f"rm {shlex.quote(found.file)}",),
+            )
+
+
+def _unused(wheel: WheelFacts) -> list[ElfObject]:
+    """Return the grafted libraries that nothing NEEDs or opens, and those that only these NEED."""
+    linked = {o.file: o for o in wheel.linked}
+    grafts = {o.file: o for o in linked.values() if _is_graft(o)}
+    unused: dict[str, ElfObject] = {}
+    while True:
+        needed = {name for file, o in linked.items() if file not in unused for name in o.needed}
+        more = {
+            file: o
+            for file, o in grafts.items()
+            if file not in unused and needed.isdisjoint((o.name, o.soname)) and not _is_opened(wheel, o)
+        }
+        if not more:
+            return list(unused.values())
+        unused |= more
+
+
+def _is_graft(binary: ElfObject) -> bool:
+    folder = binary.file.rpartition("/")[0]
+    hashed = sonames.plain_name(binary.name) != binary.name
+    return hashed and folder.endswith(".libs") and not binary.is_program
+
+
+def _is_opened(wheel: WheelFacts, binary: ElfObject) -> bool:
+    """Return whether Python code names a library, or a file that tells a loader what to open, such as an `.icd`."""
+    names = sonames.plain_name(binary.name), binary.name
+    return binary.name in wheel.loader_files or any(p.may_open(*names) for p in wheel.preloads)
+
+
+@rule(
+    "GF210",
+    "error",
+    "a grafted library has a hashed file name and its old SONAME",
+    what="Grafted libraries have a hashed file name and the SONAME of the original.",
+    why="Once one is loaded, every other library in the process that needs the original gets this copy.",
+    fix="Set the SONAME to the file name, as auditwheel repair does. Objects that need versions of the "
+    "library's symbols have its name a second time, beside NEEDED.",
+)
+def soname_kept(graph: LinkGraph) -> Iterator[Finding]:
+    """Find libraries whose file name is hashed and whose SONAME is the one that other packages request."""
+    for wheel in graph.wheels:
+        for found in (o for o in wheel.linked if o.soname):
+            plain = sonames.plain_name(found.name)
+            if plain == found.name or sonames.plain_name(found.soname) != found.soname:
+                continue
+            users = tuple(dict.fromkeys(edge.loader.name for edge in graph.users(found)))
+            yield soname_kept.finding(
+                wheel.name,
+                Subject(
+                    file=found.file,
+                    detail="SONAME {soname}" if users else "SONAME {soname}, loaded by nothing in the wheel",
+                    facts=facts_of(soname=found.soname),
+                    loaded_by=users,
+                ),
+                severity="error" if users else "warning",
+                commands=_commands(graph, found),
+            )
+
+
+def _commands(graph: LinkGraph, library: ElfObject) -> Iterator[str]:
+    """Yield the commands that rename a library, also in the objects of its wheel that need it by its old name."""
+    yield f"patchelf --set-soname {shlex.quote(library.name)} {shlex.quote(library.file)}"
+    users = {e.loader.file: e.loader for e in graph.users(library) if e.loader.wheel == library.wheel}
+    for user in users.values():
+        if library.soname in {*user.needed, *(need.library for need in user.version_needs)}:
+            yield renaming(user, library.soname, library.name)
+
+
+_PYTHONS = "libm.so.6"  # every Python interpreter is linked with it
+
+
+@rule("GF211", "error", "symbol versions are required from a library that is not NEEDED")
+def versions_without_needed(graph: LinkGraph) -> Iterator[Finding]:
+    """Find required symbol versions of libraries that are not NEEDED, as `patchelf --remove-needed` leaves them.
+
+    The linker looks for the library among all loaded ones, and ends with an assertion if it is not there (glibc,
+    elf/dl-version.c, _dl_check_map_versions).
+    """
+    for wheel in graph.wheels:
+        for found in wheel.linked:
+            for need in found.version_needs:
+                if need.library in found.needed or policy.is_loader(need.library):
+                    continue
+                loaded = _always_loaded(graph, found, need.library)
+                opened = not loaded and not found.is_program and _opened(wheel, need.library)
+                new = "" if loaded or opened else _new_name(found, need.library)
+                text = _LOADED if loaded else _OPENED if opened else _RENAMED if new else _ALONE
+                yield versions_without_needed.finding(
+                    wheel.name,
+                    Subject(
+                        file=found.file,
+                        detail="versions of {library}:",
+                        facts=facts_of(library=need.library),
+                        names=need.versions,
+                    ),
+                    text=text,
+                    cause=(text.why, text.fix),
+                    commands=(renaming(found, need.library, new),) if new else (),
+                )
+
+
+_WHAT = "Objects require symbol versions of libraries that they do not NEED."
+_LINK_AGAIN = (
+    "Link again without the library. `patchelf --remove-needed` is not enough: it leaves the symbol versions "
+    "(patchelf#214)."
+)
+_LOADED = Text(_WHAT, "Nothing breaks: other objects load these libraries.", "None needed.", "info")
+_OPENED = Text(
+    _WHAT,
+    "Python code of the wheel has to open these libraries first, or the dynamic linker aborts the process.",
+    _LINK_AGAIN,
+    "warning",
+)
+_RENAMED = Text(
+    _WHAT,
+    "The dynamic linker aborts the process: the objects NEED the libraries by other names.",
+    "Give the symbol versions the new names, too. Old releases of patchelf changed only NEEDED.",
+    "error",
+)
+_ALONE = Text(
+    _WHAT,
+    "The dynamic linker aborts the process unless something else has loaded these libraries.",
+    _LINK_AGAIN,
+    "error",
+)
+
+
+def _new_name(binary: ElfObject, library: str) -> str:
+    """Return the hashed name by which an object NEEDs a library; "" if it does not NEED it, or two may be meant."""
+    plain = {name: sonames.plain_name(name) for name in binary.needed}
+    found = [n for n, old in plain.items() if old != n and sonames.stem(old) == sonames.stem(library)]
+    return found[0] if len(found) == 1 else ""
+
+
+def _opened(wheel: WheelFacts, library: str) -> bool:
+    """Return whether Python code of the wheel names the library among those that it opens, by a path or by its name."""
+    return any(preload.may_open(library) for preload in wheel.preloads)
+
+
+def _always_loaded(graph: LinkGraph, binary: ElfObject, library: str) -> bool:
+    sets = [s for s in graph.load_sets if binary in s.objects]
+    if library == _PYTHONS and not any(s.root.is_program for s in sets):
+        return True
+    return bool(sets) and all(
+        any(library in (o.soname, o.name) or library in o.needed for o in s.objects) for s in sets
+    )
+
+
+@rule(
+    "GF212",
+    "warning",
+    "a library uses symbols of the HPC SDK's runtimes, and NEEDs no library that defines them",
+    what="Libraries use symbols of the HPC SDK's runtimes, and NEED no library that defines them.",
+    why="They load only into a process that has loaded the right runtimes before.",
+    fix="Link with nvc++, which adds the runtimes, or compile with g++. -Wl,-z,defs lists the "
+    "missing symbols.",
+)
+def underlinked(graph: LinkGraph) -> Iterator[Finding]:
+    """Find strong undefined `__pgi_*` and `__nv*` symbols without a definition in the libraries that the object loads.
+
+    nvc++ relies on the main program to load its runtimes in the right order. Weak symbols are optional.
+    """
+    for wheel in graph.wheels:
+        for found in (o for o in wheel.linked if o.undefined("nvhpc")):
+            loaded = _loaded(graph, found)
+            if loaded is None:
+                continue
+            missing = found.undefined("nvhpc") - {symbol for o in loaded for symbol in o.defined("nvhpc")}
+            if missing:
+                yield _underlinked_finding(graph, found, missing)
+
+
+def _loaded(graph: LinkGraph, binary: ElfObject) -> list[ElfObject] | None:
+    """Return the object and all libraries that it loads; None if an unknown runtime among them was not given."""
+    order = [binary]
+    for holder in order:
+        for edge in graph.from_object(holder):
+            target = edge.provider.object
+            if target is None and libraries.is_of_one_release(edge.needed):
+                return None
+            if target is not None and target not in order:
+                order.append(target)
+    return order
+
+
+def _underlinked_finding(graph: LinkGraph, binary: ElfObject, missing: frozenset[str]) -> Finding:
+    wheel = graph.wheel(binary.wheel)
+    definers = tuple(dict.fromkeys(o.name for o in wheel.objects if o.defined("nvhpc") & missing))
+    detail = "{definers} defines" if len(definers) == 1 else "{definers} define"
+    return underlinked.finding(
+        binary.wheel,
+        Subject(
+            file=binary.file,
+            detail=detail if definers else "nothing in the wheel defines",
+            facts=facts_of(definers=definers),
+            names=tuple(sorted(missing)),
+        ),
+    )
+
+
+@rule(
+    "GF214",
+    "error",
+    "a required package needs a library that nothing installs",
+    what="A library of a required package needs a library that no declared package brings.",
+    why="The import fails with some of the releases that pip may install.",
+    contradicts="requirements",
+)
+def dependency_undeclared(graph: LinkGraph) -> Iterator[Finding]:
+    """Find libraries that a required package NEEDs and that no package installed with it provides."""
+    for wheel in graph.wheels if graph.brought else ():
+        for release in graph.brought.releases if graph.brought else ():
+            for library in release.libraries:
+                yield from _undeclared(graph, wheel, release, library)
+
+
+def _undeclared(
+    graph: LinkGraph, wheel: WheelFacts, release: PackageRelease, library: Shared
+) -> Iterator[Finding]:
+    present = {each.soname for each in release.libraries}
+    declared = graph.declared[wheel.name]
+    always = release.package in declared and not declared[release.package].extra
+    # beside a package that is always installed, those of an extra may be absent
+    installed = {*(name for name, d in declared.items() if not (always and d.extra)), *release.requires}
+    for needed in library.needed:
+        if needed in present or policy.is_system(needed) or not libraries.is_toolkit(needed):
+            continue
+        packages = [entry.package for entry in libraries.by_soname(needed)]
+        if installed.isdisjoint(packages):
+            yield _dependency_undeclared_finding(wheel, release, library, needed, packages)
+
+
+def _dependency_undeclared_finding(
+    wheel: WheelFacts, release: PackageRelease, library: Shared, needed: str, packages: list[str]
+) -> Finding:
+    users = sorted({o.file for o in wheel.objects if library.soname in o.needed})
+    return dependency_undeclared.finding(
+        wheel.name,
+        Subject(
+            library=needed,
+            detail="for {soname} of {package} {version}, {role}",
+            facts=facts_of(
+                soname=library.soname, package=release.package, version=release.version, role=release.role
+            ),
+        ),
+        files=tuple(users),
+        cause=tuple(packages),
+        fix=f"Add one of these packages to Requires-Dist: {', '.join(packages)}. gpuforge build with "
+        'linkage = "pip" does so. Or require only releases that do not need the library.',
+    )
+
+
+@rule(
+    "GF215",
+    "error",
+    "functions of CUDA are called, and no NEEDED library defines them",
+    what="Objects call CUDA functions that no library loaded with them defines.",
+    why="The import, or the first call, fails with `undefined symbol`.",
+    fix="Link with the library (-lcudart, CUDA::cudart), or open it with dlopen. -Wl,-z,defs lists "
+    "the missing symbols.",
+    applies_to=PACKAGES,
+)
+def symbols_missing(graph: LinkGraph) -> Iterator[Finding]:
+    """Find strong undefined CUDA functions that no library loaded with the calling object defines.
+
+    A required package such as torch may have loaded any library before, and an unknown library may define any function.
+    Functions that the wheel defines itself count as found, such as trampolines to libraries that it opens.
+    """
+    for wheel in graph.wheels:
+        if any(known.loaded_by for known in graph.declared[wheel.name].values()):
+            continue
+        for found in (
+            o for o in wheel.linked if o.undefined("cuda") and not is_for_other_framework(graph, o)
+        ):
+            sets = [load_set for load_set in graph.load_sets if found in load_set.objects]
+            missing = _undefined(graph, wheel, found, sets)
+            for library in sorted({definers(name)[0] for name in missing}):
+                called = sorted(name for name in missing if definers(name)[0] == library)
+                yield _symbols_missing_finding(found, library, called, sets)
+
+
+def _undefined(graph: LinkGraph, wheel: WheelFacts, binary: ElfObject, sets: Iterable[LoadSet]) -> set[str]:
+    """Return the functions that nothing defines; none if an unknown library is loaded, too."""
+    objects = {(o.wheel, o.file): o for load_set in sets for o in load_set.objects} or {("", ""): binary}
+    edges = [edge for each in objects.values() for edge in graph.from_object(each)]
+    if any(_is_unknown(edge) for edge in edges):
+        return set()
+    offered = {name for each in objects.values() for name in each.defined("cuda")}
+    there = {name for edge in edges for name in _with(edge.needed)}
+    there |= {name for each in objects.values() for name in (_stem(each.soname), _stem(each.name))}
+    return {
+        name
+        for name in binary.undefined("cuda") - offered
+        if there.isdisjoint(definers(name)) and not _loaded_by_code(wheel, definers(name))
+    }
+
+
+def _is_unknown(edge: Edge) -> bool:
+    known = edge.provider.object is not None or edge.provider.source in {"system", "driver"}
+    return not known and not package_tables.of_toolkit(edge.needed)
+
+
+def _with(soname: str) -> Iterator[str]:
+    """Yield a library, and those of the packages that its own package requires and may load."""
+    yield _stem(soname)
+    for entry in libraries.by_soname(sonames.plain_name(soname)):
+        for package in entry.requires:
+            yield from (f"lib{name}.so" for name in package_tables.stems(package))
+
+
+def _stem(name: str) -> str:
+    """Return a library's name without its version and its hash: "libcudart.so"."""
+    return f"{sonames.stem(sonames.plain_name(name))}.so"
+
+
+def _loaded_by_code(wheel: WheelFacts, names: Iterable[str]) -> bool:
+    """Return whether Python code of the wheel loads such a library, so that its functions may be found later.
+
+    If it opens one by its bare name, whether the linker finds that is reported as GF208.
+    """
+    unknown = (p.everything or p.pathfinder or p.folders for p in wheel.preloads if not p.bare)
+    return any(unknown) or any(p.may_open(*names) for p in wheel.preloads)
+
+
+def _symbols_missing_finding(
+    binary: ElfObject, library: str, called: list[str], sets: Iterable[LoadSet]
+) -> Finding:
+    first = any(load_set.root.is_program or load_set.root.is_python_module for load_set in sets)
+    return symbols_missing.finding(
+        binary.wheel,
+        Subject(
+            file=binary.file,
+            detail="does not NEED {library}, and calls",
+            facts=facts_of(library=library),
+            kind="calls",
+            about=(library,),
+            names=tuple(called),
+        ),
+        severity="error" if first else "warning",
+    )
+
+
+_LATER = "9999"  # a release that is not published yet
+
+
+@rule(
+    "GF216",
+    "error",
+    "functions of a package that have no stable form, in a wheel for several of its releases",
+    applies_to=PACKAGES,
+    contradicts="stable ABI",
+)
+def unstable_functions(graph: LinkGraph) -> Iterator[Finding]:
+    """Find C++ functions of a package in wheels whose requirements or manifest allow several of its minors.
+
+    With a wheel of the package at hand, they are compared with what that defines.
+    """
+    for wheel in graph.wheels:
+        expectation = graph.expectation_of(wheel)
+        for package, group in unstable().items():
+            spans = expectation is not None and package in expectation.spans
+            at_hand = _defined(graph, package, group) if wheel.project != package else None
+            if at_hand is not None:
+                yield from _not_at_hand(graph, wheel, package, group, at_hand)
+            # the release that is at hand has been compared; others are not asked about
+            requirement = _several_minors(wheel, package) if at_hand is None else ""
+            users = [o for o in wheel.linked if o.undefined(group)] if spans or requirement else []
+            for found in users:
+                yield _unstable_functions_finding(
+                    wheel, found, package, sorted(found.undefined(group)), "" if spans else requirement
+                )
+
+
+def _unstable_functions_finding(
+    wheel: WheelFacts, binary: ElfObject, package: str, names: Sequence[str], requirement: str
+) -> Finding:
+    """Return the finding of one file; without a requirement that is too wide, the manifest allows the releases."""
+    promise = (
+        f"the requirement {requirement} allows"
+        if requirement
+        else f'spans = ["{package}"] of the manifest promises'
+    )
+    return unstable_functions.finding(
+        wheel.name,
+        _subject(binary, package, names),
+        files=(binary.file,),
+        severity="warning" if requirement else "error",
+        cause=(package, requirement),
+        what=f"Files use C++ functions of {package} that change with each release, and {promise} several releases.",
+        why="With another release than that of the build, the import fails with “undefined symbol”, or a function "
+        "reads the wrong memory.",
+        fix=f"Use the stable ABI of {package} alone, or require the one release of the build.",
+    )
+
+
+def _subject(binary: ElfObject, package: str, names: Sequence[str]) -> Subject:
+    """Return a file with one of the functions in readable form, and their number."""
+    return Subject(
+        file=binary.file,
+        item=package,
+        detail="{count} functions, such as {example}" if len(names) > 1 else "{example}",
+        facts=facts_of(count=len(names), example=readable(names[0])),
+    )
+
+
+def _defined(graph: LinkGraph, package: str, group: str) -> frozenset[str] | None:
+    """Return the functions that all given wheels define; None if the package's own is not among them, or unreadable."""
+    own = [o for w in graph.wheels if w.project == package for o in w.linked]
+    if not own or any(o.symbols is None for o in own) or not any(o.defined(group) for o in own):
+        return None
+    return frozenset[str]().union(*(o.defined(group) for w in graph.wheels for o in w.objects))
+
+
+def _not_at_hand(
+    graph: LinkGraph, wheel: WheelFacts, package: str, group: str, at_hand: frozenset[str]
+) -> Iterator[Finding]:
+    """Find functions that the given wheel of a package does not define.
+
+    Of alternatives for several releases (libx_2.4.so, libx_2.5.so), one that finds all of its functions is enough.
+    """
+    users = [o for o in wheel.linked if o.undefined(group)]
+    fitting = {_alternatives(o) for o in users if o.undefined(group) <= at_hand}
+    other = next(w for w in graph.wheels if w.project == package)
+    for found in users:
+        missing = sorted(found.undefined(group) - at_hand)
+        if missing and _alternatives(found) not in fitting:
+            yield unstable_functions.finding(
+                wheel.name,
+                _subject(found, package, missing)._replace(kind="missing", wheel=wheel.name),
+                files=(found.file,),
+                across=True,
+                cause=("at hand", package, other.version),
+                what=f"Files use C++ functions that {package} {other.version} of this audit does not define.",
+                why="The import fails with “undefined symbol”.",
+                fix=f"Build with this release of {package}, or require the one of the build.",
+            )
+
+
+def _alternatives(binary: ElfObject) -> str:
+    """Return what the names of objects for several releases of a package have in common."""
+    return re.sub(r"\d+([._]\d+)*", "#", binary.file)
+
+
+def _several_minors(wheel: WheelFacts, package: str) -> str:
+    """Return the requirement of a package that allows several of its minor releases; "" without one."""
+    known = {version for row in carriers() if row.package == package for version in row.known}
+    for _, found in required_together(wheel):
+        if found.name != package:
+            continue
+        some = (
+            known | version_clauses.named(found.versions) | {*version_clauses.below(found.versions), _LATER}
+        )
+        minors = {Version(each).release[:2] for each in some if version_clauses.allows(found.versions, each)}
+        if len(minors) > 1:
+            return f"{package}{found.versions}"
+    return ""
+
+
+@rule(
+    "GF217",
+    "warning",
+    "a framework is imported with the package, and no requirement brings it",
+    applies_to=PACKAGES,
+)
+def import_undeclared(graph: LinkGraph) -> Iterator[Finding]:
+    """Find imports of frameworks that the wheel neither requires nor requires something of, such as torchvision."""
+    for wheel in graph.wheels:
+        known = graph.declared[wheel.name]
+        always = [package for package, declared in known.items() if not declared.extra]
+        for each in frameworks():
+            file = wheel.imports.get(each.package, "")
+            if not file or wheel.project == each.package or any(map(each.is_in, always)):
+                continue
+            extra = known[each.package].extra if each.package in known else ""
+            yield import_undeclared.finding(
+                wheel.name,
+                Subject(file=file, item=each.package),
+                cause=(each.package, extra),
+                what=f"Importing the package imports {each.package}, and "
+                + (f"only the extra [{extra}] requires it." if extra else "no Requires-Dist line has it."),
+                why=f"Without {each.package} the import fails, unless another requirement brings it.",
+                fix=f"Add {each.package} to Requires-Dist, or import it where it is used.",
+                commands=commands.with_requirement(wheel, each.package),
+            )
