@@ -19,7 +19,7 @@ from packaging.utils import parse_wheel_filename
 from packaging.version import Version
 from random_access import RandomAccess
 
-from gpuforge.wheel.tags import serves
+from gpuforge.wheel.filename import serves
 
 
 class RemoteFile(RandomAccess):

@@ -22,7 +22,7 @@ from packaging.version import Version
 from pypi_wheels import Wheel, metadata_of, wheels_of
 from refresh_toolkits import quoted
 
-from gpuforge.wheel import marker
+from gpuforge.wheel import metadata
 
 CARRIERS = Path(__file__).parents[1] / "gpuforge" / "cuda" / "data" / "carriers.toml"
 LIBRARIES = Path(__file__).parents[1] / "gpuforge" / "cuda" / "data" / "libraries.toml"
@@ -85,15 +85,15 @@ def brings(row: Mapping[str, Any], counted: frozenset[str]) -> tuple[str, ...]:
 
 def _required(row: Mapping[str, Any], release: str, counted: frozenset[str]) -> tuple[str, ...]:
     machine = row.get("machines", ["x86_64"])[0]
-    extra, environment = row.get("extra", ""), marker.environment(machine, "3.12")
+    extra, environment = row.get("extra", ""), metadata.marker_environment(machine, "3.12")
     wheel = _wheel(row["package"], release, machine)
     found = []
     for line in metadata_of(wheel).get_all("Requires-Dist", ()):
         requirement = Requirement(line)
         name = canonicalize_name(requirement.name)
         # what is required without the row's extra, too, belongs to the row without one
-        of_row = marker.holds(requirement.marker, environment, extra) and not (
-            extra and marker.holds(requirement.marker, environment)
+        of_row = metadata.holds(requirement.marker, environment, extra) and not (
+            extra and metadata.holds(requirement.marker, environment)
         )
         if of_row and (name in counted or NVIDIA.match(name)):
             found.append(_written(requirement, name))

@@ -17,7 +17,7 @@ from gpuforge.audit.symbol_version import SymbolVersion, required_versions
 from gpuforge.binary.facts import ElfObject
 from gpuforge.cuda.version import numbers_of
 from gpuforge.datafile import load
-from gpuforge.wheel.tags import LinuxTag
+from gpuforge.wheel.filename import LinuxTag
 
 _ANDROIDS = {"libm.so", "libdl.so"}
 # names that musl takes for itself, with any ending (ldso/dynlink.c, load_library)

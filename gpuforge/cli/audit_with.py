@@ -18,13 +18,12 @@ from gpuforge.cli.terminal import say
 from gpuforge.cpython import CPython
 from gpuforge.cuda import carriers
 from gpuforge.errors import ActionError, UsageError
-from gpuforge.index import byte_ranges, choice
-from gpuforge.index.settings import public, session
 from gpuforge.manifest import constraints
-from gpuforge.wheel import filename, metadata
+from gpuforge.wheel import filename, metadata, package_index, remote
 from gpuforge.wheel.archive import Archive, info_folders
 from gpuforge.wheel.dist_info import DistInfo
-from gpuforge.wheel.tags import LinuxTag
+from gpuforge.wheel.filename import LinuxTag
+from gpuforge.wheel.package_index import public, session
 
 _PROJECT = r"[a-z0-9]+(?:-[a-z0-9]+)*"
 _MACHINES = ("x86_64", "aarch64")
@@ -42,10 +41,10 @@ def installed_with(
     beside = [_requirement(text) for text in requirements]
     given = [path for path in wheels if path.suffix == ".whl" and path.is_file()]
     installed = _installed(folder) if folder else {}
-    where = choice.For(python or _python(folder, given), _machine(given), installed)
+    where = package_index.For(python or _python(folder, given), _machine(given), installed)
     own = [_own(path) for path in given]
     try:
-        chosen = choice.choose([*own, *beside], where)
+        chosen = package_index.choose([*own, *beside], where)
     except ActionError as error:  # nothing is audited, so findings are not the reason
         raise UsageError.all_of(error.diagnostics) from error
     new = [each for each in chosen if installed.get(each.project) != each.version]
@@ -104,18 +103,16 @@ def _machine(wheels: Sequence[Path]) -> str:
     return next(machines, platform.machine())
 
 
-def _input(chosen: choice.Chosen, client: byte_ranges.Session) -> Input:
+def _input(chosen: package_index.Chosen, client: remote.Session) -> Input:
     """Return a wheel to read; one of NVIDIA's without its libraries, whose needs are in tables."""
     if chosen.path:
         return Input.of(chosen.path)
     outline = canonicalize_name(chosen.project) in carriers.nvidia_packages()
-    remote = Remote(
-        partial(byte_ranges.opened, client, chosen.file, chosen.url), chosen.size, outline=outline
-    )
-    return Input(chosen.file, Path(chosen.file), PurePosixPath(public(chosen.url)), remote=remote)
+    wheel = Remote(partial(remote.opened, client, chosen.file, chosen.url), chosen.size, outline=outline)
+    return Input(chosen.file, Path(chosen.file), PurePosixPath(public(chosen.url)), remote=wheel)
 
 
-def _summary(new: Sequence[choice.Chosen], python: str, kept: int) -> str:
+def _summary(new: Sequence[package_index.Chosen], python: str, kept: int) -> str:
     fetched = [each for each in new if not each.path]
     read = [each for each in fetched if each.project not in carriers.nvidia_packages()]
     size = sum(each.size for each in read) / 1e6

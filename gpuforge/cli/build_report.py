@@ -27,8 +27,7 @@ from gpuforge.plan.site import Machine
 from gpuforge.plan.trial_result import Cuda, Install, State, TrialResult
 from gpuforge.toolchains.sccache import CacheUse
 from gpuforge.wheel import filename
-from gpuforge.wheel.filename import claims
-from gpuforge.wheel.tags import LinuxTag
+from gpuforge.wheel.filename import LinuxTag, claims
 
 _LONGEST = 40  # characters of a value that is still shown: no digest has so few
 _MOST = 3  # changes in one line

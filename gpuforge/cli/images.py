@@ -15,7 +15,7 @@ from gpuforge.containers.catalog import CatalogImage
 from gpuforge.containers.image_reference import refuse_name, refuse_pull
 from gpuforge.containers.images import EngineImage, Images
 from gpuforge.errors import MissingError, UsageError
-from gpuforge.wheel.tags import LinuxTag
+from gpuforge.wheel.filename import LinuxTag
 
 
 @click.group("images", cls=Group)

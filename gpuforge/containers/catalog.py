@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 from gpuforge import datafile, digest
 from gpuforge.containers import image_reference as references
 from gpuforge.toolkits.providers import debian
-from gpuforge.wheel.tags import LinuxTag
+from gpuforge.wheel.filename import LinuxTag
 
 Kind = Literal["debian", "registry"]
 Purpose = Literal["build", "test"]

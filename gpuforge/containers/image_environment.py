@@ -24,8 +24,8 @@ from gpuforge.cpython import CPython
 from gpuforge.errors import ActionError, MissingError
 from gpuforge.plan.programs import IN_IMAGE
 from gpuforge.toolchains.inventory import Inventory
-from gpuforge.wheel import marker, tags, wheel_file
-from gpuforge.wheel.tags import LinuxTag
+from gpuforge.wheel import filename, metadata
+from gpuforge.wheel.filename import LinuxTag
 
 CODE = Path(__file__).resolve().parents[1]  # the package gpuforge
 
@@ -76,7 +76,7 @@ def _write(folder: Path, minor: str, python: Path, names: list[str], platforms: 
     (folder / "bin").mkdir()
     (folder / "bin" / "python").symlink_to(python)
     (folder / "pyvenv.cfg").write_text(f"home = {python.parent}\ninclude-system-site-packages = false\n")
-    usable = frozenset(tags.usable(CPython.parse(minor), platforms))
+    usable = frozenset(filename.usable(CPython.parse(minor), platforms))
     same = minor == str(CPython(*sys.version_info[:2]))  # modules compiled for one work in the other
     others = [name for name in names if not _take_along(name, packages, folder / "bin", usable, same=same)]
     if others:
@@ -90,7 +90,7 @@ def _write(folder: Path, minor: str, python: Path, names: list[str], platforms: 
 def _take_along(name: str, packages: Path, programs: Path, usable: frozenset[Tag], *, same: bool) -> bool:
     """Copy a package that is installed here, if the wheel that it came from fits; return whether it did."""
     found = distribution(name)
-    if usable.isdisjoint(wheel_file.tags((found.read_text("WHEEL") or "").encode())):
+    if usable.isdisjoint(metadata.tags_of((found.read_text("WHEEL") or "").encode())):
         return False
     for file in found.files or ():
         source = Path(str(found.locate_file(file)))
@@ -145,13 +145,13 @@ def platforms(inventory: Inventory) -> list[str]:
 
 def _packages(inventory: Inventory) -> list[str]:
     """Return the names of the packages that gpuforge needs in an image, without itself."""
-    environment = marker.environment(inventory.machine, inventory.steps_python().minor)
+    environment = metadata.marker_environment(inventory.machine, inventory.steps_python().minor)
     names, seen = ["gpuforge"], {"gpuforge"}
     while names:
         for text in requires(names.pop()) or ():
             requirement = Requirement(text)
             name = canonicalize_name(requirement.name)
-            if name not in seen and marker.holds(requirement.marker, environment):
+            if name not in seen and metadata.holds(requirement.marker, environment):
                 seen.add(name)
                 names.append(name)
     return sorted(seen - {"gpuforge"})

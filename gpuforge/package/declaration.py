@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from gpuforge.wheel import unpacked, wheel_file, writer
+from gpuforge.wheel import metadata, unpacked
 from gpuforge.wheel.filename import WheelName, of_info
 
 
@@ -15,6 +15,6 @@ def write(tree: Path, scratch: Path, output: Path, *, epoch: int | None) -> None
     (scratch / info.name).mkdir(parents=True)
     shutil.copy(info / "METADATA", scratch / info.name)
     name = WheelName(*of_info(info.name), "", "py3", "none", "any")
-    (scratch / info.name / "WHEEL").write_bytes(wheel_file.new(purelib=True, tags=name.tags))
+    (scratch / info.name / "WHEEL").write_bytes(metadata.new_wheel_file(purelib=True, tags=name.tags))
     output.mkdir()
-    writer.write(scratch, output / str(name), epoch=epoch)
+    unpacked.write(scratch, output / str(name), epoch=epoch)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from packaging.utils import canonicalize_name
 
 from gpuforge.cuda.suffix import major_of_extra
-from gpuforge.wheel import metadata, metadata_edit
+from gpuforge.wheel import metadata
 
 
 def without_other_majors(text: bytes, major: int) -> tuple[bytes, list[str]]:
@@ -17,7 +17,7 @@ def without_other_majors(text: bytes, major: int) -> tuple[bytes, list[str]]:
     """
     extras = [canonicalize_name(name) for name in metadata.fields(text, "Provides-Extra")]
     others: list[str] = [name for name in extras if major_of_extra(name) not in {None, major}]
-    return metadata_edit.without_extras(text, others), others
+    return metadata.without_extras(text, others), others
 
 
 def declare(text: bytes, extras: Mapping[str, Sequence[str]]) -> tuple[bytes, list[str]]:
@@ -26,4 +26,4 @@ def declare(text: bytes, extras: Mapping[str, Sequence[str]]) -> tuple[bytes, li
     Returns the new METADATA and the added lines.
     """
     lines = [f'{line}; extra == "{name}"' for name, lines in extras.items() for line in lines]
-    return metadata_edit.add_requirements(metadata_edit.provide_extras(text, [*extras]), lines), lines
+    return metadata.add_requirements(metadata.provide_extras(text, [*extras]), lines), lines

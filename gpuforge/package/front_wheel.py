@@ -9,7 +9,7 @@ from packaging.utils import canonicalize_name
 
 from gpuforge.embedded.major_wheels import FrontExtra
 from gpuforge.errors import ActionError
-from gpuforge.wheel import metadata, wheel_file
+from gpuforge.wheel import metadata
 from gpuforge.wheel.filename import WheelName
 
 _SHARED = ("License-Expression", "License", "Requires-Python", "Author", "Author-email")
@@ -43,7 +43,7 @@ def lay_out(tree: Path, distribution: str, of: bytes, brought: Sequence[FrontExt
     info.mkdir(parents=True)
     (info / "METADATA").write_text(_metadata(distribution, of, version, brought), encoding="utf-8")
     name = WheelName(stem, version, "", "py3", "none", "any")
-    (info / "WHEEL").write_bytes(wheel_file.new(purelib=True, tags=name.tags))
+    (info / "WHEEL").write_bytes(metadata.new_wheel_file(purelib=True, tags=name.tags))
     return name
 
 

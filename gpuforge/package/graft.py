@@ -16,7 +16,7 @@ from auditwheel.policy import WheelPolicies
 from gpuforge.errors import ActionError
 from gpuforge.package import links
 from gpuforge.package.runpath import patchelf
-from gpuforge.wheel import writer
+from gpuforge.wheel import unpacked
 from gpuforge.wheel.filename import WheelName
 
 Log = Callable[[str], None]
@@ -38,7 +38,7 @@ def graft(
     """
     source = scratch / "unrepaired" / str(name)
     target = scratch / "repaired"
-    writer.write(tree, source, compress=False)
+    unpacked.write(tree, source, compress=False)
     command = [sys.executable, "-P", "-m", "auditwheel", "repair", "-z", "0", "--plat", "auto"]
     done = subprocess.run(
         [
@@ -85,7 +85,7 @@ def _environment(scratch: Path, search_path: Sequence[Path]) -> dict[str, str]:
         "TMPDIR": str(scratch),
         "LC_ALL": "C.UTF-8",
         "PYTHONHASHSEED": "0",
-        "SOURCE_DATE_EPOCH": str(writer.EARLIEST),
+        "SOURCE_DATE_EPOCH": str(unpacked.EARLIEST),
     }
 
 

@@ -13,9 +13,8 @@ from gpuforge.errors import ActionError
 from gpuforge.package import import_package
 from gpuforge.package.kernel_set import write_json
 from gpuforge.runtime.layout import HOME, LISTING, WHEEL
-from gpuforge.wheel import metadata, metadata_edit, unpacked, wheel_file
-from gpuforge.wheel.filename import WheelName
-from gpuforge.wheel.tags import LinuxTag
+from gpuforge.wheel import metadata, unpacked
+from gpuforge.wheel.filename import LinuxTag, WheelName
 
 SCHEMA = 1
 # A wheel without code for the host needs no C library: its tag is that of the oldest Linux that pip supports.
@@ -39,8 +38,8 @@ def list_wheels(
     text = metadata.of_file(file)
     version = metadata.required(text, "Version")
     lines = [f'{wheel.distribution}=={version}; extra == "{wheel.extra}"' for wheel in wheels]
-    text = metadata_edit.provide_extras(text, [wheel.extra for wheel in wheels])
-    file.write_bytes(metadata_edit.add_requirements(text, lines))
+    text = metadata.provide_extras(text, [wheel.extra for wheel in wheels])
+    file.write_bytes(metadata.add_requirements(text, lines))
     home = import_package.find(tree, name)
     assert home is not None  # noqa: S101  the runtime was put there
     listing = {
@@ -88,7 +87,7 @@ def lay_out(
     info = tree / f"{distribution}-{version}.dist-info"
     info.mkdir()
     (info / "METADATA").write_text(_metadata(wheel, of, toolkit), encoding="utf-8")
-    (info / "WHEEL").write_bytes(wheel_file.new(purelib=False))
+    (info / "WHEEL").write_bytes(metadata.new_wheel_file(purelib=False))
     return name
 
 

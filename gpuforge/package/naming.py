@@ -14,7 +14,7 @@ from gpuforge.cpython import CPython
 from gpuforge.cuda.suffix import named_for
 from gpuforge.cuda.version import major_of
 from gpuforge.errors import ActionError, UsageError
-from gpuforge.wheel import metadata, metadata_edit, tags, unpacked, wheel_file
+from gpuforge.wheel import filename, metadata, unpacked
 from gpuforge.wheel.filename import WheelName
 
 STRATEGIES = ("suffix", "local", "plain")
@@ -80,11 +80,11 @@ def rename(
     new = name
     if strategy == "suffix":
         renamed = named_for(metadata.required(text, "Name"), major)
-        text = metadata_edit.with_name(text, renamed)
+        text = metadata.with_name(text, renamed)
         new = replace(new, distribution=canonicalize_name(renamed).replace("-", "_"))
     if labels:
         version = _local(metadata.required(text, "Version"), labels)
-        text = metadata_edit.with_version(text, version)
+        text = metadata.with_version(text, version)
         new = replace(new, version=version)
     file.write_bytes(text)
     _rename_folders(tree, new)
@@ -94,12 +94,12 @@ def rename(
 def write_tags(tree: Path, name: WheelName) -> None:
     """Write the tags of the file name into WHEEL."""
     file = unpacked.dist_info(tree) / "WHEEL"
-    file.write_bytes(wheel_file.with_tags(metadata.of_file(file), name.tags))
+    file.write_bytes(metadata.with_tags(metadata.of_file(file), name.tags))
 
 
 def _supported(python: CPython) -> set[tuple[str, str]]:
     """Return the (interpreter, ABI) pairs that a CPython can import."""
-    return {(tag.interpreter, tag.abi) for tag in tags.usable(python, ["any"])}
+    return {(tag.interpreter, tag.abi) for tag in filename.usable(python, ["any"])}
 
 
 def _as_local(value: str) -> str:

@@ -15,7 +15,7 @@ from gpuforge.cuda.carried import Carried
 from gpuforge.cuda.provided import Floor
 from gpuforge.cuda.version import just_below
 from gpuforge.errors import ActionError
-from gpuforge.wheel import marker, metadata, metadata_edit
+from gpuforge.wheel import metadata
 
 
 def requirement_for(distribution: str, linked: str) -> Requirement:
@@ -69,7 +69,7 @@ def require(
         if not any(_holds(r, extra) and bounds.as_narrow(r) for r in same):
             added.append(f"{bounds.line}{condition}")
     added = list(dict.fromkeys(added))
-    return metadata_edit.insert_requirements(text, added), added
+    return metadata.insert_requirements(text, added), added
 
 
 def require_carried(
@@ -80,7 +80,7 @@ def require_carried(
     Returns the new METADATA and the added lines. Raises ActionError if a requirement excludes the release that the
     wheel was linked with.
     """
-    text = metadata_edit.add_requirements(text, chosen)
+    text = metadata.add_requirements(text, chosen)
     lines = [*chosen]
     names = {canonicalize_name(Requirement(line).name) for line in chosen}
     for package in carried:
@@ -145,4 +145,4 @@ def _check(own: Requirement, distribution: str, linked: str) -> None:
 
 def _holds(own: Requirement, extra: str | None) -> bool:
     """Return whether a requirement applies on this machine with every Python, always or when `extra` is installed."""
-    return marker.always_holds(own.marker, platform.machine(), extra or "")
+    return metadata.always_holds(own.marker, platform.machine(), extra or "")

@@ -24,7 +24,7 @@ from gpuforge import digest
 from gpuforge.cuda import libraries, sonames
 from gpuforge.cuda.provided import METAPACKAGE
 from gpuforge.cuda.version import major_of
-from gpuforge.wheel import metadata, unpacked, writer
+from gpuforge.wheel import metadata, unpacked
 
 FOLDER = "sboms"
 NAME = "gpuforge.cdx.json"
@@ -56,7 +56,7 @@ def write(
     parts += [_declared(material, text) for material in declared]
     bom = Bom()
     bom.metadata.component = subject
-    bom.metadata.timestamp = datetime.fromtimestamp(max(epoch or 0, writer.EARLIEST), UTC)
+    bom.metadata.timestamp = datetime.fromtimestamp(max(epoch or 0, unpacked.EARLIEST), UTC)
     for part in parts:
         bom.components.add(part)
     bom.register_dependency(subject, bom.components)

@@ -20,7 +20,7 @@ from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 
 from gpuforge import disk
 from gpuforge.errors import ActionError, MalformedError
-from gpuforge.wheel import unpacked, writer
+from gpuforge.wheel import unpacked
 from gpuforge.wheel.archive import Archive
 from gpuforge.wheel.filename import WheelName
 
@@ -62,7 +62,7 @@ def make(wheel: Path, output: Path, content: Mapping[str, Any], *, epoch: int | 
         unpacked.unpack(wheel, tree)
         (unpacked.dist_info(tree) / NAME).write_text(_dumps(content), encoding="utf-8")
         target = output / f"{name.stem}-{variant}.whl"
-        writer.write(tree, target, epoch=epoch)
+        unpacked.write(tree, target, epoch=epoch)
     finally:
         shutil.rmtree(tree, ignore_errors=True)
     return target

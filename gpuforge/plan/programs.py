@@ -120,7 +120,7 @@ def read_by(file: str) -> frozenset[str]:
 
 
 def _place(module: str, folder: str) -> str:
-    """Return where a module lies, as an import in a file of `folder` names it: "gpuforge.wheel.tags", ".signature"."""
+    """Return where a module lies, as an import in a file of `folder` names it: "gpuforge.digest", ".signature"."""
     name = module.lstrip(".")
     if name == module:
         return module.removeprefix("gpuforge").replace(".", "/").lstrip("/")

@@ -13,10 +13,10 @@ from pypi_simple import DistributionPackage, NoSuchProjectError, PyPISimple
 
 from gpuforge import requirement_text
 from gpuforge.errors import MissingError, UsageError
-from gpuforge.index import settings
 from gpuforge.project.origin import Origin
 from gpuforge.steps import fetch_source
 from gpuforge.steps.sdist import unpack
+from gpuforge.wheel import package_index
 
 _HINT = "name a project on the index, a folder or an sdist: `gpuforge init cufinufft==2.5.1`"
 
@@ -38,9 +38,9 @@ def fetch(requirement: Requirement, scratch: Path) -> tuple[Origin, Path]:
     Raises UsageError for a project without a matching sdist, MissingError without network, ActionError for a download
     with another digest.
     """
-    index = settings.public(settings.index_url())
+    index = package_index.public(package_index.index_url())
     try:
-        with PyPISimple(endpoint=settings.index_url(), session=settings.session()) as client:
+        with PyPISimple(endpoint=package_index.index_url(), session=package_index.session()) as client:
             packages = client.get_project_page(canonicalize_name(requirement.name)).packages
     except NoSuchProjectError:
         raise UsageError.of(f"{index} has no project {requirement.name}", hint=_HINT) from None

@@ -11,7 +11,7 @@ from packaging.utils import canonicalize_name
 
 from gpuforge.cuda.version import major_of
 from gpuforge.errors import ActionError
-from gpuforge.wheel import marker, metadata
+from gpuforge.wheel import metadata
 from gpuforge.wheel.filename import WheelName
 
 Extras = tuple[str, ...]
@@ -54,7 +54,7 @@ def for_cuda(extra: str, cuda: str) -> bool:
 def declares(wheel: Path, extras: Sequence[str]) -> bool:
     """Return whether a wheel, installed with some of its extras, may need anything else."""
     requirements = metadata.requirements(metadata.of_wheel(wheel))
-    return any(extras or not marker.extras_in(each.marker) for each in requirements)
+    return any(extras or not metadata.extras_in(each.marker) for each in requirements)
 
 
 def title(extras: Sequence[str]) -> str:
@@ -67,5 +67,5 @@ def _active(requirements: Sequence[Requirement], extras: Sequence[str]) -> froze
     return frozenset(
         f"{each.name}{each.extras}{each.specifier}{each.url}"
         for each in requirements
-        if any(marker.holds(each.marker, {}, extra) for extra in ("", *extras))
+        if any(metadata.holds(each.marker, {}, extra) for extra in ("", *extras))
     )

@@ -9,10 +9,9 @@ from packaging.utils import canonicalize_name
 
 from gpuforge.cuda import carriers
 from gpuforge.errors import ActionError
-from gpuforge.index import uv
 from gpuforge.plan.requests.audit import RESOLUTION, FetchBeside, Resolution
 from gpuforge.steps import entry, value_file, wheelhouse
-from gpuforge.wheel import filename, metadata
+from gpuforge.wheel import filename, metadata, package_index
 
 
 def main(request: FetchBeside) -> None:
@@ -51,12 +50,12 @@ def resolve(
     `wheels` is a folder with further wheels to choose from.
     """
     options = [f"--python={python}", *([f"--find-links={wheels}"] if wheels else [])]
-    answer = uv.compile_requirements(requirements_file, options, beside)
+    answer = package_index.compile_requirements(requirements_file, options, beside)
     print(answer.stderr, answer.stdout, sep="", flush=True)
     if answer.returncode == 0:
         return [Requirement(line) for line in answer.stdout.splitlines() if line and line[0] not in "#-/ "]
     raise ActionError.of(
-        f"{own} cannot be installed beside {beside}{uv.reason(answer.stderr)}",
+        f"{own} cannot be installed beside {beside}{package_index.reason(answer.stderr)}",
         hint="change the project's dependencies or its toolkit, or `[audit] beside`; uv's output is above",
     )
 

@@ -24,7 +24,7 @@ from gpuforge.release import Release
 from gpuforge.steps import entry, value_file
 from gpuforge.steps.remote_wheel import IndexWheel, PackageIndex
 from gpuforge.steps.toolkit_releases import ToolkitReleases
-from gpuforge.wheel import marker
+from gpuforge.wheel import metadata
 
 _FOLDER = "linkage"  # in the cache: facts of wheels, by their sha256
 
@@ -70,7 +70,7 @@ class Search:
         self._index = index
         self._cuda = cuda
         self._own = list(own)
-        self._environment = marker.environment(machine)
+        self._environment = metadata.marker_environment(machine)
         self._packages: dict[str, _Package] = {}
         self._releases: dict[Release, PackageRelease] = {}
         self._missing: dict[tuple[str, Release], None] = {}
@@ -230,7 +230,7 @@ def _refuse_lost(wheel: IndexWheel, soname: str, names: Iterable[str]) -> None:
 def _projects(requires: Iterable[str], environment: Mapping[str, str]) -> set[str]:
     """Return the projects that are always required in an environment."""
     found = (Requirement(line) for line in requires)
-    return {canonicalize_name(r.name) for r in found if marker.holds(r.marker, environment)}
+    return {canonicalize_name(r.name) for r in found if metadata.holds(r.marker, environment)}
 
 
 if __name__ == "__main__":

@@ -13,12 +13,12 @@ from pypi_simple.errors import DigestMismatchError
 
 from gpuforge import digest
 from gpuforge.errors import ActionError, MissingError
-from gpuforge.index.settings import index_url, public, session
 from gpuforge.plan import git_version
 from gpuforge.plan.requests.source import FetchSource, LocalSdist, Revision, Sdist
 from gpuforge.release import Release
 from gpuforge.steps import entry
 from gpuforge.steps.sdist import unpack
+from gpuforge.wheel.package_index import index_url, public, session
 
 
 def main(request: FetchSource) -> None:

@@ -30,7 +30,7 @@ from gpuforge.plan.requests.wheel import PackageWheel
 from gpuforge.steps import entry, value_file
 from gpuforge.steps.wheelhouse import one_wheel
 from gpuforge.steps.write_wheel import epoch, write
-from gpuforge.wheel import metadata, metadata_edit, unpacked
+from gpuforge.wheel import metadata, unpacked
 from gpuforge.wheel.filename import WheelName
 from gpuforge.wheel.locked_wheels import LockedWheels
 
@@ -118,7 +118,7 @@ def _require(text: bytes, linked: Mapping[str, str | None], spec: PackageWheel, 
     proved = requirements.bounds_of(provided.floors, major)
     text, added = requirements.require(text, linked, extra=extra, proved=proved)
     if extra and spec.linkage == "pip":
-        text = metadata_edit.provide_extras(text, [extra, f"{extra}-local"])
+        text = metadata.provide_extras(text, [extra, f"{extra}-local"])
     _print_required(added)
     for floor in (each for each in provided.floors if each.package in linked):
         print(reason(floor))

@@ -16,13 +16,12 @@ from pypi_simple import DistributionPackage, NoSuchProjectError, PyPISimple
 from gpuforge.binary.elf import linked_file
 from gpuforge.binary.elf.linked_file import LinkedFile
 from gpuforge.errors import ActionError, MalformedError, MissingError
-from gpuforge.index import byte_ranges
-from gpuforge.index.settings import index_url, public, session
 from gpuforge.steps import value_file
-from gpuforge.wheel import metadata
+from gpuforge.wheel import metadata, remote
 from gpuforge.wheel.archive import shared_libraries
-from gpuforge.wheel.remote_archive import RemoteArchive
-from gpuforge.wheel.tags import serves
+from gpuforge.wheel.filename import serves
+from gpuforge.wheel.package_index import index_url, public, session
+from gpuforge.wheel.remote import RemoteArchive
 
 T = TypeVar("T")
 _TIMEOUT = 60  # seconds without an answer
@@ -120,7 +119,7 @@ class PackageIndex:
 
     @contextmanager
     def _open(self, wheel: IndexWheel) -> Iterator[RemoteArchive]:
-        with self._answering(), byte_ranges.opened(self._session, wheel.file, wheel.url) as archive:
+        with self._answering(), remote.opened(self._session, wheel.file, wheel.url) as archive:
             yield archive
 
     def _cached(self, wheel: IndexWheel, what: str, kind: type[T], read: Callable[[], T]) -> T:

@@ -12,7 +12,7 @@ from packaging.utils import canonicalize_name, parse_wheel_filename
 from gpuforge.binary.elf import linked_file
 from gpuforge.cuda.provided import PackageRelease, Provided, Shared
 from gpuforge.errors import ActionError, MalformedError
-from gpuforge.wheel import marker, metadata
+from gpuforge.wheel import metadata
 from gpuforge.wheel.archive import Archive, shared_libraries
 
 ROLE = "installed by the test"
@@ -35,8 +35,8 @@ def with_tested(provided: Provided, folders: Iterable[Path]) -> Provided:
 def _release(path: Path, package: str, version: str, seen: Mapping[str, set[str]]) -> PackageRelease:
     with Archive(path) as archive:
         requirements = metadata.requirements(metadata.of_archive(archive))
-        here = marker.environment(platform.machine())
-        requires = {canonicalize_name(r.name) for r in requirements if marker.holds(r.marker, here)}
+        here = metadata.marker_environment(platform.machine())
+        requires = {canonicalize_name(r.name) for r in requirements if metadata.holds(r.marker, here)}
         libraries = tuple(_loaded(archive, seen[package]))
     return PackageRelease(package, version, ROLE, path.name, "", tuple(sorted(requires)), libraries)
 

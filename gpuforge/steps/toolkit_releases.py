@@ -13,7 +13,7 @@ from packaging.version import Version
 from gpuforge.cuda.provided import METAPACKAGE
 from gpuforge.cuda.suffix import without_suffix
 from gpuforge.steps.remote_wheel import PackageIndex
-from gpuforge.wheel import marker
+from gpuforge.wheel import metadata
 
 
 class Pin(NamedTuple):
@@ -83,7 +83,7 @@ def _pins(requires: Iterable[str], environment: Mapping[str, str]) -> dict[str, 
     found: dict[str, Pin] = {}
     for line in requires:
         requirement = Requirement(line)
-        extra = marker.extra_of(requirement.marker, environment)
+        extra = metadata.extra_of(requirement.marker, environment)
         versions = [s.version.removesuffix(".*") for s in requirement.specifier if s.operator == "=="]
         package = canonicalize_name(requirement.name)
         if extra and extra != "all" and versions:

@@ -9,7 +9,7 @@ from gpuforge.cuda.provided import CudaNeeds
 from gpuforge.package import links
 from gpuforge.plan.requests.links import WheelLinks
 from gpuforge.steps import entry, value_file, wheelhouse
-from gpuforge.wheel import marker, metadata, unpacked
+from gpuforge.wheel import metadata, unpacked
 
 
 def main(request: WheelLinks) -> None:
@@ -23,7 +23,7 @@ def main(request: WheelLinks) -> None:
     for number, folder in enumerate(request.kernels):
         shutil.copytree(folder, tree / f"kernels{number}")
     needed = links.needed_of(tree, request.cuda, request.all_pins())
-    always = [str(line) for line in own if marker.always_holds(line.marker, platform.machine())]
+    always = [str(line) for line in own if metadata.always_holds(line.marker, platform.machine())]
     value_file.write(CudaNeeds(needed, tuple(always)), request.output)
     print(f"CUDA libraries are needed from: {', '.join(sorted(needed)) or 'none'}")
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 from gpuforge.errors import ActionError, UsageError
 from gpuforge.steps import wheel_sizes
-from gpuforge.wheel import writer
+from gpuforge.wheel import unpacked
 
 
 def write(tree: Path, target: Path, size_limit: int | None) -> Path:
     """Write the wheel `target` and return it; raises ActionError, and leaves none, when it exceeds the limit."""
-    writer.write(tree, target, epoch=epoch())
+    unpacked.write(tree, target, epoch=epoch())
     try:
         wheel_sizes.check(target, size_limit)
     except ActionError:

@@ -10,7 +10,7 @@ from typing import NamedTuple, Self
 from packaging.tags import Tag
 from packaging.utils import canonicalize_name
 
-from gpuforge.wheel import filename, metadata, record, wheel_file
+from gpuforge.wheel import filename, metadata, record
 from gpuforge.wheel.archive import Archive
 from gpuforge.wheel.record import Record
 
@@ -84,14 +84,14 @@ class DistInfo(NamedTuple):
             except csv.Error:
                 problems.append(MetadataProblem("RECORD"))
         return cls(
-            tags=wheel_file.tags(wheel),
+            tags=metadata.tags_of(wheel),
             requires=requires,
             record=listed,
             problems=tuple(problems),
             project=canonicalize_name(metadata.field(declared, "Name")),
             version=metadata.field(declared, "Version"),
             folder=folder.removesuffix(".dist-info"),
-            purelib_lines=wheel_file.purelib_lines(wheel),
+            purelib_lines=metadata.purelib_lines(wheel),
             links=_links(archive, folder),
             extras=frozenset(map(canonicalize_name, metadata.fields(declared, "Provides-Extra"))),
             requires_python=metadata.field(declared, "Requires-Python"),

@@ -17,11 +17,11 @@ from docker.errors import ImageNotFound
 from gpuforge.containers import catalog
 from gpuforge.containers.engine import connect
 from gpuforge.errors import MissingError
-from gpuforge.index.settings import index_url
 from gpuforge.toolchains import cpython
 from gpuforge.toolchains.detect import detect
 from gpuforge.toolkits.providers.pypi import provision
 from gpuforge.toolkits.select import select
+from gpuforge.wheel.package_index import index_url
 
 TEST_IMAGE = "bookworm-test"
 ROOT = Path(__file__).parents[2]

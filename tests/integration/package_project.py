@@ -16,7 +16,7 @@ from gpuforge.package import links
 from gpuforge.plan.requests import request
 from gpuforge.plan.requests.wheel import PackageWheel
 from gpuforge.steps import package_wheel
-from gpuforge.wheel import unpacked, writer
+from gpuforge.wheel import unpacked
 
 GXX = shutil.which("g++")
 PINS = {"nvidia-cuda-runtime": "13.0.96", "nvidia-cufft": "12.0.0.61"}
@@ -81,7 +81,7 @@ class Project:
 
     def wheel(self) -> Path:
         target = self.root / f"demo-1.0-{self.tags}.whl"
-        writer.write(self.tree, target)
+        unpacked.write(self.tree, target)
         return target
 
     def package(self, output: str = "out", **spec: object) -> Path:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gpuforge.binary.budget import Budget
-from gpuforge.wheel import writer
+from gpuforge.wheel import unpacked
 from gpuforge.wheel.archive import Archive
 
 SIZE = (1 << 32) + 5
@@ -22,7 +22,7 @@ def test_a_member_of_more_than_four_gigabytes(tmp_path: Path) -> None:
         stream.seek(SIZE - 5)
         stream.write(b"end.\n")
     wheel = tmp_path / "demo-1.0-py3-none-any.whl"
-    writer.write(tmp_path / "tree", wheel)
+    unpacked.write(tmp_path / "tree", wheel)
     assert wheel.stat().st_size < 10_000_000
     with zipfile.ZipFile(wheel) as bundle:
         member = bundle.getinfo("large.bin")

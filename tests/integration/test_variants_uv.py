@@ -25,7 +25,7 @@ from gpuforge.plan.requests.wheel import VariantWheel
 from gpuforge.plan.variant import gpus
 from gpuforge.runtime.arch import targets
 from gpuforge.steps import variant_wheel
-from gpuforge.wheel import writer
+from gpuforge.wheel import unpacked
 
 pytestmark = [
     pytest.mark.network,
@@ -80,7 +80,7 @@ def plain(folder: Path, label: str) -> Path:
         "Wheel-Version: 1.0\nGenerator: x\nRoot-Is-Purelib: false\nTag: py3-none-any\n"
     )
     (tree / "demo.py").write_text(label)
-    writer.write(tree, folder / f"{NAME}.whl")
+    unpacked.write(tree, folder / f"{NAME}.whl")
     return folder / f"{NAME}.whl"
 
 

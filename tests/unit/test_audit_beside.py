@@ -13,9 +13,9 @@ from gpuforge.audit import audit
 from gpuforge.audit.beside import Neighbour, judged
 from gpuforge.audit.judge import Ignore
 from gpuforge.audit.report import proofs
-from gpuforge.index.uv import reason
 from gpuforge.plan.lower.audit import is_for
 from gpuforge.steps.fetch_beside import resolve
+from gpuforge.wheel.package_index import reason
 
 CU13 = "$ORIGIN/../nvidia/cu13/lib"
 CUDART = "demo.libs/libcudart-0a1b2c3d.so.13.0.96"

@@ -20,7 +20,7 @@ from gpuforge.cli.audit_with import installed_with
 from gpuforge.cli.bounded import Watched
 from gpuforge.cli.main import run
 from gpuforge.errors import ActionError, MalformedError, MissingError, TooLargeError, UsageError
-from gpuforge.index import byte_ranges
+from gpuforge.wheel import remote
 
 TAGS = "cp311-cp311-manylinux_2_17_x86_64"
 CU12, CU13 = "$ORIGIN/../nvidia/cuda_runtime/lib", "$ORIGIN/../nvidia/cu13/lib"
@@ -171,7 +171,7 @@ def opened(index: Index, name: str) -> int:
     session = requests.Session()
     session.trust_env = False
     url = f"http://127.0.0.1:{index.server_port}/files/{name}"
-    with byte_ranges.opened(session, name, url) as archive:
+    with remote.opened(session, name, url) as archive:
         return sum(len(chunk) for member in archive.members for chunk in archive.chunks(member))
 
 
@@ -216,7 +216,7 @@ def has_shrunk(handler: BaseHTTPRequestHandler, data: bytes) -> None:
 def test_a_hostile_server(
     index: Index, folder: Path, answer: Answer, error: type[Exception], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(byte_ranges, "LARGEST", 1 << 20)
+    monkeypatch.setattr(remote, "LARGEST", 1 << 20)
     index.answer = answer
     with pytest.raises(error):
         opened(index, f"old-1.0-{TAGS}.whl")
@@ -235,9 +235,9 @@ def test_a_server_that_trickles(
             handler.wfile.flush()
 
     if not body:
-        monkeypatch.setattr(byte_ranges, "LARGEST", 1 << 20)
-    monkeypatch.setattr(byte_ranges, "_SECONDS", 0.2)
-    monkeypatch.setattr(byte_ranges, "_BYTES_A_SECOND", 1 << 40)
+        monkeypatch.setattr(remote, "LARGEST", 1 << 20)
+    monkeypatch.setattr(remote, "_SECONDS", 0.2)
+    monkeypatch.setattr(remote, "_BYTES_A_SECOND", 1 << 40)
     index.answer = trickles
     with pytest.raises(MissingError, match=r"it sends less than|ConnectionError"):
         opened(index, f"old-1.0-{TAGS}.whl")

@@ -5,7 +5,7 @@ from packaging.requirements import Requirement
 
 from gpuforge.errors import ActionError
 from gpuforge.package import requirements
-from gpuforge.wheel import metadata, metadata_edit
+from gpuforge.wheel import metadata
 
 TEXT = (
     "Metadata-Version: 2.4\nName: solver\nVersion: 1.0\nSummary: für GPUs\n"
@@ -80,8 +80,8 @@ def test_a_wider_requirement_gets_a_narrow_one_beside_it(own: str) -> None:
 def test_requirements_of_an_extra_hold_with_it_alone() -> None:
     new, added = requirements.require(TEXT, {CUDART: "13.0.96"}, extra="cuda13")
     assert added == ['nvidia-cuda-runtime>=13.0,<14; extra == "cuda13"']
-    new = metadata_edit.provide_extras(new, ["cuda13", "cuda13-local"])
-    assert metadata_edit.provide_extras(new, ["CUDA13", "cuda13_local"]) == new
+    new = metadata.provide_extras(new, ["cuda13", "cuda13-local"])
+    assert metadata.provide_extras(new, ["CUDA13", "cuda13_local"]) == new
     assert requirements.require(new, {CUDART: "13.0.96"}, extra="cuda13") == (new, [])
     assert new.count(b"Provides-Extra: ") == 3
     declared = {r.name: r for r in metadata.requirements(new)}
@@ -140,4 +140,4 @@ def test_invalid_requirements_are_errors() -> None:
 
 def test_metadata_without_a_name_is_an_error() -> None:
     with pytest.raises(ActionError, match=r"^METADATA has no Name\n"):
-        metadata_edit.with_name(b"Version: 1\n\n", "b")
+        metadata.with_name(b"Version: 1\n\n", "b")

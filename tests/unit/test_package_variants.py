@@ -19,7 +19,7 @@ from gpuforge.errors import ActionError
 from gpuforge.package import variants
 from gpuforge.plan.requests.wheel import VariantWheel
 from gpuforge.steps import variant_wheel
-from gpuforge.wheel import writer
+from gpuforge.wheel import unpacked
 
 NAME = "demo-1.0-cp311-cp311-manylinux_2_28_x86_64"
 WORD, VALUE = {"pattern": "^[a-z0-9_]+$"}, {"pattern": "^[a-z0-9_.]+$"}
@@ -86,7 +86,7 @@ def finished(folder: Path) -> Path:
     info.mkdir(parents=True, exist_ok=True)
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: demo\nVersion: 1.0\n")
     (tree / "demo.py").write_text("")
-    writer.write(tree, folder / f"{NAME}.whl")
+    unpacked.write(tree, folder / f"{NAME}.whl")
     return folder / f"{NAME}.whl"
 
 

@@ -30,7 +30,7 @@ from gpuforge.plan.requests import request
 from gpuforge.plan.requests.wheel import PackageKernelsWheel
 from gpuforge.plan.site import Machine
 from gpuforge.steps import package_kernels_wheel
-from gpuforge.wheel import metadata, writer
+from gpuforge.wheel import metadata, unpacked
 
 SETS = [KernelsWheelSet("default-kernels", "module", "k1")]
 CU13 = KernelsWheel("saxpy-kernels-cu13", "saxpy_kernels_cu13", "cuda13")
@@ -102,7 +102,7 @@ def declared(folder: Path, text: str = METADATA) -> Path:
     info.mkdir(parents=True)
     (info / "METADATA").write_text(text)
     (info / "WHEEL").write_text("Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
-    writer.write(folder / "tree", folder / "saxpy-1.0-py3-none-any.whl")
+    unpacked.write(folder / "tree", folder / "saxpy-1.0-py3-none-any.whl")
     return folder / "saxpy-1.0-py3-none-any.whl"
 
 
@@ -207,7 +207,7 @@ def test_the_packages_wheel_must_need_no_cuda() -> None:
 def both(tmp_path: Path, packed: Path, **changes: Any) -> Iterator[list[Path]]:
     tree = host_tree(tmp_path)
     kernels_wheel.list_wheels(tree, "saxpy", [CU13], SETS)
-    writer.write(tree, tmp_path / "saxpy-1.0-py3-none-any.whl")
+    unpacked.write(tree, tmp_path / "saxpy-1.0-py3-none-any.whl")
     yield [tmp_path / "saxpy-1.0-py3-none-any.whl", make(tmp_path / "kernels", packed, **changes)]
 
 

@@ -18,8 +18,8 @@ from hostile_names import maze
 
 from gpuforge.cli import main
 from gpuforge.errors import ActionError
-from gpuforge.index.settings import public
 from gpuforge.steps import sdist
+from gpuforge.wheel.package_index import public
 
 
 def tar(path: Path, members: dict[str, int]) -> Path:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from gpuforge.errors import ActionError
-from gpuforge.wheel import unpacked, writer
+from gpuforge.wheel import unpacked
 
 PROGRAM = b"\x7fELF\x02\x01\x01" + bytes(9) + b"\x02\x00" + bytes(110)  # ELF, 64 bit, little endian, ET_EXEC
 
@@ -50,8 +50,8 @@ def test_place_time_mode_and_order_of_files_do_not_change_the_bytes(tmp_path: Pa
         path.chmod(0o660)
     (two / "empty").mkdir()
     (one / "demo" / "core.so").chmod(0o755)  # as linkers leave it
-    writer.write(one, tmp_path / "a" / "demo-1.0-py3-none-any.whl")
-    writer.write(two, tmp_path / "b" / "demo-1.0-py3-none-any.whl")
+    unpacked.write(one, tmp_path / "a" / "demo-1.0-py3-none-any.whl")
+    unpacked.write(two, tmp_path / "b" / "demo-1.0-py3-none-any.whl")
     first, second = (tmp_path / name / "demo-1.0-py3-none-any.whl" for name in "ab")
     assert first.read_bytes() == second.read_bytes()
     assert [path.name for path in first.parent.iterdir()] == [first.name]
@@ -61,7 +61,7 @@ def test_members_are_sorted_with_the_record_last_and_have_normal_modes_and_times
     tree = wheel_tree(tmp_path / "tree")
     (tree / "demo" / "helper.sh").write_text("#!/bin/sh\n")
     (tree / "demo" / "helper.sh").chmod(0o700)
-    writer.write(tree, tmp_path / "x.whl", epoch=1_700_000_001)
+    unpacked.write(tree, tmp_path / "x.whl", epoch=1_700_000_001)
     found = members(tmp_path / "x.whl")
     assert [(info.filename, oct(stat.S_IMODE(info.external_attr >> 16))) for info in found] == [
         ("demo-1.0.data/scripts/run", "0o755"),
@@ -83,12 +83,12 @@ def test_members_are_sorted_with_the_record_last_and_have_normal_modes_and_times
 def test_times_outside_the_range_of_zip_become_the_nearest_inside(
     tmp_path: Path, epoch: int | None, year: int
 ) -> None:
-    writer.write(wheel_tree(tmp_path / "tree"), tmp_path / "x.whl", epoch=epoch)
+    unpacked.write(wheel_tree(tmp_path / "tree"), tmp_path / "x.whl", epoch=epoch)
     assert {info.date_time[0] for info in members(tmp_path / "x.whl")} == {year}
 
 
 def test_record_lists_every_member_with_its_hash_and_size(tmp_path: Path) -> None:
-    writer.write(wheel_tree(tmp_path / "tree"), tmp_path / "x.whl")
+    unpacked.write(wheel_tree(tmp_path / "tree"), tmp_path / "x.whl")
     with zipfile.ZipFile(tmp_path / "x.whl") as bundle:
         assert bundle.testzip() is None
         rows = {
@@ -103,9 +103,9 @@ def test_record_lists_every_member_with_its_hash_and_size(tmp_path: Path) -> Non
 
 
 def test_an_unpacked_wheel_is_written_again_with_the_same_bytes(tmp_path: Path) -> None:
-    writer.write(wheel_tree(tmp_path / "tree"), tmp_path / "a.whl")
+    unpacked.write(wheel_tree(tmp_path / "tree"), tmp_path / "a.whl")
     unpacked.unpack(tmp_path / "a.whl", tmp_path / "again")
-    writer.write(tmp_path / "again", tmp_path / "b.whl")
+    unpacked.write(tmp_path / "again", tmp_path / "b.whl")
     assert (tmp_path / "a.whl").read_bytes() == (tmp_path / "b.whl").read_bytes()
 
 
@@ -145,7 +145,7 @@ def test_members_that_no_wheel_may_have_are_refused(
 
 @pytest.mark.parametrize("damage", ["cut", "flipped", "text"])
 def test_a_damaged_archive_is_one_clear_error(tmp_path: Path, damage: str) -> None:
-    writer.write(wheel_tree(tmp_path / "tree"), tmp_path / "x.whl")
+    unpacked.write(wheel_tree(tmp_path / "tree"), tmp_path / "x.whl")
     data = bytearray((tmp_path / "x.whl").read_bytes())
     at = data.index(b"demo/__init__.py") + 18
     data[at] ^= 0xFF
@@ -161,7 +161,7 @@ def test_a_link_in_the_tree_is_refused_and_nothing_is_left(tmp_path: Path) -> No
     tree = wheel_tree(tmp_path / "tree")
     (tree / "demo" / "alias").symlink_to("tool")
     with pytest.raises(ActionError, match="demo/alias is a link or a special file; a wheel can hold neither"):
-        writer.write(tree, tmp_path / "out" / "x.whl")
+        unpacked.write(tree, tmp_path / "out" / "x.whl")
     assert not (tmp_path / "out").exists()
 
 
@@ -172,7 +172,7 @@ def test_a_failure_while_writing_leaves_the_old_file_and_no_other(tmp_path: Path
     (tree / "demo-1.0.dist-info" / "RECORD").unlink()
     (tree / "demo-1.0.dist-info" / "RECORD").mkdir()  # so that RECORD cannot be written
     with pytest.raises(ActionError, match=r"RECORD: Is a directory$"):
-        writer.write(tree, tmp_path / "out" / "x.whl")
+        unpacked.write(tree, tmp_path / "out" / "x.whl")
     assert {path.name: path.read_text() for path in (tmp_path / "out").iterdir()} == {"x.whl": "old"}
 
 
@@ -194,9 +194,9 @@ def test_members_beyond_four_gigabytes_are_written_by_zip64(
     """The limit is lowered, so that the path is taken in no time; an integration test takes it for real."""
     tree = wheel_tree(tmp_path / "tree")
     (tree / "demo" / "large.bin").write_bytes(bytes(5000))
-    writer.write(tree, tmp_path / "small.whl")
+    unpacked.write(tree, tmp_path / "small.whl")
     monkeypatch.setattr(zipfile, "ZIP64_LIMIT", 1000)
-    writer.write(tree, tmp_path / "large.whl")
+    unpacked.write(tree, tmp_path / "large.whl")
     with zipfile.ZipFile(tmp_path / "large.whl") as bundle:
         assert bundle.testzip() is None
         assert (

@@ -9,7 +9,7 @@ from packaging.tags import Tag, parse_tag
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 
 from gpuforge.errors import ActionError
-from gpuforge.wheel import filename, wheel_file
+from gpuforge.wheel import filename, metadata
 from gpuforge.wheel.filename import WheelName
 
 NAMES = st.one_of(st.from_regex(r"\A[A-Za-z0-9._-]{0,12}\Z"), st.text(max_size=8))
@@ -63,4 +63,4 @@ def test_tag_lines_are_expanded_as_packaging_expands_them(tags: str) -> None:
         expected: set[Tag | str] = {*parse_tag(tags)}
     except ValueError:
         expected = {tags}
-    assert {*wheel_file._expanded(tags)} == expected
+    assert {*metadata._expanded(tags)} == expected

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from gpuforge.errors import ActionError, MalformedError, TooLargeError
 from gpuforge.wheel import unpacked
 from gpuforge.wheel.archive import Archive, Member
-from gpuforge.wheel.checks import names as member_names
+from gpuforge.wheel.checks import archive
 from gpuforge.wheel.checks.refusal import kind
 
 
@@ -82,7 +82,7 @@ def test_names_that_are_not_refused_stay_in_the_folder(names: list[str]) -> None
     with zipfile.ZipFile(written, "w") as bundle:
         for name in names:
             bundle.writestr(zipfile.ZipInfo(name), b"")
-        refused = [r for r in member_names.check(bundle.infolist()) if kind(r.kind).unpack]
+        refused = [r for r in archive.check_names(bundle.infolist()) if kind(r.kind).unpack]
     with tempfile.TemporaryDirectory() as folder:
         path, target = Path(folder) / "a.whl", Path(folder) / "out"
         path.write_bytes(written.getvalue())

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from packaging.tags import Tag
 
 from gpuforge.errors import ActionError, MalformedError
-from gpuforge.wheel import metadata, metadata_edit, wheel_file
+from gpuforge.wheel import metadata
 from gpuforge.wheel.archive import Archive
 
 ANY = Tag("py3", "none", "any")
@@ -30,8 +30,8 @@ def text_of(fields: list[tuple[str, str]], newline: str = "\n", body: str = "") 
 @given(st.one_of(st.binary(max_size=200), FIELDS.map(text_of)), NAMES)
 def test_any_bytes_can_be_read(text: bytes, name: str) -> None:
     assert all(isinstance(value, str) for value in metadata.fields(text, name))
-    wheel_file.tags(text)
-    wheel_file.purelib_lines(text)
+    metadata.tags_of(text)
+    metadata.purelib_lines(text)
 
 
 @given(FIELDS, NEWLINES, st.text("abc:\n ", max_size=20))
@@ -50,26 +50,26 @@ def test_fields_are_those_that_the_standard_library_reads(
 @given(FIELDS, NEWLINES, st.lists(st.sampled_from(["cuda12", "cuda13", "dev"]), max_size=3, unique=True))
 def test_only_the_new_lines_are_added(fields: list[tuple[str, str]], newline: str, extras: list[str]) -> None:
     text = text_of([("Name", "demo"), *fields], newline, "the description\nName: other\n")
-    edited = metadata_edit.provide_extras(text, extras)
+    edited = metadata.provide_extras(text, extras)
     added = [line for line in edited.splitlines() if line not in text.splitlines()]
     assert edited.endswith(b"the description\nName: other\n")
     assert set(extras) <= set(metadata.fields(edited, "Provides-Extra"))
     assert [line for line in edited.splitlines() if line not in added] == text.splitlines()
-    assert metadata_edit.provide_extras(edited, extras) == edited
+    assert metadata.provide_extras(edited, extras) == edited
 
 
 @given(st.binary(max_size=200), st.lists(st.sampled_from([ANY, Tag("cp311", "abi3", "any")]), unique=True))
 def test_new_tags_take_the_place_of_the_old(text: bytes, tags: list[Tag]) -> None:
-    edited = wheel_file.with_tags(b"Wheel-Version: 1.0\nTag: cp39-cp39-any\n", tags)
-    assert wheel_file.tags(edited) == tuple(sorted(tags, key=str))
-    assert wheel_file.with_tags(
-        wheel_file.with_tags(text, [Tag("a", "b", "c")]), tags
-    ) == wheel_file.with_tags(text, tags)
+    edited = metadata.with_tags(b"Wheel-Version: 1.0\nTag: cp39-cp39-any\n", tags)
+    assert metadata.tags_of(edited) == tuple(sorted(tags, key=str))
+    assert metadata.with_tags(metadata.with_tags(text, [Tag("a", "b", "c")]), tags) == metadata.with_tags(
+        text, tags
+    )
 
 
 def test_a_new_wheel_file_is_read_back() -> None:
-    text = wheel_file.new(purelib=True, tags=[ANY])
-    assert (wheel_file.purelib_lines(text), wheel_file.tags(text)) == (("true",), (ANY,))
+    text = metadata.new_wheel_file(purelib=True, tags=[ANY])
+    assert (metadata.purelib_lines(text), metadata.tags_of(text)) == (("true",), (ANY,))
 
 
 def test_numbers_that_python_refuses_are_shortened() -> None:
@@ -109,7 +109,7 @@ def test_an_extra_goes_with_the_requirements_that_it_alone_has() -> None:
         ],
         body="Provides-Extra: cuda12\n",
     )
-    edited = metadata_edit.without_extras(text, ["cuda12", "cuda12-local"])
+    edited = metadata.without_extras(text, ["cuda12", "cuda12-local"])
     assert metadata.fields(edited, "Provides-Extra") == ["plots"]
     assert metadata.fields(edited, "Requires-Dist") == [
         "jax",
@@ -117,4 +117,4 @@ def test_an_extra_goes_with_the_requirements_that_it_alone_has() -> None:
         'rich; extra == "cuda12" or extra == "plots"',
     ]
     assert edited.endswith(b"Provides-Extra: cuda12\n")
-    assert metadata_edit.without_extras(text, []) == text
+    assert metadata.without_extras(text, []) == text

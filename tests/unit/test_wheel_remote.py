@@ -13,10 +13,10 @@ import requests
 from audit_samples import elf, wheel
 
 from gpuforge.errors import CorruptError, MalformedError
-from gpuforge.index.byte_ranges import fetch as fetch_range
 from gpuforge.wheel import metadata
 from gpuforge.wheel.archive import Archive, shared_libraries
-from gpuforge.wheel.remote_archive import RemoteArchive
+from gpuforge.wheel.remote import RemoteArchive
+from gpuforge.wheel.remote import fetch as fetch_range
 
 FILES = {"demo/libx.so.1": elf(soname="libx.so.1"), "demo/stubs/liby.so": elf(), "demo/empty.py": b""}
 

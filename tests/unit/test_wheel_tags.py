@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpuforge.cli.build_report import newer_platform
-from gpuforge.wheel.tags import LinuxTag, serves
+from gpuforge.wheel.filename import LinuxTag, serves
 
 GLIBC_2_17 = LinuxTag("glibc", (2, 17), "x86_64")
 

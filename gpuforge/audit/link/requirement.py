@@ -14,7 +14,7 @@ from packaging.utils import canonicalize_name
 from gpuforge import requirement_text
 from gpuforge.audit.model import WheelFacts
 from gpuforge.cpython import CPython
-from gpuforge.wheel import marker
+from gpuforge.wheel import metadata
 
 USUAL_MACHINE = "x86_64"
 _PLATFORM = r"(?:many|musl)?(linux|macosx|win)[\d_]*(?<=[\d_])([a-z]\w+|$)"
@@ -58,7 +58,7 @@ def evaluated(line: str, facts: WheelFacts, python: str = "") -> Requirement | N
         parsed = requirement_text.parse(line)
     except InvalidRequirement:
         return None  # reported as GF704
-    extra = marker.extra_of(parsed.marker, marker_environment(facts, python)) if parsed.marker else ""
+    extra = metadata.extra_of(parsed.marker, marker_environment(facts, python)) if parsed.marker else ""
     return None if extra is None else requirement(parsed, extra)
 
 
@@ -80,12 +80,12 @@ def required_with(facts: WheelFacts) -> Mapping[tuple[str, str], frozenset[str]]
 def _extras_with(parsed: Parsed, facts: WheelFacts, every: frozenset[str]) -> Mapping[str, frozenset[str]]:
     """Return the Pythons with which a requirement holds, by the extra that it needs."""
     if "python" not in str(parsed.marker):
-        extra = marker.extra_of(parsed.marker, marker_environment(facts)) if parsed.marker else ""
+        extra = metadata.extra_of(parsed.marker, marker_environment(facts)) if parsed.marker else ""
         return {} if extra is None else {extra: every}
     found: dict[str, frozenset[str]] = {}
     for python in every:
         here = marker_environment(facts, python.rpartition(".")[0]) | {"python_full_version": python}
-        if (extra := marker.extra_of(parsed.marker, here)) is not None:
+        if (extra := metadata.extra_of(parsed.marker, here)) is not None:
             found[extra] = found.get(extra, frozenset()) | {python}
     return found
 
@@ -118,7 +118,7 @@ def marker_environment(facts: WheelFacts, python: str = "") -> dict[str, str]:
     """Return the environment of markers for a wheel, from its file name and, if given, a `python`."""
     pythons = [match for tag in facts.file_tags if (match := re.fullmatch(r"cp(\d)(\d+)", tag.interpreter))]
     tagged = f"{pythons[-1][1]}.{pythons[-1][2]}" if pythons else ""
-    return marker.environment(facts.machine or USUAL_MACHINE, python or tagged)
+    return metadata.marker_environment(facts.machine or USUAL_MACHINE, python or tagged)
 
 
 def can_coexist(one: WheelFacts, other: WheelFacts) -> bool:

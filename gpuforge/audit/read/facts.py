@@ -14,7 +14,7 @@ from gpuforge.binary.facts import DeviceCode
 from gpuforge.errors import MalformedError
 from gpuforge.wheel import filename
 from gpuforge.wheel.archive import info_folders
-from gpuforge.wheel.checks import hashes, promises, whole
+from gpuforge.wheel.checks import archive, content
 from gpuforge.wheel.checks.refusal import Refusal
 from gpuforge.wheel.dist_info import DistInfo
 
@@ -99,14 +99,14 @@ def _dist_info(wheel: OpenWheel) -> DistInfo:
 def _rehashed(wheel: OpenWheel, info: DistInfo) -> tuple[str, ...]:
     if info.record is None or wheel.source.form not in AS_BUILT:
         return ()
-    return tuple(hashes.differing(wheel.archive, f"{info.folder}.dist-info/RECORD"))
+    return tuple(content.differing(wheel.archive, f"{info.folder}.dist-info/RECORD"))
 
 
 def _refusals(wheel: OpenWheel, info: DistInfo) -> tuple[Refusal, ...]:
     """Return the reasons for which indexes and installers refuse the archive, each with its first members."""
     if wheel.source.form not in ARCHIVES:
         return ()
-    found = [*whole.check(wheel.archive), *promises.check(wheel.archive, info, wheel.source.file_name)]
+    found = [*archive.check(wheel.archive), *content.check(wheel.archive, info, wheel.source.file_name)]
     counts = Counter(refusal.kind for refusal in found)
     seen: Counter[str] = Counter()
     kept = []

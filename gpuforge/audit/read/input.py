@@ -13,8 +13,7 @@ from gpuforge.audit.form import ARCHIVES, FOLDERS, Form
 from gpuforge.audit.read.site_packages import recorded, unrecorded
 from gpuforge.binary.budget import Budget
 from gpuforge.wheel import filename
-from gpuforge.wheel.archive import Archive
-from gpuforge.wheel.folder import Folder, files_below
+from gpuforge.wheel.archive import Archive, Folder, files_below
 
 _BLOCK = 512  # bytes, as st_blocks counts them
 

@@ -16,7 +16,7 @@ from gpuforge.binary.budget import Budget
 from gpuforge.binary.elf.header import MAGIC
 from gpuforge.diagnostics import Diagnostic, Place
 from gpuforge.errors import MalformedError, TooLargeError
-from gpuforge.wheel.folder import files_below
+from gpuforge.wheel.archive import files_below
 
 _BINARY = (MAGIC, fatbin.MAGIC, b"!<ar", b"!<th")  # archives, thin ones too
 

@@ -25,7 +25,7 @@ from gpuforge.errors import CorruptError, MalformedError
 from gpuforge.wheel.archive import Archive, Member
 
 if TYPE_CHECKING:
-    from gpuforge.wheel.entry_points import EntryPoint
+    from gpuforge.wheel.checks.commands import EntryPoint
 
 # faster to search for than the pattern; and how many bytes around each are read
 _CALLS = (b"CDLL(", b"ibrary(", b"ibraries(", b"loadPlugins", b"dynamic_lib(")
@@ -339,7 +339,7 @@ def _entry_points(
     code: PythonCode, member: Member, groups: Collection[str] | None = None
 ) -> list[EntryPoint]:
     """Return the entry points in a file, of these groups or of all; none of a file that pip refuses."""
-    from gpuforge.wheel.entry_points import of_pip  # noqa: PLC0415  few wheels have commands; its readers take 10 ms
+    from gpuforge.wheel.checks.commands import of_pip  # noqa: PLC0415  few wheels have commands; its readers take 10 ms
 
     if not re.fullmatch(_ENTRY_POINTS, member.name) or member.size > _LARGEST_SCRIPT:
         return []

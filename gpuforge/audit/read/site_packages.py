@@ -10,7 +10,7 @@ from pathlib import Path
 from gpuforge.audit import layout
 from gpuforge.errors import MalformedError
 from gpuforge.wheel import record
-from gpuforge.wheel.folder import files_below
+from gpuforge.wheel.archive import files_below
 
 INFO = ".dist-info"
 _BINARY = r"\.so(?:\.[\d.]+)?$|\.(?:fatbin|cubin|ptx)$"

@@ -21,7 +21,7 @@ from gpuforge.binary.elf.header import MACHINES
 from gpuforge.binary.facts import ElfObject
 from gpuforge.cpython import CPython
 from gpuforge.cuda import sonames
-from gpuforge.wheel.tags import LinuxTag
+from gpuforge.wheel.filename import LinuxTag
 
 
 def tags_that_hold(graph: LinkGraph, wheel: WheelFacts) -> tuple[Tag, ...]:

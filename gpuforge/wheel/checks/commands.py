@@ -1,18 +1,24 @@
-"""The entry points of a wheel: `entry_points.txt`, as PyPI and as pip reads it.
+"""The entry points of a wheel, as PyPI and as pip reads `entry_points.txt`, and what both refuse in it.
 
 https://packaging.python.org/en/latest/specifications/entry-points/
 """
 
 import configparser
+import posixpath
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from importlib.metadata import Distribution
 from pathlib import Path
 from typing import NamedTuple
 
 from gpuforge.errors import MalformedError
+from gpuforge.wheel.checks.refusal import Refusal
 
 FILE = "entry_points.txt"
+RESERVED = re.compile(
+    r"(?:python|pythonw|python3|graalpy|pypy[23]?|python3\.\d{1,3}t?|pythonw3\.\d{1,3}t)(?:\.py)?"
+)
+"""Names of commands that would replace Python's; uv refuses them, too (crates/uv-install-wheel)."""
 _GAP = re.compile(
     r"(?<=\S)[^\S\n]+"
 )  # between words of a line: the parser's pattern is quadratic in its length
@@ -63,3 +69,42 @@ def of_pip(text: bytes, groups: Collection[str] | None = None) -> list[EntryPoin
     except (UnicodeDecodeError, TypeError) as error:  # TypeError for an entry without "="
         raise MalformedError.of("pip cannot read its lines") from error
     return [EntryPoint(p.name, p.value) for p in found if groups is None or p.group in groups]
+
+
+_REFUSED_BY_PIP = {"script folder", "script path", "script target"}
+_GROUPS = ("console_scripts", "gui_scripts")
+_NAME = re.compile(r"[\w.-]+")
+_TARGET = re.compile(r"[\w.-]+\s*:\s*[\w.-]+(?:\s*\[[^\[\]]*\])?\s*")
+
+
+def check(text: bytes) -> Iterator[Refusal]:
+    """Yield the problems of the entry points in this text."""
+    try:
+        bad = [(kind, *each) for each in of_pypi(text, _GROUPS) if (kind := _kind(*each))]
+    except MalformedError as error:
+        yield Refusal("entry points", FILE, {"problem": error.diagnostics[0].message})
+        return
+    if not bad:
+        try:
+            seen = of_pip(text, _GROUPS)
+        except MalformedError:
+            yield Refusal("entry points for pip", FILE)
+            return
+        bad = [("script for pip", *each) for each in seen if _kind(*each) in _REFUSED_BY_PIP]
+    for kind, name, target in bad:
+        yield Refusal(kind, FILE, {"name": name, "target": " ".join(target.split())})
+
+
+def _kind(name: str, target: str) -> str:
+    place = posixpath.normpath(posixpath.join("/bin", name))
+    if name in {".", ".."}:
+        return "script folder"
+    if not place.startswith("/bin/"):
+        return "script path"
+    if not _NAME.fullmatch(name):
+        return "script name"
+    if ":" not in target or "\n" in target:
+        return "script target"
+    if not _TARGET.fullmatch(target):
+        return "script form"
+    return "script reserved" if RESERVED.fullmatch(name.lower()) else ""
