@@ -93,6 +93,7 @@ class _Engine:
             if not verdict.run:
                 saved = verdict.stored.entry.seconds if verdict.stored else 0.0
                 self._settle(ActionResult(name, "reused", verdict.reason, saved))
+        self._context.workers.prepare([s.action for s in self._steps.values() if s.action.id in self._to_run])
         interrupted = bool(self._to_run) and self._run_all()
         return Outcome({name: self._results[name] for name in self._steps}, interrupted)
 

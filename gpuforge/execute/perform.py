@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +28,9 @@ class Workers(Protocol):
     def is_remote(self) -> bool:
         """Whether they are other machines, which share neither processors nor folders with this one."""
 
+    def prepare(self, actions: Sequence[Action]) -> None:
+        """Get ready for the actions of a run, before the first starts."""
+
     def take_room(self, action: Action) -> bool:
         """Reserve a worker for an action until `do` has ended; False if no remote one may be free."""
 
@@ -51,6 +54,10 @@ class LocalMachine:
 
     def __init__(self, store: WorkStore, runner: Runner) -> None:
         self._place = Workplace(store, runner)
+
+    def prepare(self, actions: Sequence[Action]) -> None:
+        """Get ready for the actions of a run, before the first starts."""
+        self._place.runner.prepare(actions)
 
     def take_room(self, action: Action) -> bool:
         """Return True: the caller counts its job slots."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from gpuforge.execute.runners.runner import Exit, Task
+from gpuforge.plan.action import Action
 
 
 class MemoryRunner:
@@ -15,6 +16,9 @@ class MemoryRunner:
         self.ran: list[str] = []
         self.cancelled = threading.Event()
         self._act = act
+
+    def prepare(self, actions: Sequence[Action]) -> None:
+        """Do nothing."""
 
     def run(self, task: Task) -> Exit:
         """Note the action's id, make its outputs, and end with the status that `act` returned."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -93,6 +93,9 @@ class RemoteWorkers:
                 f"no worker runs the gpuforge of this client, {abilities.identity().label}: {reasons}",
                 hint="install the same gpuforge for the same Python there; docs/clusters.md shows how",
             )
+
+    def prepare(self, actions: Sequence[Action]) -> None:
+        """Do nothing: the workers are ready, or come later."""
 
     def take_room(self, action: Action) -> bool:
         """Reserve a worker for an action until `do` has ended; False if none may be free: each does one at a time.

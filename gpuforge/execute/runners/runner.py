@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -77,6 +77,9 @@ class Limits:
 
 class Runner(Protocol):
     """Runs tasks, several at once from several threads. Output of the commands goes to the task's log."""
+
+    def prepare(self, actions: Sequence[Action]) -> None:
+        """Get ready for actions that will run."""
 
     def run(self, task: Task) -> Exit:
         """Run a task to its end.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from gpuforge.execute.runners.docker.contained import Contained
 from gpuforge.execute.runners.log_header import header
 from gpuforge.execute.runners.runner import Exit, Limits, Runner, Task
 from gpuforge.execute.substitution import fill, write_request
+from gpuforge.plan.action import Action
 from gpuforge.plan.programs import IN_IMAGE
 from gpuforge.plan.site import ContainerImage
 
@@ -63,6 +64,10 @@ class DockerRunner:
         self._folder: Path | None = None
         self._running: set[str] = set()  # ids of containers, under the activity's guard
         self._venvs: dict[str, Path] = {}  # the environments of gpuforge's steps, by image
+
+    def prepare(self, actions: Sequence[Action]) -> None:
+        """Get ready for actions that will run."""
+        self._local.prepare([each for each in actions if each.image is None])
 
     def run(self, task: Task) -> Exit:
         """Run a task to its end; see `Runner.run`."""

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +21,7 @@ from gpuforge.execute.runners.local import keeper
 
 _LONGEST_S = 10.0**8
 _SLOW_S = 30.0  # seconds that a keeper may be late; after that, something has stopped it
+_STARTING_S = 120.0  # seconds that the program may take to make a keeper: it may be importing
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,38 +54,60 @@ class Keepers:
     def __init__(self) -> None:
         self._channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
-            command = [sys.executable, "-I", "-S", keeper.__file__, str(theirs.fileno())]
             self._process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, start_new_session=True, pass_fds=[theirs.fileno()]
+                [sys.executable, "-I", keeper.__file__, str(theirs.fileno())],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,  # as a log, it is no terminal: forks have the same `sys.stdout`
+                env={"LC_ALL": "C.UTF-8"},  # what steps import cannot read more
+                start_new_session=True,
+                pass_fds=[theirs.fileno()],
             )
 
+    def prepare(self, modules: Iterable[str]) -> None:
+        """Import modules of steps into the program, while it has nothing else to do."""
+        with suppress(BrokenPipeError):  # the program was killed; without this, steps only start later
+            self._channel.send(" ".join([" ", *modules]).encode())  # an empty message would be the end
+
     def start(
-        self, argv: Sequence[str], env: Mapping[str, str], folder: Path, log: IO[bytes], seconds: float
+        self,
+        argv: Sequence[str],
+        env: Mapping[str, str],
+        folder: Path,
+        log: IO[bytes],
+        seconds: float,
+        *,
+        step: str = "",
     ) -> KeptCommand:
-        """Start a command in `folder`, with its output in `log` and at most `seconds` of time."""
+        """Start a command in `folder`, with its output in `log` and at most `seconds` of time.
+
+        If `argv` runs a `step`, a module of gpuforge, this is forked from the program; any other command is started
+        as a program.
+        """
         keepers_orders, orders = os.pipe()
         reports, keepers_reports = os.pipe()
         seconds = min(seconds, _LONGEST_S)
         try:
-            socket.send_fds(self._channel, [b"k"], [keepers_orders, log.fileno(), keepers_reports])
+            socket.send_fds(
+                self._channel, [f" {step}".encode()], [keepers_orders, log.fileno(), keepers_reports]
+            )
             with os.fdopen(os.dup(orders), "wb", buffering=0) as stream:
                 os.close(keepers_orders)
                 keepers_orders = -1
-                stream.write(marshal.dumps(([*argv], {**env}, str(folder), seconds)))
+                stream.write(marshal.dumps(([*argv], {**env}, str(folder), seconds, bool(step))))
         except BrokenPipeError:  # the program was killed: `wait` finds no report
             pass
         finally:
             for handle in (keepers_orders, keepers_reports):
                 if handle >= 0:
                     os.close(handle)
-        return KeptCommand(orders, reports, seconds)
+        return KeptCommand(orders, reports, seconds, self._process)
 
 
 class KeptCommand:
     """A command with its keeper, at the other ends of two pipes."""
 
-    def __init__(self, orders: int, reports: int, seconds: float) -> None:
-        self._orders, self._reports, self._seconds = orders, reports, seconds
+    def __init__(self, orders: int, reports: int, seconds: float, maker: subprocess.Popen[bytes]) -> None:
+        self._orders, self._reports, self._seconds, self._maker = orders, reports, seconds, maker
         self._guard = threading.Lock()
 
     def stop(self) -> None:
@@ -103,17 +126,19 @@ class KeptCommand:
     def wait(self) -> End:
         """Return how the command ended, when none of its processes runs any more."""
         found: dict[str, int] = {}
-        end = time.monotonic() + self._seconds + _SLOW_S
+        begin = time.monotonic()
         rest = b""
         try:
-            while more := self._next(end):
+            while more := self._next(begin + (self._seconds + _SLOW_S if found else _STARTING_S)):
                 *lines, rest = (rest + more).split(b"\n")
                 for word, _, number in (line.decode().rpartition(" ") for line in lines):
                     found[word] = int(number)
-        except TimeoutError:  # the command has stopped its keeper
+        except TimeoutError:  # a command has stopped its keeper, or the program that makes them
             with suppress(OSError):
                 if keeper.KEEPER in found:
                     os.kill(found[keeper.KEEPER], signal.SIGKILL)
+                else:
+                    self._maker.kill()
         finally:
             self.kill()
             os.close(self._reports)

@@ -6,7 +6,7 @@ import errno
 import os
 import signal
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
@@ -51,6 +51,11 @@ class LocalRunner:
         self._limits = limits or Limits()
         self._failed = failed
         self._commands: set[KeptCommand] = set()  # under the activity's guard
+
+    def prepare(self, actions: Sequence[Action]) -> None:
+        """Start the program that starts commands, and import into it the steps that will run."""
+        if actions:
+            Keepers.of_this_process().prepare(dict.fromkeys(filter(None, map(_step, actions))))
 
     def run(self, task: Task) -> Exit:
         """Run a task to its end; see `Runner.run`."""
@@ -125,7 +130,8 @@ class LocalRunner:
         with self._activity.guard:  # so that `cancel` finds either no process, or one that it can signal
             if self._activity.cancelled.is_set():
                 raise _CancelledError
-            command = Keepers.of_this_process().start(argv, env, work, log, self._limits.seconds)
+            seconds = self._limits.seconds
+            command = Keepers.of_this_process().start(argv, env, work, log, seconds, step=_step(action))
             self._commands.add(command)
         return command
 
@@ -147,6 +153,11 @@ class LocalRunner:
                 hint="its processes may still run; run the same command again: finished work is kept",
             )
         return end.status
+
+
+def _step(action: Action) -> str:
+    """Return the module of gpuforge that an action runs with gpuforge's own Python, "" for any other command."""
+    return action.argv[3] if action.argv[:3] == ("${in:gpuforge}", "-I", "-m") else ""
 
 
 def _linked(path: Path, link: Path) -> Path:
