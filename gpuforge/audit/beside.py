@@ -13,7 +13,7 @@ from gpuforge.audit.findings import SEVERITIES, Finding, Ignored
 from gpuforge.audit.judge import Ignore, Report, WheelReport
 from gpuforge.audit.proofs.beside import fits_beside
 from gpuforge.audit.proofs.proof import Proof
-from gpuforge.release import Release
+from gpuforge.requirements import Release
 
 
 class Neighbour(NamedTuple):

@@ -18,7 +18,7 @@ from gpuforge.cli.terminal import say
 from gpuforge.cpython import CPython
 from gpuforge.cuda import carriers
 from gpuforge.errors import ActionError, UsageError
-from gpuforge.manifest import constraints
+from gpuforge.requirements import requirement_by_name
 from gpuforge.wheel import filename, metadata, package_index, remote
 from gpuforge.wheel.archive import Archive, info_folders
 from gpuforge.wheel.dist_info import DistInfo
@@ -55,7 +55,7 @@ def installed_with(
 
 def _requirement(text: str) -> str:
     try:
-        return str(constraints.plain(text))
+        return str(requirement_by_name(text))
     except ValueError as error:
         raise UsageError.of(
             f"--with {text}: {error}", hint="write a name and versions, as in 'jax[cuda12]>=0.5'"

@@ -28,7 +28,7 @@ from gpuforge.execute.shared import upkeep as shared_upkeep
 from gpuforge.execute.store import FolderStore
 from gpuforge.execute.times import local_time
 from gpuforge.execute.upkeep import ListedEntry
-from gpuforge.manifest.quoting import printable
+from gpuforge.manifest.problem import printable
 from gpuforge.manifest.sizes import size_in_words
 from gpuforge.tree import remove
 

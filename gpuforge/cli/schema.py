@@ -27,6 +27,6 @@ def command(form: str) -> None:
 
         click.echo(json.dumps(json_schema(), indent=2, ensure_ascii=False))
     else:
-        from gpuforge.manifest.reference_page import reference
+        from gpuforge.manifest.schema import reference
 
         click.echo(reference(), nl=False)

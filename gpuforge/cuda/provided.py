@@ -8,7 +8,7 @@ from gpuforge.cuda import libraries, sonames
 from gpuforge.cuda.releases import parsed
 from gpuforge.cuda.suffix import suffix_of, with_suffix
 from gpuforge.cuda.version import just_below
-from gpuforge.release import Release
+from gpuforge.requirements import Release
 
 METAPACKAGE = "cuda-toolkit"
 

@@ -13,8 +13,7 @@ from pydantic_core import ErrorDetails
 
 from gpuforge.manifest import fields
 from gpuforge.manifest.positions import KeyPath
-from gpuforge.manifest.problem import Problem, object_title
-from gpuforge.manifest.quoting import quote
+from gpuforge.manifest.problem import Problem, object_title, quote
 from gpuforge.manifest.readings import number_text, reading
 
 _EXPECTED = {

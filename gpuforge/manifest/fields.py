@@ -14,8 +14,7 @@ from typing import Annotated, Any, Union, get_args, get_origin
 from pydantic import Tag
 from pydantic.fields import FieldInfo
 
-from gpuforge.manifest.model.manifest import Manifest
-from gpuforge.manifest.model.table import Table
+from gpuforge.manifest.model import Manifest, Table
 
 Location = tuple[str | int, ...]
 """A path through the model as pydantic reports it: keys, indices, and `<tags>` that the manifest does not write."""

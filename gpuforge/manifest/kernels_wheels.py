@@ -6,8 +6,7 @@ from packaging.utils import canonicalize_name
 
 from gpuforge.cuda.suffix import with_suffix
 from gpuforge.cuda.version import major_of, numbers_of
-from gpuforge.manifest.model.manifest import Manifest
-from gpuforge.manifest.model.object import Object
+from gpuforge.manifest.model import Manifest, Object
 from gpuforge.toolchain_names import needs_cuda
 
 

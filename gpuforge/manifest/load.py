@@ -11,18 +11,17 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from gpuforge import digest, toml_text
+from gpuforge import datafile, digest
 from gpuforge.diagnostics import Diagnostic, Place
 from gpuforge.errors import UsageError
 from gpuforge.manifest import axes
 from gpuforge.manifest.axes import Point
+from gpuforge.manifest.axis_checks import MOST, axis_problems, points
+from gpuforge.manifest.checks import problems
 from gpuforge.manifest.explain import explain
-from gpuforge.manifest.model.manifest import Manifest
+from gpuforge.manifest.model import Manifest
 from gpuforge.manifest.positions import locate
-from gpuforge.manifest.problem import Problem
-from gpuforge.manifest.quoting import printable
-from gpuforge.manifest.relations import problems
-from gpuforge.manifest.relations.axes import MOST, axis_problems, points
+from gpuforge.manifest.problem import Problem, printable
 from gpuforge.manifest.syntax import TomlError, parse
 from gpuforge.runtime.arch import Arch
 
@@ -109,10 +108,10 @@ def _find(path: Path) -> Path:
 def _read(file: Path) -> bytes:
     try:
         with file.open("rb") as stream:
-            content = stream.read(toml_text.LARGEST + 1)
+            content = stream.read(datafile.LARGEST + 1)
     except OSError as error:
         raise _unreadable(file, error) from None
-    if len(content) > toml_text.LARGEST:
+    if len(content) > datafile.LARGEST:
         raise UsageError.of(f"{_shown(file)} is larger than 1 MiB", hint="check that it is a manifest")
     return content
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import tomli
 
-from gpuforge import toml_text
+from gpuforge import datafile
 from gpuforge.manifest.fields import toml_key
 
 _LINE = "a line is `key = value`, `[table]` or a comment that starts with #"
@@ -57,9 +57,9 @@ def parse(text: str) -> Mapping[str, Any]:
     if text.startswith("\ufeff"):
         hint = "save it as UTF-8 without it (“UTF-8”, not “UTF-8 with BOM”)"
         raise TomlError("the file starts with a byte order mark", hint, (1, 1))
-    if (at := toml_text.long_key(text)) is not None:
+    if (at := datafile.long_key(text)) is not None:
         position = (text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at))
-        raise TomlError(f"a key has more than {toml_text.MOST_PARTS} parts", "use fewer dots", position)
+        raise TomlError(f"a key has more than {datafile.MOST_PARTS} parts", "use fewer dots", position)
     try:
         return tomli.loads(text, parse_float=WrittenFloat)
     except tomli.TOMLDecodeError as error:

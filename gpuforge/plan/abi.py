@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from gpuforge import digest
 from gpuforge.manifest.load import ManifestFile
-from gpuforge.manifest.model.manifest import Manifest
-from gpuforge.manifest.model.object import Object
+from gpuforge.manifest.model import Manifest, Object
 from gpuforge.plan import source_files
 
 

@@ -18,7 +18,7 @@ from gpuforge.embedded.build_record import (
     UsedToolkit,
 )
 from gpuforge.manifest.load import ManifestFile
-from gpuforge.manifest.model.cuda import CudaVersion
+from gpuforge.manifest.model import CudaVersion
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.site import Location
 from gpuforge.toolchains.family import Compiler

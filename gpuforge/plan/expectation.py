@@ -9,8 +9,7 @@ from gpuforge.errors import UsageError
 from gpuforge.expectation import Accepted, Expectation, GpuFiles, HostOnly
 from gpuforge.manifest import kernels_wheels
 from gpuforge.manifest.load import ManifestFile
-from gpuforge.manifest.model.manifest import Manifest
-from gpuforge.manifest.model.object import Object
+from gpuforge.manifest.model import Manifest, Object
 from gpuforge.plan import packaged_compilers
 from gpuforge.toolchain_names import compiles_for
 

@@ -8,7 +8,7 @@ from gpuforge.cuda import releases
 from gpuforge.diagnostics import Diagnostic, Place
 from gpuforge.errors import MissingError, UsageError
 from gpuforge.manifest.load import ManifestFile
-from gpuforge.manifest.model.toolchain import DeclaredToolchain
+from gpuforge.manifest.model import DeclaredToolchain
 from gpuforge.plan.site import Site
 from gpuforge.toolchains import registry
 from gpuforge.toolchains.family import Compiler

@@ -9,8 +9,7 @@ from typing import Literal
 from gpuforge.digest import Contents
 from gpuforge.manifest import kernels_wheels
 from gpuforge.manifest.load import ManifestFile
-from gpuforge.manifest.model.object import Role
-from gpuforge.manifest.model.toolchain import DeclaredToolchain
+from gpuforge.manifest.model import DeclaredToolchain, Role
 from gpuforge.plan import abi, source_files
 from gpuforge.plan.action import FileInput
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from gpuforge.errors import UsageError
 from gpuforge.manifest.load import ManifestFile
-from gpuforge.manifest.model.cuda import CudaVersion
+from gpuforge.manifest.model import CudaVersion
 from gpuforge.runtime.arch import Arch, Target
 
 

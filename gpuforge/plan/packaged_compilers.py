@@ -9,9 +9,7 @@ from pathlib import PurePosixPath
 from gpuforge.cuda.kernel_image import KernelImage
 from gpuforge.diagnostics import Diagnostic
 from gpuforge.manifest.load import ManifestFile
-from gpuforge.manifest.model.manifest import Manifest
-from gpuforge.manifest.model.object import Object
-from gpuforge.manifest.model.toolchain import DeclaredToolchain
+from gpuforge.manifest.model import DeclaredToolchain, Manifest, Object
 from gpuforge.plan import abi
 from gpuforge.plan.cell import Cell
 from gpuforge.toolchain_names import OWN

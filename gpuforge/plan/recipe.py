@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from gpuforge.embedded.user_toolchain import UserToolchain
 from gpuforge.errors import UsageError
 from gpuforge.manifest.load import ManifestFile
-from gpuforge.manifest.model.toolchain import DeclaredToolchain
+from gpuforge.manifest.model import DeclaredToolchain
 from gpuforge.plan import packaged_compilers
 from gpuforge.plan.lowered_object import LoweredObject
 from gpuforge.toolchain_names import makes

@@ -17,7 +17,7 @@ from gpuforge.diagnostics import Diagnostic, Place
 from gpuforge.errors import UsageError
 from gpuforge.manifest import kernels_wheels
 from gpuforge.manifest.load import ManifestFile
-from gpuforge.manifest.model.object import Object
+from gpuforge.manifest.model import Object
 from gpuforge.plan import abi, packaged_compilers, pairs
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.host_compilers import host_toolchain

@@ -10,8 +10,8 @@ from packaging.version import Version
 
 from gpuforge.diagnostics import Diagnostic
 from gpuforge.errors import MissingError, UsageError
+from gpuforge.manifest.checks import OLDEST_PYTHON
 from gpuforge.manifest.load import ManifestFile
-from gpuforge.manifest.relations.package import OLDEST_PYTHON
 from gpuforge.plan.cell import Cell, LeftOut, LeftOutReason, Selection
 from gpuforge.plan.host_compilers import (
     accepted,

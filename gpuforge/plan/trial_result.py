@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from gpuforge import tree
 from gpuforge.errors import ActionError
-from gpuforge.release import Release
+from gpuforge.requirements import Release
 
 _LARGEST = 4 << 20  # bytes of the file
 Place = Literal["environment", "toolkit"]

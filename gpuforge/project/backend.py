@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 
 from packaging.utils import canonicalize_name
 
-from gpuforge import requirement_text
 from gpuforge.project.files import Seen, Where
 from gpuforge.project.metadata import Pyproject
 from gpuforge.project.setup_script import Script
+from gpuforge.requirements import parse_requirement
 
 _SKBUILD = ("tool", "scikit-build")
 
@@ -35,9 +35,7 @@ def read(table: Pyproject, script: Script) -> Backend:
     requires: dict[str, Seen] = {}
     for seen in table.texts("build-system", "requires"):
         try:
-            requires[
-                canonicalize_name(requirement_text.parse(seen.text.replace("cmake (", "cmake(")).name)
-            ] = seen
+            requires[canonicalize_name(parse_requirement(seen.text.replace("cmake (", "cmake(")).name)] = seen
         except ValueError:
             continue
     named = table.get("build-system", "build-backend")

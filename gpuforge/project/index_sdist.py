@@ -11,9 +11,9 @@ from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel
 from packaging.version import InvalidVersion, Version
 from pypi_simple import DistributionPackage, NoSuchProjectError, PyPISimple
 
-from gpuforge import requirement_text
 from gpuforge.errors import MissingError, UsageError
 from gpuforge.project.origin import Origin
+from gpuforge.requirements import parse_requirement
 from gpuforge.steps import fetch_source
 from gpuforge.steps.sdist import unpack
 from gpuforge.wheel import package_index
@@ -24,7 +24,7 @@ _HINT = "name a project on the index, a folder or an sdist: `gpuforge init cufin
 def requirement_of(text: str) -> Requirement:
     """Return a project's name, with a version or a range; raises UsageError for anything else."""
     try:
-        requirement = requirement_text.parse(text)
+        requirement = parse_requirement(text)
     except InvalidRequirement:
         raise UsageError.of(f"{text!r} is neither here nor the name of a project", hint=_HINT) from None
     if requirement.url or requirement.extras or requirement.marker:

@@ -9,9 +9,9 @@ from build import BuildBackendException, BuildException, ProjectBuilder
 from packaging.utils import canonicalize_name
 
 from gpuforge.errors import ActionError
-from gpuforge.manifest import constraints
 from gpuforge.plan import git_version
 from gpuforge.plan.requests.build import AskBackend
+from gpuforge.requirements import requirement_by_name
 from gpuforge.steps import entry, value_file
 from gpuforge.steps.project_requirements import checked
 from gpuforge.steps.shared_environment import protected
@@ -46,7 +46,7 @@ def requested(request: AskBackend, python: Path) -> list[str]:
 
 def is_met(requirement: str, locked: LockedWheels) -> bool:
     """Return whether the locked wheels meet a requirement without an extra or a marker; False for any other."""
-    parsed = constraints.plain(requirement)
+    parsed = requirement_by_name(requirement)
     found = {each.project: each.version for each in locked.releases()}
     version = found.get(canonicalize_name(parsed.name))
     plain = not (parsed.extras or parsed.marker)

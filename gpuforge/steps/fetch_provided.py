@@ -20,7 +20,7 @@ from gpuforge.cuda.suffix import suffix_of
 from gpuforge.cuda.version import major_of
 from gpuforge.errors import ActionError
 from gpuforge.plan.requests.links import FetchProvided
-from gpuforge.release import Release
+from gpuforge.requirements import Release
 from gpuforge.steps import entry, value_file
 from gpuforge.steps.remote_wheel import IndexWheel, PackageIndex
 from gpuforge.steps.toolkit_releases import ToolkitReleases

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from build import BuildException, ProjectBuilder
 
-from gpuforge import toml_text
+from gpuforge import datafile
 from gpuforge.errors import ActionError
-from gpuforge.manifest import constraints
 from gpuforge.plan.requests.build import FetchRequirements
+from gpuforge.requirements import WrongLine, read_constraints
 from gpuforge.steps import entry, value_file, wheelhouse
 from gpuforge.steps.project_requirements import checked
 from gpuforge.wheel.locked_wheels import LockedWheels
@@ -59,10 +59,10 @@ def required(source: Path) -> list[str]:
 
 def too_much(file: Path) -> str:
     """Return why a file is not parsed as TOML; "" if it may be."""
-    if file.stat().st_size > toml_text.LARGEST:
-        return f"its {file.name} is larger than {toml_text.LARGEST >> 20} MiB"
-    long = toml_text.long_key(file.read_text(encoding="utf-8", errors="replace")) is not None
-    return f"a key in its {file.name} has more than {toml_text.MOST_PARTS} parts" if long else ""
+    if file.stat().st_size > datafile.LARGEST:
+        return f"its {file.name} is larger than {datafile.LARGEST >> 20} MiB"
+    long = datafile.long_key(file.read_text(encoding="utf-8", errors="replace")) is not None
+    return f"a key in its {file.name} has more than {datafile.MOST_PARTS} parts" if long else ""
 
 
 def answered(file: Path) -> list[str]:
@@ -84,8 +84,8 @@ def rewritten(path: Path, scratch: Path) -> Path:
     Raises ActionError when a line is not understood.
     """
     lines = []
-    for found in constraints.read(path.read_text(encoding="utf-8", errors="replace")):
-        if isinstance(found, constraints.Wrong):
+    for found in read_constraints(path.read_text(encoding="utf-8", errors="replace")):
+        if isinstance(found, WrongLine):
             raise ActionError.of(f"[build] constraints: line {found.line}: {found.what}", hint=found.hint)
         lines.append(f"{found}\n")
     scratch.mkdir(parents=True, exist_ok=True)

@@ -15,7 +15,7 @@ from gpuforge import digest
 from gpuforge.errors import ActionError, MissingError
 from gpuforge.plan import git_version
 from gpuforge.plan.requests.source import FetchSource, LocalSdist, Revision, Sdist
-from gpuforge.release import Release
+from gpuforge.requirements import Release
 from gpuforge.steps import entry
 from gpuforge.steps.sdist import unpack
 from gpuforge.wheel.package_index import index_url, public, session

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpuforge.errors import ActionError
-from gpuforge.manifest import constraints
+from gpuforge.requirements import requirement_by_name
 
 _MOST = 1000  # requirements
 _HINT = "requirements come from a package index, by name; PIP_INDEX_URL names another index, as for pip"
@@ -17,7 +17,7 @@ def checked(requirements: object, who: str) -> list[str]:
     if not isinstance(requirements, list | set) or len(requirements) > _MOST:
         raise _refused(f"{who} has something other than a list of at most {_MOST} requirements")
     try:
-        return sorted(str(constraints.plain(text)) for text in requirements)
+        return sorted(str(requirement_by_name(text)) for text in requirements)
     except ValueError as error:
         raise _refused(f"{who} has a requirement that is not a name with versions: {error}") from None
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from gpuforge.errors import ActionError
 from gpuforge.plan.requests.trial import TryWheel
 from gpuforge.plan.trial_result import Cuda, Install, TrialResult
-from gpuforge.release import Release
+from gpuforge.requirements import Release
 from gpuforge.steps import absent_driver, declared_sets, entry, loaded_cuda, machine_cuda, wheelhouse
 from gpuforge.steps.importing import also_imported, imported
 from gpuforge.steps.loaded_cuda import LoadWatch

@@ -17,7 +17,7 @@ from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel
 
 from gpuforge.cpython import CPython
 from gpuforge.errors import ActionError
-from gpuforge.release import Release
+from gpuforge.requirements import Release
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,8 +19,8 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.tags import Tag, parse_tag
 from packaging.utils import canonicalize_name
 
-from gpuforge import requirement_text
 from gpuforge.errors import ActionError, MalformedError, TooLargeError
+from gpuforge.requirements import parse_requirement
 from gpuforge.wheel.archive import Archive
 
 
@@ -87,7 +87,7 @@ def parsed(lines: Iterable[str]) -> list[Requirement]:
     found = []
     for line in lines:
         try:
-            found.append(requirement_text.parse(" ".join(line.split())))
+            found.append(parse_requirement(" ".join(line.split())))
         except InvalidRequirement as error:
             raise ActionError.of(
                 f"METADATA has a Requires-Dist that is not valid: {line}",

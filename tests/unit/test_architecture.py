@@ -26,12 +26,10 @@ FOUNDATION = {
     "datafile",
     "cpython",
     "errors",
-    "release",
-    "requirement_text",
+    "requirements",
     "diagnostics",
     "digest",
     "disk",
-    "toml_text",
     "toolchain_names",
     "tree",
 }

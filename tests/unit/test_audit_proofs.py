@@ -9,7 +9,7 @@ from gpuforge.audit.proofs import proof
 from gpuforge.audit.report import proofs
 from gpuforge.audit.route import Route
 from gpuforge.cuda.provided import Floor
-from gpuforge.release import Release
+from gpuforge.requirements import Release
 from gpuforge.runtime.arch import Arch
 
 SM_80, SM_90 = Arch.parse("sm_80"), Arch.parse("sm_90")

@@ -25,7 +25,7 @@ from gpuforge.plan.keys import keys, labelled
 from gpuforge.plan.lower.cell_actions import Plan, lower
 from gpuforge.plan.site import Machine
 from gpuforge.plan.trial_result import TrialResult
-from gpuforge.release import Release
+from gpuforge.requirements import Release
 
 # As names of files, which have no such characters.
 ODD = {kind: re.sub("[/\0\ud800]", "_", text)[:40] for kind, text in STEERING.items()}

@@ -28,7 +28,7 @@ from gpuforge.plan.keys import keys
 from gpuforge.plan.lower.cell_actions import lower
 from gpuforge.plan.site import Machine
 from gpuforge.plan.trial_result import CommandResult, Cuda, Install, LoadedCuda, TrialResult
-from gpuforge.release import Release
+from gpuforge.requirements import Release
 from gpuforge.toolkits.select import select as select_toolkit
 
 Part = TypeVar("Part", Install, CommandResult, TrialResult)

@@ -212,7 +212,7 @@ def test_a_missing_header_of_a_project_without_objects(tmp_path: Path) -> None:
 
 
 def test_the_manual_lists_the_names_of_libraries() -> None:
-    from gpuforge.manifest.model.cuda import Cuda
+    from gpuforge.manifest.model import Cuda
 
     text = Cuda.model_fields["libraries"].description or ""
     listed = {name for name in text.split("`") if name.isalpha()}

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuforge.errors import ActionError
-from gpuforge.manifest.constraints import Constraint, Wrong, plain, read
-from gpuforge.manifest.relations.files import files
+from gpuforge.manifest.checks import files
+from gpuforge.requirements import Constraint, WrongLine, read_constraints, requirement_by_name
 from gpuforge.steps.fetch_requirements import checked, rewritten
 
 HASH = "sha256:" + "0" * 64
@@ -28,7 +28,7 @@ ninja==1.11 ; python_version >= "3.9"  # a comment
 jax[cuda12] >= 0.8
 
 """
-    assert [str(found) for found in read(text)] == [
+    assert [str(found) for found in read_constraints(text)] == [
         f"cmake==3.31.6 --hash={HASH} --hash=sha256:{'1' * 64}",
         'ninja==1.11; python_version >= "3.9"',
         "jax[cuda12]>=0.8",
@@ -53,7 +53,7 @@ jax[cuda12] >= 0.8
     ],
 )  # fmt: skip
 def test_what_steers_pip_is_no_constraint(tmp_path: Path, text: str, line: int, what: str) -> None:
-    wrong = [found for found in read(text) if isinstance(found, Wrong)]
+    wrong = [found for found in read_constraints(text) if isinstance(found, WrongLine)]
     assert [found.line for found in wrong] == [line]
     assert what in wrong[0].what
     (tmp_path / "given.txt").write_text(text)
@@ -64,9 +64,9 @@ def test_what_steers_pip_is_no_constraint(tmp_path: Path, text: str, line: int, 
 @given(st.text(alphabet=st.sampled_from('ab1=<>-r/ \t\\\n#;@"[],.:\x0b\x0c\x1c\x85\u2028\r'), max_size=40))
 def test_what_is_passed_on_is_a_requirement_a_line(text: str) -> None:
     """Whatever pip takes for the end of a line: what it is given holds none within a requirement."""
-    found = [each for each in read(text) if isinstance(each, Constraint)]
+    found = [each for each in read_constraints(text) if isinstance(each, Constraint)]
     for each in found:
-        again = [str(one) for one in read(f"{each}\n")]
+        again = [str(one) for one in read_constraints(f"{each}\n")]
         assert again == [str(each)]
         assert len(str(each).splitlines()) == 1
         assert not str(each).startswith("-")
@@ -80,7 +80,7 @@ def test_what_a_project_asks_for_is_a_name(text: str) -> None:
         checked(["cmake", text], "its build backend")
     assert "its build backend has a requirement that is not a name with versions" in str(error.value)
     with pytest.raises(ValueError, match=r".+"):
-        plain(text)
+        requirement_by_name(text)
 
 
 def test_what_a_project_asks_for_is_told_as_it_was_read() -> None:
@@ -122,4 +122,4 @@ def test_of_many_wrong_lines_some_are_shown_and_a_link_within_the_folder_is_foll
 )
 def test_what_pip_would_fill_in_or_a_terminal_would_obey_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"has a \$, a control character or a line break"):
-        plain(text)
+        requirement_by_name(text)

@@ -20,9 +20,8 @@ from gpuforge.cuda.toolkit_providers import ABOUT, Provider
 from gpuforge.errors import UsageError
 from gpuforge.manifest import fields
 from gpuforge.manifest.load import ManifestFile, load
-from gpuforge.manifest.model.package import GitSource, PathSource, PypiSource
-from gpuforge.manifest.reference_page import reference
-from gpuforge.manifest.schema import json_schema
+from gpuforge.manifest.model import GitSource, PathSource, PypiSource
+from gpuforge.manifest.schema import json_schema, reference
 from gpuforge.manifest.sizes import size_in_bytes
 from gpuforge.toolchain_names import OWN
 

@@ -11,7 +11,7 @@ import pytest
 from gpuforge import toolkits
 from gpuforge.containers import catalog
 from gpuforge.datafile import load
-from gpuforge.manifest.model.package import PypiSource
+from gpuforge.manifest.model import PypiSource
 from gpuforge.steps import venv
 from gpuforge.toolkits import providers
 

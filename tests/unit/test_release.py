@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpuforge.release import Release
+from gpuforge.requirements import Release
 
 
 def test_a_pin_names_a_release() -> None:

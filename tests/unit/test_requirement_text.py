@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from packaging.requirements import InvalidRequirement
 
-from gpuforge import requirement_text
 from gpuforge.errors import ActionError, UsageError
 from gpuforge.project import index_sdist
+from gpuforge.requirements import parse_requirement
 from gpuforge.wheel import metadata
 
 
@@ -21,18 +21,18 @@ INVALID_STRING = 'a; os_name == "\\x"'
 
 @pytest.mark.parametrize("text", [nested(100), "a; " + " or ".join(["(os_name == 'x')"] * 150)])
 def test_as_many_levels_as_any_project_writes_are_read(text: str) -> None:
-    assert requirement_text.parse(text).name == "a"
+    assert parse_requirement(text).name == "a"
 
 
 @pytest.mark.parametrize("levels", [101, 199, 201, 1500, 100_000])
 def test_more_levels_are_refused_in_our_own_words(levels: int) -> None:
     with pytest.raises(InvalidRequirement, match=r"\Ait is nested too deeply\Z"):
-        requirement_text.parse(nested(levels))
+        parse_requirement(nested(levels))
 
 
 def test_a_string_that_python_does_not_read_is_refused() -> None:
     with pytest.raises(InvalidRequirement):
-        requirement_text.parse(INVALID_STRING)
+        parse_requirement(INVALID_STRING)
 
 
 @pytest.mark.parametrize("text", [DEEP, INVALID_STRING])

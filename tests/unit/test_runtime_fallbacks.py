@@ -13,7 +13,7 @@ from runtime_samples import built_stub, stub  # noqa: F401  fixtures
 
 from gpuforge.cuda.kernel_image import KernelImage
 from gpuforge.embedded.object_sets import CompiledBy, CompiledLibrary, LibrarySet
-from gpuforge.manifest.model.object import CpuLevelName
+from gpuforge.manifest.model import CpuLevelName
 from gpuforge.package import kernel_set
 from gpuforge.runtime import KernelUnavailable, candidates, cpu
 from gpuforge.runtime.arch import Arch

@@ -15,7 +15,7 @@ from gpuforge.cuda import provided
 from gpuforge.cuda.provided import Provided
 from gpuforge.errors import ActionError
 from gpuforge.package import requirements
-from gpuforge.release import Release
+from gpuforge.requirements import Release
 from gpuforge.steps import value_file
 from gpuforge.steps.fetch_provided import Search
 from gpuforge.steps.remote_wheel import Contents, IndexWheel, PackageIndex

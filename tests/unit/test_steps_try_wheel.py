@@ -17,7 +17,7 @@ import pytest
 
 from gpuforge.errors import ActionError
 from gpuforge.plan.trial_result import CommandResult, Cuda, Install, TrialResult
-from gpuforge.release import Release
+from gpuforge.requirements import Release
 from gpuforge.steps import importing
 from gpuforge.steps.declared_sets import declared_sets, declares
 from gpuforge.toolkits import stub_library

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from gpuforge.datafile import MOST_PARTS, long_key
 from gpuforge.errors import ActionError, UsageError
 from gpuforge.manifest.load import load
 from gpuforge.project.files import Files
 from gpuforge.project.metadata import Pyproject
 from gpuforge.steps.fetch_requirements import required
-from gpuforge.toml_text import MOST_PARTS, long_key
 
 LONG = ".".join("a" * (MOST_PARTS + 1))
 ENDLESS = ".".join("a" * 30_000)  # tomllib takes two minutes for it

@@ -8,8 +8,7 @@ import pytest
 from plug_in_samples import CODE, forget, install_plug_in
 
 from gpuforge.errors import UsageError
-from gpuforge.manifest import compiler_names
-from gpuforge.manifest.relations import cuda
+from gpuforge.manifest import checks, forms
 from gpuforge.toolchain_names import OWN, compiles_for
 from gpuforge.toolchains import registry
 
@@ -41,14 +40,14 @@ def test_no_architectures_are_needed_beside_some_toolchains(compiler: str, refus
         "toolchains": {"device": {"compiler": compiler}},
         "objects": [{"name": "k", "role": "fallback", "toolchain": "device"}],
     }
-    assert len([*cuda.architectures(data)]) == refused
+    assert len([*checks.architectures(data)]) == refused
 
 
 def test_a_plug_in_is_found_beside_gpuforges_own(tmp_path: Path) -> None:
     with install_plug_in(tmp_path):
         assert registry.names() == (*OWN, "plugged")
         assert registry.toolchain("plugged").uses == {"fallback library"}
-        assert compiler_names.CompilerName.validate("plugged") == "plugged"
+        assert forms.CompilerName.validate("plugged") == "plugged"
     assert registry.names() == tuple(OWN)
 
 

@@ -11,9 +11,9 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.tags import Tag
 from packaging.utils import canonicalize_name
 
-from gpuforge import requirement_text
 from gpuforge.audit.model import WheelFacts
 from gpuforge.cpython import CPython
+from gpuforge.requirements import parse_requirement
 from gpuforge.wheel import metadata
 
 USUAL_MACHINE = "x86_64"
@@ -55,7 +55,7 @@ def required_together(facts: WheelFacts, python: str = "") -> Iterator[tuple[str
 def evaluated(line: str, facts: WheelFacts, python: str = "") -> Requirement | None:
     """Read any requirement; None if it is not for this platform or this Python, or is invalid."""
     try:
-        parsed = requirement_text.parse(line)
+        parsed = parse_requirement(line)
     except InvalidRequirement:
         return None  # reported as GF704
     extra = metadata.extra_of(parsed.marker, marker_environment(facts, python)) if parsed.marker else ""
@@ -68,7 +68,7 @@ def required_with(facts: WheelFacts) -> Mapping[tuple[str, str], frozenset[str]]
     found: dict[tuple[str, str], frozenset[str]] = {}
     for line in facts.requires:
         try:
-            parsed = requirement_text.parse(line)
+            parsed = parse_requirement(line)
         except InvalidRequirement:
             continue  # reported as GF704
         for extra, some in _extras_with(parsed, facts, every).items():

@@ -6,7 +6,7 @@ from gpuforge.audit.findings import Finding
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.proofs.installable import is_installable
 from gpuforge.audit.proofs.proof import FitsBeside, Proof
-from gpuforge.release import Release
+from gpuforge.requirements import Release
 
 
 def fits_beside(

@@ -11,7 +11,7 @@ from gpuforge.audit import version_clauses
 from gpuforge.audit.link.requirement import Requirement, can_coexist, required_together
 from gpuforge.audit.model import WheelFacts
 from gpuforge.cpython import CPython
-from gpuforge.release import Release
+from gpuforge.requirements import Release
 
 
 def is_installable(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from gpuforge.audit.findings import Topic
 from gpuforge.audit.route import Route
 from gpuforge.cuda.provided import Floor
-from gpuforge.release import Release
+from gpuforge.requirements import Release
 from gpuforge.runtime.arch import Arch
 
 if TYPE_CHECKING:

@@ -42,7 +42,7 @@ from gpuforge.binary.facts import FatbinContainer
 from gpuforge.binary.runnable import has_only_empty_cubins
 from gpuforge.cuda import libraries, sonames
 from gpuforge.cuda.provided import Floor
-from gpuforge.release import Release
+from gpuforge.requirements import Release
 from gpuforge.runtime.image_kind import kind_of
 
 

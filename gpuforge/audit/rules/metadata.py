@@ -9,7 +9,6 @@ from packaging.requirements import InvalidRequirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from gpuforge import requirement_text
 from gpuforge.audit import version_clauses
 from gpuforge.audit.findings import Finding, Severity, Subject, facts_of
 from gpuforge.audit.form import ARCHIVES, AS_BUILT, PACKAGES
@@ -19,6 +18,7 @@ from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules import commands
 from gpuforge.audit.rules.recognise import is_nvidia_wheel
 from gpuforge.audit.rules.rule import Rule, rule
+from gpuforge.requirements import parse_requirement
 from gpuforge.wheel.checks.refusal import Kind, Refusal, kind
 from gpuforge.wheel.dist_info import MetadataProblem
 
@@ -128,7 +128,7 @@ def _metadata_problems(wheel: WheelFacts) -> Iterator[MetadataProblem]:
 def _unparsable(requires: Iterable[str]) -> Iterator[MetadataProblem]:
     for line in requires:
         try:
-            requirement_text.parse(line)
+            parse_requirement(line)
         except InvalidRequirement as error:
             yield MetadataProblem("Requires-Dist", (line,), {"problem": str(error).splitlines()[0]})
 

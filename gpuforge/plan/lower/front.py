@@ -11,7 +11,7 @@ from gpuforge.cuda.version import major_of
 from gpuforge.embedded.major_wheels import FrontExtra
 from gpuforge.expectation import Expectation
 from gpuforge.manifest.kernels_wheels import extra_for, toolkits
-from gpuforge.manifest.model.manifest import Manifest
+from gpuforge.manifest.model import Manifest
 from gpuforge.plan.action import ActionInput
 from gpuforge.plan.lower.plan_context import PlanContext, placeholders
 from gpuforge.plan.requests.audit import AuditWheel

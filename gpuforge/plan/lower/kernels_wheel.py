@@ -7,7 +7,7 @@ from pathlib import Path
 
 from gpuforge.embedded.major_wheels import KernelsWheel, KernelsWheelSet
 from gpuforge.manifest import kernels_wheels
-from gpuforge.manifest.model.manifest import Manifest
+from gpuforge.manifest.model import Manifest
 from gpuforge.plan import build_record, recipe
 from gpuforge.plan.action import ActionInput
 from gpuforge.plan.cell import Cell

@@ -12,8 +12,7 @@ from typing import TypedDict, Unpack
 from gpuforge.digest import Contents
 from gpuforge.manifest.axes import Point, Values, label
 from gpuforge.manifest.load import ManifestFile
-from gpuforge.manifest.model.manifest import Manifest
-from gpuforge.manifest.model.package import PathSource
+from gpuforge.manifest.model import Manifest, PathSource
 from gpuforge.plan import git_version, programs, source_files, variables
 from gpuforge.plan.action import Action, ActionInput, Advice, CacheFolder, FileInput, Input, Kind
 from gpuforge.plan.cell import Cell

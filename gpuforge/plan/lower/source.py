@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from gpuforge import digest
-from gpuforge.manifest.model.build import OverlaySdist
-from gpuforge.manifest.model.package import GitSource, PathSource, PypiSource
+from gpuforge.manifest.model import GitSource, OverlaySdist, PathSource, PypiSource
 from gpuforge.plan import variables
 from gpuforge.plan.action import ActionInput, FileInput, Input
 from gpuforge.plan.lower.plan_context import PlanContext

@@ -8,7 +8,7 @@ from typing import TypedDict
 
 from gpuforge.cpython import CPython
 from gpuforge.cuda.linkage import Linkage
-from gpuforge.manifest.model.manifest import Manifest
+from gpuforge.manifest.model import Manifest
 from gpuforge.plan import build_record, recipe, variant
 from gpuforge.plan.action import ActionInput, Input
 from gpuforge.plan.cell import Cell

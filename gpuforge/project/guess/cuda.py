@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 
 from packaging.version import Version
 
-from gpuforge import requirement_text
 from gpuforge.cuda import carriers
 from gpuforge.cuda.releases import release
 from gpuforge.cuda.suffix import number_of
@@ -17,6 +16,7 @@ from gpuforge.project.cuda_libraries import OF_EVERY_TOOLKIT, is_lacking, librar
 from gpuforge.project.facts import FrameworkUse, Project
 from gpuforge.project.files import Seen, Where
 from gpuforge.project.guess.guess import Guess, Note, Reason, because
+from gpuforge.requirements import parse_requirement
 from gpuforge.runtime.arch import Arch, Target
 from gpuforge.toolkits import headers, pins
 from gpuforge.toolkits.providers import debian, pypi, redist
@@ -142,7 +142,7 @@ def _majors(project: Project) -> tuple[tuple[int, ...], Reason]:
         return tuple(sorted(listed)), because("cuda-classifiers", *listed.values())
     for seen in project.metadata.requires:
         try:
-            requirement = requirement_text.parse(seen.text)
+            requirement = parse_requirement(seen.text)
         except ValueError:
             continue
         number = number_of(requirement.name)
@@ -157,7 +157,7 @@ def _of_framework(project: Project, used: FrameworkUse) -> tuple[tuple[int, ...]
     required = (project.backend.requires.get(name), *project.metadata.requires)
     for seen in filter(None, required):
         try:
-            requirement = requirement_text.parse(seen.text)
+            requirement = parse_requirement(seen.text)
             majors = carriers.cuda_majors(requirement) if requirement.name == name else frozenset()
         except ValueError:  # not a requirement, or one with a number of thousands of digits
             continue

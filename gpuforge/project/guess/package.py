@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from packaging.specifiers import SpecifierSet
 
 from gpuforge.cpython import CPython
-from gpuforge.manifest.relations.package import OLDEST_PYTHON
+from gpuforge.manifest.checks import OLDEST_PYTHON
 from gpuforge.project.facts import Project
 from gpuforge.project.files import Where
 from gpuforge.project.guess.guess import Guess, Note, because

@@ -12,9 +12,9 @@ from functools import partial
 from packaging.requirements import InvalidRequirement
 from packaging.utils import canonicalize_name
 
-from gpuforge import requirement_text
 from gpuforge.datafile import load
 from gpuforge.errors import CorruptError, MalformedError, TooLargeError
+from gpuforge.requirements import parse_requirement
 from gpuforge.wheel import metadata, record
 from gpuforge.wheel.archive import Archive, Member
 from gpuforge.wheel.checks.refusal import Refusal
@@ -77,7 +77,7 @@ def _names(info: DistInfo, file_name: str) -> Iterator[Refusal]:
 
 def _has_url(line: str) -> bool:
     try:
-        return requirement_text.parse(line).url is not None
+        return parse_requirement(line).url is not None
     except InvalidRequirement:  # reported as GF704
         return False
 

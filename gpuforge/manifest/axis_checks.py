@@ -9,8 +9,7 @@ from difflib import get_close_matches
 
 from gpuforge.manifest import axes, braces, forms
 from gpuforge.manifest.positions import KeyPath
-from gpuforge.manifest.problem import Problem, Raw, table
-from gpuforge.manifest.quoting import quote
+from gpuforge.manifest.problem import Problem, Raw, quote, table
 from gpuforge.manifest.readings import number_text
 
 MOST = 200  # combinations of values

@@ -1,12 +1,90 @@
-"""Objects that are shared libraries: ABI, CPU levels, and the object that each stands in for."""
+"""Conditions on `[[objects]]` and their toolchains, checked on the parsed TOML."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import TypeGuard
 
-from gpuforge.manifest.problem import Problem, Raw, compiler_of, numbered, object_title, text_of
-from gpuforge.manifest.quoting import quote
+from gpuforge.manifest.model import ROLE_KEYS, RoleKeys
+from gpuforge.manifest.positions import KeyPath
+from gpuforge.manifest.problem import Problem, Raw, compiler_of, numbered, object_title, quote, table, text_of
 from gpuforge.toolchain_names import OWN, makes
+
+_ROLE_HINTS: Mapping[str, str] = {
+    "files": 'patterns of files in the built wheel, e.g. files = ["**/*.so"]',
+    "sources": 'patterns of source files beside the manifest, e.g. sources = ["kernels/*.cu"]',
+    "toolchain": 'the name of one of the [toolchains], e.g. toolchain = "device"',
+    "toolchains": 'names of [toolchains] in the order to try them in, e.g. toolchains = ["acc", "host"]',
+}
+
+
+def objects(data: Raw) -> Iterator[Problem]:
+    """Yield keys that an object's role needs or does not have, and toolchains that are not declared."""
+    declared = data.get("toolchains", {})
+    for index, thing in numbered(data.get("objects")):
+        role = thing.get("role")
+        keys = ROLE_KEYS.get(role) if isinstance(role, str) else None
+        title = object_title(thing)
+        if keys is not None:
+            yield from _role_keys(("objects", index), title, thing, keys)
+        likely = quote("nvcc" if role == "fallback" else "g++")
+        if isinstance(declared, Mapping):
+            for path, name in _references(("objects", index), thing):
+                if name not in declared:
+                    yield Problem(
+                        path,
+                        f"{title} names the toolchain {quote(name)}, which is not declared",
+                        f"declared toolchains: {', '.join(declared)}"
+                        if declared
+                        else f"add a table [toolchains.{name}] with compiler = {likely}",
+                    )
+
+
+def _role_keys(path: KeyPath, title: str, thing: Raw, keys: RoleKeys) -> Iterator[Problem]:
+    role = thing["role"]
+    known = {key for role_keys in ROLE_KEYS.values() for key in role_keys.required + role_keys.optional}
+    for key in keys.required:
+        if key not in thing:
+            yield Problem(path, f"{title} needs `{key}`, because its role is {quote(role)}", _ROLE_HINTS[key])
+        elif thing[key] == []:
+            yield Problem((*path, key), f"{title}: `{key}` must not be empty", _ROLE_HINTS[key])
+    for key in thing:
+        if key in known and key not in keys.required + keys.optional:
+            owners = [
+                quote(owner) for owner, owned in ROLE_KEYS.items() if key in owned.required + owned.optional
+            ]
+            yield Problem(
+                (*path, key),
+                f"{title} has `{key}`, which its role {quote(role)} does not take",
+                f"`{key}` belongs to {' and '.join(owners)}; "
+                f"{quote(role)} takes {', '.join(f'`{k}`' for k in keys.required + keys.optional)}",
+                at_key=True,
+            )
+
+
+def _references(path: KeyPath, thing: Raw) -> Iterator[tuple[KeyPath, str]]:
+    if isinstance(name := thing.get("toolchain"), str):
+        yield (*path, "toolchain"), name
+    names = thing.get("toolchains")
+    for index, name in enumerate(names if isinstance(names, list) else []):
+        if isinstance(name, str):
+            yield (*path, "toolchains", index), name
+
+
+def names(data: Raw) -> Iterator[Problem]:
+    """Yield names that two objects have."""
+    seen: set[str] = set()
+    for index, thing in numbered(data.get("objects")):
+        name = thing.get("name")
+        if isinstance(name, str):
+            if name in seen:
+                yield Problem(
+                    ("objects", index, "name"),
+                    f"two objects have the name {quote(name)}",
+                    "give each its own name",
+                )
+            seen.add(name)
+
 
 _ABI_HINT = 'add, for example, abi = { version = "1", headers = ["mod/mechanisms.h"] }'
 
@@ -150,3 +228,58 @@ def _stand_in(
 
 def _has(thing: Raw, key: str) -> bool:
     return isinstance(thing.get(key), str)
+
+
+_OWNERS = {key: name for name, own in OWN.items() for key in own.keys}
+
+
+def commands(data: Raw) -> Iterator[Problem]:
+    """Yield commands without a command line, and keys of one compiler on others."""
+    for name, toolchain in table(data, "toolchains").items():
+        if not isinstance(toolchain, Mapping) or not isinstance(toolchain.get("compiler"), str):
+            continue
+        title = f"[toolchains.{name}]"
+        if toolchain["compiler"] == _OWNERS["command"] and not toolchain.get("command"):
+            yield Problem(
+                ("toolchains", name),
+                f"{title} needs `command`, because its compiler is {quote(_OWNERS['command'])}",
+                'write the command line, e.g. command = ["make", "-f", "{include}/Makefile", "OUTPUT={output}"]',
+            )
+        for key, owner in _OWNERS.items():
+            if key in toolchain and toolchain["compiler"] != owner:
+                yield Problem(
+                    ("toolchains", name, key),
+                    f"{title} has `{key}`, which only compiler = {quote(owner)} takes",
+                    "remove it, or change the compiler",
+                    at_key=True,
+                )
+
+
+def without_id(data: Raw) -> Iterator[Problem]:
+    """Yield commands that make a library with an ABI but do not use the file with its id."""
+    declared = table(data, "toolchains")
+    found = [thing for _, thing in numbered(data.get("objects"))]
+    bound = {thing["name"] for thing in found if "abi" in thing and _is_text(thing.get("name"))}
+    names: dict[str, str] = {}
+    for thing in found:
+        target = thing.get("stands-in-for")
+        if "abi" not in thing and not (_is_text(target) and target in bound):
+            continue
+        several = thing.get("toolchains")
+        for name in (thing.get("toolchain"), *(several if isinstance(several, list) else ())):
+            if isinstance(name, str):
+                names.setdefault(name, object_title(thing))
+    for name, title in names.items():
+        toolchain = declared.get(name)
+        words = toolchain.get("command") if isinstance(toolchain, Mapping) else None
+        if isinstance(words, list) and words and not any("{abi}" in word for word in words if _is_text(word)):
+            yield Problem(
+                ("toolchains", name, "command"),
+                f"[toolchains.{name}] command needs {{abi}}, because {title} has an ABI",
+                "the library must contain the C file with the ABI id: add {abi} where the command takes an object or "
+                "a source",
+            )
+
+
+def _is_text(word: object) -> TypeGuard[str]:
+    return isinstance(word, str)

@@ -1,9 +1,4 @@
-"""Requirements as packaging reads them: in files of constraints, in projects, and from their build backends.
-
-pip also takes options in such places (`--index-url`, `-f`, `-r`) and direct references (`name @ https://…`), by which a
-line decides what is fetched, and from where. Here a line is a name, extras, versions and a marker.
-https://packaging.python.org/en/latest/specifications/dependency-specifiers/
-"""
+"""Requirements as packaging reads them: of users and projects, of one release, and in files of constraints."""
 
 from __future__ import annotations
 
@@ -12,11 +7,49 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from packaging.requirements import InvalidRequirement, Requirement
 
-from gpuforge import requirement_text, tree
+from gpuforge import tree
+
+_PIN = re.compile(r"([A-Za-z0-9._-]+)==([^*,;=\s]+)")
+
+
+class Release(NamedTuple):
+    """The name of a project, as it is written where it was read, and a version of it."""
+
+    project: str
+    version: str
+
+    @classmethod
+    def of_pin(cls, text: str) -> Self:
+        """Return the release that "name==version" requires; raises ValueError for any other requirement."""
+        parts = _PIN.fullmatch(text)
+        if parts is None:
+            raise ValueError(text)
+        Requirement(text)
+        return cls(parts[1], parts[2])
+
+    def __str__(self) -> str:
+        return f"{self.project} {self.version}"
+
+
+_DEEPEST = 100  # levels of parentheses; packaging before 26.4 has no limit and ends in a RecursionError
+
+
+def parse_requirement(text: str) -> Requirement:
+    """Return a requirement; raises InvalidRequirement, the same with every release of packaging."""
+    depth = 0
+    for parenthesis in re.findall("[()]", text):
+        depth += 1 if parenthesis == "(" else -1
+        if depth > _DEEPEST:
+            raise InvalidRequirement("it is nested too deeply")
+    try:
+        return Requirement(text)
+    except SyntaxError:  # of packaging 26.1, which reads strings as Python does
+        raise InvalidRequirement("a quoted string in it is invalid") from None
+
 
 _HASH = re.compile(r"\s--hash=(\w+:[0-9A-Fa-f]+)(?=\s|$)")
 # pip fills in variables (`${HOME}`) in its files, and `===` takes any text for a version.
@@ -27,7 +60,7 @@ _LONGEST = 4000  # characters of one requirement
 _COMMENT = re.compile(r"(^|\s)#.*")
 
 
-class Wrong(NamedTuple):
+class WrongLine(NamedTuple):
     """A line that is not a constraint: its number from 1, the reason, and what to do."""
 
     line: int
@@ -45,7 +78,7 @@ class Constraint(NamedTuple):
         return " ".join([str(self.requirement), *(f"--hash={each}" for each in self.hashes)])
 
 
-def text(folder: Path, name: str) -> str:
+def constraints_text(folder: Path, name: str) -> str:
     """Return the text of a file of constraints below the manifest's folder.
 
     Raises OSError for a path that leads out of it, is not a file, or is too large.
@@ -57,7 +90,7 @@ def text(folder: Path, name: str) -> str:
     return found.decode(errors="replace")
 
 
-def read(text: str) -> Iterator[Constraint | Wrong]:
+def read_constraints(text: str) -> Iterator[Constraint | WrongLine]:
     """Yield the lines of a file of constraints; a backslash at its end joins a line with the next."""
     left = _MOST
     for number, line in _lines(text):
@@ -67,18 +100,18 @@ def read(text: str) -> Iterator[Constraint | Wrong]:
         if not found:
             continue
         if not left:
-            yield Wrong(number, f"more than {_MOST} constraints", "keep those that the build needs")
+            yield WrongLine(number, f"more than {_MOST} constraints", "keep those that the build needs")
             return
         left -= 1
         try:
-            requirement = plain(found)
+            requirement = requirement_by_name(found)
         except ValueError as error:
-            yield Wrong(number, str(error), _hint(found))
+            yield WrongLine(number, str(error), _hint(found))
         else:
             yield Constraint(requirement, hashes)
 
 
-def plain(text: object) -> Requirement:
+def requirement_by_name(text: object) -> Requirement:
     """Return a requirement by name; raises ValueError for anything else."""
     if not isinstance(text, str) or len(text) > _LONGEST:
         msg = f"{str(text)[:40]!r} is not a requirement: text of at most {_LONGEST} characters is expected"
@@ -91,7 +124,7 @@ def plain(text: object) -> Requirement:
         msg = f"{text!r} is not a requirement: it has a $, a control character or a line break"
         raise ValueError(msg)
     try:
-        found = requirement_text.parse(text)
+        found = parse_requirement(text)
     except InvalidRequirement as error:
         msg = f"{text!r} is not a requirement: {str(error).splitlines()[0]}"
         raise ValueError(msg) from None

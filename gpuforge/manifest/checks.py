@@ -1,0 +1,484 @@
+"""Conditions between keys of the manifest, checked on the parsed TOML, so that all errors are reported at once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from difflib import get_close_matches
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from packaging.utils import canonicalize_name
+
+from gpuforge.cuda.suffix import suffix_of
+from gpuforge.cuda.version import is_of, major_of
+from gpuforge.manifest import braces, forms, object_checks
+from gpuforge.manifest.positions import KeyPath
+from gpuforge.manifest.problem import Problem, Raw, compiler_of, numbered, object_title, quote, table, text_of
+from gpuforge.requirements import Release, WrongLine, constraints_text, read_constraints
+from gpuforge.toolchain_names import compiles_for, needs_cuda
+
+OLDEST_PYTHON = "3.10"
+"""The oldest Python that wheels are built and tested with: the oldest that pip supports.
+Source: Requires-Python of https://pypi.org/project/pip/26.3/"""
+
+
+def python(data: Raw) -> Iterator[Problem]:
+    """Yield Python versions that do not fit `abi`, and those that are too old."""
+    package = table(data, "package")
+    python, abi = package.get("python", []), package.get("abi")
+    if "package" not in data or not isinstance(package, Mapping) or not isinstance(python, list):
+        return
+    for index, version in enumerate(python if abi != "abi3" else []):
+        if isinstance(version, str) and re.fullmatch(r"3\.[0-9]", version):
+            yield Problem(
+                ("package", "python", index),
+                f"[package] python: {version} is older than {OLDEST_PYTHON}, the oldest that gpuforge builds for",
+                'remove it; abi = "abi3" can promise an older one',
+            )
+    if abi is None and not python:
+        yield Problem(
+            ("package", "python") if "python" in package else ("package",),
+            "[package] needs `python`: the versions to build wheels for",
+            'write, for example, python = ["3.11", "3.12"], or set `abi` if one wheel serves all versions',
+        )
+    if abi == "abi3" and len(python) != 1:
+        yield Problem(
+            ("package", "python") if python else ("package", "abi"),
+            f'[package] abi = "abi3" needs exactly one Python version, but `python` has {len(python)}',
+            "keep the lowest version that the wheel supports; one wheel serves it and all later versions",
+        )
+    if abi == "none" and len(python) > 1:
+        yield Problem(
+            ("package", "python"),
+            f'[package] abi = "none" takes at most one Python version, but `python` has {len(python)}',
+            "one wheel serves all versions; keep the one that builds it, or remove `python`",
+        )
+
+
+def import_name(data: Raw) -> Iterator[Problem]:
+    """Yield a name from which no import package follows."""
+    package = table(data, "package")
+    name = package.get("name")
+    if "import" in package or not isinstance(name, str):
+        return
+    default = name.replace("-", "_")
+    if re.match(r"[A-Za-z0-9]", name) and not re.fullmatch(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", default):
+        yield Problem(
+            ("package", "name"),
+            f"[package] needs `import`: its default from the name, {quote(default)}, cannot be imported",
+            'name the import package for the kernels, e.g. import = "example"',
+        )
+
+
+def c_header(data: Raw) -> Iterator[Problem]:
+    """Yield a header that would find nothing."""
+    roles = [thing.get("role") for _, thing in numbered(data.get("objects"))]
+    has_kernels = "fallback" in roles or "user-compiled" in roles
+    if table(data, "package").get("c-header") is True and not has_kernels:
+        yield Problem(
+            ("package", "c-header"),
+            "[package] c-header adds the header that loads the wheel's kernels, and the wheel has none: no object is "
+            "`fallback` or `user-compiled`",
+            "remove `c-header`, or add an object with kernels",
+            at_key=True,
+        )
+
+
+_EXAMPLE = 'add, for example, [cuda.13] with toolkit = "13.0" and archs = ["80", "90"]'
+_ARCHITECTURES = ("CMAKE_CUDA_ARCHITECTURES", "CUDAARCHS")
+# CMake; nvcc, clang++ and nvc++; nvcc's `-gencode arch=compute_80,code=[sm_80,native]`
+_NATIVE = re.compile(
+    r"""((?<!\w)|(?<=-D))(CMAKE_CUDA_ARCHITECTURES(:\w+)?|CUDAARCHS)=["']?native\b
+    |(?<![^\s"'=,])(-arch|-code|--(gpu-architecture|gpu-code|offload-arch|cuda-gpu-arch))[=\s]\s*["']?native\b
+    |(?<![^\s"'=,])-gpu=\S*\bccnative\b
+    |(?<![^\s"'=,])(-gencode|--generate-code)[=\s]\s*\S*[=,\[]native\b""",
+    re.VERBOSE,
+)
+_FILLED = ("config-settings", "env", "before")  # the keys of [build] whose strings may hold placeholders
+
+
+def without_cuda(data: Raw) -> Iterator[Problem]:
+    """Yield keys of a build without CUDA that use its toolkit."""
+    build = table(data, "build")
+    if build.get("cuda") is not False and "cuda" in data:
+        return
+    why = "with cuda = false" if "cuda" in data else "without [cuda]"
+    for key in _FILLED:
+        if any("toolkit" in braces.names(text) for _, text in _texts(build.get(key))):
+            yield Problem(
+                ("build", key),
+                f"[build] {key} uses {{toolkit}}, but {why} the build has no CUDA toolkit",
+                "remove `cuda = false` if the host build needs a toolkit" if "cuda" in data else _EXAMPLE,
+            )
+
+
+def native(data: Raw) -> Iterator[Problem]:
+    """Yield settings that compile GPU code for the build machine's own GPU, not for `archs`."""
+    build = table(data, "build")
+    for title in ("config-settings", "env"):
+        before: tuple[KeyPath, str] = ((), "")  # the string before in a list: `["-arch", "native"]`
+        for inside, text in _texts(build.get(title)):
+            named = str(inside[0]).rpartition(".")[2] if inside else ""
+            follows = inside and inside[:-1] == before[0] and isinstance(inside[-1], int)
+            call = f"{before[1]} {text}" if follows else text
+            before = (inside[:-1], text)
+            ends = max((found.end() for found in _NATIVE.finditer(call)), default=0)
+            if (named in _ARCHITECTURES and text.strip() == "native") or ends > len(call) - len(text):
+                yield Problem(
+                    ("build", title, *inside),
+                    f"[build] {title}: {quote(text)} compiles GPU code for the GPU of the build machine only",
+                    "remove it: gpuforge passes the architectures in `archs` to the build",
+                )
+
+
+def unknown_placeholders(data: Raw) -> Iterator[Problem]:
+    """Yield unknown placeholders."""
+    axes = table(data, "axes")  # their names have been filled in, where they are known
+    known = [(("build", key), braces.OF_BUILD) for key in _FILLED]
+    for path, own in [*known, (("test", "command"), braces.OF_TEST)]:
+        names = (*own, *(name for name in axes if isinstance(name, str)))
+        title, key = path
+        for inside, text in _texts(table(data, title).get(key)):
+            for name in dict.fromkeys(braces.names(text)):
+                if name not in names:
+                    near = get_close_matches(name.lower(), names, n=1)
+                    choices = f"did you mean {{{near[0]}}}?" if near else f"known here: {_braces(names)}"
+                    yield Problem(
+                        (*path, *inside),
+                        f"[{title}] {key}: {{{name}}} is not a placeholder",
+                        f"{choices} For literal braces write {{{{{name}}}}}",
+                    )
+
+
+def _braces(names: Iterable[str]) -> str:
+    return ", ".join(f"{{{name}}}" for name in names) + "."
+
+
+def _texts(value: object) -> Iterator[tuple[KeyPath, str]]:
+    """Yield every string in a value of the parsed TOML, each with the path that leads to it."""
+    if isinstance(value, str):
+        yield (), value
+    elif isinstance(value, Mapping | list):
+        parts = value.items() if isinstance(value, Mapping) else enumerate(value)
+        for key, part in parts:
+            for path, text in _texts(part):
+                yield (key, *path), text
+
+
+_CUDA_EXAMPLE = 'write, for example, [cuda.13] with toolkit = "13.0" and archs = ["80", "90"]'
+
+
+def without(data: Raw) -> Iterator[Problem]:
+    """Yield keys that need a CUDA toolkit in a manifest without `[cuda]`, and a manifest with nothing for a GPU."""
+    if "cuda" in data:
+        return
+    if not data.get("objects") and table(data, "build").get("cuda") is not False:
+        hint = f"{_CUDA_EXAMPLE}; for a package without CUDA write cuda = false in [build]"
+        yield Problem((), "the manifest has no table [cuda]", hint)
+    for name, toolchain in table(data, "toolchains").items():
+        compiler = toolchain.get("compiler") if isinstance(toolchain, Mapping) else None
+        if isinstance(compiler, str) and needs_cuda(compiler):
+            yield Problem(
+                ("toolchains", name, "compiler"),
+                f"[toolchains.{name}] {compiler} needs a CUDA toolkit, and the manifest has no [cuda]",
+                _CUDA_EXAMPLE,
+            )
+    if table(data, "build").get("cuda") is True:
+        yield Problem(
+            ("build", "cuda"),
+            "[build] cuda = true needs a toolkit, and the manifest has no [cuda]",
+            _CUDA_EXAMPLE,
+        )
+    wheel = table(data, "wheel")
+    if wheel.get("kernels") == "own":
+        yield Problem(
+            ("wheel", "kernels"),
+            '[wheel] kernels = "own" makes a wheel for each CUDA major, and the manifest has no [cuda]',
+            "remove it",
+        )
+    elif wheel.get("naming", ["plain"]) != ["plain"]:
+        yield Problem(
+            ("wheel", "naming"),
+            "[wheel] naming tells CUDA versions apart, and the manifest has no [cuda]",
+            "remove it: the wheels have the package's plain name",
+            at_key=True,
+        )
+
+
+def toolkits(data: Raw) -> Iterator[Problem]:
+    """Yield `[cuda]` without toolkits, a toolkit in the table of another CUDA major, and a toolkit in two tables."""
+    cuda = table(data, "cuda")
+    if "cuda" not in data or not isinstance(data["cuda"], Mapping):
+        return
+    versions = {key: cuda[key] for key in cuda if re.search(forms.VERSION_KEY, key)}
+    if not versions:
+        yield Problem(
+            ("cuda",),
+            "[cuda] has no toolkit",
+            'add a table for one, e.g. [cuda.13] with toolkit = "13.0" and archs = ["80", "90"]',
+        )
+    owners: dict[str, str] = {}
+    for key, written in versions.items():
+        toolkit = written.get("toolkit", key) if isinstance(written, Mapping) else None
+        if not isinstance(toolkit, str) or not re.fullmatch(r"[0-9]{1,4}\.[0-9]+", toolkit):
+            continue
+        at: KeyPath = ("cuda", key, "toolkit") if "toolkit" in written else ("cuda", key)
+        if not is_of(toolkit, key):
+            yield Problem(
+                at,
+                f"{_version_table(key)} cannot have the toolkit {quote(toolkit)}",
+                f"move it to {_version_table(str(major_of(toolkit)))}, or choose a toolkit of CUDA {key}",
+            )
+        elif toolkit in owners:
+            yield Problem(
+                at,
+                f"{_version_table(key)} has the same toolkit as {_version_table(owners[toolkit])}: {toolkit}",
+                "keep one of the two tables",
+            )
+        owners.setdefault(toolkit, key)
+
+
+def architectures(data: Raw) -> Iterator[Problem]:
+    """Yield `ptx` and objects with code for `archs` if a toolkit's `archs = []` means that there is none."""
+    cuda = table(data, "cuda")
+    for key, version in cuda.items():
+        if not (
+            re.search(forms.VERSION_KEY, key) and isinstance(version, Mapping) and version.get("archs") == []
+        ):
+            continue
+        if "ptx" in version:
+            yield Problem(
+                ("cuda", key, "ptx"),
+                f"{_version_table(key)} has `ptx`, but archs = [] means that the package has no GPU code",
+                "list the architectures to compile for, or remove `ptx`",
+                at_key=True,
+            )
+        for _, thing in numbered(data.get("objects")):
+            if text_of(thing, "role") in {"fallback", "user-compiled"} and not _without_archs(data, thing):
+                yield Problem(
+                    ("cuda", key, "archs"),
+                    f"{_version_table(key)} has archs = [] (no GPU code), but {object_title(thing)} is GPU code",
+                    'list the architectures to compile for, e.g. archs = ["80", "90"]',
+                )
+
+
+def _without_archs(data: Raw, thing: Raw) -> bool:
+    """Return whether none of an object's toolchains compiles for `archs`."""
+    several = thing.get("toolchains")
+    names = [thing.get("toolchain"), *(several if isinstance(several, list) else ())]
+    tables = [table(table(data, "toolchains"), name) for name in names if isinstance(name, str)]
+    compilers = [text_of(each, "compiler") for each in tables]
+    return bool(compilers) and all(name and compiles_for(name) != "archs" for name in compilers)
+
+
+def linkage(data: Raw) -> Iterator[Problem]:
+    """Yield `requires` with a linkage that declares no packages."""
+    cuda = table(data, "cuda")
+    linkage = cuda.get("linkage", "pip")
+    if "requires" in cuda and isinstance(linkage, str) and linkage in {"bundle", "system", "static"}:
+        yield Problem(
+            ("cuda", "requires"),
+            f'[cuda] `requires` works with linkage = "pip" only; {quote(linkage)} declares no packages',
+            'remove it, or choose linkage = "pip"',
+            at_key=True,
+        )
+
+
+def _version_table(key: str) -> str:
+    return f'[cuda."{key}"]' if "." in key else f"[cuda.{key}]"
+
+
+def kernels_wheels(data: Raw) -> Iterator[Problem]:
+    """Yield keys that contradict kernels in wheels of their own."""
+    wheel, cuda = table(data, "wheel"), table(data, "cuda")
+    if wheel.get("kernels") != "own" or "cuda" not in data:
+        return
+    if not any(_is_of_cuda(data, thing) for _, thing in numbered(data.get("objects"))):
+        yield Problem(
+            ("wheel", "kernels"),
+            '[wheel] kernels = "own" makes empty kernels wheels: nvcc compiles no fallback object',
+            "remove `kernels`, or add a fallback object",
+        )
+    if table(data, "build").get("cuda") is not False:
+        yield Problem(
+            ("wheel", "kernels"),
+            '[wheel] kernels = "own" makes one wheel for all CUDA versions, but the host build uses a CUDA toolkit',
+            "write [build] cuda = false if the host code needs no CUDA; otherwise remove `kernels`",
+        )
+    if wheel.get("naming", ["plain"]) != ["plain"]:
+        yield Problem(
+            ("wheel", "naming"),
+            '[wheel] naming needs kernels inside the wheel: with kernels = "own" the package keeps its plain name',
+            "remove `naming`; the kernels wheels are called name-kernels-cu12",
+            at_key=True,
+        )
+    if cuda.get("requires") == "extra":
+        yield Problem(
+            ("cuda", "requires"),
+            '[cuda] requires = "extra" needs kernels inside the wheel: with kernels = "own" the extras install the '
+            "kernels wheels, which require NVIDIA's packages",
+            "remove `requires`",
+            at_key=True,
+        )
+    name = table(data, "package").get("name")
+    if isinstance(name, str) and suffix_of(name):
+        yield Problem(
+            ("package", "name"),
+            f"[package] name: {quote(name)} is named for one CUDA version, but with [wheel] kernels = "
+            '"own" it serves all of them',
+            "give the package a name without a CUDA suffix",
+        )
+
+
+def _is_of_cuda(data: Raw, thing: Raw) -> bool:
+    return thing.get("role") == "fallback" and needs_cuda(compiler_of(data, text_of(thing, "toolchain")))
+
+
+def front(data: Raw) -> Iterator[Problem]:
+    """Yield keys that contradict a front package."""
+    wheel, name = table(data, "wheel"), table(data, "package").get("name")
+    chosen = wheel.get("front")
+    if not isinstance(chosen, str):
+        return
+    if wheel.get("kernels") == "own":
+        yield Problem(
+            ("wheel", "front"),
+            '[wheel] front installs a wheel for each CUDA major, but with kernels = "own" the package has one for all',
+            "remove `front`: the extras of that wheel install the kernels wheels",
+        )
+        return
+    naming = wheel.get("naming", ["suffix"])
+    if isinstance(naming, list) and "suffix" not in naming:
+        yield Problem(
+            ("wheel", "front"),
+            "[wheel] front installs the wheels that are named for a CUDA major, and [wheel] naming has none of them",
+            'add "suffix" to `naming`, or remove `front`',
+        )
+    if suffix_of(chosen):
+        yield Problem(
+            ("wheel", "front"),
+            f"[wheel] front: {quote(chosen)} is named for one CUDA major, but its extras are for all of them",
+            "choose a name without a CUDA suffix",
+        )
+    same = isinstance(name, str) and canonicalize_name(name) == canonicalize_name(chosen)
+    if same and isinstance(naming, list) and set(naming) - {"suffix"}:
+        yield Problem(
+            ("wheel", "front"),
+            f"[wheel] front: {quote(chosen)} is also the name of the wheels that the other entries of `naming` make",
+            "choose another name",
+        )
+
+
+_MOST = 10  # wrong lines of one file
+
+
+def _constraints(folder: Path, file: str) -> Iterator[Problem]:
+    """Yield the problems of the file of constraints, at most a few, because messages quote its lines."""
+    keys, name = ("build", "constraints"), quote(file)
+    try:
+        text = constraints_text(folder, file)
+    except (OSError, ValueError) as error:  # also a folder, a name too long, a NUL character
+        absent = isinstance(error, FileNotFoundError)
+        reason = getattr(error, "strerror", None) or str(error)
+        yield Problem(
+            keys,
+            f"[build] constraints: no file {name} beside the manifest"
+            if absent
+            else f"[build] constraints: the file {name} cannot be read: {reason}",
+            "create it, with a line like cmake==3.31.6 for each requirement, or remove the key",
+        )
+        return
+    wrong = (found for found in read_constraints(text) if isinstance(found, WrongLine))
+    for found in islice(wrong, _MOST):
+        yield Problem(keys, f"[build] constraints: line {found.line} of {name}: {found.what}", found.hint)
+
+
+def files(data: Raw, folder: Path) -> Iterator[Problem]:
+    """Yield files and folders that are missing or cannot be read."""
+    build = table(data, "build")
+    named = build.get("constraints")
+    if isinstance(named, str) and named:
+        yield from _constraints(folder, named)
+    overlays = build.get("overlay")
+    for index, name in enumerate(overlays if isinstance(overlays, list) else []):
+        if isinstance(name, str) and name and not _is_folder(folder, name):
+            yield Problem(
+                ("build", "overlay", index),
+                f"[build] overlay: no folder {quote(name)} beside the manifest",
+                "create the folder, or remove it from the list",
+            )
+    yield from _same_sdists(overlays)
+    source = table(data, "package").get("source")
+    path = source.get("path") if isinstance(source, Mapping) and set(source) == {"path"} else None
+    if isinstance(path, str) and path.strip() and not (_is_folder(folder, path) or _is_sdist(folder, path)):
+        yield Problem(
+            ("package", "source", "path"),
+            f"[package.source] path: no folder and no sdist {quote(path)}",
+            "the path is relative to the manifest's folder; an sdist is a file NAME-VERSION.tar.gz or .zip",
+        )
+
+
+def _same_sdists(overlays: object) -> Iterator[Problem]:
+    """Yield sdists of `[build] overlay` that would be unpacked into the same folder."""
+    seen = set()
+    for index, item in enumerate(overlays if isinstance(overlays, list) else []):
+        try:
+            name = canonicalize_name(Release.of_pin(str(item["pypi"])).project)
+        except (TypeError, LookupError, ValueError):
+            continue  # a folder, or a value that is reported as wrong
+        if name in seen:
+            yield Problem(
+                ("build", "overlay", index, "pypi"),
+                f"[build] overlay: {quote(name)} is listed twice, and both would be unpacked into {{overlay}}/{name}",
+                "remove one of them",
+            )
+        seen.add(name)
+
+
+def _is_folder(folder: Path, name: str) -> bool:
+    try:
+        return (folder / name).is_dir()
+    except (OSError, ValueError):  # a name too long, a folder that may not be read, a NUL character
+        return False
+
+
+def _is_sdist(folder: Path, name: str) -> bool:
+    try:
+        return name.endswith((".tar.gz", ".zip")) and (folder / name).is_file()
+    except (OSError, ValueError):
+        return False
+
+
+def nul_characters(data: Raw) -> Iterator[Problem]:
+    """Yield text with a NUL character: no program can receive it."""
+    pending: list[tuple[KeyPath, Any]] = [((), data)]
+    while pending:
+        path, value = pending.pop()
+        if isinstance(value, Mapping):
+            pending.extend(((*path, key), part) for key, part in value.items())
+        elif isinstance(value, list):
+            pending.extend(((*path, index), part) for index, part in enumerate(value))
+        elif isinstance(value, str) and "\0" in value:
+            yield Problem(
+                path, f"{quote(value)} contains a NUL character", "remove it; no program can receive one"
+            )
+
+
+def problems(data: Raw, folder: Path | None) -> Iterator[Problem]:
+    """Yield every condition that the parsed TOML breaks; values of a wrong type are left to the model.
+
+    The files that the manifest names are looked for in `folder`, and not at all if it is None.
+    """
+    for check in (python, import_name, c_header, without_cuda, native, unknown_placeholders):
+        yield from check(data)
+    for check in (without, toolkits, architectures, linkage, object_checks.objects, object_checks.names):
+        yield from check(data)
+    for check in (object_checks.commands, object_checks.without_id, object_checks.libraries):
+        yield from check(data)
+    yield from kernels_wheels(data)
+    yield from front(data)
+    if folder is not None:
+        yield from files(data, folder)
+    yield from nul_characters(data)
