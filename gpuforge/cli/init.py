@@ -20,8 +20,7 @@ from gpuforge.errors import GpuforgeError, MissingError, UsageError
 from gpuforge.manifest.load import FILE_NAME
 from gpuforge.plan.survey import machine_type
 from gpuforge.project import draft, facts
-from gpuforge.project.guess.guess import Guess, Note, Reason
-from gpuforge.project.guess.sentences import sentence
+from gpuforge.project.guess import Guess, Note, Reason
 from gpuforge.project.obtain import obtain
 from gpuforge.runtime.arch import Target
 
@@ -86,12 +85,12 @@ def report_guesses(target: Path, found: Sequence[Guess | Note]) -> Iterator[str]
     yield f"{target}: {count(len(guesses), 'guess', 'guesses')}\n"
     for each in guesses:
         yield f"  [{'.'.join(each.table)}] {shown(draft.written(each))}\n"
-        for text in dict.fromkeys(map(sentence, each.reasons)):
+        for text in dict.fromkeys(reason.sentence for reason in each.reasons):
             yield f"      {text}\n"
     if notes:
         yield "\nto do:\n"
     for note in notes:
-        yield f"  {sentence(note.reason)}\n"
+        yield f"  {note.reason.sentence}\n"
 
 
 def report_cells(target: Path, made: Planned, guesses: Sequence[Guess | Note]) -> Iterator[str]:

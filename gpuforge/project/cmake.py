@@ -1,23 +1,108 @@
-"""Reads a project's CMake files as a build by gpuforge would: which commands run with some options; CMake is not run.
-
-A condition is true, false or unknown. Commands under unknown ones count as those that may run.
-"""
+"""Reads a project's CMake files as a build by gpuforge would, and chooses options for CUDA; CMake is not run."""
 
 from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from gpuforge.cuda.version import numbers_of
-from gpuforge.project.cmake_archs import GENCODE, MOST_ARCHS, OWN_ARCHS, listed, of_gencode, set_by
-from gpuforge.project.cmake_facts import CMake, Package, ThisCpu, Use
-from gpuforge.project.cmake_syntax import Command, commands
-from gpuforge.project.cmake_variables import Variables, names_in
+from gpuforge.project.cmake_language import Command, Variables, commands, names_in
 from gpuforge.project.files import Files, Seen, Where
-from gpuforge.runtime.arch import Target
+from gpuforge.project.sources import is_lacking
+from gpuforge.runtime.arch import Arch, Target
+
+MOST_ARCHS = 100  # in one list
+GENCODE = r"arch=(\w+),code=\[?([\w,]+)\]?"
+_ARCH = r"\d{2,3}[af]?(?:-real|-virtual)?"
+_ALL_ARCHS = "CMAKE_CUDA_ARCHITECTURES"  # for each target without CUDA_ARCHITECTURES
+# Variables for the architectures of GPUs, except CMake's and torch's, which gpuforge sets.
+OWN_ARCHS = r"(?!CMAKE_|TORCH_)\w*(CUDA|GPU|NVCC|SM)\w*ARCH\w*|\w*(COMPUTE_CAPABILIT|GENCODE|GPU_TARGETS)\w*"
+
+
+def set_by(command: Command) -> tuple[str, ...]:
+    """Return the architectures that a command sets."""
+    words = command.arguments
+    if command.name == "set" and words[:1] == (_ALL_ARCHS,) and "CACHE" not in words:
+        return words[1:]
+    if "CUDA_ARCHITECTURES" in words and command.name in {"set_target_properties", "set_property"}:
+        return words[words.index("CUDA_ARCHITECTURES") + 1 :][: 1 if "PROPERTIES" in words else None]
+    return ()
+
+
+def listed(text: str) -> list[Target]:
+    """Return the architectures of a list; empty if it has anything else."""
+    items = [part for part in re.split(r"[;\s]+", text) if part]
+    if len(items) > MOST_ARCHS or not all(re.fullmatch(_ARCH, item) for item in items):
+        return []
+    parts = [item.partition("-") for item in dict.fromkeys(items)]  # "90" is machine code and PTX
+    return [Target(Arch.parse(number), kind != "virtual", kind != "real") for number, _, kind in parts]
+
+
+def of_gencode(codes: str) -> list[Target]:
+    """Return the architectures of `code=…` for nvcc; empty if one is unknown."""
+    try:
+        parsed = [(code, Arch.parse(code)) for code in codes.split(",")]
+    except ValueError:
+        return []
+    return [Target(each, code == each.sm, code != each.sm) for code, each in parsed]
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """A use of CUDA: of its language, or of the toolkit alone; `sure` if no unknown condition is around it."""
+
+    where: Where
+    sure: bool
+    language: bool
+    version: str = ""  # of CUDA, from find_package(CUDAToolkit 12.9)
+    required: bool = True
+    perhaps: bool = False  # a find_package without REQUIRED, which other code may only take a hint from
+
+
+@dataclass(frozen=True, slots=True)
+class Package:
+    """A find_package that may run."""
+
+    name: str
+    where: Where
+    required: bool
+    sure: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ThisCpu:
+    """Code that is compiled for the CPU of the machine that builds, with the options that lead there."""
+
+    where: Where
+    options: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class CMake:
+    """What the top file and all files that it includes do in one build."""
+
+    options: dict[str, Seen] = field(default_factory=dict)  # the value of each
+    blocked: dict[str, None] = field(default_factory=dict)  # variables for which a branch was not taken
+    words: set[str] = field(default_factory=set)  # the arguments of all commands
+    uses: list[Use] = field(default_factory=list)  # of CUDA
+    packages: list[Package] = field(default_factory=list)
+    targets: list[Seen] = field(default_factory=list)  # "cufft" of CUDA::cufft, "nccl" of NCCL::NCCL
+    static: list[Seen] = field(default_factory=list)  # "nccl_static"
+    archs: dict[Target, Where] = field(default_factory=dict)  # that the files set themselves
+    own_archs: list[Seen] = field(default_factory=list)  # variables that they are read from
+    computed_archs: Where | None = None  # flags for architectures that only a build knows
+    downloads: list[Seen] = field(default_factory=list)
+    this_cpu: list[ThisCpu] = field(default_factory=list)
+    minimum: Seen | None = None  # the oldest cmake_minimum_required
+
+    @property
+    def cuda(self) -> int:
+        """How certainly CUDA is used: 4 its language, 3 the toolkit, 2 and 1 perhaps, 0 not."""
+        return max(((3 + use.language if use.sure else 1 + use.language) for use in self.uses), default=0)
+
 
 TOP = "CMakeLists.txt"
 _DEEPEST = 20  # files that include each other, and conditions around a command
@@ -54,11 +139,6 @@ class Source:
         self.files = files
         self.top = posixpath.normpath(posixpath.join(folder, TOP))
         self.parsed: dict[str, list[Command]] = {}
-
-    @property
-    def exists(self) -> bool:
-        """Whether there is a top file."""
-        return self.top in self.files.names
 
     def read(self, defined: Mapping[str, str | None] | None = None, toolkit: str = "13.0") -> CMake:
         """Read them as a build does that defines these variables of the cache; None is an unknown value."""
@@ -216,11 +296,11 @@ class _Reader:
         elif name == "cmake_minimum_required":
             self._minimum(words, where)
         elif name in {"add_library", "add_executable", "add_custom_target"}:
-            self.variables.add_target(words[0])
+            self.variables.targets.add(words[0])
         elif re.fullmatch(_RESULTS, name):
             self._results(command, under)
         else:
-            self.variables.mention(words)
+            self.variables.mentioned.update(words)
 
     def _option(self, words: tuple[str, ...], where: Where, under: _Under) -> None:
         default = self.variables.expand(words[2]) if len(words) > 2 else ("OFF",)
@@ -277,7 +357,7 @@ class _Reader:
     def _package(self, words: tuple[str, ...], where: Where, under: _Under) -> None:
         required = "REQUIRED" in words
         self.facts.packages.append(Package(words[0], where, required, under.sure))
-        self.variables.find(words[0])
+        self.variables.prefixes |= {f"{words[0]}_", f"{words[0].upper()}_"}
         found = "1" if required or words[0] in {"CUDAToolkit", "CUDA"} else None
         for name in (words[0], words[0].upper()):
             self.variables.set(f"{name}_FOUND", (found,), sure=under.sure)
@@ -393,3 +473,122 @@ def _download(command: Command) -> str:
         repository = words.index("GITHUB_REPOSITORY") + 1 if "GITHUB_REPOSITORY" in words else len(words)
         return next(iter((*places, *words[repository : repository + 1])), "")
     return ""
+
+
+_ASKS = r"CUDA|GPU"  # in the names of options
+_ASIDE = r"TEST|EXAMPLE|BENCH|DOC"
+_SHARED = r"(?i)(?!CMAKE_)\w*(SHARED|DYNAMIC)\w*"  # variables by which a project selects shared libraries
+_MOST_READINGS = 30  # for one purpose
+_LANGUAGE, _TOOLKIT = 4, 3  # of `CMake.cuda`
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """An option to define: why ("cmake-option", "static-unless", "native-option"), and the places that say so."""
+
+    value: str
+    kind: str
+    where: tuple[Where, ...]
+    library: str = ""  # the static one that the shared one replaces
+
+
+@dataclass(slots=True)
+class Chosen:
+    """What the files do with the options that were chosen."""
+
+    facts: CMake
+    settings: dict[str, Setting] = field(default_factory=dict)
+    defined: dict[str, str | None] = field(default_factory=dict)  # the project's own settings, too
+
+
+def choose(source: Source, defined: Mapping[str, str | None]) -> Chosen:
+    """Read the files with few changes of their options, so that the build uses CUDA and its wheel works elsewhere."""
+    choice = _Choice(source, Chosen(source.read(defined), defined=dict(defined)))
+    choice.use_cuda()
+    if choice.chosen.facts.cuda:
+        choice.take_shared()
+    choice.leave_this_cpu()
+    return choice.chosen
+
+
+class _Choice:
+    def __init__(self, source: Source, chosen: Chosen) -> None:
+        self.source, self.chosen, self.readings = source, chosen, 1
+
+    def _with(self, name: str, value: str) -> CMake:
+        """Read with one more option; after too many readings, without it."""
+        self.readings += 1
+        if self.readings > _MOST_READINGS:
+            return self.chosen.facts
+        return self.source.read({**self.chosen.defined, name: value})
+
+    def _take(self, name: str, setting: Setting, facts: CMake) -> None:
+        declared = self.chosen.facts.options.get(name)
+        where = tuple(dict.fromkeys((*([declared.where] if declared else ()), *setting.where)))
+        self.chosen.settings[name] = Setting(setting.value, setting.kind, where, setting.library)
+        self.chosen.defined[name] = setting.value
+        self.chosen.facts = facts
+
+    def _flips(self) -> Iterator[tuple[str, str]]:
+        """Yield the options for which a branch is not read, with the opposite of their value.
+
+        Those named for CUDA come first, and of these the short names, which further options of theirs begin with.
+        """
+        facts = self.chosen.facts
+        names = [name for name in facts.blocked if name not in self.chosen.defined]
+        for name in sorted(names, key=lambda name: (not re.search(_ASKS, name), len(name))):
+            if name in facts.options and not re.search(_ASIDE, name):
+                yield name, "OFF" if facts.options[name].text == "ON" else "ON"
+
+    def use_cuda(self) -> None:
+        """Change an option at a time until CUDA's language is used, if a change makes that more certain."""
+        for _ in range(3):
+            before = self.chosen.facts
+            required = any(use.required for use in before.uses if use.sure)
+            if before.cuda == _LANGUAGE or (before.cuda == _TOOLKIT and required):
+                return
+            best: tuple[str, str, CMake] | None = None
+            for name, value in self._flips():
+                if before.cuda and not re.search(_ASKS, name):
+                    continue  # it is used without: what else upstream leaves off stays off
+                facts = self._with(name, value)
+                if facts.cuda > (best[2].cuda if best else before.cuda):
+                    best = name, value, facts
+                if facts.cuda == _LANGUAGE:
+                    break
+            if best is None:
+                return
+            name, value, facts = best
+            first = max(facts.uses, key=lambda use: (use.sure, use.language))
+            self._take(name, Setting(value, "cmake-option", (first.where,)), facts)
+
+    def take_shared(self) -> None:
+        """Turn on what selects a shared library instead of a static one that NVIDIA's wheels lack."""
+        self.readings = 0
+        for static in self.chosen.facts.static:
+            if is_lacking(static.text) and static in self.chosen.facts.static:
+                shared = static.text.removesuffix("_static")
+
+                def is_better(facts: CMake, static: Seen = static, shared: str = shared) -> bool:
+                    return static not in facts.static and shared in facts.words - self.chosen.facts.words
+
+                names = [name for name in self.chosen.facts.blocked if re.fullmatch(_SHARED, name)]
+                setting = Setting("ON", "static-unless", (static.where,), static.text)
+                self._take_first(names, setting, is_better)
+
+    def leave_this_cpu(self) -> None:
+        """Turn off the options that compile for the CPU of the machine that builds."""
+        self.readings = 0
+        for place in self.chosen.facts.this_cpu:
+
+            def is_better(facts: CMake, where: Where = place.where) -> bool:
+                return where not in {each.where for each in facts.this_cpu}
+
+            setting = Setting("OFF", "native-option", (place.where,))
+            self._take_first(place.options, setting, is_better)
+
+    def _take_first(self, names: Iterable[str], setting: Setting, is_better: Callable[[CMake], bool]) -> None:
+        for name in names:
+            if name not in self.chosen.defined and is_better(facts := self._with(name, setting.value)):
+                self._take(name, setting, facts)
+                return

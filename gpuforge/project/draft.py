@@ -7,11 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import tomli_w
 
+from gpuforge.project import guess_build, guess_cuda, guess_package
 from gpuforge.project.facts import Project
-from gpuforge.project.guess import build, cuda, objects, package, wheel
-from gpuforge.project.guess.guess import Guess, Note, Value
-from gpuforge.project.guess.sentences import sentence
-from gpuforge.project.origin import Origin
+from gpuforge.project.guess import Guess, Note, Value
+from gpuforge.project.obtain import Origin
 
 _WIDTH = 110
 _TABLES = ("package", "build", "cuda", "objects", "wheel", "audit", "test")
@@ -19,14 +18,11 @@ _TABLES = ("package", "build", "cuda", "objects", "wheel", "audit", "test")
 
 def guesses(project: Project, origin: Origin) -> list[Guess | Note]:
     """Return all guesses and notes, in the manifest's order."""
-    parts = (
-        package.guesses(project, origin),
-        build.guesses(project),
-        cuda.guesses(project),
-        objects.guesses(project),
-        wheel.guesses(project),
-    )
-    found = [each for part in parts for each in part]
+    found = [
+        *guess_package.guesses(project, origin),
+        *guess_build.guesses(project),
+        *guess_cuda.guesses(project),
+    ]
     tables = sorted({each.table for each in found}, key=lambda table: (_TABLES.index(table[0]), table))
     return [each for table in tables for each in found if each.table == table]
 
@@ -50,11 +46,11 @@ def _lines(found: Sequence[Guess | Note], command: str) -> Iterator[str]:
                 name = ".".join(table)
                 yield f"[[{name}]]" if table == ("objects",) else f"[{name}]"
         if isinstance(each, Note):
-            yield from _comment(f"TO DO: {sentence(each.reason)}")
-            continue
-        for text in dict.fromkeys(map(sentence, each.reasons)):
-            yield from _comment(text)
-        yield written(each)
+            yield from _comment(f"TO DO: {each.reason.sentence}")
+        else:
+            for text in dict.fromkeys(reason.sentence for reason in each.reasons):
+                yield from _comment(text)
+            yield written(each)
 
 
 def written(guess: Guess) -> str:

@@ -11,20 +11,17 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from gpuforge.cuda.frameworks import Framework, linked
-from gpuforge.project import backend, cibuildwheel, cmake, meson, metadata, setup_script, sources
-from gpuforge.project.backend import Backend
+from gpuforge.project import cibuildwheel, cmake, metadata, setup_script, sources
 from gpuforge.project.cibuildwheel import Wheelbuilder
-from gpuforge.project.cmake import Source
-from gpuforge.project.cmake_facts import CMake
-from gpuforge.project.cmake_options import Chosen, choose
+from gpuforge.project.cmake import Chosen, CMake
 from gpuforge.project.files import Files, Where
-from gpuforge.project.meson import Meson
-from gpuforge.project.metadata import Metadata
+from gpuforge.project.metadata import Backend, Metadata, Pyproject
 from gpuforge.project.setup_script import Script
 from gpuforge.project.sources import Sources
 
 OFF = frozenset({"OFF", "FALSE", "0", "NO", ""})
 _CUDA_TEXT = ("nvcc", "cuda", "cudart", "cudadevrt")
+_CUDA_HEADER = r"(cuda|cu(blas|fft|rand|solver|sparse|dnn)|nv)\w*\.h"
 
 
 class FrameworkUse(NamedTuple):
@@ -43,35 +40,33 @@ class Project:
     backend: Backend
     wheelbuilder: Wheelbuilder
     script: Script
-    cmake_source: Source | None
+    cmake_source: cmake.Source | None
     sources: Sources
-    meson: Meson
 
     @cached_property
     def chosen(self) -> Chosen | None:
         """What the CMake files do with the options that a wheel with CUDA needs."""
-        return choose(self.cmake_source, self.backend.defined) if self.cmake_source else None
+        return cmake.choose(self.cmake_source, self.backend.defined) if self.cmake_source else None
 
     @property
-    def cmake(self) -> CMake | None:
-        """The facts in the CMake files."""
-        return self.chosen.facts if self.chosen else None
+    def cmake(self) -> CMake:
+        """The facts in the CMake files; none of them if there are no such files."""
+        return self.chosen.facts if self.chosen else CMake()
 
-    def cmake_with(self, toolkit: str) -> CMake | None:
-        """Return the facts in the CMake files for one toolkit; None if they do not use CUDA."""
+    def cmake_with(self, toolkit: str) -> CMake:
+        """Return the facts in the CMake files for one toolkit; none of them if they do not use CUDA."""
         if self.cmake_source is None or self.chosen is None or not self.chosen.facts.cuda:
-            return None
+            return CMake()
         return self.cmake_source.read(self.chosen.defined, toolkit)
 
     @cached_property
     def cuda(self) -> Where | None:
         """The place where the build first uses CUDA; None if it does not."""
-        if self.cmake and any(not use.perhaps or self._has_cuda_code for use in self.cmake.uses):
-            return max(self.cmake.uses, key=lambda use: (use.sure, use.language)).where
-        if "CUDAExtension" in self.script.names:
-            return self.script.names["CUDAExtension"]
-        if self.meson.cuda:
-            return self.meson.cuda
+        uses = self.cmake.uses
+        if any(not use.perhaps or self._has_cuda_code for use in uses):
+            return max(uses, key=lambda use: (use.sure, use.language)).where
+        if found := self.script.names.get("CUDAExtension") or self.sources.meson_cuda:
+            return found
         for seen in self.script.texts:
             name = seen.text.removeprefix("-l").rpartition("/")[2]
             if name in _CUDA_TEXT or name.endswith(".cu"):
@@ -81,19 +76,15 @@ class Project:
     @property
     def _has_cuda_code(self) -> bool:
         """Whether sources or links of the project are CUDA's, so that a toolkit which is only looked for is used."""
-        linked = bool(self.cmake and self.cmake.targets)
-        included = any(
-            re.match(r"(cuda|cu(blas|fft|rand|solver|sparse|dnn)|nv)\w*\.h", seen.text)
-            for seen in self.sources.includes
-        )
-        return linked or included or bool(self.sources.cuda)
+        included = any(re.match(_CUDA_HEADER, seen.text) for seen in self.sources.includes)
+        return bool(self.cmake.targets or included or self.sources.cuda)
 
     @property
     def compiles(self) -> bool:
         """Whether the build seems to compile anything."""
         texts = (self.files.text(name) for name in ("setup.py", "setup.cfg", "pyproject.toml"))
         declares = any(re.search(r"ext_modules|ext-modules|cffi_modules", text) for text in texts)
-        other = self.backend.name in {"maturin", "setuptools-rust"} or self.meson.compiles
+        other = self.backend.name in {"maturin", "setuptools-rust"} or self.sources.meson_compiles
         return declares or other or self.cmake_source is not None or self.cuda is not None
 
     @property
@@ -101,8 +92,7 @@ class Project:
         """The framework (torch) that the build links with; None if it links with none."""
         for each in linked():
             imported = (seen.where for seen in self.script.imports if seen.module == each.package)
-            packages = self.cmake.packages if self.cmake else []
-            found = (seen.where for seen in packages if seen.name == each.cmake)
+            found = (seen.where for seen in self.cmake.packages if seen.name == each.cmake)
             if where := next(chain(imported, found), None):
                 return FrameworkUse(each, where)
         return None
@@ -112,18 +102,17 @@ def look(root: Path) -> Project:
     """Read the project in a folder."""
     files = Files(root)
     script = setup_script.read(files)
-    table = metadata.Pyproject(files)
-    built = backend.read(table, script)
-    source = Source(files, _cmake_folder(files, built)) if built.cmake is not None else None
+    table = Pyproject(files)
+    built = metadata.backend(table, script)
+    source = cmake.Source(files, _cmake_folder(files, built)) if built.cmake is not None else None
     return Project(
         files=files,
         metadata=metadata.read(files, table, script),
         backend=built,
         wheelbuilder=cibuildwheel.read(files, table),
         script=script,
-        cmake_source=source if source and source.exists else None,
-        meson=meson.read(files, built.name),
-        sources=sources.read(files),
+        cmake_source=source if source and source.top in files.names else None,
+        sources=sources.read(files, meson=built.name == "mesonpy"),
     )
 
 

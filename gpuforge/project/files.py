@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path, PurePosixPath
@@ -87,12 +86,9 @@ class Files:
             name for name in found if not any(map(_ASIDE.fullmatch, PurePosixPath(name.lower()).parts[:-1]))
         )
 
-    def with_module(self, name: str) -> set[str]:
-        """Return the folders ("" is the root) that have a Python module or package of this name."""
-        return self._modules.get(name, set())
-
     @cached_property
-    def _modules(self) -> dict[str, set[str]]:
+    def modules(self) -> dict[str, set[str]]:
+        """The folders ("" is the root) that have a Python module or package, by its name."""
         folders: dict[str, set[str]] = {}
         for file in self.names:
             path, dot, end = file.rpartition(".")
@@ -100,24 +96,3 @@ class Files:
             if dot and end == "py":
                 folders.setdefault(name, set()).add(folder)
         return folders
-
-    def folders(self, parent: str = "") -> list[str]:
-        """Return the names of the folders directly below a folder ("" is the root), sorted."""
-        prefix = f"{parent}/" if parent else ""
-        below = (name[len(prefix) :] for name in self.names if name.startswith(prefix))
-        return sorted({name.partition("/")[0] for name in below if "/" in name})
-
-
-class Lines:
-    """The lines of a text, by the offsets of its characters."""
-
-    def __init__(self, text: str) -> None:
-        """The lines are counted at the first call of `of`."""
-        self._text = text
-        self._ends: list[int] | None = None
-
-    def of(self, offset: int) -> int:
-        """Return the line, from 1, of a character."""
-        if self._ends is None:
-            self._ends = [match.start() for match in re.finditer("\n", self._text)]
-        return bisect_left(self._ends, offset) + 1

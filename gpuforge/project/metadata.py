@@ -1,29 +1,32 @@
-"""Reads a project's name, version and Pythons from PKG-INFO, pyproject.toml, setup.cfg or literals of setup.py."""
+"""Reads a project's metadata and its build backend from PKG-INFO, pyproject.toml, setup.cfg or literals of setup.py."""
 
 from __future__ import annotations
 
 import configparser
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from packaging.utils import canonicalize_name
+
 from gpuforge.manifest.positions import locate
 from gpuforge.manifest.syntax import TomlError, parse
-from gpuforge.project.files import Files, Lines, Seen, Where
+from gpuforge.project.files import Files, Seen, Where
 from gpuforge.project.setup_script import Script
+from gpuforge.requirements import parse_requirement
 from gpuforge.wheel import metadata
 
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """A project's own metadata."""
+    """A project's own metadata; each field is from the first file that has it."""
 
-    name: Seen | None = None
-    version: Seen | None = None
-    requires_python: Seen | None = None
-    classifiers: tuple[Seen, ...] = ()
-    requires: tuple[Seen, ...] = ()  # Requires-Dist
+    name: Seen | None
+    requires_python: Seen | None
+    classifiers: tuple[Seen, ...]
+    requires: tuple[Seen, ...]  # Requires-Dist
 
 
 class Pyproject:
@@ -63,80 +66,99 @@ class Pyproject:
         return Where(self.FILE, position[0] if position else 0)
 
 
+# The fields in PKG-INFO, in [project], in setup.cfg, and among the arguments of `setup`.
+# https://packaging.python.org/en/latest/specifications/core-metadata/
+_FIELDS = (
+    ("Name", "name", ("metadata", "name"), "name"),
+    ("Requires-Python", "requires-python", ("options", "python_requires"), "python_requires"),
+    ("Classifier", "classifiers", ("metadata", "classifiers"), "classifiers"),
+    ("Requires-Dist", "dependencies", ("options", "install_requires"), ""),
+)
+
+
 def read(files: Files, table: Pyproject, script: Script) -> Metadata:
-    """Return the metadata; each field is from the first file that has it."""
-    sources = (_of_info(files), _of_table(table), _of_config(files), _of_script(script))
-    return Metadata(
-        name=next((each.name for each in sources if each.name), None),
-        version=next((each.version for each in sources if each.version), None),
-        requires_python=next((each.requires_python for each in sources if each.requires_python), None),
-        classifiers=next((each.classifiers for each in sources if each.classifiers), ()),
-        requires=next((each.requires for each in sources if each.requires), ()),
-    )
-
-
-def _of_info(files: Files) -> Metadata:
-    """Read PKG-INFO: https://packaging.python.org/en/latest/specifications/core-metadata/"""
-    text = files.text("PKG-INFO")
-    if not text:
-        return Metadata()
-    headers, lines = metadata.parse(text.encode()), Lines(text)
-
-    def of(field: str) -> Iterator[Seen]:
-        start = 0
-        for value in metadata.fields(headers, field):
-            at = text.find(f"{field}: {value}", start)
-            start = max(at, start)
-            yield Seen(value, Where("PKG-INFO", lines.of(at) if at >= 0 else 0))
-
-    return Metadata(
-        next(of("Name"), None),
-        next(of("Version"), None),
-        next(of("Requires-Python"), None),
-        tuple(of("Classifier")),
-        tuple(of("Requires-Dist")),
-    )
-
-
-def _of_table(table: Pyproject) -> Metadata:
-    def one(key: str) -> Seen | None:
-        return next(iter(table.texts("project", key)), None)
-
-    requires = table.texts("project", "dependencies")
-    return Metadata(
-        one("name"), one("version"), one("requires-python"), table.texts("project", "classifiers"), requires
-    )
-
-
-def _of_config(files: Files) -> Metadata:
+    """Return the metadata of PKG-INFO, else pyproject.toml, else setup.cfg, else literals of setup.py."""
+    info = files.text("PKG-INFO")
+    headers = metadata.parse(info.encode())
     text = files.text("setup.cfg")
-    parser = configparser.RawConfigParser(strict=False)
+    config = configparser.RawConfigParser(strict=False)
     try:
-        parser.read_string(text)
+        config.read_string(text)
     except configparser.Error:
-        return Metadata()
+        config.clear()
 
-    def of(section: str, option: str) -> tuple[Seen, ...]:
-        value = parser.get(section, option, fallback="")
+    def of_info(field: str) -> Iterator[Seen]:
+        at = 0
+        for value in metadata.fields(headers, field):
+            found = info.find(f"{field}: {value}", at)
+            at = max(found, at)
+            yield Seen(value, Where("PKG-INFO", info.count("\n", 0, found) + 1 if found >= 0 else 0))
+
+    def of_config(section: str, option: str) -> Iterator[Seen]:
         at = re.search(rf"^{re.escape(option)}\s*[=:]", text, re.MULTILINE)
-        where = Where("setup.cfg", Lines(text).of(at.start()) if at else 0)
-        lines = (line.strip() for line in value.splitlines())
-        return tuple(Seen(line, where) for line in lines if line and not line.startswith(("attr:", "file:")))
+        where = Where("setup.cfg", text.count("\n", 0, at.start()) + 1 if at else 0)
+        for line in map(str.strip, config.get(section, option, fallback="").splitlines()):
+            if line and not line.startswith(("attr:", "file:")):
+                yield Seen(line, where)
 
-    def one(section: str, option: str) -> Seen | None:
-        return next(iter(of(section, option)), None)
-
-    return Metadata(
-        one("metadata", "name"),
-        one("metadata", "version"),
-        one("options", "python_requires"),
-        of("metadata", "classifiers"),
-        of("options", "install_requires"),
+    name, python, classifiers, requires = (
+        tuple(of_info(field))
+        or table.texts("project", key)
+        or tuple(of_config(*place))
+        or script.arguments.get(argument, ())
+        for field, key, place, argument in _FIELDS
     )
+    return Metadata(next(iter(name), None), next(iter(python), None), classifiers, requires)
 
 
-def _of_script(script: Script) -> Metadata:
-    arguments = script.arguments
-    classifiers = arguments.get("classifiers", ())
-    one = {key: values[0] for key, values in arguments.items() if values}
-    return Metadata(one.get("name"), one.get("version"), one.get("python_requires"), classifiers)
+_SKBUILD = ("tool", "scikit-build")
+
+
+@dataclass(frozen=True, slots=True)
+class Backend:
+    """The build backend of a project and its settings."""
+
+    name: str  # "scikit-build-core", "scikit-build", "setuptools", or another backend's name
+    where: Where
+    requires: Mapping[str, Seen]  # by normalized name
+    cmake: str | None  # the folder of its CMakeLists.txt
+    defined: Mapping[str, str | None]  # CMake's variables that it sets; None: unknown
+    py_api: Seen | None = None  # scikit-build-core's wheel.py-api
+
+
+def backend(table: Pyproject, script: Script) -> Backend:
+    """Return the backend that pyproject.toml names, else setuptools."""
+    requires: dict[str, Seen] = {}
+    for seen in table.texts("build-system", "requires"):
+        with suppress(ValueError):
+            requirement = parse_requirement(seen.text.replace("cmake (", "cmake("))
+            requires[canonicalize_name(requirement.name)] = seen
+    named = table.get("build-system", "build-backend")
+    module = named.partition(".")[0] if isinstance(named, str) else "setuptools"
+    where = table.where("build-system") if table.data else Where("setup.py")
+    if module == "scikit_build_core":
+        source = table.get(*_SKBUILD, "cmake", "source-dir")
+        folder = source if isinstance(source, str) else ""
+        api = next(iter(table.texts(*_SKBUILD, "wheel", "py-api")), None)
+        defined = {"SKBUILD": "2", **_defined(table)}
+        return Backend("scikit-build-core", where, requires, folder, defined, api)
+    # setup.py passes these to CMake; whether it does so, and which value, is not known
+    passed = {match[1]: None for seen in script.texts if (match := re.match(r"-D(\w+)(:\w+)?=", seen.text))}
+    if any(each.module == "skbuild" for each in script.imports) or "scikit-build" in requires:
+        return Backend("scikit-build", where, requires, "", {"SKBUILD": "1", **passed})
+    name = "setuptools" if module == "setuptools" else module.replace("_", "-")
+    calls_cmake = any(re.fullmatch(r"cmake|\S*/cmake", seen.text) for seen in script.texts)
+    return Backend(name, where, requires, "" if calls_cmake or "cmake" in requires else None, passed)
+
+
+def _defined(table: Pyproject) -> dict[str, str | None]:
+    """Return the variables that pyproject.toml defines for CMake."""
+    found: dict[str, str | None] = {}
+    for keys in ((*_SKBUILD, "cmake", "define"), (*_SKBUILD, "cmake.define")):
+        for name, value in table.table(*keys).items():
+            text = ("OFF", "ON")[value] if isinstance(value, bool) else value
+            found[name] = text if isinstance(text, str) else None
+    for seen in table.texts(*_SKBUILD, "cmake", "args"):
+        if match := re.match(r"-D\s*(\w+)(?::\w+)?(?:=(.*))?", seen.text):
+            found[match[1]] = match[2]
+    return found

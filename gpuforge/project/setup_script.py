@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import ast
-import contextlib
 import re
 import sys
 import warnings
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import islice, product
 
-from gpuforge.project.build_variables import Switch, switches
 from gpuforge.project.files import Files, Seen, Where
-from gpuforge.project.script_texts import ScriptTexts, Texts, last_name
 from gpuforge.runtime.arch import Arch
 
 NAME = "setup.py"
@@ -21,6 +20,13 @@ _GENCODE = r"arch=(\w+),code=\[?([\w,]+)\]?"
 _DOWNLOADS = ("urllib", "requests", "urllib3", "httpx")
 _HELPS = r"build|setup|cmake|tool|helper|compil|cuda|ext"
 _METADATA = ("name", "version", "python_requires", "classifiers")
+_VARIABLE = r"[A-Z][A-Z0-9_]{2,60}"
+_LONGEST_VALUE = 40  # characters that a variable is compared with
+_MOST_TEXTS = 60  # of one expression
+_DEEPEST = 12  # expressions in each other
+_COPIES = {"sorted", "list", "tuple", "set", "dict.fromkeys", "glob", "str", "abspath", "join"}
+
+Texts = tuple[str | None, ...]  # possible texts; None is one that only a run knows
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,114 +51,201 @@ class Gencode:
 
 
 @dataclass(frozen=True, slots=True)
-class Script:
-    """The content of a setup.py, if there is one."""
+class Switch:
+    """A variable that a script reads, the text that it is compared with, and its default."""
 
-    exists: bool = False
-    arguments: Mapping[str, tuple[Seen, ...]] = field(default_factory=dict)  # literals of `setup(...)`
-    imports: tuple[Import, ...] = ()  # of other packages
-    downloads: tuple[Seen, ...] = ()  # modules for HTTP
-    helpers: tuple[str, ...] = ()  # files of the project that it imports
-    names: Mapping[str, Where] = field(default_factory=dict)  # all names, also of attributes: the first use
-    libraries: tuple[Seen, ...] = ()
-    gencodes: tuple[Gencode, ...] = ()
-    switches: tuple[Switch, ...] = ()
-    gpu_extensions: tuple[Seen, ...] = ()  # the modules of extensions with CUDA sources
+    variable: str
+    value: str  # "" if it is not compared with a text
+    default: str
+    where: Where
+
+
+@dataclass(slots=True)
+class Script:
+    """The content of a setup.py, and of the project's modules that help it; empty if there is none."""
+
+    arguments: dict[str, tuple[Seen, ...]] = field(default_factory=dict)  # literals of `setup(...)`
+    imports: list[Import] = field(default_factory=list)  # of other packages
+    downloads: list[Seen] = field(default_factory=list)  # modules for HTTP
+    names: dict[str, Where] = field(default_factory=dict)  # all, also of attributes: the first use
+    libraries: list[Seen] = field(default_factory=list)
+    gencodes: list[Gencode] = field(default_factory=list)
+    switches: list[Switch] = field(default_factory=list)
+    gpu_extensions: list[Seen] = field(default_factory=list)  # the modules of those with CUDA sources
     computed_extensions: Where | None = None  # one whose name only a run knows
     computed_archs: Where | None = None  # flags for architectures that only a run knows
     limited_api: Where | None = None
     no_ninja: bool = False
-    texts: tuple[Seen, ...] = ()  # all short texts
+    texts: list[Seen] = field(default_factory=list)  # all short ones
 
 
 def read(files: Files) -> Script:
-    """Parse setup.py, and the modules of the project that help it; the result is empty if Python cannot parse it."""
-    script = _parsed_file(files, NAME) or Script(exists=bool(files.text(NAME)))
-    for name in dict.fromkeys(script.helpers):
-        if helper := _parsed_file(files, name):
-            script = _merged(script, helper)
+    """Parse setup.py and the modules that help it; nothing is noted of a file that Python cannot parse."""
+    script = Script()
+    main = _reader(files, NAME, script)
+    readers = [main] if main else []
+    readers += filter(None, (_reader(files, name, script) for name in (main.helpers() if main else ())))
+    for reader in readers:
+        reader.note()
     return script
 
 
-def _parsed_file(files: Files, name: str) -> Script | None:
+def _reader(files: Files, name: str, script: Script) -> _Reader | None:
     text = files.text(name)
     if not text or len(text) > _LARGEST:
         return None
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about its escapes and comparisons
-            module = ast.parse(text)
-        return _Reader(module, files, name).script()
+            return _Reader(ast.parse(text), files, name, script)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
 
 
-def _merged(script: Script, helper: Script) -> Script:
-    """Return a script with what a helper adds to the build."""
-    return replace(
-        script,
-        names={**helper.names, **script.names},
-        imports=(*script.imports, *helper.imports),
-        downloads=(*script.downloads, *helper.downloads),
-        libraries=(*script.libraries, *helper.libraries),
-        gencodes=(*script.gencodes, *helper.gencodes),
-        switches=(*script.switches, *helper.switches),
-        gpu_extensions=(*script.gpu_extensions, *helper.gpu_extensions),
-        texts=(*script.texts, *helper.texts),
-        no_ninja=script.no_ninja or helper.no_ninja,
-        computed_archs=script.computed_archs or helper.computed_archs,
-        computed_extensions=script.computed_extensions or helper.computed_extensions,
-    )
+class ScriptTexts:
+    """The assignments, loops and calls of a script, by the names that they give values to."""
+
+    def __init__(self, nodes: list[ast.AST]) -> None:
+        """Collect them."""
+        self.values: dict[str, list[ast.expr]] = {}
+        self._items: dict[str, list[ast.expr]] = {}  # of loops
+        functions = {node.name: node for node in nodes if isinstance(node, ast.FunctionDef)}
+        for node in nodes:
+            if isinstance(node, ast.Assign):
+                for target in node.targets:
+                    self._assign(target, node.value)
+            elif isinstance(node, ast.AugAssign | ast.AnnAssign) and node.value:
+                self._assign(node.target, node.value)
+            elif isinstance(node, ast.For | ast.comprehension) and isinstance(node.target, ast.Name):
+                self._items.setdefault(node.target.id, []).append(node.iter)
+            elif isinstance(node, ast.Call):
+                name = last_name(node.func)
+                if name in {"append", "extend"} and isinstance(node.func, ast.Attribute) and node.args:
+                    value = ast.List([node.args[0]]) if name == "append" else node.args[0]
+                    self._assign(node.func.value, value)
+                if name in functions:
+                    parameters = [each.arg for each in functions[name].args.args if each.arg != "self"]
+                    given = [*zip(parameters, node.args, strict=False)]
+                    given += [(word.arg, word.value) for word in node.keywords if word.arg]
+                    for parameter, argument in given:
+                        self.values.setdefault(parameter, []).append(argument)
+
+    def _assign(self, target: ast.expr, value: ast.expr) -> None:
+        if isinstance(target, ast.Name):
+            self.values.setdefault(target.id, []).append(value)
+
+    def of(self, node: ast.expr, depth: int = 0) -> Texts:
+        """Return the texts that an expression can be."""
+        if depth > _DEEPEST:
+            return (None,)
+        match node:
+            case ast.Constant(value=str() | int() as value):
+                return (str(value),)
+            case ast.JoinedStr(values=parts):
+                return _joined(self.of(part, depth + 1) for part in parts)
+            case ast.FormattedValue(value=value):
+                return self.of(value, depth + 1)
+            case ast.BinOp(left=left, op=ast.Add(), right=right):
+                return _joined(self.of(part, depth + 1) for part in (left, right))
+            case ast.BinOp(left=ast.Constant(value=str() as form), op=ast.Mod(), right=right):
+                values = right.elts if isinstance(right, ast.Tuple) else [right]
+                return self._filled(form.replace("%d", "%s").split("%s"), values, depth)
+            case ast.Call(
+                func=ast.Attribute(value=ast.Constant(value=str() as form), attr="format"), args=values
+            ):
+                return self._filled(form.split("{}"), values, depth)
+            case ast.IfExp(body=body, orelse=other):
+                return _few((*self.of(body, depth + 1), *self.of(other, depth + 1)))
+            case ast.Name(id=name) if name in self.values or name in self._items:
+                texts = [text for each in self.values.get(name, ()) for text in self.of(each, depth + 1)]
+                items = [text for each in self._items.get(name, ()) for text in self.items(each, depth + 1)]
+                return _few((*texts, *items))
+        return (None,)
+
+    def items(self, node: ast.expr, depth: int = 0) -> Texts:
+        """Return the texts in an expression that is a list."""
+        if depth > _DEEPEST:
+            return (None,)
+        match node:
+            case ast.List(elts=parts) | ast.Tuple(elts=parts) | ast.Set(elts=parts):
+                return _few(text for part in parts for text in self.of(part, depth + 1))
+            case ast.Starred(value=value):
+                return self.items(value, depth + 1)
+            case ast.ListComp(elt=element) | ast.GeneratorExp(elt=element) | ast.SetComp(elt=element):
+                return self.of(element, depth + 1)
+            case ast.BinOp(left=left, op=ast.Add(), right=right):
+                return _few((*self.items(left, depth + 1), *self.items(right, depth + 1)))
+            case ast.IfExp(body=body, orelse=other):
+                return _few((*self.items(body, depth + 1), *self.items(other, depth + 1)))
+            case ast.Call(
+                func=ast.Attribute(value=value, attr="split"), args=[ast.Constant(value=str() as sign)]
+            ):
+                texts = self.of(value, depth + 1)
+                return _few(part for text in texts for part in ([None] if text is None else text.split(sign)))
+            case ast.Call(func=function, args=[*_, last]) if last_name(function) in _COPIES:
+                return self.items(last, depth + 1)
+            case ast.Name(id=name) if name in self.values:
+                return _few(text for each in self.values[name] for text in self.items(each, depth + 1))
+        return self.of(node, depth + 1)
+
+    def _filled(self, pieces: list[str], values: list[ast.expr], depth: int) -> Texts:
+        if len(pieces) != len(values) + 1:
+            return (None,)
+        parts: list[Texts] = [(pieces[0],)]
+        for value, piece in zip(values, pieces[1:], strict=True):
+            parts += [self.of(value, depth + 1), (piece,)]
+        return _joined(parts)
+
+
+def _joined(parts: Iterable[Texts]) -> Texts:
+    def texts() -> Iterator[str | None]:
+        for combination in product(*parts):
+            known = [text for text in combination if text is not None]
+            yield "".join(known) if len(known) == len(combination) else None
+
+    return _few(texts())
+
+
+def _few(texts: Iterable[str | None]) -> Texts:
+    return tuple(dict.fromkeys(islice(texts, _MOST_TEXTS)))
 
 
 class _Reader:
     """Reads one file."""
 
-    def __init__(self, module: ast.Module, files: Files, file: str) -> None:
-        self.module, self.files, self.file = module, files, file
-        self.texts = ScriptTexts(module)
-        self.calls = [node for node in ast.walk(module) if isinstance(node, ast.Call)]
+    def __init__(self, module: ast.Module, files: Files, file: str, script: Script) -> None:
+        self.module, self.files, self.file, self.script = module, files, file, script
+        self.nodes = list(ast.walk(module))
+        self.texts = ScriptTexts(self.nodes)
+        self.calls = [node for node in self.nodes if isinstance(node, ast.Call)]
         self.keywords = [(call, word) for call in self.calls for word in call.keywords if word.arg]
-        self.computed: dict[str, Where] = {}  # the first place of what only a run knows
 
-    def script(self) -> Script:
-        names: dict[str, Where] = {}
-        for node in ast.walk(self.module):
+    def note(self) -> None:
+        """Add what the file says to the script."""
+        script, is_main = self.script, self.file == NAME
+        for node in self.nodes:
             if isinstance(node, ast.Name | ast.Attribute):
-                names.setdefault(last_name(node), self.at(node))
+                script.names.setdefault(last_name(node), self.at(node))
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str) and len(node.value) < 500:
+                script.texts.append(Seen(node.value, self.at(node)))
+        for call, word in self.keywords:
+            value = word.value.value if isinstance(word.value, ast.Constant) else None
+            if is_main and word.arg in _METADATA and last_name(call.func) == "setup":
+                script.arguments[word.arg] = tuple(self.literals(word.value))
+            elif is_main and word.arg == "py_limited_api" and value is True:
+                script.limited_api = script.limited_api or self.at(word.value)
+            elif word.arg == "use_ninja" and value is False:
+                script.no_ninja = True
         imports = list(self.imports())
-        return Script(
-            exists=True,
-            arguments={
-                word.arg or "": tuple(self.literals(word.value))
-                for call, word in self.keywords
-                if last_name(call.func) == "setup" and word.arg in _METADATA
-            },
-            imports=tuple(each for each in imports if each.module not in sys.stdlib_module_names),
-            downloads=tuple(Seen(each.module, each.where) for each in imports if each.module in _DOWNLOADS),
-            helpers=tuple(self.helpers()),
-            names=names,
-            libraries=tuple(self.libraries()),
-            gencodes=tuple(self.gencodes()),
-            switches=tuple(switches(self.module, self.file)),
-            gpu_extensions=tuple(self.gpu_extensions()),
-            computed_extensions=self.computed.get("extension"),
-            computed_archs=self.computed.get("arch"),
-            limited_api=next(
-                (self.at(word.value) for _, word in self.keywords if _is(word, "py_limited_api", True)), None
-            ),
-            no_ninja=any(_is(word, "use_ninja", False) for _, word in self.keywords),
-            texts=tuple(self.constants()),
-        )
+        script.imports += [each for each in imports if each.module not in sys.stdlib_module_names]
+        script.downloads += [Seen(each.module, each.where) for each in imports if each.module in _DOWNLOADS]
+        script.libraries += self.libraries()
+        script.gencodes += self.gencodes()
+        script.switches += self.switches()
+        script.gpu_extensions += self.gpu_extensions()
 
     def at(self, node: ast.AST) -> Where:
         return Where(self.file, getattr(node, "lineno", 0))
-
-    def constants(self) -> Iterator[Seen]:
-        """Yield all short texts."""
-        for node in ast.walk(self.module):
-            if isinstance(node, ast.Constant) and isinstance(node.value, str) and len(node.value) < 500:
-                yield Seen(node.value, self.at(node))
 
     def literals(self, node: ast.expr) -> Iterator[Seen]:
         """Yield the texts in a value, which may be a text or a list."""
@@ -166,7 +259,7 @@ class _Reader:
         guards = (ast.Try,) if self.file == NAME else (ast.Try, ast.FunctionDef)  # which it may never call
         guarded = {
             id(inner)
-            for node in ast.walk(self.module)
+            for node in self.nodes
             if isinstance(node, guards)
             for body in node.body
             for inner in ast.walk(body)
@@ -177,29 +270,34 @@ class _Reader:
                 yield Import(top, self.at(node), id(node) in guarded)
 
     def imported(self) -> Iterator[tuple[ast.AST, str]]:
-        for node in ast.walk(self.module):
+        for node in self.nodes:
             if isinstance(node, ast.Import):
                 yield from ((node, alias.name) for alias in node.names)
             elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
                 yield node, node.module
 
-    def helpers(self) -> Iterator[str]:
-        """Yield the project's modules that help setup.py; not those of the package that is built."""
-        for _, name in self.imported():
-            path = name.replace(".", "/")
-            for file in (f"{path}.py", f"{path}/__init__.py"):
-                if file in self.files.names and ("/" not in file or re.search(_HELPS, path)):
-                    yield file
+    def helpers(self) -> list[str]:
+        """Return the project's modules that help setup.py; not those of the package that is built."""
+        paths = [name.replace(".", "/") for _, name in self.imported()]
+        files = [(path, file) for path in paths for file in (f"{path}.py", f"{path}/__init__.py")]
+        found = [
+            file
+            for path, file in files
+            if file in self.files.names and ("/" not in file or re.search(_HELPS, path))
+        ]
+        return list(dict.fromkeys(found))
 
     def libraries(self) -> Iterator[Seen]:
         """Yield the libraries that extensions are linked with: `libraries=[...]`, `-lname`."""
         for _, word in self.keywords:
-            if word.arg == "libraries":
-                named = word.value.elts if isinstance(word.value, ast.List | ast.Tuple) else []
-                texts = [each.value for each in named if isinstance(each, ast.Constant)]
-                yield from (Seen(text, self.at(word.value)) for text in texts if isinstance(text, str))
-        for seen in self.constants():
-            if match := re.fullmatch(r"-l((?!ineinfo)[A-Za-z]\w*)", seen.text):
+            if word.arg == "libraries" and isinstance(word.value, ast.List | ast.Tuple):
+                for each in word.value.elts:
+                    if isinstance(each, ast.Constant) and isinstance(each.value, str):
+                        yield Seen(each.value, self.at(word.value))
+        for seen in self.script.texts:
+            if seen.where.file == self.file and (
+                match := re.fullmatch(r"-l((?!ineinfo)[A-Za-z]\w*)", seen.text)
+            ):
                 yield Seen(match[1], seen.where)
 
     def gpu_extensions(self) -> Iterator[Seen]:
@@ -211,15 +309,15 @@ class _Reader:
             if name is None or not self.is_cuda(call.func, sources):
                 continue
             for text in self.texts.of(name):
-                if text is None:
-                    self.computed.setdefault("extension", self.at(call))
-                else:
+                if text is not None:
                     yield Seen(text, self.at(call))
+                elif self.script.computed_extensions is None:
+                    self.script.computed_extensions = self.at(call)
 
     def is_cuda(self, function: ast.expr, sources: ast.expr | None) -> bool:
         """Return whether a call makes an extension with CUDA sources; those that only a run knows count for torch."""
         name = last_name(function)
-        alias = [node for value in self.texts.assigned(name) for node in ast.walk(value)]
+        alias = [node for value in self.texts.values.get(name, ()) for node in ast.walk(value)]
         of_torch = name == "CUDAExtension" or any(
             isinstance(node, ast.Name | ast.Attribute) and last_name(node) == "CUDAExtension"
             for node in alias
@@ -237,9 +335,7 @@ class _Reader:
             if isinstance(node, ast.expr) and (found := self.flags(node)):
                 for text in found:
                     yield from self.gencode(text, node, version)
-                continue
-            required = version
-            if isinstance(node, ast.If):
+            elif isinstance(node, ast.If):
                 required = _least_version(node.test) or version
                 pending += [(each, version) for each in node.orelse]
                 pending += [(each, required) for each in node.body]
@@ -258,10 +354,10 @@ class _Reader:
 
     def gencode(self, text: str | None, node: ast.expr, at_least: str) -> Iterator[Gencode]:
         """Yield the architectures in `arch=…,code=…` for nvcc, if there are any."""
-        if text is None:
-            self.computed.setdefault("arch", self.at(node))
+        if text is None and self.script.computed_archs is None:
+            self.script.computed_archs = self.at(node)
         for match in re.finditer(_GENCODE, text or ""):
-            with contextlib.suppress(ValueError):
+            with suppress(ValueError):
                 arch = Arch.parse(match[1])
                 codes = match[2].split(",")
                 known = [code for code in map(_parsed, codes) if code]
@@ -271,9 +367,59 @@ class _Reader:
                 ptx = tuple(code for code in known if code.compute in codes)
                 yield Gencode(match[0], self.at(node), at_least, arch, real, ptx)
 
+    def switches(self) -> Iterator[Switch]:
+        """Yield the environment variables that are read, once for each text that they are compared with."""
+        compared = self.comparisons()
+        seen: set[tuple[str, str]] = set()
+        for node in self.nodes:
+            for name, default in _reads(node):
+                for value, line in compared.get(name) or [("", self.at(node).line)]:
+                    if (name, value) not in seen and len(value) <= _LONGEST_VALUE:
+                        seen.add((name, value))
+                        yield Switch(name, value, default, Where(self.file, line))
 
-def _is(word: ast.keyword, name: str, value: bool) -> bool:
-    return word.arg == name and isinstance(word.value, ast.Constant) and word.value.value is value
+    def comparisons(self) -> dict[str, list[tuple[str, int]]]:
+        """Return the texts, with their lines, that environment variables are compared with."""
+        holders = {  # `v` after `v = os.environ["BACKEND"]`
+            node.targets[0].id: name
+            for node in self.nodes
+            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
+            for inner in ast.walk(node.value)
+            for name, _ in _reads(inner)
+        }
+        compared: dict[str, list[tuple[str, int]]] = {}
+        for node in self.nodes:
+            sides = [node.left, *node.comparators] if isinstance(node, ast.Compare) else []
+            inner = [each for side in sides for each in ast.walk(side)]
+            names = {holders[each.id] for each in inner if isinstance(each, ast.Name) and each.id in holders}
+            for name in names | {name for each in inner for name, _ in _reads(each)}:
+                texts = [side.value for side in sides if isinstance(side, ast.Constant)]
+                line = self.at(node).line
+                compared.setdefault(name, []).extend(
+                    (text, line) for text in texts if isinstance(text, str) and text != name
+                )
+        return compared
+
+
+def _reads(node: ast.AST) -> Iterator[tuple[str, str]]:
+    """Yield the environment variable that an expression reads, and its default."""
+    name: object = None
+    default: object = ""
+    if isinstance(node, ast.Call):
+        last = last_name(node.func)
+        of_environment = last_name(getattr(node.func, "value", node.func)) == "environ"
+        if node.args and (last == "getenv" or (last in {"get", "pop"} and of_environment)):
+            values = [each.value if isinstance(each, ast.Constant) else None for each in node.args]
+            name, default = values[0], values[1] if len(values) > 1 else ""
+    elif isinstance(node, ast.Subscript) and last_name(node.value) == "environ":
+        name = getattr(node.slice, "value", None)
+    if isinstance(name, str) and re.fullmatch(_VARIABLE, name):
+        yield name, default if isinstance(default, str) else ""
+
+
+def last_name(node: ast.expr) -> str:
+    """Return "environ" of `os.environ` and of `environ`; "" for other expressions."""
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
 
 
 def _parsed(text: str) -> Arch | None:

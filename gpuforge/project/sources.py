@@ -1,64 +1,113 @@
-"""Reads a project's source files: CUDA's among them, their includes, and pragmas for GPUs."""
+"""Reads a project's sources and Meson files: CUDA's code, includes, libraries, and pragmas for GPUs."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 
-from gpuforge.project.files import Files, Lines, Seen, Where
+from gpuforge.project.files import Files, Seen, Where
+from gpuforge.toolkits import pins
+from gpuforge.toolkits.providers import pypi
 
-CUDA = (".cu",)
-_CODE = (".c", ".cc", ".cpp", ".cxx", ".h", ".hh", ".hpp", ".hxx", ".cuh", ".inl", ".pyx", ".pxd", *CUDA)
+_CODE = (".c", ".cc", ".cpp", ".cxx", ".h", ".hh", ".hpp", ".hxx", ".cuh", ".inl", ".pyx", ".pxd", ".cu")
 _FORTRAN = (".f90", ".f", ".f95", ".f03")
-_INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*[<\"]([\w./+-]{1,200})[>\"]", re.MULTILINE)
-_KERNEL = re.compile(r"\b__global__\b|<<<")
-_LIBRARY = re.compile(r"[\"'](lib[a-zA-Z_]{2,40}\.so(?:\.\d{1,4}){0,3})[\"']")
-_PRAGMA = re.compile(
-    r"^[ \t]*(?:#[ \t]*pragma[ \t]+|!\$)(acc\b|omp[ \t]+(?:target|declare[ \t]+target))", re.MULTILINE
+_INCLUDE = r"^[ \t]*#[ \t]*include[ \t]*[<\"]([\w./+-]{1,200})[>\"]"
+_KERNEL = r"\b__global__\b|<<<"
+_LIBRARY = r"[\"'](lib[a-zA-Z_]{2,40}\.so(?:\.\d{1,4}){0,3})[\"']"
+_PRAGMA = r"^[ \t]*(?:#[ \t]*pragma[ \t]+|!\$)(acc\b|omp[ \t]+(?:target|declare[ \t]+target))"
+_MESON_CUDA = (
+    r"\b(?:project|add_languages)\s*\([^)]*'cuda'|\bdependency\s*\(\s*'cuda'|import\('unstable-cuda'\)"
 )
+_MESON_COMPILES = r"\b(extension_module|shared_library|shared_module|static_library|executable)\s*\("
+_MESON_DEPENDENCY = r"\bdependency\s*\(\s*'([\w.+-]{1,60})'(?![^)]*required\s*:\s*false)"
+
+# What every toolkit has, so that no manifest names it.
+OF_EVERY_TOOLKIT = frozenset(
+    {"cudart", "cuda_driver", "cudadevrt", "toolkit", "nvcc", "cuda", "opencl", "culibos"}
+)
+# CMake's names of targets and packages that differ from the library's:
+# https://cmake.org/cmake/help/latest/module/FindCUDAToolkit.html
+_ALIASES = {
+    "nvtoolsext": "nvtx",
+    "nvtx3": "nvtx",
+    "cublaslt": "cublas",
+    "cufftw": "cufft",
+    "cudnn_frontend": "cudnn",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """The facts in the source files."""
+    """The facts in the source files, and in the Meson files of a project that meson-python builds."""
 
-    cuda: tuple[str, ...] = ()  # names of .cu files
-    kernel: Where | None = None  # the first `__global__` in a .cu file
-    includes: tuple[Seen, ...] = ()  # each header once
-    openacc: Where | None = None
-    openmp_target: Where | None = None
-    compiled: bool = False  # there is code to compile
-    opened: tuple[Seen, ...] = ()  # shared libraries that Python files name: "libcufft.so.12"
+    cuda: tuple[str, ...]  # names of .cu files
+    kernel: Where | None  # the first `__global__` in one
+    includes: tuple[Seen, ...]  # each header once
+    openacc: Where | None
+    openmp_target: Where | None
+    opened: tuple[Seen, ...]  # shared libraries that Python files name: "libcufft.so.12"
+    meson_compiles: bool
+    meson_cuda: Where | None
+    meson_packages: tuple[Seen, ...]  # dependency('zlib')
 
 
-def read(files: Files) -> Sources:
-    """Read all source files that the build may compile."""
-    includes: dict[str, Where] = {}
-    pragmas: dict[str, Where] = {}
-    cuda = tuple(files.ending(*CUDA))
-    kernel = None
-    names = files.ending(*_CODE, *_FORTRAN)
-    for name in names:
-        text = files.text(name)
-        lines = Lines(text)
-        for match in _INCLUDE.finditer(text):
-            if match[1] not in includes:
-                includes[match[1]] = Where(name, lines.of(match.start(1)))
-        for match in _PRAGMA.finditer(text):
-            pragmas.setdefault(match[1][:3].lower(), Where(name, lines.of(match.start(1))))
-        if kernel is None and name.endswith((*CUDA, ".cuh")) and (found := _KERNEL.search(text)):
-            kernel = Where(name, lines.of(found.start()))
-    opened: dict[str, Where] = {}
-    for name in files.ending(".py"):
-        text = (
-            files.text(name) if "/" in name else ""
-        )  # a package's; setup.py and its helpers run in the build
-        for match in _LIBRARY.finditer(text):
-            opened.setdefault(match[1], Where(name, Lines(text).of(match.start())))
+def read(files: Files, *, meson: bool) -> Sources:
+    """Read all source files that the build may compile, and the Meson files."""
+    code = files.ending(*_CODE, *_FORTRAN)
+    gpu = [name for name in code if name.endswith((".cu", ".cuh"))]
+    pragmas = {seen.text[:3].lower(): seen.where for seen in reversed([*_matches(files, _PRAGMA, code)])}
+    # a package's Python; setup.py and its helpers run in the build
+    python = [name for name in files.ending(".py") if "/" in name]
+    built = files.ending("meson.build") if meson else []
     return Sources(
-        cuda, kernel, _seen(includes), pragmas.get("acc"), pragmas.get("omp"), bool(names), _seen(opened)
+        cuda=tuple(name for name in gpu if name.endswith(".cu")),
+        kernel=next((seen.where for seen in _matches(files, _KERNEL, gpu)), None),
+        includes=_first(_matches(files, _INCLUDE, code)),
+        openacc=pragmas.get("acc"),
+        openmp_target=pragmas.get("omp"),
+        opened=_first(_matches(files, _LIBRARY, python)),
+        meson_compiles=any(_matches(files, _MESON_COMPILES, built)),
+        meson_cuda=next((seen.where for seen in _matches(files, _MESON_CUDA, built)), None),
+        meson_packages=_first(_matches(files, _MESON_DEPENDENCY, built), in_order=True),
     )
 
 
-def _seen(found: dict[str, Where]) -> tuple[Seen, ...]:
-    return tuple(Seen(text, where) for text, where in sorted(found.items()))
+def _matches(files: Files, pattern: str, names: list[str]) -> Iterator[Seen]:
+    """Yield the only group of a pattern, or else what it matches, in these files."""
+    for name in names:
+        text = files.text(name)
+        if name.endswith("meson.build"):
+            text = re.sub(r"^\s*#.*$", "", text, flags=re.MULTILINE)
+        line, at = 1, 0
+        for match in re.finditer(pattern, text, re.MULTILINE):
+            start = match.start(match.re.groups)  # of the only group, or of the match
+            line, at = line + text.count("\n", at, start), start
+            yield Seen(match[match.re.groups], Where(name, line))
+
+
+def _first(found: Iterator[Seen], *, in_order: bool = False) -> tuple[Seen, ...]:
+    """Return each text at its first place, by its name or in their order."""
+    places: dict[str, Where] = {}
+    for seen in found:
+        places.setdefault(seen.text, seen.where)
+    return tuple(Seen(*each) for each in (places.items() if in_order else sorted(places.items())))
+
+
+@cache
+def names() -> frozenset[str]:
+    """Return the libraries that `[cuda] libraries` can name."""
+    return frozenset((*pypi.libraries(pypi.minors()[0]), *pins.beside_toolkits()))
+
+
+def library(target: str) -> str:
+    """Return the library of a CMake target or a linker's option: "cufft" of cufft_static."""
+    name = re.sub(r"_static(_nocallback)?$", "", target).lower()
+    name = "npp" if name.startswith("npp") else name
+    return _ALIASES.get(name, name)
+
+
+def is_lacking(target: str) -> bool:
+    """Return whether a static library is one of CUDA's that NVIDIA's wheels do not have."""
+    return target.endswith("_static") and library(target) in names() - OF_EVERY_TOOLKIT

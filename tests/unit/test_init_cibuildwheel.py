@@ -9,8 +9,8 @@ import pytest
 from gpuforge.manifest.load import load
 from gpuforge.project import draft
 from gpuforge.project.facts import look
-from gpuforge.project.guess.guess import Guess, Note, Value
-from gpuforge.project.origin import Origin
+from gpuforge.project.guess import Guess, Note, Value
+from gpuforge.project.obtain import Origin
 
 PROJECT = """
 [build-system]

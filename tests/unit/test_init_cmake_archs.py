@@ -9,8 +9,8 @@ import pytest
 from gpuforge.project import cmake, draft
 from gpuforge.project.facts import look
 from gpuforge.project.files import Files, Seen, Where
-from gpuforge.project.guess.guess import Guess
-from gpuforge.project.origin import Origin
+from gpuforge.project.guess import Guess
+from gpuforge.project.obtain import Origin
 
 BY_VERSION = """
 if(NOT DEFINED DEMO_ARCHS)

@@ -8,8 +8,8 @@ import pytest
 
 from gpuforge.project import draft
 from gpuforge.project.facts import look
-from gpuforge.project.guess.guess import Guess, Note
-from gpuforge.project.origin import Origin
+from gpuforge.project.guess import Guess, Note
+from gpuforge.project.obtain import Origin
 
 BACKEND = """
 [build-system]

@@ -11,8 +11,8 @@ from gpuforge.cli import main
 from gpuforge.manifest.load import load
 from gpuforge.project import draft
 from gpuforge.project.facts import look
-from gpuforge.project.guess.guess import Guess, Note
-from gpuforge.project.origin import Origin
+from gpuforge.project.guess import Guess, Note
+from gpuforge.project.obtain import Origin
 
 TORCH = {
     "setup.py": """
@@ -320,5 +320,5 @@ def test_links_are_not_followed(tmp_path: Path) -> None:
     (root / "setup.py").symlink_to(tmp_path / "secret.py")
     (root / "loop").symlink_to(".")
     found = look(root)
-    assert not found.script.exists
+    assert not found.script.names
     assert found.files.names == {"pyproject.toml"}

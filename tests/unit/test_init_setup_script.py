@@ -8,8 +8,8 @@ import pytest
 
 from gpuforge.project import draft
 from gpuforge.project.facts import look
-from gpuforge.project.guess.guess import Guess, Note, Value
-from gpuforge.project.origin import Origin
+from gpuforge.project.guess import Guess, Note, Value
+from gpuforge.project.obtain import Origin
 
 KERNEL = "__global__ void k(float *a) { a[threadIdx.x] = 1; }\n"
 TORCH = "from torch.utils.cpp_extension import CUDAExtension, CppExtension\n"

@@ -6,7 +6,7 @@ import pytest
 from packaging.requirements import InvalidRequirement
 
 from gpuforge.errors import ActionError, UsageError
-from gpuforge.project import index_sdist
+from gpuforge.project import obtain
 from gpuforge.requirements import parse_requirement
 from gpuforge.wheel import metadata
 
@@ -40,4 +40,4 @@ def test_nothing_that_reads_requirements_fails_otherwise(text: str) -> None:
     with pytest.raises(ActionError, match="METADATA has a Requires-Dist that is not valid"):
         metadata.parsed([text])
     with pytest.raises(UsageError, match="is neither here nor the name of a project"):
-        index_sdist.requirement_of(text)
+        obtain.requirement_of(text)

@@ -1,10 +1,79 @@
-"""The variables of a CMake file while it is read, and its conditions: true, false, or unknown."""
+"""CMake's language, as far as a draft needs it: commands, variables with their possible values, and conditions."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import product
+from typing import NamedTuple
+
+_TOKEN = re.compile(
+    r"""
+      (?P<long> (?P<hash> \#? ) \[ (?P<level> =* ) \[ )
+    | (?P<comment> \#[^\n]* )
+    | " (?P<quoted> (?: [^"\\] | \\. )*+ ) "
+    | (?P<open> \( ) | (?P<close> \) )
+    | (?P<word> (?: [^\s()\#"\\\[] | \\. | \[(?!=*\[) )+ )
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+
+
+class Command(NamedTuple):
+    """A command with its arguments as written, without quotes; brackets within them are arguments, too."""
+
+    name: str  # in lower case
+    arguments: tuple[str, ...]
+    line: int
+
+
+class _Token(NamedTuple):
+    kind: str  # "open", "close" or "word"
+    text: str
+    offset: int
+    quoted: bool = False
+
+
+def commands(text: str) -> Iterator[Command]:
+    """Yield the commands of a file; anything else is skipped."""
+    name, line, depth, arguments = "", 0, 0, list[str]()
+    counted, at = 1, 0
+    for token in _tokens(text):
+        if token.kind == "open":
+            depth += 1
+            arguments += ["("] * (depth > 1)
+        elif token.kind == "close":
+            if depth == 1 and name:
+                yield Command(name, tuple(arguments), line)
+            depth = max(depth - 1, 0)
+            arguments += [")"] * (depth > 0)
+            name, arguments = (name, arguments) if depth else ("", [])
+        elif depth:
+            arguments.append(token.text)
+        elif not token.quoted:
+            counted, at = counted + text.count("\n", at, token.offset), token.offset
+            name, line, arguments = token.text.lower(), counted, []
+
+
+def _tokens(text: str) -> Iterator[_Token]:
+    """Yield the words and brackets of a file, without comments."""
+    position, unclosed = 0, set[str]()
+    while match := _TOKEN.search(text, position):
+        position = match.end()
+        if match["long"]:
+            closing = f"]{match['level']}]"
+            end = -1 if closing in unclosed else text.find(closing, position)
+            if end < 0:
+                unclosed.add(closing)
+            elif not match["hash"]:
+                yield _Token("word", text[position:end], match.start(), quoted=True)
+            position = end + len(closing) if end >= 0 else position
+        elif match["quoted"] is not None:
+            yield _Token("word", match["quoted"], match.start(), quoted=True)
+        elif not match["comment"]:
+            kind = match.lastgroup or ""
+            yield _Token(kind, match[0], match.start())
+
 
 Values = tuple[str | None, ...]  # the possible values of a variable; None is an unknown one, () is undefined
 
@@ -54,9 +123,9 @@ class Variables:
         """Begin as a build with this toolkit ("13.0") does; `exists` knows the project's files."""
         self.exists = exists
         self._fixed = fixed
-        self._mentioned: set[str] = set()  # words of commands that may set a variable of this name
-        self._packages: set[str] = set()
-        self._targets: set[str] = set()
+        self.mentioned: set[str] = set()  # words of commands that may set a variable of this name
+        self.prefixes: set[str] = set()  # of variables that packages set
+        self.targets: set[str] = set()  # of the project
         self._toolkit = toolkit
         self._values: dict[str, Values] = {**_HERE, **{name: (value,) for name, value in fixed.items()}}
 
@@ -67,24 +136,8 @@ class Variables:
             return ({"_MAJOR": major, "_MINOR": minor}.get(match["part"], self._toolkit),)
         if name in self._values:
             return self._values[name]
-        perhaps = name in self._mentioned or name.startswith(("CMAKE_", "PROJECT_", *self._packages))
+        perhaps = name in self.mentioned or name.startswith(("CMAKE_", "PROJECT_", *self.prefixes))
         return (None,) if perhaps else ()
-
-    def mention(self, words: Sequence[str]) -> None:
-        """Note words of a command that may set variables of these names."""
-        self._mentioned.update(words)
-
-    def add_target(self, name: str) -> None:
-        """Note a target of the project."""
-        self._targets.add(name)
-
-    def has_target(self, name: str) -> bool | None:
-        """Return whether a target is there; one of a package may be."""
-        return True if name in self._targets else None if "::" in name or "$" in name else False
-
-    def find(self, package: str) -> None:
-        """Note that a package was looked for, which sets variables that begin with its name."""
-        self._packages |= {f"{package}_", f"{package.upper()}_"}
 
     def set(self, name: str, values: Values, *, sure: bool) -> None:
         """Set a variable; if the command may not run, it may also keep its values."""
@@ -158,20 +211,18 @@ class _Condition:
         return self.words[self.at] if self.at < len(self.words) else ""
 
     def _either(self) -> bool | None:
-        value = self._both()
+        values = [self._both()]
         while self._peek() == "OR":
             self.at += 1
-            other = self._both()
-            value = True if value or other else None if value is None or other is None else False
-        return value
+            values.append(self._both())
+        return True if True in values else None if None in values else False
 
     def _both(self) -> bool | None:
-        value = self._one()
+        values = [self._one()]
         while self._peek() == "AND":
             self.at += 1
-            other = self._one()
-            value = False if value is False or other is False else None if None in {value, other} else True
-        return value
+            values.append(self._one())
+        return False if False in values else None if None in values else True
 
     def _one(self) -> bool | None:
         self.depth += 1
@@ -195,16 +246,14 @@ class _Condition:
         return value
 
     def _unary(self, test: str, word: str) -> bool | None:
-        if test == "TARGET":
-            return self.variables.has_target(word)
+        if test == "TARGET":  # one of a package may be there
+            is_known = word in self.variables.targets
+            return True if is_known else None if "::" in word or "$" in word else False
         if test in {"EXISTS", "IS_DIRECTORY"}:
-            found = {
-                None if text is None else self.variables.exists(text) for text in self.variables.expand(word)
-            }
-            return found.pop() if len(found) == 1 else None
-        return self._defined(word) if test == "DEFINED" else None
-
-    def _defined(self, word: str) -> bool | None:
+            texts = self.variables.expand(word)
+            return _agreed(None if text is None else self.variables.exists(text) for text in texts)
+        if test != "DEFINED":
+            return None
         if match := re.fullmatch(r"(ENV|CACHE)\{(\w+)\}", word):
             if match[1] == "ENV":
                 return match[2] == "CUDAARCHS"  # gpuforge sets it; others only if the manifest does
@@ -215,8 +264,7 @@ class _Condition:
     def _true(self, word: str) -> bool | None:
         if word == "CMAKE_CUDA_ARCHITECTURES":
             return True
-        found = {self._is_true(text) for text in self.variables.expand(word)}
-        return found.pop() if len(found) == 1 else None
+        return _agreed(map(self._is_true, self.variables.expand(word)))
 
     def _is_true(self, text: str | None) -> bool | None:
         if text is None:
@@ -225,20 +273,24 @@ class _Condition:
             return True
         if _is_false(text):
             return False
-        found = {None if value is None else not _is_false(value) for value in self.variables.of(text)}
-        return found.pop() if len(found) == 1 else None if found else False
+        values = self.variables.of(text)
+        return _agreed(None if each is None else not _is_false(each) for each in values) if values else False
 
     def _compared(self, left: str, how: str, right: str) -> bool | None:
-        found = {
-            _compare(one, how, other) for one in self._operand(left) for other in self._operand(right, how)
-        }
-        return found.pop() if len(found) == 1 else None
+        pairs = product(self._operand(left), self._operand(right, how))
+        return _agreed(_compare(one, how, other) for one, other in pairs)
 
     def _operand(self, word: str, how: str = "") -> Values:
         """Return the possible texts of an operand: a variable's values if it is the name of one."""
         if how == "IN_LIST" or ("$" not in word and self.variables.of(word)):
             return self.variables.of(word) or ("",)
         return self.variables.expand(word)
+
+
+def _agreed(found: Iterable[bool | None]) -> bool | None:
+    """Return what all possible values lead to; None if they differ."""
+    results = set(found)
+    return results.pop() if len(results) == 1 else None
 
 
 def _is_false(text: str) -> bool:

@@ -5,18 +5,32 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from gpuforge.datafile import load
+from gpuforge.diagnostics import shown
 from gpuforge.project.files import Where
 
 Value = str | bool | tuple[str | Mapping[str, str], ...] | Mapping[str, str]
+_LONGEST = 300  # characters of a fact in a sentence
 
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """A reason: a kind, for which `sentences.py` has a sentence, with its facts and places."""
+    """A reason: a kind, for which `data/sentences.toml` has a sentence, with its facts and places."""
 
     kind: str
     where: tuple[Where, ...] = ()
     facts: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def sentence(self) -> str:
+        """The text `setup.py:12, setup.cfg:3: why`, on one line."""
+        facts = {
+            name: text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+            for name, text in self.facts.items()
+        }
+        text = str(load(__file__, "sentences.toml")[self.kind]).format_map(facts)
+        places = ", ".join(dict.fromkeys(map(str, self.where)))
+        return shown(f"{places}: {text}" if places else text)
 
 
 @dataclass(frozen=True, slots=True)

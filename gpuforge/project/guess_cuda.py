@@ -1,35 +1,40 @@
-"""Guesses `[cuda]`: the linkage, the libraries, the toolkits and the architectures."""
+"""Guesses `[cuda]`, the files with GPU code, and further needs of the wheels."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from pathlib import PurePosixPath
 
 from packaging.version import Version
 
-from gpuforge.cuda import carriers
+from gpuforge.cuda import carriers, sonames
 from gpuforge.cuda.releases import release
 from gpuforge.cuda.suffix import number_of
-from gpuforge.project.cmake_archs import OWN_ARCHS
-from gpuforge.project.cmake_facts import Use
-from gpuforge.project.cuda_libraries import OF_EVERY_TOOLKIT, is_lacking, library, names
+from gpuforge.project.cmake import OWN_ARCHS, Use
 from gpuforge.project.facts import FrameworkUse, Project
 from gpuforge.project.files import Seen, Where
-from gpuforge.project.guess.guess import Guess, Note, Reason, because
+from gpuforge.project.guess import Guess, Note, Reason, because
+from gpuforge.project.sources import OF_EVERY_TOOLKIT, is_lacking, library, names
 from gpuforge.requirements import parse_requirement
 from gpuforge.runtime.arch import Arch, Target
 from gpuforge.toolkits import headers, pins
 from gpuforge.toolkits.providers import debian, pypi, redist
 
-_CUDA = ("cuda",)
+_CUDA, _OBJECTS, _WHEEL = ("cuda",), ("objects",), ("wheel",)
 _MAJORS = (12, 13)
 _CLASSIFIER = r"Environment :: GPU :: NVIDIA CUDA :: (\d{1,4})(?: .*)?"
 
 
 def guesses(project: Project) -> Iterator[Guess | Note]:
-    """Yield the keys of [cuda]; a project without CUDA has none."""
-    if project.cuda is None:
-        return
+    """Yield the keys of [cuda], which a project without CUDA does not have, and of [[objects]]; notes on [wheel]."""
+    if project.cuda is not None:
+        yield from _cuda(project)
+    yield from _objects(project)
+    yield from _wheel(project)
+
+
+def _cuda(project: Project) -> Iterator[Guess | Note]:
     libraries = dict(_libraries(project))
     yield from _linkage(project, libraries)
     known = {name: reason for name, reason in libraries.items() if name in names()}
@@ -37,7 +42,9 @@ def guesses(project: Project) -> Iterator[Guess | Note]:
         yield Guess(_CUDA, "libraries", tuple(known), tuple(known.values()))
     for name in libraries.keys() - known.keys():
         yield Note(_CUDA, because("library-unknown", *libraries[name].where, name=name))
-    yield from _static(project)
+    lacking = {seen.text: seen.where for seen in reversed(project.cmake.static) if is_lacking(seen.text)}
+    for name, where in lacking.items():
+        yield Note(_CUDA, because("static", where, name=name))
     for index, (major, toolkit, reason) in enumerate(_toolkits(project)):
         table = ("cuda", str(major))
         yield Guess(table, "toolkit", toolkit, (reason,))
@@ -47,13 +54,12 @@ def guesses(project: Project) -> Iterator[Guess | Note]:
 
 def _linkage(project: Project, libraries: Mapping[str, Reason]) -> Iterator[Guess | Note]:
     """Yield the linkage: static if the project links cudart so, and no shared library of CUDA."""
-    found = project.cmake.static if project.cmake else []
     flags = (
         seen
         for seen in project.script.texts
         if re.fullmatch(r"(-l)?cudart_static|--?cudart[= ]static", seen.text)
     )
-    static = next((seen for seen in (*found, *flags) if "cudart" in seen.text), None)
+    static = next((seen for seen in (*project.cmake.static, *flags) if "cudart" in seen.text), None)
     headers_only = {"curand", "nvtx", "cccl", "profiler"}  # a build that links nothing of them
     shared = project.framework or libraries.keys() - headers_only
     if static and not shared:
@@ -77,9 +83,9 @@ def _libraries(project: Project) -> Iterator[tuple[str, Reason]]:
         for seen in project.sources.includes:
             if seen.text in files or any(each.endswith("/") and seen.text.startswith(each) for each in files):
                 found.setdefault(name, because("included", seen.where, name=name, header=seen.text))
-    for seen in project.cmake.targets if project.cmake else ():
+    for seen in project.cmake.targets:
         found.setdefault(library(seen.text), because("linked", seen.where, name=seen.text))
-    for package in project.cmake.packages if project.cmake else ():
+    for package in project.cmake.packages:
         if package.name.lower() in pins.beside_toolkits():
             found.setdefault(package.name.lower(), because("linked", package.where, name=package.name))
     for seen in project.script.libraries:
@@ -88,16 +94,10 @@ def _libraries(project: Project) -> Iterator[tuple[str, Reason]]:
     yield from sorted((name, reason) for name, reason in found.items() if name not in OF_EVERY_TOOLKIT)
 
 
-def _static(project: Project) -> Iterator[Note]:
-    found = project.cmake.static if project.cmake else []
-    for name, where in {seen.text: seen.where for seen in reversed(found) if is_lacking(seen.text)}.items():
-        yield Note(_CUDA, because("static", where, name=name))
-
-
 def _toolkits(project: Project) -> Iterator[tuple[int, str, Reason]]:
     """Yield the toolkits to build with."""
     majors, reason = _majors(project)
-    asking = [use for use in (project.cmake.uses if project.cmake else ()) if use.version]
+    asking = [use for use in project.cmake.uses if use.version]
     least = max(asking, key=lambda use: Version(use.version), default=None)
     usable = {major: toolkit for major in majors if (toolkit := _of_major(major, least))}
     demanded = {each.text: each for each in project.script.gencodes if not each.at_least}
@@ -192,8 +192,8 @@ def _own_archs(project: Project, table: tuple[str, ...]) -> Iterator[Note]:
         return
     read = [Seen(each.variable, each.where) for each in project.script.switches]
     read = [seen for seen in read if re.fullmatch(OWN_ARCHS, seen.text) and seen.text != "CUDAARCHS"]
-    named = [*read, *(project.cmake.own_archs if project.cmake else ())]
-    computed = project.script.computed_archs or (project.cmake.computed_archs if project.cmake else None)
+    named = [*read, *project.cmake.own_archs]
+    computed = project.script.computed_archs or project.cmake.computed_archs
     if named:
         yield Note(table, because("own-archs", named[0].where, name=named[0].text))
     elif computed:
@@ -209,8 +209,7 @@ def _fixed(project: Project, toolkit: str) -> dict[Target, Where]:
         if not (each.at_least and Version(each.at_least) > Version(toolkit)):
             real = dict.fromkeys(each.real, each.where) | real
             virtual = dict.fromkeys(each.ptx, each.where) | virtual
-    cmake = project.cmake_with(toolkit)
-    for target, where in (cmake.archs if cmake else {}).items():
+    for target, where in project.cmake_with(toolkit).archs.items():
         if target.real:
             real.setdefault(target.arch, where)
         if target.ptx:
@@ -219,3 +218,36 @@ def _fixed(project: Project, toolkit: str) -> dict[Target, Where]:
         Target(arch, arch in real, arch in virtual and arch.variant != "a"): real.get(arch) or virtual[arch]
         for arch in sorted(known & {*real, *virtual})
     }
+
+
+def _objects(project: Project) -> Iterator[Guess | Note]:
+    """Yield an object for the CUDA extensions that setup.py names, so that a build which leaves them out fails."""
+    if project.script.computed_extensions:
+        yield Note(_OBJECTS, because("gpu-computed", project.script.computed_extensions))
+    modules = [seen for seen in project.script.gpu_extensions if re.fullmatch(r"[A-Za-z_][\w.]*", seen.text)]
+    if not modules or project.sources.kernel is None:
+        return
+    files = tuple(dict.fromkeys(f"{seen.text.replace('.', '/')}*.so" for seen in modules))
+    yield Guess(_OBJECTS, "name", "gpu-code", (because("gpu-object"),))
+    yield Guess(_OBJECTS, "role", "gpu", ())
+    yield Guess(_OBJECTS, "files", files, (because("gpu-files", *(seen.where for seen in modules)),))
+
+
+def _wheel(project: Project) -> Iterator[Guess | Note]:
+    """Yield what the audit should ignore, and notes on code that another toolchain would compile."""
+    sources = project.sources
+    shipped = sorted(name for name in project.files.names if name.endswith((".ptx", ".cubin", ".fatbin")))
+    if shipped and (project.cuda is None or sources.kernel is None):  # it may become part of a wheel
+        last = dict.fromkeys(PurePosixPath(name).name for name in shipped)
+        why = "the project ships this file as it is"
+        ignored = tuple({"rule": "GF409", "file": f"*/{name}", "reason": why} for name in last)
+        reason = because("shipped-code", *(Where(name) for name in shipped[:4]))
+        yield Guess(("audit",), "ignore", ignored, (reason,))
+    opened = [seen for seen in sources.opened if library(sonames.bare(seen.text)) in names() | {"cudart"}]
+    if opened:
+        files = ", ".join(seen.text for seen in opened)
+        yield Note(_WHEEL, because("opened", *(seen.where for seen in opened[:4]), names=files))
+    if sources.openacc:
+        yield Note(_WHEEL, because("openacc", sources.openacc))
+    if sources.openmp_target:
+        yield Note(_WHEEL, because("openmp-target", sources.openmp_target))

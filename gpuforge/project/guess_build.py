@@ -12,14 +12,13 @@ from packaging.specifiers import SpecifierSet
 from gpuforge.cuda.frameworks import linked
 from gpuforge.cuda.version import numbers_of
 from gpuforge.datafile import load
-from gpuforge.project.build_variables import Switch
+from gpuforge.project import cibuildwheel
 from gpuforge.project.cmake import TOP
-from gpuforge.project.cuda_libraries import OF_EVERY_TOOLKIT, library, names
 from gpuforge.project.facts import OFF, Project
 from gpuforge.project.files import Seen, Where
-from gpuforge.project.guess import cibuildwheel
-from gpuforge.project.guess.guess import Guess, Note, Reason, because
-from gpuforge.project.setup_script import Import
+from gpuforge.project.guess import Guess, Note, Reason, because
+from gpuforge.project.setup_script import Import, Switch
+from gpuforge.project.sources import OF_EVERY_TOOLKIT, library, names
 
 _BUILD, _SETTINGS, _ENV = ("build",), ("build", "config-settings"), ("build", "env")
 # Variables that switch CUDA as a whole; USE_CUDA_FP8 is for a part that upstream leaves off.
@@ -52,9 +51,8 @@ def guesses(project: Project) -> Iterator[Guess | Note]:
 def _requires(project: Project) -> Iterator[tuple[str, Reason]]:
     """Yield the build requirements that are not in pyproject.toml."""
     declared, backend = project.backend.requires, project.backend
-    cmake = project.cmake
     if backend.cmake is not None:
-        minimum = cmake.minimum if cmake else None
+        minimum = project.cmake.minimum
         old = minimum and numbers_of(minimum.text) < (3, 5)
         if minimum and old:
             yield "cmake<4", because("cmake-old", minimum.where, version=minimum.text)
@@ -63,7 +61,7 @@ def _requires(project: Project) -> Iterator[tuple[str, Reason]]:
             yield "cmake", because(kind, backend.where)
         if "ninja" not in declared and (ninja := _ninja(project)):
             yield "ninja", because("ninja-needed", ninja)
-    known = load(__file__, "imports.toml")["requirements"]
+    known = load(__file__, "requirements.toml")["requirements"]
     for each in _unmet(project):
         if (name := known.get(each.module)) and name not in declared:
             declared = {**declared, name: Seen(name, each.where)}
@@ -74,14 +72,8 @@ def _requires(project: Project) -> Iterator[tuple[str, Reason]]:
     if numpy and not {"numpy", "oldest-supported-numpy"} & declared.keys():
         yield "numpy", because("numpy-headers", numpy.where, header=numpy.text)
     used = project.framework
-    compiles = used and used.framework.builder in project.script.names
-    if (
-        used
-        and compiles
-        and not project.script.no_ninja
-        and "ninja" not in declared
-        and backend.cmake is None
-    ):
+    compiles = used and used.framework.builder in project.script.names and not project.script.no_ninja
+    if used and compiles and "ninja" not in declared and backend.cmake is None:
         yield "ninja", because("framework-ninja", used.where, framework=used.framework.package)
 
 
@@ -89,11 +81,9 @@ def _unmet(project: Project) -> Iterator[Import]:
     """Yield the imports of setup.py that neither the project nor setuptools has; of optional ones, frameworks."""
     frameworks = {each.package for each in linked()}
     named = {seen.text.rpartition("/")[2] for seen in project.script.texts} | {""}
-    of_setuptools = load(__file__, "imports.toml")["setuptools"]
+    of_setuptools = load(__file__, "requirements.toml")["setuptools"]
     for each in project.script.imports:
-        folders = project.files.with_module(
-            each.module
-        )  # its own, beside setup.py or in a folder that it names
+        folders = project.files.modules.get(each.module, ())  # beside setup.py, or in a folder that it names
         is_own = any(folder.rpartition("/")[2] in named for folder in folders)
         is_needed = not each.optional or each.module in frameworks
         if is_needed and not is_own and each.module not in {*of_setuptools, "wheel", "pip"}:
@@ -102,7 +92,7 @@ def _unmet(project: Project) -> Iterator[Import]:
 
 def _setuptools(project: Project) -> Iterator[tuple[str, Reason]]:
     """Yield a limit for setuptools, if setup.py imports a module that later releases do not have."""
-    gone = load(__file__, "imports.toml")["setuptools"]
+    gone = load(__file__, "requirements.toml")["setuptools"]
     declared = project.backend.requires.get("setuptools")
     for each in project.script.imports:
         limit = gone.get(each.module)
@@ -160,12 +150,6 @@ def _variables(project: Project) -> Iterator[Guess]:
                 yield Guess(_ENV, name, "{toolkit}", (because("toolkit-variable", where, name=name),))
 
 
-def _native(project: Project) -> Iterator[Where]:
-    """Yield the places where code is compiled for the build machine's CPU, and no setting turns it off."""
-    yield from (each.where for each in (project.cmake.this_cpu if project.cmake else ()))
-    yield from (seen.where for seen in project.script.texts if re.search(_THIS_CPU, seen.text))
-
-
 def _value(switch: Switch) -> str:
     """Return the value that enables CUDA; "" if the variable is for something else, or enables it already."""
     if switch.default and switch.default == switch.value:
@@ -181,13 +165,12 @@ def _value(switch: Switch) -> str:
 
 def _notes(project: Project) -> Iterator[Note]:
     """Yield the needs of the build for which no key can be guessed."""
-    downloads = project.cmake.downloads if project.cmake else ()
-    if downloads:
+    if downloads := project.cmake.downloads:
         what = ", ".join(dict.fromkeys(each.text for each in downloads))
         yield Note(_BUILD, because("downloads", *(each.where for each in downloads[:4]), what=what))
     for seen in project.script.downloads[:1]:
         yield Note(_BUILD, because("script-downloads", seen.where, module=seen.text))
-    known = load(__file__, "imports.toml")["requirements"]
+    known = load(__file__, "requirements.toml")["requirements"]
     asked = {each.module: each.where for each in _unmet(project) if each.module not in known}
     if asked:
         yield Note(_BUILD, because("import-unknown", *asked.values(), modules=", ".join(asked)))
@@ -196,10 +179,12 @@ def _notes(project: Project) -> Iterator[Note]:
             yield Note(_BUILD, because("cuda-perhaps", switch.where, name=switch.variable))
             break
     yield from _of_system(project)
-    if project.backend.cmake is not None and project.cmake is None:
+    if project.backend.cmake is not None and project.chosen is None:
         yield Note(_BUILD, because("no-cmake-files", file=posixpath.join(project.backend.cmake, TOP)))
-    if native := next(_native(project), None):
-        yield Note(_BUILD, because("native", native))
+    native = [each.where for each in project.cmake.this_cpu]  # those that no setting turns off
+    native += [seen.where for seen in project.script.texts if re.search(_THIS_CPU, seen.text)]
+    if native:
+        yield Note(_BUILD, because("native", native[0]))
 
 
 def _of_system(project: Project) -> Iterator[Note]:
@@ -208,13 +193,13 @@ def _of_system(project: Project) -> Iterator[Note]:
     brought |= {name.replace("-", "") for name in project.backend.requires}
     brought |= {file.rpartition("/")[2].lower().removesuffix(".wrap") for file in project.files.names}
     found: dict[str, Where] = {}
-    for package in project.cmake.packages if project.cmake else ():
+    for package in project.cmake.packages:
         name = package.name
         own = f"find{name}.cmake".lower() in brought and not package.required
         is_cuda = library(name) in names() - {"opencl"}
         if name.isidentifier() and package.sure and not own and not is_cuda and name.lower() not in brought:
             found.setdefault(name, package.where)
-    for seen in (*project.meson.packages, *project.script.libraries):
+    for seen in (*project.sources.meson_packages, *project.script.libraries):
         name = seen.text
         if name.lower() not in brought | _OF_COMPILERS and library(name) not in names() | OF_EVERY_TOOLKIT:
             found.setdefault(name, seen.where)
