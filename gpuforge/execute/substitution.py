@@ -11,7 +11,7 @@ from typing import Any
 
 from gpuforge.errors import ActionError
 from gpuforge.plan import step_result
-from gpuforge.plan.action import Action
+from gpuforge.plan.action import Action, Handle, Laid, Staged, located
 
 _PLACEHOLDER = re.compile(r"\$\$|\$\{(?:(in|out|stage|lay):([^}]+)|(work|request|result))\}")
 _REQUEST = "request.json"  # in the working directory
@@ -50,6 +50,14 @@ def write_request(action: Action, places: RunPaths, work: Path) -> str:
 
     `work` is the working directory as this process sees it.
     """
+    if action.step is not None:
+
+        def path(name: str, handle: Handle) -> Path:
+            return places.work / name if isinstance(handle, (Staged, Laid)) else places.inputs[name]
+
+        text = json.dumps(located(action.step, path).plain(), indent=1)
+        (work / _REQUEST).write_text(f"{text}\n", encoding="utf-8")
+        return text
     if not action.request:
         return ""
     text = json.dumps(_filled(json.loads(action.request), action, places), indent=1)

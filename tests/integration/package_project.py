@@ -11,11 +11,10 @@ import sysconfig
 import zipfile
 from pathlib import Path
 
+from gpuforge.actions import entry
 from gpuforge.binary.elf.linked_file import LinkedFile
 from gpuforge.package import links
-from gpuforge.plan.requests import request
-from gpuforge.plan.requests.wheel import PackageWheel
-from gpuforge.steps import package_wheel
+from gpuforge.plan.action import Workdir
 from gpuforge.wheel import unpacked
 
 GXX = shutil.which("g++")
@@ -92,17 +91,17 @@ class Project:
             "linkage": "pip",
             "naming": "suffix",
             "pins": PINS,
-            "search_path": [str(self.libraries)],
-            "work": str(self.root / "work"),
+            "toolkit": str(self.libraries.parent),
             **spec,
         }
         folder = self.root / output
-        whole["output"] = str(folder)
+        work = self.root / "work"
+        work.mkdir(exist_ok=True)
         try:
-            package_wheel.main(request.load(PackageWheel, json.dumps(whole)))
+            entry.load("wheel.PackageWheel", json.dumps(whole)).run(Workdir(work, folder))
         finally:
-            assert list((self.root / "work").glob("*")) == []
-        (made,) = folder.iterdir()
+            assert list(work.glob("*")) == []
+        (made,) = (folder / "wheel").iterdir()
         return made
 
 

@@ -214,7 +214,7 @@ def test_a_wheel_beyond_the_size_limit_is_not_left(project: Project, tmp_path: P
         "is 2.0 MB, more than [wheel] size-limit of 1.5 MB; its largest files, compressed: demo/table.bin 2.0 MB"
         in message
     )
-    assert list((tmp_path / "out").iterdir()) == []
+    assert list((tmp_path / "out" / "wheel").iterdir()) == []
 
 
 def test_the_size_limit_tells_what_each_architecture_takes(project: Project) -> None:
@@ -245,13 +245,14 @@ def test_a_full_disk_is_one_message_and_leaves_nothing(project: Project, tmp_pat
     try:
         (project.tree / "demo" / "table.bin").write_bytes(os.urandom(2_000_000))
         wheel = project.wheel()
-        file = tmp_path / "request.json"
-        step = [sys.executable, "-m", "gpuforge.steps.package_wheel", str(file)]
         spec = {"wheel": str(wheel), "package": "demo", "cuda": "13.0", "linkage": "pip", "naming": "plain"}
-        spec["output"] = str(small / "out")
-        for work, place in ((small, small), (tmp_path, small / "out")):
-            file.write_text(json.dumps({**spec, "work": str(work)}))
-            answer = subprocess.run(step, capture_output=True, text=True, check=False)
+        for work, place in ((small, small), (tmp_path, small / "wheel")):
+            file, result = work / "request.json", small / "result.json"
+            file.write_text(json.dumps(spec))
+            step = ["-m", "gpuforge.actions.entry", "wheel.PackageWheel", str(file), str(result)]
+            answer = subprocess.run([sys.executable, *step], capture_output=True, text=True, check=False)
+            file.unlink()
+            result.unlink()
             assert answer.returncode == 1
             first, hint = answer.stderr.splitlines()
             assert re.fullmatch(rf"error: {place}/.*: No space left on device", first)
@@ -273,7 +274,7 @@ def test_with_the_real_cuda_runtime_from_the_index(project: Project, tmp_path: P
     code = "int cudaRuntimeGetVersion(int *);\n"
     target = project.tree / "demo" / f"core{SUFFIX}"
     compile_shared(target, EXTENSION % (code, "int v = 0; cudaRuntimeGetVersion(&v);"), str(real))
-    made = project.package(search_path=[str(real.parent)])
+    made = project.package(toolkit=str(real.parent.parent))
     venv.create(tmp_path / "env", with_pip=False)
     python = str(tmp_path / "env" / "bin" / "python")
     subprocess.run([*pip, "--python", python, "install", "--quiet", made], check=True)

@@ -20,11 +20,11 @@ from typing import Any
 import pytest
 from packaging.version import Version
 
+from gpuforge.actions.wheel import VariantWheel
 from gpuforge.cli.dist import put_index
-from gpuforge.plan.requests.wheel import VariantWheel
+from gpuforge.plan.action import Workdir
 from gpuforge.plan.variant import gpus
 from gpuforge.runtime.arch import targets
-from gpuforge.steps import variant_wheel
 from gpuforge.wheel import unpacked
 
 pytestmark = [
@@ -90,7 +90,11 @@ def release(folder: Path) -> Path:
     dist.mkdir(parents=True)
     for cuda, (archs, ptx) in CELLS.items():
         wheel = plain(folder / cuda, f"cu{cuda}")
-        variant_wheel.main(VariantWheel(wheel=wheel, cuda=cuda, gpus=gpus(targets(archs, ptx)), output=dist))
+        VariantWheel(wheel=wheel, cuda=cuda, gpus=gpus(targets(archs, ptx))).run(
+            Workdir(folder, folder / cuda)
+        )
+        (made,) = (folder / cuda / "wheel").iterdir()
+        made.rename(dist / made.name)
     plain(folder / "plain", "plain").rename(dist / f"{NAME}.whl")
     put_index(dist, [path.name for path in dist.iterdir()])
     links = "".join(f'<a href="{path.name}">{path.name}</a>\n' for path in sorted(dist.iterdir()))

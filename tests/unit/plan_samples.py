@@ -28,5 +28,5 @@ def changed(before: Plan, after: Plan) -> set[str]:
 
 
 def request_of(action: Action) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(action.request)
+    found: dict[str, Any] = json.loads(action.step.text() if action.step else action.request)
     return found

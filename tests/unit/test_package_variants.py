@@ -14,11 +14,11 @@ from variantlib.errors import ValidationError
 from variantlib.variant_dist_info import VariantDistInfo
 from variantlib.variants_json import VariantsJson
 
+from gpuforge.actions.wheel import VariantWheel
 from gpuforge.cli.dist import put_index
 from gpuforge.errors import ActionError
 from gpuforge.package import variants
-from gpuforge.plan.requests.wheel import VariantWheel
-from gpuforge.steps import variant_wheel
+from gpuforge.plan.action import Workdir
 from gpuforge.wheel import unpacked
 
 NAME = "demo-1.0-cp311-cp311-manylinux_2_28_x86_64"
@@ -91,10 +91,10 @@ def finished(folder: Path) -> Path:
 
 
 def made(folder: Path, cuda: str = "13.0", *gpus: str) -> Path:
-    output = folder / f"out-{cuda}"
+    place = Workdir(folder, folder / f"out-{cuda}")
     wanted = gpus or ("80_real", "90a_real", "90_virtual")
-    variant_wheel.main(VariantWheel(wheel=finished(folder), cuda=cuda, gpus=wanted, output=output))
-    (wheel,) = output.iterdir()
+    VariantWheel(wheel=finished(folder), cuda=cuda, gpus=wanted).run(place)
+    (wheel,) = place.output("wheel").iterdir()
     return wheel
 
 
@@ -177,11 +177,11 @@ def test_the_index_lists_every_variant_of_the_release(tmp_path: Path) -> None:
 def test_one_label_for_two_sets_of_properties_is_refused(tmp_path: Path) -> None:
     made(tmp_path)
     other = made(tmp_path / "other", "13.0", "120_real")
-    other.rename(tmp_path / "out-13.0" / other.name.replace("cp311", "cp312"))
+    other.rename(tmp_path / "out-13.0" / "wheel" / other.name.replace("cp311", "cp312"))
     with pytest.raises(
         ActionError, match=r"the label cu13\.0 stands for other properties in another wheel of demo"
     ):
-        variants.index(tmp_path / "out-13.0", ["demo-1.0"])
+        variants.index(tmp_path / "out-13.0" / "wheel", ["demo-1.0"])
 
 
 @pytest.mark.parametrize(

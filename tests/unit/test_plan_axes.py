@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from plan_samples import LoadRecipe
+from plan_samples import LoadRecipe, request_of
 
 from gpuforge.cli.matrix import github, gitlab
 from gpuforge.embedded.build_record import AxisValues
@@ -46,8 +46,8 @@ def ids(file: ManifestFile) -> list[str]:
 
 
 def requests(plan: Plan, program: str) -> dict[str, Any]:
-    found = [action for action in plan.actions if f"gpuforge.steps.{program}" in action.argv]
-    return {action.id: json.loads(action.request) for action in found}
+    found = [a for a in plan.actions if {program, f"gpuforge.steps.{program}"} & {*a.argv}]
+    return {action.id: request_of(action) for action in found}
 
 
 def test_each_value_that_a_toolkit_has_is_a_cell(recipe: LoadRecipe) -> None:
@@ -105,7 +105,7 @@ def test_the_values_are_in_every_place_that_may_use_them(recipe: LoadRecipe, mac
     assert values == ["2.11 ${torch} {torch}", "2.15 ${torch} {torch}"]
     compiled = [action for action in plan.actions if action.id.endswith("one.cu")]
     assert ["-DTORCH=2.11" in compiled[0].argv, "-DTORCH=2.15" in compiled[1].argv] == [True, True]
-    assert [each["name"] for each in requests(plan, "package_wheel").values()] == [
+    assert [each["name"] for each in requests(plan, "wheel.PackageWheel").values()] == [
         "demo-torch2.11",
         "demo-torch2.15",
     ]
@@ -243,7 +243,7 @@ def test_wheels_of_two_values_need_two_names(recipe: LoadRecipe, machine: Machin
         plan_of(recipe(OLD, NEW, ONE, add=AXES), machine)
     assert 'naming = ["local"] puts torch into the version' in str(caught.value)
     local = recipe(OLD, NEW, ONE, add=AXES + '[wheel]\nnaming = ["local"]\n')
-    assert [each["axes"] for each in requests(plan_of(local, machine), "package_wheel").values()] == [
+    assert [each["axes"] for each in requests(plan_of(local, machine), "wheel.PackageWheel").values()] == [
         ["torch2.10"],
         ["torch2.11"],
         ["torch2.15"],

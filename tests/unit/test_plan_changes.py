@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,12 +11,15 @@ from plan_samples import LoadRecipe, changed, plan_of
 from test_architecture import statements
 
 import gpuforge
+from gpuforge.actions.wheel import PackageWheel
 from gpuforge.manifest.load import ManifestFile, load
 from gpuforge.plan import programs, variables
 from gpuforge.plan.keys import keys
 from gpuforge.plan.site import Machine
 
 ROOT = Path(gpuforge.__file__).parent
+STEPS = sorted(path for path in (ROOT / "actions").glob("*.py") if "(Step[P]):" in path.read_text())
+PLANNING = ("actions", "manifest", "plan", "toolchains", "toolkits")
 
 
 def test_the_compiler_cache_is_in_no_key_and_host_builds_share_a_path(
@@ -178,14 +182,69 @@ def test_a_new_auditwheel_repairs_again(
 def test_a_wheel_is_made_again_after_a_change_of_any_file_that_goes_into_it() -> None:
     runtime = ROOT / "runtime"
     files = [path for path in runtime.rglob("*") if path.suffix in {".py", ".c", ".h"}]
-    assert {str(path.relative_to(ROOT)) for path in files} <= {*programs.files_of("package_wheel")}
+    assert {str(path.relative_to(ROOT)) for path in files} <= {
+        *programs.files_of_step(PackageWheel.__module__, PackageWheel.copied)
+    }
 
 
 def test_what_a_step_imports_is_found_as_pythons_parser_finds_it() -> None:
     """In every file of gpuforge, also within functions; not what is imported for annotations alone."""
-    files = [str(path.relative_to(ROOT)) for path in ROOT.rglob("*.py")]
+    files = [str(path.relative_to(ROOT)) for path in ROOT.rglob("*.py") if path not in STEPS]
     missing = {name: imported(name) - programs.read_by(name) for name in files}
     assert {name: found for name, found in missing.items() if found} == {}
+
+
+@pytest.mark.parametrize("path", STEPS, ids=lambda path: path.stem)
+def test_a_step_imports_where_it_works_what_its_key_must_cover(path: Path) -> None:
+    """What its module imports at the top from these folders is for decisions, and in no key."""
+    tree = ast.parse(path.read_text())
+    planning = {
+        alias.asname or alias.name
+        for node in tree.body
+        if isinstance(node, ast.ImportFrom)
+        and (node.module or "").startswith(tuple(f"gpuforge.{each}" for each in PLANNING))
+        for alias in node.names
+    }
+    assert used_by_run(tree) & planning == set()
+
+
+def used_by_run(tree: ast.Module) -> set[str]:
+    """The names that steps take from the top of their module as they run, also in functions of the module."""
+    methods = {n.name: n for c in tree.body if isinstance(c, ast.ClassDef) for n in functions(c)}
+    own = {n.name: n for n in functions(tree)}
+    todo, found = {"run": methods["run"]}, set()
+    for each in (c for c in tree.body if isinstance(c, ast.ClassDef)):
+        todo |= {f"{each.name}.{n.name}": n for n in functions(each) if n.name == "run"}
+    seen = set[str]()
+    while todo:
+        key, function = todo.popitem()
+        seen.add(key)
+        nodes = [*body(function)]
+        local = {a.asname or a.name for n in nodes if isinstance(n, ast.ImportFrom) for a in n.names}
+        local |= {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+        local |= {a.arg for a in (*function.args.args, *function.args.kwonlyargs)}
+        names = {n.id for n in nodes if isinstance(n, ast.Name)} - local
+        attributes = {n.attr for n in nodes if isinstance(n, ast.Attribute)}
+        reached = {n: own[n] for n in names & own.keys()} | {
+            n: methods[n] for n in attributes & methods.keys()
+        }
+        todo |= {name: node for name, node in reached.items() if name not in seen}
+        found |= names
+    return found
+
+
+def functions(node: ast.Module | ast.ClassDef) -> list[ast.FunctionDef]:
+    return [n for n in node.body if isinstance(n, ast.FunctionDef)]
+
+
+def body(function: ast.FunctionDef) -> Iterator[ast.AST]:
+    """Every node of a function but its annotations."""
+    todo: list[ast.AST] = [*function.body, *function.args.defaults]
+    while todo:
+        node = todo.pop()
+        yield node
+        annotations = {getattr(node, "annotation", None), getattr(node, "returns", None)}
+        todo += [child for child in ast.iter_child_nodes(node) if child not in annotations]
 
 
 def test_the_key_of_a_step_covers_tables_and_programs_that_it_reads_by_name() -> None:

@@ -9,17 +9,15 @@ from typing import Any
 import pytest
 from plan_samples import LoadRecipe
 
+from gpuforge.actions.front import PackageFront, brought
 from gpuforge.audit import audit
 from gpuforge.embedded.major_wheels import FrontExtra
 from gpuforge.errors import ActionError
 from gpuforge.manifest.load import ManifestFile
-from gpuforge.plan.action import ActionInput
+from gpuforge.plan.action import ActionInput, Workdir
 from gpuforge.plan.cell import select
 from gpuforge.plan.lower.cell_actions import Plan, lower
-from gpuforge.plan.lower.front import brought
-from gpuforge.plan.requests.wheel import PackageFront
 from gpuforge.plan.site import Machine
-from gpuforge.steps import package_front
 from gpuforge.wheel import metadata
 
 FRONT = '\n[wheel]\nfront = "demo-cuda"\n'
@@ -56,7 +54,7 @@ def test_its_extras_are_those_of_the_manifest_whatever_is_chosen(
         (name, name) for name in ("cuda12", "cuda12-local", "cuda13", "cuda13-local")
     ]
     (made,) = (a for a in plan_of(file, machine, cuda=["13"]).actions if a.id == "front/wheel")
-    assert "cuda12-local" in str(made.request)
+    assert "cuda12-local" in str(made.step)
 
 
 def declared(folder: Path, name: str, version: str = "1.0", extra: str = "") -> Path:
@@ -72,11 +70,8 @@ def declared(folder: Path, name: str, version: str = "1.0", extra: str = "") -> 
 def made_of(tmp_path: Path, *of: Path) -> Path:
     work = tmp_path / "work"
     work.mkdir()
-    request = PackageFront(
-        of=of, distribution="demo-cuda", brought=BROUGHT, work=work, output=tmp_path / "out"
-    )
-    package_front.main(request)
-    (found,) = (tmp_path / "out").iterdir()
+    PackageFront(of=of, distribution="demo-cuda", brought=BROUGHT).run(Workdir(work, tmp_path))
+    (found,) = (tmp_path / "wheel").iterdir()
     return found
 
 
@@ -108,4 +103,4 @@ def test_it_is_refused_where_an_extra_would_lead_nowhere(
     with pytest.raises(ActionError) as caught:
         made_of(tmp_path, *of)
     assert why in str(caught.value)
-    assert not (tmp_path / "out").exists()
+    assert not (tmp_path / "wheel").exists()

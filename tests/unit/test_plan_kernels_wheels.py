@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 from audit_samples import elf, wheel
 from packaging.requirements import Requirement
-from plan_samples import LoadRecipe
+from plan_samples import LoadRecipe, request_of
 from test_package_kernels import fatbin, image, run_fallback
 
+from gpuforge.actions import entry
 from gpuforge.audit import audit
 from gpuforge.audit.report.sentences import lines
 from gpuforge.cli.dist import kept_back, proved
@@ -24,12 +25,10 @@ from gpuforge.errors import ActionError
 from gpuforge.execute.outcome import ActionReason, ActionResult, Outcome
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.package import kernels_wheel
+from gpuforge.plan.action import Workdir
 from gpuforge.plan.cell import select
 from gpuforge.plan.lower.cell_actions import Plan, lower
-from gpuforge.plan.requests import request
-from gpuforge.plan.requests.wheel import PackageKernelsWheel
 from gpuforge.plan.site import Machine
-from gpuforge.steps import package_kernels_wheel
 from gpuforge.wheel import metadata, unpacked
 
 SETS = [KernelsWheelSet("default-kernels", "module", "k1")]
@@ -71,7 +70,7 @@ def test_what_is_chosen_changes_nothing_of_the_packages_wheel(recipe: LoadRecipe
 
     def spec(**choice: Any) -> Any:
         (action,) = [a for a in plan_of(file, machine, **choice).actions if a.id == "py3.11/wheel"]
-        return json.loads(action.request)
+        return request_of(action)
 
     assert spec() == spec(cuda=["13"]) == spec(cuda=["12"], python=["3.11"])
     assert [wheel["extra"] for wheel in spec()["kernels_wheels"]] == ["cuda13", "cuda12"]
@@ -109,6 +108,7 @@ def declared(folder: Path, text: str = METADATA) -> Path:
 def make(folder: Path, packed: Path, **changes: Any) -> Path:
     spec = {
         "of": str(declared(folder)),
+        "toolkit": str(folder / "toolkit"),
         "kernels_wheel": asdict(CU13),
         "kernels": [str(packed)],
         "sets": [asdict(each) for each in SETS],
@@ -116,13 +116,12 @@ def make(folder: Path, packed: Path, **changes: Any) -> Path:
         "machine": "x86_64",
         "linkage": "pip",
         "record": {"gpuforge": "0.1", "machine": "x86_64", "manifest": "5" * 64},
-        "work": str(folder / "work"),
-        "output": str(folder / "out"),
-        "declared": str(folder / "declared"),
         **changes,
     }
-    package_kernels_wheel.main(request.load(PackageKernelsWheel, json.dumps(spec)))
-    (made,) = (folder / "out").glob("*.whl")
+    work = folder / "work"
+    work.mkdir(exist_ok=True)
+    entry.load("kernels_wheel.PackageKernelsWheel", json.dumps(spec)).run(Workdir(work, folder))
+    (made,) = (folder / "wheel").glob("*.whl")
     return made
 
 

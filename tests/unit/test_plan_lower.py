@@ -99,10 +99,10 @@ def test_a_variant_is_made_of_the_proved_wheel(recipe: LoadRecipe, machine: Mach
     assert made.needs == (f"{cell}/audit", f"{cell}/wheel")
     gpus = ("80_real", "90a_real", "90_real", "120_virtual")
     assert request_of(made) == {
-        "wheel": "${in:wheel}",
+        "wheel": "ActionInput",
+        "report": "ActionInput",
         "cuda": "13.0",
         "gpus": list(gpus),
-        "output": "${out:wheel}",
     }
     assert plan.wheels[cell].action == f"{cell}/variant"
     assert plan.wheels["cp311-cu13.0-x86_64-suffix"].action == "cp311-cu13.0-x86_64-suffix/wheel"
@@ -282,7 +282,7 @@ def test_each_toolkit_is_fetched_from_its_provider_and_used_with_its_host_compil
         )
     }
     assert specs["12"]["pins"]["nvidia-cufft-cu12"] == "11.2.1.3"
-    assert (specs["12"]["pins_file"], specs["13"]["pins_file"]) == (None, "${in:toolkit}/packages.json")
+    assert (specs["12"]["pins_file"], specs["13"]["pins_file"]) == ("", "packages.json")
 
 
 def test_a_host_build_finds_all_that_lies_in_its_toolkit(recipe: LoadRecipe, machine: Machine) -> None:

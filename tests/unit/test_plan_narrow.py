@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 
 import pytest
-from plan_samples import LoadRecipe
+from plan_samples import LoadRecipe, request_of
 
 from gpuforge.cli.planning import reason_text
 from gpuforge.errors import UsageError
@@ -26,7 +25,7 @@ def planned(file: ManifestFile, machine: Machine) -> Plan:
 
 
 def spec(action: Action) -> dict[str, object]:
-    found: dict[str, object] = json.loads(action.request)
+    found: dict[str, object] = request_of(action)
     return found
 
 

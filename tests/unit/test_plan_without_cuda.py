@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 import pytest
+from plan_samples import request_of
 
 from gpuforge.errors import ActionError, UsageError
 from gpuforge.manifest.load import ManifestFile, load
@@ -58,7 +58,7 @@ def test_no_action_is_about_cuda(file: ManifestFile, machine: Machine) -> None:
     assert "kernels/anomaly" in actions
     assert not [name for name in actions if "cu1" in name or "toolkit" in name or "provided" in name]
     assert not [name for name, action in actions.items() if "toolkit" in action.inputs]
-    wheel: dict[str, Any] = json.loads(actions["cp311-x86_64/wheel"].request or "")
+    wheel: dict[str, Any] = request_of(actions["cp311-x86_64/wheel"])
     assert (wheel["cuda"], wheel["naming"], wheel["extras"]) == (
         "",
         "plain",

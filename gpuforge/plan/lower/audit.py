@@ -35,7 +35,7 @@ def audit(
         inputs["provided"] = provided
         installed = testing.installed(context, cell, wheel, own) if context.test else {}
     beside = _beside(context, cell, wheel, own)
-    return context.add_step(
+    return context.add_request(
         AuditWheel(
             wheel=Path("${in:wheel}"),
             expectation=expectation(context.file, cell.cuda or None),
@@ -66,7 +66,7 @@ def _beside(
     packages = [text for text in context.file.manifest.audit.beside if is_for(text, major)]
     kernels = {"kernels": ActionInput(own.action, "declared")} if own else {}
     return {
-        f"beside{number}": context.add_step(
+        f"beside{number}": context.add_request(
             FetchBeside(
                 beside=requirement,
                 wheel=Path("${in:wheel}"),

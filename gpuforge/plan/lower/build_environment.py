@@ -148,7 +148,7 @@ def _add(
     """Add an action for each Python or, if it depends on what the backend answered, for each Python and toolkit."""
     of_toolkit = step.answered and context.file.manifest.host_cuda
     shared = environment_name(context, cell, at) if step.answered else python_name(context, cell, at)
-    return context.add_step(
+    return context.add_request(
         request,
         at,
         id=f"{shared}/{step.name}",

@@ -15,7 +15,7 @@ def carried(context: PlanContext, cell: Cell) -> ActionInput:
     """List them, while the host build runs in another copy of that environment."""
     at, _ = context.machine.host_at(cell)
     env = build_environment(context, cell, at)
-    return context.add_step(
+    return context.add_request(
         CarriedLibraries(
             environment=Path("${in:env}"),
             packages=context.file.manifest.wheel.provided_by,

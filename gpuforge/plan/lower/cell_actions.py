@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from gpuforge.actions.front import front_package
+from gpuforge.actions.kernels_wheel import first_of, host_wheel, kernels_wheel
+from gpuforge.actions.wheel import finished_wheel, make_variant
 from gpuforge.manifest import kernels_wheels
 from gpuforge.manifest.axes import Point, Values
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.plan.action import Action, ActionInput
 from gpuforge.plan.cell import Cell, matrix
 from gpuforge.plan.lower.audit import audit
-from gpuforge.plan.lower.front import front_package
 from gpuforge.plan.lower.host_build import host_build
 from gpuforge.plan.lower.kernels import kernels
-from gpuforge.plan.lower.kernels_wheel import first_of, host_wheel, kernels_wheel
 from gpuforge.plan.lower.plan_context import PlanContext
 from gpuforge.plan.lower.provided import provided
 from gpuforge.plan.lower.testing import tests
-from gpuforge.plan.lower.wheel import finished_wheel, make_variant
 from gpuforge.plan.lowered_object import LoweredObject
 from gpuforge.plan.schedule import scheduled
 from gpuforge.plan.site import Machine

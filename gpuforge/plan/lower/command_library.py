@@ -58,7 +58,7 @@ def _run_command(context: PlanContext, cell: Cell, item: LoweredObject) -> Actio
         scratch=Path("${work}"),
         output=Path("${out:library}"),
     )
-    return context.add_step(
+    return context.add_request(
         request,
         at,
         id=f"{kernels_name(context, cell)}/{item.name}/library",

@@ -42,7 +42,7 @@ def use(context: PlanContext, host: Compiler, at: Location, *, lay: bool) -> Com
 
 def fetch(context: PlanContext, host: FetchedCompiler) -> ActionInput:
     """Fetch a compiler, once for all that use it."""
-    return context.add_step(
+    return context.add_request(
         FetchCompiler(parts=host.parts, output=Path("${out:compiler}")),
         None,
         id=f"{host.path.name}/compiler",

@@ -34,7 +34,7 @@ def host_build(context: PlanContext, cell: Cell) -> ActionInput:
         targets = manifest.cuda.versions[cell.cuda].targets
         env |= variables.host_cuda(host, targets, manifest.cuda.linkage)
     name, users = _shared(context, cell)
-    return context.add_step(
+    return context.add_request(
         _request(context, cell, used, overlays),
         at,
         id=f"{name}/host-build",

@@ -23,7 +23,7 @@ def _kernels(context: PlanContext, cell: Cell, item: LoweredObject) -> ActionInp
     at = context.machine.kernels_at(cell.cuda)
     refuse_same_modules(context.file, item)
     made = _way(item)(context, cell, item)
-    return context.add_step(
+    return context.add_request(
         made.request,
         at,
         id=f"{kernels_name(context, cell)}/{item.name}",

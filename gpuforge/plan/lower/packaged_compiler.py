@@ -142,7 +142,7 @@ class _Compilation:
             scratch=Path("${work}"),
             output=Path(f"${{out:{output}}}"),
         )
-        return context.add_step(
+        return context.add_request(
             request,
             at,
             id=f"{self.prefix}/{name}",
@@ -207,7 +207,7 @@ class _Compilation:
             output=Path("${out:wheels}"),
             lock=Path(f"${{out:{LOCK}}}"),
         )
-        return context.add_step(
+        return context.add_request(
             request,
             at,
             id=f"{self._python_name(at)}/{name}-packages",
@@ -227,7 +227,7 @@ class _Compilation:
         request = MakeEnvironment(
             wheels=Path("${in:wheels}"), python=Path("${in:python}"), output=Path("${out:environment}")
         )
-        return context.add_step(
+        return context.add_request(
             request,
             at,
             id=f"{self._python_name(at)}/{name}-environment",

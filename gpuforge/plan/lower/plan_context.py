@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -14,7 +14,20 @@ from gpuforge.manifest.axes import Point, Values, label
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.manifest.model import Manifest, PathSource
 from gpuforge.plan import git_version, programs, source_files, variables
-from gpuforge.plan.action import Action, ActionInput, Advice, CacheFolder, FileInput, Input, Kind
+from gpuforge.plan.action import (
+    Action,
+    ActionInput,
+    Advice,
+    CacheFolder,
+    FileInput,
+    Handle,
+    Input,
+    Kind,
+    Laid,
+    Staged,
+    Step,
+    handles,
+)
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.lowered_object import LoweredObject, lower_objects
 from gpuforge.plan.requests.request import Request, dump
@@ -122,7 +135,7 @@ class PlanContext:
             raise ValueError(msg)
         return ActionInput(action.id, output, links_out=action.links_out)
 
-    def add_step(
+    def add_request(
         self,
         request: Request,
         at: Location | None,
@@ -159,6 +172,45 @@ class PlanContext:
             inputs={"gpuforge": self._program(code or request.program, at), **inputs},
             outputs=outputs,
             image=at.image_id if at else None,
+            cells=cells,
+            **fields,
+        )
+        return self.add(action, outputs[0])
+
+    def add_step(
+        self,
+        step: Step[Handle],
+        at: Location | None,
+        *,
+        id: str,  # noqa: A002  the field of Action
+        kind: Kind,
+        title: str,
+        outputs: tuple[str, ...],
+        cells: tuple[str, ...],
+        **fields: Unpack[StepFields],
+    ) -> ActionInput:
+        """Add the action that does a step, at a place or (None) on this machine; return its first output."""
+        environ = fields.get("env", variables.plain())
+        fields["env"] = {"PATH": at.path, **environ} if at else environ
+        found = handles(step)
+        fields["staged"] = tuple(name for name, handle in found.items() if isinstance(handle, Staged))
+        fields["laid"] = tuple(name for name, handle in found.items() if isinstance(handle, Laid))
+        image = at.image if at else None
+        action = Action(
+            id=id,
+            kind=kind,
+            title=title,
+            argv=(
+                *("${in:gpuforge}", "-I", "-m", "gpuforge.actions.entry"),
+                *(step.program(), "${request}", "${result}"),
+            ),
+            step=step,
+            inputs={
+                "gpuforge": programs.of_step(step, image.inventory.steps_python() if image else None),
+                **{name: h.of if isinstance(h, (Staged, Laid)) else h for name, h in found.items()},
+            },
+            outputs=outputs,
+            image=image.id if image else None,
             cells=cells,
             **fields,
         )
@@ -251,6 +303,11 @@ class PlanContext:
 def placeholders(inputs: Iterable[str]) -> tuple[Path, ...]:
     """Return the placeholders of inputs, by their names."""
     return tuple(Path(f"${{in:{name}}}") for name in inputs)
+
+
+def numbered(kernels: Sequence[ActionInput]) -> dict[str, ActionInput]:
+    """Return the kernels as inputs: kernels0, kernels1 …"""
+    return {f"kernels{number}": value for number, value in enumerate(kernels)}
 
 
 def kernels_name(context: PlanContext, cell: Cell) -> str:

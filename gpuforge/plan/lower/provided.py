@@ -8,9 +8,8 @@ from pathlib import Path
 from gpuforge.plan import variables
 from gpuforge.plan.action import ActionInput
 from gpuforge.plan.cell import Cell
-from gpuforge.plan.lower.plan_context import PlanContext, placeholders
+from gpuforge.plan.lower.plan_context import PlanContext, numbered, placeholders
 from gpuforge.plan.lower.toolkit import toolkit
-from gpuforge.plan.lower.wheel import numbered
 from gpuforge.plan.requests.links import FetchProvided, WheelLinks
 
 
@@ -24,7 +23,7 @@ def provided(
     """
     if context.file.manifest.cuda.linkage != "pip" or not cell.cuda:
         return None
-    return context.add_step(
+    return context.add_request(
         FetchProvided(
             links=Path("${in:links}"),
             cuda=cell.toolkit,
@@ -52,7 +51,7 @@ def _links(
     at = context.machine.at(cell)
     found = at.toolkits[cell.cuda]
     archives = {"toolkit": toolkit(context, cell, at)} if found.packages_file else {}
-    return context.add_step(
+    return context.add_request(
         WheelLinks(
             wheel=Path("${in:wheel}"),
             kernels=placeholders(numbered(libraries)),

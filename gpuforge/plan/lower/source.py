@@ -35,7 +35,7 @@ def sdist(context: PlanContext, release: OverlaySdist) -> ActionInput:
 
 def _fetched(context: PlanContext, requested: Sdist | Revision, name: str, what: str) -> ActionInput:
     title = f"fetch {what}"
-    return context.add_step(
+    return context.add_request(
         _request(requested),
         None,
         id=name,
@@ -54,7 +54,7 @@ def _unpacked(context: PlanContext, file: Path) -> ActionInput:
     inputs = {"sdist": FileInput(file, digest.of_file(file))}
     requested = LocalSdist(Path("${in:sdist}"), file.name)
     title = f"unpack the source {file.name}"
-    return context.add_step(
+    return context.add_request(
         _request(requested),
         None,
         id="source",

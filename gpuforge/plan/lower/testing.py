@@ -59,7 +59,7 @@ def _test(context: PlanContext, cell: Cell, wheel: ActionInput, own: ActionInput
         scratch=Path("${work}"),
         result=Path("${out:result.json}"),
     )
-    return context.add_step(
+    return context.add_request(
         request,
         at,
         id=f"{cell.id}/test{where}",
@@ -150,7 +150,7 @@ def _fetch(
     cells: tuple[str, ...],
 ) -> ActionInput:
     at = context.machine.tested_at(cell)
-    return context.add_step(
+    return context.add_request(
         request,
         at,
         id=id,

@@ -21,7 +21,7 @@ def toolkit(context: PlanContext, cell: Cell, at: Location) -> Input:
         return FileInput(found.root, found.identity, program="toolkit")
     assert found.source is not None  # noqa: S101  a toolkit without a folder is fetched
     size = f" ({found.size / 1e6:.0f} MB)" if found.size else ""
-    return context.add_step(
+    return context.add_request(
         FetchToolkit(provider=found.provider, source=found.source, output=Path("${out:toolkit}")),
         None,
         code=f"{FetchToolkit.program} {found.provider}",

@@ -1,21 +1,49 @@
-"""The front package and its audit, once for all cells."""
+"""The front package, whose extras install the wheels of the CUDA majors, and its audit, once for all cells."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import ClassVar
 
 from packaging.utils import canonicalize_name
 
+from gpuforge import disk
 from gpuforge.cuda.suffix import named_for
 from gpuforge.cuda.version import major_of
 from gpuforge.embedded.major_wheels import FrontExtra
 from gpuforge.expectation import Expectation
 from gpuforge.manifest.kernels_wheels import extra_for, toolkits
 from gpuforge.manifest.model import Manifest
-from gpuforge.plan.action import ActionInput
-from gpuforge.plan.lower.plan_context import PlanContext, placeholders
+from gpuforge.plan.action import ActionInput, Handle, P, Step, Workdir
+from gpuforge.plan.lower.plan_context import PlanContext
 from gpuforge.plan.requests.audit import AuditWheel
-from gpuforge.plan.requests.wheel import PackageFront
+
+
+@dataclass(frozen=True, kw_only=True)
+class PackageFront(Step[P]):
+    """Make the front package."""
+
+    writes_wheel: ClassVar = True
+    of: tuple[P, ...]  # for each CUDA version a wheel of its metadata, or its folder
+    distribution: str
+    brought: tuple[FrontExtra, ...]
+
+    def run(self: PackageFront[Path], at: Workdir) -> None:
+        """Write the wheel."""
+        from gpuforge.package import front_wheel
+        from gpuforge.steps.wheelhouse import one_wheel
+        from gpuforge.steps.write_wheel import write
+        from gpuforge.wheel import metadata
+
+        wheels = [metadata.of_wheel(one_wheel(folder)) for folder in self.of]
+        front_wheel.check(wheels, self.brought)
+        with disk.errors_at(at.scratch), TemporaryDirectory(dir=at.scratch) as scratch:
+            tree = Path(scratch) / "tree"
+            name = front_wheel.lay_out(tree, self.distribution, wheels[0], self.brought)
+            made = write(tree, at.output("wheel") / str(name), None)
+        print(f"{made.name}: {made.stat().st_size} bytes")
 
 
 def front_package(context: PlanContext) -> tuple[ActionInput, ActionInput] | None:
@@ -28,30 +56,20 @@ def front_package(context: PlanContext) -> tuple[ActionInput, ActionInput] | Non
     if not manifest.wheel.front or not named:
         return None
     first = {cell.cuda: cell for cell in reversed(named)}
-    of = {
-        f"of{n}": ActionInput(f"{cell.id}/wheel", "declared")
-        for n, (_, cell) in enumerate(sorted(first.items()))
-    }
+    of = tuple(ActionInput(f"{cell.id}/wheel", "declared") for _, cell in sorted(first.items()))
     users = tuple(cell.id for cell in context.cells)
     at = context.machine.at(named[0])
     made = context.add_step(
-        PackageFront(
-            of=placeholders(of),
-            distribution=manifest.wheel.front,
-            brought=brought(manifest),
-            work=Path("${work}"),
-            output=Path("${out:wheel}"),
-        ),
+        PackageFront[Handle](of=of, distribution=manifest.wheel.front, brought=brought(manifest)),
         at,
         id="front/wheel",
         kind="package",
         title=f"make {manifest.wheel.front}",
-        inputs=of,
         outputs=("wheel",),
         by_content=True,
         cells=users,
     )
-    report = context.add_step(
+    report = context.add_request(
         AuditWheel(
             wheel=Path("${in:wheel}"),
             expectation=Expectation(no_code=True),

