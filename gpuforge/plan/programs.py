@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from gpuforge import digest
 from gpuforge.embedded import runtime_files
@@ -119,6 +120,15 @@ def files_of(program: str) -> list[str]:
     name, _, provider = program.partition(" ")
     todo = [f"steps/{name}.py", *([f"toolkits/providers/{provider}.py"] if provider else [])]
     return _with_imports(todo)
+
+
+def modules_of(step: type[Step[Any]]) -> list[str]:
+    """Return the module of a step, and those that it imports for its work."""
+    file = f"{step.__module__.partition('.')[2].replace('.', '/')}.py"
+    found = (
+        name.removesuffix(".py").removesuffix("/__init__") for name in read_by(file) if name.endswith(".py")
+    )
+    return [step.__module__, *sorted(f"gpuforge.{name.replace('/', '.')}" for name in found)]
 
 
 def _with_imports(todo: list[str]) -> list[str]:

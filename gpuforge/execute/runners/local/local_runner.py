@@ -18,6 +18,7 @@ from gpuforge.execute.runners.local.kept_command import End, Keepers, KeptComman
 from gpuforge.execute.runners.log_header import header
 from gpuforge.execute.runners.runner import Exit, Limits, Task
 from gpuforge.execute.substitution import RunPaths, fill, write_request
+from gpuforge.plan import programs
 from gpuforge.plan.action import Action
 
 
@@ -55,7 +56,7 @@ class LocalRunner:
     def prepare(self, actions: Sequence[Action]) -> None:
         """Start the program that starts commands, and import into it the steps that will run."""
         if actions:
-            Keepers.of_this_process().prepare(dict.fromkeys(filter(None, map(_step, actions))))
+            Keepers.of_this_process().prepare(dict.fromkeys(m for each in actions for m in _modules(each)))
 
     def run(self, task: Task) -> Exit:
         """Run a task to its end; see `Runner.run`."""
@@ -158,6 +159,12 @@ class LocalRunner:
 def _step(action: Action) -> str:
     """Return the module of gpuforge that an action runs with gpuforge's own Python, "" for any other command."""
     return action.argv[3] if action.argv[:3] == ("${in:gpuforge}", "-I", "-m") else ""
+
+
+def _modules(action: Action) -> list[str]:
+    """Return the modules of gpuforge that an action's work imports."""
+    own = [_step(action)] if _step(action) else []
+    return [*own, *(programs.modules_of(type(action.step)) if action.step else ())]
 
 
 def _linked(path: Path, link: Path) -> Path:
