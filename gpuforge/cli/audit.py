@@ -17,6 +17,7 @@ from gpuforge.cli.terminal import complain, drop_output, in_color, result, say
 from gpuforge.diagnostics import Diagnostic, shown
 
 if TYPE_CHECKING:
+    from gpuforge.audit.against import Against
     from gpuforge.audit.baseline import Baseline
     from gpuforge.audit.judge import Ignore, Report
     from gpuforge.audit.read.input import Beside
@@ -213,7 +214,7 @@ def _ignored(option: str) -> Ignore:
 
 def run(options: Options, environ: Mapping[str, str], watched: Watched | None = None) -> int:
     """Judge the wheels, write the report, and return the exit status."""
-    from gpuforge.audit import against, audit, baseline
+    from gpuforge.audit import audit, baseline
     from gpuforge.audit.findings import at_least
 
     beside = _beside(options, environ, watched)
@@ -222,7 +223,7 @@ def run(options: Options, environ: Mapping[str, str], watched: Watched | None = 
     report = audit(
         options.wheels,
         expectation=_expectation(options),
-        against=against.parse(options.against) if options.against else None,
+        against=_against(options.against) if options.against else None,
         ignore=[*options.accepted, *([base] if base else [])],
         jobs=(watched and watched.jobs) or jobs,
         watch=watched,
@@ -249,6 +250,12 @@ def run(options: Options, environ: Mapping[str, str], watched: Watched | None = 
         _write(options.write, report, base)
         return 0
     return int(report.worst() in at_least(options.fail_on))
+
+
+def _against(text: str) -> Against:
+    from gpuforge.audit import against
+
+    return against.parse(text)
 
 
 def _beside(options: Options, environ: Mapping[str, str], watched: Watched | None) -> Beside:

@@ -12,7 +12,6 @@ from typing import Any
 from gpuforge import digest, disk
 from gpuforge.execute.outcome import Outcome, Step
 from gpuforge.execute.store import Store
-from gpuforge.package import variants
 from gpuforge.plan.cell import Selection
 from gpuforge.plan.lower.cell_actions import Plan
 from gpuforge.plan.trial_result import TrialResult
@@ -62,6 +61,7 @@ def is_done(outcome: Outcome, action: str) -> bool:
 
 
 RECORD = ".gpuforge.json"  # in the folder: file name -> its package, cell and sha256 when it was put there
+_DASHES = 4  # in the name of a wheel; a variant's has one more, before its label
 ASIDE = ".set-aside"  # in the folder: `dist/*.whl` and `dist/*` do not match it
 
 
@@ -132,6 +132,10 @@ def put_index(dist: Path, names: Sequence[str]) -> None:
 
     An index without wheels is removed.
     """
+    if not any(name.count("-") > _DASHES for name in names):
+        return
+    from gpuforge.package import variants
+
     releases = {release for name in names if (release := variants.release_of(name))}
     found = variants.index(dist, releases)
     for name, text in found.items():

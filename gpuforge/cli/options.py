@@ -6,7 +6,6 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -54,6 +53,8 @@ class Group(click.Group):
         """Return the command that the first argument names; raises UsageError with the nearest names."""
         names = self.list_commands(ctx)
         if args and args[0] not in names and not args[0].startswith("-"):
+            from difflib import get_close_matches
+
             near = get_close_matches(args[0].lower(), names, n=1)
             hint = f"Did you mean {near[0]!r}?" if near else f"There are {', '.join(names)}."
             raise click.UsageError(f"No such command {args[0]!r}. {hint}", ctx)

@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from importlib.metadata import entry_points
 from pathlib import PurePosixPath
 from typing import Annotated, Any, ClassVar
 from urllib.parse import urlsplit
@@ -151,7 +150,11 @@ class CompilerName(Checked):
     @staticmethod
     def validate(text: str) -> str:
         """Return `text` unchanged; raises PydanticKnownError when no toolchain has this name."""
-        if text in OWN or text in (others := sorted({entry.name for entry in entry_points(group=GROUP)})):
+        if text in OWN:
+            return text
+        from importlib.metadata import entry_points  # noqa: PLC0415  few manifests name a plug-in
+
+        if text in (others := sorted({entry.name for entry in entry_points(group=GROUP)})):
             return text
         expected = ", ".join(f"'{name}'" for name in (*OWN, *others))
         raise PydanticKnownError("literal_error", {"expected": expected})

@@ -18,7 +18,6 @@ from gpuforge.manifest import axes
 from gpuforge.manifest.axes import Point
 from gpuforge.manifest.axis_checks import MOST, axis_problems, points
 from gpuforge.manifest.checks import problems
-from gpuforge.manifest.explain import explain
 from gpuforge.manifest.model import Manifest
 from gpuforge.manifest.positions import locate
 from gpuforge.manifest.problem import Problem, printable
@@ -149,6 +148,8 @@ def check(data: Mapping[str, Any], folder: Path | None) -> tuple[Manifest | None
         try:
             manifests.append(Manifest.model_validate(there))
         except ValidationError as error:
+            from gpuforge.manifest.explain import explain  # noqa: PLC0415  most manifests have no error
+
             manifests.append(None)
             others += explain(error, there)
         others += problems(there, folder)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpuforge.errors import MissingError
-from gpuforge.toolkits.download import GoneError, download
 from gpuforge.toolkits.progress import Say, quiet
 
 MIRROR = "https://deb.debian.org/debian"  # the default; GPUFORGE_DEBIAN_MIRROR sets another
@@ -42,6 +41,8 @@ def mirror() -> str:
 
 def fetch_part(part: DebianPart, file: Path, *, say: Say = quiet) -> None:
     """Download a part of Debian's packages and check it; raises the errors of `download`, MissingError if gone."""
+    from gpuforge.toolkits.download import GoneError, download  # noqa: PLC0415  plans fetch nothing
+
     try:
         download(f"{mirror().rstrip('/')}/{part.path}", file, sha256=part.sha256, start=part.start,
                  size=part.size if part.members else None, say=say)  # fmt: skip

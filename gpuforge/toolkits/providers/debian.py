@@ -17,7 +17,7 @@ from gpuforge.cuda.version import major_of
 from gpuforge.datafile import load
 from gpuforge.errors import ActionError, UsageError
 from gpuforge.toolkits import pins as wheels
-from gpuforge.toolkits import pip, toolkit_tree, unpack
+from gpuforge.toolkits import pip, toolkit_tree
 from gpuforge.toolkits.debian_parts import DebianPart, fetch_part, mirror
 from gpuforge.toolkits.pins import ListedToolkit, PinnedWheel
 from gpuforge.toolkits.plain import read
@@ -130,6 +130,8 @@ def lay_out_wheels(site: Path, made: Path) -> None:
 
 def unpack_part(part: DebianPart, file: Path, made: Path) -> None:
     """Put a downloaded part's files into the tree; raises ActionError if they are not there."""
+    from gpuforge.toolkits import unpack  # noqa: PLC0415  plans fetch nothing
+
     if not part.members:
         if unpack.unpack_deb(file, made, bound(place, package=part.package)) == 0:
             raise ActionError.of(f"{part.package} {part.version} holds nothing of a CUDA toolkit")

@@ -18,8 +18,7 @@ from gpuforge.cuda.suffix import of_nvidia
 from gpuforge.cuda.version import major_of
 from gpuforge.datafile import load
 from gpuforge.errors import UsageError
-from gpuforge.toolkits import pip, redist_archives, toolkit_tree
-from gpuforge.toolkits.download import download
+from gpuforge.toolkits import pip, toolkit_tree
 from gpuforge.toolkits.pins import beside, beside_toolkits, check_libraries
 from gpuforge.toolkits.progress import Say, quiet
 from gpuforge.toolkits.sources import VERSIONS, Archives, ToolkitFiles
@@ -95,6 +94,9 @@ def provision_redist(source: Archives, destination: Path, *, say: Say = quiet) -
     `destination` must be empty or absent; nothing is left there if it fails. Raises MissingError if the server cannot
     be reached or has no such release, ActionError for unexpected content.
     """
+    from gpuforge.toolkits import redist_archives  # noqa: PLC0415  plans fetch nothing
+    from gpuforge.toolkits.download import download  # noqa: PLC0415  plans fetch nothing
+
     with toolkit_tree.staged(destination) as partial:
         made = partial / "tree"
         made.mkdir()
