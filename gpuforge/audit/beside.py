@@ -11,8 +11,7 @@ from gpuforge.audit import audit, version_clauses
 from gpuforge.audit.baseline import Baseline
 from gpuforge.audit.findings import SEVERITIES, Finding, Ignored
 from gpuforge.audit.judge import Ignore, Report, WheelReport
-from gpuforge.audit.proofs.beside import fits_beside
-from gpuforge.audit.proofs.proof import Proof
+from gpuforge.audit.proofs import Proof, fits_beside
 from gpuforge.requirements import Release
 
 

@@ -13,9 +13,7 @@ from gpuforge.audit.findings import SEVERITIES, Finding, Ignored, Severity
 from gpuforge.audit.host.collect import collect
 from gpuforge.audit.link import graph as link
 from gpuforge.audit.model import WheelFacts, machine_of
-from gpuforge.audit.proofs.beside import fits_beside
-from gpuforge.audit.proofs.proof import Proof
-from gpuforge.audit.proofs.prove import proofs
+from gpuforge.audit.proofs import Proof, fits_beside, proofs
 from gpuforge.audit.read import inputs
 from gpuforge.audit.read.input import Input
 from gpuforge.audit.read.wheel import fault

@@ -14,6 +14,17 @@ class Route(NamedTuple):
     package: str = ""  # the package that has to be imported before, as its import loads the library
     loaded_by: str = ""  # the object that has loaded it before; "" if it is the module that is imported
 
+    def __str__(self) -> str:
+        """Write it as linkers and tools do: "RUNPATH $ORIGIN/../x", "RPATH $ORIGIN of libx.so", "import torch"."""
+        match self.kind:
+            case "loaded":
+                return f"loaded before it by {self.loaded_by}" if self.loaded_by else "loaded before it"
+            case "import":
+                return f"import {self.package}"
+            case "system" | "driver":
+                return f"the {self.kind}"
+        return f"{self.kind} {self.entry}" + (f" of {self.via}" if self.via else "")
+
     @property
     def is_path(self) -> bool:
         """Whether a search path of an object leads to the library."""

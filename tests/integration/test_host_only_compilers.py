@@ -15,7 +15,6 @@ import requests
 from host_only_samples import MANIFEST
 
 from gpuforge.audit import audit
-from gpuforge.audit.report import proofs
 from gpuforge.audit.report.sentences import lines
 from gpuforge.manifest.load import load
 from gpuforge.plan.expectation import expectation
@@ -84,7 +83,7 @@ def judge(tmp_path: Path) -> Judge:
                 archive.write(file, name)
         (held,) = audit([path], expectation=expectation(load(tmp_path))).wheels
         codes = {f.code for f in held.findings if f.code.startswith("GF6")}
-        return codes, [proofs.text(p) for p in held.proofs if p.topic == "host-only"]
+        return codes, [p.text for p in held.proofs if p.topic == "host-only"]
 
     return of
 

@@ -9,7 +9,7 @@ from gpuforge.audit.findings import Finding, Ignored, Subject
 from gpuforge.audit.judge import Report, WheelReport
 from gpuforge.audit.link import graph as link
 from gpuforge.audit.model import WheelFacts
-from gpuforge.audit.proofs.proof import Proof, TagsHold
+from gpuforge.audit.proofs import Proof
 from gpuforge.binary.facts import DeviceCode, ElfObject, FatbinContainer, FatbinEntry
 from gpuforge.diagnostics import Diagnostic, Place
 from gpuforge.runtime.arch import Arch
@@ -111,7 +111,7 @@ def sample() -> Report:
         ),
         "known <since> 1.0",
     )
-    proof = Proof("platform", TagsHold(("manylinux_2_17_x86_64",), {"GLIBC": ("2.14", "bad/x.so")}))
+    proof = Proof("platform", "manylinux_2_17_x86_64 holds; highest required: GLIBC 2.14 (x.so)")
     wheels = (
         WheelReport(bad, findings, (ignored,), (proof,)),
         WheelReport(good, (), (), ()),

@@ -9,7 +9,6 @@ from audit_samples import wheel
 from manifest_samples import WITH_CUDA
 
 from gpuforge.audit import audit
-from gpuforge.audit.report import proofs
 from gpuforge.audit.report.sentences import lines
 from gpuforge.manifest.load import load
 from gpuforge.plan.expectation import expectation
@@ -34,7 +33,7 @@ def judged(folder: Path, files: Mapping[str, bytes], needs: str = "") -> tuple[F
     (folder / "gpuforge.toml").write_text(MANIFEST + needs)
     report = audit([wheel(folder, files)], expectation=expectation(load(folder)))
     found = [(f.code, lines(f)) for f in report.findings if f.code.startswith("GF6")]
-    return found, [proofs.text(p) for w in report.wheels for p in w.proofs if p.topic == "host-only"]
+    return found, [p.text for w in report.wheels for p in w.proofs if p.topic == "host-only"]
 
 
 def refused(folder: Path, data: bytes, name: str = "demo/x.o") -> list[str]:

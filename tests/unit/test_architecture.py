@@ -82,8 +82,7 @@ AUDIT_MAY_IMPORT: dict[str, set[str]] = {
     "link": set(),
     "host": {"read", "link"},
     "rules": {"link", "host"},
-    "proofs": {"link", "rules"},
-    "report": {"link", "rules", "proofs"},
+    "report": {"link", "rules"},
 }
 HEAVY = {
     "abi3info": {"audit/rules"},

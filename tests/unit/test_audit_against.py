@@ -9,7 +9,6 @@ from audit_samples import STATIC_CUDART, elf, wheel
 
 from gpuforge.audit import against, audit
 from gpuforge.audit.findings import Finding, Subject, facts_of
-from gpuforge.audit.report import proofs
 from gpuforge.audit.report.sentences import lines
 from gpuforge.cli.main import run
 from gpuforge.errors import UsageError
@@ -61,7 +60,7 @@ def test_another_compiler_brings_other_runtimes(tmp_path: Path, other: str) -> N
     report = audit([path], against=what)
     assert not [f for f in report.findings if f.code == "GF110"]
     (proof,) = [p for p in report.wheels[0].proofs if p.topic == "against"]
-    assert proofs.text(proof) == (
+    assert proof.text == (
         f"{what.label}: the wheel loads no second copy of the {len(what.libraries)} libraries "
         f"that releases of {other.partition('@')[0]} have"
     )

@@ -12,7 +12,6 @@ from audit_samples import elf, wheel
 from gpuforge.audit import audit
 from gpuforge.audit.beside import Neighbour, judged
 from gpuforge.audit.judge import Ignore
-from gpuforge.audit.report import proofs
 from gpuforge.plan.lower.audit import is_for
 from gpuforge.steps.fetch_beside import resolve
 from gpuforge.wheel.package_index import reason
@@ -77,7 +76,7 @@ def test_two_that_share_pips_cudart_fit(tmp_path: Path) -> None:
     report = judged(alone, [own], [neighbour(tmp_path)], [])
     assert report.findings == alone.findings
     (proof,) = (p for p in report.wheels[0].proofs if p.topic == "beside")
-    assert proofs.text(proof) == "other[cuda13]: no conflict with 1 package in one process"
+    assert proof.text == "other[cuda13]: no conflict with 1 package in one process"
 
 
 @pytest.mark.parametrize(

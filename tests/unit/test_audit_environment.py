@@ -19,7 +19,7 @@ from report_schema import SCHEMA
 from gpuforge.audit import audit
 from gpuforge.audit.judge import Ignore
 from gpuforge.audit.read.input import Beside
-from gpuforge.audit.report import data, markdown, proofs, text
+from gpuforge.audit.report import data, markdown, text
 from gpuforge.cli.main import run
 
 TAGS = "cp311-cp311-manylinux_2_17_x86_64"
@@ -162,7 +162,7 @@ def test_what_fits_is_proved(
     own = using("own", f"libcudart.so.{release}", path, requires)
     ignore = [Ignore("GF104", "known")] if accepted else []
     report = audit([own], beside=Beside(folder), ignore=ignore)
-    assert [proofs.text(p) for p in report.wheels[0].proofs if p.topic == "beside"] == proved
+    assert [p.text for p in report.wheels[0].proofs if p.topic == "beside"] == proved
 
 
 def test_nothing_of_an_environment_runs(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -20,7 +20,6 @@ from gpuforge.audit import against, audit
 from gpuforge.audit.beside import Neighbour, judged
 from gpuforge.audit.findings import Topic
 from gpuforge.audit.read.input import Beside
-from gpuforge.audit.report import proofs
 from gpuforge.expectation import Expectation
 
 MODULE = "demo/ext.cpython-311-x86_64-linux-gnu.so"
@@ -36,7 +35,7 @@ def proved(topic: Topic, *paths: Path, **question: object) -> list[str]:
     """Return what is proved of the first of the wheels about a topic."""
     report = audit(paths, **question)  # type: ignore[arg-type]
     first = next(each for each in report.wheels if each.facts.name == paths[0].name)
-    return [proofs.text(proof) for proof in first.proofs if proof.topic == topic]
+    return [proof.text for proof in first.proofs if proof.topic == topic]
 
 
 def wants(glibc: str, machine: int = X86) -> bytes:

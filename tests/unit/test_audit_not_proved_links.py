@@ -10,7 +10,6 @@ from audit_samples import DT, FLAGS_1, elf, wheel, with_ident
 from together_samples import torch
 
 from gpuforge.audit import audit
-from gpuforge.audit.report import proofs
 from gpuforge.audit.report.sentences import lines
 
 MODULE = "demo/ext.cpython-311-x86_64-linux-gnu.so"
@@ -340,7 +339,7 @@ def test_what_an_import_has_loaded_is_found_once_it_was_imported(
     """Whether code of the wheel imports the package first is nothing that was looked at."""
     own = wheel(tmp_path, module(runpath, "libc10.so"), requires=["torch==2.4.1"])
     (audited, *_) = audit([own, *([torch(tmp_path)] if beside else [])]).wheels
-    (found, *_) = (proofs.text(p) for p in audited.proofs if p.topic == "providers")
+    (found, *_) = (p.text for p in audited.proofs if p.topic == "providers")
     assert found.startswith(f"every NEEDED library is found{once}: ")
 
 
@@ -352,7 +351,7 @@ def test_what_an_imported_package_has_loaded_of_others_is_found_once_it_was_impo
     for runpath in ("$ORIGIN/../torch/lib", "$ORIGIN/../torch/lib:$ORIGIN/../nvidia/cuda_runtime/lib"):
         own = wheel(tmp_path, module(runpath, "libc10.so", "libcudart.so.12"), requires=["torch==2.4.1"])
         (audited, *_) = audit([own, torch(tmp_path), runtime]).wheels
-        (found, *_) = (proofs.text(p) for p in audited.proofs if p.topic == "providers")
+        (found, *_) = (p.text for p in audited.proofs if p.topic == "providers")
         assert found.startswith("every NEEDED library is found, once torch is imported: ") == (
             ":" not in runpath
         )

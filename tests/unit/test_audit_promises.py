@@ -12,7 +12,6 @@ from manifest_samples import PACKAGE
 from rule_samples import CUDART, KERNEL, NVOMP, SET, grafted, index, user_of
 
 from gpuforge.audit import audit
-from gpuforge.audit.report import proofs
 from gpuforge.audit.report.sentences import lines
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.plan.expectation import expectation
@@ -169,7 +168,7 @@ def test_as_declared_is_said_of_nothing_more_and_nothing_less(
     def proved(*containers: bytes) -> list[str]:
         files = {**BASE, "demo/ext.so": elf(sections={NV_FATBIN: b"".join(containers)})}
         report = audit([wheel(tmp_path, files)], expectation=expectation(manifest("")))
-        return [proofs.text(p) for w in report.wheels for p in w.proofs if p.topic == "GPU code"]
+        return [p.text for w in report.wheels for p in w.proofs if p.topic == "GPU code"]
 
     (text,) = proved(KERNEL)
     assert text.startswith("fatbin containers as declared: ")

@@ -13,7 +13,7 @@ from audit_samples import elf, fatbin, image, wheel
 from gpuforge.audit import audit
 from gpuforge.audit.expected_archs import expecting
 from gpuforge.audit.reach import reach
-from gpuforge.audit.report import detail, proofs
+from gpuforge.audit.report import detail
 from gpuforge.audit.report.sentences import bullets
 from gpuforge.binary import fatbin as reader
 from gpuforge.binary.facts import DeviceCode, FatbinContainer, FatbinEntry
@@ -327,7 +327,7 @@ def test_what_is_proved_of_gpu_code_calls_each_kind_by_its_name(tmp_path: Path) 
         "demo/_gpuforge/kernels/k/k.so": elf(sections={".rodata": b"\0" + ptx}),
     }
     (report,) = audit([wheel(tmp_path, files)]).wheels
-    assert [proofs.text(p) for p in report.proofs if p.topic == "GPU code"] == [
+    assert [p.text for p in report.proofs if p.topic == "GPU code"] == [
         "fatbin containers: 1 of sm_80 + compute_90 (PTX 8.4); 1 of sm_80, no PTX; 1 of LTO-IR of compute_80",
         "PTX texts: 2 of compute_80 (PTX 8.4)",
     ]

@@ -16,7 +16,6 @@ from document_samples import RECIPE
 
 from gpuforge.audit import audit, policy
 from gpuforge.audit.link.graph import build
-from gpuforge.audit.report import proofs
 from gpuforge.audit.rules import files as rules_of_files
 from gpuforge.audit.rules import platform_tags
 
@@ -363,7 +362,7 @@ def test_pypi_accepts_100_mebibytes(tmp_path: Path) -> None:
 def test_the_floor_of_a_wheel_whose_tag_promises_nothing_is_said(tmp_path: Path) -> None:
     files = {"demo/ext.so": elf(versions={"libc.so.6": ["GLIBC_2.28"]})}
     (held,) = audit([wheel(tmp_path, files, name="demo-1.0-cp311-cp311-linux_x86_64.whl")]).wheels
-    assert [proofs.text(p) for p in held.proofs if p.topic == "platform"] == [
+    assert [p.text for p in held.proofs if p.topic == "platform"] == [
         "linux_x86_64 promises nothing; manylinux_2_28 has the glibc and libstdc++ that the objects need; "
         "highest required: GLIBC 2.28 (ext.so)"
     ]

@@ -10,7 +10,6 @@ from audit_samples import elf, wheel
 from gpuforge.audit import audit
 from gpuforge.audit.findings import Finding
 from gpuforge.audit.read.input import Beside, Input
-from gpuforge.audit.report import proofs
 from gpuforge.audit.report.sentences import lines
 from gpuforge.binary.elf.mangled import readable
 from gpuforge.expectation import Expectation
@@ -104,9 +103,7 @@ def test_the_proof_is_there_only_where_nothing_contradicts_it(tmp_path: Path) ->
         files = {"demo/_C.so": elf(undefined=names, needed=["libtorch_cpu.so"])}
         path = wheel(tmp_path, files, requires=["torch>=2.10"])
         report = audit([path], expectation=Expectation(spans=("torch",)))
-        proved[names[0]] = [
-            proofs.text(each) for each in report.wheels[0].proofs if each.topic == "stable ABI"
-        ]
+        proved[names[0]] = [each.text for each in report.wheels[0].proofs if each.topic == "stable ABI"]
     assert proved == {
         ATEN[0]: [],
         STABLE[0]: ["torch: none of its functions that change with each release is used"],

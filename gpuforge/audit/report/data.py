@@ -15,7 +15,7 @@ from gpuforge.audit.link.edges import Edge, LoadSet
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.reach import reach
-from gpuforge.audit.report import detail, process, proofs, sentences
+from gpuforge.audit.report import detail, process, sentences
 from gpuforge.audit.route import Route
 from gpuforge.audit.rules import RULES
 from gpuforge.binary.facts import DeviceCode, ElfObject, FatbinContainer
@@ -69,7 +69,7 @@ def _fields(report: Report, unused: Sequence[str]) -> Iterator[tuple[str, Any]]:
     yield "schema", SCHEMA
     yield "tool", {"name": "gpuforge", "version": __version__}
     yield "wheels", map(_wheel, report.wheels)
-    yield "proved", (f"{p.topic}: {proofs.text(p)}" for w in report.wheels for p in w.proofs)
+    yield "proved", (f"{p.topic}: {p.text}" for w in report.wheels for p in w.proofs)
     yield "findings", map(_finding, report.findings)
     yield (
         "ignored",
@@ -125,7 +125,7 @@ def _wheel(wheel: WheelReport) -> dict[str, Any]:
         "requires": list(facts.requires),
         "verdict": verdict(wheel),
         "counts": dict(Counter(f.severity for f in wheel.findings)),
-        "proved": [{"topic": p.topic, "text": proofs.text(p)} for p in wheel.proofs],
+        "proved": [{"topic": p.topic, "text": p.text} for p in wheel.proofs],
     }
 
 
@@ -200,7 +200,7 @@ def _edge(edge: Edge) -> dict[str, Any]:
     found: dict[str, Any] = {
         "name": edge.needed,
         "provider": provider.source,
-        "route": sentences.route(edge.route) if edge.route else "",
+        "route": str(edge.route) if edge.route else "",
     }
     if edge.route:
         found["found_by"] = _route(edge.route)

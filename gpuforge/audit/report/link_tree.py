@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from gpuforge.audit.link.edges import Edge, Key
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
-from gpuforge.audit.report.sentences import route
 from gpuforge.binary.facts import ElfObject
 from gpuforge.diagnostics import shown
 
@@ -141,7 +140,7 @@ def _route(edge: Edge) -> str:
     if edge.provider.source in _SOURCES:
         return ""
     if edge.route:
-        return "already loaded" if edge.route.kind == "loaded" else f"by {route(edge.route)}"
+        return "already loaded" if edge.route.kind == "loaded" else f"by {edge.route}"
     if edge.preload:
         return f"loaded before it by {edge.preload.file}"
     return "" if edge.provider.source == "nobody" else "no path leads to it"

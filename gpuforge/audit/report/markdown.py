@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from gpuforge.audit.findings import SEVERITIES, Finding, Severity
 from gpuforge.audit.judge import Report, WheelReport
-from gpuforge.audit.report import devices, link_tree, process, proofs
+from gpuforge.audit.report import devices, link_tree, process
 from gpuforge.audit.report.sentences import bullets
 from gpuforge.audit.report.unread import not_looked_at
 from gpuforge.audit.together import Together
@@ -91,7 +91,7 @@ def _wheel(wheel: WheelReport) -> Iterator[str]:
         ]
         yield from _folded(f"Accepted: {len(wheel.ignored)}", rows)
     if wheel.proofs:
-        rows = [f"- **{_text(proof.topic)}**: {_subject(proofs.text(proof))}" for proof in wheel.proofs]
+        rows = [f"- **{_text(proof.topic)}**: {_subject(proof.text)}" for proof in wheel.proofs]
         yield from _folded("Proved", rows)
 
 

@@ -48,7 +48,7 @@ def item(subject: Subject) -> str:
     """Write the part of a file that a subject is about."""
     match subject.item:
         case Route():
-            return route(subject.item)
+            return str(subject.item)
         case PatternOf(pattern, name):
             return f"{pattern!r} of the object {name!r}"
         case GpuTrace():  # the detail has it
@@ -61,18 +61,7 @@ def item(subject: Subject) -> str:
 
 
 def _routes(routes: Sequence[Route]) -> str:
-    return f"by {route(routes[0])}" if len(routes) == 1 else " before ".join(map(route, routes))
-
-
-def route(way: Route) -> str:
-    """Write a route as linkers and tools do: "RUNPATH $ORIGIN/../x", "RPATH $ORIGIN of libx.so", "import torch"."""
-    if way.kind == "loaded":
-        return f"loaded before it by {way.loaded_by}" if way.loaded_by else "loaded before it"
-    if way.kind == "import":
-        return f"import {way.package}"
-    if way.kind in {"system", "driver"}:
-        return f"the {way.kind}"
-    return f"{way.kind} {way.entry}" + (f" of {way.via}" if way.via else "")
+    return f"by {routes[0]}" if len(routes) == 1 else " before ".join(map(str, routes))
 
 
 def bullets(finding: Finding) -> tuple[str, ...]:

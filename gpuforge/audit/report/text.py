@@ -12,7 +12,7 @@ from gpuforge.audit.findings import SEVERITIES, Finding, Ignored, Severity, Subj
 from gpuforge.audit.form import AS_BUILT
 from gpuforge.audit.judge import Report, WheelReport
 from gpuforge.audit.model import WheelFacts
-from gpuforge.audit.report import process, proofs
+from gpuforge.audit.report import process
 from gpuforge.audit.report.detail import shorten
 from gpuforge.audit.report.page import UNBROKEN, Page, Text
 from gpuforge.audit.report.sentences import bullets, lines
@@ -121,7 +121,7 @@ def _wheel(wheel: WheelReport, page: Page, *, verbose: bool) -> Iterator[str]:
     if wheel.proofs:
         yield ""
         for proof in wheel.proofs:
-            text = Text(proof.topic, "bold", f": {visible(proofs.text(proof))}")
+            text = Text(proof.topic, "bold", f": {visible(proof.text)}")
             yield from page.lines(text, indent=_HEAD, head=Text("  proved", "green"))
 
 
