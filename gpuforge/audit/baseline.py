@@ -3,7 +3,7 @@
 A finding is identified by its rule, its severity, the project and the fields of its subjects: file, library, item,
 kind, what it is about, and each of its names. Parts that change from build to build are written `*`: the hash in a
 grafted library's name, the Python in an extension's name, the version in a wheel's name. A finding that became more
-severe is a new one (docs/decisions/0029-baselines-by-fields.md).
+severe is a new one (docs/decisions/audit.md).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The build record of a wheel: what it was built with, and nothing about where.
 
-The same compilers make the same bytes on this machine, in containers and on workers (docs/decisions/0046).
+The same compilers make the same bytes on this machine, in containers and on workers (docs/decisions/same-bytes.md).
 """
 
 from __future__ import annotations
