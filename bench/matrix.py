@@ -75,7 +75,7 @@ def fetch_toolkits(recipe: Path, cache: Path) -> dict[str, Path]:
     machine, chosen = resolve(
         file, select(file, machine_type(), cuda=list(TOOLKITS), python=PYTHONS[:1]), requested=()
     )
-    found = keys(lower(file, chosen.cells, machine).actions)
+    found = keys(lower(file, chosen.cells, machine, os.environ).actions)
     store = FolderStore(cache / "store")
     stored = {cuda: store.get(found[f"cu{toolkit}/toolkit"].digest) for cuda, toolkit in TOOLKITS.items()}
     return {cuda: entry.path("toolkit") for cuda, entry in stored.items() if entry}

@@ -133,6 +133,7 @@ def command(ctx: click.Context, call: Call, /, **given: Any) -> int:
         options,
         machine_type(),
         lambda file: _sites(options, file, call.cache),
+        call.environ,
         test=not options.no_test,
         gpu=options.gpu,
         allow_missing=options.allow_missing,

@@ -12,7 +12,7 @@ import click
 
 from gpuforge import disk
 from gpuforge.cli.folders import unwritable
-from gpuforge.cli.options import PATH, Choice
+from gpuforge.cli.options import PATH, Call, Choice, pass_call
 from gpuforge.cli.planning import Planned, left_out_by_reason, planned
 from gpuforge.cli.terminal import complain, count, result
 from gpuforge.diagnostics import shown
@@ -34,7 +34,8 @@ from gpuforge.runtime.arch import Target
     metavar="FILE",
     help="Where to write the manifest (`-`: print it). Default: gpuforge.toml in FOLDER, else here.",
 )
-def command(project: str, output: Path | None) -> int:
+@pass_call
+def command(call: Call, /, project: str, output: Path | None) -> int:
     """Write a first gpuforge.toml for a project: its folder (default: here), its sdist, or its name on the index.
 
     It reads the project's files and runs none of its code. The reason of each guess is a comment above it.
@@ -61,15 +62,15 @@ def command(project: str, output: Path | None) -> int:
     if printed:
         result([text])
         return 0
-    return _written(target, text, found)
+    return _written(call, target, text, found)
 
 
-def _written(target: Path, text: str, guesses: list[Guess | Note]) -> int:
+def _written(call: Call, target: Path, text: str, guesses: list[Guess | Note]) -> int:
     """Write the manifest, and report its guesses and whether it can be planned."""
     disk.write_text(target, text)
     result(report_guesses(target, guesses))
     try:
-        made = planned(Choice(target), machine_type(), lambda _: [])
+        made = planned(Choice(target), machine_type(), lambda _: [], call.environ)
     except GpuforgeError as error:
         complain(error.diagnostics)
         result([f"\n{target} cannot be planned yet: see the errors\n"])

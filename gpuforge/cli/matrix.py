@@ -138,7 +138,13 @@ def command(call: Call, /, *, images: tuple[str, ...], form: str, allow_missing:
     fetches no image: it knows the content of the images from gpuforge's own list.
     """
     choice, machine = Choice(**chosen), machine_type()
-    made = planned(choice, machine, lambda file: places(file, images, machine), allow_missing=allow_missing)
+    made = planned(
+        choice,
+        machine,
+        lambda file: places(file, images, machine),
+        call.environ,
+        allow_missing=allow_missing,
+    )
     options = [*(word for name in images for word in ("--image", name))]
     options += ["--archs", ",".join(arch.number for arch in made.file.narrowed)] if made.file.narrowed else []
     jobs = [job(made, choice.path, item, options) for item in made.selection.cells]

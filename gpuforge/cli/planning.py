@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from gpuforge.cli.options import Choice
@@ -33,6 +33,7 @@ def planned(
     choice: Choice,
     machine: str,
     sites: Callable[[ManifestFile], Sequence[ContainerImage]],
+    environ: Mapping[str, str],
     *,
     test: bool = True,
     gpu: bool = False,
@@ -55,7 +56,7 @@ def planned(
         if given and not allow_missing
     ]
     found, selection = resolve(file, selection, requested=requested, sites=places)
-    return Planned(file, selection, places, lower(file, selection.cells, found, test=test, gpu=gpu))
+    return Planned(file, selection, places, lower(file, selection.cells, found, environ, test=test, gpu=gpu))
 
 
 def reason_text(reason: LeftOutReason) -> str:

@@ -6,10 +6,9 @@ https://setuptools-scm.readthedocs.io/en/latest/usage/#git-archives
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 FILE = ".git_archival.txt"
@@ -29,14 +28,13 @@ def is_needed(declaring: Iterable[Path]) -> bool:
     return any(_BACKENDS.search(path.read_bytes()) for path in found)
 
 
-def described(repository: Path) -> str:
+def described(repository: Path, environ: Mapping[str, str]) -> str:
     """Return git's description of the commit, "v1.2-3-g0123abc": the nearest tag and the commits since; "" for none.
 
     No program that the repository names is run.
     """
     command = ["git", "-C", str(repository), *(word for each in _SETTINGS for word in ("-c", each))]
     command += ["describe", "--tags", "--long", "--match", "*[0-9]*"]
-    environ = {**os.environ, **_ALONE}
     try:
         answer = subprocess.run(
             command,
@@ -45,7 +43,7 @@ def described(repository: Path) -> str:
             check=True,
             timeout=60,
             stdin=subprocess.DEVNULL,
-            env=environ,
+            env={**environ, **_ALONE},
         )
     except (OSError, subprocess.SubprocessError):
         return ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -59,54 +58,54 @@ COMPILER_CACHE = (
 )
 
 
-def fetch_passes() -> tuple[str, ...]:
-    """Return the names of this process's variables that a fetch sees: proxies, CA bundles and pip's own."""
-    return tuple(sorted(name for name in os.environ if name in _FETCH or name.startswith("PIP_")))
+def fetch_passes(environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the names of the variables that a fetch sees: proxies, CA bundles and pip's own."""
+    return tuple(sorted(name for name in environ if name in _FETCH or name.startswith("PIP_")))
 
 
-def requirement_passes() -> tuple[str, ...]:
+def requirement_passes(environ: Mapping[str, str]) -> tuple[str, ...]:
     """Return the variables that a fetch of requirements sees: it runs a build's Python with the build's PATH."""
-    return tuple(name for name in fetch_passes() if name not in {"PATH", "SSH_AUTH_SOCK"})
+    return tuple(name for name in fetch_passes(environ) if name not in {"PATH", "SSH_AUTH_SOCK"})
 
 
-def index_passes() -> tuple[str, ...]:
+def index_passes(environ: Mapping[str, str]) -> tuple[str, ...]:
     """Return the variables that an index lookup sees; it keeps what it read in gpuforge's own cache."""
-    kept = [name for name in ("GPUFORGE_CACHE_DIR",) if name in os.environ]
-    return tuple(sorted({*requirement_passes(), *kept}))
+    kept = [name for name in ("GPUFORGE_CACHE_DIR",) if name in environ]
+    return tuple(sorted({*requirement_passes(environ), *kept}))
 
 
-def build_passes(*, contained: bool = False) -> tuple[str, ...]:
+def build_passes(environ: Mapping[str, str], *, contained: bool = False) -> tuple[str, ...]:
     """Return the names of the variables that set up a host build's compiler cache, which changes no result.
 
     A container has no network and folders of its own: there only the size and whether it is used are passed.
     """
     if contained:
         return sccache.CONTAINED
-    settings = {name for name in os.environ if sccache.is_setting(name)}
+    settings = {name for name in environ if sccache.is_setting(name)}
     return tuple(sorted({sccache.FOLDER, sccache.CONFIGURATION, sccache.SHARED, *settings}))
 
 
-def pip_facts() -> dict[str, str]:
+def pip_facts(environ: Mapping[str, str]) -> dict[str, str]:
     """Return the variables that decide what pip fetches, as digests: addresses of indexes may contain passwords.
 
     A file that a variable names (PIP_CONSTRAINT) counts by its content.
     """
     facts = {}
-    for name in sorted(os.environ):
+    for name in sorted(environ):
         if not name.startswith("PIP_") or any(word in name for word in _NO_PIP_FACT):
             continue
-        words = os.environ[name].split()
+        words = environ[name].split()
         contents = [digest.of_file(Path(word)) for word in words if Path(word).is_file()]
         facts[name] = digest.of_data([words, contents])
     return facts
 
 
-def plain() -> dict[str, str]:
+def plain(environ: Mapping[str, str]) -> dict[str, str]:
     """Return the environment of any action: nothing of the user's, one locale, one time zone, one date."""
     return {
         "LC_ALL": "C.UTF-8",
         "TZ": "UTC",
-        "SOURCE_DATE_EPOCH": os.environ.get("SOURCE_DATE_EPOCH", EPOCH),
+        "SOURCE_DATE_EPOCH": environ.get("SOURCE_DATE_EPOCH", EPOCH),
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONHASHSEED": "0",
         "TMPDIR": "${work}",
@@ -121,9 +120,9 @@ def fetch() -> dict[str, str]:
     return {"TMPDIR": "${work}", "LC_ALL": "C.UTF-8"}
 
 
-def hook(path: str) -> dict[str, str]:
+def hook(environ: Mapping[str, str], path: str) -> dict[str, str]:
     """Return the environment of a build backend's hook: PATH and, as for a build, no package index."""
-    return plain() | {"PATH": path, **_NO_INDEX}
+    return plain(environ) | {"PATH": path, **_NO_INDEX}
 
 
 def hook_cuda(path: str, targets: Sequence[Target]) -> dict[str, str]:
@@ -131,7 +130,7 @@ def hook_cuda(path: str, targets: Sequence[Target]) -> dict[str, str]:
     return _toolkit("${in:toolkit}", targets) | {"PATH": f"${{in:toolkit}}/bin:{path}"}
 
 
-def host_build(host: Compiler, path: str) -> dict[str, str]:
+def host_build(environ: Mapping[str, str], host: Compiler, path: str) -> dict[str, str]:
     """Return the environment of a PEP 517 build, with its compilers in CC and CXX; `path` is its PATH without them.
 
     `-ffile-prefix-map` keeps the build's paths out of the objects, and the compilers in `${work}/bin`, which the step
@@ -139,7 +138,7 @@ def host_build(host: Compiler, path: str) -> dict[str, str]:
     """
     programs = {name: f"${{work}}/bin/{program}" for name, program in compilers(host).items()}
     pinned = {"CC": programs["cc"]} if "cc" in programs else {}
-    return plain() | pinned | {
+    return plain(environ) | pinned | {
         "PATH": f"${{work}}/bin:{path}",
         "CXX": programs["cxx"],
         "CFLAGS": _PREFIX_MAP,
@@ -179,14 +178,14 @@ def _toolkit(root: str, targets: Sequence[Target]) -> dict[str, str]:
     }
 
 
-def test(linkage: Linkage, system_path: str, *, gpu: bool) -> dict[str, str]:
+def test(environ: Mapping[str, str], linkage: Linkage, system_path: str, *, gpu: bool) -> dict[str, str]:
     """Return the environment that a wheel is tested in: without `gpu` no GPU is visible; pip reaches no index.
 
     If the wheel takes CUDA's libraries from the machine, those of the toolkit are on LD_LIBRARY_PATH.
     """
     libraries = "${in:toolkit}/lib64:${in:toolkit}/lib"
     hidden = {} if gpu else {"CUDA_VISIBLE_DEVICES": "", "NVIDIA_VISIBLE_DEVICES": "void"}
-    return plain() | hidden | {
+    return plain(environ) | hidden | {
         "LD_LIBRARY_PATH": libraries if linkage == "system" else "",  # an image may set it
         "PATH": system_path,
         **_NO_INDEX,

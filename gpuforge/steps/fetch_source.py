@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -100,7 +101,7 @@ def clone(repository: str, rev: str, output: Path) -> None:
         if git_version.is_needed(output / name for name in git_version.DECLARING):
             if (output / ".git" / "shallow").exists():
                 git("fetch", "--quiet", "--tags", "--unshallow", "--filter=blob:none", "origin")
-            git_version.write(output, git_version.described(output))
+            git_version.write(output, git_version.described(output, os.environ))
     except FileNotFoundError as error:
         raise MissingError.of("git is not installed", hint="apt-get install git") from error
     except subprocess.CalledProcessError as error:

@@ -148,7 +148,7 @@ def test_a_build_has_its_place_and_the_compiler_cache_and_no_credentials(
     settings = {"SCCACHE_DIR": str(kept), "SCCACHE_CACHE_SIZE": "1G", "AWS_SECRET_ACCESS_KEY": "x"}
     runner = runner_of(image, tmp_path, environ=settings, caches={"sccache": kept})
     asked = task(tmp_path, image, "pwd; env | grep -E 'SCCACHE|AWS' | sort; touch $SCCACHE_DIR/entry")
-    passes = variables.build_passes(contained=True)
+    passes = variables.build_passes({}, contained=True)
     action = replace(asked.action, place="shared", passes=passes, caches=variables.COMPILER_CACHE)
     asked = replace(asked, action=action)
     runner.run(asked)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from gpuforge.manifest.load import ManifestFile
@@ -16,8 +16,19 @@ from gpuforge.plan.site import Machine
 LoadRecipe = Callable[..., ManifestFile]
 
 
-def plan_of(file: ManifestFile, machine: Machine, **choice: Iterable[str]) -> Plan:
-    return lower(file, select(file, "x86_64", **choice).cells, machine)  # type: ignore[arg-type]
+# Variables of a user.
+ENVIRON = {
+    "HOME": "/home/me",
+    "PATH": "/usr/bin",
+    "SSH_AUTH_SOCK": "/run/agent",
+    "HTTPS_PROXY": "http://proxy:1",
+}
+
+
+def plan_of(
+    file: ManifestFile, machine: Machine, environ: Mapping[str, str] = ENVIRON, **choice: Iterable[str]
+) -> Plan:
+    return lower(file, select(file, "x86_64", **choice).cells, machine, environ)  # type: ignore[arg-type]
 
 
 def changed(before: Plan, after: Plan) -> set[str]:

@@ -23,19 +23,18 @@ PLANNING = ("actions", "manifest", "plan", "toolchains", "toolkits")
 
 
 def test_the_compiler_cache_is_in_no_key_and_host_builds_share_a_path(
-    recipe: LoadRecipe, machine: Machine, monkeypatch: pytest.MonkeyPatch
+    recipe: LoadRecipe, machine: Machine
 ) -> None:
     before = plan_of(recipe(), machine)
-    for name in ("SCCACHE_BUCKET", "AWS_SECRET_ACCESS_KEY", "GPUFORGE_NO_SCCACHE", "SCCACHE_SERVER_PORT"):
-        monkeypatch.setenv(name, "secret")
-    after = plan_of(recipe(), machine)
+    names = ("SCCACHE_BUCKET", "AWS_SECRET_ACCESS_KEY", "GPUFORGE_NO_SCCACHE", "SCCACHE_SERVER_PORT")
+    after = plan_of(recipe(), machine, dict.fromkeys(names, "secret"))
     assert changed(before, after) == set()
     builds = [action for action in after.actions if action.kind == "build"]
     assert {action.place for action in builds} == {"host-build"}
     assert {action.place for action in after.actions if action.kind != "build"} == {""}
     assert {"SCCACHE_DIR", "SCCACHE_BUCKET", "AWS_SECRET_ACCESS_KEY"} < set(builds[0].passes)
     assert "SCCACHE_SERVER_PORT" not in builds[0].passes
-    assert variables.build_passes(contained=True) == ("GPUFORGE_NO_SCCACHE", "SCCACHE_CACHE_SIZE")
+    assert variables.build_passes({}, contained=True) == ("GPUFORGE_NO_SCCACHE", "SCCACHE_CACHE_SIZE")
 
 
 def test_a_kernel_source_touches_only_its_toolkits_kernels_and_wheels(
@@ -154,16 +153,17 @@ def test_links_are_sources_and_count_by_what_they_lead_to(recipe: LoadRecipe, ma
 
 
 def test_pip_constraints_are_in_the_key_and_passwords_are_not(
-    recipe: LoadRecipe, machine: Machine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    recipe: LoadRecipe, machine: Machine, tmp_path: Path
 ) -> None:
     file = recipe()
     constraints = tmp_path / "constraints.txt"
     constraints.write_text("cmake<4")
-    monkeypatch.setenv("PIP_CONSTRAINT", str(constraints))
-    monkeypatch.setenv("PIP_EXTRA_INDEX_URL", "https://user:secret@example.org/simple")
-    before = plan_of(file, machine, cuda=["13"], python=["3.11"])
+    index = "https://user:secret@example.org/simple"
+    environ = {"PIP_CONSTRAINT": str(constraints), "PIP_EXTRA_INDEX_URL": index}
+    before = plan_of(file, machine, environ, cuda=["13"], python=["3.11"])
     constraints.write_text("cmake<5")
-    assert "py3.11/requirements" in changed(before, plan_of(file, machine, cuda=["13"], python=["3.11"]))
+    after = plan_of(file, machine, environ, cuda=["13"], python=["3.11"])
+    assert "py3.11/requirements" in changed(before, after)
     assert "secret" not in str(keys(before.actions))
 
 

@@ -6,7 +6,7 @@ import json
 from pathlib import PurePosixPath
 
 import pytest
-from plan_samples import LoadRecipe
+from plan_samples import ENVIRON, LoadRecipe
 
 from gpuforge.cli.planning import reason_text
 from gpuforge.errors import MissingError
@@ -46,7 +46,7 @@ NEW = image("new", "14.2.0", "3.11", "3.13")  # too new a compiler for CUDA 12.4
 
 def plan_in(file: ManifestFile, *images: ContainerImage, requested: tuple[str, ...] = ()) -> Plan:
     machine, chosen = resolve(file, select(file, "x86_64"), requested=requested, sites=images)
-    return lower(file, chosen.cells, machine)
+    return lower(file, chosen.cells, machine, ENVIRON)
 
 
 def images_of(plan: Plan) -> dict[str, str | None]:

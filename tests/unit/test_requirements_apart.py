@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import zipfile
 from dataclasses import dataclass, replace
@@ -58,7 +59,7 @@ class Builds:
         for name, text in texts.items():
             (root / name).write_text(text)
         file = load(root)
-        plan = lower(file, select(file, "x86_64").cells, self.machine)
+        plan = lower(file, select(file, "x86_64").cells, self.machine, os.environ)
         mine = [action for action in plan.actions if action.id.startswith(f"py{MINOR}/")]
         actions = [action for action in mine if not action.id.endswith(("/carried", "/host-build"))]
         found = keys([*actions])

@@ -115,7 +115,7 @@ def _ask_backend(context: PlanContext, cell: Cell, at: Location, fetch: str) -> 
     )
     env = _installed(context, cell, at, fetch, _Step("hook-environment", "install the build requirements"))
     inputs = {"source": source(context), "env": env, "lock": ActionInput(fetch, LOCK)}
-    seen = variables.hook(at.path)
+    seen = variables.hook(context.environ, at.path)
     if manifest.host_cuda:
         inputs["toolkit"] = toolkit(context, cell, at)
         seen |= variables.hook_cuda(at.path, manifest.cuda.versions[cell.cuda].targets)

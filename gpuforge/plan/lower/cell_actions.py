@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from gpuforge.actions.front import front_package
 from gpuforge.actions.kernels_wheel import first_of, host_wheel, kernels_wheel
@@ -68,14 +69,22 @@ class _Ends:
 
 
 def lower(
-    file: ManifestFile, cells: Sequence[Cell], machine: Machine, *, test: bool = True, gpu: bool = False
+    file: ManifestFile,
+    cells: Sequence[Cell],
+    machine: Machine,
+    environ: Mapping[str, str] = MappingProxyType({}),
+    *,
+    test: bool = True,
+    gpu: bool = False,
 ) -> Plan:
     """Return the plan of `cells`, in the order of the data flow; raises UsageError for what cannot be done.
+
+    Fetches and builds see some of the variables in `environ`.
 
     With `test`, each wheel is also installed, imported and tested; with `gpu`, the test sees the machine's GPUs.
     """
     refuse(file, cells)
-    context = PlanContext(file, tuple(cells), machine, test, gpu, _files(file, cells))
+    context = PlanContext(file, tuple(cells), machine, test, gpu, environ, _files(file, cells))
     compiled: dict[tuple[str, Values], Mapping[str, ActionInput]] = {}
     ends = {}
     contexts = {cell.point: context.at(cell.point) for cell in cells}

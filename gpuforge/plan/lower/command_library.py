@@ -76,7 +76,8 @@ def _run_command(context: PlanContext, cell: Cell, item: LoweredObject) -> Actio
         laid=("env",),
         outputs=("library",),
         by_content=True,
-        env=variables.plain() | {name.upper(): program for name, program in used.programs.items()},
+        env=variables.plain(context.environ)
+        | {name.upper(): program for name, program in used.programs.items()},
         cells=context.users(cuda=cell.cuda, part=of_kernels),
     )
 

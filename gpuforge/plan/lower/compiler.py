@@ -51,7 +51,7 @@ def fetch(context: PlanContext, host: FetchedCompiler) -> ActionInput:
         outputs=("compiler",),
         links_out=True,  # Debian's packages: libstdc++.so -> /usr/lib/…, which is installed
         env=variables.fetch(),
-        passes=variables.fetch_passes(),
+        passes=variables.fetch_passes(context.environ),
         network=True,
         cells=context.users_of(host),
     )

@@ -29,7 +29,9 @@ def host_build(context: PlanContext, cell: Cell) -> ActionInput:
     }
     sdists = {f"sdist-{each.folder}": sdist(context, each) for each in build.overlay_sdists}
     used = compiler.use(context, host, at, lay=True)
-    env = variables.host_build(host, f"{variables.TOOLKIT_SEEN}/bin:{at.path}" if cuda else at.path)
+    env = variables.host_build(
+        context.environ, host, f"{variables.TOOLKIT_SEEN}/bin:{at.path}" if cuda else at.path
+    )
     if cuda:
         targets = manifest.cuda.versions[cell.cuda].targets
         env |= variables.host_cuda(host, targets, manifest.cuda.linkage)
@@ -54,7 +56,7 @@ def host_build(context: PlanContext, cell: Cell) -> ActionInput:
         laid=("env", *used.laid),
         outputs=("wheel", LIBRARIES) if build.overlay else ("wheel",),
         env=env | {name: variables.with_names(text, variables.NAMES) for name, text in build.env.items()},
-        passes=variables.build_passes(contained=at.image is not None),
+        passes=variables.build_passes(context.environ, contained=at.image is not None),
         caches=variables.COMPILER_CACHE,
         place="host-build",
         cells=users,

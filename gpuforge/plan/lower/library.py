@@ -108,7 +108,7 @@ def _action(
         },
         staged=("sources", "abi"),
         outputs=("library",),
-        env=variables.plain() | {"PATH": at.path},
+        env=variables.plain(context.environ) | {"PATH": at.path},
         image=at.image_id,
         cells=context.users(cuda=cell.cuda, part=of_kernels),
     )

@@ -59,7 +59,7 @@ def _compile(context: PlanContext, cell: Cell, item: LoweredObject, source: str)
         },
         staged=("sources",),
         outputs=("fatbin",),
-        env=variables.plain() | {"PATH": at.path},
+        env=variables.plain(context.environ) | {"PATH": at.path},
         image=at.image_id,
         cells=context.users(cuda=cell.cuda, part=of_kernels),
     )

@@ -189,7 +189,7 @@ class _Compilation:
             },
             staged=("abi", *self._programs()),
             outputs=("library",),
-            env=variables.plain() | {"PATH": at.path},
+            env=variables.plain(self.context.environ) | {"PATH": at.path},
             image=at.image_id,
             facts={"toolchain": registry.identity(self.compiler)},
             cells=context.users(cuda=cell.cuda, part=of_kernels),

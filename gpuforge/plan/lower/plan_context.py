@@ -95,6 +95,7 @@ class PlanContext:
     machine: Machine
     test: bool = True
     gpu: bool = False
+    environ: Mapping[str, str] = field(default_factory=dict)  # the variables that fetches and builds may see
     files: Mapping[Point, ManifestFile] = field(default_factory=dict)  # at every point; empty without axes
     point: Point = field(default_factory=Point)
     actions: dict[str, Action] = field(default_factory=dict)  # by id, in the order of the data flow
@@ -154,7 +155,7 @@ class PlanContext:
         It runs at a place or (None) with gpuforge's own Python. `code` is the program's key in `programs.CODE`;
         default: its name.
         """
-        environ = fields.get("env", variables.plain())
+        environ = fields.get("env", variables.plain(self.environ))
         fields["env"] = {"PATH": at.path, **environ} if at else environ
         action = Action(
             id=id,
@@ -190,7 +191,7 @@ class PlanContext:
         **fields: Unpack[StepFields],
     ) -> ActionInput:
         """Add the action that does a step, at a place or (None) on this machine; return its first output."""
-        environ = fields.get("env", variables.plain())
+        environ = fields.get("env", variables.plain(self.environ))
         fields["env"] = {"PATH": at.path, **environ} if at else environ
         found = handles(step)
         fields["staged"] = tuple(name for name, handle in found.items() if isinstance(handle, Staged))
@@ -265,7 +266,7 @@ class PlanContext:
     @cached_property
     def pip_facts(self) -> dict[str, str]:
         """The settings of pip that decide what it fetches."""
-        return variables.pip_facts()
+        return variables.pip_facts(self.environ)
 
     @property
     def by_pip(self) -> Fetching:
@@ -273,7 +274,7 @@ class PlanContext:
         return {
             "facts": self.pip_facts,
             "env": variables.fetch(),
-            "passes": variables.requirement_passes(),
+            "passes": variables.requirement_passes(self.environ),
             "caches": variables.PIP_CACHE,
             "network": True,
         }
@@ -297,7 +298,7 @@ class PlanContext:
         if self.tree is None or not (self.tree.path / ".git").exists():
             return ""
         needed = git_version.is_needed(self.tree.path / name for name in git_version.DECLARING)
-        return git_version.described(self.tree.path) if needed else ""
+        return git_version.described(self.tree.path, self.environ) if needed else ""
 
 
 def placeholders(inputs: Iterable[str]) -> tuple[Path, ...]:

@@ -39,7 +39,7 @@ def provided(
         by_content=True,
         facts=context.pip_facts,
         env=variables.fetch(),
-        passes=variables.index_passes(),
+        passes=variables.index_passes(context.environ),
         network=True,
         cells=context.users(cuda=cell.cuda, python=cell.python, axes=cell.axes),
     )

@@ -43,7 +43,7 @@ def _fetched(context: PlanContext, requested: Sdist | Revision, name: str, what:
         title=title,
         outputs=("source",),
         env=variables.fetch(),
-        passes=variables.fetch_passes(),
+        passes=variables.fetch_passes(context.environ),
         network=True,
         cells=context.users(),
     )

@@ -69,7 +69,7 @@ def _test(context: PlanContext, cell: Cell, wheel: ActionInput, own: ActionInput
         staged=tuple(name for name in ("project", "tests") if name in inputs),
         outputs=("result.json",),
         by_content=True,
-        env=variables.test(manifest.cuda.linkage, at.path, gpu=context.gpu),
+        env=variables.test(context.environ, manifest.cuda.linkage, at.path, gpu=context.gpu),
         gpu=context.gpu,
         cells=(cell.id,),
     )

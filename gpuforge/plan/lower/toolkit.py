@@ -31,7 +31,7 @@ def toolkit(context: PlanContext, cell: Cell, at: Location) -> Input:
         outputs=("toolkit",),
         facts={"toolkit": found.identity, "provider": found.provider},
         env=variables.fetch(),
-        passes=variables.fetch_passes(),
+        passes=variables.fetch_passes(context.environ),
         network=True,
         cells=context.users(cuda=cell.cuda),
     )
