@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import queue
+import time
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import partial
 from graphlib import TopologicalSorter
 from pathlib import Path
+from typing import Literal
 
-from gpuforge.execute.ledger import Ledger
-from gpuforge.execute.observer import Observer
-from gpuforge.execute.outcome import ActionReason, ActionResult, Outcome, Step
-from gpuforge.execute.perform import RunContext, Workers, perform
+from gpuforge.errors import GpuforgeError
+from gpuforge.execute import locks
+from gpuforge.execute.ledger import Ledger, LedgerEntry
+from gpuforge.execute.outcome import ActionReason, ActionResult, Observer, Outcome, Step
 from gpuforge.execute.slots import slots_of
 from gpuforge.execute.store import Store
+from gpuforge.execute.times import now
 from gpuforge.execute.verdict import Verdict, verdicts
+from gpuforge.execute.work import Work, Workers, failed_by
+from gpuforge.plan.keys import labelled
 
 _Report = str | Future[ActionResult]  # a worker waits for something (text), or has ended
 _Events = queue.SimpleQueue[tuple[str, _Report]]
@@ -38,24 +45,47 @@ def run(
 
     `jobs` is the number of job slots; `logs` the folder for one log per action; `project` names the manifest in the
     ledger; `targets` the ids of steps whose outputs the caller reads, in addition to those of the last steps. A failed
-    step fails only the steps that need it; steps that only these need are not started any more. KeyboardInterrupt in
-    the calling thread stops the running commands (a second one, at once and by force) and ends in an Outcome with
-    `interrupted`.
+    step fails only the steps that need it; steps that only these need are stopped, or not started any more.
+    KeyboardInterrupt in the calling thread stops the running commands (a second one, at once and by force) and ends in
+    an Outcome with `interrupted`.
     """
     found = verdicts(steps, store=store, ledger=ledger, project=project, targets=targets)
-    keys = {step.action.id: step.key for step in steps}
-    context = RunContext(ledger, workers, logs, project, keys)
-    return _Engine(steps, found, context, max(1, jobs), observer, targets).run()
+    record = _Record(ledger, project, logs, {step.action.id: step.key for step in steps})
+    return _Engine(steps, found, record, workers, max(1, jobs), observer, targets).run()
 
 
 def _report(events: _Events, name: str, report: _Report) -> None:
     events.put((name, report))
 
 
-def _is_short(context: RunContext, name: str) -> bool:
-    """Return whether an action took little time when it last ran."""
-    last = context.ledger.last(context.project, name)
-    return last is not None and last.result == "ok" and last.seconds < _SHORT
+@dataclass(frozen=True, slots=True)
+class _Record:
+    """What a run leaves beside its outputs: an entry in the ledger for each action, and its log."""
+
+    ledger: Ledger
+    project: str
+    logs: Path
+    keys: Mapping[str, str]
+
+    def log(self, name: str) -> Path:
+        """Return where an action's log goes: for the same work, the same file on every run."""
+        return self.logs / f"{locks.file_name(name)}-{self.keys[name][:8]}.log"
+
+    def is_short(self, name: str) -> bool:
+        """Return whether an action took little time when it last ran."""
+        last = self.ledger.last(self.project, name)
+        return last is not None and last.result == "ok" and last.seconds < _SHORT
+
+    def write(self, step: Step, result: ActionResult) -> None:
+        """Write down how an action ended, if it was worked on."""
+        if result.state not in {"failed", "done"} and result.reason.kind != "same-content":
+            return
+        seconds = 0.0 if result.state == "reused" else round(result.seconds, 3)
+        ended: Literal["ok", "failed"] = "failed" if result.state == "failed" else "ok"
+        facts, log = labelled(step.facts), str(self.log(step.action.id))
+        entry = LedgerEntry(now(), self.project, step.action.id, step.key, facts, seconds, ended, log)
+        with suppress(OSError):  # only the next run's reasons are less precise: the outputs are in the store
+            self.ledger.append(entry)
 
 
 class _Engine:
@@ -65,7 +95,8 @@ class _Engine:
         self,
         steps: Sequence[Step],
         found: Mapping[str, Verdict],
-        context: RunContext,
+        record: _Record,
+        workers: Workers,
         jobs: int,
         observer: Observer,
         targets: Collection[str],
@@ -73,10 +104,12 @@ class _Engine:
         self._steps = {step.action.id: step for step in steps}
         self._verdicts = found
         self._to_run = frozenset(name for name, verdict in found.items() if verdict.run)
-        self._context = context
+        self._record = record
+        self._workers = workers
         actions = {name: self._steps[name].action for name in self._to_run}
-        self._slots = slots_of(context.workers, actions, jobs, partial(_is_short, context))
+        self._slots = slots_of(workers, actions, jobs, record.is_short)
         self._observer = observer
+        self._started: dict[str, tuple[Work, float]] = {}  # with the time of a monotonic clock
         self._results: dict[str, ActionResult] = {}
         self._blame: dict[
             str, str
@@ -93,34 +126,33 @@ class _Engine:
             if not verdict.run:
                 saved = verdict.stored.entry.seconds if verdict.stored else 0.0
                 self._settle(ActionResult(name, "reused", verdict.reason, saved))
-        self._context.workers.prepare([s.action for s in self._steps.values() if s.action.id in self._to_run])
-        interrupted = bool(self._to_run) and self._run_all()
-        return Outcome({name: self._results[name] for name in self._steps}, interrupted)
-
-    def _run_all(self) -> bool:
-        """Run the steps that must run; return whether the user interrupted it."""
+        if not self._to_run:
+            return Outcome({name: self._results[name] for name in self._steps})
+        self._workers.prepare([self._steps[name].action for name in self._steps if name in self._to_run])
+        interrupted = False
         with ThreadPoolExecutor(self._slots.most, thread_name_prefix="action") as pool:
             try:
                 self._drive(pool)
             except KeyboardInterrupt:
+                interrupted = True
                 self._halt()
             except BaseException:
-                self._context.workers.kill()
+                self._workers.kill()
                 raise
-            else:
-                return False
         for name in self._steps:
             if name not in self._results:
                 self._settle(ActionResult(name, "not-run", ActionReason("interrupted")))
-        return True
+        return Outcome({name: self._results[name] for name in self._steps}, interrupted)
 
     def _drive(self, pool: ThreadPoolExecutor) -> None:
-        place = self._order()
+        order = {
+            name: (-step.action.priority, at) for at, (name, step) in enumerate(self._steps.items())
+        }  # among the ready ones
         sorter = TopologicalSorter({name: self._to_run & {*self._needs(name)} for name in self._to_run})
         sorter.prepare()
         ready: list[str] = []
         while sorter.is_active():
-            ready = sorted([*ready, *sorter.get_ready()], key=place.__getitem__)
+            ready = sorted([*ready, *sorter.get_ready()], key=order.__getitem__)
             dropped = [name for name in ready if self._drop(name)]
             started = [name for name in ready if name not in dropped and self._start(name, pool)]
             ready = [name for name in ready if name not in dropped and name not in started]
@@ -128,31 +160,27 @@ class _Engine:
             if not dropped:
                 sorter.done(*self._next_ended())
 
-    def _order(self) -> dict[str, tuple[int, int]]:
-        """Return each step's position among the ready ones: by priority, then in the plan's order."""
-        return {name: (-step.action.priority, at) for at, (name, step) in enumerate(self._steps.items())}
-
     def _needs(self, name: str) -> tuple[str, ...]:
         return self._steps[name].action.needs
 
     def _drop(self, name: str) -> bool:
         """Record a step that need not run, or cannot because an output that it needs is not there."""
         if name in self._useless:
-            self._blame[name] = failed = self._useless[name]
-            reason = ActionReason("useless", actions=(failed,), state=self._results[failed].state)
-            self._settle(ActionResult(name, "not-run", reason))
+            self._blame[name] = cause = self._useless[name]
+            self._settle(ActionResult(name, "not-run", self._caused("useless", cause)))
             return True
         for need in self._needs(name):
-            cause = self._blame.get(need)
-            if cause:
-                self._blame[name] = cause
-                reason = ActionReason("blocked", actions=(cause,), state=self._results[cause].state)
-                self._settle(ActionResult(name, "not-run", reason))
+            if blamed := self._blame.get(need):
+                self._blame[name] = blamed
+                self._settle(ActionResult(name, "not-run", self._caused("blocked", blamed)))
                 return True
         return False
 
     def _note_useless(self, failed: str) -> None:
-        """Note the steps whose outputs nobody needs after a failure: all that need them are blocked by it."""
+        """Note the steps whose outputs nobody needs after a failure: all that need them are blocked by it.
+
+        Those of them that run are stopped.
+        """
         users: dict[str, list[str]] = {name: [] for name in self._to_run}
         for name in self._to_run:
             for need in self._needs(name):
@@ -166,18 +194,22 @@ class _Engine:
             is_end = name in self._ends or not users.get(name)
             if name in self._to_run and name not in lost and not is_end and lost.issuperset(users[name]):
                 lost.add(name)
-                self._useless[name] = failed
+                self._useless[name] = self._blame[failed]
+                if name in self._started and name not in self._results:
+                    self._workers.stop(name)
 
     def _start(self, name: str, pool: ThreadPoolExecutor) -> bool:
         """Start a step if there is room for it."""
         slots = self._slots.take(name)
         if not slots:
             return False
-        step, reason = self._steps[name], self._verdicts[name].reason
-        self._observer.on_start(step.action, self._context.log(step))
-        report = partial(_report, self._events, name)
-        future = pool.submit(perform, step, self._context, reason, slots, report)
-        self._futures[name] = future
+        step, log = self._steps[name], self._record.log(name)
+        self._observer.on_start(step.action, log)
+        made = {need: self._record.keys[need] for need in self._needs(name)}
+        work = Work(step.action, step.key, step.facts, made, self._verdicts[name].reason, slots)
+        report = partial(_report, self._events, name)  # without the engine: it would live on with its store
+        self._started[name] = work, time.monotonic()
+        self._futures[name] = future = pool.submit(self._workers.do, work, log, report)
         future.add_done_callback(report)
         return True
 
@@ -190,12 +222,27 @@ class _Engine:
         if isinstance(report, str):
             self._observer.on_wait(self._steps[name].action, report)
             return ()
-        result = report.result()
+        result = self._ended(name, report)
         if result.state not in {"done", "reused"}:
-            self._blame[name] = name
+            self._blame[name] = self._useless.get(name, name)
             self._note_useless(name)
         self._settle(result)
         return (name,)
+
+    def _ended(self, name: str, future: Future[ActionResult]) -> ActionResult:
+        """Return how a step that was started has ended, and write it down."""
+        work, begin = self._started[name]
+        try:
+            result = future.result()
+        except (OSError, GpuforgeError) as error:
+            result = failed_by(error, work, self._record.log(name), time.monotonic() - begin)
+        if result.state == "cancelled" and name in self._useless:
+            result = replace(result, reason=self._caused("useless", self._useless[name]))
+        self._record.write(self._steps[name], result)
+        return result
+
+    def _caused(self, kind: Literal["useless", "blocked"], cause: str) -> ActionReason:
+        return ActionReason(kind, actions=(cause,), state=self._results[cause].state)
 
     def _settle(self, result: ActionResult) -> None:
         self._results[result.id] = result
@@ -206,11 +253,11 @@ class _Engine:
         """Stop the running commands, and record each step: some may just have finished."""
         try:
             self._observer.on_interrupt()
-            self._context.workers.cancel()
+            self._workers.cancel()
             wait(self._futures.values())
         except KeyboardInterrupt:
-            self._context.workers.kill()
+            self._workers.kill()
             wait(self._futures.values())
         for name, future in self._futures.items():
             if name not in self._results:
-                self._settle(future.result())
+                self._settle(self._ended(name, future))

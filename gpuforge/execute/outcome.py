@@ -1,12 +1,12 @@
-"""The values that flow through the engine: steps go in, results come out."""
+"""The values that flow through the engine: steps go in, results come out; and the port to their display."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from gpuforge.diagnostics import Diagnostic
 from gpuforge.plan.action import Action
@@ -94,3 +94,22 @@ class Outcome:
     def having(self, state: State) -> tuple[ActionResult, ...]:
         """Return the results in one state."""
         return tuple(r for r in self.results.values() if r.state == state)
+
+
+class Observer(Protocol):
+    """Shows the progress of a run; every method is called on the thread that called `engine.run`."""
+
+    def on_plan(self, steps: Sequence[Step], run: frozenset[str]) -> None:
+        """Take the whole plan, and the ids of the actions that will run, before anything starts."""
+
+    def on_start(self, action: Action, log: Path) -> None:
+        """An action got its job slots; its output goes to `log`."""
+
+    def on_wait(self, action: Action, what: str) -> None:
+        """A started action waits for something outside, such as another gpuforge; with "", it no longer waits."""
+
+    def on_interrupt(self) -> None:
+        """The user interrupted the run; the running commands are stopped next."""
+
+    def on_finish(self, action: Action, result: ActionResult) -> None:
+        """An action ended, was reused or cannot run."""

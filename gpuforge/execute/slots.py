@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Set
 
-from gpuforge.execute.perform import Workers
+from gpuforge.execute.work import Workers
 from gpuforge.plan.action import Action, Pool
 
 _SIDE_BY_SIDE = 4  # most actions with parallel jobs of their own at once

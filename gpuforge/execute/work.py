@@ -1,16 +1,15 @@
-"""The work of one action, on any machine: find its inputs, run it, keep its outputs."""
+"""The work of one action: find its inputs, run it, keep its outputs; and the port to the machines that do it."""
 
 from __future__ import annotations
 
 import os
 import threading
-import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Protocol
 
 from gpuforge import digest
 from gpuforge.diagnostics import Diagnostic
@@ -30,6 +29,8 @@ from gpuforge.plan.step_result import StepResult
 
 _INTERRUPTED = ActionReason("interrupted")
 _NOT_STARTED = ActionReason("not-started")
+_SAME_WORK = "another gpuforge is doing the same work"
+_SAME_CONTENT = "the same is made of the same content just now"
 _NOTES = 60  # lines shown of a step's notes
 _POLL = 0.1  # seconds between looks at a lock that another process holds
 
@@ -52,76 +53,137 @@ class Work:
     sources: Mapping[str, InputPath] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Workplace:
-    """A place of work: a store, a runner, and an event that ends all waiting for others."""
+class Workers(Protocol):
+    """The port to the machines that do the work of actions: this one, or those of a cluster."""
 
-    store: WorkStore
-    runner: Runner
-    stop: threading.Event = field(default_factory=threading.Event)
+    @property
+    def is_remote(self) -> bool:
+        """Whether they are other machines, which share neither processors nor folders with this one."""
 
-    def halt(self) -> None:
-        """Ask running commands to stop, kill those that do not, start nothing more; return when none runs."""
-        self.stop.set()
-        self.runner.cancel()
+    def prepare(self, actions: Sequence[Action]) -> None:
+        """Get ready for the actions of a run, before the first starts."""
+
+    def take_room(self, action: Action) -> bool:
+        """Reserve a worker for an action until `do` has ended; False if no remote one may be free."""
 
     def do(self, work: Work, log: Path, waits: Callable[[str], None]) -> ActionResult:
-        """Do some work and return how it ended; a failure of the machine or the command is a result, too.
+        """Do some work and return how it ended; a failure of its command is a result, too.
 
-        The command's output goes to `log`; `waits` is called when another gpuforge already does this work.
+        The command's output goes to `log`; `waits` is called when something else must end first, such as another
+        gpuforge that already does this work. Raises GpuforgeError and OSError when the work cannot be done.
         """
-        begin = time.monotonic()
-        try:
-            return self._do(work, log, waits)
-        except (OSError, GpuforgeError) as error:
-            return failed_by(error, work, log, time.monotonic() - begin)
 
-    def _do(self, work: Work, log: Path, waits: Callable[[str], None]) -> ActionResult:
+    def stop(self, action: str) -> None:
+        """Ask the command of one action to stop, and kill it if it does not; `do` returns when it has ended."""
+
+    def cancel(self) -> None:
+        """Ask running commands to stop, kill those that do not, start nothing more; return when none runs."""
+
+    def kill(self) -> None:
+        """Stop everything at once, by force, and start nothing more."""
+
+
+class Workplace:
+    """This machine as the place of work: each action runs with one `runner`, and its outputs go into one `store`."""
+
+    is_remote = False
+
+    def __init__(self, store: WorkStore, runner: Runner) -> None:
+        self._store = store
+        self._runner = runner
+        self._guard = threading.Lock()
+        self._is_over = False
+        self._stops: dict[str, threading.Event] = {}  # by action that is being done
+
+    def prepare(self, actions: Sequence[Action]) -> None:
+        """Get ready for the actions of a run, before the first starts."""
+        self._runner.prepare(actions)
+
+    def take_room(self, action: Action) -> bool:
+        """Return True: the caller counts its job slots."""
+        return True
+
+    def do(self, work: Work, log: Path, waits: Callable[[str], None]) -> ActionResult:
+        """Do some work and return how it ended; see `Workers.do`."""
         name = work.action.id
-        turn = self._take_turn(work.key, partial(waits, "another gpuforge is doing the same work"))
-        if turn is None:
-            return ActionResult(name, "cancelled", _NOT_STARTED)
-        with turn:
-            stored = self.store.get(work.key, links_out=work.action.links_out)
+        with self._stoppable(name) as stop, ExitStack() as turns:
+            if not self._take_turn(turns, work.key, stop, partial(waits, _SAME_WORK)):
+                return ActionResult(name, "cancelled", _NOT_STARTED)
+            stored = self._store.get(work.key, links_out=work.action.links_out)
             if stored is not None:  # another gpuforge has made it since the verdict
                 return ActionResult(name, "reused", reuse(stored).reason, stored.entry.seconds)
-            if work.action.by_content:
-                return self._do_by_content(work, log, waits)
-            return self._run(work, log, work.key)
+            if not work.action.by_content:
+                return self._run(work, log, work.key, stop)
+            key = _content_key(work, self._store)
+            if not self._take_turn(turns, key, stop, partial(waits, _SAME_CONTENT)):
+                return ActionResult(name, "cancelled", _NOT_STARTED)
+            stored = self._store.get(key, links_out=work.action.links_out)
+            if stored is None:
+                return self._run(work, log, key, stop)
+            self._store.alias(work.key, key)
+            return ActionResult(name, "reused", ActionReason("same-content"), stored.entry.seconds)
 
-    def _take_turn(self, key: str, waits: Callable[[], None]) -> AbstractContextManager[Any] | None:
+    def stop(self, action: str) -> None:
+        """Ask the command of one action to stop, and kill it if it does not."""
+        with self._guard:
+            if action not in self._stops:
+                return
+            self._stops[action].set()
+        self._runner.stop(action)
+
+    def cancel(self) -> None:
+        """Ask running commands to stop, kill those that do not, start nothing more; return when none runs."""
+        self._end()
+        self._runner.cancel()
+
+    def kill(self) -> None:
+        """Stop everything at once, by force, and start nothing more."""
+        self._end()
+        self._runner.kill()
+
+    def _end(self) -> None:
+        with self._guard:
+            self._is_over = True
+            for stop in self._stops.values():
+                stop.set()
+
+    @contextmanager
+    def _stoppable(self, action: str) -> Iterator[threading.Event]:
+        stop = threading.Event()
+        with self._guard:
+            self._stops[action] = stop
+            if self._is_over:
+                stop.set()
+        try:
+            yield stop
+        finally:
+            with self._guard:
+                del self._stops[action]
+
+    def _take_turn(
+        self, turns: ExitStack, key: str, stop: threading.Event, waits: Callable[[], None]
+    ) -> bool:
+        """Claim the work on a key until the end of `turns`; return False if it was stopped while it waited."""
         reported = False
-        while not self.stop.is_set():
-            turn = self.store.claim(key)
+        while not stop.is_set():
+            turn = self._store.claim(key)
             if turn is not None:
-                return turn
+                turns.enter_context(turn)
+                return True
             if not reported:
                 waits()
                 reported = True
-            self.stop.wait(_POLL)
-        return None
+            stop.wait(_POLL)
+        return False
 
-    def _do_by_content(self, work: Work, log: Path, waits: Callable[[str], None]) -> ActionResult:
-        """Run an action unless an entry for the same content of its inputs exists, or is being made."""
-        key = _content_key(work, self.store)
-        turn = self._take_turn(key, partial(waits, "the same is made of the same content just now"))
-        if turn is None:
-            return ActionResult(work.action.id, "cancelled", _NOT_STARTED)
-        with turn:
-            stored = self.store.get(key, links_out=work.action.links_out)
-            if stored is None:
-                return self._run(work, log, key)
-            self.store.alias(work.key, key)
-        return ActionResult(work.action.id, "reused", ActionReason("same-content"), stored.entry.seconds)
-
-    def _run(self, work: Work, log: Path, key: str) -> ActionResult:
+    def _run(self, work: Work, log: Path, key: str, stop: threading.Event) -> ActionResult:
         """Run an action and keep its outputs under `key`; the action's own key becomes an alias."""
         action = work.action
         log.parent.mkdir(parents=True, exist_ok=True)
         log.write_bytes(b"")  # not the output of an earlier run
-        inputs = _sources(work, self.store)
-        with self.store.scratch() as out:
-            end = self.runner.run(Task(action, inputs, out, log, work.jobs))
+        inputs = _sources(work, self._store)
+        with self._store.scratch() as out:
+            end = self._runner.run(Task(action, inputs, out, log, work.jobs, stop))
             result = StepResult.read(out / step_result.FILE)
             with suppress(IsADirectoryError):  # the store removes it as something that is not an output
                 (out / step_result.FILE).unlink(missing_ok=True)
@@ -132,13 +194,13 @@ class Workplace:
                 failed = _failed(work, log, end.seconds, error, end.status, result.notes)
                 return replace(failed, kept=end.kept)
             try:
-                files = survey(out, action.outputs, links_out=action.links_out, stop=self.stop.is_set)
+                files = survey(out, action.outputs, links_out=action.links_out, stop=stop.is_set)
             except InterruptedError:
                 return ActionResult(action.id, "cancelled", _INTERRUPTED, end.seconds, log)
             entry = StoreEntry(action.id, end.seconds, now(), action.outputs, files)
-            self.store.commit(key, out, entry, links_out=action.links_out)
+            self._store.commit(key, out, entry, links_out=action.links_out)
             if key != work.key:
-                self.store.alias(work.key, key)
+                self._store.alias(work.key, key)
         return ActionResult(action.id, "done", work.reason, end.seconds, log, counts=result.counts)
 
 

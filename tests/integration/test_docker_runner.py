@@ -24,14 +24,13 @@ from gpuforge.containers.obtain import contents
 from gpuforge.errors import ActionError, MissingError
 from gpuforge.execute import engine, workdir
 from gpuforge.execute.ledger import FileLedger
-from gpuforge.execute.observer import Observer
-from gpuforge.execute.outcome import Step
-from gpuforge.execute.perform import LocalMachine
+from gpuforge.execute.outcome import Observer, Step
 from gpuforge.execute.runners.docker import contained
 from gpuforge.execute.runners.docker.docker_runner import DockerRunner
 from gpuforge.execute.runners.local.local_runner import LocalRunner
 from gpuforge.execute.runners.runner import InputPath, Limits, Task
 from gpuforge.execute.store import FolderStore
+from gpuforge.execute.work import Workplace
 from gpuforge.plan import variables
 from gpuforge.plan.action import Action, FileInput
 from gpuforge.plan.literal import literal
@@ -321,7 +320,7 @@ def test_outputs_of_a_container_that_are_meant_to_harm_end_at_once(
         [Step(action, "0" * 64)],
         store=store,
         ledger=FileLedger(tmp_path / "ledger"),
-        workers=LocalMachine(store, runner),
+        workers=Workplace(store, runner),
         jobs=1,
         observer=Silent(),
         logs=tmp_path / "logs",

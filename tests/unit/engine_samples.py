@@ -13,10 +13,10 @@ from memory_store import MemoryLedger, MemoryStore
 from gpuforge.execute import engine
 from gpuforge.execute.ledger import FileLedger
 from gpuforge.execute.outcome import ActionResult, Outcome, Step
-from gpuforge.execute.perform import LocalMachine
 from gpuforge.execute.runners.local.local_runner import LocalRunner
 from gpuforge.execute.runners.runner import Task
 from gpuforge.execute.store import FolderStore
+from gpuforge.execute.work import Workplace
 from gpuforge.plan.action import Action, ActionInput, Kind
 
 
@@ -61,7 +61,7 @@ class Rig:
             steps,
             store=self.store,
             ledger=self.ledger,
-            workers=LocalMachine(self.store, self.runner),
+            workers=Workplace(self.store, self.runner),
             jobs=jobs,
             observer=self.listener,
             logs=self.top / "logs",
@@ -82,7 +82,7 @@ def real(top: Path, steps: Sequence[Step], jobs: int = 2, store: Path | None = N
         steps,
         store=kept,
         ledger=FileLedger(top / "ledger.jsonl"),
-        workers=LocalMachine(kept, LocalRunner(root=work, grace=0.5)),
+        workers=Workplace(kept, LocalRunner(root=work, grace=0.5)),
         jobs=jobs,
         observer=Listener(),
         logs=top / "logs",

@@ -14,6 +14,7 @@ class MemoryRunner:
 
     def __init__(self, act: Callable[[Task], int] | None = None) -> None:
         self.ran: list[str] = []
+        self.stopped: list[str] = []
         self.cancelled = threading.Event()
         self._act = act
 
@@ -23,12 +24,17 @@ class MemoryRunner:
     def run(self, task: Task) -> Exit:
         """Note the action's id, make its outputs, and end with the status that `act` returned."""
         self.ran.append(task.action.id)
-        if self.cancelled.is_set():
+        if self.cancelled.is_set() or task.stop.is_set():
             return Exit(-15, 0.0, cancelled=True)
         for name in task.action.outputs:
             (task.out / name).write_text(f"{task.action.id}/{name}\n", encoding="utf-8")
         status = self._act(task) if self._act else 0
-        return Exit(status, 0.0, cancelled=self.cancelled.is_set() and status != 0)
+        is_stopped = self.cancelled.is_set() or task.stop.is_set()
+        return Exit(status, 0.0, cancelled=is_stopped and status != 0)
+
+    def stop(self, action: str) -> None:
+        """Note it: its task is stopped."""
+        self.stopped.append(action)
 
     def cancel(self) -> None:
         """Let nothing more run."""

@@ -106,6 +106,42 @@ def test_what_only_serves_a_failed_step_is_not_started(tmp_path: Path) -> None:
     assert words(outcome.results["wheel"].reason) == "not run: needs kernel, which failed"
 
 
+def test_what_only_serves_a_failed_step_is_stopped_while_it_runs(tmp_path: Path) -> None:
+    """The host build of the failed cell ends at once; that of another cell, and what both need, go on."""
+    both_run = threading.Barrier(4, timeout=30)
+
+    def act(task: Task) -> int:
+        name = task.action.id
+        if name in {"kernel", "build", "other-build", "shared"}:
+            both_run.wait()
+        if name in {"build", "other-build", "shared"}:
+            return int(task.stop.wait(20 if name == "build" else 0.2))
+        return int(name == "kernel")
+
+    rig = Rig(tmp_path, act)
+    outcome = rig.run(
+        *(step("kernel"), step("build"), step("other-build"), step("shared")),
+        *(step("packed", "build"), step("wheel", "kernel", "packed", "shared")),
+        step("other-wheel", "other-build", "shared"),
+        jobs=4,
+    )
+    assert states(outcome) == {
+        "kernel": "failed",
+        "build": "cancelled",
+        "other-build": "done",
+        "shared": "done",
+        "packed": "not-run",
+        "wheel": "not-run",
+        "other-wheel": "done",
+    }
+    assert rig.runner.stopped == ["build"]
+    assert words(outcome.results["build"].reason) == "not run: nothing needs it any more: kernel failed"
+    assert words(outcome.results["packed"].reason) == "not run: nothing needs it any more: kernel failed"
+    assert words(outcome.results["wheel"].reason) == "not run: needs kernel, which failed"
+    assert not outcome.interrupted
+    assert [entry.id for entry in rig.ledger.entries if entry.result == "failed"] == ["kernel"]
+
+
 @pytest.mark.parametrize(
     ("error", "message"),
     [

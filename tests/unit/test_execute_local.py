@@ -16,7 +16,7 @@ from local_samples import STUBBORN, gone, pids, task
 from gpuforge.errors import ActionError, GpuforgeError, MissingError
 from gpuforge.execute import workdir
 from gpuforge.execute.runners.local.local_runner import LocalRunner
-from gpuforge.execute.runners.runner import Exit, InputPath
+from gpuforge.execute.runners.runner import Exit, InputPath, Task
 
 
 @pytest.fixture
@@ -184,6 +184,33 @@ def test_children_left_behind_by_a_finished_command_are_stopped(tmp_path: Path, 
     asked = task(tmp_path, code, env={"PATH": os.defpath})
     assert runner.run(asked).status == 0
     assert gone(int(asked.log.read_text().split()[-1]))
+
+
+@pytest.mark.thorough
+def test_one_action_is_stopped_with_its_children_and_others_go_on(
+    tmp_path: Path, runner: LocalRunner
+) -> None:
+    asked, other = (
+        task(tmp_path, STUBBORN, name="one"),
+        task(tmp_path, "import time; time.sleep(1)", name="two"),
+    )
+    ends: dict[str, Exit] = {}
+
+    def run(each: Task) -> None:
+        ends[each.action.id] = runner.run(each)
+
+    threads = [threading.Thread(target=run, args=(each,)) for each in (asked, other)]
+    for thread in threads:
+        thread.start()
+    running = pids(asked.log)
+    asked.stop.set()
+    runner.stop("one")
+    for thread in threads:
+        thread.join()
+    assert (ends["one"].status, ends["one"].cancelled) == (-signal.SIGKILL, True)
+    assert (ends["two"].status, ends["two"].cancelled) == (0, False)
+    assert all(gone(pid) for pid in running)
+    assert runner.run(task(tmp_path, "pass", name="one-again")).status == 0
 
 
 @pytest.mark.thorough

@@ -21,8 +21,8 @@ from gpuforge.cli.build_report import words
 from gpuforge.execute import engine
 from gpuforge.execute.ledger import FileLedger
 from gpuforge.execute.outcome import Step
-from gpuforge.execute.perform import LocalMachine
 from gpuforge.execute.store import FolderStore, Stored
+from gpuforge.execute.work import Workplace
 from gpuforge.plan.action import Action, FileInput
 
 COUNT = """
@@ -73,7 +73,7 @@ def test_of_an_up_to_date_plan_only_the_last_actions_are_looked_up(tmp_path: Pat
             steps,
             store=store,
             ledger=ledger,
-            workers=LocalMachine(store, runner),
+            workers=Workplace(store, runner),
             jobs=4,
             observer=Listener(),
             logs=logs,

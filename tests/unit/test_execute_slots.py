@@ -12,8 +12,8 @@ from engine_samples import Rig, step
 
 from gpuforge.execute import engine, slots
 from gpuforge.execute.outcome import Step
-from gpuforge.execute.perform import LocalMachine
 from gpuforge.execute.runners.runner import Task
+from gpuforge.execute.work import Workplace
 from gpuforge.plan.action import Action
 
 
@@ -138,7 +138,7 @@ def test_workers_that_are_apart_keep_room_themselves(tmp_path: Path, monkeypatch
     rig = Rig(tmp_path, lambda _: together.wait() * 0)
     asked: list[str] = []
 
-    class Apart(LocalMachine):
+    class Apart(Workplace):
         is_remote = True
 
         def take_room(self, action: Action) -> bool:

@@ -12,8 +12,7 @@ from rich.console import Console
 
 from gpuforge.cli.progress import LiveProgress, PlainProgress, progress
 from gpuforge.diagnostics import Diagnostic
-from gpuforge.execute.observer import Observer
-from gpuforge.execute.outcome import ActionReason, ActionResult, Step
+from gpuforge.execute.outcome import ActionReason, ActionResult, Observer, Step
 from gpuforge.plan.action import Action
 
 LOG = Path("/nonexistent/host.log")

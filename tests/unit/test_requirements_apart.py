@@ -14,9 +14,9 @@ from engine_samples import Listener
 from gpuforge.execute import engine
 from gpuforge.execute.ledger import FileLedger
 from gpuforge.execute.outcome import Outcome, Step
-from gpuforge.execute.perform import LocalMachine
 from gpuforge.execute.runners.local.local_runner import LocalRunner
 from gpuforge.execute.store import FolderStore
+from gpuforge.execute.work import Workplace
 from gpuforge.manifest.load import ManifestFile, load
 from gpuforge.plan.cell import select
 from gpuforge.plan.keys import keys
@@ -68,7 +68,7 @@ class Builds:
             [Step(action, found[action.id].digest, found[action.id].facts) for action in actions],
             store=store,
             ledger=FileLedger(self.folder / "ledger"),
-            workers=LocalMachine(store, LocalRunner(root=self.folder / "work", project="")),
+            workers=Workplace(store, LocalRunner(root=self.folder / "work", project="")),
             jobs=1,
             observer=Listener(),
             logs=self.folder / "logs" / project,

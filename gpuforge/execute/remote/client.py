@@ -50,6 +50,7 @@ class RemoteWorkers:
         self._images = images
         self._sender = Sender(at.store)
         self._stop = threading.Event()
+        self._stops: dict[str, threading.Event] = {}  # by action that is being done
         self._now = threading.Event()
         self._guard = threading.Lock()
         # by action that a worker has: what it needs; by what is needed: how many of the workers seen can do it
@@ -116,35 +117,59 @@ class RemoteWorkers:
     def do(self, work: Work, log: Path, waits: Callable[[str], None]) -> ActionResult:
         """Have some work done by a worker; see `Workers.do`."""
         name = work.action.id
+        with self._guard:
+            self._stops[name] = stop = threading.Event()
+            if self._stop.is_set():
+                stop.set()
         try:
             files = {
                 each: self._sender.send(value, name)
                 for each, value in work.action.inputs.items()
                 if isinstance(value, FileInput) and value.program is None
             }
-            return self._do(work, files, log, waits)
+            return self._do(work, files, log, waits, stop)
         finally:
             with self._guard:
                 self._rooms.pop(name, None)
+                del self._stops[name]
 
     def cancel(self) -> None:
         """Ask the running jobs to stop; the workers stop them by force after a grace time."""
-        self._stop.set()
+        self._end()
 
     def kill(self) -> None:
         """Tell the workers to stop, without waiting for them."""
-        self._stop.set()
+        self._end()
         self._now.set()
 
-    def _do(self, work: Work, files: dict[str, str], log: Path, waits: Callable[[str], None]) -> ActionResult:
+    def stop(self, action: str) -> None:
+        """Ask the worker that does an action to stop it; it does so by force after a grace time."""
+        with self._guard:
+            if action in self._stops:
+                self._stops[action].set()
+
+    def _end(self) -> None:
+        with self._guard:
+            self._stop.set()
+            for stop in self._stops.values():
+                stop.set()
+
+    def _do(
+        self,
+        work: Work,
+        files: dict[str, str],
+        log: Path,
+        waits: Callable[[str], None],
+        stop: threading.Event,
+    ) -> ActionResult:
         name, needs = work.action.id, self._needs(work.action)
         lost: list[AttemptEnd] = []
         unfit: dict[str, ActionResult] = {}
         log.parent.mkdir(parents=True, exist_ok=True)
-        while not self._stop.is_set():
+        while not stop.is_set():
             log.write_bytes(b"")
             job = Job(self._run, new_name(name), work, files, self._images.get(work.action.image or ""))
-            ended = self._attempt(job, log, unfit, waits)
+            ended = self._attempt(job, log, unfit, waits, stop)
             if ended.how == "ended" and ended.result:
                 there = log if log.stat().st_size else None
                 return replace(ended.result, log=there)
@@ -161,7 +186,12 @@ class RemoteWorkers:
         return ActionResult(name, "cancelled", ActionReason("interrupted"), log=log)
 
     def _attempt(
-        self, job: Job, log: Path, unfit: Mapping[str, ActionResult], waits: Callable[[str], None]
+        self,
+        job: Job,
+        log: Path,
+        unfit: Mapping[str, ActionResult],
+        waits: Callable[[str], None],
+        stop: threading.Event,
     ) -> AttemptEnd:
         """Submit a job and follow it to its end; afterwards only the object `taken` is left."""
         action = job.work.action
@@ -169,7 +199,7 @@ class RemoteWorkers:
         idle = _Idle(action.id, self._run.limits.seconds, lambda: self._nobody_yet(action), waits)
         ticket = self._cluster.submit(job, self._needs(action), [*unfit])
         try:
-            attempt = JobAttempt(board, ticket, action.id, log, stop=self._stop, now=self._now, idle=idle)
+            attempt = JobAttempt(board, ticket, action.id, log, stop=stop, now=self._now, idle=idle)
             ended = attempt.follow()
         except GpuforgeError:
             with suppress(ObjectsError):

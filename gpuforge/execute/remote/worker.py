@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import time
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
@@ -58,8 +59,12 @@ def work_on(job: Job, worker: str, cpus: int) -> str:
         except (OSError, GpuforgeError) as error:
             board.end("ended", failed_by(error, job.work, log, 0.0))
             return "failed"
-        with Watchdog(board, log, place.halt) as watchdog:
-            result = place.do(work, log, lambda _: None)
+        with Watchdog(board, log, place.cancel) as watchdog:
+            begin = time.monotonic()
+            try:
+                result = place.do(work, log, lambda _: None)
+            except (OSError, GpuforgeError) as error:
+                result = failed_by(error, work, log, time.monotonic() - begin)
             if result.kept and not job.run.cache:
                 failed_workdir.send(board, result.kept)
     if watchdog.is_alone:

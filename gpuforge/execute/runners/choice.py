@@ -1,4 +1,4 @@
-"""The runners that `--runner` names: each is a folder with a module `setup`."""
+"""The runners that `--runner` names: for each, the module with its functions."""
 
 from __future__ import annotations
 
@@ -9,12 +9,16 @@ from importlib import import_module
 from pathlib import Path
 from typing import Protocol, cast
 
-from gpuforge.execute.perform import Workers
 from gpuforge.execute.runners.runner import Limits, Runner
 from gpuforge.execute.store import WorkStore
+from gpuforge.execute.work import Workers
 from gpuforge.plan.site import ContainerImage
 
-RUNNERS = ("local", "docker", "dask")
+RUNNERS = {
+    "local": "gpuforge.execute.runners.local.local_runner",
+    "docker": "gpuforge.execute.runners.docker.setup",
+    "dask": "gpuforge.execute.runners.dask.setup",
+}
 _ON_A_WORKER = {False: "local", True: "docker"}  # the runner of actions without an image, and with one
 
 
@@ -54,7 +58,7 @@ class RunnerSettings:
 
 
 class Setup(Protocol):
-    """The functions in the module `setup` of a runner."""
+    """The functions in the module of a runner."""
 
     @property
     def takes(self) -> Sequence[str]:
@@ -73,7 +77,7 @@ class Setup(Protocol):
 
 
 class WorkerSetup(Setup, Protocol):
-    """The functions in `setup` of a runner that workers of a cluster use, too."""
+    """Those of a runner that workers of a cluster use, too."""
 
     def runner(self, sites: Sequence[ContainerImage], settings: RunnerSettings) -> Runner:
         """Make the runner, for these images."""
@@ -89,4 +93,4 @@ def on_worker(*, in_image: bool) -> WorkerSetup:
 
 def chosen(name: str) -> Setup:
     """Return the setup of a runner; only then is its client library loaded."""
-    return cast("Setup", import_module(f"{__package__}.{name}.setup"))
+    return cast("Setup", import_module(RUNNERS[name]))

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import signal
+import threading
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
 from gpuforge.errors import ActionError
 from gpuforge.plan.action import Action
+
+GRACE = 5.0  # seconds between asking a process to stop and stopping it
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +32,7 @@ class InputPath:
 class Task:
     """An action with its paths: `out` is an existing empty folder, outputs go to `out/NAME`.
 
-    `jobs` is how many processes it should run in parallel, if it runs several.
+    `jobs` is how many processes it should run in parallel, if it runs several. Once `stop` is set, it is not started.
     """
 
     action: Action
@@ -35,6 +40,7 @@ class Task:
     out: Path
     log: Path = field(default=Path("/dev/null"))
     jobs: int = 1
+    stop: threading.Event = field(default_factory=threading.Event)
 
     def job_variables(self) -> dict[str, str]:
         """Return the variables with a build's number of jobs, except those that the manifest sets.
@@ -87,8 +93,77 @@ class Runner(Protocol):
         Raises GpuforgeError when it cannot be started and OSError when the machine fails (a full disk).
         """
 
+    def stop(self, action: str) -> None:
+        """Ask the command of one action to stop, and kill it if it does not; its task has `stop` set."""
+
     def cancel(self) -> None:
         """Ask running commands to stop, kill those that do not, start nothing more; return when none runs."""
 
     def kill(self) -> None:
         """Stop everything at once, by force, and start nothing more."""
+
+
+class Activity:
+    """The running tasks of a runner, and how they are stopped: the same for every runner of this machine.
+
+    `send` sends a signal to the commands of some actions; `guard` is the lock of a runner's own notes.
+    """
+
+    def __init__(self, send: Callable[[signal.Signals, Collection[str]], None], grace: float) -> None:
+        self.guard = threading.Condition()
+        self._send = send
+        self._grace = grace
+        self._is_over = False
+        self._running: dict[str, threading.Event] = {}  # by action: what tells it to stop
+
+    @contextmanager
+    def task(self, task: Task) -> Iterator[None]:
+        """Count a task as running during the `with`."""
+        with self.guard:
+            self._running[task.action.id] = task.stop
+            if self._is_over:
+                task.stop.set()
+        try:
+            yield
+        finally:
+            with self.guard:
+                del self._running[task.action.id]
+                self.guard.notify_all()
+
+    def stop(self, action: str) -> None:
+        """Stop one action: by SIGTERM, after a grace time by SIGKILL."""
+        with self.guard:
+            running = self._running.get(action)
+
+        def kill() -> None:
+            if self._running.get(action) is running:
+                self._send(signal.SIGKILL, [action])
+
+        if running:
+            self._send(signal.SIGTERM, [action])
+            timer = threading.Timer(self._grace, kill)
+            timer.daemon = True
+            timer.start()
+
+    def cancel(self) -> None:
+        """Stop everything: by SIGTERM, after a grace time by SIGKILL; returns when nothing runs any more."""
+        self._stop_all(signal.SIGTERM)
+        if not self._quiet():
+            self.kill()
+
+    def kill(self) -> None:
+        """Stop everything by SIGKILL, at once."""
+        self._stop_all(signal.SIGKILL)
+        self._quiet()
+
+    def _stop_all(self, number: signal.Signals) -> None:
+        with self.guard:
+            self._is_over = True
+            for stop in self._running.values():
+                stop.set()
+            running = [*self._running]
+        self._send(number, running)
+
+    def _quiet(self) -> bool:
+        with self.guard:
+            return self.guard.wait_for(lambda: not self._running, timeout=self._grace)

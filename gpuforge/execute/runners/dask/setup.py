@@ -9,12 +9,12 @@ from uuid import uuid4
 
 from gpuforge.errors import MissingError, UsageError
 from gpuforge.execute.objects.port import VARIABLE
-from gpuforge.execute.perform import Workers
 from gpuforge.execute.remote.client import RemoteWorkers
 from gpuforge.execute.remote.job import Run
 from gpuforge.execute.remote.places import of_client
 from gpuforge.execute.runners.choice import RunnerSettings, SiteRequest, on_worker
 from gpuforge.execute.store import WorkStore
+from gpuforge.execute.work import Workers
 from gpuforge.plan.site import ContainerImage
 
 takes = ("image", "memory", "timeout", "scheduler")

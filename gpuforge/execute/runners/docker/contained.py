@@ -12,8 +12,7 @@ from gpuforge.containers.container import Container, ContainerEnd, Containers, C
 from gpuforge.containers.engine import engine_errors, not_started
 from gpuforge.errors import ActionError, GpuforgeError, MissingError
 from gpuforge.execute import failure
-from gpuforge.execute.runners.activity import Activity
-from gpuforge.execute.runners.runner import Limits, Task
+from gpuforge.execute.runners.runner import Activity, Limits, Task
 
 # Signals of `docker stop`, `docker kill`, or of the kernel when memory ran out.
 _FROM_OUTSIDE = {signal.SIGINT, signal.SIGTERM, signal.SIGKILL}
@@ -23,13 +22,16 @@ _AGAIN = "run the same command again: finished work is kept"
 
 @dataclass(frozen=True, slots=True)
 class Contained:
-    """Runs one task in a container. `running` has the ids of the runner's containers, under the activity's guard."""
+    """Runs one task in a container.
+
+    `running` has the ids of the runner's containers by action, under the activity's guard.
+    """
 
     task: Task
     spec: ContainerSpec
     limits: Limits
     activity: Activity
-    running: set[str]
+    running: dict[str, str]
     connect: Callable[[], Containers]
 
     def run(self, containers: Containers) -> int:
@@ -41,14 +43,14 @@ class Contained:
             return self._judge(ended)
         finally:
             with self.activity.guard:
-                self.running.discard(container.id)
+                self.running.pop(self.task.action.id, None)
             container.remove()
 
     def _follow(self, container: Container, output: Iterable[bytes]) -> ContainerEnd:
         with self.activity.guard:  # so that `cancel` finds either no container, or one that it can signal
-            if self.activity.cancelled.is_set():
+            if self.task.stop.is_set():
                 return ContainerEnd(-signal.SIGTERM)
-            self.running.add(container.id)
+            self.running[self.task.action.id] = container.id
             container.start()
         expired = threading.Event()
 
@@ -93,7 +95,7 @@ class Contained:
             containers.signal(container.id, "SIGKILL")
 
     def _judge(self, ended: ContainerEnd) -> int:
-        if not ended.status or self.activity.cancelled.is_set():
+        if not ended.status or self.task.stop.is_set():
             return ended.status
         action, image = self.task.action.id, self.spec.image_name
         if why := not_started("".join(failure.tail(self.task.log)[-1:])):

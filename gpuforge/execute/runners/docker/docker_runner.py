@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 
@@ -14,11 +14,10 @@ from gpuforge.containers.container import Containers, ContainerSpec, Mount, run_
 from gpuforge.containers.leftovers import labels
 from gpuforge.errors import ActionError, GpuforgeError
 from gpuforge.execute import workdir
-from gpuforge.execute.runners.activity import GRACE, Activity
 from gpuforge.execute.runners.docker import image_venv, mounts
 from gpuforge.execute.runners.docker.contained import Contained
 from gpuforge.execute.runners.log_header import header
-from gpuforge.execute.runners.runner import Exit, Limits, Runner, Task
+from gpuforge.execute.runners.runner import GRACE, Activity, Exit, Limits, Runner, Task
 from gpuforge.execute.substitution import fill, write_request
 from gpuforge.plan.action import Action
 from gpuforge.plan.programs import IN_IMAGE
@@ -62,7 +61,7 @@ class DockerRunner:
         self._project = project
         self._activity = Activity(self._signal, grace)
         self._folder: Path | None = None
-        self._running: set[str] = set()  # ids of containers, under the activity's guard
+        self._running: dict[str, str] = {}  # ids of containers by action, under the activity's guard
         self._venvs: dict[str, Path] = {}  # the environments of gpuforge's steps, by image
 
     def prepare(self, actions: Sequence[Action]) -> None:
@@ -74,10 +73,9 @@ class DockerRunner:
         if task.action.image is None:
             return self._local.run(task)
         begin = time.monotonic()
-        cancelled = self._activity.cancelled
-        with self._activity.task(), closing(self._connect()) as containers:
+        with self._activity.task(task), closing(self._connect()) as containers:
             paths = workdir.WorkPaths.below(self._places(), task.action.id)
-            with workdir.claimed(paths, cancelled) as is_claimed:
+            with workdir.claimed(paths, task.stop) as is_claimed:
                 if not is_claimed:
                     return Exit(-signal.SIGTERM, time.monotonic() - begin, cancelled=True)
                 spec = self._spec(containers, task, paths)
@@ -85,7 +83,12 @@ class DockerRunner:
                 contained = Contained(task, spec, self._limits, self._activity, self._running, self._connect)
                 status = contained.run(containers)
                 kept = workdir.keep(paths.work, self._failed, task.action.id) if status else None
-        return Exit(status, time.monotonic() - begin, cancelled.is_set() and status != 0, kept)
+        return Exit(status, time.monotonic() - begin, task.stop.is_set() and status != 0, kept)
+
+    def stop(self, action: str) -> None:
+        """Stop one action: by SIGTERM, after a grace time by SIGKILL."""
+        self._local.stop(action)
+        self._activity.stop(action)
 
     def cancel(self) -> None:
         """Stop everything: by SIGTERM, after a grace time by SIGKILL; returns when nothing runs any more."""
@@ -97,9 +100,9 @@ class DockerRunner:
         self._local.kill()
         self._activity.kill()
 
-    def _signal(self, number: signal.Signals) -> None:
+    def _signal(self, number: signal.Signals, actions: Collection[str]) -> None:
         with self._activity.guard:
-            running = list(self._running)
+            running = [self._running[name] for name in actions if name in self._running]
         with suppress(GpuforgeError), closing(self._connect()) as containers:
             for container in running:
                 containers.signal(container, number.name)

@@ -12,11 +12,11 @@ from gpuforge.containers.engine import connect
 from gpuforge.containers.images import Images
 from gpuforge.containers.leftovers import clear_leftovers
 from gpuforge.errors import MissingError
-from gpuforge.execute.perform import LocalMachine, Workers
 from gpuforge.execute.runners.choice import RunnerSettings, SiteRequest
 from gpuforge.execute.runners.docker.docker_runner import DockerRunner
-from gpuforge.execute.runners.local import setup as local_setup
+from gpuforge.execute.runners.local import local_runner
 from gpuforge.execute.store import WorkStore
+from gpuforge.execute.work import Workers, Workplace
 from gpuforge.plan.site import ContainerImage
 from gpuforge.plan.survey import machine_type
 from gpuforge.plan.variables import COMPILER_CACHE
@@ -55,7 +55,7 @@ def workers(
     sites: Sequence[ContainerImage], settings: RunnerSettings, store: WorkStore
 ) -> AbstractContextManager[Workers]:
     """Make the workers."""
-    return nullcontext(LocalMachine(store, runner(sites, settings)))
+    return nullcontext(Workplace(store, runner(sites, settings)))
 
 
 def runner(sites: Sequence[ContainerImage], settings: RunnerSettings) -> DockerRunner:
@@ -63,7 +63,7 @@ def runner(sites: Sequence[ContainerImage], settings: RunnerSettings) -> DockerR
     variables = settings.variables
     return DockerRunner(
         {each.id: each for image in sites for each in (image, image.test) if each},
-        local=local_setup.runner((), settings),
+        local=local_runner.runner((), settings),
         cache=settings.cache,
         limits=settings.limits,
         environ=variables,

@@ -1,4 +1,4 @@
-"""Runs actions as processes of this machine."""
+"""Runs actions as processes of this machine, without a limit except on time."""
 
 from __future__ import annotations
 
@@ -6,24 +6,22 @@ import errno
 import os
 import signal
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
-from typing import IO
 
 from gpuforge.errors import ActionError, MissingError
 from gpuforge.execute import workdir
-from gpuforge.execute.runners.activity import GRACE, Activity
+from gpuforge.execute.runners.choice import RunnerSettings, SiteRequest
 from gpuforge.execute.runners.local.kept_command import End, Keepers, KeptCommand
 from gpuforge.execute.runners.log_header import header
-from gpuforge.execute.runners.runner import Exit, Limits, Task
+from gpuforge.execute.runners.runner import GRACE, Activity, Exit, Limits, Task
+from gpuforge.execute.store import WorkStore
 from gpuforge.execute.substitution import RunPaths, fill, write_request
+from gpuforge.execute.work import Workers, Workplace
 from gpuforge.plan import programs
 from gpuforge.plan.action import Action
-
-
-class _CancelledError(Exception):
-    """The run ended before its command was started."""
+from gpuforge.plan.site import ContainerImage
 
 
 class LocalRunner:
@@ -49,9 +47,10 @@ class LocalRunner:
         self._root = root
         self._project = project
         self._activity = Activity(self._signal, grace)
+        self.stop, self.cancel, self.kill = self._activity.stop, self._activity.cancel, self._activity.kill
         self._limits = limits or Limits()
         self._failed = failed
-        self._commands: set[KeptCommand] = set()  # under the activity's guard
+        self._commands: dict[str, KeptCommand] = {}  # by action, under the activity's guard
 
     def prepare(self, actions: Sequence[Action]) -> None:
         """Start the program that starts commands, and import into it the steps that will run."""
@@ -60,39 +59,52 @@ class LocalRunner:
 
     def run(self, task: Task) -> Exit:
         """Run a task to its end; see `Runner.run`."""
-        begin = time.monotonic()
-        try:
-            with self._activity.task(), self._workplace(task) as places:
-                argv, env = fill(task.action, places)
-                for name in (*task.action.staged, *task.action.laid):
-                    workdir.stage(task.inputs[name], places.work / name)
-                request = write_request(task.action, places, places.work)
-                env |= task.job_variables()
-                env |= {n: self._environ[n] for n in task.action.passes if n in self._environ}
-                begin = time.monotonic()
-                status = self._execute(task, argv, env, places.work, request)
-                kept = workdir.keep(places.work, self._failed, task.action.id) if status else None
-        except _CancelledError:
-            return Exit(-signal.SIGTERM, time.monotonic() - begin, cancelled=True)
-        cancelled = self._activity.cancelled.is_set() and status != 0
-        return Exit(status, time.monotonic() - begin, cancelled, kept)
+        action, begin = task.action, time.monotonic()
+        with self._activity.task(task), self._workplace(task) as places:
+            if places is None:
+                return Exit(-signal.SIGTERM, time.monotonic() - begin, cancelled=True)
+            argv, env = fill(action, places)
+            for name in (*action.staged, *action.laid):
+                workdir.stage(task.inputs[name], places.work / name)
+            request = write_request(action, places, places.work)
+            env |= task.job_variables()
+            env |= {n: self._environ[n] for n in action.passes if n in self._environ}
+            if any("\0" in word for word in (*argv, *env, *env.values())):
+                message = (
+                    f"{action.id} cannot be started: embedded null byte in its command line or environment"
+                )
+                raise ActionError.of(message)
+            begin = time.monotonic()
+            head = header(action, argv, env, places.work, request=request)
+            task.log.write_bytes(head.encode(errors="surrogateescape"))
+            with self._activity.guard:  # so that `cancel` finds either no process, or one that it can signal
+                if task.stop.is_set():
+                    return Exit(-signal.SIGTERM, time.monotonic() - begin, cancelled=True)
+                with task.log.open("ab", buffering=0) as log:
+                    command = Keepers.of_this_process().start(
+                        argv, env, places.work, log, self._limits.seconds, step=_step(action)
+                    )
+                self._commands[action.id] = command
+            try:
+                end = command.wait()
+            finally:
+                with self._activity.guard:
+                    del self._commands[action.id]
+            if task.stop.is_set():
+                status = end.status if end.status is not None else -signal.SIGKILL
+            else:
+                status = self._judge(action, argv, env, end)
+            kept = workdir.keep(places.work, self._failed, action.id) if status else None
+        return Exit(status, time.monotonic() - begin, task.stop.is_set() and status != 0, kept)
 
-    def cancel(self) -> None:
-        """Stop everything: by SIGTERM, after a grace time by SIGKILL; returns when nothing runs any more."""
-        self._activity.cancel()
-
-    def kill(self) -> None:
-        """Stop everything by SIGKILL, at once."""
-        self._activity.kill()
-
-    def _signal(self, number: signal.Signals) -> None:
+    def _signal(self, number: signal.Signals, actions: Collection[str]) -> None:
         with self._activity.guard:
-            for command in self._commands:
+            for command in (self._commands[name] for name in actions if name in self._commands):
                 command.kill() if number == signal.SIGKILL else command.stop()
 
     @contextmanager
-    def _workplace(self, task: Task) -> Iterator[RunPaths]:
-        """Give the action its working directory, empty, and remove it in the end.
+    def _workplace(self, task: Task) -> Iterator[RunPaths | None]:
+        """Give the action its working directory, empty, and remove it in the end; None if it was stopped before.
 
         Input folders and the outputs' folder have other paths on every machine. They get links with fixed names beside
         it, because compilers write the paths of inputs into outputs.
@@ -100,41 +112,14 @@ class LocalRunner:
         if self._root is None:
             self._root = workdir.project_folder(workdir.root(self._environ), self._project)
         paths = workdir.WorkPaths.below(self._root, task.action.place or task.action.id)
-        with workdir.claimed(paths, self._activity.cancelled) as is_claimed:
+        with workdir.claimed(paths, task.stop) as is_claimed:
             if not is_claimed:
-                raise _CancelledError
+                yield None
+                return
             paths.out.symlink_to(task.out.absolute())
             paths.inputs.mkdir()
             inputs = {name: _linked(source.path, paths.inputs / name) for name, source in task.inputs.items()}
             yield RunPaths(paths.work, paths.out, inputs)
-
-    def _execute(self, task: Task, argv: list[str], env: dict[str, str], work: Path, request: str) -> int:
-        with task.log.open("wb") as log:
-            log.write(header(task.action, argv, env, work, request=request).encode(errors="surrogateescape"))
-        with task.log.open("ab", buffering=0) as log:
-            command = self._start(task.action, argv, env, work, log)
-        try:
-            end = command.wait()
-        finally:
-            with self._activity.guard:
-                self._commands.discard(command)
-        if self._activity.cancelled.is_set():
-            return end.status if end.status is not None else -signal.SIGKILL
-        return self._judge(task.action, argv, env, end)
-
-    def _start(
-        self, action: Action, argv: list[str], env: dict[str, str], work: Path, log: IO[bytes]
-    ) -> KeptCommand:
-        if any("\0" in word for word in (*argv, *env, *env.values())):
-            message = f"{action.id} cannot be started: embedded null byte in its command line or environment"
-            raise ActionError.of(message)
-        with self._activity.guard:  # so that `cancel` finds either no process, or one that it can signal
-            if self._activity.cancelled.is_set():
-                raise _CancelledError
-            seconds = self._limits.seconds
-            command = Keepers.of_this_process().start(argv, env, work, log, seconds, step=_step(action))
-            self._commands.add(command)
-        return command
 
     def _judge(self, action: Action, argv: list[str], env: Mapping[str, str], end: End) -> int:
         """Return the command's status; raises if something else ended it."""
@@ -190,3 +175,29 @@ def _not_started(
     message = f"{action.id} cannot be started: {program} is not there"
     where = "" if "/" in program else f" (its PATH is {env.get('PATH') or 'empty'})"
     return MissingError.of(message, hint=f"install {program} or correct the path to it{where}")
+
+
+# What `choice.Setup` requires of a runner.
+takes = ("timeout",)
+
+
+def sites(request: SiteRequest) -> list[ContainerImage]:
+    """Return no image: the site is this machine."""
+    return []
+
+
+def workers(
+    sites: Sequence[ContainerImage], settings: RunnerSettings, store: WorkStore
+) -> AbstractContextManager[Workers]:
+    """Make the workers."""
+    return nullcontext(Workplace(store, runner(sites, settings)))
+
+
+def runner(sites: Sequence[ContainerImage], settings: RunnerSettings) -> LocalRunner:
+    """Make the runner."""
+    return LocalRunner(
+        environ=settings.variables,
+        project=settings.project,
+        limits=settings.limits,
+        failed=settings.failed,
+    )
