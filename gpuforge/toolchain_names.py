@@ -9,7 +9,7 @@ GROUP = "gpuforge.toolchains"  # the entry points of plug-ins
 
 
 class Own(NamedTuple):
-    """A toolchain of gpuforge: its module in `gpuforge/toolchains`.
+    """A toolchain of gpuforge: its module in `gpuforge/toolchains`, and its name there.
 
     `compiles_for` is the key that says which GPUs: `[cuda.*] archs`, or `[toolchains.*] targets`; "devices" are those
     that it meets on users' machines. `makes` are the kinds of user-compiled objects that it can make. What one that
@@ -18,7 +18,7 @@ class Own(NamedTuple):
     what the manifest's reference has of it.
     """
 
-    module: str
+    place: str
     compiles_for: Literal["archs", "targets", "devices"] = "archs"
     makes: Collection[str] = ("library", "module")
     needs_cuda: bool = False
@@ -28,27 +28,27 @@ class Own(NamedTuple):
 
 
 OWN: Mapping[str, Own] = {
-    "g++": Own("gxx"),
-    "clang++": Own("clangxx"),
-    "nvcc": Own("nvcc", needs_cuda=True, refuses_cpu="nvcc compiles it for GPUs"),
-    "nvc++": Own("nvcxx", makes=("library",)),
+    "g++": Own("host_compilers:GXX_TOOLCHAIN"),
+    "clang++": Own("host_compilers:CLANGXX_TOOLCHAIN"),
+    "nvcc": Own("nvcc:TOOLCHAIN", needs_cuda=True, refuses_cpu="nvcc compiles it for GPUs"),
+    "nvc++": Own("host_compilers:NVCXX_TOOLCHAIN", makes=("library",)),
     "nvrtc": Own(
-        "nvrtc",
+        "user_compilers:NVRTC",
         makes=("module",),
         needs_cuda=True,
         about="CUDA's runtime compiler, from PyPI: user-compiled objects of kind `module`",
     ),
     "opencl": Own(
-        "opencl",
+        "user_compilers:OPENCL",
         "devices",
         makes=("module",),
         keys=("devices", "extensions"),
         about="through pyopencl: user-compiled objects of kind `module`",
     ),
-    "halide": Own("halide", "targets", makes=(), about="from PyPI: fallbacks of kind `library`"),
-    "iree": Own("iree", "targets", makes=(), about="from PyPI: fallbacks of kind `module`"),
+    "halide": Own("halide:TOOLCHAIN", "targets", makes=(), about="from PyPI: fallbacks of kind `library`"),
+    "iree": Own("iree:TOOLCHAIN", "targets", makes=(), about="from PyPI: fallbacks of kind `module`"),
     "command": Own(
-        "command",
+        "user_compilers:COMMAND",
         makes=("library",),
         keys=("command", "product"),
         refuses_cpu="a command sets its own flags",

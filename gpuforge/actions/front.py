@@ -12,10 +12,10 @@ from packaging.utils import canonicalize_name
 from gpuforge import disk
 from gpuforge.cuda.suffix import named_for
 from gpuforge.cuda.version import major_of
-from gpuforge.embedded.major_wheels import FrontExtra
 from gpuforge.expectation import Expectation
 from gpuforge.manifest.kernels_wheels import extra_for, toolkits
 from gpuforge.manifest.model import Manifest
+from gpuforge.package.contents import FrontExtra
 from gpuforge.plan.action import ActionInput, Handle, P, Step, Workdir
 from gpuforge.plan.lower.plan_context import PlanContext
 from gpuforge.plan.requests.audit import AuditWheel
@@ -32,16 +32,16 @@ class PackageFront(Step[P]):
 
     def run(self: PackageFront[Path], at: Workdir) -> None:
         """Write the wheel."""
-        from gpuforge.package import front_wheel
+        from gpuforge.package import kernels_wheel
         from gpuforge.steps.wheelhouse import one_wheel
         from gpuforge.steps.write_wheel import write
         from gpuforge.wheel import metadata
 
         wheels = [metadata.of_wheel(one_wheel(folder)) for folder in self.of]
-        front_wheel.check(wheels, self.brought)
+        kernels_wheel.check_front(wheels, self.brought)
         with disk.errors_at(at.scratch), TemporaryDirectory(dir=at.scratch) as scratch:
             tree = Path(scratch) / "tree"
-            name = front_wheel.lay_out(tree, self.distribution, wheels[0], self.brought)
+            name = kernels_wheel.lay_out_front(tree, self.distribution, wheels[0], self.brought)
             made = write(tree, at.output("wheel") / str(name), None)
         print(f"{made.name}: {made.stat().st_size} bytes")
 

@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import ClassVar
 
 from gpuforge.actions.wheel import REPAIRS, PackageWheel, add, python_tag
-from gpuforge.cuda.linkage import Linkage
-from gpuforge.embedded.build_record import BuildRecord
-from gpuforge.embedded.major_wheels import KernelsWheel, KernelsWheelSet
+from gpuforge.cuda.choices import Linkage
 from gpuforge.manifest import kernels_wheels
 from gpuforge.manifest.model import Manifest
+from gpuforge.package.contents import BuildRecord, KernelsWheel, KernelsWheelSet
 from gpuforge.plan import build_record, recipe
 from gpuforge.plan.action import ActionInput, Handle, P, Step, Workdir
 from gpuforge.plan.cell import Cell

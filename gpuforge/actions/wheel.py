@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 from gpuforge import disk
 from gpuforge.cpython import CPython
-from gpuforge.cuda.linkage import Linkage, Requires
+from gpuforge.cuda.choices import Linkage, Requires
 from gpuforge.cuda.version import major_of
-from gpuforge.embedded.build_record import BuildRecord
-from gpuforge.embedded.major_wheels import KernelsWheel, KernelsWheelSet
+from gpuforge.package.contents import BuildRecord, KernelsWheel, KernelsWheelSet
 from gpuforge.plan import build_record, recipe, variant
 from gpuforge.plan.action import ActionInput, Handle, P, Step, Workdir
 from gpuforge.plan.cell import Cell
@@ -28,7 +27,7 @@ from gpuforge.plan.narrow import having
 from gpuforge.plan.site import Location
 
 if TYPE_CHECKING:
-    from gpuforge.cuda.carried import Carried
+    from gpuforge.cuda.carriers import Carried
     from gpuforge.cuda.provided import Floor, Provided
     from gpuforge.wheel.filename import WheelName
 
@@ -84,29 +83,23 @@ def make(at: Workdir, pack: Callable[[Path, Path], Path]) -> None:
 
     `pack` gets a folder where it lays the wheel out in `tree`, and the folder to write it into.
     """
-    from gpuforge.package import declaration
+    from gpuforge.package import kernels_wheel
     from gpuforge.steps.write_wheel import epoch
 
     with disk.errors_at(at.scratch), TemporaryDirectory(dir=at.scratch) as folder:
         scratch = Path(folder)
         made = pack(scratch, at.output("wheel"))
-        declaration.write(scratch / "tree", scratch / "declared", at.output("declared"), epoch=epoch())
+        kernels_wheel.write_declaration(
+            scratch / "tree", scratch / "declared", at.output("declared"), epoch=epoch()
+        )
     print(f"{made.name}: {made.stat().st_size} bytes")
 
 
 def packed(spec: PackageWheel[Path], scratch: Path, output: Path) -> Path:
     """Lay the wheel out in the folder `tree` of `scratch`; write it into `output` and return its path."""
-    from gpuforge.cuda.carried import BuildLibraries
+    from gpuforge.cuda.carriers import BuildLibraries
     from gpuforge.cuda.provided import Provided
-    from gpuforge.package import (
-        imported_first,
-        kernel_set,
-        kernels_wheel,
-        naming,
-        overlay_libraries,
-        repair,
-        sbom,
-    )
+    from gpuforge.package import import_package, kernel_set, kernels_wheel, links, naming, repair, sbom
     from gpuforge.steps import value_file
     from gpuforge.steps.write_wheel import epoch, write
     from gpuforge.wheel import metadata, unpacked
@@ -120,7 +113,7 @@ def packed(spec: PackageWheel[Path], scratch: Path, output: Path) -> Path:
     search_path = search_path_of(spec.toolkit)
     if spec.libraries:
         search_path = (
-            overlay_libraries.by_soname(spec.libraries, scratch / "libraries"),
+            links.by_soname(spec.libraries, scratch / "libraries"),
             *search_path,
         )
     linking = repair.Linking(spec.cuda, spec.linkage, pins, search_path, spec.exclude, build)
@@ -136,7 +129,7 @@ def packed(spec: PackageWheel[Path], scratch: Path, output: Path) -> Path:
         text = _require(text, {each: pins.get(each) for each in distributions}, spec, provided)
     file.write_bytes(_declare(text, repaired.carried, spec))
     for module in (each.module for each in repaired.carried if each.module):
-        reason = imported_first.embed(tree, spec.package, module)
+        reason = import_package.import_first(tree, spec.package, module)
         print(f"{spec.package} imports {module} first{f': {reason}' if reason else ''}")
     naming.write_tags(tree, repaired.name)
     declared = [sbom.Material(each, pins.get(each)) for each in distributions]
@@ -191,7 +184,7 @@ def _host_wheel(spec: PackageWheel[Path], tree: Path) -> WheelName:
 
 def _embed(spec: PackageWheel[Path], tree: Path, name: WheelName) -> None:
     """Put the kernel sets with the runtime, and the guard, into the import package."""
-    from gpuforge.package import embed, guard
+    from gpuforge.package import embed, import_package
 
     if spec.kernels or spec.kernels_wheels:
         for file in embed.kernel_sets(
@@ -199,7 +192,7 @@ def _embed(spec: PackageWheel[Path], tree: Path, name: WheelName) -> None:
         ):
             print(f"added {file}")
     if spec.naming == "suffix":
-        refused = guard.embed(tree, spec.package, name.distribution, embed.GUARD)
+        refused = import_package.guard(tree, spec.package, name.distribution, embed.GUARD_SOURCE)
         if refused:
             print(f"no guard against a second build installed over this one: {refused}")
 
@@ -228,15 +221,15 @@ def _require(
 
 def _declare(text: bytes, carried: Sequence[Carried], spec: PackageWheel[Path]) -> bytes:
     """Declare in METADATA the packages whose libraries the wheel uses, and the manifest's requirements and extras."""
-    from gpuforge.package import extras, requirements
+    from gpuforge.package import requirements
 
     if spec.naming in {"suffix", "local"}:
-        text, dropped = extras.without_other_majors(text, major_of(spec.cuda))
+        text, dropped = requirements.without_other_majors(text, major_of(spec.cuda))
         for name in dropped:
             print(f"removed the extra {name}, which is for another CUDA major")
     text, added = requirements.require_carried(text, carried, spec.more_requires)
     print_required(added)
-    text, added = extras.declare(text, spec.extras)
+    text, added = requirements.declare_extras(text, spec.extras)
     print_required(added)
     return text
 

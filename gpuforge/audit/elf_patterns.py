@@ -5,8 +5,8 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from gpuforge.audit import policy
-from gpuforge.binary.elf.patterns import Patterns, SymbolGroup, TextMarker
-from gpuforge.cuda import interfaces
+from gpuforge.binary.elf.symbols import Patterns, SymbolGroup, TextMarker
+from gpuforge.cuda import stack
 from gpuforge.datafile import load
 from gpuforge.wheel.filename import Claims
 
@@ -42,7 +42,7 @@ def patterns(at_hand: frozenset[str] = frozenset()) -> WheelPatterns:
         text=TextMarker(static["marker"], static["text"].encode(), static["own"]),
         symbols=(
             *(_group(row, defined=row.get("package") in at_hand) for row in data["symbols"]),
-            SymbolGroup("cuda", interfaces.BEGINNINGS, interfaces.cuda_pattern()),
+            SymbolGroup("cuda", stack.BEGINNINGS, stack.cuda_pattern()),
             *_of_platforms(),
         ),
         libraries=data["libraries"]["names"].encode(),

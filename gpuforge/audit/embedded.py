@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Literal, NamedTuple
 
-from gpuforge.cuda.kernel_image import KernelImage
+from gpuforge.cuda.kernels import KernelImage
 
 
 class Unusable(NamedTuple):

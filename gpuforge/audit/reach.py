@@ -10,9 +10,14 @@ from typing import Literal, NamedTuple
 
 from gpuforge.binary.facts import DeviceCode, FatbinContainer, FatbinEntry
 from gpuforge.binary.runnable import EMPTY_PTX, complete_ptx, portable_ptx, runnable
-from gpuforge.cuda.drivers import driver_of_cubins, driver_of_gpu, driver_of_ptx
-from gpuforge.cuda.generations import Generation, generations
-from gpuforge.cuda.releases import parsed
+from gpuforge.cuda.releases import (
+    Generation,
+    driver_of_cubins,
+    driver_of_gpu,
+    driver_of_ptx,
+    generations,
+    parsed,
+)
 from gpuforge.runtime import runs_on
 from gpuforge.runtime.arch import Arch
 

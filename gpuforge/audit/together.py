@@ -16,7 +16,7 @@ from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.processes import How, opens, own_runtimes, processes
 from gpuforge.audit.rules.recognise import is_nvidia_library
 from gpuforge.binary.facts import ElfObject
-from gpuforge.cuda import carriers, drivers, libraries, sonames, stack
+from gpuforge.cuda import carriers, libraries, releases, sonames, stack
 
 Kind = Literal["CUDA runtime", "OpenMP runtime", "driver", "library"]
 Origin = Literal["wheel", "package", "machine"]
@@ -54,7 +54,7 @@ class Together(NamedTuple):
     def driver(self) -> str:
         """The oldest NVIDIA driver for all of its CUDA runtimes, by their majors; "" if none is known."""
         majors = [sonames.major(each.name) for each in self.of("CUDA runtime")]
-        return drivers.driver_of_cubins({f"{major}.0" for major in majors if major}, ())
+        return releases.driver_of_cubins({f"{major}.0" for major in majors if major}, ())
 
 
 _KINDS: tuple[Kind, ...] = ("CUDA runtime", "OpenMP runtime", "driver", "library")

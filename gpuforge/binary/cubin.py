@@ -10,9 +10,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from gpuforge.binary.budget import Budget
-from gpuforge.binary.elf.file import ElfFile
+from gpuforge.binary.elf.file import SHT_NOBITS, SHT_NOTE, ElfFile, read_names, read_rows
 from gpuforge.binary.elf.header import MAGIC, Header, read_header
-from gpuforge.binary.elf.sections import SHT_NOBITS, SHT_NOTE, read_names, read_rows
 from gpuforge.binary.facts import ElfObject, FatbinContainer, FatbinEntry, Section
 from gpuforge.binary.window import Window
 from gpuforge.errors import MalformedError

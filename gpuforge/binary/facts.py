@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Literal, NamedTuple
 
-from gpuforge.binary.elf.dynamic import DF_1_PIE, DT_FLAGS_1, is_program
-from gpuforge.binary.elf.header import MACHINES, PROGRAM
+from gpuforge.binary.elf.header import DF_1_PIE, DT_FLAGS_1, MACHINES, PROGRAM, is_program
 from gpuforge.runtime.arch import Arch
 
 _DF_1_NOOPEN, _DF_1_NODEFLIB = 0x40, 0x800

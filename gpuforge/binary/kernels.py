@@ -11,12 +11,11 @@ import re
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 
-from gpuforge.binary.elf.header import read_header
-from gpuforge.binary.elf.sections import SHT_SYMTAB, read_names, read_rows
-from gpuforge.binary.elf.strings import StringTable
+from gpuforge.binary.elf.file import SHT_SYMTAB, read_names, read_rows
+from gpuforge.binary.elf.header import StringTable, read_header
 from gpuforge.binary.mangled import function
 from gpuforge.binary.window import Window
-from gpuforge.cuda.kernel import Kernel, Parameter
+from gpuforge.cuda.kernels import Kernel, Parameter
 from gpuforge.errors import MalformedError
 
 Sizes = tuple[int, ...]  # of a kernel's parameters, in bytes

@@ -14,8 +14,8 @@ from gpuforge.cpython import CPython
 from gpuforge.errors import MissingError
 from gpuforge.plan.site import ContainerImage
 from gpuforge.toolchains.cpython import Interpreter
-from gpuforge.toolchains.family import Compiler
 from gpuforge.toolchains.inventory import Inventory
+from gpuforge.toolchains.toolchain import Compiler
 from gpuforge.toolkits.providers import debian
 
 ANY_PYTHON = tuple(f"3.{minor}" for minor in range(8, 100))  # the Pythons that an unknown image may have

@@ -19,8 +19,8 @@ from gpuforge.errors import ActionError, MissingError, UsageError
 from gpuforge.plan.site import ContainerImage
 from gpuforge.toolchains.cpython import Interpreter
 from gpuforge.toolchains.detect import family_of
-from gpuforge.toolchains.family import Compiler
 from gpuforge.toolchains.inventory import OLDEST, SCRIPT, Inventory, question
+from gpuforge.toolchains.toolchain import Compiler
 
 PYTHONS = ("/opt/python", "/usr/local/bin", "/usr/bin")
 # Any Python of the image runs the script. Without one, the shell reports the machine type and the C library.

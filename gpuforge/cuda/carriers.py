@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+import re
+from collections.abc import Collection, Iterator, Mapping
 from functools import cache
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from packaging.requirements import Requirement
@@ -146,3 +148,54 @@ def _named(requirement: Requirement) -> Iterator[Version]:
             yield Version(clause.version.removesuffix(".*"))
         except InvalidVersion:  # `===` takes any text
             continue
+
+
+class Framework(NamedTuple):
+    """A framework's row of data/runtimes.toml, which explains each field."""
+
+    package: str
+    named: str
+    opens: tuple[str, ...]
+    cuda_release: str = ""
+    linked: bool = False
+    libraries: str = ""
+    headers: tuple[str, ...] = ()
+    cmake: str = ""
+    builder: str = ""
+
+    def is_in(self, name: str) -> bool:
+        """Return whether the name of a file or a project contains the framework's: libx_torch_ops.so."""
+        return re.search(self.named, name) is not None
+
+
+@cache
+def frameworks() -> tuple[Framework, ...]:
+    """Return every known framework."""
+    return rows(Framework, load(__file__, "runtimes.toml")["framework"])
+
+
+def linked_frameworks() -> tuple[Framework, ...]:
+    """Return the frameworks that extensions link with, and whose libraries no wheel may contain: torch."""
+    return tuple(each for each in frameworks() if each.linked)
+
+
+class Carried(NamedTuple):
+    """One installed package, with its libraries."""
+
+    package: str  # "torch"
+    version: str
+    module: str  # the module that loads its libraries when imported; "" if no library is in an import package
+    libraries: Mapping[str, str]  # SONAME -> folder below site-packages: "torch/lib"
+
+    @property
+    def series(self) -> str:
+        """Requires-Dist for the releases with the same ABI, judged by the version: "torch>=2.15,<2.16"."""
+        version = Version(self.version)
+        return f"{self.package}>={version.major}.{version.minor},<{version.major}.{version.minor + 1}"
+
+
+class BuildLibraries(NamedTuple):
+    """The libraries of the packages of a build environment."""
+
+    carried: tuple[Carried, ...] = ()  # packages whose libraries a wheel uses at run time: torch
+    others: Mapping[str, str] = MappingProxyType({})  # those of other packages: file name -> package

@@ -21,8 +21,7 @@ from pydantic import (
     model_validator,
 )
 
-from gpuforge.cuda.linkage import Linkage, Requires
-from gpuforge.cuda.toolkit_providers import ABOUT, Provider
+from gpuforge.cuda.choices import ABOUT_PROVIDER, Linkage, Provider, Requires
 from gpuforge.manifest import forms
 from gpuforge.manifest.forms import CommonOrMany, CompilerName, Distinct, OneOrMany, wrong
 from gpuforge.manifest.sizes import size_in_bytes
@@ -300,7 +299,7 @@ class CudaVersion(Table):
         examples=["pypi"],
         description=listed(
             "Where the toolkit comes from:",
-            (f"`{name}` {what}" for name, what in ABOUT.items()),
+            (f"`{name}` {what}" for name, what in ABOUT_PROVIDER.items()),
             "Default: the first of these, in this order, that has the version; `--dry-run` shows it. "
             "GPUFORGE_DEBIAN_MIRROR and GPUFORGE_REDIST_URL select other servers.",
         ),

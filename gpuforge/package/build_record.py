@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from gpuforge.cuda.provided import Floor, as_record
-from gpuforge.embedded.build_record import BuildRecord
+from gpuforge.package.contents import BuildRecord
 from gpuforge.wheel import unpacked
 from gpuforge.wheel.locked_wheels import LockedRelease
 

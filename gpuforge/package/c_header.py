@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Iterable
 
-from gpuforge.embedded.runtime_files import FOLDER
+from gpuforge.package.contents import FOLDER
 from gpuforge.runtime import (
     builds,
     codes,

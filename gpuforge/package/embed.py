@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+import ast
+import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
+from typing import Any, NamedTuple
 
-from gpuforge.embedded.major_wheels import KernelsWheelSet
-from gpuforge.embedded.runtime_files import FOLDER
+from gpuforge import runtime as gpuforge_runtime
+from gpuforge.binary.elf.file import opened
+from gpuforge.binary.elf.symbols import dynamic_symbols
 from gpuforge.errors import ActionError
 from gpuforge.package import c_header as header
-from gpuforge.package import cpu_functions, import_package, runtime_parts
-from gpuforge.runtime.layout import HOME
+from gpuforge.package import import_package
+from gpuforge.package.contents import FOLDER, SUFFIXES, KernelsWheelSet
+from gpuforge.runtime.backends import BACKENDS, backend_of
+from gpuforge.runtime.image_kind import KINDS, ImageKind, kind_of
+from gpuforge.runtime.layout import HOME, INDEX, KERNELS, RECIPE, SOURCES
 from gpuforge.wheel import unpacked
 
-GUARD = FOLDER / "guard.py"  # the only file of the runtime with another place in a wheel, see `guard.py` here
+GUARD_SOURCE = (
+    FOLDER / "guard.py"
+)  # the only file of the runtime with another place in a wheel, see `guard.py` here
 
 
 def kernel_sets(
@@ -37,10 +48,10 @@ def kernel_sets(
             f"the wheel has a folder {home.relative_to(tree)} already",
             hint=f"{HOME} is where the runtime goes: have the build leave it out",
         )
-    cpu_functions.check(packed)
-    contents = runtime_parts.contents_of(tree, packed, apart, c_header=c_header)
+    check_cpu_functions(packed)
+    contents = contents_of(tree, packed, apart, c_header=c_header)
     for source, base in [
-        *((file, FOLDER) for file in runtime_parts.files(contents)),
+        *((file, FOLDER) for file in runtime_files(contents)),
         *((f, p) for p in packed for f in unpacked.files(p)),
     ]:
         target = home / source.relative_to(base)
@@ -55,3 +66,250 @@ def kernel_sets(
         target.parent.mkdir()
         target.write_text(header.joined(), encoding="utf-8")
     return [path.relative_to(tree).as_posix() for path in unpacked.files(home)]
+
+
+def check_cpu_functions(packed: Sequence[Path]) -> None:
+    """Raise ActionError for a kernel without a function in a set's library for the CPU, of the sets packed here.
+
+    A function is found by the kernel's symbol, or by its name. Kernels in wheels of their own are not compared.
+    """
+    indexes = dict(_documents(packed, KERNELS, INDEX))
+    recipes = [recipe for _, recipe in _documents(packed, SOURCES, RECIPE)]
+    for folder, index in indexes.items():
+        if index["kind"] != "module":
+            continue
+        served = {recipe["cpu"] for recipe in recipes if index["name"] in recipe["fallbacks"]}
+        libraries = [
+            (place, each)
+            for place, other in indexes.items()
+            if other["name"] in {index.get("cpu"), *served}
+            for each in other.get("libraries", ())
+        ]
+        for place, library in libraries:
+            _check(folder.name, index, place / library["file"])
+
+
+def _documents(packed: Sequence[Path], home: str, name: str) -> Iterator[tuple[Path, dict[str, Any]]]:
+    for folder in packed:
+        for file in sorted(folder.glob(f"{home}/*/{name}")):
+            yield file.parent, json.loads(file.read_bytes())
+
+
+def _check(name: str, index: dict[str, Any], library: Path) -> None:
+    with opened(library) as file:
+        defined = {symbol.name for symbol in dynamic_symbols(file) if symbol.defined} if file else set()
+    kernels = {each["symbol"]: each["name"] for module in index["modules"] for each in module["kernels"]}
+    missing = sorted({each for symbol, each in kernels.items() if not {symbol, each} & defined})
+    if missing:
+        raise ActionError.of(
+            f"{library.name} does the work of kernel set {name!r} on the CPU, and has no function "
+            f"{', '.join(missing)}",
+            hint='define one for each kernel, as extern "C" or with the parameters of the kernel',
+        )
+
+
+_ALWAYS = ("", "__main__", "commands.explain")
+# An import in a function of one of these, or of a module below it, is followed only in wheels with what is named here:
+# the function is not called in others. Imports at the top of a module are always followed.
+OPTIONAL = {
+    "kernelset": "kernel sets",
+    "kernellibrary": "kernel libraries",
+    "candidates": "libraries, those for the CPU of a kernel set too",
+    "recipe": "sources that users compile",
+    "userbuild": "sources that users compile",
+    "wheels": "kernels wheels",
+    "cpu": "code for levels of CPUs",
+    "jit": "PTX",
+    "cache": "PTX, and sources that are compiled at their first use",
+}
+
+
+@dataclass(frozen=True)
+class WheelContents:
+    """What decides on the parts of the runtime.
+
+    `indexes` and `recipes` are the JSON of packed kernel sets and sources, `apart` the sets in kernels wheels, and
+    `imported` the runtime's modules that the package's own Python files import.
+    """
+
+    indexes: Sequence[Mapping[str, Any]] = ()
+    recipes: Sequence[Mapping[str, Any]] = ()
+    apart: Sequence[KernelsWheelSet] = ()
+    imported: Collection[str] = field(default_factory=frozenset)
+    c_header: bool = False
+
+    def kinds(self) -> set[str]:
+        """Return the kinds of their objects: "module", "library"."""
+        return {str(each["kind"]) for each in (*self.indexes, *self.recipes)} | {s.kind for s in self.apart}
+
+    def images(self) -> Iterator[ImageKind]:
+        """Yield the kinds of their images; kernels wheels have code of a CUDA toolkit."""
+        for index in self.indexes:
+            for file in (*index.get("modules", ()), *index.get("libraries", ())):
+                yield from (kind_of(image["kind"]) for image in file["images"])
+        if self.apart:
+            yield from (kind for kind in KINDS.values() if kind.of_toolkit and kind.of_module)
+
+
+def contents_of(
+    tree: Path, packed: Sequence[Path], apart: Sequence[KernelsWheelSet], *, c_header: bool
+) -> WheelContents:
+    """Read packed kernel sets, and the Python files of an unpacked wheel that does not have the runtime yet."""
+    indexes = [file for folder in packed for file in sorted(folder.glob(f"{KERNELS}/*/{INDEX}"))]
+    recipes = [file for folder in packed for file in sorted(folder.glob(f"{SOURCES}/*/{RECIPE}"))]
+    return WheelContents(
+        [json.loads(file.read_bytes()) for file in indexes],
+        [json.loads(file.read_bytes()) for file in recipes],
+        apart,
+        frozenset(module for file in sorted(tree.rglob("*.py")) for module in imported(file.read_bytes())),
+        c_header,
+    )
+
+
+def entries(contents: WheelContents) -> set[str]:
+    """Return the modules of the runtime that are used from outside of it, or are imported by a computed name."""
+    found = {*_ALWAYS, *contents.imported}
+    objects = contents.kinds()
+    loaders = {kind.loader for kind in contents.images()}
+    if any(kind.has_ptx and kind.loader == kind_of("ptx").loader for kind in contents.images()):
+        found.add("jit")
+    if "module" in objects:
+        found.add("kernelset")
+    if "library" in objects or "kernellibrary" in found:
+        found |= {"kernellibrary", "candidates"}
+    if contents.recipes:
+        found |= {"recipe", "candidates", "userbuild.command", "userbuild.leftovers"}
+        found |= {"commands.compile", "commands.cache"}
+    if contents.apart:
+        found.add("wheels")
+    if any(each.get("cpu") for each in (*contents.indexes, *contents.recipes)) or any(
+        each.cpu for each in contents.apart
+    ):
+        found.add("candidates")
+        loaders.add(kind_of("library").loader)
+    for recipe in contents.recipes:
+        for toolchain in recipe["toolchains"]:
+            backend = backend_of(toolchain["family"])
+            loaders.add(kind_of("cubin" if toolchain["makes"] == "module" else "library").loader)
+            if backend:
+                loaders.add(backend.loader)
+                found.add(f"backends.{backend.folder}.ahead")
+    found |= {f"backends.{BACKENDS[loader].folder}" for loader in loaders if loader in BACKENDS}
+    return found | ({"commands.include"} if contents.c_header else set())
+
+
+def runtime_files(contents: WheelContents) -> list[Path]:
+    """Return the files of the runtime that a wheel gets, sorted."""
+    needed = entries(contents)
+    found = _closure(needed)
+    if "cache" in found:
+        found |= _closure(needed | {"commands.cache"})
+    named = {name for module in found for name in _modules()[module].files}
+    in_c = {path for path in FOLDER.rglob("*") if path.suffix in SUFFIXES - {".py"} and path.name in named}
+    return sorted({_modules()[module].path for module in found} | in_c)
+
+
+def imported(source: bytes) -> set[str]:
+    """Return the runtime's modules that a Python file of a package imports, by their names in the runtime.
+
+    The home of `KernelSet` is "kernelset". A file that is not Python has none.
+    """
+    if HOME.encode() not in source:
+        return set()
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError):
+        return set()
+    homes = {name: home for home, names in gpuforge_runtime.HOMES.items() for name in names}
+    modules = _modules()
+    found = set()
+    for node in ast.walk(tree):
+        names: list[list[str]] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name.split(".") for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names = [[*(node.module or "").split("."), alias.name] for alias in node.names]
+        elif isinstance(node, ast.Attribute):  # `_gpuforge.KernelSet`
+            names = [[HOME, node.attr]]
+        for parts in names:
+            inside = parts[parts.index(HOME) + 1 :] if HOME in parts else []
+            found |= {homes[name] for name in inside if name in homes}
+            found |= {
+                module
+                for module in (".".join(inside[:length]) for length in range(1, len(inside) + 1))
+                if module in modules
+            }
+    return found
+
+
+class _Module(NamedTuple):
+    """A module of the runtime.
+
+    `imports` are the names that it imports from modules of the runtime, each with whether it does so at its top, and
+    `files` are the files that it names: programs beside it, and files in C.
+    """
+
+    path: Path
+    imports: tuple[tuple[str, bool], ...]
+    files: frozenset[str]
+
+
+@cache
+def _modules() -> dict[str, _Module]:
+    """Read the runtime's modules, by their names in it: "", "kernelset", "backends.cuda.load"."""
+    return {_name(path): _read(path) for path in sorted(FOLDER.rglob("*.py"))}
+
+
+def _name(path: Path) -> str:
+    parts = path.relative_to(FOLDER).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def _read(path: Path) -> _Module:
+    tree = ast.parse(path.read_bytes())
+    package = path.relative_to(FOLDER).parent.parts
+    imports: list[tuple[str, bool]] = []
+    for node, at_top in _statements(tree, at_top=True):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            base = [*package[: len(package) + 1 - node.level], *filter(None, [node.module])]
+            imports += [(".".join(base), at_top)]
+            imports += [(".".join([*base, alias.name]), at_top) for alias in node.names]
+    strings = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)}
+    files = {text for text in strings if isinstance(text, str) and text.endswith(tuple(SUFFIXES))}
+    return _Module(path, tuple(imports), frozenset(files))
+
+
+def _statements(parent: ast.AST, *, at_top: bool) -> Iterator[tuple[ast.AST, bool]]:
+    """Yield all statements, each with whether it runs when its module is imported; not those for type checkers."""
+    for node in ast.iter_child_nodes(parent):
+        for_types = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
+        if isinstance(node, (ast.stmt, ast.ExceptHandler)) and not for_types:
+            yield node, at_top
+            deferred = isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+            yield from _statements(node, at_top=at_top and not deferred)
+
+
+def _closure(needed: Collection[str]) -> set[str]:
+    """Return the modules `needed`, those that they import at any time, and the packages that they are in."""
+    modules = _modules()
+    found: set[str] = set()
+    todo = list(needed)
+    while todo:
+        name = todo.pop()
+        if name in found or name not in modules:
+            continue
+        found.add(name)
+        above = name.split(".")[:-1]
+        todo += [".".join(above[:length]) for length in range(len(above) + 1)]
+        todo += [
+            each
+            for each, at_top in modules[name].imports
+            if at_top or each in needed or not _is_optional(each)
+        ]
+        programs = {modules[name].path.parent / file for file in modules[name].files}
+        todo += [each for each, module in modules.items() if module.path in programs]
+    return found
+
+
+def _is_optional(module: str) -> bool:
+    return any(module == part or module.startswith(f"{part}.") for part in OPTIONAL)

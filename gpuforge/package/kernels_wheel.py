@@ -1,4 +1,8 @@
-"""Kernels wheels: the kernels of one CUDA major in a wheel of their own, listed in the main wheel."""
+"""The wheels beside the main one: kernels wheels, the front package, and the declaration of a wheel.
+
+A kernels wheel has the kernels of one CUDA major, listed in the main wheel. The front package has no files; its extras
+install the wheels of the CUDA majors. A declaration has only a wheel's METADATA, to resolve its requirements.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +11,16 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from packaging.utils import canonicalize_name
+
 from gpuforge.cuda.version import major_of
-from gpuforge.embedded.major_wheels import KernelsWheel, KernelsWheelSet
 from gpuforge.errors import ActionError
 from gpuforge.package import import_package
+from gpuforge.package.contents import FrontExtra, KernelsWheel, KernelsWheelSet
 from gpuforge.package.kernel_set import write_json
 from gpuforge.runtime.layout import HOME, LISTING, WHEEL
 from gpuforge.wheel import metadata, unpacked
-from gpuforge.wheel.filename import LinuxTag, WheelName
+from gpuforge.wheel.filename import LinuxTag, WheelName, of_info
 
 SCHEMA = 1
 # A wheel without code for the host needs no C library: its tag is that of the oldest Linux that pip supports.
@@ -118,3 +124,68 @@ def _metadata(wheel: KernelsWheel, of: bytes, toolkit: str) -> str:
     ]
     lines += [f"{key}: {headers[key]}" for key in _SHARED if headers[key] and "\n" not in str(headers[key])]
     return "\n".join([*lines, f"Requires-Dist: {name}=={version}", "", ""])
+
+
+_SHARED_BY_FRONT = ("License-Expression", "License", "Requires-Python", "Author", "Author-email")
+
+
+def check_front(wheels: Sequence[bytes], brought: Sequence[FrontExtra]) -> None:
+    """Raise ActionError unless the wheels, by their METADATA, are of one version and have the extras that are used."""
+    versions = {metadata.required(text, "Version"): metadata.required(text, "Name") for text in wheels}
+    if len(versions) > 1:
+        found = ", ".join(f"{name} {version}" for version, name in sorted(versions.items()))
+        raise ActionError.of(
+            f"the front package requires one version of all wheels, and they have several: {found}",
+            hint="let the project take its version from one place, whatever the CUDA version",
+        )
+    for text in wheels:
+        name = canonicalize_name(metadata.required(text, "Name"))
+        extras = {canonicalize_name(each) for each in metadata.fields(text, "Provides-Extra")}
+        for item in brought:
+            if item.distribution == name and item.with_extra and item.with_extra not in extras:
+                raise ActionError.of(
+                    f"the front package installs {name}[{item.with_extra}], and that wheel has no such extra",
+                    hint="check the project's own extras for the same name in another spelling",
+                )
+
+
+def lay_out_front(tree: Path, distribution: str, of: bytes, brought: Sequence[FrontExtra]) -> WheelName:
+    """Lay out the front package in the folder `tree`; return its name. `of` is the METADATA of one of the wheels."""
+    version = metadata.required(of, "Version")
+    stem = canonicalize_name(distribution).replace("-", "_")
+    info = tree / f"{stem}-{version}.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text(_front_metadata(distribution, of, version, brought), encoding="utf-8")
+    name = WheelName(stem, version, "", "py3", "none", "any")
+    (info / "WHEEL").write_bytes(metadata.new_wheel_file(purelib=True, tags=name.tags))
+    return name
+
+
+def _front_metadata(distribution: str, of: bytes, version: str, brought: Sequence[FrontExtra]) -> str:
+    headers = metadata.parse(of)
+    targets = ", ".join(dict.fromkeys(item.distribution for item in brought))
+    lines = [
+        f"Metadata-Version: {headers.get('Metadata-Version', '2.1')}",
+        f"Name: {distribution}",
+        f"Version: {version}",
+        f"Summary: Has no files; its extras install {targets}.",
+    ]
+    lines += [
+        f"{key}: {headers[key]}" for key in _SHARED_BY_FRONT if headers[key] and "\n" not in str(headers[key])
+    ]
+    for item in brought:
+        inside = f"[{item.with_extra}]" if item.with_extra else ""
+        lines += [f"Provides-Extra: {item.extra}"]
+        lines += [f'Requires-Dist: {item.distribution}{inside}=={version}; extra == "{item.extra}"']
+    return "\n".join([*lines, "", ""])
+
+
+def write_declaration(tree: Path, scratch: Path, output: Path, *, epoch: int | None) -> None:
+    """Write a wheel with only the METADATA of the unpacked wheel in `tree` into the new folder `output`."""
+    info = unpacked.dist_info(tree)
+    (scratch / info.name).mkdir(parents=True)
+    shutil.copy(info / "METADATA", scratch / info.name)
+    name = WheelName(*of_info(info.name), "", "py3", "none", "any")
+    (scratch / info.name / "WHEEL").write_bytes(metadata.new_wheel_file(purelib=True, tags=name.tags))
+    output.mkdir()
+    unpacked.write(scratch, output / str(name), epoch=epoch)

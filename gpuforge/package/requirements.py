@@ -11,8 +11,9 @@ from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
 from gpuforge.cuda import provided
-from gpuforge.cuda.carried import Carried
+from gpuforge.cuda.carriers import Carried
 from gpuforge.cuda.provided import Floor
+from gpuforge.cuda.suffix import major_of_extra
 from gpuforge.cuda.version import just_below
 from gpuforge.errors import ActionError
 from gpuforge.wheel import metadata
@@ -146,3 +147,22 @@ def _check(own: Requirement, distribution: str, linked: str) -> None:
 def _holds(own: Requirement, extra: str | None) -> bool:
     """Return whether a requirement applies on this machine with every Python, always or when `extra` is installed."""
     return metadata.always_holds(own.marker, platform.machine(), extra or "")
+
+
+def without_other_majors(text: bytes, major: int) -> tuple[bytes, list[str]]:
+    """Remove the project's extras for other CUDA majors from METADATA: [cuda12] is useless in a wheel for CUDA 13.
+
+    Returns the new METADATA and the extras that were removed.
+    """
+    extras = [canonicalize_name(name) for name in metadata.fields(text, "Provides-Extra")]
+    others: list[str] = [name for name in extras if major_of_extra(name) not in {None, major}]
+    return metadata.without_extras(text, others), others
+
+
+def declare_extras(text: bytes, extras: Mapping[str, Sequence[str]]) -> tuple[bytes, list[str]]:
+    """Declare extras and their requirements in METADATA; the project's own requirements in these extras stay.
+
+    Returns the new METADATA and the added lines.
+    """
+    lines = [f'{line}; extra == "{name}"' for name, lines in extras.items() for line in lines]
+    return metadata.add_requirements(metadata.provide_extras(text, [*extras]), lines), lines

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.plan.action import Advice
-from gpuforge.toolkits import headers
+from gpuforge.toolkits import pins
 
 # The messages of g++, clang++ and nvcc's front end about a missing header; {0} is a pattern of its name.
 _NOT_FOUND = r"fatal error: '?(?:{0})'?(?:: No such file| file not found)|cannot open source file \"(?:{0})\""
@@ -53,7 +53,7 @@ def _libraries(file: ManifestFile) -> Iterator[Advice]:
     """Yield advice for each CUDA library that the manifest does not list."""
     requested = file.manifest.cuda.libraries
     place = file.place("cuda", "libraries") if requested else file.place("cuda")
-    for name in headers.by_library():
+    for name in pins.headers_by_library():
         if name not in requested:
             listed = ", ".join(f'"{each}"' for each in (*requested, name))
             pattern = rf"{_NOT_FOUND.format(_headers(name))}|^\s+CUDA::{name}\s*$|cannot find (?i:-l{name})\b"
@@ -65,7 +65,7 @@ def _libraries(file: ManifestFile) -> Iterator[Advice]:
 def _unreached(file: ManifestFile) -> Iterator[Advice]:
     """Yield advice about files that the toolkit has, but where a project's own command does not look."""
     requested = file.manifest.cuda.libraries
-    there = "|".join((_EVERY, *(_headers(name) for name in requested if name in headers.by_library())))
+    there = "|".join((_EVERY, *(_headers(name) for name in requested if name in pins.headers_by_library())))
     yield Advice(
         _NOT_FOUND.format(there),
         'write CPATH = "{toolkit}/include" below [build.env]: the toolkit has this header, and the command does not '
@@ -81,6 +81,6 @@ def _unreached(file: ManifestFile) -> Iterator[Advice]:
 
 def _headers(name: str) -> str:
     """Return a pattern for the headers of a library, as sources include them."""
-    files = headers.by_library()[name]
+    files = pins.headers_by_library()[name]
     names = (f"{re.escape(each)}.*" if each.endswith("/") else re.escape(each) for each in files)
     return f"(?:{'|'.join(names)})"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gpuforge.cuda import coverage, releases
+from gpuforge.cuda import releases
 from gpuforge.errors import UsageError
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.manifest.model import CudaVersion
@@ -13,7 +13,7 @@ from gpuforge.manifest.model import CudaVersion
 def spelled_out(file: ManifestFile) -> ManifestFile:
     """Return the manifest with the architectures that "common" stands for; raises UsageError for unknown toolkits."""
     versions = file.manifest.cuda.versions
-    if not any(coverage.COMMON in version.archs for version in versions.values()):
+    if not any(releases.COMMON in version.archs for version in versions.values()):
         return file
     meant = {name: _spelled_out(file, name, version) for name, version in versions.items()}
     cuda = file.manifest.cuda.model_copy(update={"versions": meant})
@@ -21,7 +21,7 @@ def spelled_out(file: ManifestFile) -> ManifestFile:
 
 
 def _spelled_out(file: ManifestFile, name: str, version: CudaVersion) -> CudaVersion:
-    if coverage.COMMON not in version.archs:
+    if releases.COMMON not in version.archs:
         return version
     try:
         release = releases.release(version.toolkit)
@@ -29,4 +29,4 @@ def _spelled_out(file: ManifestFile, name: str, version: CudaVersion) -> CudaVer
         (problem,) = error.diagnostics
         place = file.place("cuda", name, "toolkit")
         raise UsageError.of(problem.message, hint=problem.hint, place=place) from error
-    return version.model_copy(update={"archs": coverage.spelled_out(version.archs, release)})
+    return version.model_copy(update={"archs": releases.spelled_out(version.archs, release)})

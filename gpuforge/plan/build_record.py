@@ -8,7 +8,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gpuforge import __version__, digest
-from gpuforge.embedded.build_record import (
+from gpuforge.manifest.load import ManifestFile
+from gpuforge.manifest.model import CudaVersion
+from gpuforge.package.contents import (
     Architectures,
     AxisValues,
     BuildRecord,
@@ -17,12 +19,10 @@ from gpuforge.embedded.build_record import (
     HostCompiler,
     UsedToolkit,
 )
-from gpuforge.manifest.load import ManifestFile
-from gpuforge.manifest.model import CudaVersion
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.site import Location
-from gpuforge.toolchains.family import Compiler
 from gpuforge.toolchains.nvcc import NVCC
+from gpuforge.toolchains.toolchain import Compiler
 
 
 def of(file: ManifestFile, at: Location, cell: Cell, host: Compiler, of_nvcc: Compiler) -> BuildRecord:

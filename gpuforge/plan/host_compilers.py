@@ -11,8 +11,8 @@ from gpuforge.manifest.load import ManifestFile
 from gpuforge.manifest.model import DeclaredToolchain
 from gpuforge.plan.site import Site
 from gpuforge.toolchains import registry
-from gpuforge.toolchains.family import Compiler
-from gpuforge.toolkits.debian_compilers import Offer
+from gpuforge.toolchains.toolchain import Compiler
+from gpuforge.toolkits.compilers import Offer
 
 
 def host_compiler(file: ManifestFile, site: Site) -> Compiler:

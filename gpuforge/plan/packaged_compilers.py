@@ -6,7 +6,7 @@ import platform
 from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 
-from gpuforge.cuda.kernel_image import KernelImage
+from gpuforge.cuda.kernels import KernelImage
 from gpuforge.diagnostics import Diagnostic
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.manifest.model import DeclaredToolchain, Manifest, Object

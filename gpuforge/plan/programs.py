@@ -14,13 +14,13 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from gpuforge import digest
-from gpuforge.embedded import runtime_files
+from gpuforge.package import contents
 from gpuforge.plan.action import FileInput, Handle, ImageInput, Step
 from gpuforge.toolchains.cpython import Interpreter
 
 _ROOT = Path(__file__).resolve().parent.parent
 _CONTENTS = digest.Contents()  # most files are of several steps
-SUFFIXES = runtime_files.SUFFIXES | {".toml", ".json"}  # of the files that outputs depend on
+SUFFIXES = contents.SUFFIXES | {".toml", ".json"}  # of the files that outputs depend on
 # The imports of a module of gpuforge, also those within functions, and the names of files beside it or in its `data`. A
 # test holds that these patterns find what Python's parser finds; they are 20 times as fast.
 _FOR_TYPES = re.compile(r"^if TYPE_CHECKING:\n(?:[ \t]+.*\n|\n)+", re.MULTILINE)

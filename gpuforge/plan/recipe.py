@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 
-from gpuforge.embedded.user_toolchain import UserToolchain
 from gpuforge.errors import UsageError
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.manifest.model import DeclaredToolchain
+from gpuforge.package.contents import UserToolchain
 from gpuforge.plan import packaged_compilers
 from gpuforge.plan.lowered_object import LoweredObject
 from gpuforge.toolchain_names import makes
 from gpuforge.toolchains import registry
-from gpuforge.toolchains.family import CompilerCall
+from gpuforge.toolchains.toolchain import CompilerCall
 from gpuforge.toolchains.version_ranges import bounds
 
 

@@ -12,10 +12,10 @@ from gpuforge.plan.cell import Cell
 from gpuforge.toolchains import cpython
 from gpuforge.toolchains.cpython import Interpreter
 from gpuforge.toolchains.detect import detect
-from gpuforge.toolchains.family import Compiler
 from gpuforge.toolchains.inventory import Inventory
-from gpuforge.toolkits import debian_compilers
-from gpuforge.toolkits.debian_compilers import Offer
+from gpuforge.toolchains.toolchain import Compiler
+from gpuforge.toolkits import compilers
+from gpuforge.toolkits.compilers import Offer
 from gpuforge.toolkits.toolkit import Toolkit
 
 
@@ -79,7 +79,7 @@ class ThisMachine:
 
     def offered(self, family: str, specifier: str) -> Offer | None:
         """Return the newest compiler of Debian's packages in a version range."""
-        return debian_compilers.offered(family, specifier, platform.machine())
+        return compilers.offered(family, specifier, platform.machine())
 
     def find(self, minor: str, *, or_newer: bool = False) -> Interpreter:
         """Find an interpreter on this machine."""

@@ -10,7 +10,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from gpuforge.cuda import stack
-from gpuforge.cuda.frameworks import linked
+from gpuforge.cuda.carriers import linked_frameworks
 from gpuforge.cuda.suffix import named_for
 from gpuforge.cuda.version import major_of
 from gpuforge.diagnostics import Diagnostic, Place
@@ -205,7 +205,7 @@ def notes(file: ManifestFile, *, test: bool) -> Iterator[str]:
         place = f"{file.place('test', 'command')}: " if file.manifest.test.command else ""
         yield f"{place}the wheels are not tested, as --no-test says"
     requires = {Requirement(line).name.lower() for line in file.manifest.build.requires}
-    for each in linked():
+    for each in linked_frameworks():
         if each.builder and each.package in requires and "ninja" not in requires:
             at = file.place("build", "requires")
             yield f'{at}: {each.package} compiles one file after another without ninja: add "ninja" to [build] requires'

@@ -25,8 +25,8 @@ from gpuforge.plan.site import Location, Machine, Site, ThisMachine
 from gpuforge.runtime.arch import Arch
 from gpuforge.toolchains import registry
 from gpuforge.toolchains.cpython import Interpreter
-from gpuforge.toolchains.family import Compiler
-from gpuforge.toolkits import unsupported
+from gpuforge.toolchains.toolchain import Compiler
+from gpuforge.toolkits import select
 from gpuforge.toolkits.pins import UnknownLibraryError
 from gpuforge.toolkits.select import select as select_toolkit
 from gpuforge.toolkits.toolkit import Toolkit
@@ -203,7 +203,7 @@ def impossible(file: ManifestFile, cuda: str, host: Compiler | None, site: Site)
     cuda_version = file.manifest.cuda.versions[cuda]
     archs = [target.arch for target in cuda_version.targets if target.real]
     ptx = Arch.parse(cuda_version.ptx) if cuda_version.ptx else None
-    for problem in unsupported.problems(toolkit=cuda_version.toolkit, host=host, archs=archs, ptx=ptx):
+    for problem in select.unsupported(toolkit=cuda_version.toolkit, host=host, archs=archs, ptx=ptx):
         keys: tuple[str | int, ...] = ("cuda", cuda, problem.subject)
         hint = problem.hint
         if problem.subject == "host" and host is not None:

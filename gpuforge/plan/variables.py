@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from gpuforge import digest
-from gpuforge.cuda.linkage import Linkage
+from gpuforge.cuda.choices import Linkage
 from gpuforge.manifest.braces import fill
 from gpuforge.plan.action import CacheFolder
 from gpuforge.plan.literal import literal
 from gpuforge.runtime.arch import Target
 from gpuforge.toolchains import sccache
 from gpuforge.toolchains.detect import family_of
-from gpuforge.toolchains.family import Compiler
+from gpuforge.toolchains.toolchain import Compiler
 
 TOOLKIT_SEEN = "${work}/cuda"  # where a host build sees its toolkit: with the nvcc of `steps/stable_nvcc.py`
 _PREFIX_MAP = "-ffile-prefix-map=${work}=/gpuforge"

@@ -14,7 +14,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 
 from gpuforge.cpython import CPython
 from gpuforge.cuda import libraries, sonames
-from gpuforge.cuda.frameworks import linked
+from gpuforge.cuda.carriers import linked_frameworks
 from gpuforge.project.files import Files, Seen, Where
 from gpuforge.project.guess import Guess, Note, Reason, because
 from gpuforge.project.metadata import Pyproject
@@ -303,7 +303,7 @@ def _wheel(project: Project) -> Iterator[Guess | Note]:
         for name in re.findall(r"--exclude[ =]([\w.*+-]+)", repair.text)
         if not libraries.is_toolkit_file(name)
         and not libraries.is_driver(name)
-        and not any(re.match(each.libraries, name) for each in linked())
+        and not any(re.match(each.libraries, name) for each in linked_frameworks())
         and re.fullmatch(r"lib[\w.+-]+\.so[\w.]*", name)
     )
     if excluded:

@@ -10,7 +10,7 @@ from itertools import chain
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-from gpuforge.cuda.frameworks import Framework, linked
+from gpuforge.cuda.carriers import Framework, linked_frameworks
 from gpuforge.project import cibuildwheel, cmake, metadata, setup_script, sources
 from gpuforge.project.cibuildwheel import Wheelbuilder
 from gpuforge.project.cmake import Chosen, CMake
@@ -90,7 +90,7 @@ class Project:
     @property
     def framework(self) -> FrameworkUse | None:
         """The framework (torch) that the build links with; None if it links with none."""
-        for each in linked():
+        for each in linked_frameworks():
             imported = (seen.where for seen in self.script.imports if seen.module == each.package)
             found = (seen.where for seen in self.cmake.packages if seen.name == each.cmake)
             if where := next(chain(imported, found), None):

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
-from gpuforge.cuda.frameworks import linked
+from gpuforge.cuda.carriers import linked_frameworks
 from gpuforge.cuda.version import numbers_of
 from gpuforge.datafile import load
 from gpuforge.project import cibuildwheel
@@ -79,7 +79,7 @@ def _requires(project: Project) -> Iterator[tuple[str, Reason]]:
 
 def _unmet(project: Project) -> Iterator[Import]:
     """Yield the imports of setup.py that neither the project nor setuptools has; of optional ones, frameworks."""
-    frameworks = {each.package for each in linked()}
+    frameworks = {each.package for each in linked_frameworks()}
     named = {seen.text.rpartition("/")[2] for seen in project.script.texts} | {""}
     of_setuptools = load(__file__, "requirements.toml")["setuptools"]
     for each in project.script.imports:

@@ -18,7 +18,7 @@ from gpuforge.project.guess import Guess, Note, Reason, because
 from gpuforge.project.sources import OF_EVERY_TOOLKIT, is_lacking, library, names
 from gpuforge.requirements import parse_requirement
 from gpuforge.runtime.arch import Arch, Target
-from gpuforge.toolkits import headers, pins
+from gpuforge.toolkits import pins
 from gpuforge.toolkits.providers import debian, pypi, redist
 
 _CUDA, _OBJECTS, _WHEEL = ("cuda",), ("objects",), ("wheel",)
@@ -78,7 +78,7 @@ def _libraries(project: Project) -> Iterator[tuple[str, Reason]]:
             found[name] = because(
                 "framework-headers", used.where, name=name, framework=used.framework.package
             )
-    by_library = {name: (f"{name}.h",) for name in pins.beside_toolkits()} | dict(headers.by_library())
+    by_library = {name: (f"{name}.h",) for name in pins.beside_toolkits()} | dict(pins.headers_by_library())
     for name, files in by_library.items():
         for seen in project.sources.includes:
             if seen.text in files or any(each.endswith("/") and seen.text.startswith(each) for each in files):

@@ -20,7 +20,7 @@ OPERATORS = {">=", "<=", ">", "<", "==", "!=", "==*", "!=*"}  # of `gpuforge.too
 
 
 class UserToolchain(NamedTuple):
-    """How one toolchain is found here, and how it compiles; see `gpuforge.embedded.user_toolchain`.
+    """How one toolchain is found here, and how it compiles; see `gpuforge.package.contents.UserToolchain`.
 
     A kernel's first use needs only the fields without a default, `devices` and `extensions`.
     """

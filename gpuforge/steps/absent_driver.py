@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gpuforge.binary.elf import linked_file
 from gpuforge.errors import MalformedError
-from gpuforge.toolkits import driver_stub, stub_library
+from gpuforge.toolkits import stub_library
 
 
 def provide(site: Path, folder: Path) -> Path:
@@ -22,10 +22,12 @@ def provide(site: Path, folder: Path) -> Path:
             found = linked_file.read(path) if path.is_file() else None
         except (MalformedError, OSError):
             continue
-        if found and driver_stub.SONAME in found.needed:
+        if found and stub_library.SONAME in found.needed:
             names |= {name for name in found.undefined if re.fullmatch(r"cu[A-Z]\w*", name)}
     folder.mkdir()
-    library = folder / driver_stub.SONAME
-    stub_library.write(library, driver_stub.SONAME, sorted(names), platform.machine(), driver_stub.NO_DEVICE)
+    library = folder / stub_library.SONAME
+    stub_library.write(
+        library, stub_library.SONAME, sorted(names), platform.machine(), stub_library.NO_DEVICE
+    )
     print(f"the driver is a stub with {len(names)} functions", flush=True)
     return folder

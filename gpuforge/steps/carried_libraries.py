@@ -9,8 +9,8 @@ from pathlib import Path, PurePosixPath
 from packaging.utils import canonicalize_name
 
 from gpuforge.binary.elf import linked_file
-from gpuforge.cuda import frameworks
-from gpuforge.cuda.carried import BuildLibraries, Carried
+from gpuforge.cuda import carriers
+from gpuforge.cuda.carriers import BuildLibraries, Carried
 from gpuforge.errors import ActionError, MalformedError
 from gpuforge.plan.requests.carried import CarriedLibraries
 from gpuforge.steps import entry, value_file
@@ -31,7 +31,7 @@ def main(request: CarriedLibraries) -> None:
                 hint=f'add it to [build] requires = ["{name}"], or remove it from provided-by',
             )
     found = []
-    linked = {canonicalize_name(each.package) for each in frameworks.linked()}
+    linked = {canonicalize_name(each.package) for each in carriers.linked_frameworks()}
     chosen = {*named, *(linked & installed.keys())}
     for name in sorted(chosen):
         package = _carried(name, installed[name], site)

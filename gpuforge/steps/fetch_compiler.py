@@ -6,7 +6,7 @@ from functools import partial
 
 from gpuforge.plan.requests.compiler import FetchCompiler
 from gpuforge.steps import entry
-from gpuforge.toolkits.compiler_tree import provision_compiler
+from gpuforge.toolkits.compilers import provision_compiler
 
 
 def main(request: FetchCompiler) -> None:

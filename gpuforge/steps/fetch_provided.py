@@ -14,8 +14,8 @@ from packaging.version import Version
 from gpuforge.binary.elf.linked_file import LinkedFile
 from gpuforge.cache_folder import cache_folder
 from gpuforge.cuda import libraries, sonames
-from gpuforge.cuda.interfaces import definers
 from gpuforge.cuda.provided import CudaNeeds, Floor, PackageRelease, Provided, Shared, shortest
+from gpuforge.cuda.stack import definers
 from gpuforge.cuda.suffix import suffix_of
 from gpuforge.cuda.version import major_of
 from gpuforge.errors import ActionError

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from gpuforge.package import source_set
+from gpuforge.package import kernel_set
 from gpuforge.plan.requests.kernels import GatherSources
 from gpuforge.steps import entry, lay_kernels
 
 
 def main(spec: GatherSources) -> None:
     """Write `sources/<object>` below `output`."""
-    lay_kernels.lay(spec.output, lambda: source_set.pack_sources(spec.output, spec.gathered))
+    lay_kernels.lay(spec.output, lambda: kernel_set.pack_sources(spec.output, spec.gathered))
 
 
 if __name__ == "__main__":

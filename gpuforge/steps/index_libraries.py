@@ -6,12 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from gpuforge.binary import ptx
-from gpuforge.binary.device_code import containers
+from gpuforge.binary.fatbin import containers
 from gpuforge.binary.runnable import common_images
-from gpuforge.cuda.kernel_image import KernelImage
-from gpuforge.embedded.object_sets import CompiledLibrary
+from gpuforge.cuda.kernels import KernelImage
 from gpuforge.errors import ActionError
 from gpuforge.package import kernel_set
+from gpuforge.package.contents import CompiledLibrary
 from gpuforge.plan.requests.kernels import IndexLibraries
 from gpuforge.runtime.image_kind import kind_of
 from gpuforge.steps import entry, lay_kernels

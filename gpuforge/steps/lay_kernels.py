@@ -10,7 +10,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from gpuforge import disk
-from gpuforge.embedded.object_sets import CompiledBy
+from gpuforge.package.contents import CompiledBy
 from gpuforge.plan.requests.kernels import LockedPackage
 from gpuforge.steps import value_file
 from gpuforge.wheel import unpacked

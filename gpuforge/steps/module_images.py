@@ -8,12 +8,11 @@ from pathlib import Path
 
 from gpuforge.binary import fatbin, kernels, ptx
 from gpuforge.binary.facts import FatbinEntry
-from gpuforge.cuda.kernel import Kernel
-from gpuforge.cuda.kernel_image import KernelImage
+from gpuforge.cuda.kernels import Kernel, KernelImage
 from gpuforge.cuda.version import numbers_of
 from gpuforge.diagnostics import Place
-from gpuforge.embedded.object_sets import CompiledModule
 from gpuforge.errors import ActionError, MalformedError
+from gpuforge.package.contents import CompiledModule
 from gpuforge.runtime.image_kind import kind_of
 
 # IREE's modules are ZIP archives, too, where the names of the members say for which back end they are

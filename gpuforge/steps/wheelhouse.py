@@ -16,7 +16,7 @@ from packaging.version import InvalidVersion, Version
 
 from gpuforge.errors import ActionError, MissingError
 from gpuforge.steps.pip_alone import REFUSED
-from gpuforge.toolkits import pip_output
+from gpuforge.toolkits.pip import CRASH, PROGRESS, run_pip
 
 _PIP = Path(pip.__file__).with_name("__pip-runner__.py")  # which another Python runs, as for `pip --python`
 _ALONE = Path(__file__).with_name("pip_alone.py")
@@ -44,17 +44,17 @@ def download(
     if not requirements:  # a project's own backend may need nothing; pip refuses an empty list
         return
     command = [str(python), "-I", str(_ALONE), str(_PIP), "download", "--only-binary=:all:"]
-    command += [pip_output.PROGRESS, "--disable-pip-version-check", f"--dest={folder}"]
+    command += [PROGRESS, "--disable-pip-version-check", f"--dest={folder}"]
     command += [*(f"--constraint={path}" for path in constraints), *(["--no-deps"] if alone else [])]
     command += [*(f"--find-links={path}" for path in at_hand), "--", *requirements]
-    status, printed = pip_output.run(command, partial(print, flush=True))
+    status, printed = run_pip(command, partial(print, flush=True))
     if status:
         raise _failure(printed, requirements, folder, what, hint)
 
 
 def _failure(printed: str, requirements: Sequence[str], folder: Path, what: str, hint: str) -> Exception:
     """Return the error for pip's output, as `download` raises it."""
-    output, _, crash = printed.partition(pip_output.CRASH)  # what follows is pip's own traceback
+    output, _, crash = printed.partition(CRASH)  # what follows is pip's own traceback
     if REFUSED in printed:
         return ActionError.of(
             f"{what} cannot be met by wheels: pip would have to build one of them, and a build runs foreign code",

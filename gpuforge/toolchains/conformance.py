@@ -10,8 +10,7 @@ from gpuforge.runtime.cpu_level import CpuLevel
 from gpuforge.runtime.image_kind import kind_of
 from gpuforge.runtime.placeholders import PLACEHOLDER
 from gpuforge.toolchains import registry
-from gpuforge.toolchains.family import CompilerCall
-from gpuforge.toolchains.toolchain import CompilerTarget, PackagedCompiler, Toolchain
+from gpuforge.toolchains.toolchain import CompilerCall, CompilerTarget, PackagedCompiler, Toolchain
 
 MACHINES = ("x86_64", "aarch64")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")

@@ -16,7 +16,7 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from gpuforge.errors import MissingError, UsageError
 from gpuforge.toolchain_names import OWN
 from gpuforge.toolchains import registry
-from gpuforge.toolchains.family import Compiler, Family
+from gpuforge.toolchains.toolchain import Compiler, Family
 
 ANSWER_S = 20  # seconds that a compiler may take to print its version
 

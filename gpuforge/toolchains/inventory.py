@@ -14,7 +14,7 @@ from gpuforge.errors import MissingError
 from gpuforge.toolchains import detect as detection
 from gpuforge.toolchains import nvcc
 from gpuforge.toolchains.cpython import ASK, Interpreter, newer, read
-from gpuforge.toolchains.family import Compiler
+from gpuforge.toolchains.toolchain import Compiler
 
 OLDEST = CPython(3, 11)  # the Python that gpuforge itself needs
 # Any Python 3.6 or newer of the image runs it with only the standard library.

@@ -10,8 +10,7 @@ from packaging.version import Version
 
 from gpuforge.cuda.version import minor_of
 from gpuforge.runtime.arch import Target
-from gpuforge.toolchains.family import CompilerCall, Family
-from gpuforge.toolchains.toolchain import Toolchain
+from gpuforge.toolchains.toolchain import CompilerCall, Family, Toolchain
 
 
 def parse(output: str) -> tuple[Version, str] | None:

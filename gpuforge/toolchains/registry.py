@@ -66,7 +66,7 @@ def identity(name: str) -> str:
 
 def _entry(name: str) -> EntryPoint:
     if name in OWN:
-        return EntryPoint(name, f"{__package__}.{OWN[name].module}:TOOLCHAIN", GROUP)
+        return EntryPoint(name, f"{__package__}.{OWN[name].place}", GROUP)
     found = [entry for entry in _installed() if entry.name == name]
     if not found:
         raise UsageError.of(f"unknown compiler {name!r}", hint=f"known: {', '.join(names())}")

@@ -117,3 +117,9 @@ def check_libraries(libraries: Sequence[str], available: Iterable[str], toolkit:
             f"CUDA {toolkit} has no library {', '.join(map(repr, unknown))}",
             hint=f"{guess}it has {', '.join(names)}",
         )
+
+
+@cache
+def headers_by_library() -> Mapping[str, tuple[str, ...]]:
+    """Return the headers of each library as sources include them; `nvtx3/` is all of that folder."""
+    return {name: tuple(files) for name, files in load(__file__, "headers.toml")["libraries"].items()}

@@ -1,22 +1,59 @@
-"""Downloads pinned wheels with pip, whose configuration is the host's, and unpacks them."""
+"""Downloads pinned wheels with pip, whose configuration is the host's, and passes its output on at once."""
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
+import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from gpuforge.errors import ActionError, MissingError
-from gpuforge.toolkits import pip_output
 from gpuforge.toolkits import toolkit_tree as trees
 from gpuforge.toolkits.pins import PinnedWheel
-from gpuforge.toolkits.progress import Say
+from gpuforge.toolkits.progress import Progress, Say
+
+PROGRESS = "--progress-bar=raw"  # one line for each step: https://pip.pypa.io/en/stable/cli/pip_install/
+CRASH = "ERROR: Exception:"
+_STEP = re.compile(r"Progress (\d+) of (\d+)\n?")
+
+
+def run_pip(argv: Sequence[str], say: Say, env: Mapping[str, str] | None = None) -> tuple[int, str]:
+    """Run pip with `PROGRESS` among its options; return its exit status and its output without the progress.
+
+    `say` gets each line as it comes.
+    """
+    process = subprocess.Popen(
+        argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=env, text=True
+    )
+    assert process.stdout is not None  # noqa: S101  it is a pipe
+    lines: list[str] = []
+    progress, crashed = Progress(say), False
+    try:
+        for line in process.stdout:
+            step = _STEP.fullmatch(line)
+            if step is None:
+                crashed = crashed or line.startswith(CRASH)
+                lines.append(line)
+                if not crashed:
+                    say(line.rstrip("\n"))
+            else:
+                progress.report(int(step[1]), int(step[2]))
+    except BaseException:
+        process.terminate()
+        process.wait()
+        raise
+    if crashed:  # the last line of a traceback has the reason
+        say(lines[-1].rstrip("\n"))
+    process.stdout.close()
+    return process.wait(), "".join(lines)
+
 
 PIP = (
     "-m", "pip", "install", "--no-deps", "--require-hashes", "--only-binary=:all:", "--no-compile", "--no-input",
-    pip_output.PROGRESS, "--no-user", "--no-warn-script-location", "--disable-pip-version-check",
+    PROGRESS, "--no-user", "--no-warn-script-location", "--disable-pip-version-check",
     "--root-user-action=ignore",
 )  # fmt: skip
 NO_NETWORK = (
@@ -56,7 +93,7 @@ def fetch_wheels(pins: Sequence[PinnedWheel], partial: Path, say: Say) -> None:
     scratch.mkdir()
     argv = [sys.executable, *PIP, f"--target={partial / 'site'}", f"--requirement={requirements_file}"]
     env = {**os.environ, "TMPDIR": str(scratch), "LC_ALL": "C.UTF-8"}
-    status, output = pip_output.run(argv, say, env)
+    status, output = run_pip(argv, say, env)
     if status != 0:
         raise _pip_failure(output, partial, sum(pin.size for pin in pins))
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from gpuforge.errors import ActionError, MissingError
 from gpuforge.toolkits.download import GoneError, download
-from gpuforge.toolkits.sources import Archives
+from gpuforge.toolkits.toolkit import Archives
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,9 @@ format: https://refspecs.linuxfoundation.org/elf/gabi4+/contents.html
 
 from __future__ import annotations
 
+import re
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -138,3 +139,39 @@ def _hashed(names: Sequence[str]) -> bytes:
 
 def _aligned(offset: int) -> int:
     return offset + -offset % 8
+
+
+SONAME = "libcuda.so.1"
+NO_DEVICE = 100  # CUDA_ERROR_NO_DEVICE, the result of each function of the stub
+_DECLARED = re.compile(
+    r"^\s*(?:__CUDA_DEPRECATED\s+)?CUresult\s+CUDAAPI\s+(cu(?!WGL)[A-Z]\w*)\s*\(", re.MULTILINE
+)
+# The names that programs are linked with: the latest version of a function, and its form for per-thread streams.
+_DEFINED = re.compile(
+    r"^\s*#\s*define\s+cu[A-Z]\w*\s+(?:__CUDA_API_(PTDS|PTSZ)\()?(cu[A-Z]\w*)\)?\s*$", re.MULTILINE
+)
+
+
+def write_driver_stub(tree: Path, machine: str) -> None:
+    """Write `lib/stubs/libcuda.so` with the functions of the toolkit's own headers; an existing one stays.
+
+    A toolkit without cuda.h gets no stub.
+    """
+    stub = tree / "lib" / "stubs" / "libcuda.so"
+    names = sorted(set(driver_functions(tree / "include")))
+    if stub.exists() or not names:
+        return
+    stub.parent.mkdir(parents=True, exist_ok=True)
+    write(stub, SONAME, names, machine, NO_DEVICE)
+
+
+def driver_functions(include: Path) -> Iterator[str]:
+    """Yield the functions that the driver's headers in a folder declare."""
+    for name in ("cuda.h", "cudaProfiler.h", "cudaGL.h", "cudaEGL.h", "cudaVDPAU.h"):
+        header = include / name
+        text = header.read_text(encoding="utf-8", errors="replace") if header.is_file() else ""
+        yield from _DECLARED.findall(text)
+        for form, function in _DEFINED.findall(text):
+            yield function
+            if form:
+                yield f"{function}_{form.lower()}"

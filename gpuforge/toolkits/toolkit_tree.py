@@ -13,7 +13,7 @@ from pathlib import Path
 
 from gpuforge.cuda import sonames
 from gpuforge.errors import ActionError, UsageError
-from gpuforge.toolkits import driver_stub
+from gpuforge.toolkits import stub_library
 
 # glibc 2.41 declares these four with an exception specification. CUDA 13 has this macro after its own declarations,
 # which otherwise contradict glibc's ("exception specification is incompatible"); older headers get it here.
@@ -70,7 +70,7 @@ def complete(tree: Path, machine: str) -> None:
     """
     _make_executable(tree)
     _link_libraries(tree / "lib")
-    driver_stub.complete(tree, machine)
+    stub_library.write_driver_stub(tree, machine)
     _agree_with_glibc(tree / "include" / "crt" / "math_functions.h")
     if not (tree / "lib64").exists():
         (tree / "lib64").symlink_to("lib")

@@ -18,8 +18,8 @@ from elftools.elf.elffile import ELFFile
 
 from gpuforge.errors import MissingError
 from gpuforge.toolchains.detect import detect
-from gpuforge.toolkits import debian_compilers
-from gpuforge.toolkits.compiler_tree import provision_compiler
+from gpuforge.toolkits import compilers
+from gpuforge.toolkits.compilers import provision_compiler
 
 RECIPES = Path(__file__).parents[2] / "recipes"
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
@@ -38,15 +38,15 @@ int main() {
 
 
 @pytest.fixture(scope="module")
-def offer() -> debian_compilers.Offer:
-    found = debian_compilers.offered("g++", ">=11,<12", platform.machine())
+def offer() -> compilers.Offer:
+    found = compilers.offered("g++", ">=11,<12", platform.machine())
     assert found is not None
     if found.lacking:
         pytest.skip(f"g++ 11 cannot be fetched to this machine, which lacks {', '.join(found.lacking)}")
     return found
 
 
-def test_what_it_links_uses_the_machines_own_libraries(offer: debian_compilers.Offer, tmp_path: Path) -> None:
+def test_what_it_links_uses_the_machines_own_libraries(offer: compilers.Offer, tmp_path: Path) -> None:
     provision_compiler(offer.compiler.parts, tmp_path / "gcc")
     (tmp_path / "a.cpp").write_text(PROGRAM)
     command = [tmp_path / "gcc" / offer.compiler.path, "-O2", "-fopenmp", "a.cpp", "-o", "a"]
@@ -84,7 +84,7 @@ def record(wheel: Path) -> dict[str, Any]:
 
 @pytest.mark.slow
 def test_a_wheel_of_cuda_11_is_built_where_only_a_newer_compiler_is_installed(
-    offer: debian_compilers.Offer, tmp_path: Path
+    offer: compilers.Offer, tmp_path: Path
 ) -> None:
     """The manifest's range makes it the compiler of the host build too; the bytes do not depend on where it lies."""
     with suppress(MissingError):

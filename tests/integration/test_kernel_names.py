@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from gpuforge.embedded.object_sets import CompiledModule
 from gpuforge.errors import ActionError, MissingError
+from gpuforge.package.contents import CompiledModule
 from gpuforge.runtime.signature import Entry, Parameter
 from gpuforge.steps.module_images import kernels_of
 from gpuforge.toolkits.providers.debian import provision_debian

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from gpuforge.digest import Contents
-from gpuforge.embedded.object_sets import SourceSet
 from gpuforge.manifest.load import load
-from gpuforge.package import embed, source_set
+from gpuforge.package import embed, kernel_set
+from gpuforge.package.contents import SourceSet
 from gpuforge.plan import recipe
 from gpuforge.plan.lowered_object import lower_objects
 
@@ -129,7 +129,7 @@ def compiling(neuron_wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> U
     shutil.copy(made, site / "ringnet")
     file = load(RECIPE)
     (item,) = [each for each in lower_objects(file, Contents()) if each.role == "user-compiled"]
-    packed = source_set.pack_sources(
+    packed = kernel_set.pack_sources(
         folder / "packed",
         SourceSet(
             name=item.name,

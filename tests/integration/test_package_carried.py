@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from package_project import GXX, Project
 
-from gpuforge.cuda.carried import BuildLibraries, Carried
+from gpuforge.cuda.carriers import BuildLibraries, Carried
 from gpuforge.errors import ActionError
 from gpuforge.package import links
 from gpuforge.steps import value_file

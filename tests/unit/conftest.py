@@ -27,7 +27,7 @@ from toolkit_samples import Server, publish, serving
 from gpuforge.manifest.load import ManifestFile, load
 from gpuforge.plan.site import Location, Machine
 from gpuforge.toolchains.cpython import Interpreter
-from gpuforge.toolchains.family import Compiler
+from gpuforge.toolchains.toolchain import Compiler
 from gpuforge.toolkits.select import select
 
 settings.register_profile("quick", max_examples=10, deadline=None)

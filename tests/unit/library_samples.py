@@ -9,10 +9,9 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from gpuforge.cuda.kernel_image import KernelImage
-from gpuforge.embedded.object_sets import CompiledBy, CompiledLibrary, LibrarySet, SourceSet
-from gpuforge.embedded.user_toolchain import UserToolchain
-from gpuforge.package import embed, kernel_set, source_set
+from gpuforge.cuda.kernels import KernelImage
+from gpuforge.package import embed, kernel_set
+from gpuforge.package.contents import CompiledBy, CompiledLibrary, LibrarySet, SourceSet, UserToolchain
 from gpuforge.runtime.cpu_level import CpuLevel
 from gpuforge.toolchains import registry
 from gpuforge.toolchains.version_ranges import bounds
@@ -74,7 +73,7 @@ def install(
     (work / "answer.h").write_text("#ifndef ANSWER\n#define ANSWER 42\n#endif\n")
     (work / "answer.cpp").write_text(SOURCE)
     packed = [
-        source_set.pack_sources(
+        kernel_set.pack_sources(
             work / "packed",
             SourceSet(
                 name="answers",

@@ -13,10 +13,9 @@ from types import MappingProxyType
 import pytest
 from library_samples import compile_library
 
-from gpuforge.cuda.kernel_image import KernelImage
-from gpuforge.embedded.object_sets import CompiledBy, CompiledLibrary, LibrarySet, SourceSet
-from gpuforge.embedded.user_toolchain import UserToolchain
-from gpuforge.package import embed, kernel_set, source_set
+from gpuforge.cuda.kernels import KernelImage
+from gpuforge.package import embed, kernel_set
+from gpuforge.package.contents import CompiledBy, CompiledLibrary, LibrarySet, SourceSet, UserToolchain
 from gpuforge.runtime.cpu_level import CpuLevel
 
 CUDA = """\
@@ -110,7 +109,7 @@ def install_set(
     for name, text in {**texts, **more}.items():
         (work / name).write_text(text)
     packed = [
-        source_set.pack_sources(
+        kernel_set.pack_sources(
             work / "packed",
             SourceSet(
                 name="ops",

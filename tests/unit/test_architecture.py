@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import gpuforge
-from gpuforge.embedded import runtime_files
+from gpuforge.package import contents
 from gpuforge.runtime.backends import BACKENDS
 from gpuforge.runtime.image_kind import KINDS
 from gpuforge.toolchain_names import OWN
@@ -41,24 +41,23 @@ MAY_IMPORT = {
     "__main__.py": {"cli"},
     "binary": {"cuda"},
     "wheel": {"binary"},
-    "embedded": {"cuda"},
     "manifest": {"cuda"},
     "cuda": set(),
     "toolchains": {"cuda"},
     "toolkits": {"binary", "cuda", "toolchains"},
-    "plan": {"actions", "cuda", "embedded", "manifest", "toolchains", "toolkits"},
+    "plan": {"actions", "cuda", "manifest", "toolchains", "toolkits"},
     "actions": {
-        *("binary", "wheel", "cuda", "embedded", "manifest", "toolchains", "toolkits"),
+        *("binary", "wheel", "cuda", "manifest", "toolchains", "toolkits"),
         *("plan", "package", "audit", "steps"),
     },
     "containers": {"cuda", "wheel", "toolchains", "toolkits", "plan"},
     "execute": {"plan", "toolchains", "containers"},
-    "package": {"binary", "wheel", "cuda", "embedded", "runtime"},
-    "audit": {"binary", "wheel", "cuda", "embedded"},
+    "package": {"binary", "wheel", "cuda", "runtime"},
+    "audit": {"binary", "wheel", "cuda"},
     "runtime": set(),
     "steps": {
         "actions",
-        *("binary", "wheel", "cuda", "embedded", "manifest", "toolchains", "toolkits"),
+        *("binary", "wheel", "cuda", "manifest", "toolchains", "toolkits"),
         *("plan", "package", "audit"),
     },
     "project": {"cuda", "wheel", "manifest", "toolkits", "plan", "steps"},
@@ -223,8 +222,8 @@ def test_the_runtime_needs_the_standard_library_only() -> None:
 
 
 def test_what_a_build_uses_of_the_runtime_imports_nothing_else_of_it() -> None:
-    names = {path.name for path in runtime_files.ABI}
-    for path in runtime_files.ABI:
+    names = {path.name for path in contents.ABI}
+    for path in contents.ABI:
         found = ast.walk(ast.parse(path.read_text())) if path.suffix == ".py" else ()
         imported = [node.module for node in found if isinstance(node, ast.ImportFrom) and node.level]
         assert {f"{module}.py" for module in imported} <= names

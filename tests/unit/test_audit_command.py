@@ -12,7 +12,7 @@ from audit_samples import elf, fatbin, wheel
 from manifest_samples import PACKAGE
 
 from gpuforge.cli.main import run
-from gpuforge.cuda.kernel_image import KernelImage
+from gpuforge.cuda.kernels import KernelImage
 from gpuforge.expectation import Expectation
 from gpuforge.manifest.load import load
 from gpuforge.plan.expectation import expectation

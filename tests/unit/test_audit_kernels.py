@@ -13,7 +13,7 @@ from gpuforge.audit import audit
 from gpuforge.audit.embedded import Index, KernelsWheels, ListedFile, Recipe, Unusable, UserToolchain
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.report.sentences import lines
-from gpuforge.cuda.kernel_image import KernelImage
+from gpuforge.cuda.kernels import KernelImage
 from gpuforge.expectation import Expectation
 from gpuforge.runtime.arch import Arch
 from gpuforge.runtime.cpu_level import CpuLevel

@@ -146,7 +146,7 @@ def test_names_that_are_too_long_to_be_searched(tmp_path: Path, monkeypatch: pyt
     files = {MODULE: elf(undefined=["_ZN2at4_ops5zeros4callEv"], versions={"libc.so.6": ["GLIBC_2.17"]})}
     path, expectation = wheel(tmp_path, files), Expectation(spans=("numpy", "torch"))
     assert proved("platform", path, expectation=expectation)
-    monkeypatch.setattr("gpuforge.binary.elf.strings.LONGEST", 20)
+    monkeypatch.setattr("gpuforge.binary.elf.header.LONGEST", 20)
     for topic in ("stable ABI", "platform"):
         assert proved(topic, path, expectation=expectation) == [], topic
 

@@ -18,7 +18,7 @@ from gpuforge.audit.read import open_wheel as reader
 from gpuforge.audit.read.input import Input
 from gpuforge.audit.read.scan import Scanned
 from gpuforge.audit.read.wheel import reading
-from gpuforge.binary.elf.patterns import Patterns
+from gpuforge.binary.elf.symbols import Patterns
 from gpuforge.errors import MalformedError
 from gpuforge.wheel.archive import Archive, Member
 

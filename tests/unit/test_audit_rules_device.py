@@ -17,7 +17,7 @@ from gpuforge.audit.report import detail
 from gpuforge.audit.report.sentences import bullets
 from gpuforge.binary import fatbin as reader
 from gpuforge.binary.facts import DeviceCode, FatbinContainer, FatbinEntry
-from gpuforge.cuda.generations import generations
+from gpuforge.cuda.releases import generations
 from gpuforge.errors import UsageError
 from gpuforge.runtime.arch import Arch
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kernel_samples import CUBIN_13_0, CUBIN_13_0_OF_120, FATBIN_11_8, FATBIN_12_4, SIZES
 
 from gpuforge.binary import fatbin, kernels
-from gpuforge.cuda.kernel import Kernel, Parameter
+from gpuforge.cuda.kernels import Kernel, Parameter
 from gpuforge.errors import MalformedError
 
 

@@ -17,10 +17,10 @@ from elftools.elf.sections import SymbolTableSection
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
-from gpuforge.binary import device_code
 from gpuforge.binary.elf import linked_file
 from gpuforge.binary.elf.file import opened
 from gpuforge.binary.elf.linked_file import LinkedFile
+from gpuforge.binary.fatbin import containers
 from gpuforge.errors import MalformedError
 from gpuforge.runtime.arch import Arch
 
@@ -163,12 +163,8 @@ def test_programs_and_libraries_are_told_apart(tmp_path: Path) -> None:
 def test_containers_of_a_file_have_their_section(tmp_path: Path) -> None:
     (tmp_path / "x.so").write_bytes(SAMPLE)
     (tmp_path / "x.fatbin").write_bytes(fatbin("sm_80"))
-    assert [(c.section, c.cubins) for c in device_code.containers(tmp_path / "x.so")] == [
-        (".nv_fatbin", {Arch(8, 0)})
-    ]
-    assert [(c.section, c.cubins) for c in device_code.containers(tmp_path / "x.fatbin")] == [
-        ("", {Arch(8, 0)})
-    ]
+    assert [(c.section, c.cubins) for c in containers(tmp_path / "x.so")] == [(".nv_fatbin", {Arch(8, 0)})]
+    assert [(c.section, c.cubins) for c in containers(tmp_path / "x.fatbin")] == [("", {Arch(8, 0)})]
 
 
 @pytest.mark.thorough

@@ -13,7 +13,7 @@ from gpuforge.audit import audit
 from gpuforge.audit.findings import Finding
 from gpuforge.binary.elf import linked_file
 from gpuforge.errors import ActionError
-from gpuforge.package import repair_checks
+from gpuforge.package import repair
 
 LOAD, DYNAMIC, RELRO = 0, 1, 3  # program headers of the sample
 OFFSET, ADDRESS, SIZE, MEMORY = 8, 16, 32, 40  # fields
@@ -101,10 +101,10 @@ def test_repair_refuses_what_it_broke_and_not_what_came_so(tmp_path: Path) -> No
     sound.write_bytes(PLAIN)
     broken.write_bytes(changed(DYNAMIC, OFFSET, -16))
     one, other = ({member: linked_file.read(path) or linked_file.LinkedFile()} for path in (sound, broken))
-    repair_checks.intact(one, one)
-    repair_checks.intact(other, other)
+    repair.check_intact(one, one)
+    repair.check_intact(other, other)
     with pytest.raises(ActionError) as caught:
-        repair_checks.intact(one, other)
+        repair.check_intact(one, other)
     assert str(caught.value) == (
         "demo/libx.so was broken when its search path or a library's name was written into it: "
         "PT_DYNAMIC lies at another place of its segment in the file than in memory\n"

@@ -9,7 +9,7 @@ import pytest
 from gpuforge.audit.reach import reach
 from gpuforge.binary.facts import DeviceCode, FatbinContainer, FatbinEntry
 from gpuforge.cuda import releases
-from gpuforge.cuda.generations import generations
+from gpuforge.cuda.releases import generations
 from gpuforge.runtime import arch as runtime_arch
 from gpuforge.runtime import runs_on
 from gpuforge.runtime.arch import Arch, Target, targets

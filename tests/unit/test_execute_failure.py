@@ -15,7 +15,7 @@ from gpuforge.execute.runners import log_header
 from gpuforge.manifest.load import ManifestFile, load
 from gpuforge.plan import advice
 from gpuforge.plan.action import Action
-from gpuforge.toolkits import headers, pins
+from gpuforge.toolkits import pins
 from gpuforge.toolkits.providers import pypi
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "failure"
@@ -218,5 +218,5 @@ def test_the_manual_lists_the_names_of_libraries() -> None:
     listed = {name for name in text.split("`") if name.isalpha()}
     newest = set(pypi.libraries(pypi.minors()[-1]))
     tools = {"cuxxfilt", "opencl", "sanitizer"}
-    assert set(headers.by_library()) - tools - listed == set()
+    assert set(pins.headers_by_library()) - tools - listed == set()
     assert listed - newest == set(pins.beside_toolkits())

@@ -25,9 +25,9 @@ import pytest
 from runtime_samples import compile_stub, counter
 
 from gpuforge.binary import ptx
-from gpuforge.cuda.kernel_image import KernelImage
-from gpuforge.embedded.object_sets import CompiledBy, CompiledModule, ModuleSet
+from gpuforge.cuda.kernels import KernelImage
 from gpuforge.package import kernel_set
+from gpuforge.package.contents import CompiledBy, CompiledModule, ModuleSet
 from gpuforge.runtime import KernelSet, KernelUnavailable, machine
 from gpuforge.runtime.cache import KernelCache
 from gpuforge.runtime.cache_folder import CacheFolder

@@ -16,7 +16,7 @@ from jsonschema import Draft202012Validator
 from pydantic import ValidationError
 
 from gpuforge.cli.schema import command
-from gpuforge.cuda.toolkit_providers import ABOUT, Provider
+from gpuforge.cuda.choices import ABOUT_PROVIDER, Provider
 from gpuforge.errors import UsageError
 from gpuforge.manifest import fields
 from gpuforge.manifest.load import ManifestFile, load
@@ -217,6 +217,6 @@ def test_a_manifest_alone_is_enough_to_audit_by(tmp_path: Path) -> None:
 def test_the_reference_has_every_toolchain_and_every_provider_of_toolkits() -> None:
     """Their lists are generated from the tables that they are added to."""
     page = reference()
-    assert tuple(ABOUT) == get_args(Provider)
-    for name in (*OWN, *ABOUT):
+    assert tuple(ABOUT_PROVIDER) == get_args(Provider)
+    for name in (*OWN, *ABOUT_PROVIDER):
         assert f"`{name}`" in page

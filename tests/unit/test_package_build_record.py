@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from golden import hold
 
-from gpuforge.embedded.build_record import (
+from gpuforge.package import build_record
+from gpuforge.package.contents import (
     Architectures,
     AxisValues,
     BuildRecord,
@@ -17,7 +18,6 @@ from gpuforge.embedded.build_record import (
     HostCompiler,
     UsedToolkit,
 )
-from gpuforge.package import build_record
 
 GXX = HostCompiler("g++", "12.2.0")
 OF_HOST = BuildRecord(gpuforge="0.1", machine="x86_64", manifest="5" * 64, host=GXX)

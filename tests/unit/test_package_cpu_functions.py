@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 from audit_samples import elf
 
-from gpuforge.cuda.kernel import Kernel
-from gpuforge.cuda.kernel_image import KernelImage
-from gpuforge.embedded.object_sets import (
+from gpuforge.cuda.kernels import Kernel, KernelImage
+from gpuforge.errors import ActionError
+from gpuforge.package import embed, kernel_set
+from gpuforge.package.contents import (
     CompiledBy,
     CompiledLibrary,
     CompiledModule,
@@ -17,8 +18,6 @@ from gpuforge.embedded.object_sets import (
     ModuleSet,
     SourceSet,
 )
-from gpuforge.errors import ActionError
-from gpuforge.package import cpu_functions, kernel_set, source_set
 from gpuforge.runtime.cpu_level import CpuLevel
 
 KERNELS = (
@@ -43,7 +42,7 @@ def packed(folder: Path, *functions: str, by_recipe: bool = False, other: str = 
                          libraries=(CompiledLibrary(folder / "cpu.so", (KernelImage("library", CpuLevel()),)),)),
     )  # fmt: skip
     if by_recipe:
-        source_set.pack_sources(
+        kernel_set.pack_sources(
             sets, SourceSet(name="own", toolkit="13.0", sources={"k.cu": folder / "k.cu"}, kind="module",
                             fallbacks=("ops",), cpu="ops-cpu"),
         )  # fmt: skip
@@ -53,13 +52,13 @@ def packed(folder: Path, *functions: str, by_recipe: bool = False, other: str = 
 @pytest.mark.parametrize("by_recipe", [False, True])
 def test_a_function_has_the_symbol_or_the_name_of_its_kernel(tmp_path: Path, by_recipe: bool) -> None:
     functions = ("scale", "plain", "_ZN2ns4heatEv", "gpuforge_abi_id", "helper")
-    cpu_functions.check(packed(tmp_path, *functions, by_recipe=by_recipe))
+    embed.check_cpu_functions(packed(tmp_path, *functions, by_recipe=by_recipe))
 
 
 @pytest.mark.parametrize("by_recipe", [False, True])
 def test_kernels_without_a_function_are_named(tmp_path: Path, by_recipe: bool) -> None:
     with pytest.raises(ActionError) as error:
-        cpu_functions.check(packed(tmp_path, "_Z5scalePd", "plain", by_recipe=by_recipe))
+        embed.check_cpu_functions(packed(tmp_path, "_Z5scalePd", "plain", by_recipe=by_recipe))
     assert str(error.value) == (
         "libops-cpu.so does the work of kernel set 'ops' on the CPU, and has no function ns::heat, scale\n"
         '  hint: define one for each kernel, as extern "C" or with the parameters of the kernel'
@@ -67,4 +66,4 @@ def test_kernels_without_a_function_are_named(tmp_path: Path, by_recipe: bool) -
 
 
 def test_a_library_of_another_set_is_not_compared(tmp_path: Path) -> None:
-    cpu_functions.check(packed(tmp_path, "helper", other="others-cpu"))
+    embed.check_cpu_functions(packed(tmp_path, "helper", other="others-cpu"))

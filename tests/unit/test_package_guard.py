@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from gpuforge.package import guard
+from gpuforge.package import import_package
 from gpuforge.runtime import guard as travelling
 from gpuforge.runtime.layout import GUARD
 
 SOURCE = Path(travelling.__file__)
-LINE = guard.STATEMENT.decode()
+LINE = import_package.STATEMENT.decode()
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ LINE = guard.STATEMENT.decode()
     ],
 )
 def test_the_guard_is_imported_behind_docstring_and_future_imports(before: str, after: str) -> None:
-    made = guard.insert(before.encode())
+    made = import_package.insert(before.encode())
     assert made.decode() == after
     assert ast.get_docstring(ast.parse(made)) == ast.get_docstring(ast.parse(before.encode()))
 
@@ -57,7 +57,7 @@ def wheel(root: Path, distribution: str, init: str = '"""Words."""\nvalue = 1\n'
     info = tree / f"{distribution}-1.0.dist-info"
     info.mkdir()
     (info / "RECORD").write_text("demo/__init__.py,sha256=x,1\n")
-    assert guard.embed(tree, "demo", distribution, SOURCE) == ""
+    assert import_package.guard(tree, "demo", distribution, SOURCE) == ""
     return tree
 
 
@@ -130,11 +130,11 @@ def test_a_package_in_a_package_is_guarded_too(tmp_path: Path) -> None:
 
 
 def test_a_package_that_cannot_be_guarded_gives_the_reason(tmp_path: Path) -> None:
-    assert guard.embed(tmp_path, "demo", "demo_cu13", SOURCE) == "the wheel has no package demo"
+    assert import_package.guard(tmp_path, "demo", "demo_cu13", SOURCE) == "the wheel has no package demo"
     (tmp_path / "demo").mkdir()
-    assert guard.embed(tmp_path, "demo", "demo_cu13", SOURCE) == "demo has no __init__.py"
+    assert import_package.guard(tmp_path, "demo", "demo_cu13", SOURCE) == "demo has no __init__.py"
     (tmp_path / "demo" / "__init__.py").write_text("def broken(:\n")
-    said = guard.embed(tmp_path, "demo", "demo_cu13", SOURCE)
+    said = import_package.guard(tmp_path, "demo", "demo_cu13", SOURCE)
     assert said.startswith("demo/__init__.py cannot be read: ")
     assert (tmp_path / "demo" / "__init__.py").read_text() == "def broken(:\n"
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuforge.package import imported_first
+from gpuforge.package import import_package
 
 FIRST = "import torch as _torch  # its libraries are loaded first\n"
 
@@ -21,7 +21,7 @@ FIRST = "import torch as _torch  # its libraries are loaded first\n"
     ],
 )
 def test_it_is_imported_first_already(source: str) -> None:
-    assert imported_first.imports(source.encode(), "demo", "torch")
+    assert import_package.imports(source.encode(), "demo", "torch")
 
 
 @pytest.mark.parametrize(
@@ -37,24 +37,26 @@ def test_it_is_imported_first_already(source: str) -> None:
     ],
 )
 def test_it_is_not_imported_first(source: str) -> None:
-    assert not imported_first.imports(source.encode(), "demo", "torch")
+    assert not import_package.imports(source.encode(), "demo", "torch")
 
 
 def test_the_statement_stands_behind_the_docstring(tmp_path: Path) -> None:
     init = tmp_path / "demo/__init__.py"
     init.parent.mkdir()
     init.write_text('"""Demo."""\nfrom . import _C\n')
-    assert imported_first.embed(tmp_path, "demo", "torch") == ""
+    assert import_package.import_first(tmp_path, "demo", "torch") == ""
     assert init.read_text() == f'"""Demo."""\n{FIRST}from . import _C\n'
     assert (
-        imported_first.embed(tmp_path, "demo", "torch")
+        import_package.import_first(tmp_path, "demo", "torch")
         == "demo/__init__.py imports it before its own modules"
     )
     assert init.read_text() == f'"""Demo."""\n{FIRST}from . import _C\n'
 
 
 def test_a_package_that_cannot_be_changed_gives_the_reason(tmp_path: Path) -> None:
-    assert imported_first.embed(tmp_path, "demo", "torch") == "the wheel has no demo/__init__.py"
+    assert import_package.import_first(tmp_path, "demo", "torch") == "the wheel has no demo/__init__.py"
     (tmp_path / "demo").mkdir()
     (tmp_path / "demo/__init__.py").write_text("def\n")
-    assert imported_first.embed(tmp_path, "demo", "torch").startswith("demo/__init__.py cannot be read: ")
+    assert import_package.import_first(tmp_path, "demo", "torch").startswith(
+        "demo/__init__.py cannot be read: "
+    )

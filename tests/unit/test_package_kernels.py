@@ -13,10 +13,10 @@ from document_samples import TOOLCHAIN
 from kernel_samples import CUBIN_13_0, FATBIN_12_4, SOURCE
 
 from gpuforge.binary import fatbin as fatbins
-from gpuforge.cuda.kernel_image import KernelImage
-from gpuforge.embedded.object_sets import CompiledBy, CompiledLibrary, LibrarySet
+from gpuforge.cuda.kernels import KernelImage
 from gpuforge.errors import ActionError, UsageError
 from gpuforge.package import embed, kernel_set
+from gpuforge.package.contents import CompiledBy, CompiledLibrary, LibrarySet
 from gpuforge.plan.requests import request
 from gpuforge.plan.requests.kernels import (
     GatherSources,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from audit_samples import elf
 
-from gpuforge.package import overlay_libraries
+from gpuforge.package import links
 
 
 def test_libraries_are_named_by_their_sonames(tmp_path: Path) -> None:
@@ -19,6 +19,6 @@ def test_libraries_are_named_by_their_sonames(tmp_path: Path) -> None:
     for name, content in files.items():
         (tmp_path / "kept" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "kept" / name).write_bytes(content)
-    folder = overlay_libraries.by_soname(tmp_path / "kept", tmp_path / "named")
+    folder = links.by_soname(tmp_path / "kept", tmp_path / "named")
     named = {path.name: path.read_bytes() for path in folder.iterdir()}
     assert named == {"libdep.so.1": files["a/libdep.so"], "libplain.so": files["a/libplain.so"]}

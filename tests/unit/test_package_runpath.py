@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuforge.errors import ActionError
-from gpuforge.package.runpath import entries_for
+from gpuforge.package.graft import runpath_for
 
 CU13 = "nvidia/cu13/lib"
 names = st.text("abcxyz_", min_size=1, max_size=5)
@@ -22,7 +22,7 @@ def resolve(entry: str, installed: PurePosixPath) -> str:
 
 @given(places, st.sampled_from(["", "demo-1.data/platlib", "demo-1.data/purelib"]))
 def test_the_entry_leads_to_the_libraries_from_every_depth(place: PurePosixPath, root: str) -> None:
-    (entry,), dropped = entries_for(PurePosixPath(root, place), [], [CU13])
+    (entry,), dropped = runpath_for(PurePosixPath(root, place), [], [CU13])
     assert resolve(entry, place) == f"/site/{CU13}"
     assert dropped == ()
 
@@ -32,7 +32,7 @@ def test_entries_are_kept_exactly_when_they_stay_in_site_packages(
     place: PurePosixPath, below: list[str]
 ) -> None:
     entry = "/".join(["$ORIGIN", *below])
-    kept, dropped = entries_for(place, [entry], [])
+    kept, dropped = runpath_for(place, [entry], [])
     target = resolve(entry, place)
     if target == "/site" or target.startswith("/site/"):
         assert [resolve(e, place) for e in kept] == [target]
@@ -43,14 +43,14 @@ def test_entries_are_kept_exactly_when_they_stay_in_site_packages(
 
 @given(places, st.lists(st.sampled_from(["$ORIGIN", "$ORIGIN/lib", "/opt/x", "lib", ""]), max_size=5))
 def test_a_second_pass_changes_nothing(place: PurePosixPath, present: list[str]) -> None:
-    once, _ = entries_for(place, present, [CU13])
-    assert entries_for(place, once, [CU13]) == (once, ())
+    once, _ = runpath_for(place, present, [CU13])
+    assert runpath_for(place, once, [CU13]) == (once, ())
 
 
 def test_own_entries_come_first_and_folders_in_the_order_they_are_needed_without_repeats() -> None:
     present = ["/usr/local/cuda/lib64", "${ORIGIN}/", "$ORIGIN/../solver.libs", "$ORIGIN", "$ORIGINAL/lib"]
     folders = ["nvidia/cufft/lib", "nvidia/cuda_runtime/lib", "nvidia/cufft/lib"]
-    assert entries_for(PurePosixPath("solver/core.so"), present, folders) == (
+    assert runpath_for(PurePosixPath("solver/core.so"), present, folders) == (
         (
             "$ORIGIN",
             "$ORIGIN/../solver.libs",
@@ -63,9 +63,9 @@ def test_own_entries_come_first_and_folders_in_the_order_they_are_needed_without
 
 def test_a_file_outside_site_packages_cannot_reach_the_libraries() -> None:
     script = PurePosixPath("demo-1.data/scripts/tool")
-    assert entries_for(script, ["$ORIGIN/../lib", "/opt/x"], []) == (("$ORIGIN/../lib",), ("/opt/x",))
+    assert runpath_for(script, ["$ORIGIN/../lib", "/opt/x"], []) == (("$ORIGIN/../lib",), ("/opt/x",))
     with pytest.raises(ActionError) as caught:
-        entries_for(script, [], [CU13])
+        runpath_for(script, [], [CU13])
     assert str(caught.value) == (
         "demo-1.data/scripts/tool needs libraries from nvidia/cu13/lib, but is installed outside site-packages, "
         "from where no fixed path leads there\n"

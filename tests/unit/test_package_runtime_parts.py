@@ -17,8 +17,8 @@ import pytest
 import set_samples
 from runtime_samples import built_stub, write_set
 
-from gpuforge.embedded.major_wheels import KernelsWheel, KernelsWheelSet
-from gpuforge.package import c_header, embed, kernels_wheel, runtime_parts
+from gpuforge.package import c_header, embed, kernels_wheel
+from gpuforge.package.contents import KernelsWheel, KernelsWheelSet
 from gpuforge.runtime import HOMES
 
 __all__ = ["built_stub"]
@@ -336,7 +336,7 @@ def packed(data: bytes) -> int:
     ],
 )
 def test_what_a_python_file_imports_of_the_runtime(source: str, found: set[str]) -> None:
-    assert runtime_parts.imported(source.encode()) == found
+    assert embed.imported(source.encode()) == found
 
 
 def test_what_the_packages_own_files_import_is_copied(tmp_path: Path) -> None:
@@ -377,5 +377,5 @@ def test_the_header_is_there_if_the_manifest_wants_it(tmp_path: Path) -> None:
 
 
 def test_optional_parts_are_modules_that_something_enters() -> None:
-    modules: Mapping[str, object] = runtime_parts._modules()
-    assert runtime_parts.OPTIONAL.keys() <= modules.keys()
+    modules: Mapping[str, object] = embed._modules()
+    assert embed.OPTIONAL.keys() <= modules.keys()

@@ -11,10 +11,10 @@ import pytest
 from plan_samples import LoadRecipe, request_of
 
 from gpuforge.cli.matrix import github, gitlab
-from gpuforge.embedded.build_record import AxisValues
 from gpuforge.errors import UsageError
 from gpuforge.execute.substitution import RunPaths, fill
 from gpuforge.manifest.load import ManifestFile
+from gpuforge.package.contents import AxisValues
 from gpuforge.plan.build_record import of
 from gpuforge.plan.cell import matrix, select
 from gpuforge.plan.keys import keys

@@ -11,9 +11,9 @@ from plan_samples import LoadRecipe
 
 from gpuforge.actions.front import PackageFront, brought
 from gpuforge.audit import audit
-from gpuforge.embedded.major_wheels import FrontExtra
 from gpuforge.errors import ActionError
 from gpuforge.manifest.load import ManifestFile
+from gpuforge.package.contents import FrontExtra
 from gpuforge.plan.action import ActionInput, Workdir
 from gpuforge.plan.cell import select
 from gpuforge.plan.lower.cell_actions import Plan, lower

@@ -20,11 +20,11 @@ from gpuforge.actions import entry
 from gpuforge.audit import audit
 from gpuforge.audit.report.sentences import lines
 from gpuforge.cli.dist import kept_back, proved
-from gpuforge.embedded.major_wheels import KernelsWheel, KernelsWheelSet
 from gpuforge.errors import ActionError
 from gpuforge.execute.outcome import ActionReason, ActionResult, Outcome
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.package import kernels_wheel
+from gpuforge.package.contents import KernelsWheel, KernelsWheelSet
 from gpuforge.plan.action import Workdir
 from gpuforge.plan.cell import select
 from gpuforge.plan.lower.cell_actions import Plan, lower

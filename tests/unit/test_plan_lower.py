@@ -20,8 +20,8 @@ from gpuforge.plan.keys import keys
 from gpuforge.plan.lower.cell_actions import lower
 from gpuforge.plan.site import Machine
 from gpuforge.runtime.arch import targets
-from gpuforge.toolchains.family import Compiler
-from gpuforge.toolkits import debian_compilers
+from gpuforge.toolchains.toolchain import Compiler
+from gpuforge.toolkits import compilers
 from gpuforge.toolkits.select import select as select_toolkit
 
 
@@ -216,7 +216,7 @@ def test_a_hook_is_asked_once_for_each_toolkit(recipe: LoadRecipe, machine: Mach
 def test_a_compiler_that_is_fetched_is_one_action_and_in_the_keys_of_what_it_compiles(
     recipe: LoadRecipe, machine: Machine
 ) -> None:
-    offer = debian_compilers.offered("g++", ">=11,<12", "x86_64")
+    offer = compilers.offered("g++", ">=11,<12", "x86_64")
     assert offer is not None
     gxx = offer.compiler
     (here,) = machine.locations

@@ -14,11 +14,11 @@ from gpuforge.errors import GpuforgeError, MissingError, UsageError
 from gpuforge.plan import host_compilers, site, survey
 from gpuforge.plan.cell import select
 from gpuforge.toolchains.cpython import Interpreter
-from gpuforge.toolchains.family import Compiler
-from gpuforge.toolkits import debian_compilers
-from gpuforge.toolkits.debian_compilers import FetchedCompiler
+from gpuforge.toolchains.toolchain import Compiler
+from gpuforge.toolkits import compilers
+from gpuforge.toolkits.compilers import FetchedCompiler
 
-OFFERED = debian_compilers.offered
+OFFERED = compilers.offered
 
 
 def install(monkeypatch: pytest.MonkeyPatch, *compilers: Compiler) -> None:
@@ -40,11 +40,11 @@ def compiler(family: str, version: str, path: str) -> Compiler:
 def offers(monkeypatch: pytest.MonkeyPatch, *, lacking: tuple[str, ...] = ()) -> None:
     """Let compilers be fetched to a machine that lacks these things."""
 
-    def offered(family: str, specifier: str, machine: str) -> debian_compilers.Offer | None:
+    def offered(family: str, specifier: str, machine: str) -> compilers.Offer | None:
         offer = OFFERED(family, specifier, "x86_64")
-        return offer and debian_compilers.Offer(offer.compiler, lacking)
+        return offer and compilers.Offer(offer.compiler, lacking)
 
-    monkeypatch.setattr(debian_compilers, "offered", offered)
+    monkeypatch.setattr(compilers, "offered", offered)
 
 
 @pytest.fixture(autouse=True)

@@ -17,7 +17,7 @@ from library_samples import environment, program, run, toolchain
 from runtime_samples import compile_stub
 from set_samples import NVRTC, OPENCL_C, install_set, nvrtc_stub
 
-from gpuforge.embedded.user_toolchain import UserToolchain
+from gpuforge.package.contents import UserToolchain
 from gpuforge.toolchains import nvcc
 
 pytestmark = pytest.mark.thorough

@@ -11,10 +11,10 @@ import pytest
 from library_samples import ABI, compile_library
 from runtime_samples import built_stub, stub  # noqa: F401  fixtures
 
-from gpuforge.cuda.kernel_image import KernelImage
-from gpuforge.embedded.object_sets import CompiledBy, CompiledLibrary, LibrarySet
+from gpuforge.cuda.kernels import KernelImage
 from gpuforge.manifest.model import CpuLevelName
 from gpuforge.package import kernel_set
+from gpuforge.package.contents import CompiledBy, CompiledLibrary, LibrarySet
 from gpuforge.runtime import KernelUnavailable, candidates, cpu
 from gpuforge.runtime.arch import Arch
 from gpuforge.runtime.contents import contents

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from audit_samples import elf
 
-from gpuforge.cuda.carried import BuildLibraries, Carried
+from gpuforge.cuda.carriers import BuildLibraries, Carried
 from gpuforge.errors import ActionError
 from gpuforge.plan.requests.carried import CarriedLibraries
 from gpuforge.steps import carried_libraries, value_file

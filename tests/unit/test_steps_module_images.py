@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from gpuforge.cuda.kernel_image import KernelImage
-from gpuforge.embedded.object_sets import CompiledModule
+from gpuforge.cuda.kernels import KernelImage
 from gpuforge.errors import ActionError
+from gpuforge.package.contents import CompiledModule
 from gpuforge.runtime.arch import Arch
 from gpuforge.runtime.cpu_level import CpuLevel
 from gpuforge.steps.module_images import images_of

@@ -11,17 +11,17 @@ from conformance_cases import Case, explained, facts_file, library
 from header_samples import compile_program
 from plug_in_samples import install_plug_in
 
-from gpuforge.cuda.kernel_image import KernelImage
-from gpuforge.embedded.object_sets import (
+from gpuforge.cuda.kernels import KernelImage
+from gpuforge.package import embed, kernel_set
+from gpuforge.package.contents import (
     CompiledBy,
     CompiledLibrary,
     CompiledModule,
     LibrarySet,
     ModuleSet,
     SourceSet,
+    UserToolchain,
 )
-from gpuforge.embedded.user_toolchain import UserToolchain
-from gpuforge.package import embed, kernel_set, source_set
 from gpuforge.runtime.arch import Arch
 from gpuforge.runtime.cpu import Cpu
 from gpuforge.runtime.machine import Device, Probe
@@ -135,7 +135,7 @@ def _recipe(toolchain: Toolchain, work: Path) -> Path:
         makes=call.makes,
         sources=(source.name,),
     )
-    made = source_set.pack_sources(
+    made = kernel_set.pack_sources(
         work / "packed",
         SourceSet(
             name="ops",

@@ -10,8 +10,9 @@ from packaging.version import Version
 
 from gpuforge.errors import MissingError, UsageError
 from gpuforge.runtime.arch import targets
-from gpuforge.toolchains import clangxx, gxx, nvcc, nvcxx
+from gpuforge.toolchains import nvcc
 from gpuforge.toolchains.detect import detect
+from gpuforge.toolchains.host_compilers import parse_clangxx, parse_gxx, parse_nvcxx
 
 GXX = "{name} (Debian {version}-1) {version}\nCopyright (C) 2022 Free Software Foundation, Inc.\n"
 NVCC = (
@@ -122,34 +123,44 @@ def test_bad_calls() -> None:
 @pytest.mark.parametrize(
     ("parse", "output", "version", "identity"),
     [
-        (gxx.parse, GXX.format(name="g++-14", version="14.2.0"), "14.2.0", "g++ (Debian 14.2.0-1) 14.2.0"),
         (
-            gxx.parse,
+            parse_gxx,
+            GXX.format(name="g++-14", version="14.2.0"),
+            "14.2.0",
+            "g++ (Debian 14.2.0-1) 14.2.0",
+        ),
+        (
+            parse_gxx,
             "g++ (GCC) 14.2.1 20250110 (Red Hat 14.2.1-7)\nCopyright (C) 2024 Free Software Foundation, Inc.\n",
             "14.2.1",
             "g++ (GCC) 14.2.1 20250110 (Red Hat 14.2.1-7)",
         ),
         (
-            clangxx.parse,
+            parse_clangxx,
             "Debian clang version 19.1.7 (3)\nTarget: x86_64-pc-linux-gnu\nThread model: posix\n",
             "19.1.7",
             "Debian clang version 19.1.7 (3); x86_64-pc-linux-gnu",
         ),
-        (clangxx.parse, "clang version 20.1.0\n", "20.1.0", "clang version 20.1.0"),
+        (parse_clangxx, "clang version 20.1.0\n", "20.1.0", "clang version 20.1.0"),
         (
             nvcc.parse,
             NVCC,
             "13.0.88",
             "Cuda compilation tools, release 13.0, V13.0.88; Build cuda_13.0.r13.0/compiler.36424714_0",
         ),
-        (nvcxx.parse, NVCXX, "24.7.post0", "nvc++ 24.7-0 64-bit target on x86-64 Linux -tp haswell"),
+        (
+            parse_nvcxx,
+            NVCXX,
+            "24.7.post0",
+            "nvc++ 24.7-0 64-bit target on x86-64 Linux -tp haswell",
+        ),
     ],
 )
 def test_what_compilers_say(parse: object, output: str, version: str, identity: str) -> None:
     assert parse(output) == (Version(version), identity)  # type: ignore[operator]
 
 
-@pytest.mark.parametrize("parse", [gxx.parse, clangxx.parse, nvcc.parse, nvcxx.parse])
+@pytest.mark.parametrize("parse", [parse_gxx, parse_clangxx, nvcc.parse, parse_nvcxx])
 @pytest.mark.parametrize(
     "output", ["", "Apple clang version 15.0.0 (clang-1500.3.9.4)\n", "icc (ICC) 2021.1 Beta\n"]
 )

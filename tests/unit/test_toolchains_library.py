@@ -12,7 +12,7 @@ from gpuforge.runtime.placeholders import fill
 from gpuforge.runtime.userbuild.compilers import holds, numbers
 from gpuforge.runtime.userbuild.distribution import families
 from gpuforge.toolchains import detect, registry
-from gpuforge.toolchains.family import Family
+from gpuforge.toolchains.toolchain import Family
 from gpuforge.toolchains.version_ranges import bounds
 
 OUTPUTS = {

@@ -8,8 +8,8 @@ import pytest
 from toolkit_samples import ELF, Server, deb, sha256
 
 from gpuforge.errors import MissingError
-from gpuforge.toolkits import debian_compilers
-from gpuforge.toolkits.compiler_tree import provision_compiler
+from gpuforge.toolkits import compilers
+from gpuforge.toolkits.compilers import provision_compiler
 from gpuforge.toolkits.debian_parts import DebianPart
 
 GCC = "usr/lib/gcc/x86_64-linux-gnu/11"
@@ -83,12 +83,12 @@ def test_a_machine_without_the_c_librarys_headers_and_start_files_is_told_which(
     folder = tmp_path / f"usr/lib/{machine}-linux-gnu"
     folder.mkdir(parents=True)
     names = ["crt1.o", "libstdc++.so.6", "libisl.so.23", "libmpc.so.3", "libmpfr.so.6", "libgmp.so.10"]
-    offer = debian_compilers.offered("g++", ">=6,<12", machine, tmp_path)
+    offer = compilers.offered("g++", ">=6,<12", machine, tmp_path)
     assert offer is not None
     assert offer.lacking == tuple(str(folder / name) for name in names)
     for name in names:
         (folder / name).touch()
-    offer = debian_compilers.offered("g++", ">=6,<12", machine, tmp_path)
+    offer = compilers.offered("g++", ">=6,<12", machine, tmp_path)
     assert offer is not None
     assert offer.lacking == ()
     assert offer.compiler.identity == "g++ (Debian 11.3.0-12) 11.3.0"
@@ -100,11 +100,11 @@ def test_a_machine_with_an_older_or_another_c_library_is_told_so(
     tmp_path: Path, answer: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("os.confstr", lambda name: answer)
-    offer = debian_compilers.offered("g++", "", "x86_64", tmp_path)
+    offer = compilers.offered("g++", "", "x86_64", tmp_path)
     assert offer is not None
     assert offer.lacking[-1] == "glibc 2.34 or newer"
 
 
 def test_only_versions_in_the_range_and_known_machines_are_offered() -> None:
-    assert debian_compilers.offered("g++", ">=12", "x86_64") is None
-    assert debian_compilers.offered("clang++", "", "x86_64") is None
+    assert compilers.offered("g++", ">=12", "x86_64") is None
+    assert compilers.offered("clang++", "", "x86_64") is None

@@ -11,7 +11,7 @@ import pytest
 from plan_samples import LoadRecipe
 
 from gpuforge.cuda import releases
-from gpuforge.cuda.coverage import common, known_gpus
+from gpuforge.cuda.releases import common, known_gpus
 from gpuforge.errors import UsageError
 from gpuforge.manifest.load import ManifestFile, load
 from gpuforge.plan.architectures import spelled_out

@@ -11,7 +11,7 @@ from toolkit_samples import ELF, Server, deb, sha256, tar_xz, xz_block
 
 from gpuforge.errors import ActionError, MissingError, UsageError
 from gpuforge.toolkits import pip, progress, unpack
-from gpuforge.toolkits.compiler_tree import provision_compiler
+from gpuforge.toolkits.compilers import provision_compiler
 from gpuforge.toolkits.debian_parts import BlockFile, DebianPart
 from gpuforge.toolkits.pins import PinnedWheel
 from gpuforge.toolkits.plain import read

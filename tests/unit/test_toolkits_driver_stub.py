@@ -10,7 +10,7 @@ import pytest
 
 from gpuforge.binary.elf import linked_file
 from gpuforge.errors import UsageError
-from gpuforge.toolkits import driver_stub, stub_library
+from gpuforge.toolkits import stub_library
 
 HEADER = """
 #define cuMemAlloc                          cuMemAlloc_v2
@@ -37,7 +37,7 @@ def tree(tmp_path: Path) -> Path:
 
 
 def test_a_toolkit_gets_a_stub_with_the_functions_of_its_header(tree: Path) -> None:
-    driver_stub.complete(tree, "aarch64")
+    stub_library.write_driver_stub(tree, "aarch64")
     found = linked_file.read(tree / "lib/stubs/libcuda.so")
     assert found is not None
     assert (found.soname, found.needed, found.undefined) == ("libcuda.so.1", (), frozenset())
@@ -49,12 +49,12 @@ def test_a_stub_that_is_there_stays(tree: Path) -> None:
     stub = tree / "lib/stubs/libcuda.so"
     stub.parent.mkdir(parents=True)
     stub.write_text("NVIDIA's own")
-    driver_stub.complete(tree, "x86_64")
+    stub_library.write_driver_stub(tree, "x86_64")
     assert stub.read_text() == "NVIDIA's own"
 
 
 def test_without_the_drivers_header_there_is_none(tmp_path: Path) -> None:
-    driver_stub.complete(tmp_path, "x86_64")
+    stub_library.write_driver_stub(tmp_path, "x86_64")
     assert list(tmp_path.iterdir()) == []
 
 

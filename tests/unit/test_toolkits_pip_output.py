@@ -6,12 +6,12 @@ import sys
 
 import pytest
 
-from gpuforge.toolkits import pip_output, progress
+from gpuforge.toolkits import pip, progress
 
 
 def ran(code: str) -> tuple[int, str, list[str]]:
     said: list[str] = []
-    status, output = pip_output.run([sys.executable, "-c", code], said.append)
+    status, output = pip.run_pip([sys.executable, "-c", code], said.append)
     return status, output, said
 
 

@@ -19,7 +19,7 @@ from gpuforge.steps import entry
 from gpuforge.toolkits import pip as module
 from gpuforge.toolkits.pins import PinnedWheel
 from gpuforge.toolkits.providers.pypi import assemble, provision
-from gpuforge.toolkits.sources import Wheels
+from gpuforge.toolkits.toolkit import Wheels
 
 PIN = PinnedWheel("nvidia-cuda-crt", "13.0.88", "nvidia_cuda_crt-13.0.88-py3-none-any.whl", "0" * 64, 1)
 

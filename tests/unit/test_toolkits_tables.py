@@ -15,7 +15,7 @@ from gpuforge.cuda.releases import release, releases
 from gpuforge.errors import UsageError
 from gpuforge.runtime.arch import Arch
 from gpuforge.toolkits.providers import pypi
-from gpuforge.toolkits.unsupported import problems
+from gpuforge.toolkits.select import unsupported
 
 TABLE = tomllib.loads(Path(cuda.__file__).with_name("data").joinpath("cuda.toml").read_text(encoding="utf-8"))
 
@@ -64,18 +64,18 @@ def archs(numbers: str) -> list[Arch]:
 
 
 def test_what_works_has_no_problem() -> None:
-    assert problems(toolkit="12.4", host=GXX12, archs=archs("70 80 90a"), ptx=Arch(9, 0)) == []
+    assert unsupported(toolkit="12.4", host=GXX12, archs=archs("70 80 90a"), ptx=Arch(9, 0)) == []
     assert (
-        problems(
+        unsupported(
             toolkit="13.0", host=Host("clang++", Version("19.1")), archs=archs("75 100f"), ptx=Arch(12, 0)
         )
         == []
     )
-    assert problems(toolkit="13.0", host=None, archs=[], ptx=None) == []
+    assert unsupported(toolkit="13.0", host=None, archs=[], ptx=None) == []
 
 
 def test_architectures_gone_and_to_come() -> None:
-    gone, unknown, to_come, family, ptx = problems(
+    gone, unknown, to_come, family, ptx = unsupported(
         toolkit="13.0", host=None, archs=archs("70 80 91 107 90f"), ptx=Arch(6, 0)
     )
     assert [p.item for p in (gone, unknown, to_come, family, ptx)] == [0, 2, 3, 4, None]
@@ -88,17 +88,17 @@ def test_architectures_gone_and_to_come() -> None:
 
 
 def test_a_host_compiler_too_new() -> None:
-    (problem,) = problems(toolkit="11.8", host=GXX12, archs=archs("80"), ptx=None)
+    (problem,) = unsupported(toolkit="11.8", host=GXX12, archs=archs("80"), ptx=None)
     assert problem.subject == "host"
     assert problem.message == "CUDA 11.8 takes g++ 6 to 11 as host compiler, not 12.2.0"
     assert problem.hint == "use g++ 6 to 11 or clang++ 3 to 14, or CUDA 12.0, which takes g++ 12"
 
 
 def test_a_host_compiler_that_nothing_takes() -> None:
-    (newest,) = problems(toolkit="13.0", host=Host("g++", Version("99.1")), archs=[], ptx=None)
+    (newest,) = unsupported(toolkit="13.0", host=Host("g++", Version("99.1")), archs=[], ptx=None)
     hosts = [f"{family} {low} to {high}" for family, (low, high) in release("13.0").hosts.items()]
     assert newest.hint == f"use {' or '.join(hosts)}"
-    (other,) = problems(toolkit="13.0", host=Host("nvc++", Version("24.7")), archs=[], ptx=None)
+    (other,) = unsupported(toolkit="13.0", host=Host("nvc++", Version("24.7")), archs=[], ptx=None)
     assert other.message == "nvc++ is not known to work as host compiler of CUDA 13.0"
 
 
@@ -116,5 +116,5 @@ def test_an_unknown_toolkit(version: str, hint: str) -> None:
     with pytest.raises(UsageError) as caught:
         release(version)
     assert str(caught.value).startswith(f"unknown CUDA toolkit {version!r}\n  hint: {hint}")
-    (problem,) = problems(toolkit=version, host=None, archs=archs("80"), ptx=None)
+    (problem,) = unsupported(toolkit=version, host=None, archs=archs("80"), ptx=None)
     assert (problem.subject, problem.message) == ("toolkit", f"unknown CUDA toolkit {version!r}")

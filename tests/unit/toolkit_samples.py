@@ -14,7 +14,7 @@ from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from gpuforge.toolkits.sources import Archives
+from gpuforge.toolkits.toolkit import Archives
 
 ELF = b"\x7fELF"
 

@@ -9,7 +9,7 @@ from gpuforge.binary import ar
 from gpuforge.binary.elf.header import MAGIC, PROGRAM, RELOCATABLE, SHARED
 from gpuforge.binary.elf.object_file import ObjectFile
 from gpuforge.cuda import stack
-from gpuforge.cuda.interfaces import library_of
+from gpuforge.cuda.stack import library_of
 from gpuforge.errors import MalformedError
 
 _DEEPEST = 4  # archives in archives

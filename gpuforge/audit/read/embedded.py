@@ -18,7 +18,7 @@ from gpuforge.audit.embedded import (
     UserToolchain,
 )
 from gpuforge.audit.read.documents import read
-from gpuforge.cuda.kernel_image import KernelImage
+from gpuforge.cuda.kernels import KernelImage
 from gpuforge.runtime import document, layout
 from gpuforge.runtime.image_kind import kind_of
 from gpuforge.wheel.archive import Archive, Member

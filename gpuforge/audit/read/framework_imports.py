@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from gpuforge.cuda.frameworks import frameworks
+from gpuforge.cuda.carriers import frameworks
 
 if TYPE_CHECKING:
     from gpuforge.audit.read.loading_code import PythonCode

@@ -20,7 +20,7 @@ from gpuforge.audit.read.python_source import Parser, Source, walk
 from gpuforge.audit.read.refusing import refuses_another
 from gpuforge.audit.read.uncalled import uncalled, used_names
 from gpuforge.binary.search import find_all
-from gpuforge.cuda.frameworks import frameworks
+from gpuforge.cuda.carriers import frameworks
 from gpuforge.errors import CorruptError, MalformedError
 from gpuforge.wheel.archive import Archive, Member
 

@@ -4,12 +4,12 @@ from typing import NamedTuple
 
 from gpuforge.audit.read.kept_ranges import KeptRanges
 from gpuforge.binary import ar, fatbin, ptx
-from gpuforge.binary.device_code import outside, placed
 from gpuforge.binary.elf.header import MAGIC, is_cubin, read_header
 from gpuforge.binary.elf.outline import outline
-from gpuforge.binary.elf.patterns import Patterns, TextMarker
 from gpuforge.binary.elf.reader import read
+from gpuforge.binary.elf.symbols import Patterns, TextMarker
 from gpuforge.binary.facts import ElfObject, FatbinContainer
+from gpuforge.binary.fatbin import outside, placed
 from gpuforge.binary.window import MissedError, Window
 from gpuforge.errors import CorruptError, MalformedError, TooLargeError
 from gpuforge.wheel.archive import Archive, Member

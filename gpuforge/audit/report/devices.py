@@ -11,8 +11,8 @@ from gpuforge.audit.judge import Report
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.reach import Reach, driver_of_container, reach
 from gpuforge.binary.facts import DeviceCode, FatbinContainer, FatbinEntry
-from gpuforge.cuda.drivers import driver_of_ptx
-from gpuforge.cuda.generations import generations as all_generations
+from gpuforge.cuda.releases import driver_of_ptx
+from gpuforge.cuda.releases import generations as all_generations
 from gpuforge.cuda.version import minor_of, numbers_of
 from gpuforge.runtime.arch import Arch
 

@@ -11,7 +11,7 @@ from gpuforge.audit.findings import Finding, Subject, facts_of
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.rules.rule import rule
 from gpuforge.binary.elf.header import EM_CUDA, MACHINES, PF_X
-from gpuforge.binary.elf.segments import SENTENCES
+from gpuforge.binary.elf.linked_file import SENTENCES
 from gpuforge.binary.facts import ElfObject
 
 #

@@ -12,7 +12,7 @@ from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.rule import rule
 from gpuforge.binary.facts import FatbinEntry
 from gpuforge.binary.runnable import common_images
-from gpuforge.cuda.kernel_image import KernelImage
+from gpuforge.cuda.kernels import KernelImage
 from gpuforge.cuda.version import numbers_of
 from gpuforge.runtime import layout
 from gpuforge.runtime.cpu_level import CpuLevel

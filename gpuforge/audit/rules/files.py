@@ -238,7 +238,7 @@ def _overwritten_finding(one: WheelFacts, other: WheelFacts, names: list[str]) -
 
 
 def _guarded(wheel: WheelFacts) -> bool:
-    """Return whether `gpuforge build` put its guard into a wheel (package/guard.py)."""
+    """Return whether `gpuforge build` put its guard into a wheel (package/import_package.py)."""
     return any(f"/{GUARD}/" in name for name in wheel.members)
 
 

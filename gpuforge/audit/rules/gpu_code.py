@@ -35,8 +35,8 @@ from gpuforge.binary.runnable import (
     portable_ptx,
     runnable,
 )
-from gpuforge.cuda import drivers, releases
-from gpuforge.cuda.generations import Generation, generations
+from gpuforge.cuda import releases
+from gpuforge.cuda.releases import Generation, generations
 from gpuforge.cuda.suffix import major_of_local, major_of_suffix
 from gpuforge.cuda.version import major_of
 from gpuforge.runtime.arch import Arch
@@ -531,7 +531,7 @@ def packed_code(graph: LinkGraph) -> Iterator[Finding]:
         for code in own_code(wheel):
             packed = [e for c in code.containers for e in c.entries if e.compression == "zstd"]
             floor = _floor(wheel, code, packed) if packed else ""
-            if floor and releases.parsed(floor) < releases.parsed(drivers.zstd()):
+            if floor and releases.parsed(floor) < releases.parsed(releases.driver_of_zstd()):
                 yield packed_code.finding(
                     wheel.name,
                     Subject(
@@ -540,7 +540,8 @@ def packed_code(graph: LinkGraph) -> Iterator[Finding]:
                         facts=facts_of(count=len(packed), total=sum(len(c.entries) for c in code.containers)),
                     ),
                     cause=(floor,),
-                    what=f"GPU code is packed with zstd, and drivers before {drivers.zstd()} cannot unpack it.",
+                    what=f"GPU code is packed with zstd, and drivers before {releases.driver_of_zstd()} cannot "
+                    "unpack it.",
                     why=f"CUDA of this release works with driver {floor} and newer; a launch with a driver in between "
                     "fails.",
                 )
@@ -559,4 +560,4 @@ def _floor(wheel: WheelFacts, code: DeviceCode, packed: list[FatbinEntry]) -> st
         )
         if major
     }
-    return drivers.driver_of_cubins({f"{min(majors)}.0"}, ()) if majors else ""
+    return releases.driver_of_cubins({f"{min(majors)}.0"}, ()) if majors else ""

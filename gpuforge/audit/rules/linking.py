@@ -25,10 +25,9 @@ from gpuforge.audit.rules.rule import Text, rule
 from gpuforge.binary.elf.mangled import readable
 from gpuforge.binary.facts import ElfObject
 from gpuforge.cuda import libraries, sonames
-from gpuforge.cuda.carriers import carriers
-from gpuforge.cuda.frameworks import frameworks
-from gpuforge.cuda.interfaces import definers, is_known
+from gpuforge.cuda.carriers import carriers, frameworks
 from gpuforge.cuda.provided import PackageRelease, Shared
+from gpuforge.cuda.stack import definers, is_known
 
 
 @rule("GF206", "warning", "a library of the driver is NEEDED: nothing loads on a machine without a GPU")

@@ -9,7 +9,7 @@ from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
 from gpuforge.binary.facts import ElfObject
 from gpuforge.cuda import carriers, libraries, sonames
-from gpuforge.cuda.frameworks import frameworks
+from gpuforge.cuda.carriers import frameworks
 from gpuforge.cuda.suffix import without_suffix
 
 

@@ -1,4 +1,8 @@
-"""An open ELF file: its bytes, headers, sections and dynamic section."""
+"""An open ELF file: its bytes, headers, sections, dynamic section, notes and symbol versions.
+
+Sections and notes: gABI, "Section Header" and "Note Section". Symbol versions: LSB core, "Symbol Versioning",
+https://refspecs.linuxfoundation.org/lsb.shtml
+"""
 
 import mmap
 from collections.abc import Iterator
@@ -6,11 +10,64 @@ from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 
-from gpuforge.binary.elf.dynamic import Dynamic, is_program
-from gpuforge.binary.elf.header import MAGIC, PT_INTERP, read_header
-from gpuforge.binary.elf.sections import read_sections
-from gpuforge.binary.facts import Section
+from gpuforge.binary.elf.header import (
+    DT_VERNEED,
+    EM_X86_64,
+    MAGIC,
+    PT_INTERP,
+    PT_NOTE,
+    Dynamic,
+    Header,
+    StringTable,
+    is_program,
+    layout,
+    read_header,
+)
+from gpuforge.binary.facts import Section, VersionNeed
 from gpuforge.binary.window import Window
+from gpuforge.errors import MalformedError
+
+SHT_PROGBITS, SHT_SYMTAB, SHT_NOTE, SHT_NOBITS, SHT_DYNSYM = 1, 2, 7, 8, 11
+SHF_ALLOC, SHF_EXECINSTR, SHF_COMPRESSED = 0x2, 0x4, 0x800
+
+Row = tuple[int, int, int, int, int, int]  # name, type, flags, offset, size, link
+
+
+def read_rows(window: Window, header: Header) -> list[Row]:
+    """Return the section headers. Raises MalformedError, and MissedError if they were not kept."""
+    size, count = header.section_size, header.section_count
+    if not count:
+        return []
+    fields = layout(header.order + ("III4xIII12x" if header.bits == 32 else "IIQ8xQQI20x"))
+    if size < fields.size:
+        raise MalformedError.of(f"section headers of {size} bytes")
+    window.budget.spend("entries", count)
+    table = window.read(header.section_offset, size * count)
+    if size == fields.size:
+        return list(fields.iter_unpack(table))
+    return [fields.unpack_from(table, index * size) for index in range(count)]
+
+
+def read_names(window: Window, header: Header, rows: list[Row]) -> list[str]:
+    """Return the name of each section. Raises MalformedError, and MissedError if they were not kept."""
+    if not rows:
+        return []
+    if header.section_names >= len(rows):
+        raise MalformedError.of("its section names lie in a section that is not there")
+    _, _, _, offset, size, _ = rows[header.section_names]
+    return StringTable(window, offset, size).texts([row[0] for row in rows]) if size else [""] * len(rows)
+
+
+def read_sections(window: Window, header: Header) -> tuple[Section, ...]:
+    """Return all sections. Raises MalformedError, and MissedError if they were not kept."""
+    rows = read_rows(window, header)
+    return tuple(
+        Section(name, start, 0 if kind == SHT_NOBITS else size, kind, flags, link)
+        for name, (_, kind, flags, start, size, link) in zip(
+            read_names(window, header, rows), rows, strict=True
+        )
+    )
+
 
 _LONGEST_COMMENT = 1 << 16  # bytes
 
@@ -74,3 +131,74 @@ def lines(comment: bytes) -> tuple[str, ...]:
     return tuple(
         dict.fromkeys(line.decode("utf-8", "backslashreplace") for line in comment.split(b"\0") if line)
     )
+
+
+_NT_GNU_BUILD_ID = 3
+_X86_ISA_1_NEEDED = 0xC0008002
+_LONGEST_NOTES, _LONGEST_PROPERTIES = 1 << 16, 1 << 12  # bytes of a segment
+
+
+def build_id(file: ElfFile) -> str:
+    """Return the build ID in hexadecimal, "" without one. Raises MalformedError and MissedError."""
+    fields = layout(file.header.order + "III")
+    for notes in _notes(file, _LONGEST_NOTES):
+        position = 0
+        while position + 12 <= len(notes):
+            name, size, kind = fields.unpack_from(notes, position)
+            start = position + 12 + (name + 3) // 4 * 4
+            if kind == _NT_GNU_BUILD_ID and notes[position + 12 : position + 16] == b"GNU\0":
+                return notes[start : start + size].hex()
+            position = start + (size + 3) // 4 * 4
+    return ""
+
+
+def isa(file: ElfFile) -> str:
+    """Return "x86-64-v3" by GNU_PROPERTY_X86_ISA_1_NEEDED (x86-64 psABI, "Program Property"), "" for the baseline."""
+    if file.header.machine != EM_X86_64:
+        return ""
+    fields = layout("<II")
+    property_head = fields.pack(_X86_ISA_1_NEEDED, 4)
+    for notes in _notes(file, _LONGEST_PROPERTIES):
+        at = notes.find(property_head)
+        if b"GNU\0" in notes[:at] and 0 <= at <= len(notes) - 12:
+            levels = int.from_bytes(notes[at + 8 : at + 12], "little")
+            return next((f"x86-64-v{n}" for n in (4, 3, 2) if levels & 1 << (n - 1)), "")
+    return ""
+
+
+def _notes(file: ElfFile, longest: int) -> Iterator[bytes]:
+    for segment in file.header.segments:
+        if segment.type == PT_NOTE and segment.size <= longest:
+            yield file.window.read(segment.offset, segment.size)
+
+
+_LONGEST_VERSION = 1 << 10  # characters of a version
+
+
+def version_needs(file: ElfFile) -> Iterator[VersionNeed]:
+    """Yield the versions that a file needs, library by library. Raises MalformedError and MissedError."""
+    window, values, strings = file.window, file.dynamic.values, file.dynamic.strings
+    if DT_VERNEED not in values:
+        return
+    need = file.dynamic.place(DT_VERNEED)
+    row, part = layout(file.header.order + "HHIII"), layout(file.header.order + "IHHII")
+    left = window.size // 16
+    for _ in range(left):  # glibc follows the chain to its end and ignores DT_VERNEEDNUM
+        _, count, library, first, following = row.unpack(window.read(need, 16))
+        window.budget.spend("entries", 1 + count)
+        names, position = [], need + first
+        left -= count
+        if left < 0:
+            raise MalformedError.of("it needs more symbol versions than fit into it")
+        for _ in range(count):
+            _, _, _, name, step = part.unpack(window.read(position, 16))
+            names.append(strings.text(name))
+            if len(names[-1]) > _LONGEST_VERSION:
+                raise MalformedError.of(f"a symbol version of {len(names[-1])} characters")
+            if not step:
+                break
+            position += step
+        yield VersionNeed(strings.text(library), tuple(names))
+        if not following:
+            break
+        need += following

@@ -1,9 +1,14 @@
-"""Reads the ELF header and the program headers (System V gABI, chapters 4 and 5: https://gabi.xinuos.com)."""
+"""Reads the headers of an ELF file, its string tables and its dynamic section.
+
+System V gABI, chapters 4 and 5: https://gabi.xinuos.com
+"""
 
 import struct
-from functools import cache
+from collections.abc import Mapping, Sequence
+from functools import cache, cached_property
 from typing import NamedTuple
 
+from gpuforge.binary.search import find
 from gpuforge.binary.window import Window
 from gpuforge.errors import MalformedError
 
@@ -132,3 +137,163 @@ def _segments(
             for kind, start, address, length, memory, flags, align in rows
         ]
     return tuple(map(Segment._make, rows))
+
+
+LONGEST = 32 << 20  # bytes of a table that are kept and searched
+_NAMES = 16  # times the size of a file: limit for the characters of names in one table
+_SPARE = 1 << 16  # characters more, for small files
+
+
+class StringTable:
+    """A string table of a file. Its methods raise MalformedError, and MissedError if it was not kept."""
+
+    def __init__(
+        self, window: Window, offset: int = 0, size: int = 0, *, content: bytes | None = None
+    ) -> None:
+        """Use a range of the file, or the `content` of a section that was compressed."""
+        self._window, self._offset = window, offset
+        self._size = size if content is None else len(content)
+        self._all = content
+        self.is_searched = (
+            content is not None or size <= LONGEST
+        )  # else it counts as empty in `has` and `all`
+        beyond = offset + size > window.size
+        self._too_long = content is None and (size > LONGEST or beyond)
+
+    def text(self, index: int) -> str:
+        """Return the string at `index`."""
+        if index >= self._size:
+            raise MalformedError.of(f"string {index} of a table of {self._size} bytes")
+        if self._too_long:
+            text = self._window.text(self._offset + index, self._offset + self._size)
+            self._window.budget.spend("names", len(text))
+            return text
+        table = self.all()
+        end = table.find(b"\0", index)
+        if end < 0:
+            raise MalformedError.of(f"the string at byte {self._offset + index} has no end")
+        self._window.budget.spend("names", end - index)
+        return table[index:end].decode("utf-8", "backslashreplace")
+
+    def texts(self, indexes: Sequence[int]) -> list[str]:
+        """Return many strings at once, which may not add up to more than `limit`."""
+        if self._too_long:
+            return [self.text(index) for index in indexes]
+        table = self.all()
+        ends = [table.find(b"\0", index) for index in indexes]
+        if -1 in ends:
+            return [self.text(index) for index in indexes]  # one of them raises
+        characters = sum(ends) - sum(indexes)
+        if characters > self.limit:
+            raise MalformedError.of("its names add up to more than a file of its size can have")
+        self._window.budget.spend("names", characters)
+        if not table.isascii():
+            return [
+                table[index:end].decode("utf-8", "backslashreplace")
+                for index, end in zip(indexes, ends, strict=True)
+            ]
+        text = table.decode("ascii")
+        return [text[index:end] for index, end in zip(indexes, ends, strict=True)]
+
+    @property
+    def limit(self) -> int:
+        """The most characters that all names of a file may have together: strings may share their ends."""
+        return _NAMES * self._window.size + _SPARE
+
+    def has(self, word: bytes) -> bool:
+        """Return whether the bytes are anywhere in the table."""
+        return find(self.all(), word) >= 0
+
+    def all(self) -> bytes:
+        """Return the whole table, or b"" if it is too long to be searched."""
+        if self._all is None:
+            self._all = self._window.read(self._offset, self._size) if self.is_searched else b""
+        return self._all
+
+
+DT_NULL, DT_NEEDED, DT_HASH, DT_STRTAB, DT_SYMTAB, DT_STRSZ = 0, 1, 4, 5, 6, 10
+DT_SONAME, DT_RPATH, DT_RUNPATH, DT_GNU_HASH = 14, 15, 29, 0x6FFFFEF5
+DT_VERNEED, DT_FILTER = 0x6FFFFFFE, 0x7FFFFFFF
+DT_FLAGS_1, DF_1_PIE = 0x6FFFFFFB, 0x08000000
+NAMES = (DT_NEEDED, DT_SONAME, DT_RPATH, DT_RUNPATH, DT_FILTER)
+_LONGEST_DYNAMIC = 1 << 20  # bytes of the section
+
+
+def is_program(kind: int, values: Mapping[int, int], *, interpreter: bool) -> bool:
+    """Return whether a file is started, not loaded, by its type, its dynamic section and whether it has an interpreter.
+
+    Some libraries have one: libc.so.6 and libQt5Core.so.5 print their versions when they are started.
+    """
+    if kind == PROGRAM or values.get(DT_FLAGS_1, 0) & DF_1_PIE:
+        return True
+    return interpreter and DT_SONAME not in values
+
+
+class Dynamic:
+    """The dynamic section of a file, and the strings that it refers to."""
+
+    def __init__(self, window: Window, header: Header) -> None:
+        """Read the entries. Raises MalformedError, and MissedError if they were not kept."""
+        self.entries = _dynamic_entries(window, header)
+        self.values = dict(self.entries)  # the last one of a repeated tag counts, as for the dynamic linkers
+        self._window, self._header = window, header
+
+    @cached_property
+    def strings(self) -> StringTable:
+        """The table of its strings. Raises MalformedError."""
+        if not self.entries:
+            return StringTable(self._window)
+        if DT_STRTAB not in self.values or DT_STRSZ not in self.values:
+            raise MalformedError.of("its dynamic section names no string table")
+        return StringTable(self._window, self.place(DT_STRTAB), self.values[DT_STRSZ])
+
+    def place(self, tag: int) -> int:
+        """Return the offset in the file of a tag's table. Raises MalformedError."""
+        return self._header.file_offset(self.values[tag])
+
+    @property
+    def soname(self) -> str:
+        """DT_SONAME, "" without one."""
+        return self._text(DT_SONAME) or ""
+
+    @property
+    def needed(self) -> tuple[str, ...]:
+        """DT_NEEDED, in order, and DT_FILTER, as glibc loads both alike (elf/dl-deps.c, _dl_map_object_deps)."""
+        return tuple(self.strings.text(value) for tag, value in self.entries if tag in (DT_NEEDED, DT_FILTER))
+
+    @property
+    def rpath(self) -> tuple[str, ...] | None:
+        """The entries of DT_RPATH as written; None without one."""
+        return self._path(DT_RPATH)
+
+    @property
+    def runpath(self) -> tuple[str, ...] | None:
+        """The entries of DT_RUNPATH as written; None without one."""
+        return self._path(DT_RUNPATH)
+
+    def _path(self, tag: int) -> tuple[str, ...] | None:
+        """Split a search path; an empty one has no entries, as in glibc (elf/dl-load.c, decompose_rpath)."""
+        text = self._text(tag)
+        if text is None:
+            return None
+        return tuple(text.split(":")) if text else ()
+
+    def _text(self, tag: int) -> str | None:
+        return self.strings.text(self.values[tag]) if tag in self.values else None
+
+
+def _dynamic_entries(window: Window, header: Header) -> tuple[tuple[int, int], ...]:
+    segment = header.segment(PT_DYNAMIC)
+    if segment is None:
+        return ()
+    if segment.size > _LONGEST_DYNAMIC:
+        raise MalformedError.of(f"a dynamic section of {segment.size} bytes")
+    fields = layout(header.order + ("iI" if header.bits == 32 else "qQ"))
+    table = window.read(segment.offset, segment.size - segment.size % fields.size)
+    entries: list[tuple[int, int]] = []
+    for tag, value in fields.iter_unpack(table):
+        if tag == DT_NULL:
+            break
+        entries.append((tag, value))
+    window.budget.spend("entries", len(entries))
+    return tuple(entries)

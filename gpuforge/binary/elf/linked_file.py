@@ -1,13 +1,138 @@
-"""Reads linked files for the host as the dynamic linker sees them, for packaging and for packages of an index."""
+"""Checks whether the segments of a linked file can be mapped: patchelf and strip have broken some before.
 
+The rules are those of the gABI ("Program Loading") and of glibc's elf/dl-load.c; the kernel reads PT_INTERP. Broken by
+patchelf: https://github.com/NixOS/patchelf/issues/446 and 528, https://github.com/pypa/auditwheel/issues/716.
+"""
+
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
-from gpuforge.binary.elf import segments, versions
-from gpuforge.binary.elf.file import ElfFile, opened
-from gpuforge.binary.elf.header import EM_CUDA
+from gpuforge.binary.elf.file import ElfFile, opened, version_needs
+from gpuforge.binary.elf.header import (
+    DT_FILTER,
+    DT_NEEDED,
+    DT_RPATH,
+    DT_RUNPATH,
+    DT_SONAME,
+    DT_STRSZ,
+    DT_STRTAB,
+    EM_CUDA,
+    PT_DYNAMIC,
+    PT_GNU_RELRO,
+    PT_INTERP,
+    PT_LOAD,
+    RELOCATABLE,
+    Header,
+    Segment,
+)
 from gpuforge.binary.elf.symbols import dynamic_symbols
 from gpuforge.binary.facts import BrokenSegment, VersionNeed
+from gpuforge.errors import MalformedError
+
+_PAGE = 1 << 12  # bytes; no Linux has smaller pages
+_LARGEST_PAGE = 1 << 16  # linkers round the end of PT_GNU_RELRO up to it
+_NAMES = {PT_DYNAMIC: "PT_DYNAMIC", PT_INTERP: "PT_INTERP", PT_GNU_RELRO: "PT_GNU_RELRO"}
+_STRINGS = "the table of strings"
+_TEXTS = {
+    DT_NEEDED: "NEEDED",
+    DT_SONAME: "SONAME",
+    DT_RPATH: "RPATH",
+    DT_RUNPATH: "RUNPATH",
+    DT_FILTER: "FILTER",
+}
+
+SENTENCES = {
+    "page": "{0} has address {address:#x} and offset {offset:#x}, which differ modulo the page size",
+    "end": "{0} ends at byte {end}, past the end of the file",
+    "size": "{0} is larger in the file than in memory",
+    "order": "{0} lies at a lower address than the one before it",
+    "overlap": "{0} overlaps the one before it",
+    "outside": "{0} lies in no PT_LOAD segment",
+    "place": "{0} lies at another place of its segment in the file than in memory",
+    "strings": "{0} names no string table",
+    "behind strings": "{0} lies past the string table (DT_STRTAB)",
+    "end outside": "{0} ends in no PT_LOAD segment",
+}
+"""The sentences for the kinds of problems, with placeholders for the part and the facts."""
+
+
+def problems(file: ElfFile) -> tuple[BrokenSegment, ...]:
+    """Return the problems that prevent a file from being loaded as it was linked; none for a relocatable one."""
+    header = file.header
+    if header.type == RELOCATABLE or not header.segments:
+        return ()
+    loads = [segment for segment in header.segments if segment.type == PT_LOAD]
+    broken = [found for index, load in enumerate(loads) if (found := _of_load(index, load, file.window.size))]
+    for index, (one, other) in enumerate(pairwise(loads), 1):
+        if other.address < one.address:
+            broken.append(_load(index, "order"))
+        elif one.address + one.memory > other.address:
+            broken.append(_load(index, "overlap"))
+    if broken:  # the other segments are measured by these
+        return tuple(broken)
+    others = [problem for segment in header.segments if (problem := _of_other(segment, loads))]
+    return tuple(others) or _of_strings(file, header)
+
+
+def _load(index: int, kind: str, **facts: int) -> BrokenSegment:
+    return BrokenSegment(f"PT_LOAD {index}", kind, facts)
+
+
+def _of_load(index: int, load: Segment, size: int) -> BrokenSegment | None:
+    if (load.address - load.offset) % _PAGE:
+        return _load(index, "page", address=load.address, offset=load.offset)
+    if load.offset + load.size > size:
+        return _load(index, "end", end=load.offset + load.size)
+    if load.memory < load.size:
+        return _load(index, "size")
+    return None
+
+
+def _of_other(segment: Segment, loads: list[Segment]) -> BrokenSegment | None:
+    name = _NAMES.get(segment.type)
+    if name is None or not segment.memory:
+        return None
+    room = _LARGEST_PAGE if segment.type == PT_GNU_RELRO else 1
+    load = next((m for m in loads if _within(segment, m, room)), None)
+    if load is None:
+        in_a_page = any(_within(segment, m, _PAGE) for m in loads)  # a page is mapped as a whole
+        return BrokenSegment(name, "outside", loads=in_a_page)
+    if segment.address - load.address != segment.offset - load.offset:
+        return BrokenSegment(name, "place", loads=True)
+    return None
+
+
+def _within(segment: Segment, load: Segment, room: int) -> bool:
+    """Return whether a segment lies in a load, with its end rounded up to `room`."""
+    end = load.address + load.memory
+    rounded = -(-end // room) * room
+    begins = end if room == _LARGEST_PAGE else rounded
+    return load.address <= segment.address < begins and segment.address + segment.memory <= rounded
+
+
+def _of_strings(file: ElfFile, header: Header) -> tuple[BrokenSegment, ...]:
+    """Return the problems of the table of strings with NEEDED and SONAME."""
+    values = file.dynamic.values
+    if not values:
+        return ()
+    if DT_STRTAB not in values or DT_STRSZ not in values:
+        return (BrokenSegment("the dynamic section", "strings"),)
+    start, size = values[DT_STRTAB], values[DT_STRSZ]
+    try:
+        header.file_offset(start)
+    except MalformedError:
+        return (BrokenSegment(_STRINGS, "outside"),)
+    names = {tag for tag, value in file.dynamic.entries if tag in _TEXTS and value >= size}
+    if names:
+        return tuple(
+            BrokenSegment(_TEXTS[tag], "behind strings", loads=tag == DT_SONAME) for tag in sorted(names)
+        )
+    try:
+        header.file_offset(start + max(size - 1, 0))
+    except MalformedError:
+        return (BrokenSegment(_STRINGS, "end outside", loads=True),)
+    return ()
 
 
 class LinkedFile(NamedTuple):
@@ -26,10 +151,10 @@ class LinkedFile(NamedTuple):
 def read(path: Path) -> LinkedFile | None:
     """Read a file; None for other formats and for cubins. Raises MalformedError."""
     with opened(path) as file:
-        return None if file is None or file.header.machine == EM_CUDA else _read(file)
+        return None if file is None or file.header.machine == EM_CUDA else _read_linked(file)
 
 
-def _read(file: ElfFile) -> LinkedFile:
+def _read_linked(file: ElfFile) -> LinkedFile:
     dynamic = file.dynamic
     symbols = [symbol for symbol in dynamic_symbols(file) if symbol.name and not symbol.local]
     search_path = dynamic.rpath if dynamic.runpath is None else dynamic.runpath
@@ -38,8 +163,8 @@ def _read(file: ElfFile) -> LinkedFile:
         dynamic.needed,
         search_path or (),
         dynamic.rpath is not None,
-        tuple(versions.needs(file)),
+        tuple(version_needs(file)),
         frozenset(symbol.name for symbol in symbols if symbol.defined),
         frozenset(symbol.name for symbol in symbols if not (symbol.defined or symbol.weak)),
-        segments.problems(file),
+        problems(file),
     )

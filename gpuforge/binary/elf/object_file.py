@@ -1,13 +1,13 @@
 """Reads objects of every kind: all symbols, comments and debug info; compressed sections are unpacked."""
 
+import struct
+import zlib
 from collections.abc import Iterator
 from functools import cached_property
 
-from gpuforge.binary.elf import compression, file, symbols
-from gpuforge.binary.elf.dynamic import DT_STRSZ, DT_STRTAB
-from gpuforge.binary.elf.file import ElfFile
-from gpuforge.binary.elf.sections import SHF_COMPRESSED, SHF_EXECINSTR, SHT_DYNSYM, SHT_SYMTAB
-from gpuforge.binary.elf.strings import StringTable
+from gpuforge.binary.elf import file, symbols
+from gpuforge.binary.elf.file import SHF_COMPRESSED, SHF_EXECINSTR, SHT_DYNSYM, SHT_SYMTAB, ElfFile
+from gpuforge.binary.elf.header import DT_STRSZ, DT_STRTAB, StringTable
 from gpuforge.binary.elf.symbols import Symbol
 from gpuforge.binary.facts import Section
 from gpuforge.binary.window import Window
@@ -38,9 +38,9 @@ class ObjectFile:
         if section not in self._compressed:
             return stored
         if section.flags & SHF_COMPRESSED:
-            found = compression.section(stored, self.bits, self._elf.header.order, self._room)
+            found = unpacked_section(stored, self.bits, self._elf.header.order, self._room)
         else:
-            found = compression.zdebug(stored, self._room)
+            found = unpacked_zdebug(stored, self._room)
         self._room -= len(found)
         return found
 
@@ -104,3 +104,55 @@ class ObjectFile:
         size = dynamic.values.get(DT_STRSZ, 0)
         names = self._elf.window.read(dynamic.place(DT_STRTAB), size).split(b"\0")
         return [name.decode("utf-8", "backslashreplace") for name in names if name]
+
+
+_ZLIB, _ZSTD = 1, 2
+
+
+def unpacked_section(stored: bytes, bits: int, order: str, room: int) -> bytes:
+    """Return the content of a section with a compression header: `room` bytes at most. Raises MalformedError."""
+    layout = struct.Struct(order + ("III" if bits == 32 else "I4xQQ"))
+    if len(stored) < layout.size:
+        raise MalformedError.of("a compressed section is shorter than its header")
+    kind, size, _ = layout.unpack_from(stored)
+    return _unpack(kind, stored[layout.size :], size, room)
+
+
+def unpacked_zdebug(stored: bytes, room: int) -> bytes:
+    """Return the content of a `.zdebug_*` section: `room` bytes at most. Raises MalformedError."""
+    if not stored:
+        return b""
+    if stored[:4] != b"ZLIB" or len(stored) < 12:
+        raise MalformedError.of("a .zdebug section does not begin with ZLIB")
+    return _unpack(_ZLIB, stored[12:], int.from_bytes(stored[4:12], "big"), room)
+
+
+def _unpack(kind: int, data: bytes, size: int, room: int) -> bytes:
+    if size > room:
+        raise MalformedError.of(f"a compressed section would have {size} bytes")
+    if kind == _ZLIB:
+        found = _inflated(data, size)
+    elif kind == _ZSTD:
+        found = _zstd(data, size)
+    else:
+        raise MalformedError.of(f"a section is compressed by the unknown method {kind}")
+    if len(found) != size:
+        raise MalformedError.of("a compressed section has another size than its header")
+    return found
+
+
+def _inflated(data: bytes, size: int) -> bytes:
+    try:
+        return zlib.decompressobj().decompress(data, size + 1)
+    except zlib.error as error:
+        raise MalformedError.of("a compressed section cannot be unpacked") from error
+
+
+def _zstd(data: bytes, size: int) -> bytes:
+    import zstandard  # noqa: PLC0415  few files have such sections
+
+    try:
+        with zstandard.ZstdDecompressor().stream_reader(data, read_across_frames=True) as stream:
+            return stream.read(size + 1)
+    except zstandard.ZstdError as error:
+        raise MalformedError.of("a compressed section cannot be unpacked") from error

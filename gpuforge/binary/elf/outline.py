@@ -3,19 +3,25 @@
 import contextlib
 from itertools import pairwise
 
-from gpuforge.binary.elf.constants import MOST
-from gpuforge.binary.elf.dynamic import (
+from gpuforge.binary.elf.header import (
     DT_GNU_HASH,
     DT_HASH,
     DT_STRSZ,
     DT_STRTAB,
     DT_SYMTAB,
     DT_VERNEED,
+    LONGEST,
     NAMES,
+    PF_R,
+    PF_X,
+    PT_DYNAMIC,
+    PT_INTERP,
+    PT_LOAD,
+    PT_NOTE,
     Dynamic,
+    Header,
 )
-from gpuforge.binary.elf.header import PF_R, PF_X, PT_DYNAMIC, PT_INTERP, PT_LOAD, PT_NOTE, Header
-from gpuforge.binary.elf.strings import LONGEST
+from gpuforge.binary.elf.symbols import MOST
 from gpuforge.binary.window import MissedError, Window
 
 _SLACK = 1 << 16  # bytes kept around a range that is used

@@ -1,10 +1,10 @@
 """Reads an ELF file into an `ElfObject`."""
 
 from gpuforge.binary import cubin
-from gpuforge.binary.elf import constants, notes, patterns, segments, symbols, versions
-from gpuforge.binary.elf.file import ElfFile
+from gpuforge.binary.elf import linked_file, symbols
+from gpuforge.binary.elf.file import ElfFile, build_id, isa, version_needs
 from gpuforge.binary.elf.header import EM_CUDA, PT_GNU_RELRO, PT_GNU_STACK
-from gpuforge.binary.elf.patterns import Patterns
+from gpuforge.binary.elf.symbols import Patterns
 from gpuforge.binary.facts import ElfObject
 from gpuforge.binary.window import Window
 from gpuforge.errors import MalformedError
@@ -19,7 +19,7 @@ def read(window: Window, sought: Patterns, *, wheel: str = "", file: str = "") -
     header = found.header
     if header.machine == EM_CUDA:  # the dynamic linker does not read it
         return cubin.read(found, wheel=wheel, file=file)
-    broken = segments.problems(found)
+    broken = linked_file.problems(found)
     try:
         return _linked(found, sought, wheel, file)._replace(broken=broken)
     except MalformedError:
@@ -30,8 +30,8 @@ def read(window: Window, sought: Patterns, *, wheel: str = "", file: str = "") -
 
 def _linked(elf: ElfFile, sought: Patterns, wheel: str, file: str) -> ElfObject:
     header, dynamic = elf.header, elf.dynamic
-    markers = patterns.markers(elf, sought)
-    found = constants.search(elf, sought.libraries, sought.release)
+    markers = symbols.markers(elf, sought)
+    found = symbols.search_constants(elf, sought.libraries, sought.release)
     stack = header.segment(PT_GNU_STACK)
     return ElfObject(
         wheel=wheel,
@@ -46,16 +46,16 @@ def _linked(elf: ElfFile, sought: Patterns, wheel: str, file: str) -> ElfObject:
         rpath=dynamic.rpath,
         runpath=dynamic.runpath,
         interpreter=elf.interpreter,
-        version_needs=tuple(versions.needs(elf)),
+        version_needs=tuple(version_needs(elf)),
         stack=stack.flags if stack else None,
         page=header.page,
         relro=header.segment(PT_GNU_RELRO) is not None,
-        isa=notes.isa(elf),
-        build_id=notes.build_id(elf),
+        isa=isa(elf),
+        build_id=build_id(elf),
         comment=elf.comment,
         sections=elf.sections,
         markers=markers,
-        producers=patterns.compilers(elf, sought, markers),
+        producers=symbols.compilers(elf, sought, markers),
         mentions=found.libraries,
         release=found.release,
         all_searched=found.all_searched,

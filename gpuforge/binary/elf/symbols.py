@@ -1,20 +1,93 @@
-"""Reads symbol tables (gABI, "Symbol Table"): all symbols, or the dynamic ones that match a pattern."""
+"""Finds names in ELF files: symbols, and what a caller's patterns match in symbols, strings and constants.
+
+Symbol tables: gABI, "Symbol Table". Constants have names of libraries, as for dlopen, and PTX texts, as of Halide.
+"""
 
 import re
 import struct
 import sys
 from array import array
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import NamedTuple
 
-from gpuforge.binary.elf.dynamic import DT_GNU_HASH, DT_HASH, DT_SYMTAB
-from gpuforge.binary.elf.file import ElfFile
-from gpuforge.binary.elf.header import Header, layout
-from gpuforge.binary.elf.patterns import SymbolGroup
-from gpuforge.binary.elf.strings import StringTable
-from gpuforge.binary.facts import SymbolNames
+from gpuforge.binary import ptx
+from gpuforge.binary.elf.file import SHF_ALLOC, SHF_EXECINSTR, SHT_PROGBITS, ElfFile
+from gpuforge.binary.elf.header import (
+    DT_GNU_HASH,
+    DT_HASH,
+    DT_STRSZ,
+    DT_STRTAB,
+    DT_SYMTAB,
+    PT_LOAD,
+    Header,
+    StringTable,
+    layout,
+)
+from gpuforge.binary.facts import FatbinContainer, SymbolNames
 from gpuforge.binary.search import find_all
 from gpuforge.errors import MalformedError
+
+_PRODUCER = 256  # bytes of debug info: DW_AT_producer is its first string
+
+
+class SymbolGroup(NamedTuple):
+    """Dynamic symbols that one pattern matches."""
+
+    name: str
+    prefixes: tuple[bytes, ...]  # each name begins with one of them; a search for these first is faster
+    pattern: bytes  # of the whole name
+    marker: str = ""  # only files with this marker are searched
+    defined: bool = True  # definitions are included
+    parts: tuple[bytes, ...] = ()  # or each name contains one of them; then there are no prefixes
+    library: str = ""  # only files that need this library are searched
+
+
+class TextMarker(NamedTuple):
+    """A marker of files with a text in them, outside of fatbin containers."""
+
+    name: str = ""
+    text: bytes = b""
+    own: str = ""  # how the SONAME of the library begins that has the text, and not the marker
+
+
+class Patterns(NamedTuple):
+    """The patterns to look for in ELF files; groups in regular expressions are versions of compilers."""
+
+    markers: tuple[tuple[str, bytes], ...] = ()  # name, and the beginning of a dynamic string
+    text: TextMarker = TextMarker()
+    symbols: tuple[SymbolGroup, ...] = ()
+    libraries: bytes = b""  # a regular expression for names in constants, up to the NUL after them
+    paths: tuple[tuple[bytes, bytes], ...] = ()  # a part of a path, and a regular expression for the path
+    # a part of a text in constants of programs, and a regular expression for the release that it names
+    release: tuple[bytes, bytes] = (b"", b"")
+    producers: tuple[tuple[str, bytes], ...] = ()  # marker, and a regular expression for DW_AT_producer
+
+
+def markers(file: ElfFile, patterns: Patterns) -> frozenset[str]:
+    """Return the markers of a file."""
+    strings = file.dynamic.strings
+    return frozenset(name for name, start in patterns.markers if strings.has(b"\0" + start))
+
+
+def compilers(file: ElfFile, patterns: Patterns, found: frozenset[str]) -> tuple[str, ...]:
+    """Return the versions of compilers in the debug info, and in paths, which patchelf leaves among the strings.
+
+    `found` are the markers of the file.
+    """
+    strings = file.dynamic.strings
+    versions: list[bytes] = []
+    for part, path in patterns.paths:
+        if strings.has(part):
+            versions += re.findall(path, strings.all())
+    for marker, producer in patterns.producers:
+        for name in (".debug_info", ".debug_str") if marker in found else ():
+            if section := file.section(name):
+                versions += re.findall(
+                    producer, file.window.read(section.offset, min(section.size, _PRODUCER))
+                )
+    return tuple(sorted({version.decode() for version in versions}))
+
 
 _STB_LOCAL, _STB_GLOBAL, _STB_WEAK = 0, 1, 2
 _STT_FILE = 4
@@ -155,3 +228,76 @@ def _count(file: ElfFile) -> int | None:
     while not word.unpack(window.read(start + 4 * last, 4))[0] & 1:
         last += 1
     return int(last) + 1
+
+
+MOST = 8 << 20  # bytes that are kept of a segment of constants, if it lies behind the front of a file
+# how sections begin that are for unwinding, and nvcc's own: fatbins, which have another reader, and tables of kernels
+_OTHERS = (".eh_frame", ".gcc_except_table", ".nv", "__nv_")
+
+
+class Constants(NamedTuple):
+    """What was found in the constants of a file."""
+
+    libraries: frozenset[str] = frozenset()
+    release: str = ""  # that the text of a program names
+    texts: tuple[FatbinContainer, ...] = ()  # of PTX
+    all_searched: bool = True  # False if parts of them were not kept, as a second pass takes too long
+
+
+def search_constants(file: ElfFile, libraries: bytes, release: tuple[bytes, bytes] = (b"", b"")) -> Constants:
+    """Search for names that the pattern `libraries` matches, up to the NUL after them, and for PTX texts.
+
+    In programs also for the text that names a release.
+    """
+    pattern = re.compile(libraries)
+    part, named = release if file.interpreter else (b"", b"")
+    found_release = ""
+    names: set[bytes] = set()
+    texts: list[FatbinContainer] = []
+    complete = True
+    for start, stop in _ranges(file):
+        end = stop if file.window.has(start, stop) else min(stop, start + MOST)
+        complete &= end == stop
+        if not file.window.has(start, end):
+            complete = False
+            continue
+        data = file.window.read(start, end - start)
+        for text in chain(_strings_with(data, b".so."), _strings_with(data, b".so\0")):
+            found = pattern.findall(text)
+            file.window.budget.spend("entries", len(found))
+            names.update(found)
+        for text in _strings_with(data, part) if part and not found_release else ():
+            if match := re.search(named, text):
+                found_release = match[1].decode()
+        texts += ptx.embedded(data, file.window.budget, start)
+    return Constants(frozenset(name.decode() for name in names), found_release, tuple(texts), complete)
+
+
+def _ranges(file: ElfFile) -> Iterator[tuple[int, int]]:
+    """Yield the loaded sections that are not code; without section headers all that is loaded but the names."""
+    if file.sections:
+        for s in file.sections:
+            loaded = s.type == SHT_PROGBITS and s.flags & SHF_ALLOC and not s.flags & SHF_EXECINSTR
+            if loaded and s.size and not s.name.startswith(_OTHERS):
+                yield s.offset, s.offset + s.size
+        return
+    values = file.dynamic.values
+    names = file.dynamic.place(DT_STRTAB) if DT_STRTAB in values else 0
+    behind = names + values.get(DT_STRSZ, 0)
+    for segment in file.header.segments:
+        if segment.type == PT_LOAD:
+            first, end = segment.offset, segment.offset + segment.size
+            parts = [(first, names), (behind, end)] if first <= names < end else [(first, end)]
+            yield from ((start, stop) for start, stop in parts if start < stop)
+
+
+def _strings_with(data: bytes, word: bytes) -> Iterator[bytes]:
+    """Yield the NUL-terminated strings that contain a word."""
+    end = 0
+    for at in find_all(data, word):
+        if at < end:
+            continue
+        end = data.find(b"\0", at)
+        if end < 0:
+            return
+        yield data[data.rfind(b"\0", 0, at) + 1 : end + 1]

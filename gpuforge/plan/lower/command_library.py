@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gpuforge.cuda.kernel_image import KernelImage
-from gpuforge.embedded import runtime_files
-from gpuforge.embedded.object_sets import CompiledBy, CompiledLibrary
+from gpuforge.cuda.kernels import KernelImage
+from gpuforge.package import contents
+from gpuforge.package.contents import CompiledBy, CompiledLibrary
 from gpuforge.plan import advice, recipe, source_files, variables
 from gpuforge.plan.action import ActionInput
 from gpuforge.plan.cell import Cell
@@ -67,7 +67,7 @@ def _run_command(context: PlanContext, cell: Cell, item: LoweredObject) -> Actio
         advice=advice.of_compile(context.file, item.number),
         inputs={
             "sources": item.files,
-            "runtime": source_files.files(runtime_files.FOLDER, runtime_files.ABI, context.contents),
+            "runtime": source_files.files(contents.FOLDER, contents.ABI, context.contents),
             "env": build_environment(context, cell, at),
             "python": compiler.interpreter(cell, at),
             **used.inputs,

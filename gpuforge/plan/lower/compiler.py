@@ -12,8 +12,8 @@ from gpuforge.plan.cell import Cell
 from gpuforge.plan.lower.plan_context import PlanContext
 from gpuforge.plan.requests.compiler import FetchCompiler
 from gpuforge.plan.site import Location
-from gpuforge.toolchains.family import Compiler
-from gpuforge.toolkits.debian_compilers import FetchedCompiler
+from gpuforge.toolchains.toolchain import Compiler
+from gpuforge.toolkits.compilers import FetchedCompiler
 
 
 @dataclass(frozen=True, slots=True)

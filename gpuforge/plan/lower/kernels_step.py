@@ -6,13 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpuforge.embedded.object_sets import (
-    CompiledBy,
-    CompiledLibrary,
-    CompiledModule,
-    LibrarySet,
-    ModuleSet,
-)
+from gpuforge.package.contents import CompiledBy, CompiledLibrary, CompiledModule, LibrarySet, ModuleSet
 from gpuforge.plan.action import Input
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.lowered_object import LoweredObject

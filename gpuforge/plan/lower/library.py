@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
-from gpuforge.cuda.kernel_image import KernelImage
-from gpuforge.embedded import runtime_files
-from gpuforge.embedded.object_sets import CompiledBy, CompiledLibrary
+from gpuforge.cuda.kernels import KernelImage
+from gpuforge.package import contents
+from gpuforge.package.contents import CompiledBy, CompiledLibrary
 from gpuforge.plan import advice, recipe, source_files, variables
 from gpuforge.plan.action import Action, ActionInput, Input
 from gpuforge.plan.cell import Cell
@@ -103,7 +103,7 @@ def _action(
         argv=tuple(argv),
         inputs={
             "sources": item.files,
-            "abi": source_files.files(runtime_files.FOLDER, [runtime_files.ABI_C], context.contents),
+            "abi": source_files.files(contents.FOLDER, [contents.ABI_C], context.contents),
             **inputs,
         },
         staged=("sources", "abi"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path, PurePosixPath
 
-from gpuforge.embedded.object_sets import CompiledBy, CompiledModule
+from gpuforge.package.contents import CompiledBy, CompiledModule
 from gpuforge.plan import advice, variables
 from gpuforge.plan.action import Action, ActionInput
 from gpuforge.plan.cell import Cell

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from gpuforge.embedded import runtime_files
-from gpuforge.embedded.object_sets import CompiledBy, CompiledLibrary, CompiledModule
+from gpuforge.package import contents
+from gpuforge.package.contents import CompiledBy, CompiledLibrary, CompiledModule
 from gpuforge.plan import packaged_compilers, source_files, variables
 from gpuforge.plan.action import Action, ActionInput, Input
 from gpuforge.plan.cell import Cell
@@ -182,7 +182,7 @@ class _Compilation:
                 *("-o", "${out:library}"),
             ),
             inputs={
-                "abi": source_files.files(runtime_files.FOLDER, [runtime_files.ABI_C], context.contents),
+                "abi": source_files.files(contents.FOLDER, [contents.ABI_C], context.contents),
                 **objects,
                 **self._programs(),
                 **used.inputs,

@@ -33,7 +33,7 @@ from gpuforge.plan.lowered_object import LoweredObject, lower_objects
 from gpuforge.plan.requests.request import Request, dump
 from gpuforge.plan.site import Location, Machine
 from gpuforge.toolchains import registry
-from gpuforge.toolchains.family import Compiler
+from gpuforge.toolchains.toolchain import Compiler
 
 Part = Callable[[Manifest], object]
 """A function that returns the part of a manifest that an action depends on."""

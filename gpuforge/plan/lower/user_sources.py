@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from gpuforge.embedded.object_sets import SourceSet
 from gpuforge.manifest import kernels_wheels
+from gpuforge.package.contents import SourceSet
 from gpuforge.plan import recipe
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.literal import literal

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from gpuforge.embedded.object_sets import LibrarySet, ModuleSet, SourceSet
+from gpuforge.package.contents import LibrarySet, ModuleSet, SourceSet
 from gpuforge.plan.requests.request import Request
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from gpuforge.plan.requests.request import Request
-from gpuforge.toolkits.sources import ToolkitFiles
+from gpuforge.toolkits.toolkit import ToolkitFiles
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,11 +10,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Protocol, cast, get_args, runtime_checkable
 
-from gpuforge.cuda import toolkit_providers
+from gpuforge.cuda import choices
 from gpuforge.errors import MissingError, UsageError
 from gpuforge.toolkits.progress import Say
-from gpuforge.toolkits.sources import ToolkitFiles
-from gpuforge.toolkits.toolkit import Toolkit, ToolkitRequest
+from gpuforge.toolkits.toolkit import Toolkit, ToolkitFiles, ToolkitRequest
 
 
 class Provider(Protocol):
@@ -39,8 +38,7 @@ class Fetcher(Provider, Protocol):
 
 
 PROVIDERS: Mapping[str, Provider] = {  # in the order in which they are tried
-    name: cast("Provider", import_module(f"{__package__}.{name}"))
-    for name in get_args(toolkit_providers.Provider)
+    name: cast("Provider", import_module(f"{__package__}.{name}")) for name in get_args(choices.Provider)
 }
 
 

@@ -22,8 +22,7 @@ from gpuforge.toolkits.debian_parts import DebianPart, fetch_part, mirror
 from gpuforge.toolkits.pins import ListedToolkit, PinnedWheel
 from gpuforge.toolkits.plain import read
 from gpuforge.toolkits.progress import Say, quiet
-from gpuforge.toolkits.sources import PartsAndWheels, ToolkitFiles
-from gpuforge.toolkits.toolkit import Toolkit, ToolkitRequest
+from gpuforge.toolkits.toolkit import PartsAndWheels, Toolkit, ToolkitFiles, ToolkitRequest
 
 _COMPILER = ("nvidia-cuda-runtime", "nvidia-cuda-nvcc", "nvidia-cuda-cccl")  # wheels with its headers
 _PROGRAMS = frozenset(

@@ -13,8 +13,7 @@ from gpuforge.errors import ActionError, UsageError
 from gpuforge.toolkits import pins, pip, toolkit_tree
 from gpuforge.toolkits.pins import ListedToolkit, PinnedWheel
 from gpuforge.toolkits.progress import Say, quiet
-from gpuforge.toolkits.sources import ToolkitFiles, Wheels
-from gpuforge.toolkits.toolkit import Toolkit, ToolkitRequest
+from gpuforge.toolkits.toolkit import Toolkit, ToolkitFiles, ToolkitRequest, Wheels
 
 COMPILER = ("nvidia-cuda-nvcc", "nvidia-cuda-crt", "nvidia-nvvm", "nvidia-cuda-runtime", "nvidia-cuda-cccl")
 

@@ -21,8 +21,7 @@ from gpuforge.errors import UsageError
 from gpuforge.toolkits import pip, toolkit_tree
 from gpuforge.toolkits.pins import beside, beside_toolkits, check_libraries
 from gpuforge.toolkits.progress import Say, quiet
-from gpuforge.toolkits.sources import VERSIONS, Archives, ToolkitFiles
-from gpuforge.toolkits.toolkit import Toolkit, ToolkitRequest
+from gpuforge.toolkits.toolkit import VERSIONS, Archives, Toolkit, ToolkitFiles, ToolkitRequest
 
 PLATFORMS = {"x86_64": "linux-x86_64", "aarch64": "linux-sbsa"}  # NVIDIA's names
 _MACHINES = {platform: machine for machine, platform in PLATFORMS.items()}

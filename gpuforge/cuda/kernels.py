@@ -1,10 +1,25 @@
-"""An image of a kernel set: its kind of code, and its target."""
+"""Kernels of a compiled module, and the images that have them: each one's kind of code, and its target."""
 
 from typing import NamedTuple, Self
 
 from gpuforge.runtime.arch import Arch
 from gpuforge.runtime.cpu_level import CpuLevel
 from gpuforge.runtime.image_kind import kind_of
+
+
+class Parameter(NamedTuple):
+    """A parameter: its type in C++, "const float *", or "" if the symbol does not tell it; its size in bytes."""
+
+    type: str
+    size: int
+
+
+class Kernel(NamedTuple):
+    """A kernel: "_Z5scalePfy", "scale". With C linkage both are the same, and its parameters have no type."""
+
+    symbol: str
+    name: str
+    parameters: tuple[Parameter, ...]
 
 
 class KernelImage(NamedTuple):
