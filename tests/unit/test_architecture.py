@@ -45,7 +45,7 @@ MAY_IMPORT = {
     "cuda": set(),
     "toolchains": {"cuda"},
     "toolkits": {"binary", "cuda", "toolchains"},
-    "plan": {"actions", "cuda", "manifest", "toolchains", "toolkits"},
+    "plan": {"actions", "cuda", "manifest", "package", "toolchains", "toolkits"},
     "actions": {
         *("binary", "wheel", "cuda", "manifest", "toolchains", "toolkits"),
         *("plan", "package", "audit", "steps"),
