@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from gpuforge.audit.against import Against
     from gpuforge.audit.baseline import Baseline
     from gpuforge.audit.judge import Ignore, Report
-    from gpuforge.audit.read.watch import Watch
+    from gpuforge.audit.read.wheel import Watch
     from gpuforge.cuda.provided import Provided
     from gpuforge.expectation import Expectation
 

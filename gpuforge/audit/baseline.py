@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 from gpuforge.audit.findings import SEVERITIES, Finding, Ignored, Severity, Subject
+from gpuforge.audit.layout import Route
 from gpuforge.audit.model import project_of
-from gpuforge.audit.route import Route
 from gpuforge.cuda import sonames
 from gpuforge.diagnostics import Place
 from gpuforge.errors import UsageError

@@ -8,8 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from gpuforge.audit.causes import by_cause
-from gpuforge.audit.findings import SEVERITIES, Finding, Ignored, Severity
+from gpuforge.audit.findings import SEVERITIES, Finding, Ignored, Severity, by_cause
 from gpuforge.audit.host.collect import collect
 from gpuforge.audit.link import graph as link
 from gpuforge.audit.model import WheelFacts, machine_of

@@ -7,13 +7,62 @@ import posixpath
 import re
 from collections.abc import Iterable, Iterator
 from functools import cache
-from typing import NamedTuple, Self
+from typing import Literal, NamedTuple, Self
 
 from packaging.tags import Tag
 
-from gpuforge.audit.route import Route, SearchKind
 from gpuforge.binary.facts import ElfObject
 from gpuforge.cpython import CPython
+
+SearchKind = Literal["RPATH", "RUNPATH"]
+
+
+class Route(NamedTuple):
+    """The way by which the dynamic linker finds a library."""
+
+    kind: SearchKind | Literal["import", "loaded", "system", "driver"]
+    entry: str = ""  # of a search path
+    via: str = ""  # the object with the RPATH, if not the loader itself
+    package: str = ""  # the package that has to be imported before, as its import loads the library
+    loaded_by: str = ""  # the object that has loaded it before; "" if it is the module that is imported
+
+    def __str__(self) -> str:
+        """Write it as linkers and tools do: "RUNPATH $ORIGIN/../x", "RPATH $ORIGIN of libx.so", "import torch"."""
+        match self.kind:
+            case "loaded":
+                return f"loaded before it by {self.loaded_by}" if self.loaded_by else "loaded before it"
+            case "import":
+                return f"import {self.package}"
+            case "system" | "driver":
+                return f"the {self.kind}"
+        return f"{self.kind} {self.entry}" + (f" of {self.via}" if self.via else "")
+
+    @property
+    def is_path(self) -> bool:
+        """Whether a search path of an object leads to the library."""
+        return self.kind in {"RPATH", "RUNPATH"}
+
+
+def by_import(package: str) -> Route | None:
+    """Return the route to a library that was loaded by importing a package; None without a package."""
+    return Route("import", package=package) if package else None
+
+
+# setuptools (build/lib.linux-x86_64-cpython-310, build/temp.…), scikit-build, CMake and Meson
+_FOLDER = re.compile(
+    r"(?:^|.*?/)(?:build/(?:(?:lib|temp|bdist)\.(?:linux|macosx|win|mingw)[^/]*|scripts-3\.\d+)"
+    r"|_skbuild/[^/]+|CMakeFiles|meson-(?:private|logs|info))(?=/)"
+)
+_MARKS = ("build/", "_skbuild/", "CMakeFiles/", "meson-")  # a faster test than the pattern
+
+
+def left_over_folder(member: str) -> str:
+    """Return the left-over folder of a build that a member of a wheel lies in; "" for other members."""
+    if not any(mark in member for mark in _MARKS):
+        return ""
+    found = _FOLDER.match(member)
+    return found[0] if found else ""
+
 
 ENVIRONMENT = "/env"
 SITE = f"{ENVIRONMENT}/lib/python/site-packages"

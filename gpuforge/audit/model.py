@@ -3,13 +3,12 @@
 from collections.abc import Iterable, Mapping
 from pathlib import PurePosixPath
 from types import MappingProxyType
-from typing import Literal, NamedTuple, Self
+from typing import Literal, NamedTuple, Self, get_args
 
 from packaging.tags import Tag
 from packaging.utils import canonicalize_name
 
 from gpuforge.audit.embedded import KernelSet, KernelsWheels, SourceSet, Unusable
-from gpuforge.audit.form import Form
 from gpuforge.binary.elf.header import MACHINES
 from gpuforge.binary.facts import DeviceCode, ElfObject
 from gpuforge.cuda import sonames
@@ -17,6 +16,15 @@ from gpuforge.wheel import filename
 from gpuforge.wheel.checks.refusal import Refusal
 from gpuforge.wheel.dist_info import Identity, MetadataProblem
 from gpuforge.wheel.record import Record
+
+Form = Literal["wheel", "nested", "unpacked", "installed", "folder", "file"]
+
+EVERY_INPUT: frozenset[Form] = frozenset(get_args(Form))
+SEVERAL_FILES = EVERY_INPUT - {"file"}  # not a single binary
+PACKAGES = SEVERAL_FILES - {"folder"}  # with metadata; binaries alone declare nothing
+AS_BUILT = PACKAGES - {"installed"}  # with the tags and the RECORD of the wheel: installers rewrite RECORD
+ARCHIVES = AS_BUILT - {"unpacked"}  # one file, as it is uploaded
+FOLDERS = SEVERAL_FILES - ARCHIVES
 
 
 class OpenedByName(NamedTuple):

@@ -4,20 +4,49 @@ The data are auditwheel's `manylinux-policy.json` and `musllinux-policy.json` (P
 the auditwheel project).
 """
 
+from __future__ import annotations
+
 import json
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import auditwheel
 
-from gpuforge.audit.symbol_version import SymbolVersion, required_versions
 from gpuforge.binary.facts import ElfObject
 from gpuforge.cuda.version import numbers_of
 from gpuforge.datafile import load
 from gpuforge.wheel.filename import LinuxTag
+
+_LONGEST = 10  # digits of a number: hostile files have names of any length
+
+
+class SymbolVersion(NamedTuple):
+    """A symbol version. Those of one family are ordered by their numbers."""
+
+    family: str  # "GLIBC", "GLIBCXX"
+    numbers: tuple[int, ...]  # (2, 34); empty for a word
+    release: str  # "2.34", "PRIVATE"
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read the name of a version; one without an underscore is a family without a release."""
+        family, _, release = text.partition("_")
+        parts = release.split(".")
+        numeric = all(part.isascii() and part.isdecimal() and len(part) < _LONGEST for part in parts)
+        return cls(family, tuple(map(int, parts)) if numeric else (), release)
+
+    def __str__(self) -> str:
+        return f"{self.family}_{self.release}" if self.release else self.family
+
+
+def required_versions(binary: ElfObject) -> Iterator[tuple[str, SymbolVersion]]:
+    """Yield each symbol version that an object requires, after the library that must have it."""
+    for need in binary.version_needs:
+        yield from ((need.library, SymbolVersion.parse(text)) for text in need.versions)
+
 
 _ANDROIDS = {"libm.so", "libdl.so"}
 # names that musl takes for itself, with any ending (ldso/dynlink.c, load_library)

@@ -14,15 +14,14 @@ from gpuforge.audit import policy, version_clauses
 from gpuforge.audit.against import Against
 from gpuforge.audit.elf_patterns import unstable
 from gpuforge.audit.embedded import KernelSet, SourceSet
+from gpuforge.audit.evidence import files_of
 from gpuforge.audit.findings import SEVERITIES, Finding, Topic
-from gpuforge.audit.host_files import files_of
+from gpuforge.audit.layout import Route
 from gpuforge.audit.link import package_tables
-from gpuforge.audit.link.closure import others
 from gpuforge.audit.link.edges import Edge
-from gpuforge.audit.link.graph import LinkGraph
+from gpuforge.audit.link.graph import LinkGraph, others
 from gpuforge.audit.link.requirement import Requirement, can_coexist, required_together
 from gpuforge.audit.model import WheelFacts
-from gpuforge.audit.route import Route
 from gpuforge.audit.rules import RULES
 from gpuforge.audit.rules.containers import as_declared, own_code
 from gpuforge.binary.facts import FatbinContainer

@@ -14,7 +14,7 @@ from golden import KINDS
 
 from gpuforge.audit import audit, baseline
 from gpuforge.audit.findings import Finding, Ignored, Subject
-from gpuforge.audit.route import Route
+from gpuforge.audit.layout import Route
 from gpuforge.errors import UsageError
 from gpuforge.expectation import Expectation, HostOnly
 

@@ -11,7 +11,7 @@ from report_schema import SCHEMA
 
 import gpuforge.audit
 from gpuforge.audit.findings import Subject, facts_of
-from gpuforge.audit.report import data, detail, sentences
+from gpuforge.audit.report import data, sentences
 
 
 @pytest.mark.parametrize(
@@ -42,8 +42,8 @@ from gpuforge.audit.report import data, detail, sentences
     ],
 )
 def test_a_detail_is_filled_with_its_facts(subject: Subject, text: str) -> None:
-    assert detail.text(subject) == sentences.sentence(subject) == text
-    assert detail.filled(subject) == subject._replace(detail=text, facts=())
+    assert sentences.detail(subject) == sentences.sentence(subject) == text
+    assert sentences.filled(subject) == subject._replace(detail=text, facts=())
 
 
 def _templates(nodes: list[ast.AST]) -> Iterator[ast.expr]:

@@ -9,7 +9,6 @@ from audit_samples import elf, read, wheel
 
 from gpuforge.audit import layout
 from gpuforge.audit.link import graph as link
-from gpuforge.audit.report.sentences import route
 
 CUDA12 = "demo-1.0-cp311-cp311-manylinux_2_17_x86_64.whl"
 
@@ -21,7 +20,7 @@ def edges(*paths: Path) -> dict[tuple[str, str], tuple[str, str, str]]:
         (e.loader.name, e.needed): (
             e.provider.source,
             e.provider.object.file if e.provider.object else e.provider.package,
-            route(e.route) if e.route else f"preload {e.preload.file}" if e.preload else "",
+            str(e.route) if e.route else f"preload {e.preload.file}" if e.preload else "",
         )
         for e in graph.edges
         if e.provider.source != "system"

@@ -20,7 +20,7 @@ from object_samples import archive, relocatable
 from gpuforge.audit import audit
 from gpuforge.audit.evidence import GapKind
 from gpuforge.audit.expected_archs import expecting
-from gpuforge.audit.host import file_reader
+from gpuforge.audit.host import collect
 from gpuforge.audit.rules import roles
 from gpuforge.cli.main import run
 from gpuforge.manifest.load import load
@@ -252,8 +252,8 @@ def test_without_host_only_objects_nothing_more_is_read(
     def never(*_: object) -> None:
         raise AssertionError
 
-    monkeypatch.setattr(file_reader, "FileReader", never)
-    monkeypatch.setattr(file_reader, "part", never)
+    monkeypatch.setattr(collect, "FileReader", never)
+    monkeypatch.setattr(collect, "part", never)
     audit([wheel(tmp_path, {"demo/x.o": NVC})])
     audit([wheel(tmp_path, {"demo/x.o": NVC})], expectation=expecting("80"))
 
@@ -289,6 +289,6 @@ def test_no_changed_byte_is_a_crash(data: st.DataObject) -> None:
     content = bytearray(archive({"a.o": NVC, "b.o": HOST}))
     for _ in range(data.draw(st.integers(1, 4))):
         content[data.draw(st.integers(8, len(content) - 1))] = data.draw(st.integers(0, 255))
-    evidence = file_reader.FileReader(lambda _: bytes(content)).file("x.a")
+    evidence = collect.FileReader(lambda _: bytes(content)).file("x.a")
     assert evidence.archive
     assert evidence.parts

@@ -17,9 +17,9 @@ from packaging.tags import Tag
 
 from gpuforge.audit import audit
 from gpuforge.audit.judge import Report
+from gpuforge.audit.layout import Route
 from gpuforge.audit.read import inputs
 from gpuforge.audit.read.input import Input
-from gpuforge.audit.route import Route
 
 CORE = elf(soname="libcore.so")
 EXT = elf(needed=["libcore.so", "libc.so.6"], runpath="$ORIGIN/../demo.libs")

@@ -7,7 +7,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuforge.audit.report.page import Page, Text
+from gpuforge.audit.report.text import Page, Text
 
 WORDS = st.text(st.sampled_from("aBc./-_,0…é統一"), min_size=1, max_size=60)
 TEXTS = st.lists(WORDS, min_size=1, max_size=8)

@@ -14,7 +14,7 @@ from audit_samples import elf, fatbin, wheel
 from gpuforge.audit import audit
 from gpuforge.audit.elf_patterns import patterns
 from gpuforge.audit.model import WheelFacts
-from gpuforge.audit.read import open_wheel as reader
+from gpuforge.audit.read import wheel as reader
 from gpuforge.audit.read.input import Input
 from gpuforge.audit.read.scan import Scanned
 from gpuforge.audit.read.wheel import reading

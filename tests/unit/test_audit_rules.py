@@ -16,7 +16,7 @@ from document_samples import LIBRARIES, RECIPE
 from rule_samples import CUDART, KERNEL, LIBS, NVOMP, SET, grafted, index, user_of
 
 from gpuforge.audit import audit
-from gpuforge.audit.host_files import matches
+from gpuforge.audit.evidence import matches
 from gpuforge.audit.judge import Ignore
 from gpuforge.audit.report.sentences import lines
 from gpuforge.audit.rules import RULES

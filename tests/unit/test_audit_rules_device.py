@@ -13,7 +13,7 @@ from audit_samples import elf, fatbin, image, wheel
 from gpuforge.audit import audit
 from gpuforge.audit.expected_archs import expecting
 from gpuforge.audit.reach import reach
-from gpuforge.audit.report import detail
+from gpuforge.audit.report import sentences
 from gpuforge.audit.report.sentences import bullets
 from gpuforge.binary import fatbin as reader
 from gpuforge.binary.facts import DeviceCode, FatbinContainer, FatbinEntry
@@ -369,7 +369,7 @@ def test_code_that_refuses_torch_of_another_cuda_release(
     )
     report = audit([one, torch])
     met = [f for f in report.findings if f.code == "GF710"]
-    assert [(f.wheel, f.severity, f.across, detail.text(f.subjects[0])) for f in met] == (
+    assert [(f.wheel, f.severity, f.across, sentences.detail(f.subjects[0])) for f in met] == (
         [(one.name, "error", True, "built with CUDA 13.0; torch 2.15.0 was built with CUDA 13.2")]
         if found
         else []

@@ -2,9 +2,9 @@
 
 from typing import Literal, NamedTuple
 
+from gpuforge.audit.layout import Route
 from gpuforge.audit.link.declared import Declared
 from gpuforge.audit.model import Preload
-from gpuforge.audit.route import Route
 from gpuforge.binary.facts import ElfObject
 
 Source = Literal["wheel", "sibling", "package", "system", "driver", "nobody"]

@@ -8,11 +8,10 @@ from functools import cached_property
 from packaging.utils import canonicalize_name
 
 from gpuforge.audit import layout, policy
-from gpuforge.audit.form import PACKAGES
-from gpuforge.audit.leftover import left_over_folder
+from gpuforge.audit.layout import left_over_folder
 from gpuforge.audit.link import declared, package_tables
 from gpuforge.audit.link.declared import Declared
-from gpuforge.audit.model import WheelFacts
+from gpuforge.audit.model import PACKAGES, WheelFacts
 from gpuforge.binary.facts import ElfObject
 from gpuforge.cuda.suffix import without_suffix
 

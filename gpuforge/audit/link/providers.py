@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping
 from packaging.utils import canonicalize_name
 
 from gpuforge.audit import layout, policy
+from gpuforge.audit.layout import Route, by_import
 from gpuforge.audit.link import package_tables
 from gpuforge.audit.link.declared import Declared
 from gpuforge.audit.link.edges import Edge, Provider, Unproved
 from gpuforge.audit.link.installed import Installed, cuda_major
 from gpuforge.audit.model import Preload
-from gpuforge.audit.route import Route, by_import
 from gpuforge.binary.elf.header import MACHINES
 from gpuforge.binary.facts import ElfObject
 from gpuforge.cuda import carriers, sonames

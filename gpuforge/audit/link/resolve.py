@@ -6,13 +6,13 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from gpuforge.audit import layout, policy
+from gpuforge.audit.layout import Route
 from gpuforge.audit.link import package_tables
 from gpuforge.audit.link.edges import Edge, Key, LoadSet, Obstacle, Provider, Source, key
 from gpuforge.audit.link.installed import Installed, is_for_machine
 from gpuforge.audit.link.opened import opens
 from gpuforge.audit.link.providers import Providers
 from gpuforge.audit.model import WheelFacts
-from gpuforge.audit.route import Route
 from gpuforge.binary.budget import Budget
 from gpuforge.binary.facts import ElfObject
 from gpuforge.cuda import libraries

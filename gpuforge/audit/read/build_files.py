@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from gpuforge.audit.leftover import left_over_folder
+from gpuforge.audit.layout import left_over_folder
 from gpuforge.audit.model import BuildFileCompilers, BuildPath, Compilers
 from gpuforge.wheel.archive import Archive
 
@@ -58,3 +58,24 @@ def _compilers(file: str, text: bytes) -> Iterator[BuildFileCompilers]:
         yield BuildFileCompilers(file, Compilers("option", option.decode()))
     for version in dict.fromkeys(re.findall(_NVCC, text)):
         yield BuildFileCompilers(file, Compilers("nvcc", version.decode()))
+
+
+# OpenCL's loader reads NAME.icd; Vulkan's NAME_icd.x86_64.json and layers, EGL's 50_NAME.json in a folder of its own
+_FILE = re.compile(
+    r"(?:.*/)?[^/]*\.icd|(?:.*/)?[^/]*(?:icd|layer)[^/]*\.json|.*/egl_vendor\.d/[^/]*\.json", re.IGNORECASE
+)
+_LIBRARY = re.compile(rb"[\w.+-]+\.so(?:\.[\w.]+)?")
+_LARGEST_LOADER_FILES = 1 << 16  # bytes
+
+
+def opened(archive: Archive) -> frozenset[str]:
+    """Return the file names of the libraries. Raises MalformedError for a broken archive."""
+    return frozenset(_names(archive))
+
+
+def _names(archive: Archive) -> Iterator[str]:
+    for member in archive.members:
+        if not member.name.lower().endswith((".icd", ".json")) or member.size > _LARGEST_LOADER_FILES:
+            continue
+        if _FILE.fullmatch(member.name) and not left_over_folder(member.name):
+            yield from (name.decode() for name in _LIBRARY.findall(archive.data(member)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from gpuforge.audit.embedded import (
     Index,
@@ -17,9 +17,9 @@ from gpuforge.audit.embedded import (
     Unusable,
     UserToolchain,
 )
-from gpuforge.audit.read.documents import read
 from gpuforge.cuda.kernels import KernelImage
 from gpuforge.runtime import document, layout
+from gpuforge.runtime.document import Damaged, parse
 from gpuforge.runtime.image_kind import kind_of
 from gpuforge.wheel.archive import Archive, Member
 
@@ -283,3 +283,27 @@ def _sha256(archive: Archive, member: Member) -> str:
     for chunk in archive.chunks(member):
         digest.update(chunk)
     return digest.hexdigest()
+
+
+_LARGEST = 1 << 20  # bytes; gpuforge writes some hundred per module
+_PARSED = 8  # characters of the budget for each of the JSON, as parsed lists are larger than their text
+
+_Value = TypeVar("_Value")
+
+
+def read(archive: Archive, member: Member, fit: Callable[[dict[str, Any]], _Value]) -> _Value | Unusable:
+    """Return the value that `fit` makes of a document, or why it is unusable.
+
+    `fit` raises Damaged for a document that does not fit its schema. Raises MalformedError for a broken archive.
+    """
+    if member.size > _LARGEST:
+        return Unusable("unreadable", f"it is {member.size} bytes long")
+    archive.budget.spend("names", _PARSED * member.size)
+    try:
+        found = parse(archive.data(member))
+    except Damaged as damaged:
+        return Unusable("unreadable", str(damaged))
+    try:
+        return fit(found)
+    except Damaged as damaged:
+        return Unusable("schema", str(damaged))

@@ -1,15 +1,16 @@
 """All facts of one wheel: its metadata, its code and indexes, and its scanned binaries."""
 
+from __future__ import annotations
+
 from collections import Counter
+from typing import TYPE_CHECKING
 
 from packaging.tags import Tag
 
-from gpuforge.audit.form import ARCHIVES, AS_BUILT, PACKAGES
-from gpuforge.audit.leftover import left_over_folder
-from gpuforge.audit.model import WheelFacts, machine_of
-from gpuforge.audit.read import build_files, embedded, loader_files, loading_code
+from gpuforge.audit.layout import left_over_folder
+from gpuforge.audit.model import ARCHIVES, AS_BUILT, PACKAGES, WheelFacts, machine_of
+from gpuforge.audit.read import build_files, embedded, loading_code
 from gpuforge.audit.read.framework_imports import framework_imports
-from gpuforge.audit.read.open_wheel import OpenWheel
 from gpuforge.binary.facts import DeviceCode
 from gpuforge.errors import MalformedError
 from gpuforge.wheel import filename
@@ -17,6 +18,9 @@ from gpuforge.wheel.archive import info_folders
 from gpuforge.wheel.checks import archive, content
 from gpuforge.wheel.checks.refusal import Refusal
 from gpuforge.wheel.dist_info import DistInfo
+
+if TYPE_CHECKING:
+    from gpuforge.audit.read.wheel import OpenWheel
 
 _MOST = 200  # members of a kind of refusal that are named
 
@@ -52,7 +56,7 @@ def facts(wheel: OpenWheel) -> WheelFacts:
         purelib_lines=info.purelib_lines,
         build_compilers=compilers,
         build_paths=paths,
-        loader_files=loader_files.opened(archive) if linked else frozenset(),
+        loader_files=build_files.opened(archive) if linked else frozenset(),
         cuda_release=loading_code.cuda_release(code),
         record=info.record,
         objects=objects,

@@ -9,7 +9,7 @@ from typing import NamedTuple, Self
 
 from packaging.utils import canonicalize_name
 
-from gpuforge.audit.form import ARCHIVES, FOLDERS, Form
+from gpuforge.audit.model import ARCHIVES, FOLDERS, Form
 from gpuforge.audit.read.site_packages import recorded, unrecorded
 from gpuforge.binary.budget import Budget
 from gpuforge.wheel import filename

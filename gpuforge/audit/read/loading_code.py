@@ -15,10 +15,9 @@ from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpuforge.audit.model import Preload
-from gpuforge.audit.read.opening_calls import opening_calls
+from gpuforge.audit.read.framework_imports import refuses_another
+from gpuforge.audit.read.opening_calls import opening_calls, uncalled, used_names
 from gpuforge.audit.read.python_source import Parser, Source, walk
-from gpuforge.audit.read.refusing import refuses_another
-from gpuforge.audit.read.uncalled import uncalled, used_names
 from gpuforge.binary.search import find_all
 from gpuforge.cuda.carriers import frameworks
 from gpuforge.errors import CorruptError, MalformedError

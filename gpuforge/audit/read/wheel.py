@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 from gpuforge.audit.elf_patterns import WheelPatterns
 from gpuforge.audit.read.input import Input
-from gpuforge.audit.read.open_wheel import OpenWheel, opened
-from gpuforge.audit.read.parallel import started
+from gpuforge.audit.read.scan import Scanned, binaries, scan
 from gpuforge.errors import MalformedError, MissingError, TooLargeError
+from gpuforge.wheel.archive import Archive, Member
 
 if TYPE_CHECKING:
     from gpuforge.audit.model import WheelFacts
-    from gpuforge.audit.read.watch import Watch
 
     Outcome = WheelFacts | MalformedError | TooLargeError | MemoryError | OSError
+
 
 _Read = TypeVar("_Read")
 _THREADS = 4  # each keeps up to 30 MB of a member in memory
@@ -112,3 +114,76 @@ def _size(source: Input) -> int:
         return source.on_disk
     except (OSError, ValueError, MalformedError):  # reported when it is read
         return 0
+
+
+class OpenWheel(NamedTuple):
+    """A wheel, or an input that counts as one, whose binaries are being read; `scanned` waits for them."""
+
+    source: Input
+    archive: Archive
+    binaries: Sequence[Member]
+    scanned: Callable[[], Sequence[Scanned]]
+
+
+def opened(source: Input, patterns: WheelPatterns, jobs: int, stack: ExitStack) -> OpenWheel:
+    """Open an input, in whose binaries names are looked for; `stack` closes it and ends the threads, `jobs` at most."""
+    archive = stack.enter_context(source.open())
+    members = [] if source.remote and source.remote.outline else binaries(archive)
+    claims = source.claims
+
+    def scan_member(member: Member) -> Scanned:
+        return scan(archive, member, source.label, patterns.of(claims, member.name))
+
+    threads = started(scan_member, members, attrgetter("size"), jobs)
+    return OpenWheel(source, archive, members, stack.enter_context(threads))
+
+
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
+
+
+@contextmanager
+def started(
+    function: Callable[[_Item], _Result], items: Sequence[_Item], size: Callable[[_Item], int], jobs: int
+) -> Iterator[Callable[[], list[_Result]]]:
+    """Start calling `function` with each item, and yield a function that waits for the results, in the items' order.
+
+    `jobs` threads take the largest items first. The waiting thread does everything itself if there is one job, or if
+    no thread can be started: a limit of processes (`ulimit -u`) counts threads too.
+    """
+    if jobs == 1 or not items:
+        yield lambda: [function(item) for item in items]
+        return
+    pool = ThreadPoolExecutor(min(jobs, len(items)))
+    pending: dict[int, Future[_Result]] = {}
+    try:
+        for index in sorted(range(len(items)), key=lambda index: size(items[index]), reverse=True):
+            pending[index] = pool.submit(function, items[index])
+    except RuntimeError:
+        pool.shutdown(wait=False, cancel_futures=True)
+        yield lambda: [function(item) for item in items]
+        return
+    try:
+        yield lambda: [pending[index].result() for index in range(len(items))]
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+class Watch(Protocol):
+    """Inputs are identified by numbers, in the order in which they were found."""
+
+    def expects(self, sizes: Sequence[int]) -> None:
+        """Note the inputs that will be read, by their sizes in bytes, before the first is."""
+        ...
+
+    def refuses(self, number: int) -> str:
+        """Return why an input must not be read; "" to read it."""
+        ...
+
+    def begins(self, number: int, size: int) -> None:
+        """Note that an input of `size` bytes is being read."""
+        ...
+
+    def ends(self, number: int) -> None:
+        """Note that an input was read."""
+        ...

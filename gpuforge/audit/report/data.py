@@ -11,12 +11,12 @@ from typing import Any, TypeGuard
 from gpuforge import __version__
 from gpuforge.audit.findings import Fact, Finding, Subject, Table
 from gpuforge.audit.judge import Report, WheelReport
+from gpuforge.audit.layout import Route
 from gpuforge.audit.link.edges import Edge, LoadSet
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.reach import reach
-from gpuforge.audit.report import detail, process, sentences
-from gpuforge.audit.route import Route
+from gpuforge.audit.report import process, sentences
 from gpuforge.audit.rules import RULES
 from gpuforge.binary.facts import DeviceCode, ElfObject, FatbinContainer
 
@@ -157,7 +157,7 @@ def _subject(value: Subject) -> dict[str, Any]:
     every = value._asdict() | {"item": sentences.item(value), "about": value.parts}
     fields = {name: field for name, field in every.items() if field}
     if value.detail:
-        fields["detail"] = detail.text(value)
+        fields["detail"] = sentences.detail(value)
     if value.facts:
         fields["facts"] = {name: dict(fact) if _is_table(fact) else fact for name, fact in value.facts}
     if value.routes:

@@ -13,8 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from gpuforge.audit.findings import SEVERITIES, Finding, Severity
 from gpuforge.audit.judge import Report, WheelReport
 from gpuforge.audit.report import devices, link_tree, process
-from gpuforge.audit.report.sentences import bullets
-from gpuforge.audit.report.unread import not_looked_at
+from gpuforge.audit.report.sentences import bullets, not_looked_at
 from gpuforge.audit.together import Together
 from gpuforge.diagnostics import shown
 

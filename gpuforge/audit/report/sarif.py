@@ -7,8 +7,12 @@ https://docs.github.com/en/code-security/code-scanning/integrating-with-code-sca
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
+from functools import cache
+from importlib.resources import files
 from itertools import islice
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -16,7 +20,6 @@ from gpuforge import __version__, digest
 from gpuforge.audit import baseline
 from gpuforge.audit.findings import Finding, Severity
 from gpuforge.audit.judge import Report
-from gpuforge.audit.report import pages
 from gpuforge.audit.report.sentences import bullets
 from gpuforge.audit.rules import RULES
 from gpuforge.audit.rules.rule import Rule
@@ -73,14 +76,14 @@ def as_log(report: Report) -> dict[str, Any]:
 
 def _rule(rule: Rule) -> dict[str, Any]:
     code, title = rule.code, rule.title
-    page = pages.markdown(code)
+    page = markdown(code)
     module = rule.check.__name__
     return {
         "id": code,
         "name": module.replace("_", " ").title().replace(" ", ""),
         "shortDescription": {"text": title},
         "fullDescription": {"text": f"{title[0].upper()}{title[1:]}."},
-        "help": {"text": pages.plain(code) or title, "markdown": page or title},
+        "help": {"text": plain(code) or title, "markdown": page or title},
         "defaultConfiguration": {"level": _LEVELS[rule.severity]},
     }
 
@@ -134,3 +137,25 @@ def _invocation(report: Report) -> dict[str, Any]:
             for d in report.problems
         ]
     return invocation
+
+
+_HEADING = re.compile(r"^#+ ", re.MULTILINE)
+_LINK = re.compile(r"\[([^\]]+)\]\([^)]*\)")
+
+
+@cache
+def markdown(code: str) -> str:
+    """Return the page of a finding's code without its heading; "" if it has none."""
+    packaged = files("gpuforge.audit.report") / "findings" / f"{code}.md"
+    in_tree = Path(__file__).parents[3] / "docs" / "findings" / f"{code}.md"
+    for page in (packaged, in_tree):
+        if page.is_file():
+            _, _, body = page.read_text(encoding="utf-8").partition("\n")
+            return body.strip()
+    return ""
+
+
+def plain(code: str) -> str:
+    """Return the page of a finding's code as text without markup."""
+    text = _HEADING.sub("", _LINK.sub(r"\1", markdown(code)))
+    return text.replace("**", "").replace("`", "")

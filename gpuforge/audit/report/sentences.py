@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from string import Formatter
+from typing import Any
 
-from gpuforge.audit.findings import Finding, GpuTrace, PatternOf, Subject
-from gpuforge.audit.model import Compilers
-from gpuforge.audit.report import detail
-from gpuforge.audit.route import Route
+from gpuforge.audit.findings import Finding, GpuTrace, PatternOf, Subject, Table
+from gpuforge.audit.layout import Route
+from gpuforge.audit.model import Compilers, WheelFacts
 
 _EACH, _MOST = 4, 6  # subjects with a line each, names in a list; of more, some and the number of the rest
 _NAMED = 3
@@ -26,7 +27,7 @@ def sentence(subject: Subject, most: int | None = None) -> str:
     """
     names = _shortened(subject.names, most)
     ways = _routes(subject.routes)
-    words = detail.text(subject)
+    words = detail(subject)
     words = f"{words} {names}" if names else ", ".join(filter(None, (words, ways)))
     last = words
     if subject.library:
@@ -71,7 +72,7 @@ def bullets(finding: Finding) -> tuple[str, ...]:
     """
     groups: dict[Subject, list[Subject]] = {}
     for subject in finding.subjects:
-        groups.setdefault(_cause(detail.filled(subject)), []).append(subject)
+        groups.setdefault(_cause(filled(subject)), []).append(subject)
     return tuple(bullet for group in groups.values() for bullet in _bullets(group))
 
 
@@ -83,7 +84,7 @@ def _cause(subject: Subject) -> Subject:
 
 def _bullets(group: Sequence[Subject]) -> Iterator[str]:
     first = group[0]
-    words = detail.text(first)
+    words = detail(first)
     users = dict.fromkeys(file for subject in group for file in subject.needed_by)
     if first.library and (len(group) > 1 or (first.provider and len(users) > _NAMED)):
         libraries = _shortened([subject.library for subject in group], _EACH)
@@ -123,4 +124,92 @@ def _with(name: str, *about: str) -> str:
 
 
 def _shortened(names: Sequence[str], most: int | None) -> str:
-    return detail.shorten(names, len(names) if most is None or len(names) <= most else _NAMED)
+    return shorten(names, len(names) if most is None or len(names) <= most else _NAMED)
+
+
+_LONGEST = 48  # characters of a `short` text
+
+
+def detail(subject: Subject) -> str:
+    """Return a subject's detail in words."""
+    names = {"provider": subject.provider, **dict(subject.facts)}
+    return _Words().vformat(subject.detail, subject.parts, names)
+
+
+def filled(subject: Subject) -> Subject:
+    """Return a subject with the text of its detail instead of template and facts, to compare it with others."""
+    return subject._replace(detail=detail(subject), facts=())
+
+
+def shorten(names: Sequence[str], most: int = 3) -> str:
+    """Return the first names and the number of the rest: "a, b, c and 9 more"."""
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
+def _short(text: str) -> str:
+    """Return a text, cut if it is long, in quotes if it has blanks."""
+    short = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+    return f'"{short}"' if " " in short else short
+
+
+def _drivers(table: Table) -> str:
+    """Write the driver that each GPU needs, GPUs with the same driver together."""
+    gpus: dict[str | int, list[str]] = {}
+    for capability, driver in table:
+        gpus.setdefault(driver, []).append(capability)
+    return "; ".join(
+        f"{', '.join(names)} with driver {driver or 'of that toolkit'} or newer"
+        for driver, names in gpus.items()
+    )
+
+
+_FORMATS: Mapping[str, Callable[[Any], str]] = {
+    "MiB": lambda size: f"{size >> 20}",
+    "KiB": lambda size: f"{size >> 10:,}",
+    "short": _short,
+    # of lists
+    "chain": " → ".join,
+    "lines": lambda lines: repr(" → ".join(lines)),  # Requires-Dist lines, each brought by the one before it
+    # of tables
+    "sizes": lambda table: ", ".join(f"{name} {size / 2**20:,.0f} MiB" for name, size in table),
+    "images": lambda table: ", ".join(f"{name} ({n} image{'s' if n > 1 else ''})" for name, n in table),
+    "GPUs": lambda table: ", ".join(f"{capability} ({name})" for capability, name in table),
+    "drivers": _drivers,
+}
+
+
+class _Words(Formatter):
+    """Fills in values in one of Python's formats or of `_FORMATS`; the format of a list may limit its elements."""
+
+    def format_field(self, value: Any, format_spec: str) -> str:
+        if format_spec in _FORMATS:
+            return _FORMATS[format_spec](value)
+        if isinstance(value, tuple):
+            return shorten(value, int(format_spec or len(value)))
+        return format(value, format_spec)
+
+
+_OF_OTHER_SYSTEMS = (".dll", ".pyd", ".dylib", ".exe", ".jnilib")
+_OTHER_GPU_CODE = (".hsaco", ".co", ".spv", ".metallib", ".air")
+
+
+def not_looked_at(facts: WheelFacts) -> Iterator[str]:
+    """Yield the parts of a wheel that its report says nothing about, as phrases."""
+    if not (facts.objects or facts.device):
+        yield "anything but its metadata and its list of files: it has no binaries that gpuforge reads"
+    if partly := [o.name for o in facts.linked if not o.all_searched]:
+        yield f"some constants of {_names(partly)}, which may name libraries that they open"
+    named = {name for o in facts.objects for name in o.mentions - o.mentioned_sonames}
+    if composed := sorted(name for name in named if not name.endswith(".so")):
+        yield f"libraries whose names are put together when they are opened ({_names(composed)})"
+    for endings, words in (
+        (_OF_OTHER_SYSTEMS, "files for other systems"),
+        (_OTHER_GPU_CODE, "GPU code that is not CUDA's"),
+    ):
+        if files := [name.rpartition("/")[2] for name in facts.members if name.endswith(endings)]:
+            yield f"{words} ({_names(files)})"
+
+
+def _names(names: Sequence[str]) -> str:
+    return shorten(list(dict.fromkeys(names)), 2)

@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterator
 from functools import cache
 
+from gpuforge.audit.evidence import files_of
 from gpuforge.audit.findings import Finding, Subject, facts_of
 from gpuforge.audit.grafted_origin import origin
-from gpuforge.audit.host_files import files_of
 from gpuforge.audit.link import package_tables
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import WheelFacts

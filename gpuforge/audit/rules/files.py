@@ -10,13 +10,12 @@ from itertools import combinations
 
 from gpuforge.audit import layout
 from gpuforge.audit.findings import Finding, Severity, Subject, facts_of
-from gpuforge.audit.form import ARCHIVES, PACKAGES
 from gpuforge.audit.grafted_origin import sha256
-from gpuforge.audit.leftover import left_over_folder
+from gpuforge.audit.layout import left_over_folder
 from gpuforge.audit.link import package_tables
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.link.requirement import can_coexist
-from gpuforge.audit.model import WheelFacts
+from gpuforge.audit.model import ARCHIVES, PACKAGES, WheelFacts
 from gpuforge.audit.rules.rule import Text, rule
 from gpuforge.cuda.suffix import without_suffix
 from gpuforge.runtime.layout import GUARD

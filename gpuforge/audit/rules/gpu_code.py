@@ -9,10 +9,9 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from gpuforge.audit.findings import Facts, Finding, Severity, Subject, facts_of
-from gpuforge.audit.form import PACKAGES
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.link.installed import cuda_major
-from gpuforge.audit.model import WheelFacts
+from gpuforge.audit.model import PACKAGES, WheelFacts
 from gpuforge.audit.reach import Reach, reach
 from gpuforge.audit.rules.containers import (
     coverage,

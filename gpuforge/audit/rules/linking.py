@@ -11,12 +11,11 @@ from packaging.version import Version
 from gpuforge.audit import policy, version_clauses
 from gpuforge.audit.elf_patterns import unstable
 from gpuforge.audit.findings import Finding, Subject, facts_of
-from gpuforge.audit.form import PACKAGES
 from gpuforge.audit.link import package_tables
 from gpuforge.audit.link.edges import Edge, LoadSet
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.link.requirement import required_together
-from gpuforge.audit.model import WheelFacts
+from gpuforge.audit.model import PACKAGES, WheelFacts
 from gpuforge.audit.rules import commands
 from gpuforge.audit.rules.commands import renaming
 from gpuforge.audit.rules.loading import is_imported

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from gpuforge.audit import layout
-from gpuforge.audit.form import PACKAGES
 from gpuforge.audit.link import package_tables
 from gpuforge.audit.link.edges import Edge
 from gpuforge.audit.link.graph import LinkGraph
-from gpuforge.audit.model import Preload, WheelFacts
+from gpuforge.audit.model import PACKAGES, Preload, WheelFacts
 from gpuforge.binary.facts import ElfObject
 
 

@@ -11,10 +11,9 @@ from packaging.version import Version
 
 from gpuforge.audit import version_clauses
 from gpuforge.audit.findings import Finding, Severity, Subject, facts_of
-from gpuforge.audit.form import ARCHIVES, AS_BUILT, PACKAGES
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.link.requirement import Requirement, can_coexist, evaluated
-from gpuforge.audit.model import WheelFacts
+from gpuforge.audit.model import ARCHIVES, AS_BUILT, PACKAGES, WheelFacts
 from gpuforge.audit.rules import commands
 from gpuforge.audit.rules.recognise import is_nvidia_wheel
 from gpuforge.audit.rules.rule import Rule, rule

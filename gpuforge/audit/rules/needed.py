@@ -8,10 +8,9 @@ from functools import lru_cache
 
 from gpuforge.audit import layout, policy
 from gpuforge.audit.findings import Facts, Finding, Severity, Subject, facts_of
-from gpuforge.audit.form import ARCHIVES, PACKAGES, SEVERAL_FILES
 from gpuforge.audit.link.edges import Edge, Obstacle
 from gpuforge.audit.link.graph import LinkGraph
-from gpuforge.audit.model import Preload
+from gpuforge.audit.model import ARCHIVES, PACKAGES, SEVERAL_FILES, Preload
 from gpuforge.audit.rules import commands
 from gpuforge.audit.rules.clues import Clue, clues, implied_other_major, without_requirements
 from gpuforge.audit.rules.loading import (

@@ -6,12 +6,11 @@ import re
 from collections.abc import Iterable, Iterator
 
 from gpuforge.audit.findings import Finding, Severity, Subject, facts_of
-from gpuforge.audit.form import PACKAGES, SEVERAL_FILES
 from gpuforge.audit.link import opened, package_tables
 from gpuforge.audit.link.edges import Edge
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.link.installed import cuda_major
-from gpuforge.audit.model import OpenedByName, Preload, WheelFacts
+from gpuforge.audit.model import PACKAGES, SEVERAL_FILES, OpenedByName, Preload, WheelFacts
 from gpuforge.audit.rules import commands
 from gpuforge.audit.rules.recognise import is_nvidia_library, is_nvidia_wheel, is_tool
 from gpuforge.audit.rules.rule import Text, rule

@@ -11,12 +11,11 @@ from packaging.tags import Tag
 
 from gpuforge.audit import policy
 from gpuforge.audit.findings import Finding, Severity, Subject, facts_of
-from gpuforge.audit.form import AS_BUILT, PACKAGES
 from gpuforge.audit.link.graph import LinkGraph
-from gpuforge.audit.model import WheelFacts
+from gpuforge.audit.model import AS_BUILT, PACKAGES, WheelFacts
+from gpuforge.audit.policy import required_versions
 from gpuforge.audit.rules import commands
 from gpuforge.audit.rules.rule import Text, rule
-from gpuforge.audit.symbol_version import required_versions
 from gpuforge.binary.elf.header import MACHINES
 from gpuforge.binary.facts import ElfObject
 from gpuforge.cpython import CPython

@@ -7,12 +7,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpuforge.audit.embedded import Recipe, SourceSet
-from gpuforge.audit.evidence import PLACES, EmbeddedCode, Evidence, Gap, GapKind, TracePlace
+from gpuforge.audit.evidence import (
+    PLACES,
+    EmbeddedCode,
+    Evidence,
+    Gap,
+    GapKind,
+    TracePlace,
+    files_of,
+    host_only_files,
+)
 from gpuforge.audit.findings import Facts, Finding, GpuTrace, PatternOf, Subject, facts_of
 from gpuforge.audit.host import traces as gpu_traces
-from gpuforge.audit.host_files import files_of, host_only_files
-from gpuforge.audit.link.closure import Dependency, closure
-from gpuforge.audit.link.graph import LinkGraph
+from gpuforge.audit.link.graph import Dependency, LinkGraph, closure
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules.containers import has_kernels, own_code
 from gpuforge.audit.rules.rule import rule

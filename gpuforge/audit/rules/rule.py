@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import NamedTuple, Self
 
 from gpuforge.audit.findings import Finding, Severity, Subject, Topic
-from gpuforge.audit.form import EVERY_INPUT, Form
 from gpuforge.audit.link.graph import LinkGraph
+from gpuforge.audit.model import EVERY_INPUT, Form
 
 Check = Callable[[LinkGraph], Iterator[Finding]]
 

@@ -8,11 +8,10 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from gpuforge.audit import layout
-from gpuforge.audit.causes import join
 from gpuforge.audit.embedded import Recipe
-from gpuforge.audit.findings import Finding, Subject, facts_of
+from gpuforge.audit.findings import Finding, Subject, facts_of, join
 from gpuforge.audit.grafted_origin import sha256
-from gpuforge.audit.leftover import left_over_folder
+from gpuforge.audit.layout import left_over_folder
 from gpuforge.audit.link import package_tables
 from gpuforge.audit.link.graph import LinkGraph
 from gpuforge.audit.model import Compilers, WheelFacts

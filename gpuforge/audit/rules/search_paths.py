@@ -8,11 +8,11 @@ from itertools import dropwhile, islice, takewhile
 
 from gpuforge.audit import layout
 from gpuforge.audit.findings import Finding, Subject, facts_of
-from gpuforge.audit.form import PACKAGES
+from gpuforge.audit.layout import Route
 from gpuforge.audit.link import package_tables
 from gpuforge.audit.link.edges import Edge
 from gpuforge.audit.link.graph import LinkGraph
-from gpuforge.audit.route import Route
+from gpuforge.audit.model import PACKAGES
 from gpuforge.audit.rules import commands
 from gpuforge.audit.rules.recognise import is_nvidia_wheel
 from gpuforge.audit.rules.rule import Text, rule
