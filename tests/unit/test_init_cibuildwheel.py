@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from init_samples import Draft, drafted
 
 from gpuforge.manifest.load import load
 from gpuforge.project import draft
 from gpuforge.project.facts import look
-from gpuforge.project.guess import Guess, Note, Value
-from gpuforge.project.obtain import Origin
+from gpuforge.project.guess import Value
 
 PROJECT = """
 [build-system]
@@ -46,20 +46,15 @@ jobs:
 """
 
 
-def drafted(
-    folder: Path, settings: str, workflow: str = ""
-) -> tuple[dict[str, Value], dict[str, dict[str, str]]]:
-    """Return the keys of the manifest, which can be loaded, and the facts of its notes."""
-    (folder / "pyproject.toml").write_text(f"{PROJECT}[tool.cibuildwheel]\n{settings}", encoding="utf-8")
-    (folder / "CMakeLists.txt").write_text("enable_language(CUDA)\n", encoding="utf-8")
-    if workflow:
-        (folder / ".github/workflows").mkdir(parents=True)
-        (folder / ".github/workflows/wheels.yml").write_text(workflow, encoding="utf-8")
-    found = draft.guesses(look(folder), Origin("demo", "from-folder", {"path": "."}))
-    (folder / "gpuforge.toml").write_text(draft.write(found, "gpuforge init"), encoding="utf-8")
+def with_settings(folder: Path, settings: str, workflow: str = "") -> Draft:
+    """Return what is drafted, which can be loaded."""
+    files = {"pyproject.toml": f"{PROJECT}[tool.cibuildwheel]\n{settings}"}
+    files["CMakeLists.txt"] = "enable_language(CUDA)\n"
+    files |= {".github/workflows/wheels.yml": workflow} if workflow else {}
+    made = drafted(folder, files)
+    (folder / "gpuforge.toml").write_text(draft.write(made.found, "gpuforge init"), encoding="utf-8")
     load(folder)
-    keys = {".".join((*each.table, each.key)): each.value for each in found if isinstance(each, Guess)}
-    return keys, {each.reason.kind: dict(each.reason.facts) for each in found if isinstance(each, Note)}
+    return made
 
 
 @pytest.mark.parametrize(
@@ -74,7 +69,7 @@ def drafted(
     ],
 )
 def test_build_and_skip_choose_the_pythons(tmp_path: Path, settings: str, pythons: tuple[str, ...]) -> None:
-    assert drafted(tmp_path, settings)[0]["package.python"] == pythons
+    assert with_settings(tmp_path, settings).keys["package.python"] == pythons
 
 
 @pytest.mark.parametrize(
@@ -95,7 +90,7 @@ def test_build_and_skip_choose_the_pythons(tmp_path: Path, settings: str, python
     ],
 )  # fmt: skip
 def test_a_setting_has_its_equivalent(tmp_path: Path, settings: str, key: str, value: Value) -> None:
-    keys, notes = drafted(tmp_path, settings)
+    keys, notes, _ = with_settings(tmp_path, settings)
     assert keys[key] == value
     assert "cibuildwheel-left" not in notes
     assert "build.config-settings.cmake.define.CMAKE_CUDA_ARCHITECTURES" not in keys
@@ -134,12 +129,13 @@ def test_a_setting_has_its_equivalent(tmp_path: Path, settings: str, key: str, v
     ],
 )
 def test_what_has_no_equivalent_is_listed(tmp_path: Path, settings: str, kind: str, fact: str) -> None:
-    _, notes = drafted(tmp_path, settings)
-    assert fact in notes[kind].values()
+    assert fact in with_settings(tmp_path, settings).notes[kind].values()
 
 
 def test_workflows_are_read_and_come_before_pyproject(tmp_path: Path) -> None:
-    keys, notes = drafted(tmp_path, 'build = "cp311-*"\nenvironment = { DEMO_FFT = "0" }\n', WORKFLOW)
+    keys, notes, _ = with_settings(
+        tmp_path, 'build = "cp311-*"\nenvironment = { DEMO_FFT = "0" }\n', WORKFLOW
+    )
     assert keys["package.python"] == ("3.12", "3.13")
     assert keys["build.env.DEMO_FFT"] == "1"
     assert keys["test.requires"] == ("pytest", "numpy")
@@ -155,7 +151,7 @@ def test_values_that_differ_between_jobs_are_joined_for_pythons_and_listed_for_t
 ) -> None:
     job = "      - env:\n          CIBW_BUILD: {}\n          CIBW_TEST_COMMAND: {}\n"
     workflow = "jobs:\n  wheels:\n    steps:\n" + job.format("cp311-*", "a") + job.format("cp313-*", "b")
-    keys, notes = drafted(tmp_path, "", workflow)
+    keys, notes, _ = with_settings(tmp_path, "", workflow)
     assert keys["package.python"] == ("3.11", "3.13")
     assert "test-command" not in notes
     assert notes["cibuildwheel-left"]["what"] == "test-command = a, b"

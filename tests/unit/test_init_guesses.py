@@ -6,13 +6,12 @@ from pathlib import Path
 
 import golden
 import pytest
+from init_samples import drafted, lay
 
 from gpuforge.cli import main
 from gpuforge.manifest.load import load
 from gpuforge.project import draft
 from gpuforge.project.facts import look
-from gpuforge.project.guess import Guess, Note
-from gpuforge.project.obtain import Origin
 
 TORCH = {
     "setup.py": """
@@ -131,26 +130,15 @@ PINNED = {
 }
 
 
-def lay(folder: Path, files: dict[str, str]) -> Path:
-    for name, text in files.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    return folder
-
-
 @pytest.mark.parametrize(
     ("case", "files"),
     [("torch", TORCH), ("cmake", CMAKE), ("nvcc", NVCC), ("plain", PLAIN), ("pinned", PINNED)],
 )
 def test_each_guess_has_its_reason(case: str, files: dict[str, str], tmp_path: Path) -> None:
-    root = lay(tmp_path, files)
-    text = draft.write(
-        draft.guesses(look(root), Origin("demo", "from-folder", {"path": "."})), "gpuforge init"
-    )
+    text = draft.write(drafted(tmp_path, files).found, "gpuforge init")
     golden.hold(f"init/{case}.toml", text)
-    (root / "gpuforge.toml").write_text(text)
-    load(root)
+    (tmp_path / "gpuforge.toml").write_text(text)
+    load(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -166,10 +154,8 @@ def test_ninja_is_required_unless_setup_py_turns_it_off(
     command: str, requires: list[str], tmp_path: Path
 ) -> None:
     script = TORCH["setup.py"].replace('"build_ext": BuildExtension', f'"build_ext": {command}')
-    root = lay(tmp_path, {**TORCH, "setup.py": script})
-    guesses = draft.guesses(look(root), Origin("demo", "from-folder", {"path": "."}))
-    (found,) = (each for each in guesses if isinstance(each, Guess) and each.key == "requires")
-    assert found.value == tuple(requires)
+    found = drafted(tmp_path, {**TORCH, "setup.py": script})
+    assert found.keys["build.requires"] == tuple(requires)
 
 
 def test_it_reports_what_it_guessed_and_runs_nothing(
@@ -308,10 +294,9 @@ def test_the_shared_library_is_taken_where_a_variable_of_cmake_chooses(
 ) -> None:
     backend = '[build-system]\nrequires = []\nbuild-backend = "scikit_build_core.build"\n'
     files = {"pyproject.toml": backend, "CMakeLists.txt": "enable_language(CUDA)\n" + cmake}
-    found = draft.guesses(look(lay(tmp_path, files)), Origin("demo", "from-folder", {"path": "."}))
-    settings = [draft.written(each) for each in found if each.table == ("build", "config-settings")]
-    assert settings == ['"cmake.define.SHARED_NCCL" = "ON"'] * is_set
-    assert ("static" in [each.reason.kind for each in found if isinstance(each, Note)]) is is_noted
+    found = drafted(tmp_path, files)
+    assert found.settings() == ({"SHARED_NCCL": "ON"} if is_set else {})
+    assert ("static" in found.notes) is is_noted
 
 
 def test_links_are_not_followed(tmp_path: Path) -> None:

@@ -5,31 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from init_samples import KERNEL, SKBUILD, drafted
 
-from gpuforge.project import draft
-from gpuforge.project.facts import look
-from gpuforge.project.guess import Guess, Note, Value
-from gpuforge.project.obtain import Origin
+from gpuforge.project.guess import Value
 
-KERNEL = "__global__ void k(float *a) { a[threadIdx.x] = 1; }\n"
 TORCH = "from torch.utils.cpp_extension import CUDAExtension, CppExtension\n"
 PLAIN = "from setuptools import Extension, setup\n"
-
-
-def drafted(folder: Path, files: dict[str, str]) -> list[Guess | Note]:
-    for name, text in files.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-    return draft.guesses(look(folder), Origin("demo", "from-folder", {"path": "."}))
-
-
-def keys(found: list[Guess | Note]) -> dict[str, Value]:
-    return {".".join((*each.table, each.key)): each.value for each in found if isinstance(each, Guess)}
-
-
-def notes(found: list[Guess | Note]) -> dict[str, dict[str, str]]:
-    return {each.reason.kind: dict(each.reason.facts) for each in found if isinstance(each, Note)}
 
 
 @pytest.mark.parametrize(
@@ -52,16 +33,16 @@ def notes(found: list[Guess | Note]) -> dict[str, dict[str, str]]:
 )
 def test_extensions_with_kernels_are_objects(tmp_path: Path, script: str, files: list[str]) -> None:
     found = drafted(tmp_path, {"setup.py": TORCH + PLAIN + script, "k.cu": KERNEL})
-    assert keys(found).get("objects.files", ()) == tuple(files)
-    assert "gpu-computed" not in notes(found)
+    assert found.keys.get("objects.files", ()) == tuple(files)
+    assert "gpu-computed" not in found.notes
 
 
 def test_names_that_only_a_run_knows_are_asked_for(tmp_path: Path) -> None:
     found = drafted(
         tmp_path, {"setup.py": TORCH + 'CUDAExtension(name_of(platform), ["k.cu"])', "k.cu": KERNEL}
     )
-    assert "objects.files" not in keys(found)
-    assert "gpu-computed" in notes(found)
+    assert "objects.files" not in found.keys
+    assert "gpu-computed" in found.notes
 
 
 def test_a_helper_beside_setup_py_is_read_and_the_package_is_not(tmp_path: Path) -> None:
@@ -71,7 +52,7 @@ def test_a_helper_beside_setup_py_is_read_and_the_package_is_not(tmp_path: Path)
         "demo/__init__.py": 'import os\nos.environ.get("USE_CUDA") == "2"\n',
         "k.cu": KERNEL,
     }
-    found = keys(drafted(tmp_path, files))
+    found = drafted(tmp_path, files).keys
     assert found["objects.files"] == ("demo/_c*.so",)
     assert "build.env.USE_CUDA" not in found
 
@@ -89,8 +70,8 @@ def test_a_helper_beside_setup_py_is_read_and_the_package_is_not(tmp_path: Path)
 def test_computed_architectures(tmp_path: Path, flags: str, archs: Value, *, asked: bool) -> None:
     script = f"{PLAIN}nvcc = {flags}\nExtension('demo._c', ['k.cu'])"
     found = drafted(tmp_path, {"setup.py": script, "k.cu": KERNEL})
-    assert keys(found)["cuda.13.archs"] == archs
-    assert ("computed-archs" in notes(found)) == asked
+    assert found.keys["cuda.13.archs"] == archs
+    assert ("computed-archs" in found.notes) == asked
 
 
 @pytest.mark.parametrize(
@@ -99,7 +80,7 @@ def test_computed_architectures(tmp_path: Path, flags: str, archs: Value, *, ask
 def test_a_variable_of_the_project_for_architectures_is_asked_for(tmp_path: Path, variable: str) -> None:
     script = f"{PLAIN}os.environ.get({variable!r}, '80')\nExtension('demo._c', ['k.cu'])"
     found = drafted(tmp_path, {"setup.py": script, "k.cu": KERNEL})
-    assert notes(found)["own-archs"] == {"name": variable}
+    assert found.notes["own-archs"] == {"name": variable}
 
 
 @pytest.mark.parametrize(
@@ -119,16 +100,16 @@ def test_a_variable_is_set_if_it_switches_cuda_as_a_whole(
     tmp_path: Path, variable: str, value: str | None
 ) -> None:
     script = f"{PLAIN}if os.environ.get({variable!r}, '0') == '1':\n    Extension('demo._c', ['k.cu'])"
-    found = keys(drafted(tmp_path, {"setup.py": script, "k.cu": KERNEL}))
+    found = drafted(tmp_path, {"setup.py": script, "k.cu": KERNEL}).keys
     assert found.get(f"build.env.{variable}") == value
 
 
 def test_without_cuda_no_variable_is_set_and_one_that_may_switch_it_is_asked_for(tmp_path: Path) -> None:
     script = f"{PLAIN}if os.environ.get('USE_GPU') == '1':\n    run(configure)"
     found = drafted(tmp_path, {"setup.py": script})
-    assert keys(found)["build.cuda"] is False
-    assert not [key for key in keys(found) if key.startswith("build.env")]
-    assert notes(found) == {"cuda-perhaps": {"name": "USE_GPU"}}
+    assert found.keys["build.cuda"] is False
+    assert not [key for key in found.keys if key.startswith("build.env")]
+    assert found.notes == {"cuda-perhaps": {"name": "USE_GPU"}}
 
 
 @pytest.mark.parametrize(
@@ -148,7 +129,7 @@ def test_only_a_known_project_is_required_for_a_module(
 ) -> None:
     table = f"[build-system]\nrequires = [{declared!r}]\n" if declared else ""
     found = drafted(tmp_path, {"setup.py": f"{script}\nsetup()", "pyproject.toml": table})
-    named = keys(found).get("build.requires", ())
+    named = found.keys.get("build.requires", ())
     assert isinstance(named, tuple)
     assert tuple(each for each in named if each not in {"cmake", "ninja"}) == requires
 
@@ -163,10 +144,26 @@ def test_only_a_known_project_is_required_for_a_module(
 )
 def test_ninja_is_required_if_the_script_uses_it(tmp_path: Path, script: str, *, ninja: bool) -> None:
     found = drafted(tmp_path, {"setup.py": script, "CMakeLists.txt": ""})
-    assert keys(found)["build.requires"] == (("cmake", "ninja") if ninja else ("cmake",))
+    assert found.keys["build.requires"] == (("cmake", "ninja") if ninja else ("cmake",))
 
 
-SKBUILD = '[build-system]\nrequires = ["cmake", "ninja"]\nbuild-backend = "scikit_build_core.build"\n'
+@pytest.mark.parametrize(
+    ("file", "asked"),
+    [
+        ("own.py", False),
+        ("deep/tools/own.py", False),
+        ("deep/tools/own/__init__.py", False),
+        ("demo/own.py", True),  # setup.py does not name its folder
+        ("owned.py", True),
+        ("own.txt", True),
+    ],
+)
+def test_a_module_is_asked_for_unless_it_is_the_project_s(tmp_path: Path, file: str, *, asked: bool) -> None:
+    """A package of the index that happens to have its name is somebody else's."""
+    script = 'sys.path.insert(0, "deep/tools")\nimport own\nsetup()\n'
+    found = drafted(tmp_path, {"setup.py": script, file: ""})
+    assert "own" not in str(found.keys.get("build.requires", ()))
+    assert ("import-unknown" in found.notes) == asked
 
 
 @pytest.mark.parametrize(
@@ -182,8 +179,8 @@ def test_a_static_runtime_decides_the_linkage(tmp_path: Path, text: str, linkage
     found = drafted(
         tmp_path, {"pyproject.toml": SKBUILD, "CMakeLists.txt": f"enable_language(CUDA)\n{text}\n"}
     )
-    assert keys(found)["cuda.linkage"] == linkage
-    assert {kind for kind in notes(found) if kind.startswith("static")} == ({noted} if noted else set())
+    assert found.keys["cuda.linkage"] == linkage
+    assert {kind for kind in found.notes if kind.startswith("static")} == ({noted} if noted else set())
 
 
 @pytest.mark.parametrize(
@@ -200,7 +197,7 @@ def test_a_static_runtime_decides_the_linkage(tmp_path: Path, text: str, linkage
 )
 def test_packages_that_no_requirement_brings_are_listed(tmp_path: Path, text: str, names: str) -> None:
     found = drafted(tmp_path, {"pyproject.toml": SKBUILD, "CMakeLists.txt": text})
-    assert notes(found).get("of-system", {"names": ""})["names"] == names
+    assert found.notes.get("of-system", {"names": ""})["names"] == names
 
 
 @pytest.mark.parametrize(
@@ -215,8 +212,8 @@ def test_packages_that_no_requirement_brings_are_listed(tmp_path: Path, text: st
 def test_opencl_is_not_taken_for_cuda(tmp_path: Path, package: str, source: str, *, cuda: bool) -> None:
     text = f"{package}\nfind_package(OpenCL REQUIRED)\n"
     found = drafted(tmp_path, {"pyproject.toml": SKBUILD, "CMakeLists.txt": text, "src/a.cpp": source})
-    assert ("build.cuda" not in keys(found)) == cuda
-    assert notes(found)["of-system"]["names"] == "OpenCL"
+    assert ("build.cuda" not in found.keys) == cuda
+    assert found.notes["of-system"]["names"] == "OpenCL"
 
 
 MESON = '[build-system]\nrequires = ["meson-python"]\nbuild-backend = "mesonpy"\n[project]\nname = "demo"\n'
@@ -235,7 +232,7 @@ def test_meson_files_of_subfolders_are_read(
     tmp_path: Path, text: str, abi: str | None, *, cuda: bool
 ) -> None:
     files = {"pyproject.toml": MESON, "meson.build": "subdir('demo')\n", "demo/meson.build": text}
-    found = keys(drafted(tmp_path, files))
+    found = drafted(tmp_path, files).keys
     assert found.get("package.abi") == abi
     assert ("build.cuda" not in found) == cuda
 
@@ -252,4 +249,4 @@ def test_meson_files_of_subfolders_are_read(
 )
 def test_a_library_that_only_python_opens_is_listed(tmp_path: Path, file: str, text: str, names: str) -> None:
     found = drafted(tmp_path, {"setup.py": "setup()", file: text})
-    assert notes(found).get("opened", {"names": ""})["names"] == names
+    assert found.notes.get("opened", {"names": ""})["names"] == names

@@ -1,0 +1,329 @@
+"""What `gpuforge init` finds in CMake files: options to change, architectures, toolkits, packages and downloads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from init_samples import KERNEL, SKBUILD, drafted
+
+from gpuforge.project import cmake
+from gpuforge.project.files import Files, Seen, Where
+
+BY_NAME = """
+function(add_backend name)
+  string(TOLOWER "demo-${name}" folder)
+  add_subdirectory(${folder})
+endfunction()
+add_backend(CUDA)
+"""
+OPTION = "option(DEMO_CUDA cuda OFF)\nadd_subdirectory(src)\n"
+NATIVE = "add_compile_options(-march=native)\n"
+HOST_CHECK = """
+set(CMAKE_REQUIRED_FLAGS -mavx2)
+check_c_source_runs("int main(void) { return 0; }" {0})
+if({0})
+  set(USE_AVX2 ON CACHE BOOL "with AVX2")
+endif()
+option(USE_AVX2 "with AVX2" OFF)
+if(USE_AVX2)
+  add_compile_options(-mavx2)
+endif()
+"""
+BY_VERSION = """
+if(NOT DEFINED DEMO_ARCHS)
+  if(CMAKE_CUDA_COMPILER_VERSION VERSION_LESS 12.0)
+    set(DEMO_ARCHS "60-real;70-real")
+  elseif(CMAKE_CUDA_COMPILER_VERSION VERSION_LESS 13.0)
+    set(DEMO_ARCHS "86-real;50-virtual")
+  else()
+    set(DEMO_ARCHS "89-real;75-virtual")
+  endif()
+endif()
+macro(add_kernel NAME)
+  set_target_properties(${NAME} PROPERTIES CUDA_ARCHITECTURES "${DEMO_ARCHS}")
+endmacro()
+"""
+OF_TARGETS = """
+if(DEFINED ENV{DEMO_ARCH})
+  set_target_properties(demo PROPERTIES CUDA_ARCHITECTURES $ENV{DEMO_ARCH})
+elseif(${CUDAToolkit_VERSION} VERSION_GREATER_EQUAL "13.0.0")
+  set_target_properties(demo PROPERTIES CUDA_ARCHITECTURES "80;120")
+else()
+  set_target_properties(demo PROPERTIES CUDA_ARCHITECTURES "60;80")
+endif()
+"""
+BY_FLAGS = """
+foreach(each 80 90)
+  set(CMAKE_CUDA_FLAGS "${CMAKE_CUDA_FLAGS} -gencode arch=compute_${each},code=sm_${each}")
+endforeach()
+string(APPEND CMAKE_CUDA_FLAGS " -gencode arch=compute_90,code=compute_90")
+"""
+CACHED = """
+set(DEMO_ARCHS 80 90 CACHE STRING "which")
+set_property(TARGET demo PROPERTY CUDA_ARCHITECTURES ${DEMO_ARCHS})
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("option(USE_CUDA gpu OFF)\nif(USE_CUDA)\n  enable_language(CUDA)\nendif()\n", {"USE_CUDA": "ON"}),
+        # Declared twice: the branch that is taken counts.
+        (
+            "if(PLAIN)\n  option(USE_CUDA gpu OFF)\nelse()\n  option(USE_CUDA gpu ON)\nendif()\n"
+            "if(USE_CUDA)\n  enable_language(CUDA)\nendif()\n",
+            {},
+        ),
+        (
+            "option(PLAIN cpu ON)\nif(PLAIN)\n  option(USE_CUDA gpu OFF)\nelse()\n  option(USE_CUDA gpu ON)\n"
+            "endif()\nif(USE_CUDA)\n  enable_language(CUDA)\nendif()\n",
+            {"USE_CUDA": "ON"},
+        ),
+        (
+            "option(CPU_ONLY cpu ON)\nif(NOT CPU_ONLY)\n  enable_language(CUDA)\nendif()\n",
+            {"CPU_ONLY": "OFF"},
+        ),
+        # What upstream leaves off stays off, if CUDA is used without.
+        (
+            "enable_language(CUDA)\noption(USE_CUDA_FP8 more OFF)\nif(USE_CUDA_FP8)\n"
+            "  find_package(CUDAToolkit)\nendif()\n",
+            {},
+        ),
+        (
+            "option(USE_CUDA gpu OFF)\noption(USE_CUDA_FP8 more OFF)\nif(USE_CUDA)\n  enable_language(CUDA)\n"
+            "  if(USE_CUDA_FP8)\n    find_package(CUDAToolkit)\n  endif()\nendif()\n",
+            {"USE_CUDA": "ON"},
+        ),
+        # An option for GPUs that is not one for CUDA.
+        ("option(USE_GPU opencl OFF)\nif(USE_GPU)\n  find_package(OpenCL)\nendif()\n", {}),
+        # An option for the whole, and its part's, which the whole turns on.
+        (
+            "option(A_GPU all OFF)\nif(A_GPU)\n  set(PART_CUDA ON)\nendif()\noption(PART_CUDA part OFF)\n"
+            "if(PART_CUDA)\n  enable_language(CUDA)\nendif()\n",
+            {"A_GPU": "ON"},
+        ),
+        ("check_language(CUDA)\nif(CMAKE_CUDA_COMPILER)\n  enable_language(CUDA)\nendif()\n", {}),
+        # The CPU of the host turns it on.
+        (HOST_CHECK.replace("{0}", "AVX2_ON_HOST"), {"USE_AVX2": "OFF"}),
+        (HOST_CHECK.replace("{0}", "HAS_THREADS"), {}),
+    ],
+)
+def test_an_option_is_changed_only_if_cuda_is_not_used_without(
+    tmp_path: Path, text: str, expected: dict[str, object]
+) -> None:
+    found = drafted(tmp_path, {"pyproject.toml": SKBUILD, "CMakeLists.txt": text})
+    assert found.settings() == expected
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        ({"CMakeLists.txt": OPTION, "src/CMakeLists.txt": BY_NAME}, {"DEMO_CUDA": "ON"}),
+        ({"CMakeLists.txt": "add_subdirectory(src)\n", "src/CMakeLists.txt": BY_NAME}, {}),  # no such option
+        ({"CMakeLists.txt": OPTION, "src/CMakeLists.txt": "# no folder is added\n"}, {}),
+        ({"CMakeLists.txt": OPTION, "src/CMakeLists.txt": "if(EMSCRIPTEN)\n" + BY_NAME + "endif()\n"}, {}),
+    ],
+    ids=["named", "no-option", "not-added", "elsewhere"],
+)
+def test_a_folder_named_as_an_option_is_read_under_it(
+    tmp_path: Path, files: dict[str, str], expected: dict[str, object]
+) -> None:
+    folder = {"src/demo-cuda/CMakeLists.txt": "enable_language(CUDA)\n", "pyproject.toml": SKBUILD}
+    found = drafted(tmp_path, {**files, **folder})
+    assert found.settings() == expected
+    assert ("build.cuda" in found.keys) == (not expected)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected", "noted"),
+    [
+        (f"option(DEMO_NATIVE this ON)\nif(DEMO_NATIVE)\n{NATIVE}endif()\n", {"DEMO_NATIVE": "OFF"}, False),
+        (
+            f"if(NOT CMAKE_CROSSCOMPILING)\n  set(X ON)\nendif()\n"
+            f"option(DEMO_NATIVE this ${{X}})\nif(DEMO_NATIVE)\n{NATIVE}endif()\n",
+            {"DEMO_NATIVE": "OFF"},
+            False,
+        ),
+        (f"option(DEMO_NATIVE this OFF)\nif(DEMO_NATIVE)\n{NATIVE}endif()\n", {}, False),
+        (f"option(DEMO_CPU cpu ON)\nif(DEMO_CPU)\n{NATIVE}endif()\n", {}, True),
+        (
+            f"option(DEMO_NATIVE this ON)\nif(DEMO_NATIVE)\n{NATIVE}endif()\n{NATIVE}",
+            {"DEMO_NATIVE": "OFF"},
+            True,
+        ),
+        (f"if(APPLE)\n{NATIVE}endif()\n", {}, False),
+        ('option(DEMO_FAST "compile with -march=native" OFF)\n', {}, False),
+    ],
+)
+def test_code_for_the_cpu_that_builds_is_turned_off(
+    tmp_path: Path, text: str, expected: dict[str, object], *, noted: bool
+) -> None:
+    found = drafted(tmp_path, {"pyproject.toml": SKBUILD, "CMakeLists.txt": text})
+    assert found.settings() == expected
+    assert ("native" in found.notes) == noted
+
+
+def test_a_setting_of_cibuildwheel_for_the_cpu_is_written_once(tmp_path: Path) -> None:
+    cibuildwheel = '[tool.cibuildwheel]\nconfig-settings = { "cmake.define.DEMO_NATIVE" = "OFF" }\n'
+    text = f"option(DEMO_NATIVE this ON)\nif(DEMO_NATIVE)\n{NATIVE}endif()\n"
+    found = drafted(tmp_path, {"pyproject.toml": SKBUILD + cibuildwheel, "CMakeLists.txt": text}).found
+    assert [getattr(each, "key", "") for each in found].count("cmake.define.DEMO_NATIVE") == 1
+
+
+@pytest.mark.parametrize("option", ["ON", "OFF"])
+def test_a_static_library_is_noted_where_it_may_be_linked(tmp_path: Path, option: str) -> None:
+    text = (
+        f"enable_language(CUDA)\noption(DEMO_STATIC all {option})\n"
+        "if(DEMO_STATIC)\n  target_link_libraries(demo PRIVATE CUDA::cublas_static)\nendif()\n"
+    )
+    found = drafted(tmp_path, {"pyproject.toml": SKBUILD, "CMakeLists.txt": text})
+    assert ("static" in found.notes) == (option == "ON")
+
+
+def test_a_setup_script_that_calls_cmake_below_is_followed_and_its_absence_noted(tmp_path: Path) -> None:
+    script = {"setup.py": 'spawn(["cmake", "-Sdemo/lib"])\nsetup()\n'}
+    assert "no-cmake-files" in drafted(tmp_path, script).notes
+    files = {
+        "pyproject.toml": '[project]\nname = "demo"\nversion = "1"\n',
+        "demo/lib/sub/CMakeLists.txt": "# below\n",
+        "demo/lib/CMakeLists.txt": "enable_language(CUDA)\n",
+    }
+    found = drafted(tmp_path, {**script, **files})
+    assert "build.cuda" not in found.keys
+    assert "no-cmake-files" not in found.notes
+
+
+def test_a_folder_that_a_variable_names_is_followed(tmp_path: Path) -> None:
+    top = (
+        'if(EXISTS "${CMAKE_CURRENT_SOURCE_DIR}/cpp/CMakeLists.txt")\n'
+        '  set(SOURCE "${CMAKE_CURRENT_SOURCE_DIR}/cpp")\nelse()\n  set(SOURCE "..")\nendif()\n'
+        'if(PREBUILT)\nelse()\n  add_subdirectory("${SOURCE}/core" built)\nendif()\n'
+    )
+    core = "option(USE_CUDA gpu OFF)\nif(USE_CUDA)\n  enable_language(CUDA)\nendif()\n"
+    files = {"CMakeLists.txt": top, "cpp/CMakeLists.txt": "", "cpp/core/CMakeLists.txt": core}
+    assert drafted(tmp_path, {"pyproject.toml": SKBUILD, **files}).settings() == {"USE_CUDA": "ON"}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("find_package(CUDAToolkit 12.9 REQUIRED)", {"12": "12.9", "13": "13.0"}),
+        ("find_package(CUDAToolkit 11.0)", {"12": "12.4", "13": "13.0"}),
+        ("find_package(CUDAToolkit 13.1)", {"13": "13.1"}),
+        ("find_package(CUDAToolkit REQUIRED)", {"12": "12.4", "13": "13.0"}),
+        ("find_package(CUDAToolkit ${OLDEST})", {"12": "12.4", "13": "13.0"}),
+        # what only the tests ask for, and the project's own version
+        (
+            "option(DEMO_TESTS tests OFF)\nif(DEMO_TESTS)\n  find_package(CUDAToolkit 13.1)\nendif()",
+            {"12": "12.4", "13": "13.0"},
+        ),
+        ("project(demo 99.0 LANGUAGES CUDA)", {"12": "12.4", "13": "13.0"}),
+    ],
+)
+def test_the_toolkit_is_as_new_as_cmake_asks_for(tmp_path: Path, text: str, expected: dict[str, str]) -> None:
+    files = {"pyproject.toml": SKBUILD, "CMakeLists.txt": f"enable_language(CUDA)\n{text}\n"}
+    assert drafted(tmp_path, files).toolkits() == expected
+
+
+def archs_of(tmp_path: Path, text: str, cuda: str) -> list[str]:
+    """Return what the files compile for with one toolkit."""
+    (tmp_path / "CMakeLists.txt").write_text(text, encoding="utf-8")
+    return [each.written for each in cmake.Source(Files(tmp_path)).read({}, cuda).archs]
+
+
+@pytest.mark.parametrize(
+    ("text", "cuda", "expected"),
+    [
+        (BY_VERSION, "11.8", ["60", "70"]),
+        (BY_VERSION, "12.4", ["86", "ptx:50"]),
+        (BY_VERSION, "13.0", ["89", "ptx:75"]),
+        (OF_TARGETS, "12.4", ["60+ptx", "80+ptx"]),
+        (OF_TARGETS, "13.0", ["80+ptx", "120+ptx"]),
+        (CACHED, "13.0", ["80+ptx", "90+ptx"]),
+        ("set(CMAKE_CUDA_ARCHITECTURES 80)", "13.0", ["80+ptx"]),
+        ("if(A OR B)\nelse()\n  set(CMAKE_CUDA_ARCHITECTURES 80)\nendif()", "13.0", ["80+ptx"]),
+        (BY_FLAGS, "13.0", ["80", "90", "ptx:90"]),
+    ],
+)
+def test_what_a_project_sets_is_found_for_each_toolkit(
+    tmp_path: Path, text: str, cuda: str, expected: list[str]
+) -> None:
+    assert archs_of(tmp_path, text, cuda) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)\n  set(CMAKE_CUDA_ARCHITECTURES 70)\nendif()",
+        "if(NOT CMAKE_CUDA_ARCHITECTURES)\n  set(CMAKE_CUDA_ARCHITECTURES 70)\nendif()",
+        "if(DEFINED CMAKE_CUDA_ARCHITECTURES)\nelse()\n  set(CMAKE_CUDA_ARCHITECTURES 70)\nendif()",
+        "set(CMAKE_CUDA_ARCHITECTURES 70 CACHE STRING x)",
+        "set_target_properties(demo PROPERTIES CUDA_ARCHITECTURES ${CMAKE_CUDA_ARCHITECTURES})",
+        "set(DEMO_ARCHS 80 90)",
+        "if(WIN32)\n  set(CMAKE_CUDA_ARCHITECTURES 80)\nendif()",
+        "if(NOT A AND B)\n  set(CMAKE_CUDA_ARCHITECTURES 80)\nendif()",
+        f"if({'NOT ' * 5000} A)\n  set(CMAKE_CUDA_ARCHITECTURES 80)\nendif()",
+        'if(DEMO_GPU STREQUAL "a100")\n  set(CMAKE_CUDA_ARCHITECTURES 80)\nendif()',
+        "find_package(A)\nif(A_FOUND)\nelse()\n  set(CMAKE_CUDA_ARCHITECTURES 80)\nendif()",
+        "detect(A)\nif(A)\nelse()\n  set(CMAKE_CUDA_ARCHITECTURES 80)\nendif()",
+        "if(CUDAToolkit_VERSION VERSION_LESS ${OLDEST})\n  set(CMAKE_CUDA_ARCHITECTURES 80)\nendif()",
+    ],
+)
+def test_what_gpuforge_or_an_unknown_condition_decides_is_not_fixed(tmp_path: Path, text: str) -> None:
+    assert archs_of(tmp_path, text, "13.0") == []
+
+
+def test_a_variable_that_chooses_the_architectures_is_noted(tmp_path: Path) -> None:
+    (tmp_path / "CMakeLists.txt").write_text(OF_TARGETS, encoding="utf-8")
+    found = cmake.Source(Files(tmp_path)).read()
+    assert found.own_archs == [Seen("DEMO_ARCH", Where("CMakeLists.txt", 3))]
+
+
+def test_many_conditions_and_lists_take_no_time(tmp_path: Path) -> None:
+    branches = "elseif(CUDA_VERSION VERSION_LESS 12.1)\n" * 20_000
+    uses = "set_target_properties(a PROPERTIES CUDA_ARCHITECTURES ${X})\n" * 5_000
+    text = f"if(CUDA_VERSION VERSION_LESS 12)\n{branches}endif()\nset(X {'80 ' * 50})\n" + uses
+    assert archs_of(tmp_path, text, "13.0") == ["80+ptx"]
+
+
+@pytest.mark.parametrize(
+    ("archs", "expected"),
+    [
+        ("86-real;89-real;75-virtual", {"archs": ("86", "89"), "ptx": "75"}),
+        ("80-real;90a-virtual", {"archs": ("80",)}),  # no other GPU runs PTX of 90a
+        ("80;100f-virtual", {"archs": ("80+ptx",), "ptx": "100f"}),
+        ("75-virtual", {"archs": "common"}),
+    ],
+)
+def test_what_init_writes_of_them(tmp_path: Path, archs: str, expected: dict[str, object]) -> None:
+    files = {
+        "CMakeLists.txt": f'enable_language(CUDA)\nset(CMAKE_CUDA_ARCHITECTURES "{archs}")\n',
+        "a.cu": KERNEL,
+        "pyproject.toml": SKBUILD.replace('"demo"', '"demo-cu13"'),
+    }
+    keys = drafted(tmp_path, files).keys
+    found = {key: keys.get(f"cuda.13.{key}") for key in ("archs", "ptx")}
+    assert {key: value for key, value in found.items() if value} == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("file(DOWNLOAD https://example.org/a.cmake a.cmake)", ["https://example.org/a.cmake"]),
+        ("FetchContent_Declare(a URL https://example.org/a.zip)", ["https://example.org/a.zip"]),
+        ('CPMAddPackage("gh:example/a#v1")', ["gh:example/a#v1"]),
+        ("CPMFindPackage(NAME a GITHUB_REPOSITORY example/a GIT_TAG v1)", ["example/a"]),
+        (
+            "rapids_cpm_find(a 1 CPM_ARGS GIT_REPOSITORY https://example.org/a.git GIT_TAG v1)",
+            ["https://example.org/a.git"],
+        ),
+        ('cmake_parse_arguments(A "" "NAME;GIT_REPOSITORY" "" ${ARGN})', []),
+        ('cmake_parse_arguments(A "" GIT_REPOSITORY "" ${ARGN})', []),
+        ("set_target_properties(a PROPERTIES HOMEPAGE https://example.org/a)", []),
+    ],
+)
+def test_downloads(tmp_path: Path, text: str, expected: list[str]) -> None:
+    (tmp_path / "CMakeLists.txt").write_text(text, encoding="utf-8")
+    found = cmake.Source(Files(tmp_path)).read()
+    assert [each.text for each in found.downloads] == expected
