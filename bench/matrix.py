@@ -20,7 +20,7 @@ from pathlib import Path
 from gpuforge.containers import catalog
 from gpuforge.execute.store import FolderStore
 from gpuforge.manifest.load import load
-from gpuforge.plan.cell import select
+from gpuforge.plan.cell import Choice, select
 from gpuforge.plan.keys import keys
 from gpuforge.plan.lower.cell_actions import lower
 from gpuforge.plan.survey import machine_type, resolve
@@ -73,7 +73,8 @@ def fetch_toolkits(recipe: Path, cache: Path) -> dict[str, Path]:
     timed(command, {"GPUFORGE_CACHE_DIR": str(cache)})
     file = load(recipe)
     machine, chosen = resolve(
-        file, select(file, machine_type(), cuda=list(TOOLKITS), python=PYTHONS[:1]), requested=()
+        file,
+        select(file, machine_type(), Choice(cuda=list(TOOLKITS), python=PYTHONS[:1], allow_missing=True)),
     )
     found = keys(lower(file, chosen.cells, machine, os.environ).actions)
     store = FolderStore(cache / "store")

@@ -44,7 +44,7 @@ def plan(place: Path) -> Plan:
     manifest.write_text(text.replace('naming = ["suffix"]', 'naming = ["suffix", "local", "variant"]'))
     file = load(folder)
     site = ContainerImage("sha256:0", "many-pythons", Inventory.parse("many-pythons", json.dumps(facts())))
-    machine, chosen = resolve(file, select(file, machine_type()), requested=(), sites=[site])
+    machine, chosen = resolve(file, select(file, machine_type()), [site])
     made = lower(file, chosen.cells, machine)
     found = keys(made.actions)
     steps = [Step(action, found[action.id].digest, found[action.id].facts) for action in made.actions]

@@ -280,10 +280,9 @@ def _expectation(options: Options) -> Expectation | None:
     """Return the expectation of --manifest or --expect; raises UsageError."""
     if options.manifest:
         from gpuforge.manifest.load import load
-        from gpuforge.plan.architectures import spelled_out
         from gpuforge.plan.expectation import expectation
 
-        source = spelled_out(load(options.manifest, alone=True))
+        source = load(options.manifest, alone=True)
         return expectation(source, options.cuda or _cuda_of(source, options.wheels))
     if options.expect:
         from gpuforge.audit.expected_archs import expecting

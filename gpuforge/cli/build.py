@@ -19,7 +19,6 @@ from gpuforge.cli.options import (
     FOLDER,
     SIZE,
     Call,
-    Choice,
     allow_missing,
     errors_as_json,
     images,
@@ -38,6 +37,7 @@ from gpuforge.execute.runners.runner import Limits
 from gpuforge.execute.store import WorkStore
 from gpuforge.execute.verdict import verdicts
 from gpuforge.manifest.load import ManifestFile
+from gpuforge.plan.cell import Choice
 from gpuforge.plan.compiler_cache import sharing
 from gpuforge.plan.keys import keys
 from gpuforge.plan.site import ContainerImage
@@ -52,6 +52,7 @@ _FOR_RUNNERS = (("image", "images"), ("memory", "memory"), ("scheduler", "schedu
 class Options(Choice):
     """The options of `gpuforge build`; `timeout` in hours, `memory` in bytes."""
 
+    path: Path
     runner: str
     scheduler: str | None
     images: tuple[str, ...]
@@ -60,7 +61,6 @@ class Options(Choice):
     jobs: int | None
     gpu: bool
     no_test: bool
-    allow_missing: bool
     keep_failed: bool
     dry_run: bool
     explain: bool
@@ -130,13 +130,13 @@ def command(ctx: click.Context, call: Call, /, **given: Any) -> int:
     _refuse_options(ctx, options.runner)
     folders.check(options.dist, call.cache, call.environ)
     made = planned(
+        options.path,
         options,
         machine_type(),
         lambda file: _sites(options, file, call.cache),
         call.environ,
         test=not options.no_test,
         gpu=options.gpu,
-        allow_missing=options.allow_missing,
     )
     plan, selection = made.plan, made.selection
     found = keys(plan.actions)

@@ -12,12 +12,13 @@ import click
 
 from gpuforge import disk
 from gpuforge.cli.folders import unwritable
-from gpuforge.cli.options import PATH, Call, Choice, pass_call
+from gpuforge.cli.options import PATH, Call, pass_call
 from gpuforge.cli.planning import Planned, left_out_by_reason, planned
 from gpuforge.cli.terminal import complain, count, result
 from gpuforge.diagnostics import shown
 from gpuforge.errors import GpuforgeError, MissingError, UsageError
 from gpuforge.manifest.load import FILE_NAME
+from gpuforge.plan.cell import Choice
 from gpuforge.plan.survey import machine_type
 from gpuforge.project import draft, facts
 from gpuforge.project.guess import Guess, Note, Reason
@@ -70,7 +71,7 @@ def _written(call: Call, target: Path, text: str, guesses: list[Guess | Note]) -
     disk.write_text(target, text)
     result(report_guesses(target, guesses))
     try:
-        made = planned(Choice(target), machine_type(), lambda _: [], call.environ)
+        made = planned(target, Choice(), machine_type(), lambda _: [], call.environ)
     except GpuforgeError as error:
         complain(error.diagnostics)
         result([f"\n{target} cannot be planned yet: see the errors\n"])

@@ -12,8 +12,7 @@ import click
 from packaging.utils import canonicalize_name
 
 from gpuforge.cli.folders import address
-from gpuforge.cli.options import Call, Choice, errors_as_json, images, pass_call, selection
-from gpuforge.cli.options import allow_missing as allow_missing_option
+from gpuforge.cli.options import Call, allow_missing, errors_as_json, images, pass_call, selection
 from gpuforge.cli.planning import (
     DEFAULT_IMAGE,
     Planned,
@@ -31,7 +30,7 @@ from gpuforge.execute.objects.port import VARIABLE
 from gpuforge.execute.objects.secrets import hidden
 from gpuforge.manifest import kernels_wheels
 from gpuforge.manifest.load import ManifestFile
-from gpuforge.plan.cell import Cell, Selection
+from gpuforge.plan.cell import Cell, Choice, Selection
 from gpuforge.plan.site import ContainerImage
 from gpuforge.plan.survey import machine_type
 from gpuforge.toolchains import sccache
@@ -129,25 +128,19 @@ def _variable_text(value: str | Sequence[str] | Mapping[str, str] | None) -> str
     callback=errors_as_json,
     help="github: one line for fromJSON; gitlab: a job to extend; json: with what is left out and why.",
 )
-@allow_missing_option
+@allow_missing
 @pass_call
-def command(call: Call, /, *, images: tuple[str, ...], form: str, allow_missing: bool, **chosen: Any) -> int:
+def command(call: Call, /, *, path: Path, images: tuple[str, ...], form: str, **chosen: Any) -> int:
     """Print the cells of the manifest in PATH (default: here), each with what a CI job needs to build it.
 
     The jobs build in containers. This command refuses the same manifests as `gpuforge build --runner docker`, but
     fetches no image: it knows the content of the images from gpuforge's own list.
     """
     choice, machine = Choice(**chosen), machine_type()
-    made = planned(
-        choice,
-        machine,
-        lambda file: places(file, images, machine),
-        call.environ,
-        allow_missing=allow_missing,
-    )
+    made = planned(path, choice, machine, lambda file: places(file, images, machine), call.environ)
     options = [*(word for name in images for word in ("--image", name))]
     options += ["--archs", ",".join(arch.number for arch in made.file.narrowed)] if made.file.narrowed else []
-    jobs = [job(made, choice.path, item, options) for item in made.selection.cells]
+    jobs = [job(made, path, item, options) for item in made.selection.cells]
     selection = made.selection
     if form == "table":
         table(jobs, selection)
@@ -157,7 +150,7 @@ def command(call: Call, /, *, images: tuple[str, ...], form: str, allow_missing:
         click.echo(json.dumps({"schema": 1, "cells": shown, "left_out": left_out}, indent=2))
     else:
         _show_jobs(jobs, selection, form, call.environ)
-    return missing_status(selection, allowed=allow_missing)
+    return missing_status(selection, allowed=choice.allow_missing)
 
 
 def _show_jobs(

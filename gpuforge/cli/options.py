@@ -121,6 +121,8 @@ images = click.option(
     metavar="NAME",
     help="Container images to build in, instead of the manifest's [wheel] image.",
 )
+
+
 allow_missing = click.option(
     "--allow-missing",
     is_flag=True,
@@ -128,20 +130,8 @@ allow_missing = click.option(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """The user's choice of cells: PATH, --cuda, --python, --axis, --archs and --cell."""
-
-    path: Path
-    cuda: tuple[str, ...] = ()
-    python: tuple[str, ...] = ()
-    axis: tuple[str, ...] = ()
-    archs: tuple[str, ...] = ()
-    cell: str | None = None
-
-
 def selection(command: F) -> F:
-    """Add PATH and the options that choose cells of a manifest: the fields of `Choice`."""
+    """Add PATH and the options that choose cells: with `allow_missing`, the fields of `plan.cell.Choice`."""
     several: dict[str, Any] = {"multiple": True, "callback": listed}
     for decorate in (
         click.option("--cell", metavar="ID", help="Only this cell, as `gpuforge matrix` names it."),

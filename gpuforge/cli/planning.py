@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
-from gpuforge.cli.options import Choice
 from gpuforge.cli.terminal import say
 from gpuforge.errors import MissingError
 from gpuforge.manifest.load import ManifestFile, load
-from gpuforge.plan.architectures import spelled_out
-from gpuforge.plan.cell import LeftOut, LeftOutReason, Selection, select
+from gpuforge.plan.cell import Choice, LeftOut, LeftOutReason, Selection, select
 from gpuforge.plan.lower.cell_actions import Plan, lower
 from gpuforge.plan.narrow import narrow
 from gpuforge.plan.site import ContainerImage
@@ -30,6 +29,7 @@ class Planned:
 
 
 def planned(
+    path: Path,
     choice: Choice,
     machine: str,
     sites: Callable[[ManifestFile], Sequence[ContainerImage]],
@@ -37,26 +37,16 @@ def planned(
     *,
     test: bool = True,
     gpu: bool = False,
-    allow_missing: bool = False,
 ) -> Planned:
     """Plan the chosen cells for a machine type; `sites` are the images to build in, none for this machine itself.
 
-    A chosen toolkit or Python that is missing is an error, unless `allow_missing`.
-
     Raises UsageError and MissingError for everything that `gpuforge build` refuses before it runs an action.
     """
-    file = narrow(spelled_out(load(choice.path)), choice.archs)
-    selection = select(
-        file, machine, cuda=choice.cuda, python=choice.python, axis=choice.axis, cell=choice.cell
-    )
-    places = sites(file)
-    requested = [
-        name
-        for name, given in (("cuda", choice.cuda or choice.cell), ("python", choice.python or choice.cell))
-        if given and not allow_missing
-    ]
-    found, selection = resolve(file, selection, requested=requested, sites=places)
-    return Planned(file, selection, places, lower(file, selection.cells, found, environ, test=test, gpu=gpu))
+    file = narrow(load(path), choice.archs)
+    selection = select(file, machine, choice)
+    images = sites(file)
+    found, selection = resolve(file, selection, images)
+    return Planned(file, selection, images, lower(file, selection.cells, found, environ, test=test, gpu=gpu))
 
 
 def reason_text(reason: LeftOutReason) -> str:

@@ -11,7 +11,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from gpuforge import datafile, digest
+from gpuforge import datafile
+from gpuforge.cuda import releases
 from gpuforge.diagnostics import Diagnostic, Place
 from gpuforge.errors import UsageError
 from gpuforge.manifest import axes
@@ -33,7 +34,6 @@ class ManifestFile:
 
     path: Path  # absolute
     manifest: Manifest
-    digest: str  # sha256 of the file's bytes
     text: str = field(repr=False)
     narrowed: tuple[Arch, ...] = ()  # the architectures that `manifest` was narrowed to
     whole: Manifest | None = field(
@@ -80,7 +80,24 @@ def load(path: Path, *, alone: bool = False) -> ManifestFile:
         message = f"the file is not UTF-8: byte 0x{content[error.start]:02x} is not part of a character"
         raise UsageError.of(message, place=place, hint="save it as UTF-8 in your editor") from None
     data, manifest = _parse(text, file, alone=alone)
-    return ManifestFile(file, manifest, digest.of_bytes(content), text, data=data)
+    return _spelled_out(ManifestFile(file, manifest, text, data=data))
+
+
+def _spelled_out(file: ManifestFile) -> ManifestFile:
+    """Return the manifest with the architectures that "common" stands for; raises UsageError for unknown toolkits."""
+    versions = dict(file.manifest.cuda.versions)
+    for name, version in versions.items():
+        if releases.COMMON in version.archs:
+            try:
+                archs = releases.spelled_out(version.archs, releases.release(version.toolkit))
+            except UsageError as error:
+                place = file.place("cuda", name, "toolkit")
+                raise UsageError.all_of(each._replace(place=place) for each in error.diagnostics) from error
+            versions[name] = version.model_copy(update={"archs": archs})
+    if versions == file.manifest.cuda.versions:
+        return file
+    cuda = file.manifest.cuda.model_copy(update={"versions": versions})
+    return replace(file, manifest=file.manifest.model_copy(update={"cuda": cuda}))
 
 
 def _find(path: Path) -> Path:

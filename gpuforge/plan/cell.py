@@ -66,11 +66,29 @@ class LeftOut:
 
 
 @dataclass(frozen=True, slots=True)
+class Choice:
+    """The user's choice of cells, by toolkit ("12": every 12.x, "12.4": that one), by Python, by axes ("torch=2.11"),
+    or by id; and the architectures for a quick try. With `allow_missing`, chosen cells may be left out.
+    """
+
+    cuda: Sequence[str] = ()
+    python: Sequence[str] = ()
+    axis: Sequence[str] = ()
+    archs: Sequence[str] = ()
+    cell: str | None = None
+    allow_missing: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Selection:
-    """The cells to build and those left out, in the manifest's order."""
+    """The cells to build and those left out, in the manifest's order.
+
+    `requested` are the dimensions that the user chose by hand, "cuda" and "python": what they need must be there.
+    """
 
     cells: tuple[Cell, ...]
     left_out: tuple[LeftOut, ...]
+    requested: frozenset[str] = frozenset()
 
     @property
     def missing(self) -> tuple[LeftOut, ...]:
@@ -103,27 +121,20 @@ def _own(point: Point, spans: Sequence[str]) -> Values:
     return tuple((name, value) for name, value in point.values if name not in spans)
 
 
-def select(
-    file: ManifestFile,
-    machine: str,
-    *,
-    cuda: Sequence[str] = (),
-    python: Sequence[str] = (),
-    axis: Sequence[str] = (),
-    cell: str | None = None,
-) -> Selection:
-    """Choose cells by toolkit ("12": every 12.x, "12.4": that one), by Python, by axes ("torch=2.11") and by id.
+def select(file: ManifestFile, machine: str, choice: Choice = Choice()) -> Selection:
+    """Choose cells of the matrix for a machine type.
 
     If the manifest is narrowed to some architectures, cells whose toolkit has none of them are left out.
 
     Raises UsageError for a choice that is not in the manifest, with the possible ones.
     """
-    if cell is not None and (cuda or python or axis):
+    cuda, python, cell = choice.cuda, choice.python, choice.cell
+    if cell is not None and (cuda or python or choice.axis):
         raise UsageError.of("--cell names one cell", hint="leave --cuda, --python and --axis out")
     cells = matrix(file, machine)
     _check_cuda(file, cuda)
     _check_python(file, python)
-    chosen_values = _chosen_values(file, axis)
+    chosen_values = _chosen_values(file, choice.axis)
     if cell is not None and cell not in {c.id for c in cells}:
         raise UsageError.of(
             f"the manifest has no cell {cell!r}",
@@ -138,7 +149,9 @@ def select(
         else:
             chosen.append(candidate)
     chosen, without = _with_archs(file, chosen, requested=bool(cuda or cell))
-    return Selection(tuple(chosen), (*left_out, *without))
+    by_hand = {"cuda": cuda or cell, "python": python or cell}
+    requested = frozenset(name for name, given in by_hand.items() if given and not choice.allow_missing)
+    return Selection(tuple(chosen), (*left_out, *without), requested)
 
 
 def _with_archs(

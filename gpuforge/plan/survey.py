@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from packaging.version import Version
@@ -42,24 +42,25 @@ def machine_type() -> str:
 def resolve(
     file: ManifestFile,
     selection: Selection,
-    *,
-    requested: Collection[str],
     sites: Sequence[Site] | None = None,
 ) -> tuple[Machine, Selection]:
     """Find what the selected cells need; return it with the selection that can be built there.
 
     `sites` are the images to build in, the preferred one first; by default it is this machine. A cell that needs
-    something they lack is left out, with the reason. It is an error if the user requested it (`requested` names the
-    dimensions chosen by hand: "cuda", "python"), if no cell is left, or if only `[test] image` lacks it. Raises
-    UsageError for combinations that cannot work, all of them at once, and MissingError for what is not there.
+    something they lack is left out, with the reason. It is an error if the user requested it, if no cell is left, or if
+    only `[test] image` lacks it. Raises UsageError for combinations that cannot work, all of them at once, and
+    MissingError for what is not there.
     """
-    surveys = [_Survey(file, selection, site, requested) for site in sites or [ThisMachine()]]
+    surveys = [_Survey(file, selection, site) for site in sites or [ThisMachine()]]
     buildable = tuple(c for c in selection.cells if any(not survey.lacks(c) for survey in surveys))
     others = [c for c in selection.cells if c not in buildable]
     chosen = [
         c
         for c in others
-        if all(requested & survey.lacks(c).keys() or c.python in survey.untestable for survey in surveys)
+        if all(
+            selection.requested & survey.lacks(c).keys() or c.python in survey.untestable
+            for survey in surveys
+        )
     ]
     if chosen or not buildable:
         refused = dict.fromkeys(e for c in chosen or others for s in surveys for e in s.lacks(c).values())
@@ -67,20 +68,18 @@ def resolve(
         raise MissingError.all_of(dict.fromkeys(problems))
     left_out = [LeftOut(cell, _missing([survey.problem(cell) for survey in surveys])) for cell in others]
     machine = Machine(tuple(survey.location for survey in surveys), file.manifest.host_cuda)
-    return machine, Selection(buildable, (*selection.left_out, *left_out))
+    return machine, Selection(buildable, (*selection.left_out, *left_out), selection.requested)
 
 
 class _Survey:
     """Searches one site for all that the cells need, and collects what is missing, to report it at once."""
 
-    def __init__(
-        self, file: ManifestFile, selection: Selection, site: Site, requested: Collection[str]
-    ) -> None:
+    def __init__(self, file: ManifestFile, selection: Selection, site: Site) -> None:
         self._missing: dict[tuple[str, str], MissingError] = {}  # by dimension and name
         self._usual: Compiler | None = None
         self.untestable: set[str] = set()  # the Pythons that only `[test] image` lacks
         cudas = _names(selection, "cuda")
-        hosts = self._hosts(file, cudas, site, requested)
+        hosts = self._hosts(file, cudas, site, by_hand="cuda" in selection.requested)
         machine = selection.cells[0].machine if selection.cells else machine_type()
         toolkits = self._all("cuda", filter(None, cudas), lambda name: toolkit_of(file, name, machine, site))
         unfit = [p for name, toolkit in toolkits.items() for p in unfit_compilers(file, name, toolkit)]
@@ -106,7 +105,7 @@ class _Survey:
         return next(iter(self.lacks(cell).values())).diagnostics[0]
 
     def _hosts(
-        self, file: ManifestFile, cudas: Sequence[str], site: Site, requested: Collection[str]
+        self, file: ManifestFile, cudas: Sequence[str], site: Site, *, by_hand: bool
     ) -> dict[str, Compiler]:
         try:
             self._usual = host_compiler(file, site)
@@ -117,7 +116,7 @@ class _Survey:
             return {}
         hosts = host_compilers(file, cudas, site, self._usual)
         found = {name: list(impossible(file, name, host, site)) for name, host in hosts.items()}
-        ours = "cuda" in requested and site.image is None  # another image may have another compiler
+        ours = by_hand and site.image is None  # another image may have another compiler
         problems = [p for each in found.values() for p in each if ours or p.place != host_place(file)]
         if problems:
             raise UsageError.all_of(problems)

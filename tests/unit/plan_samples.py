@@ -8,7 +8,7 @@ from typing import Any
 
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.plan.action import Action
-from gpuforge.plan.cell import select
+from gpuforge.plan.cell import Choice, select
 from gpuforge.plan.keys import keys
 from gpuforge.plan.lower.cell_actions import Plan, lower
 from gpuforge.plan.site import Machine
@@ -28,7 +28,7 @@ ENVIRON = {
 def plan_of(
     file: ManifestFile, machine: Machine, environ: Mapping[str, str] = ENVIRON, **choice: Iterable[str]
 ) -> Plan:
-    return lower(file, select(file, "x86_64", **choice).cells, machine, environ)  # type: ignore[arg-type]
+    return lower(file, select(file, "x86_64", Choice(**choice)).cells, machine, environ)  # type: ignore[arg-type]
 
 
 def changed(before: Plan, after: Plan) -> set[str]:

@@ -11,7 +11,7 @@ from gpuforge import digest
 from gpuforge.cli.dist import RECORD, BuiltWheel, SetAside, keep_current, kept_back
 from gpuforge.execute.outcome import ActionReason, ActionResult, Outcome
 from gpuforge.manifest.load import ManifestFile
-from gpuforge.plan.cell import select
+from gpuforge.plan.cell import Choice, select
 from gpuforge.plan.lower.cell_actions import lower
 from gpuforge.plan.site import Machine
 
@@ -102,7 +102,7 @@ def test_a_record_that_somebody_changed_is_ignored(tmp_path: Path, text: str) ->
 def test_which_cells_wheels_are_kept_back(
     recipe: Callable[..., ManifestFile], machine: Machine, ends: dict[str, str], interrupted: bool, kept: bool
 ) -> None:
-    chosen = select(recipe(), "x86_64", cuda=["13"], python=["3.11"])
+    chosen = select(recipe(), "x86_64", Choice(cuda=["13"], python=["3.11"]))
     plan = lower(recipe(), chosen.cells, machine)
     states = {f"{CELL}/{name}": state for name, state in ends.items()}
     results = {

@@ -20,7 +20,7 @@ from gpuforge.execute.outcome import ActionReason, ActionResult, Outcome, Step
 from gpuforge.execute.verdict import verdicts
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.plan import cell as cells
-from gpuforge.plan.cell import LeftOut, Selection, select
+from gpuforge.plan.cell import Choice, LeftOut, Selection, select
 from gpuforge.plan.keys import keys, labelled
 from gpuforge.plan.lower.cell_actions import Plan, lower
 from gpuforge.plan.site import Machine
@@ -34,7 +34,7 @@ ODD = {kind: re.sub("[/\0\ud800]", "_", text)[:40] for kind, text in STEERING.it
 def planned(recipe: Callable[..., ManifestFile], machine: Machine, odd: str) -> tuple[Plan, Selection]:
     """Return a plan whose kernels have a source of that name; what a manifest may not have is put in by hand."""
     file = recipe(header=f"kernels/{odd}.cu")
-    chosen = select(file, "x86_64", python=["3.11"], cuda=["13"])
+    chosen = select(file, "x86_64", Choice(python=["3.11"], cuda=["13"]))
     plan = lower(file, chosen.cells, machine)
     assert any(odd in action.title for action in plan.actions)
     left_out = LeftOut(replace(plan.cells[0], id=odd), cells.LeftOutReason("missing", {"problems": (odd,)}))

@@ -23,7 +23,7 @@ from gpuforge.cli.dist import BuiltWheel, Result
 from gpuforge.execute.outcome import ActionReason, ActionResult, Outcome, State, Step
 from gpuforge.execute.verdict import verdicts
 from gpuforge.manifest.load import ManifestFile
-from gpuforge.plan.cell import select
+from gpuforge.plan.cell import Choice, select
 from gpuforge.plan.keys import keys
 from gpuforge.plan.lower.cell_actions import lower
 from gpuforge.plan.site import Machine
@@ -40,7 +40,7 @@ def test_the_plan_shows_where_each_toolkit_comes_from(
     debian = select_toolkit("12.4", provider="debian", libraries=["cufft"], machine="x86_64")
     (here,) = machine.locations
     machine = Machine((replace(here, toolkits=dict(here.toolkits) | {"12": debian}),))
-    chosen = select(recipe(), "x86_64", python=["3.11"])
+    chosen = select(recipe(), "x86_64", Choice(python=["3.11"]))
     plan = lower(recipe(), chosen.cells, machine)
     found = keys(plan.actions)
     steps = [Step(action, found[action.id].digest, found[action.id].facts) for action in plan.actions]

@@ -26,7 +26,7 @@ from gpuforge.execute.integrity import survey
 from gpuforge.execute.outcome import ActionReason, ActionResult
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.plan.action import FileInput
-from gpuforge.plan.cell import select
+from gpuforge.plan.cell import Choice, select
 from gpuforge.plan.lower.cell_actions import Plan, lower
 from gpuforge.plan.site import Machine
 from gpuforge.plan.step_result import MOST, StepResult
@@ -45,7 +45,7 @@ def no_hang() -> Iterator[None]:
 
 
 def plan_of(file: ManifestFile, machine: Machine) -> Plan:
-    return lower(file, select(file, "x86_64", cuda=["13"], python=["3.11"]).cells, machine)
+    return lower(file, select(file, "x86_64", Choice(cuda=["13"], python=["3.11"])).cells, machine)
 
 
 def deep(folder: Path) -> None:

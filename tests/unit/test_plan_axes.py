@@ -16,7 +16,7 @@ from gpuforge.execute.substitution import RunPaths, fill
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.package.contents import AxisValues
 from gpuforge.plan.build_record import of
-from gpuforge.plan.cell import matrix, select
+from gpuforge.plan.cell import Choice, matrix, select
 from gpuforge.plan.keys import keys
 from gpuforge.plan.lower.cell_actions import Plan, lower
 from gpuforge.plan.site import Machine
@@ -38,7 +38,7 @@ SPANS = '[wheel]\nspans = ["torch"]\n'
 
 
 def plan_of(file: ManifestFile, machine: Machine, **choice: Any) -> Plan:
-    return lower(file, select(file, "x86_64", **choice).cells, machine)
+    return lower(file, select(file, "x86_64", Choice(**choice)).cells, machine)
 
 
 def ids(file: ManifestFile) -> list[str]:
@@ -155,7 +155,7 @@ def test_a_new_value_leaves_the_others_keys_alone(recipe: LoadRecipe, machine: M
 
 def test_axis_chooses_cells(recipe: LoadRecipe) -> None:
     file = recipe(NAME, OLD, NEW, ONE, add=AXES)
-    chosen = select(file, "x86_64", axis=["torch=2.15", "torch=2.10"])
+    chosen = select(file, "x86_64", Choice(axis=["torch=2.15", "torch=2.10"]))
     assert [cell.axes for cell in chosen.cells] == [(("torch", "2.10"),), (("torch", "2.15"),)]
     (left,) = chosen.left_out
     assert left.reason.facts == {"option": ("--axis",), "values": ("torch=2.15", "torch=2.10")}
@@ -174,7 +174,7 @@ def test_an_axis_that_is_not_there_is_refused(
     recipe: LoadRecipe, axis: str, spans: str, message: str
 ) -> None:
     with pytest.raises(UsageError, match=r"--axis torh?c?h?") as caught:
-        select(recipe(NAME, OLD, NEW, ONE, add=AXES + spans), "x86_64", axis=[axis])
+        select(recipe(NAME, OLD, NEW, ONE, add=AXES + spans), "x86_64", Choice(axis=[axis]))
     assert message in str(caught.value)
 
 
@@ -252,7 +252,7 @@ def test_wheels_of_two_values_need_two_names(recipe: LoadRecipe, machine: Machin
 
 def test_the_record_names_the_values(recipe: LoadRecipe, machine: Machine) -> None:
     file = recipe(NEW, ONE, add=AXES + SPANS)
-    cell = select(file, "x86_64", cuda=["13"]).cells[0]
+    cell = select(file, "x86_64", Choice(cuda=["13"])).cells[0]
     at, host = machine.host_at(cell)
     record = of(file.at(cell.point), at, cell, host, host)
     assert record.axes == AxisValues({"torch": "2.11"}, ({"torch": "2.11"}, {"torch": "2.15"}))

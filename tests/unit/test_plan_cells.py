@@ -6,7 +6,7 @@ import pytest
 from plan_samples import LoadRecipe
 
 from gpuforge.errors import UsageError
-from gpuforge.plan.cell import matrix, select
+from gpuforge.plan.cell import Choice, matrix, select
 
 PYTHONS = 'python = ["3.11", "3.13"]'
 
@@ -49,7 +49,7 @@ def test_each_naming_has_its_cells(recipe: LoadRecipe) -> None:
     ],
 )
 def test_choice(recipe: LoadRecipe, choice: dict[str, list[str]], chosen: list[str]) -> None:
-    selection = select(recipe(), "x86_64", **choice)  # type: ignore[arg-type]
+    selection = select(recipe(), "x86_64", Choice(**choice))  # type: ignore[arg-type]
     assert [cell.id for cell in selection.cells] == chosen
     assert len(selection.cells) + len(selection.left_out) == 4
     assert {item.reason.kind for item in selection.left_out} <= {"not-selected"}
@@ -72,17 +72,17 @@ def test_what_the_manifest_lacks_is_an_error(
     recipe: LoadRecipe, choice: dict[str, list[str]], message: str
 ) -> None:
     with pytest.raises(UsageError) as caught:
-        select(recipe(), "x86_64", **choice)  # type: ignore[arg-type]
+        select(recipe(), "x86_64", Choice(**choice))  # type: ignore[arg-type]
     assert str(caught.value).endswith(message)
 
 
 def test_the_stable_abi_serves_newer_pythons_only(recipe: LoadRecipe) -> None:
     file = recipe((PYTHONS, 'abi = "abi3"\npython = ["3.11"]'))
-    assert len(select(file, "x86_64", cuda=["13"], python=["3.14"]).cells) == 1
+    assert len(select(file, "x86_64", Choice(cuda=["13"], python=["3.14"])).cells) == 1
     with pytest.raises(UsageError, match=r"the wheel's stable ABI starts at 3\.11"):
-        select(file, "x86_64", python=["3.10"])
+        select(file, "x86_64", Choice(python=["3.10"]))
 
 
 def test_a_cell_is_not_chosen_twice(recipe: LoadRecipe) -> None:
     with pytest.raises(UsageError, match="--cell names one cell"):
-        select(recipe(), "x86_64", cuda=["13"], cell="cp311-cu13.0-x86_64")
+        select(recipe(), "x86_64", Choice(cuda=["13"], cell="cp311-cu13.0-x86_64"))

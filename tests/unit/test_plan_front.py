@@ -15,7 +15,7 @@ from gpuforge.errors import ActionError
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.package.contents import FrontExtra
 from gpuforge.plan.action import ActionInput, Workdir
-from gpuforge.plan.cell import select
+from gpuforge.plan.cell import Choice, select
 from gpuforge.plan.lower.cell_actions import Plan, lower
 from gpuforge.plan.site import Machine
 from gpuforge.wheel import metadata
@@ -26,7 +26,7 @@ BROUGHT = (FrontExtra("cuda12", "demo-cu12"), FrontExtra("cuda13", "demo-cu13", 
 
 
 def plan_of(file: ManifestFile, machine: Machine, **choice: Any) -> Plan:
-    return lower(file, select(file, "x86_64", **choice).cells, machine)
+    return lower(file, select(file, "x86_64", Choice(**choice)).cells, machine)
 
 
 def test_it_is_made_once_from_one_wheel_of_each_cuda_version(recipe: LoadRecipe, machine: Machine) -> None:

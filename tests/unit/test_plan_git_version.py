@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -77,9 +78,9 @@ def test_a_project_that_does_not_ask_git_gets_no_file(tmp_path: Path, repository
 
 
 def test_a_folder_without_a_version_has_none(tmp_path: Path, repository: Path) -> None:
-    assert git_version.described(tmp_path) == ""
+    assert git_version.described(tmp_path, os.environ) == ""
     git(repository, "tag", "-d", "v1.2")
-    assert git_version.described(repository) == ""
+    assert git_version.described(repository, os.environ) == ""
     git_version.write(tmp_path, "")
     assert not (tmp_path / git_version.FILE).exists()
 
@@ -134,7 +135,7 @@ def test_no_program_that_a_project_names_is_run_by_git(tmp_path: Path, repositor
     promisor = true
     uploadpack = "touch {ran} #"
 """)
-    assert git_version.described(project) == ""
+    assert git_version.described(project, os.environ) == ""
     assert not ran.exists()
     with pytest.raises(subprocess.CalledProcessError):
         git(project, "describe", "--tags")

@@ -26,7 +26,7 @@ from gpuforge.manifest.load import ManifestFile
 from gpuforge.package import kernels_wheel
 from gpuforge.package.contents import KernelsWheel, KernelsWheelSet
 from gpuforge.plan.action import Workdir
-from gpuforge.plan.cell import select
+from gpuforge.plan.cell import Choice, select
 from gpuforge.plan.lower.cell_actions import Plan, lower
 from gpuforge.plan.site import Machine
 from gpuforge.wheel import metadata, unpacked
@@ -43,7 +43,7 @@ def split(recipe: LoadRecipe) -> ManifestFile:
 
 
 def plan_of(file: ManifestFile, machine: Machine, **choice: Any) -> Plan:
-    return lower(file, select(file, "x86_64", **choice).cells, replace(machine, host_cuda=False))
+    return lower(file, select(file, "x86_64", Choice(**choice)).cells, replace(machine, host_cuda=False))
 
 
 def test_one_wheel_for_all_cuda_versions_and_one_of_kernels_for_each(

@@ -15,7 +15,7 @@ from gpuforge.execute.substitution import RunPaths, write_request
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.plan import variables
 from gpuforge.plan.action import Action, ActionInput, FileInput
-from gpuforge.plan.cell import select
+from gpuforge.plan.cell import Choice, select
 from gpuforge.plan.keys import keys
 from gpuforge.plan.lower.cell_actions import lower
 from gpuforge.plan.site import Machine
@@ -221,7 +221,7 @@ def test_a_compiler_that_is_fetched_is_one_action_and_in_the_keys_of_what_it_com
     gxx = offer.compiler
     (here,) = machine.locations
     file = recipe()
-    cells = select(file, "x86_64", python=["3.11"]).cells
+    cells = select(file, "x86_64", Choice(python=["3.11"])).cells
 
     def planned(host: Compiler) -> dict[str, Action]:
         at = replace(here, hosts=dict(here.hosts) | {"12": host})
@@ -263,7 +263,9 @@ def test_each_toolkit_is_fetched_from_its_provider_and_used_with_its_host_compil
     (here,) = machine.locations
     machine = Machine((replace(here, toolkits=toolkits, hosts=dict(here.hosts) | {"12": gxx_11}),))
     file = recipe()
-    actions = {a.id: a for a in lower(file, select(file, "x86_64", python=["3.11"]).cells, machine).actions}
+    actions = {
+        a.id: a for a in lower(file, select(file, "x86_64", Choice(python=["3.11"])).cells, machine).actions
+    }
 
     debian, redist = actions["cu12.4/toolkit"], actions["cu13.0/toolkit"]
     assert debian.title == f"fetch CUDA 12.4 from Debian trixie and PyPI ({toolkits['12'].size / 1e6:.0f} MB)"

@@ -13,7 +13,7 @@ from plan_samples import LoadRecipe
 from gpuforge.errors import UsageError
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.plan.action import Action
-from gpuforge.plan.cell import select
+from gpuforge.plan.cell import Choice, select
 from gpuforge.plan.lower.cell_actions import Plan, lower
 from gpuforge.plan.site import Machine
 
@@ -22,7 +22,7 @@ TEST = '\n[test]\nrequires = ["pytest"]\ncommand = ["pytest", "{project}/tests"]
 
 
 def plan_of(file: ManifestFile, machine: Machine, *, test: bool = True, **choice: list[str]) -> Plan:
-    return lower(file, select(file, "x86_64", **choice).cells, machine, test=test)  # type: ignore[arg-type]
+    return lower(file, select(file, "x86_64", Choice(**choice)).cells, machine, test=test)  # type: ignore[arg-type]
 
 
 def action(plan: Plan, name: str) -> Action:

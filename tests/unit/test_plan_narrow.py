@@ -11,7 +11,7 @@ from gpuforge.cli.planning import reason_text
 from gpuforge.errors import UsageError
 from gpuforge.manifest.load import ManifestFile, load
 from gpuforge.plan.action import Action
-from gpuforge.plan.cell import select
+from gpuforge.plan.cell import Choice, select
 from gpuforge.plan.expectation import expectation
 from gpuforge.plan.keys import keys
 from gpuforge.plan.lower.cell_actions import Plan, lower
@@ -21,7 +21,7 @@ from gpuforge.runtime.arch import Arch
 
 
 def planned(file: ManifestFile, machine: Machine) -> Plan:
-    return lower(file, select(file, "x86_64", python=["3.11"]).cells, machine)
+    return lower(file, select(file, "x86_64", Choice(python=["3.11"])).cells, machine)
 
 
 def spec(action: Action) -> dict[str, object]:
@@ -92,7 +92,7 @@ def test_what_the_manifest_does_not_have_is_an_error_that_lists_what_it_has(
     recipe: LoadRecipe, archs: list[str], cuda: list[str], message: str, hint: str
 ) -> None:
     with pytest.raises(UsageError) as caught:
-        select(narrow(recipe(), archs), "x86_64", cuda=cuda)
+        select(narrow(recipe(), archs), "x86_64", Choice(cuda=cuda))
     (problem,) = caught.value.diagnostics
     assert (problem.message, problem.hint) == (message, hint)
 
@@ -141,5 +141,5 @@ def test_a_quick_try_is_no_variant(recipe: LoadRecipe, machine: Machine) -> None
         '--archs cannot be used with naming = ["variant"]: an index would offer the incomplete wheel to users'
     )
     assert problem.hint == "leave --archs out, or choose a cell of another naming with --cell"
-    cells = select(narrowed, "x86_64", cell="cp311-cu13.0-x86_64-suffix").cells
+    cells = select(narrowed, "x86_64", Choice(cell="cp311-cu13.0-x86_64-suffix")).cells
     assert [cell.naming for cell in lower(narrowed, cells, replace(machine)).cells] == ["suffix"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import PurePosixPath
 
 import pytest
@@ -12,7 +13,7 @@ from gpuforge.cli.planning import reason_text
 from gpuforge.errors import MissingError
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.plan.action import FileInput, ImageInput
-from gpuforge.plan.cell import select
+from gpuforge.plan.cell import Choice, select
 from gpuforge.plan.keys import keys
 from gpuforge.plan.lower.cell_actions import Plan, lower
 from gpuforge.plan.site import ContainerImage
@@ -45,7 +46,7 @@ NEW = image("new", "14.2.0", "3.11", "3.13")  # too new a compiler for CUDA 12.4
 
 
 def plan_in(file: ManifestFile, *images: ContainerImage, requested: tuple[str, ...] = ()) -> Plan:
-    machine, chosen = resolve(file, select(file, "x86_64"), requested=requested, sites=images)
+    machine, chosen = resolve(file, replace(select(file, "x86_64"), requested=frozenset(requested)), images)
     return lower(file, chosen.cells, machine, ENVIRON)
 
 
@@ -54,7 +55,7 @@ def images_of(plan: Plan) -> dict[str, str | None]:
 
 
 def test_a_cell_is_built_in_the_first_image_that_has_all_it_needs(recipe: LoadRecipe) -> None:
-    _, chosen = resolve(recipe(), select(recipe(), "x86_64"), requested=(), sites=[OLD, NEW])
+    _, chosen = resolve(recipe(), select(recipe(), "x86_64"), [OLD, NEW])
     assert [c.id for c in chosen.cells] == [
         "cp311-cu12.4-x86_64",
         "cp311-cu13.0-x86_64",
@@ -85,9 +86,8 @@ def test_kernels_are_compiled_in_one_image_whatever_the_pythons_and_the_choice(r
     whole = plan_in(file, OLD, NEW)
     machine, chosen = resolve(
         file,
-        select(file, "x86_64", cell="cp313-cu13.0-x86_64"),
-        requested=("cuda", "python"),
-        sites=[OLD, NEW],
+        select(file, "x86_64", Choice(cell="cp313-cu13.0-x86_64")),
+        [OLD, NEW],
     )
     single = lower(file, chosen.cells, machine)
     assert {i for name, i in images_of(whole).items() if "/kernels/" in name} == {"sha256:old"}
@@ -137,13 +137,13 @@ def test_a_python_that_the_manifests_test_image_lacks_is_an_error(recipe: LoadRe
     with_test = ContainerImage(NEW.id, NEW.name, NEW.inventory, clean)
     file = recipe(add='\n[test]\nimage = "clean"\n')
     with pytest.raises(MissingError) as caught:
-        resolve(file, select(file, "x86_64", cuda=["13"]), requested=(), sites=[with_test])
+        resolve(file, select(file, "x86_64", Choice(cuda=["13"], allow_missing=True)), [with_test])
     assert str(caught.value) == (
         f"{file.place('test', 'image')}: no CPython 3.13 in image clean; it has 3.11.1\n"
         '  hint: name an image that has it in [test] image, such as "python:3.13-slim", or choose others with --python'
     )
-    selection = select(file, "x86_64", cuda=["13"], python=["3.11"])
-    machine, chosen = resolve(file, selection, requested=("cuda", "python"), sites=[with_test])
+    selection = select(file, "x86_64", Choice(cuda=["13"], python=["3.11"]))
+    machine, chosen = resolve(file, replace(selection, requested=frozenset(("cuda", "python"))), [with_test])
     assert [cell.id for cell in chosen.cells] == ["cp311-cu13.0-x86_64"]
     assert machine.tested_at(chosen.cells[0]).image == clean
 
@@ -152,7 +152,9 @@ def test_a_python_that_the_default_test_image_lacks_is_tested_where_it_is_built(
     clean = image("clean", "12.2.0", "3.11")
     with_test = ContainerImage(NEW.id, NEW.name, NEW.inventory, clean, spare=True)
     file = recipe()
-    machine, chosen = resolve(file, select(file, "x86_64", cuda=["13"]), requested=(), sites=[with_test])
+    machine, chosen = resolve(
+        file, select(file, "x86_64", Choice(cuda=["13"], allow_missing=True)), [with_test]
+    )
     where = {cell.python: machine.tested_at(cell).image for cell in chosen.cells}
     assert where == {"3.11": clean, "3.13": with_test}
     plan = lower(file, chosen.cells, machine)
@@ -181,7 +183,7 @@ def test_an_images_own_toolkit_is_taken(recipe: LoadRecipe) -> None:
     plan = plan_in(file, with_cuda)
     builds = [a for a in plan.actions if a.kind == "build" and "cu12.4" in a.id]
     assert {a.inputs["toolkit"].path for a in builds} == {PurePosixPath("/usr/local/cuda")}  # type: ignore[union-attr]
-    _, chosen = resolve(file, select(file, "x86_64"), requested=(), sites=[OLD])
+    _, chosen = resolve(file, select(file, "x86_64"), [OLD])
     assert {reason_text(item.reason) for item in chosen.left_out if item.cell.cuda == "12"} == {
         "no CUDA 12.4 in image old; it has none"
     }

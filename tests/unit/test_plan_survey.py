@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from plan_samples import LoadRecipe
 from gpuforge.cli.planning import reason_text
 from gpuforge.errors import GpuforgeError, MissingError, UsageError
 from gpuforge.plan import host_compilers, site, survey
-from gpuforge.plan.cell import select
+from gpuforge.plan.cell import Choice, select
 from gpuforge.toolchains.cpython import Interpreter
 from gpuforge.toolchains.toolchain import Compiler
 from gpuforge.toolkits import compilers
@@ -66,7 +67,7 @@ def _a_machine(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_what_is_missing_is_left_out_with_the_reason(recipe: LoadRecipe) -> None:
     file = recipe(("[cuda.12]\n", '[cuda.12]\nprovider = "image"\n'))
-    found, chosen = survey.resolve(file, select(file, "x86_64"), requested=())
+    found, chosen = survey.resolve(file, select(file, "x86_64"))
     assert [cell.id for cell in chosen.cells] == ["cp311-cu13.0-x86_64"]
     assert set(found.locations[0].toolkits) == {"13"}
     reasons = {item.cell.id: reason_text(item.reason) for item in chosen.left_out}
@@ -77,21 +78,24 @@ def test_what_is_missing_is_left_out_with_the_reason(recipe: LoadRecipe) -> None
 def test_what_was_asked_for_and_is_missing_is_an_error(recipe: LoadRecipe) -> None:
     file = recipe()
     with pytest.raises(MissingError, match=r"no CPython 3\.13"):
-        survey.resolve(file, select(file, "x86_64", cuda=["13"]), requested=["cuda", "python"])
-    _, chosen = survey.resolve(file, select(file, "x86_64", cuda=["13"]), requested=["cuda"])
+        survey.resolve(
+            file,
+            replace(select(file, "x86_64", Choice(cuda=["13"])), requested=frozenset(["cuda", "python"])),
+        )
+    _, chosen = survey.resolve(file, select(file, "x86_64", Choice(cuda=["13"])))
     assert [cell.id for cell in chosen.cells] == ["cp311-cu13.0-x86_64"]
 
 
 def test_nothing_left_to_build_is_an_error(recipe: LoadRecipe) -> None:
     file = recipe(('python = ["3.11", "3.13"]', 'python = ["3.13"]'))
     with pytest.raises(MissingError, match=r"no CPython 3\.13"):
-        survey.resolve(file, select(file, "x86_64", cuda=["13"]), requested=())
+        survey.resolve(file, select(file, "x86_64", Choice(cuda=["13"], allow_missing=True)))
 
 
 def test_impossible_architectures_are_refused_with_their_place(recipe: LoadRecipe) -> None:
     file = recipe(('archs = ["80", "90a"]', 'archs = ["80", "52"]'))
     with pytest.raises(UsageError) as caught:
-        survey.resolve(file, select(file, "x86_64"), requested=())
+        survey.resolve(file, select(file, "x86_64"))
     (problem,) = caught.value.diagnostics
     assert problem.place is not None
     assert file.path.read_text().splitlines()[problem.place.line - 1] == 'archs = ["80", "52"]'
@@ -106,10 +110,10 @@ def test_a_host_compiler_that_does_not_fit_is_an_error_only_when_asked(recipe: L
             '[cuda.11]\ntoolkit = "11.8"\narchs = ["80"]',
         )
     )
-    _, chosen = survey.resolve(file, select(file, "x86_64"), requested=())
+    _, chosen = survey.resolve(file, select(file, "x86_64"))
     assert [cell.id for cell in chosen.cells] == ["cp311-cu13.0-x86_64"]
     with pytest.raises(UsageError, match=r"CUDA 11\.8 takes g\+\+ 6 to 11 as host compiler, not 12\.2"):
-        survey.resolve(file, select(file, "x86_64", cuda=["11"]), requested=["cuda"])
+        survey.resolve(file, select(file, "x86_64", Choice(cuda=["11"])))
 
 
 CUDA_11 = (
@@ -124,7 +128,9 @@ def test_each_toolkit_gets_a_host_compiler_that_it_takes(
 ) -> None:
     install(monkeypatch, compiler("g++", "12.2", "/g++"), compiler("g++", "11.3", "/g++-11"))
     file = recipe(CUDA_11)
-    found, chosen = survey.resolve(file, select(file, "x86_64", python=["3.11"]), requested=["cuda"])
+    found, chosen = survey.resolve(
+        file, replace(select(file, "x86_64", Choice(python=["3.11"])), requested=frozenset(["cuda"]))
+    )
     assert [cell.cuda for cell in chosen.cells] == ["11", "13"]
     assert {cuda: str(host.path) for cuda, host in found.locations[0].hosts.items()} == {
         "11": "/g++-11",
@@ -137,7 +143,9 @@ def test_a_compiler_that_no_toolkit_takes_is_fetched_beside_it(
 ) -> None:
     offers(monkeypatch)
     file = recipe(CUDA_11)
-    found, chosen = survey.resolve(file, select(file, "x86_64", python=["3.11"]), requested=["cuda"])
+    found, chosen = survey.resolve(
+        file, replace(select(file, "x86_64", Choice(python=["3.11"])), requested=frozenset(["cuda"]))
+    )
     assert [cell.cuda for cell in chosen.cells] == ["11", "13"]
     (here,) = found.locations
     fetched = here.hosts["11"]
@@ -151,7 +159,7 @@ def test_a_compiler_that_the_manifest_asks_for_is_fetched_for_the_host_build(
 ) -> None:
     offers(monkeypatch)
     file = recipe((HOST, HOST + '\nversion = ">=11,<12"'))
-    found, _ = survey.resolve(file, select(file, "x86_64", python=["3.11"]), requested=())
+    found, _ = survey.resolve(file, select(file, "x86_64", Choice(python=["3.11"], allow_missing=True)))
     (here,) = found.locations
     assert isinstance(here.usual, FetchedCompiler)
     assert here.hosts == {"12": here.usual, "13": here.usual}
@@ -163,10 +171,13 @@ def test_an_installed_compiler_and_one_named_by_its_path_are_never_replaced(
     offers(monkeypatch)
     file = recipe(CUDA_11, (HOST, HOST + '\npath = "/g++"'))
     with pytest.raises(UsageError, match=r"CUDA 11\.8 takes g\+\+ 6 to 11 as host compiler, not 12\.2"):
-        survey.resolve(file, select(file, "x86_64", cuda=["11"]), requested=["cuda"])
+        survey.resolve(file, select(file, "x86_64", Choice(cuda=["11"])))
     install(monkeypatch, compiler("g++", "12.2", "/g++"), compiler("g++", "10.2", "/g++-10"))
     file = recipe(CUDA_11)
-    found, _ = survey.resolve(file, select(file, "x86_64", cuda=["11"], python=["3.11"]), requested=["cuda"])
+    found, _ = survey.resolve(
+        file,
+        replace(select(file, "x86_64", Choice(cuda=["11"], python=["3.11"])), requested=frozenset(["cuda"])),
+    )
     assert str(found.locations[0].hosts["11"].path) == "/g++-10"
 
 
@@ -176,7 +187,7 @@ def test_a_machine_that_a_compiler_cannot_be_fetched_to_is_told_how_to_install_i
 ) -> None:
     file = recipe(CUDA_11, (HOST, HOST + version))
     with pytest.raises(GpuforgeError) as caught:
-        survey.resolve(file, select(file, "x86_64", cuda=["11"]), requested=["cuda"])
+        survey.resolve(file, select(file, "x86_64", Choice(cuda=["11"])))
     (problem,) = caught.value.diagnostics
     assert problem.hint == (
         "gpuforge fetches g++ 11.3.0 for Debian and Ubuntu with a g++ of their own; this machine lacks "
@@ -191,7 +202,7 @@ def test_the_version_range_of_the_manifest_holds_for_every_toolkit(
     install(monkeypatch, compiler("g++", "12.2", "/g++"), compiler("g++", "11.3", "/g++-11"))
     file = recipe(CUDA_11, (HOST, HOST + f'\nversion = "{allowed}"'))
     with pytest.raises(UsageError, match=r"CUDA 11\.8 takes g\+\+ 6 to 11 as host compiler, not 12\.2"):
-        survey.resolve(file, select(file, "x86_64", cuda=["11"]), requested=["cuda"])
+        survey.resolve(file, select(file, "x86_64", Choice(cuda=["11"])))
 
 
 def test_a_declared_family_is_kept_and_an_undeclared_one_may_change(
@@ -200,7 +211,7 @@ def test_a_declared_family_is_kept_and_an_undeclared_one_may_change(
     install(monkeypatch, compiler("g++", "12.2", "/g++"), compiler("clang++", "14.0", "/clang++"))
     file = recipe(CUDA_11)
     with pytest.raises(UsageError, match="as host compiler"):
-        survey.resolve(file, select(file, "x86_64", cuda=["11"]), requested=["cuda"])
+        survey.resolve(file, select(file, "x86_64", Choice(cuda=["11"])))
     undeclared = recipe(CUDA_11, (HOST, ""), ('toolchains = ["host"]', 'toolchains = ["device"]'))
     usual = host_compilers.host_compiler(undeclared, site.ThisMachine())
     found = host_compilers.host_compilers(undeclared, ["11"], site.ThisMachine(), usual)
@@ -210,5 +221,5 @@ def test_a_declared_family_is_kept_and_an_undeclared_one_may_change(
 def test_an_unknown_library_is_reported_where_it_is_written(recipe: LoadRecipe) -> None:
     file = recipe(('libraries = ["cufft"]', 'libraries = ["cuffft"]'))
     with pytest.raises(UsageError, match="has no library 'cuffft'") as caught:
-        survey.resolve(file, select(file, "x86_64"), requested=())
+        survey.resolve(file, select(file, "x86_64"))
     assert {problem.place for problem in caught.value.diagnostics} == {file.place("cuda", "libraries")}

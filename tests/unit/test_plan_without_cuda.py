@@ -14,7 +14,7 @@ from gpuforge.errors import ActionError, UsageError
 from gpuforge.manifest.load import ManifestFile, load
 from gpuforge.package import links
 from gpuforge.plan import survey
-from gpuforge.plan.cell import matrix, select
+from gpuforge.plan.cell import Choice, matrix, select
 from gpuforge.plan.expectation import expectation
 from gpuforge.plan.lower.audit import is_for
 from gpuforge.plan.lower.cell_actions import lower
@@ -53,7 +53,7 @@ def test_the_cells_have_no_toolkit(file: ManifestFile) -> None:
 
 
 def test_no_action_is_about_cuda(file: ManifestFile, machine: Machine) -> None:
-    plan = lower(file, select(file, "x86_64", python=["3.11"]).cells, of(machine))
+    plan = lower(file, select(file, "x86_64", Choice(python=["3.11"])).cells, of(machine))
     actions = {action.id: action for action in plan.actions}
     assert "kernels/anomaly" in actions
     assert not [name for name in actions if "cu1" in name or "toolkit" in name or "provided" in name]
@@ -71,8 +71,8 @@ def test_no_action_is_about_cuda(file: ManifestFile, machine: Machine) -> None:
 
 def test_no_toolkit_is_looked_for(file: ManifestFile, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(survey, "select_toolkit", None)
-    selection = select(file, "x86_64", python=[f"3.{sys.version_info.minor}"])
-    found, _ = survey.resolve(file, selection, requested=())
+    selection = select(file, "x86_64", Choice(python=[f"3.{sys.version_info.minor}"]))
+    found, _ = survey.resolve(file, selection)
     assert list(found.locations[0].toolkits) == []
     assert list(found.locations[0].hosts) == [""]
 
@@ -84,7 +84,7 @@ def test_gpu_code_in_its_wheels_is_a_finding(file: ManifestFile) -> None:
 
 def test_options_for_cuda_are_refused(file: ManifestFile) -> None:
     with pytest.raises(UsageError, match="--cuda 13: the manifest has no such toolkit") as error:
-        select(file, "x86_64", cuda=["13"])
+        select(file, "x86_64", Choice(cuda=["13"]))
     assert error.value.diagnostics[0].hint == "it has no [cuda]"
     with pytest.raises(UsageError, match=r"--archs 90: the manifest has no \[cuda\]"):
         narrow(file, ["90"])

@@ -14,7 +14,6 @@ from gpuforge.cuda import releases
 from gpuforge.cuda.releases import common, known_gpus
 from gpuforge.errors import UsageError
 from gpuforge.manifest.load import ManifestFile, load
-from gpuforge.plan.architectures import spelled_out
 from gpuforge.runtime import runs_on
 from gpuforge.runtime.arch import Arch, Target
 
@@ -105,14 +104,14 @@ def manifest(tmp_path: Path) -> LoadRecipe:
 def test_it_is_replaced_before_anything_is_planned(
     manifest: LoadRecipe, written: str, meant: tuple[str, ...]
 ) -> None:
-    versions = spelled_out(manifest(written)).manifest.cuda.versions
+    versions = manifest(written).manifest.cuda.versions
     assert versions["13"].archs == meant
     assert versions["12"].archs == ("80",)
 
 
 def test_a_toolkit_that_is_not_known_has_no_common_architectures(manifest: LoadRecipe) -> None:
     with pytest.raises(UsageError) as caught:
-        spelled_out(manifest('"common"', "13.9"))
+        manifest('"common"', "13.9")
     (told,) = caught.value.diagnostics
     assert told.message == "unknown CUDA toolkit '13.9'"
     assert told.place
