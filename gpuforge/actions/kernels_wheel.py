@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from gpuforge.actions.wheel import REPAIRS, PackageWheel, add, python_tag
 from gpuforge.cuda.choices import Linkage
 from gpuforge.manifest import kernels_wheels
 from gpuforge.manifest.model import Manifest
-from gpuforge.package.contents import BuildRecord, KernelsWheel, KernelsWheelSet
+from gpuforge.package.contents import KernelsWheel, KernelsWheelSet
 from gpuforge.plan import build_record, recipe
 from gpuforge.plan.action import ActionInput, Handle, P, Step, Workdir
 from gpuforge.plan.cell import Cell
@@ -44,7 +44,7 @@ class PackageKernelsWheel(Step[P]):
     size_limit: int | None = None  # bytes
     pins: Mapping[str, str] = field(default_factory=dict)  # versions of the toolkit's pip packages
     pins_file: str = ""  # a file of the toolkit with more of them
-    record: BuildRecord
+    record: Mapping[str, Any]
 
     def run(self: PackageKernelsWheel[Path], at: Workdir) -> None:
         """Write the wheel; raises ActionError and leaves none on failure."""

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from gpuforge import disk
 from gpuforge.cpython import CPython
 from gpuforge.cuda.choices import Linkage, Requires
 from gpuforge.cuda.version import major_of
-from gpuforge.package.contents import BuildRecord, KernelsWheel, KernelsWheelSet
+from gpuforge.package.contents import KernelsWheel, KernelsWheelSet
 from gpuforge.plan import build_record, recipe, variant
 from gpuforge.plan.action import ActionInput, Handle, P, Step, Workdir
 from gpuforge.plan.cell import Cell
@@ -68,7 +68,7 @@ class PackageWheel(Step[P]):
     pins_file: str = ""  # a file of the toolkit with more of them
     more_requires: tuple[str, ...] = ()  # Requires-Dist lines of the manifest
     extras: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # besides CUDA's packages
-    record: BuildRecord | None = None
+    record: Mapping[str, Any] = field(default_factory=dict)
     c_header: bool = False  # whether programs in C find the kernels by a header in the wheel
     kernels_wheels: tuple[KernelsWheel, ...] = ()  # that its extras bring; then it is for all CUDA versions
     sets: tuple[KernelsWheelSet, ...] = ()  # the kernel sets in them

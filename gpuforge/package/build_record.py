@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from gpuforge.cuda.provided import Floor, as_record
-from gpuforge.package.contents import BuildRecord
 from gpuforge.wheel import unpacked
 from gpuforge.wheel.locked_wheels import LockedRelease
 
@@ -18,30 +16,11 @@ NAME = "gpuforge.json"
 SCHEMA = 1
 
 
-def write(tree: Path, record: BuildRecord, packages: Mapping[str, Any] = MappingProxyType({})) -> None:
+def write(tree: Path, record: Mapping[str, Any], packages: Mapping[str, Any] = MappingProxyType({})) -> None:
     """Write the record into an unpacked wheel, with the entries about packages, keys sorted."""
-    content = {"schema": SCHEMA, **_as_json(record), **packages}
+    content = {"schema": SCHEMA, **record, **packages}
     text = json.dumps(content, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
     (unpacked.dist_info(tree) / NAME).write_text(text, encoding="utf-8")
-
-
-def _as_json(record: BuildRecord) -> dict[str, Any]:
-    compilers = {"host": record.host, "device": record.device}
-    content: dict[str, Any] = {
-        "gpuforge": record.gpuforge,
-        "machine": record.machine,
-        "manifest": {"sha256": record.manifest},
-        "toolchains": {name: asdict(found) for name, found in compilers.items() if found},
-    }
-    if record.cuda:
-        cuda = asdict(record.cuda)
-        content |= {"linkage": cuda["linkage"], "toolkit": cuda["toolkit"], "narrowed": cuda["whole"]}
-        content |= cuda["compiled"]
-    if record.axes:
-        content["axes"] = asdict(record.axes)
-    if record.cell:
-        content |= {"cell": record.cell, "naming": record.naming}
-    return content
 
 
 def packages(locked: Iterable[LockedRelease], floors: Iterable[Floor]) -> dict[str, Any]:

@@ -21,7 +21,6 @@ from gpuforge.toolchains.detect import family_of
 from gpuforge.toolchains.toolchain import Compiler
 from gpuforge.toolkits import toolkit_tree
 from gpuforge.toolkits.debian_parts import DebianPart, fetch_part, mirror
-from gpuforge.toolkits.plain import read
 from gpuforge.toolkits.progress import Say, quiet
 
 # The files that each program of GCC needs beside libc, and that it compiles and links with; MULTIARCH is
@@ -112,7 +111,7 @@ def _compiler(row: dict[str, Any], machine: str) -> FetchedCompiler:
         path.with_name(path.name.replace(*names)) if names else None,
         row["suite"],
         row["glibc"],
-        tuple(read(DebianPart, part) for part in row["packages"] if part["machine"] == machine),
+        tuple(map(DebianPart.of_row, (part for part in row["packages"] if part["machine"] == machine))),
     )
 
 

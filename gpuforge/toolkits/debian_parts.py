@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from gpuforge.errors import MissingError
 from gpuforge.toolkits.progress import Say, quiet
@@ -32,6 +34,12 @@ class DebianPart:
     size: int  # bytes
     sha256: str  # of these bytes
     members: tuple[BlockFile, ...] = ()
+
+    @classmethod
+    def of_row(cls, row: Mapping[str, Any]) -> DebianPart:
+        """Read a row of a table, which is for one machine type."""
+        fields = {key: value for key, value in row.items() if key != "machine"}
+        return cls(**{**fields, "members": tuple(BlockFile(**member) for member in row.get("members", ()))})
 
 
 def mirror() -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple
 
 from packaging.version import Version
 
@@ -12,6 +12,7 @@ from gpuforge.cuda.releases import ToolkitRelease, parsed, release, releases, un
 from gpuforge.errors import UsageError
 from gpuforge.runtime.arch import Arch
 from gpuforge.toolchains.inventory import Inventory
+from gpuforge.toolchains.toolchain import Compiler
 from gpuforge.toolkits.providers import PROVIDERS, fetchers
 from gpuforge.toolkits.toolkit import Toolkit, ToolkitRequest
 
@@ -55,18 +56,6 @@ def _elsewhere(minor: str) -> str:
     return f"use one of those that gpuforge fetches: {', '.join(known)}"
 
 
-class Host(Protocol):
-    """The attributes of a host compiler that matter here; `toolchains.toolchain.Compiler` has them."""
-
-    @property
-    def family(self) -> str:
-        """The family's name: g++, clang++."""
-
-    @property
-    def version(self) -> Version:
-        """Its version."""
-
-
 class Unsupported(NamedTuple):
     """One unsupported thing; `item` is its index if `subject` names a list."""
 
@@ -77,7 +66,7 @@ class Unsupported(NamedTuple):
 
 
 def unsupported(
-    *, toolkit: str, host: Host | None, archs: Sequence[Arch], ptx: Arch | None
+    *, toolkit: str, host: Compiler | None, archs: Sequence[Arch], ptx: Arch | None
 ) -> list[Unsupported]:
     """Return everything that is unsupported in this combination, each with the nearest alternative."""
     known = next((r for r in releases() if r.version == toolkit), None)
@@ -122,7 +111,7 @@ def _nearest(arch: Arch, archs: Iterable[Arch]) -> Arch:
     return min(archs, key=distance)
 
 
-def _host_problems(known: ToolkitRelease, host: Host) -> Iterator[Unsupported]:
+def _host_problems(known: ToolkitRelease, host: Compiler) -> Iterator[Unsupported]:
     accepted = " or ".join(f"{family} {low} to {high}" for family, (low, high) in known.hosts.items())
     if host.family not in known.hosts:
         yield Unsupported("host", None, f"{host.family} is not known to work as host compiler of CUDA {known.version}",

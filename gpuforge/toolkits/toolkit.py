@@ -22,28 +22,10 @@ VERSIONS = (
 
 @dataclass(frozen=True, slots=True)
 class Wheels:
-    """The wheels of one toolkit."""
+    """The wheels of one toolkit, and parts of Debian's packages if these have the compiler."""
 
     pins: tuple[PinnedWheel, ...]
-    packages_file: str = ""
-
-    @property
-    def size(self) -> int:
-        """Bytes to download."""
-        return sum(pin.size for pin in self.pins)
-
-    @property
-    def packages(self) -> Mapping[str, str]:
-        """The projects with their versions."""
-        return {pin.package: pin.version for pin in self.pins}
-
-
-@dataclass(frozen=True, slots=True)
-class PartsAndWheels:
-    """The parts of Debian's packages with the compiler, and the wheels with the rest."""
-
-    parts: tuple[DebianPart, ...]
-    pins: tuple[PinnedWheel, ...]
+    parts: tuple[DebianPart, ...] = ()
     packages_file: str = ""
 
     @property
@@ -59,9 +41,7 @@ class PartsAndWheels:
     @property
     def identity(self) -> str:
         """The digest of all files."""
-        return digest.of_data(
-            sorted([*(pin.sha256 for pin in self.pins), *(part.sha256 for part in self.parts)])
-        )
+        return digest.of_data(sorted([*(p.sha256 for p in self.pins), *(p.sha256 for p in self.parts)]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +73,7 @@ class Archives:
         return VERSIONS
 
 
-ToolkitFiles = Wheels | PartsAndWheels | Archives
+ToolkitFiles = Wheels | Archives
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path, PurePosixPath
 
 import pytest
 from toolkit_samples import ELF, Server, deb, sha256, tar_xz, xz_block
 
-from gpuforge.errors import ActionError, MissingError, UsageError
+from gpuforge.errors import ActionError, MissingError
 from gpuforge.toolkits import pip, progress, unpack
 from gpuforge.toolkits.compilers import provision_compiler
 from gpuforge.toolkits.debian_parts import BlockFile, DebianPart
 from gpuforge.toolkits.pins import PinnedWheel
-from gpuforge.toolkits.plain import read
 from gpuforge.toolkits.providers.debian import place, provision_debian
 
 OWN = "./usr/lib/nvidia-cuda-toolkit"
@@ -155,10 +153,3 @@ def test_only_what_is_asked_for_is_unpacked(tmp_path: Path) -> None:
     file.write_bytes(deb({}, data=tar_xz({"./../../climbs": b"x", f"{OWN}/bin/crt/a.stub": b"a"})))
     assert unpack.unpack_deb(file, tmp_path / "tree", lambda path: place(path, package="p")) == 1
     assert place(PurePosixPath("usr/lib/nvidia-cuda-toolkit/bin/crt/../../x"), package="p") is None
-
-
-def test_parts_survive_json() -> None:
-    whole = part(b"x", BlockFile("a", 1, 2))
-    assert read(DebianPart, asdict(whole)) == whole
-    with pytest.raises(UsageError, match="Part: version: Field required"):
-        read(DebianPart, {"package": "x"})

@@ -16,13 +16,11 @@ from gpuforge.cuda.suffix import with_suffix
 from gpuforge.cuda.version import major_of
 from gpuforge.datafile import load
 from gpuforge.errors import ActionError, UsageError
-from gpuforge.toolkits import pins as wheels
 from gpuforge.toolkits import pip, toolkit_tree
 from gpuforge.toolkits.debian_parts import DebianPart, fetch_part, mirror
-from gpuforge.toolkits.pins import ListedToolkit, PinnedWheel
-from gpuforge.toolkits.plain import read
+from gpuforge.toolkits.pins import ListedToolkit, PinnedWheel, choose
 from gpuforge.toolkits.progress import Say, quiet
-from gpuforge.toolkits.toolkit import PartsAndWheels, Toolkit, ToolkitFiles, ToolkitRequest
+from gpuforge.toolkits.toolkit import Toolkit, ToolkitFiles, ToolkitRequest, Wheels
 
 _COMPILER = ("nvidia-cuda-runtime", "nvidia-cuda-nvcc", "nvidia-cuda-cccl")  # wheels with its headers
 _PROGRAMS = frozenset(
@@ -54,16 +52,16 @@ def nvcc(toolkit: str) -> str:
     return str(_releases()[toolkit]["nvcc"])
 
 
-def source(toolkit: str, libraries: Sequence[str], machine: str) -> PartsAndWheels:
+def source(toolkit: str, libraries: Sequence[str], machine: str) -> Wheels:
     """Return the files of a toolkit with these libraries.
 
     Raises UsageError for an unknown library, with the nearest names.
     """
     row, major = _releases()[toolkit], major_of(toolkit)
     compiler = [with_suffix(name, major) for name in _COMPILER]
-    parts = tuple(read(DebianPart, part) for part in row["packages"] if part["machine"] == machine)
+    parts = tuple(map(DebianPart.of_row, (part for part in row["packages"] if part["machine"] == machine)))
     listed = ListedToolkit.of_row(row)
-    return PartsAndWheels(parts, wheels.choose(listed, compiler, libraries, machine))
+    return Wheels(choose(listed, compiler, libraries, machine), parts)
 
 
 def offer(request: ToolkitRequest) -> Toolkit | None:
@@ -85,7 +83,7 @@ def absent(request: ToolkitRequest, elsewhere: str) -> UsageError:
 
 def fetch(source: ToolkitFiles, destination: Path, *, say: Say = quiet) -> None:
     """Download the parts and wheels of `source` and make the toolkit tree at `destination`: see `provision_debian`."""
-    assert isinstance(source, PartsAndWheels)  # noqa: S101  as `offer` returns them
+    assert isinstance(source, Wheels)  # noqa: S101  as `offer` returns them
     provision_debian(source.parts, source.pins, destination, say=say)
 
 

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
-from gpuforge import digest
 from gpuforge.datafile import load
 from gpuforge.errors import ActionError, UsageError
 from gpuforge.toolkits import pins, pip, toolkit_tree
@@ -33,9 +32,8 @@ def offer(request: ToolkitRequest) -> Toolkit | None:
     if request.minor not in _releases():
         return None
     source = Wheels(pins.choose(_releases()[request.minor], COMPILER, request.libraries, request.machine))
-    identity = digest.of_data(sorted(pin.sha256 for pin in source.pins))
     return Toolkit(
-        request.minor, "pypi", identity, source.packages["nvidia-cuda-nvcc"], "PyPI", source=source
+        request.minor, "pypi", source.identity, source.packages["nvidia-cuda-nvcc"], "PyPI", source=source
     )
 
 
