@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,6 @@ from gpuforge.cli.planning import DEFAULT_IMAGE, Planned, missing_status, planne
 from gpuforge.cli.terminal import say
 from gpuforge.errors import MissingError, UsageError
 from gpuforge.execute import engine
-from gpuforge.execute.compiled.offer import offered
 from gpuforge.execute.ledger import FileLedger
 from gpuforge.execute.outcome import Outcome, Step
 from gpuforge.execute.runners.choice import RUNNERS, RunnerSettings, SiteRequest, chosen
@@ -201,41 +200,36 @@ def _run(made: Planned, steps: list[Step], store: WorkStore, options: Options, c
     for why in shared.refused:
         say(f"note: {why}")
     identity = call.environ.get(sccache.IDENTITY)
+    compiled = sccache.folder(shared.name, *shared.manifests, identity=identity)
     settings = RunnerSettings(
         shared.name,
         cache,
-        {},
+        sccache.configured(call.environ, cache, compiled, url),
         Limits(options.memory, options.jobs, seconds=options.timeout * 3600),
         options.dist / ".failed" if options.keep_failed else None,
-        compiled=sccache.folder(cache, shared.name, *shared.manifests, identity=identity).name,
+        compiled=compiled,
         jobs=options.jobs or os.cpu_count() or 1,
         scheduler=options.scheduler,
         shared=url,
     )
-    notes: list[str] = []
-    try:
-        with (
-            store.present(),
-            progress() as observer,
-            offered(call.environ, cache, settings.compiled, url, notes.append) as variables,
-            chosen(options.runner).workers(
-                made.sites, replace(settings, variables=variables), store
-            ) as workers,
-        ):
-            return engine.run(
-                steps,
-                store=store,
-                ledger=FileLedger(cache / "ledger.jsonl"),
-                workers=workers,
-                jobs=settings.jobs,
-                observer=observer,
-                logs=cache / "logs",
-                project=str(made.file.path),
-                targets=made.plan.targets,
-            )
-    finally:
-        for note in notes:
-            say(note)
+    if made.sites and (back_end := sccache.back_end(call.environ)):
+        say(f"note: builds in containers have no network: their compiler cache is a folder, not {back_end}")
+    with (
+        store.present(),
+        progress() as observer,
+        chosen(options.runner).workers(made.sites, settings, store) as workers,
+    ):
+        return engine.run(
+            steps,
+            store=store,
+            ledger=FileLedger(cache / "ledger.jsonl"),
+            workers=workers,
+            jobs=settings.jobs,
+            observer=observer,
+            logs=cache / "logs",
+            project=str(made.file.path),
+            targets=made.plan.targets,
+        )
 
 
 def exit_code(outcome: Outcome) -> int:

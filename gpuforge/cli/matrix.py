@@ -265,12 +265,7 @@ def shared_by_jobs(environ: Mapping[str, str]) -> list[str]:
     if not settings:
         return []
     also = f", and {', '.join(secrets)} as secrets" if secrets else ""
-    notes = [f"note: set {', '.join(settings)} in every job{also}"]
-    if back_end:
-        notes.append(
-            f"note: install gpuforge with its extra sccache in every job: containers need it for {back_end}"
-        )
-    return notes
+    return [f"note: set {', '.join(settings)} in every job{also}"]
 
 
 def _is_secret(name: str, value: str) -> bool:

@@ -65,14 +65,10 @@ class Advice:
 
 @dataclass(frozen=True, slots=True)
 class CacheFolder:
-    """A folder that outlives actions and changes no result: the environment variable `variable` has its path.
-
-    With `given`, the command only reads it, and it is there only if the runner has it.
-    """
+    """A folder that outlives actions and changes no result: the environment variable `variable` has its path."""
 
     name: str
     variable: str
-    given: bool = False
 
 
 Input = FileInput | ImageInput | ActionInput

@@ -52,10 +52,7 @@ _NO_PIP_FACT = (
 
 _NO_INDEX = {"PIP_CONFIG_FILE": "/dev/null", "PIP_NO_INDEX": "1"}
 PIP_CACHE = (CacheFolder("pip", "PIP_CACHE_DIR"),)
-COMPILER_CACHE = (
-    CacheFolder("sccache", sccache.FOLDER),
-    CacheFolder("sccache-shared", sccache.SHARED, given=True),
-)
+COMPILER_CACHE = (CacheFolder("sccache", sccache.FOLDER),)
 
 
 def fetch_passes(environ: Mapping[str, str]) -> tuple[str, ...]:
@@ -82,7 +79,7 @@ def build_passes(environ: Mapping[str, str], *, contained: bool = False) -> tupl
     if contained:
         return sccache.CONTAINED
     settings = {name for name in environ if sccache.is_setting(name)}
-    return tuple(sorted({sccache.FOLDER, sccache.CONFIGURATION, sccache.SHARED, *settings}))
+    return tuple(sorted({sccache.FOLDER, sccache.CONFIGURATION, *sccache.OF_STORE, *settings}))
 
 
 def pip_facts(environ: Mapping[str, str]) -> dict[str, str]:

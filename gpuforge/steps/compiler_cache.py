@@ -19,7 +19,6 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
-from gpuforge.steps.cache_bridge import bridged
 from gpuforge.steps.cached_compilers import PROGRAM
 from gpuforge.toolchains import sccache
 from gpuforge.toolchains.sccache import CacheUse
@@ -58,11 +57,8 @@ def serving(
         yield {}
         return
     short = len(os.fsencode(folder)) < _LONGEST - len("/sccache-12345678/server")
-    with (
-        tempfile.TemporaryDirectory(dir=folder if short else "/tmp", prefix="sccache-") as place,  # noqa: S108
-        bridged(settings) as given,
-    ):
-        server = _Server(given, Path(place), folder / "sccache.log")
+    with tempfile.TemporaryDirectory(dir=folder if short else "/tmp", prefix="sccache-") as place:  # noqa: S108
+        server = _Server(settings, Path(place), folder / "sccache.log")
         try:
             if server.answers():
                 yield server.offer()

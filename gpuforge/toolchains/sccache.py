@@ -13,8 +13,8 @@ FOLDER = "SCCACHE_DIR"
 CONFIGURATION = "SCCACHE_CONF"
 SIZE = "SCCACHE_CACHE_SIZE"
 OFF = "GPUFORGE_NO_SCCACHE"
-SHARED = "GPUFORGE_SCCACHE_SHARED"  # the folder with the socket of the shared cache (`execute/compiled`)
 IDENTITY = "GPUFORGE_COMPILER_CACHE"  # replaces the manifests' paths in the name of a project's cache
+COMPILED = "compiled"  # in a shared store: the caches of all projects
 CONTAINED = (OFF, SIZE)  # the settings that work in a container, which has no network
 # Its back ends (https://github.com/mozilla/sccache/blob/main/docs/Configuration.md) and the variables for them.
 _PREFIXES = ("SCCACHE_", "AWS_", "ALIBABA_CLOUD_", "TENCENTCLOUD_", "ACTIONS_")
@@ -25,6 +25,17 @@ BACK_ENDS = (
     *("SCCACHE_REDIS_ENDPOINT", "SCCACHE_REDIS_CLUSTER_ENDPOINTS", "SCCACHE_REDIS"),
     *("SCCACHE_MEMCACHED_ENDPOINT", "SCCACHE_MEMCACHED", "SCCACHE_GHA_ENABLED", "SCCACHE_GHA_VERSION"),
     *("SCCACHE_OSS_BUCKET", "SCCACHE_COS_BUCKET"),
+)
+_FILES = {  # where programs of Amazon and Google find credentials below HOME, which an action does not have
+    "AWS_SHARED_CREDENTIALS_FILE": ".aws/credentials",
+    "AWS_CONFIG_FILE": ".aws/config",
+    "SCCACHE_GCS_KEY_PATH": ".config/gcloud/application_default_credentials.json",
+}
+OF_STORE = (  # what `configured` adds for a shared store
+    *_FILES,
+    *("SCCACHE_MULTILEVEL_CHAIN", "SCCACHE_MULTILEVEL_WRITE_ERROR_POLICY"),
+    *("SCCACHE_BUCKET", "SCCACHE_S3_KEY_PREFIX", "SCCACHE_REGION", "SCCACHE_ENDPOINT", "SCCACHE_S3_USE_SSL"),
+    *("SCCACHE_GCS_BUCKET", "SCCACHE_GCS_KEY_PREFIX", "SCCACHE_GCS_RW_MODE"),
 )
 # A build has its own server, never the user's, and decides itself what is compared.
 _OWN = frozenset(
@@ -58,29 +69,66 @@ def is_setting(name: str) -> bool:
     """Return whether the variable `name` configures the compiler cache of builds."""
     if name in _OWN:
         return False
-    return name in {OFF, SHARED} or name.startswith(_PREFIXES) or name.lower() in _REACH
+    return name == OFF or name.startswith(_PREFIXES) or name.lower() in _REACH
 
 
-def folder(cache: Path, name: str, *manifests: Path, identity: str | None = None) -> Path:
-    """Return the compiler cache of one project in gpuforge's folder `cache`, or of several that share one.
+def folder(name: str, *manifests: Path, identity: str | None = None) -> str:
+    """Return the name of the folder with the compiler cache of one project, or of several that share one.
 
     Their builds write objects into it that they later link. `identity` (GPUFORGE_COMPILER_CACHE) replaces the paths of
     the manifests, which differ between machines.
     """
     known: object = str(manifests[0]) if len(manifests) == 1 else sorted(map(str, manifests))
     known = {IDENTITY: identity} if identity else known
-    return cache / "sccache" / f"{name}-{digest.of_data(known)[:12]}"
+    return f"{name}-{digest.of_data(known)[:12]}"
 
 
-def configured(environ: Mapping[str, str], folder: Path) -> dict[str, str]:
-    """Return `environ` with `folder` as the cache's folder and the user's configuration file, if neither is set.
+def configured(environ: Mapping[str, str], cache: Path, project: str, store: str | None) -> dict[str, str]:
+    """Return `environ` with the variables by which host builds use the compiler cache of `project`.
 
-    The configuration file is looked for where sccache does; actions have another HOME and would not find it.
+    Its folder is `cache`/sccache/`project` unless the variables name another. If the user set up no back end of
+    sccache, the cache is in the shared `store`, if there is one: a folder takes the place of this machine's own; a
+    bucket comes after it. The configuration file is looked for where sccache does; actions have another HOME.
     """
-    home = environ.get("XDG_CONFIG_HOME") or Path(environ.get("HOME", "/"), ".config")
-    file = Path(home, "sccache", "config")
-    found = {CONFIGURATION: str(file)} if file.is_file() else {}
-    return {FOLDER: str(folder.absolute())} | found | dict(environ)
+    home = Path(environ.get("HOME", "/"))
+    folder = cache.absolute() / "sccache" / project
+    files = {CONFIGURATION: Path(environ.get("XDG_CONFIG_HOME") or home / ".config", "sccache", "config")}
+    shared: dict[str, str] = {}
+    there = {name: str(file) for name, file in files.items() if file.is_file()}
+    if store and not back_end(there | dict(environ)):
+        scheme, _, rest = store.rpartition("://")
+        if scheme in {"s3", "gs"}:
+            shared = _bucket(scheme, f"{rest.strip('/')}/{COMPILED}/{project}", environ)
+            files = {name: home / place for name, place in _FILES.items()}
+            there |= {name: str(file) for name, file in files.items() if file.is_file()}
+        else:
+            folder = Path(rest) / COMPILED / project
+    return {FOLDER: str(folder)} | there | shared | dict(environ)
+
+
+def _bucket(scheme: str, place: str, environ: Mapping[str, str]) -> dict[str, str]:
+    """Return sccache's variables for a folder in a bucket, behind the one of this machine."""
+    bucket, _, prefix = place.partition("/")
+    chain = {"SCCACHE_MULTILEVEL_WRITE_ERROR_POLICY": "ignore"}
+    if scheme == "gs":
+        key = environ.get("GOOGLE_APPLICATION_CREDENTIALS")
+        return chain | {
+            "SCCACHE_MULTILEVEL_CHAIN": "disk,gcs",
+            "SCCACHE_GCS_BUCKET": bucket,
+            "SCCACHE_GCS_KEY_PREFIX": prefix,
+            "SCCACHE_GCS_RW_MODE": "READ_WRITE",
+            **({"SCCACHE_GCS_KEY_PATH": key} if key else {}),
+        }
+    endpoint = environ.get("AWS_ENDPOINT_URL_S3") or environ.get("AWS_ENDPOINT_URL") or ""
+    protocol, _, host = endpoint.rpartition("://")
+    region = environ.get("AWS_REGION") or environ.get("AWS_DEFAULT_REGION") or ("us-east-1" if host else "")
+    return chain | {
+        "SCCACHE_MULTILEVEL_CHAIN": "disk,s3",
+        "SCCACHE_BUCKET": bucket,
+        "SCCACHE_S3_KEY_PREFIX": prefix,
+        **({"SCCACHE_REGION": region} if region else {}),
+        **({"SCCACHE_ENDPOINT": host, "SCCACHE_S3_USE_SSL": str(protocol != "http").lower()} if host else {}),
+    }
 
 
 def back_end(environ: Mapping[str, str]) -> str:

@@ -260,11 +260,10 @@ def test_tests_of_a_group_run_on_one_worker(request: pytest.FixtureRequest) -> N
         assert request.node.nodeid.endswith("@architecture")
 
 
-def test_sccache_is_known_where_it_is_offered_to_a_run() -> None:
-    users = {
-        name for name, module in imports() if module in {"gpuforge.toolchains", "gpuforge.toolchains.sccache"}
-    }
-    assert {name for name in users if name.startswith("execute/")} == {"execute/compiled/offer.py"}
+def test_runners_know_nothing_of_sccache() -> None:
+    """They get its variables as data."""
+    users = {name for name, module in imports() if module == "gpuforge.toolchains.sccache"}
+    assert {name for name in users if name.startswith("execute/runners/")} == set()
 
 
 def test_no_runner_is_imported_by_name_from_outside_the_runners() -> None:

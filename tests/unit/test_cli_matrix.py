@@ -310,6 +310,5 @@ def test_jobs_that_share_a_store_get_its_address_and_no_secret() -> None:
         "note: set GPUFORGE_STORE=s3://bucket/team, GPUFORGE_COMPILER_CACHE=acme, SCCACHE_BUCKET=objects, "
         "SCCACHE_S3_KEY_PREFIX=team in every job, and AWS_SECRET_ACCESS_KEY, SCCACHE_ENDPOINT, "
         "SCCACHE_REDIS_PASSWORD as secrets",
-        "note: install gpuforge with its extra sccache in every job: containers need it for SCCACHE_BUCKET",
     ]
     assert matrix.shared_by_jobs(others | {"AWS_SECRET_ACCESS_KEY": "wJalrXUtnFEMI"}) == []

@@ -28,7 +28,7 @@ def write(folder: Path, cache: str = "") -> Path:
 
 def cache_of(folder: Path) -> Path:
     found = sharing(load(folder))
-    return sccache.folder(Path("/cache"), found.name, *found.manifests)
+    return sccache.folder(found.name, *found.manifests)
 
 
 def test_projects_that_name_each_other_share_one_cache_and_one_folder_for_builds(tmp_path: Path) -> None:
@@ -44,7 +44,7 @@ def test_projects_that_name_each_other_share_one_cache_and_one_folder_for_builds
 
 def test_the_user_says_which_projects_of_other_machines_are_the_same() -> None:
     def name(at: str, identity: str | None, package: str = "mine") -> str:
-        return sccache.folder(Path("/cache"), package, Path(at), identity=identity).name
+        return sccache.folder(package, Path(at), identity=identity)
 
     assert name("/a/gpuforge.toml", None) != name("/b/gpuforge.toml", None)
     assert (

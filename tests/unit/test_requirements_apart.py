@@ -170,4 +170,4 @@ def test_an_answer_that_is_no_name_ends_the_build(builds: Builds, answer: str) -
 
 def test_projects_have_compiler_caches_of_their_own(tmp_path: Path) -> None:
     projects = [("a", "/one"), ("b", "/one"), ("a", "/two")]
-    assert len({sccache.folder(tmp_path, name, Path(at, "gpuforge.toml")) for name, at in projects}) == 3
+    assert len({sccache.folder(name, Path(at, "gpuforge.toml")) for name, at in projects}) == 3

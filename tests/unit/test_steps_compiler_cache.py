@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from gpuforge.cli import build_report
+from gpuforge.plan import variables
 from gpuforge.steps import cached_compilers, compiler_cache, stable_nvcc
 from gpuforge.toolchains import sccache
 from gpuforge.toolchains.sccache import CacheUse
@@ -158,13 +159,88 @@ def test_a_build_sees_neither_credentials_nor_the_users_server() -> None:
 
 def test_the_users_configuration_is_found_from_anywhere(tmp_path: Path) -> None:
     home = {"HOME": str(tmp_path)}
-    assert sccache.configured(home, Path("/cache")) == {**home, "SCCACHE_DIR": "/cache"}
+    place = Path("/cache"), "mine", None
+    assert sccache.configured(home, *place) == {**home, "SCCACHE_DIR": "/cache/sccache/mine"}
     file = tmp_path / ".config/sccache/config"
     file.parent.mkdir(parents=True)
     file.write_text("")
-    assert sccache.configured(home, Path("/cache"))["SCCACHE_CONF"] == str(file)
+    assert sccache.configured(home, *place)["SCCACHE_CONF"] == str(file)
     own = {**home, "SCCACHE_DIR": "/mine", "SCCACHE_CONF": "/other"}
-    assert sccache.configured(own, Path("/cache")) == own
+    assert sccache.configured(own, *place) == own
+
+
+@pytest.mark.parametrize(
+    ("store", "environ", "expected"),
+    [
+        ("/nfs/store", {}, {"SCCACHE_DIR": "/nfs/store/compiled/mine"}),
+        ("file:///nfs/store", {}, {"SCCACHE_DIR": "/nfs/store/compiled/mine"}),
+        ("/nfs/store", {"SCCACHE_DIR": "/own"}, {"SCCACHE_DIR": "/own"}),
+        (
+            "s3://bucket/team/",
+            {"AWS_REGION": "eu-west-1"},
+            {
+                "SCCACHE_DIR": "/cache/sccache/mine",
+                "SCCACHE_MULTILEVEL_CHAIN": "disk,s3",
+                "SCCACHE_MULTILEVEL_WRITE_ERROR_POLICY": "ignore",
+                "SCCACHE_BUCKET": "bucket",
+                "SCCACHE_S3_KEY_PREFIX": "team/compiled/mine",
+                "SCCACHE_REGION": "eu-west-1",
+            },
+        ),
+        (
+            "s3://bucket",
+            {"AWS_ENDPOINT_URL": "http://127.0.0.1:1"},
+            {
+                "SCCACHE_DIR": "/cache/sccache/mine",
+                "SCCACHE_MULTILEVEL_CHAIN": "disk,s3",
+                "SCCACHE_MULTILEVEL_WRITE_ERROR_POLICY": "ignore",
+                "SCCACHE_BUCKET": "bucket",
+                "SCCACHE_S3_KEY_PREFIX": "compiled/mine",
+                "SCCACHE_REGION": "us-east-1",
+                "SCCACHE_ENDPOINT": "127.0.0.1:1",
+                "SCCACHE_S3_USE_SSL": "false",
+            },
+        ),
+        (
+            "gs://bucket/team",
+            {"GOOGLE_APPLICATION_CREDENTIALS": "/key.json"},
+            {
+                "SCCACHE_DIR": "/cache/sccache/mine",
+                "SCCACHE_MULTILEVEL_CHAIN": "disk,gcs",
+                "SCCACHE_MULTILEVEL_WRITE_ERROR_POLICY": "ignore",
+                "SCCACHE_GCS_BUCKET": "bucket",
+                "SCCACHE_GCS_KEY_PREFIX": "team/compiled/mine",
+                "SCCACHE_GCS_RW_MODE": "READ_WRITE",
+                "SCCACHE_GCS_KEY_PATH": "/key.json",
+            },
+        ),
+        (
+            "s3://bucket",
+            {"SCCACHE_REDIS_ENDPOINT": "tcp://host"},
+            {"SCCACHE_DIR": "/cache/sccache/mine"},
+        ),
+    ],
+)
+def test_a_shared_store_has_the_compiler_cache_unless_the_user_set_up_another(
+    store: str, environ: dict[str, str], expected: dict[str, str]
+) -> None:
+    environ = {"HOME": "/none", **environ}
+    found = sccache.configured(environ, Path("/cache"), "mine", store)
+    assert found == environ | expected
+    assert {*found} - {*environ} <= {*variables.build_passes(environ)}
+
+
+def test_a_configuration_file_can_set_up_a_back_end(tmp_path: Path) -> None:
+    file = tmp_path / "config"
+    for text, expected in (
+        ("[cache.redis]\n", str(file)),
+        ("[cache.disk]\n", ""),
+        ("[", ""),
+        ("cache = 1", ""),
+    ):
+        file.write_text(text)
+        assert sccache.back_end({"SCCACHE_CONF": str(file)}) == expected
+    assert sccache.back_end({"SCCACHE_CONF": str(tmp_path / "none")}) == ""
 
 
 @pytest.mark.parametrize(

@@ -6,14 +6,11 @@ import os
 import tempfile
 import time
 from collections.abc import Mapping
-from contextlib import ExitStack
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 from gpuforge.diagnostics import Diagnostic
 from gpuforge.errors import GpuforgeError, MissingError
-from gpuforge.execute.compiled.offer import offered
 from gpuforge.execute.outcome import ActionResult
 from gpuforge.execute.remote import failed_workdir, programs_here
 from gpuforge.execute.remote.board import Board
@@ -27,6 +24,7 @@ from gpuforge.execute.runners.runner import Runner
 from gpuforge.execute.store import Store
 from gpuforge.execute.work import Work, Workplace, failed_by
 from gpuforge.plan.action import FileInput
+from gpuforge.toolchains import sccache
 
 
 def work_on(job: Job, worker: str, cpus: int) -> str:
@@ -44,14 +42,12 @@ def work_on(job: Job, worker: str, cpus: int) -> str:
     if board.client() is None:  # it ended just now, and `taken` is already removed
         board.clear()
         return no_run
-    with tempfile.TemporaryDirectory(prefix="gpuforge-job-") as folder, ExitStack() as stack:
+    with tempfile.TemporaryDirectory(prefix="gpuforge-job-") as folder:
         log = Path(folder, "log")
         try:
             work = _here(job, at.store, cpus)
             failed = job.run.failed and (job.run.failed if job.run.cache else Path(folder, "failed"))
-            variables = stack.enter_context(
-                offered(os.environ, at.cache, job.run.compiled, job.run.store, partial(_note, log))
-            )
+            variables = sccache.configured(os.environ, at.cache, job.run.compiled, job.run.store)
             place = Workplace(at.store, _runner(job, at, cpus, failed, variables))
         except UnfitError as error:
             board.end("unfit", _unfit(job.work, worker, error))
@@ -83,11 +79,6 @@ def _here(job: Job, store: Store, cpus: int) -> Work:
         assert isinstance(value, FileInput)  # noqa: S101  the client sends no others
         sources[name] = received(value, key, store, action.id)
     return replace(job.work, sources=sources, jobs=job.work.jobs if job.run.cache else cpus)
-
-
-def _note(log: Path, text: str) -> None:
-    with log.open("a") as stream:
-        stream.write(f"{text}\n")
 
 
 def _runner(

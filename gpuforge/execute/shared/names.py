@@ -1,7 +1,6 @@
 """The names of objects in a shared store."""
 
 ENTRIES, LEASES, USED, BUILDS, CLOCK = "entries", "leases", "used", "builds", "clock"
-COMPILED = "compiled"  # the compiler caches of `execute/compiled`, by project
 
 
 def record(key: str) -> str:

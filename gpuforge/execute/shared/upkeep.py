@@ -14,6 +14,7 @@ from gpuforge.execute.shared.entry_record import Alias, SharedEntry, from_bytes,
 from gpuforge.execute.shared.store import USED, fetch_content
 from gpuforge.execute.store_entry import StoreEntry
 from gpuforge.execute.upkeep import ListedEntry
+from gpuforge.toolchains.sccache import COMPILED
 
 _READERS = 8  # threads
 _FORGOTTEN = 86400.0  # seconds after which contents without a record are those of a killed build
@@ -69,7 +70,7 @@ def entries(objects: Objects) -> list[EntryObjects]:
 
 def compiled(objects: Objects) -> list[ListedEntry]:
     """Return the objects of all projects' compiler caches, each with the time when it was written."""
-    found = objects.find(names.COMPILED)
+    found = objects.find(COMPILED)
     return [ListedEntry(each.name, Path(each.name), None, each.size, each.modified) for each in found]
 
 

@@ -134,7 +134,7 @@ class DockerRunner:
             task.job_variables()
             | passed
             | {"HOME": str(seen.places.work)}
-            | mounts.cache_variables(task, self._caches)
+            | {each.variable: str(mounts.CACHES / each.name) for each in action.caches}
         )
         where = [f"in a container of image {image.name} ({image.id})"]
         where += [f"  {'writes' if m.writable else 'reads'} {m.target}: {m.source}" for m in mounted]

@@ -11,7 +11,6 @@ from gpuforge.containers.container import Mount
 from gpuforge.execute import workdir
 from gpuforge.execute.runners.runner import Task
 from gpuforge.execute.substitution import RunPaths
-from gpuforge.plan.action import CacheFolder
 
 INSIDE = workdir.DEFAULT  # the folder of working directories in every container
 CACHES = Path("/opt/gpuforge-caches")
@@ -53,18 +52,9 @@ def of_caches(task: Task, folders: Mapping[str, Path], default: Path) -> Iterato
 
     Other users cannot enter them: a build may leave a program there that runs as the caller (setuid).
     """
-    for each in _there(task, folders):
+    for each in task.action.caches:
         folder = folders.get(each.name, default / each.name)
         folder.mkdir(parents=True, exist_ok=True)
-        if default in folder.parent.parents and not each.given:
+        if default in folder.parent.parents:
             folder.parent.chmod(0o700)
-        yield Mount(folder, CACHES / each.name, writable=not each.given)
-
-
-def cache_variables(task: Task, folders: Mapping[str, Path]) -> dict[str, str]:
-    """Return the variables that name an action's cache folders to its command."""
-    return {each.variable: str(CACHES / each.name) for each in _there(task, folders)}
-
-
-def _there(task: Task, folders: Mapping[str, Path]) -> list[CacheFolder]:
-    return [each for each in task.action.caches if not each.given or each.name in folders]
+        yield Mount(folder, CACHES / each.name, writable=True)
