@@ -7,19 +7,7 @@ import math
 from collections.abc import Iterable
 
 from gpuforge.package.contents import FOLDER
-from gpuforge.runtime import (
-    builds,
-    codes,
-    cpu,
-    cpu_level,
-    document,
-    elf,
-    image_kind,
-    index,
-    reason,
-    runs_on,
-    tables,
-)
+from gpuforge.runtime import builds, cpu, cpu_level, document, driver, elf, image_kind, index, runs_on, values
 
 PATH = "include/gpuforge_kernels.h"  # in the runtime's folder of a wheel
 _HEAD = """\
@@ -52,7 +40,7 @@ def _tables() -> str:
         "GPUF_SCHEMA": index.SCHEMA,
     }
     assert index.SCHEMA == builds.SCHEMA  # noqa: S101  the header has one number for both
-    driver = ", ".join(map(str, tables.DRIVER_NEEDED))
+    needed = ", ".join(map(str, driver.DRIVER_NEEDED))
     return "\n".join(
         [
             "/* ---- tables of the Python runtime ---- */",
@@ -61,8 +49,8 @@ def _tables() -> str:
             *(f"    {name} = {value}," for name, value in limits.items()),
             "};",
             "",
-            *_array("const char *const gpuf_sentences[][2]", _pairs(reason.SENTENCES)),
-            *_array("const char *const gpuf_without[][2]", _pairs(reason.WITHOUT)),
+            *_array("const char *const gpuf_sentences[][2]", _pairs(values.SENTENCES)),
+            *_array("const char *const gpuf_without[][2]", _pairs(values.WITHOUT)),
             *_array(
                 "const char *const gpuf_named[][2]",
                 _pairs({name: kind.label for name, kind in image_kind.KINDS.items() if not kind.of_module}),
@@ -82,7 +70,7 @@ def _tables() -> str:
             *_array("const int gpuf_embedded[][2]", (f"{{{a}, {b}}}" for a, b in sorted(runs_on.EMBEDDED))),
             *_array("const int gpuf_renamed[][4]", _numbers(runs_on.RENAMED)),
             f"static const int gpuf_minors_agree = {runs_on.MINORS_AGREE};",
-            f"static const int gpuf_driver_needed[2] = {{{driver}}};",
+            f"static const int gpuf_driver_needed[2] = {{{needed}}};",
             "",
             *_array(
                 "const struct { const char *name; int number; } gpuf_machines[]",
@@ -90,7 +78,7 @@ def _tables() -> str:
             ),
             *_array(
                 "const struct { int code; const char *name, *advice; } gpuf_advice[]",
-                (f"{{{code}, {_text(name)}, {_text(text)}}}" for code, (name, text) in codes.ADVICE.items()),
+                (f"{{{code}, {_text(name)}, {_text(text)}}}" for code, (name, text) in driver.ADVICE.items()),
             ),
             *_libraries(),
             *_sha256(),
@@ -110,10 +98,10 @@ def _libraries() -> list[str]:
         "",
     ]
     for name, table in (
-        ("cuda", tables.DRIVER),
-        ("nvml", tables.NVML),
-        ("nccl", tables.NCCL),
-        ("opencl_loader", tables.OPENCL),
+        ("cuda", driver.DRIVER),
+        ("nvml", driver.NVML),
+        ("nccl", driver.NCCL),
+        ("opencl_loader", driver.OPENCL_LOADER),
     ):
         files = ", ".join(map(_text, table.files)) + (", NULL" if len(table.files) == 1 else "")
         lines += _array(f"const char *const gpuf_{name}_required[]", [*map(_text, table.required), "NULL"])

@@ -18,7 +18,7 @@ from gpuforge.errors import ActionError
 from gpuforge.package import c_header as header
 from gpuforge.package import import_package
 from gpuforge.package.contents import FOLDER, SUFFIXES, KernelsWheelSet
-from gpuforge.runtime.backends import BACKENDS, backend_of
+from gpuforge.runtime.backends.table import BACKENDS, backend_of
 from gpuforge.runtime.image_kind import KINDS, ImageKind, kind_of
 from gpuforge.runtime.layout import HOME, INDEX, KERNELS, RECIPE, SOURCES
 from gpuforge.wheel import unpacked
@@ -108,18 +108,19 @@ def _check(name: str, index: dict[str, Any], library: Path) -> None:
         )
 
 
-_ALWAYS = ("", "__main__", "commands.explain")
+_ALWAYS = ("", "__main__", "explain_command")
 # An import in a function of one of these, or of a module below it, is followed only in wheels with what is named here:
 # the function is not called in others. Imports at the top of a module are always followed.
 OPTIONAL = {
     "kernelset": "kernel sets",
     "kernellibrary": "kernel libraries",
-    "candidates": "libraries, those for the CPU of a kernel set too",
+    "libraries": "libraries, those for the CPU of a kernel set too",
     "recipe": "sources that users compile",
     "userbuild": "sources that users compile",
     "wheels": "kernels wheels",
     "cpu": "code for levels of CPUs",
     "jit": "PTX",
+    "backends.cuda": "code for NVIDIA's driver",
     "cache": "PTX, and sources that are compiled at their first use",
 }
 
@@ -176,16 +177,15 @@ def entries(contents: WheelContents) -> set[str]:
     if "module" in objects:
         found.add("kernelset")
     if "library" in objects or "kernellibrary" in found:
-        found |= {"kernellibrary", "candidates"}
+        found |= {"kernellibrary", "libraries"}
     if contents.recipes:
-        found |= {"recipe", "candidates", "userbuild.command", "userbuild.leftovers"}
-        found |= {"commands.compile", "commands.cache"}
+        found |= {"recipe", "libraries", "userbuild.command", "cache_command"}
     if contents.apart:
         found.add("wheels")
     if any(each.get("cpu") for each in (*contents.indexes, *contents.recipes)) or any(
         each.cpu for each in contents.apart
     ):
-        found.add("candidates")
+        found.add("libraries")
         loaders.add(kind_of("library").loader)
     for recipe in contents.recipes:
         for toolchain in recipe["toolchains"]:
@@ -195,7 +195,7 @@ def entries(contents: WheelContents) -> set[str]:
                 loaders.add(backend.loader)
                 found.add(f"backends.{backend.folder}.ahead")
     found |= {f"backends.{BACKENDS[loader].folder}" for loader in loaders if loader in BACKENDS}
-    return found | ({"commands.include"} if contents.c_header else set())
+    return found | ({"include"} if contents.c_header else set())
 
 
 def runtime_files(contents: WheelContents) -> list[Path]:
@@ -203,7 +203,7 @@ def runtime_files(contents: WheelContents) -> list[Path]:
     needed = entries(contents)
     found = _closure(needed)
     if "cache" in found:
-        found |= _closure(needed | {"commands.cache"})
+        found |= _closure(needed | {"cache_command"})
     named = {name for module in found for name in _modules()[module].files}
     in_c = {path for path in FOLDER.rglob("*") if path.suffix in SUFFIXES - {".py"} and path.name in named}
     return sorted({_modules()[module].path for module in found} | in_c)

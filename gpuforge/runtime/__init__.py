@@ -15,17 +15,17 @@ Importing it touches no driver; the first `explain` or `function` does. `GPUFORG
 environment refuses every GPU image, without opening the driver.
 """
 
-from .errors import DriverError, KernelUnavailable, UnknownKernel
+from .process import DriverError, KernelUnavailable, UnknownKernel
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .image import Build, Candidate, Image, Origin
-    from .kernel import BoundLaunch, Kernel
+    from .backends.cuda.kernel import BoundLaunch, Kernel
+    from .backends.cuda.memory import Memory
+    from .driver import Device
     from .kernellibrary import KernelLibrary
     from .kernelset import KernelSet
-    from .machine import Device, Probe, probe
-    from .memory import Memory
-    from .reason import Reason
+    from .machine import Probe, probe
+    from .values import Build, Candidate, Image, Origin, Reason
 
 __all__ = [
     "BoundLaunch",
@@ -46,13 +46,13 @@ __all__ = [
     "probe",
 ]
 HOMES = {  # the modules of names that are imported at their first use
-    "image": ("Build", "Candidate", "Image", "Origin"),
-    "kernel": ("BoundLaunch", "Kernel"),
-    "kernellibrary": ("KernelLibrary",),
+    "backends.cuda.kernel": ("BoundLaunch", "Kernel"),
+    "backends.cuda.memory": ("Memory",),
+    "driver": ("Device",),
     "kernelset": ("KernelSet",),
-    "memory": ("Memory",),
-    "machine": ("Device", "Probe", "probe"),
-    "reason": ("Reason",),
+    "kernellibrary": ("KernelLibrary",),
+    "machine": ("Probe", "probe"),
+    "values": ("Build", "Candidate", "Image", "Origin", "Reason"),
 }
 
 

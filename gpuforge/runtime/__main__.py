@@ -8,10 +8,21 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from importlib.util import find_spec
+from typing import Any
 
-from .commands import COMMANDS
-
+# The module of each command, with `SUMMARY`, `configure` and `run`, and why a wheel may not have it.
+COMMANDS = {
+    "explain": ("explain_command", ""),
+    "compile": (
+        "userbuild.command",
+        "there is nothing to compile: it has no sources for compilers of its users",
+    ),
+    "cache": ("cache_command", "there is no kernel cache: nothing of it is compiled on its users' machines"),
+    "include": (
+        "include",
+        "it does not have gpuforge_kernels.h: `c-header = true` in [package] of its manifest adds the header",
+    ),
+}
 USAGE = 2
 UNREAD = 141  # a shell's status for a program that SIGPIPE ended
 
@@ -21,14 +32,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog=f"python -m {__package__}", description=__doc__.partition(": ")[2])
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     words = sys.argv[1:] if arguments is None else arguments
-    for name, why_absent in COMMANDS.items():
-        if find_spec(f".commands.{name}", __package__) is None:
+    for name, (module, why_absent) in COMMANDS.items():
+        command = _part(module)
+        if command is None:
             if name in words[:1]:
                 package = (__package__ or "").rpartition(".")[0]
                 sys.stderr.write(f"error: {package} does not have the command {name}: {why_absent}\n")
                 return USAGE
             continue
-        command = import_module(f".commands.{name}", __package__)
         added = commands.add_parser(name, help=command.SUMMARY, description=command.SUMMARY)
         command.configure(added)
         added.set_defaults(run=command.run)
@@ -52,6 +63,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"error: {place}{error.strerror or error}\n")
         return 1
     return code
+
+
+def _part(module: str) -> Any:
+    """Return a module of the runtime, None if this wheel does not have it."""
+    try:
+        return import_module(f".{module}", __package__)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{__package__}.{module}".startswith(error.name):
+            raise
+        return None
 
 
 if __name__ == "__main__":

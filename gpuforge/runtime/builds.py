@@ -17,8 +17,8 @@ from pathlib import Path
 
 from . import document, layout
 from .index import other_schema, unreadable
-from .private import BuildUnusable, guard, guard_place
-from .reason import Reason
+from .lookup import BuildUnusable, guard, guard_place
+from .values import Reason
 
 SCHEMA = 1
 ACTIVE = "active.json"

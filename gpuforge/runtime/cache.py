@@ -7,18 +7,415 @@ memory.
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import hashlib
+import json
 import os
 import re
+import secrets
+import stat
+import struct
 import threading
+import time
 import warnings
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
-from .cache_folder import CacheFolder, FolderUnusable
-from .cache_key import CacheKey
-from .cache_lock import Flights, locked
+from .document import open_file
 from .lookup import KERNEL_HOME, home_problem, kernel_home
+
+# Part of every key. Raise it when the runtime compiles the same request differently than before.
+COMPILED_AS = 1
+
+
+@dataclass(frozen=True)
+class CacheKey:
+    """A request for one kernel. Two requests that differ in any field never share an entry.
+
+    `content` is the sha256 of the source and `headers` the (name, sha256) of everything it includes; `toolchain` is the
+    compiler with its whole version ("nvrtc 13.0.88"), `arch` its target ("sm_90a"). `driver` is the driver's version if
+    the driver compiles or finishes the code, else "". `file` is the source's name if the compiler gets one, which the
+    code may have from `__FILE__`. `label` is only for people and not part of the key.
+    """
+
+    content: str
+    headers: tuple[tuple[str, str], ...]
+    options: tuple[str, ...]
+    toolchain: str
+    arch: str
+    driver: str = ""
+    file: str = ""
+    label: str = ""
+
+    def __post_init__(self) -> None:
+        for field in ("content", "toolchain", "arch"):
+            if not getattr(self, field):
+                raise ValueError(
+                    f"a cache key needs its {field}: without it, other code would be found under it"
+                )
+
+    @classmethod
+    def of(
+        cls,
+        source: bytes,
+        *,
+        toolchain: str,
+        arch: str,
+        headers: Mapping[str, bytes] | None = None,
+        options: Iterable[str] = (),
+        driver: str = "",
+        file: str = "",
+        label: str = "",
+    ) -> CacheKey:
+        """Return the key of `source`, hashing it and its headers. The order of `options` matters."""
+        included = tuple(sorted((name, sha256(data)) for name, data in (headers or {}).items()))
+        return cls(sha256(source), included, tuple(options), toolchain, arch, driver, file, label)
+
+    @property
+    def digest(self) -> str:
+        """The key's name in the cache: a sha256 in hexadecimal."""
+        fields = {**self.fields(), "compiled_as": COMPILED_AS}
+        del fields["label"]
+        return sha256(json.dumps(fields, sort_keys=True).encode())
+
+    def fields(self) -> dict[str, Any]:
+        """Return all fields, for the header of an entry."""
+        return asdict(self)
+
+
+def sha256(data: bytes) -> str:
+    """Return the sha256 of `data` in hexadecimal."""
+    return hashlib.sha256(data).hexdigest()
+
+
+MAGIC = b"GPUFKC1\n"
+_LENGTH = struct.Struct("<I")
+_CHECKSUM = 32
+_LONGEST_HEADER = 1 << 20
+
+
+class BadEntryError(ValueError):
+    """A file of the cache is not the complete entry of its name; the message has the problem."""
+
+
+@dataclass(frozen=True)
+class CacheEntry:
+    """The content of a file of the cache: the key's fields, and the kernel's bytes."""
+
+    fields: dict[str, Any]
+    payload: bytes
+
+
+def encode(key: CacheKey, payload: bytes) -> bytes:
+    """Return the bytes of a file with `payload` under `key`."""
+    header = json.dumps(key.fields(), sort_keys=True).encode()
+    return b"".join(
+        (MAGIC, _LENGTH.pack(len(header)), header, _checksum(key.digest, header, payload), payload)
+    )
+
+
+def decode(data: bytes, digest: str) -> CacheEntry:
+    """Read the file stored under a key's `digest`; raises BadEntryError unless it is complete and belongs there."""
+    start = len(MAGIC) + _LENGTH.size
+    if data[: len(MAGIC)] != MAGIC or len(data) < start:
+        raise BadEntryError("it is not an entry of this cache")
+    (length,) = _LENGTH.unpack_from(data, len(MAGIC))
+    end = start + length
+    if length > _LONGEST_HEADER or len(data) < end + _CHECKSUM:
+        raise BadEntryError("it ends too early")
+    header, stored, payload = data[start:end], data[end : end + _CHECKSUM], data[end + _CHECKSUM :]
+    if stored != _checksum(digest, header, payload):
+        raise BadEntryError("its checksum does not match: it is damaged, or another entry's")
+    try:
+        fields = json.loads(header)
+    except (RecursionError, ValueError):
+        raise BadEntryError("its header is not valid JSON") from None
+    if not isinstance(fields, dict):
+        raise BadEntryError("its header is not an object")
+    return CacheEntry(fields, payload)
+
+
+def _checksum(digest: str, header: bytes, payload: bytes) -> bytes:
+    total = hashlib.sha256(digest.encode())
+    total.update(header)
+    total.update(payload)
+    return total.digest()
+
+
+_SUFFIX = ".kernel"
+_UNFINISHED = ".part"
+_LOCK = "lock"
+_ABANDONED = 3600.0  # seconds after which an unfinished file is abandoned
+_TOUCH_EVERY = 600.0  # seconds; the precision of an entry's time of use, which spares a shared disk
+_LARGEST = 1 << 30  # bytes of an entry that is read, unless the limit is larger
+_KEEP = 0.8  # of the limit, so that not every new entry causes a pruning
+
+
+class FolderUnusable(Exception):  # noqa: N818  a state of the machine
+    """The folder cannot be used as a cache; the message is the reason."""
+
+
+@dataclass(frozen=True)
+class File:
+    """A file of the cache: its digest, its size in bytes, and its time of last use."""
+
+    digest: str
+    path: Path
+    size: int
+    used: float
+
+
+class CacheFolder:
+    """A folder of entries, shared by threads and processes. Readers need no lock, as a file is complete or absent.
+
+    `limit` is in bytes. Entries that others write at the same time are counted at the next pruning.
+    """
+
+    def __init__(self, path: Path, limit: int) -> None:
+        self.path = path
+        self.limit = limit
+        self.lock_file = path / _LOCK
+        self._counted: int | None = None  # bytes at the last count, plus those written since
+
+    def prepare(self) -> None:
+        """Make the folder; raises FolderUnusable if others could put code into it, or it cannot be made."""
+        try:
+            if not self.path.parent.exists():  # not for all users, with any umask
+                self.path.parent.mkdir(mode=0o775, parents=True, exist_ok=True)
+            self.path.mkdir(mode=0o700, exist_ok=True)
+            found = self.path.stat()
+        except OSError as error:
+            raise FolderUnusable(f"{self.path}: {error.strerror or error}") from error
+        if found.st_uid != os.geteuid():
+            raise FolderUnusable(f"{self.path} belongs to another user, who could put code into it")
+        if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            raise FolderUnusable(f"{self.path} can be written by other users (chmod go-w {self.path})")
+
+    def read(self, digest: str, *, touch: bool = True) -> CacheEntry | None:
+        """Return the entry stored under `digest`; a missing, damaged or unreadable one is None.
+
+        With `touch` it counts as used now.
+        """
+        path = self._file(digest)
+        try:
+            with open_file(path) as file:
+                seen = os.fstat(file.fileno())
+                if seen.st_size > max(self.limit, _LARGEST):
+                    return None
+                entry = decode(file.read(), digest)
+            age = time.time() - seen.st_mtime
+        except (OSError, ValueError):
+            return None
+        if touch and age > _TOUCH_EVERY:
+            with contextlib.suppress(OSError):
+                os.utime(path)
+        return entry
+
+    def write(self, key: CacheKey, payload: bytes) -> None:
+        """Store an entry by rename, then keep within the limit. Raises OSError, and leaves nothing half-written.
+
+        An existing file is replaced without being read, so two writers of one key do no harm. An entry larger than the
+        limit is not stored.
+        """
+        data = encode(key, payload)
+        if len(data) > self.limit:
+            return
+        path = self._file(key.digest)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        unfinished = path.with_name(f".{path.stem}.{secrets.token_hex(4)}{_UNFINISHED}")
+        try:
+            with unfinished.open("xb") as file:
+                file.write(data)
+            unfinished.replace(path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                unfinished.unlink()
+            raise
+        self._make_room(len(data))
+
+    def remove(self, digest: str) -> bool:
+        """Remove one entry; return whether there was one."""
+        try:
+            self._file(digest).unlink()
+        except OSError:
+            return False
+        return True
+
+    def files(self) -> Iterator[File]:
+        """Yield the entries' files, the least recently used first; those that vanish meanwhile are left out."""
+        found = []
+        for path in self._paths(_SUFFIX):
+            with contextlib.suppress(OSError):
+                seen = path.stat()
+                found.append(File(path.stem, path, seen.st_size, seen.st_mtime))
+        yield from sorted(found, key=lambda file: (file.used, file.digest))
+
+    def check(self, file: File) -> str:
+        """Return the problem of an entry's file, "" for a good one."""
+        try:
+            with open_file(file.path) as stream:
+                if file.size > max(self.limit, _LARGEST):
+                    return "it is larger than any entry"
+                decode(stream.read(), file.digest)
+        except BadEntryError as error:
+            return str(error)
+        except (OSError, ValueError) as error:
+            return f"it cannot be read: {error}"
+        return ""
+
+    def prune(self, limit: int | None = None) -> list[File]:
+        """Remove leftovers of killed processes, then the least recently used entries beyond `limit` bytes."""
+        for path in self._paths(_UNFINISHED):
+            with contextlib.suppress(OSError):
+                if time.time() - path.stat().st_mtime > _ABANDONED:
+                    path.unlink()
+        files = list(self.files())
+        total = sum(file.size for file in files)
+        removed = []
+        for file in files:
+            if total <= (self.limit if limit is None else limit):
+                break
+            if self.remove(file.digest):
+                removed.append(file)
+            total -= file.size
+        self._counted = total
+        return removed
+
+    def clear(self) -> int:
+        """Remove all entries and unfinished files; return how many entries there were."""
+        for path in self._paths(_UNFINISHED):
+            with contextlib.suppress(OSError):
+                path.unlink()
+        return len(self.prune(limit=-1))
+
+    def _make_room(self, added: int) -> None:
+        if self._counted is None:
+            self._counted = sum(file.size for file in self.files())
+        else:
+            self._counted += added
+        if self._counted > self.limit:
+            self.prune(int(self.limit * _KEEP))
+
+    def _file(self, digest: str) -> Path:
+        return self.path / digest[:2] / f"{digest}{_SUFFIX}"
+
+    def _paths(self, suffix: str) -> Iterator[Path]:
+        with contextlib.suppress(OSError):
+            for folder in sorted(self.path.iterdir()):
+                if len(folder.name) == 2:
+                    yield from _named(folder, suffix)
+
+
+def _named(folder: Path, suffix: str) -> list[Path]:
+    """Return the files of a folder with this suffix; empty if it cannot be listed."""
+    try:
+        return [path for path in folder.iterdir() if path.name.endswith(suffix)]
+    except OSError:
+        return []
+
+
+# struct flock of 64-bit Linux: l_type, l_whence, (padding), l_start, l_len, l_pid, (padding)
+_FLOCK = struct.Struct("hhqqi4x")
+_SET_LOCK = getattr(fcntl, "F_OFD_SETLK", 37)
+_LONGEST_PAUSE = 0.05
+
+
+@contextlib.contextmanager
+def locked(file: Path, digest: str, *, patience: float) -> Iterator[bool]:
+    """Hold the lock of a key's `digest` among processes; yield whether it was acquired.
+
+    It is not after `patience` seconds, or if the file or its file system has no locks: then the caller computes without
+    one, which is only slower. Never raises for a lock.
+    """
+    try:
+        handle = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError:
+        yield False
+        return
+    try:
+        is_locked = _acquire(handle, int(digest[:15], 16), patience)
+        try:
+            yield is_locked
+        finally:
+            if is_locked:  # closing the file would not unlock it, as a forked child may have it open, too
+                _request(handle, fcntl.F_UNLCK, int(digest[:15], 16))
+    finally:
+        os.close(handle)
+
+
+def _acquire(handle: int, offset: int, patience: float) -> bool:
+    end = time.monotonic() + patience
+    pause = 0.001
+    while True:
+        try:
+            _request(handle, fcntl.F_WRLCK, offset)
+            return True
+        except (BlockingIOError, PermissionError):
+            if time.monotonic() >= end:
+                return False
+        except OSError:  # ENOLCK, EINVAL: the file system has no such locks
+            return False
+        time.sleep(pause)
+        pause = min(2 * pause, _LONGEST_PAUSE)
+
+
+def _request(handle: int, kind: int, offset: int) -> None:
+    fcntl.fcntl(handle, _SET_LOCK, _FLOCK.pack(kind, os.SEEK_SET, offset, 1, 0))
+
+
+class Flights:
+    """Lets one thread compute a value that several request at once; the others get its result, or its exception."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._flights: dict[str, _Flight] = {}
+
+    def result(self, name: str, compute: Callable[[], bytes], nested: Callable[[], bytes]) -> bytes:
+        """Return the result of `compute`, called by one of the threads that request `name` at this time.
+
+        A thread that requests `name` while it computes it gets the result of `nested`, as it would wait for itself.
+        """
+        while True:
+            with self._lock:
+                flight = self._flights.get(name)
+                if flight is None:
+                    mine = self._flights[name] = _Flight()
+            if flight is None:
+                return self._lead(name, mine, compute)
+            if flight.owner == threading.get_ident():
+                return nested()
+            flight.done.wait()
+            if flight.error is not None:
+                raise flight.error
+            if flight.value is not None:
+                return flight.value
+            # its thread was interrupted: the next one computes
+
+    def _lead(self, name: str, flight: _Flight, compute: Callable[[], bytes]) -> bytes:
+        try:
+            flight.value = compute()
+            return flight.value
+        except Exception as error:
+            flight.error = error
+            raise
+        finally:
+            with self._lock:
+                del self._flights[name]
+            flight.done.set()
+
+
+class _Flight:
+    """A computation under way in the thread `owner`."""
+
+    def __init__(self) -> None:
+        self.owner = threading.get_ident()
+        self.done = threading.Event()
+        self.value: bytes | None = None
+        self.error: Exception | None = None
+
 
 LIMIT = "GPUFORGE_KERNEL_CACHE_SIZE"
 OFF = "GPUFORGE_KERNEL_CACHE"

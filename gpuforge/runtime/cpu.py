@@ -8,7 +8,7 @@ import os
 from typing import NamedTuple, Optional
 
 from .cpu_level import CpuLevel
-from .reason import Reason
+from .values import Reason
 
 CPUINFO = "/proc/cpuinfo"
 FIRST = 1 << 14  # bytes that are read: the first CPU's lines; the file of a large machine is long and slow
@@ -21,7 +21,7 @@ class Cpu(NamedTuple):
     features: "Optional[frozenset[str]]"
 
 
-def look(cpuinfo: str = CPUINFO) -> Cpu:
+def this_cpu(cpuinfo: str = CPUINFO) -> Cpu:
     """Return the facts about this machine's CPU; raises nothing."""
     return Cpu(os.uname().machine, frozenset(_fact("flags", cpuinfo).split()) or None)
 
@@ -45,7 +45,7 @@ def refusal(level: CpuLevel, cpu: Optional[Cpu]) -> Optional[Reason]:
     """Return why code for a level does not run on a CPU, None if it does."""
     if not level.name:
         return None
-    cpu = cpu or look()
+    cpu = cpu or this_cpu()
     if not level.machine or level.machine != cpu.machine:
         return Reason("other-machine", {"level": level.name, "here": cpu.machine})
     if cpu.features is None and level.features:

@@ -22,8 +22,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from . import cpu
-from .cache import KernelCache
-from .cache_key import CacheKey
+from .cache import CacheKey, KernelCache
 
 SIZES = (1 << 8, 1 << 11, 1 << 14, 1 << 17, 1 << 20, 1 << 23)
 _BUDGET = 1.0  # seconds; a size that would take longer than the rest is not measured

@@ -6,16 +6,273 @@ Functions, types and codes: https://docs.nvidia.com/cuda/cuda-driver-api/
 from __future__ import annotations
 
 import ctypes
+import math
 import os
-from ctypes import c_char_p, c_int, c_size_t, c_uint64, c_void_p
-from typing import Any, NamedTuple
+import threading
+from collections.abc import Callable, Sequence
+from ctypes import POINTER, c_char_p, c_int, c_size_t, c_uint, c_uint64, c_void_p
+from typing import Any, NamedTuple, TypeVar
 
-from .codes import ADVICE
-from .errors import DriverError
-from .library import Attempt, bind, open_library, patience
-from .process import shared
-from .reason import Reason, dotted
-from .tables import DRIVER, DRIVER_NEEDED
+from .process import DriverError, shared
+from .values import Reason, dotted
+
+_RESTART = (
+    "the GPU's state in this process is lost: end the process; `nvidia-smi` and `dmesg` say whether it works"
+)
+_DEBUG = "run the program under `compute-sanitizer`, which names the kernel and the line"
+
+ADVICE = {
+    1: ("CUDA_ERROR_INVALID_VALUE", "check the arguments, and grid, block and shared memory"),
+    2: ("CUDA_ERROR_OUT_OF_MEMORY", "free memory on the GPU: `nvidia-smi` lists the processes that hold it"),
+    3: ("CUDA_ERROR_NOT_INITIALIZED", "a forked process cannot use its parent's GPU: start workers with 'spawn'"),
+    4: ("CUDA_ERROR_DEINITIALIZED", "the process is ending: launch nothing from exit handlers"),
+    34: ("CUDA_ERROR_STUB_LIBRARY", "a toolkit's stub was loaded: take its `stubs` folder out of LD_LIBRARY_PATH"),
+    46: ("CUDA_ERROR_DEVICE_UNAVAILABLE", "another process uses the GPU exclusively: see `nvidia-smi -q -d COMPUTE`"),
+    100: ("CUDA_ERROR_NO_DEVICE", "check `nvidia-smi`, CUDA_VISIBLE_DEVICES and the container's --gpus option"),
+    101: ("CUDA_ERROR_INVALID_DEVICE", "check CUDA_VISIBLE_DEVICES; `nvidia-smi -L` lists the devices"),
+    200: ("CUDA_ERROR_INVALID_IMAGE", "the kernel's file is damaged: install the wheel again"),
+    201: ("CUDA_ERROR_INVALID_CONTEXT", "the context was destroyed, or is of another device: look the kernel up again"),
+    209: ("CUDA_ERROR_NO_BINARY_FOR_GPU", "the kernel is not compiled for this GPU: compile it, or ask its authors"),
+    214: ("CUDA_ERROR_ECC_UNCORRECTABLE", _RESTART),
+    218: ("CUDA_ERROR_INVALID_PTX", "read the log of the driver's compiler, which refused the PTX"),
+    220: ("CUDA_ERROR_NVLINK_UNCORRECTABLE", _RESTART),
+    221: ("CUDA_ERROR_JIT_COMPILER_NOT_FOUND", "install the driver's libnvidia-ptxjitcompiler.so.1"),
+    222: ("CUDA_ERROR_UNSUPPORTED_PTX_VERSION", "update the driver, or use a wheel for an older CUDA"),
+    223: ("CUDA_ERROR_JIT_COMPILATION_DISABLED", "unset CUDA_DISABLE_PTX_JIT"),
+    400: ("CUDA_ERROR_INVALID_HANDLE", "use a stream and a kernel of the current context"),
+    500: ("CUDA_ERROR_NOT_FOUND", 'the module has no kernel of that name: declare it extern "C"'),
+    700: ("CUDA_ERROR_ILLEGAL_ADDRESS", f"a kernel used memory that is not its own: {_DEBUG}"),
+    701: ("CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES", "use fewer threads in a block, or less shared memory"),
+    702: ("CUDA_ERROR_LAUNCH_TIMEOUT", "the kernel ran too long on a GPU that drives a display: split its work"),
+    709: ("CUDA_ERROR_CONTEXT_IS_DESTROYED", "look the kernel up again in a context that exists"),
+    710: ("CUDA_ERROR_ASSERT", "read on stderr which assert() in a kernel failed"),
+    715: ("CUDA_ERROR_ILLEGAL_INSTRUCTION", _DEBUG),
+    716: ("CUDA_ERROR_MISALIGNED_ADDRESS", f"an array is not aligned as the kernel expects: {_DEBUG}"),
+    719: ("CUDA_ERROR_LAUNCH_FAILED", _DEBUG),
+    802: ("CUDA_ERROR_SYSTEM_NOT_READY", "start nvidia-fabricmanager, which this machine's NVSwitch needs"),
+    803: ("CUDA_ERROR_SYSTEM_DRIVER_MISMATCH", "restart the machine: libcuda and the kernel module differ in version"),
+    804: ("CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE", "take the `compat` folder out of LD_LIBRARY_PATH"),
+    999: ("CUDA_ERROR_UNKNOWN", "check `nvidia-smi` and `dmesg`; after a suspend, load the module nvidia_uvm again"),
+}  # fmt: skip
+
+
+_OUT = POINTER(c_void_p)
+_PAIR = (c_void_p, c_void_p)  # options and their values
+
+
+class Table(NamedTuple):
+    """A shared library: its file names, and its functions with their argument types.
+
+    A library without a function of `required` is not used; a function of `optional` may be absent.
+    """
+
+    what: str  # its name in messages
+    files: tuple[str, ...]
+    required: dict[str, tuple[Any, ...]]
+    optional: dict[str, tuple[Any, ...]]
+    advice: str  # what to do if it does not respond
+
+
+DRIVER = Table(
+    "NVIDIA driver",
+    ("libcuda.so.1", "libcuda.so"),
+    {
+        "cuInit": (c_uint,),
+        "cuDriverGetVersion": (POINTER(c_int),),
+        "cuDeviceGetCount": (POINTER(c_int),),
+        "cuDeviceGet": (POINTER(c_int), c_int),
+        "cuDeviceGetName": (c_char_p, c_int, c_int),
+        "cuDeviceGetAttribute": (POINTER(c_int), c_int, c_int),
+        "cuDevicePrimaryCtxRetain": (_OUT, c_int),
+        "cuDevicePrimaryCtxGetState": (c_int, POINTER(c_uint), POINTER(c_int)),
+        "cuCtxGetCurrent": (_OUT,),
+        "cuCtxSetCurrent": (c_void_p,),
+        "cuCtxSynchronize": (),
+        "cuCtxGetDevice": (POINTER(c_int),),
+        "cuCtxPushCurrent_v2": (c_void_p,),
+        "cuCtxPopCurrent_v2": (_OUT,),
+        "cuModuleLoadDataEx": (_OUT, c_void_p, c_uint, c_void_p, c_void_p),
+        "cuModuleUnload": (c_void_p,),
+        "cuModuleGetFunction": (_OUT, c_void_p, c_char_p),
+        "cuModuleGetGlobal_v2": (POINTER(c_uint64), POINTER(c_size_t), c_void_p, c_char_p),
+        "cuFuncGetAttribute": (POINTER(c_int), c_int, c_void_p),
+        "cuFuncSetAttribute": (c_void_p, c_int, c_int),
+        "cuPointerGetAttribute": (c_void_p, c_int, c_uint64),
+        "cuMemAlloc_v2": (POINTER(c_uint64), c_size_t),
+        "cuMemFree_v2": (c_uint64,),
+        "cuMemcpyHtoD_v2": (c_uint64, c_void_p, c_size_t),
+        "cuMemcpyDtoH_v2": (c_void_p, c_uint64, c_size_t),
+        "cuMemcpyHtoDAsync_v2": (c_uint64, c_void_p, c_size_t, c_void_p),
+        "cuMemcpyDtoHAsync_v2": (c_void_p, c_uint64, c_size_t, c_void_p),
+        "cuStreamSynchronize": (c_void_p,),
+        "cuStreamWaitEvent": (c_void_p, c_void_p, c_uint),
+        "cuEventCreate": (_OUT, c_uint),
+        "cuEventRecord": (c_void_p, c_void_p),
+        "cuEventSynchronize": (c_void_p,),
+        "cuEventDestroy_v2": (c_void_p,),
+        "cuLaunchKernel": (c_void_p, *(c_uint,) * 7, c_void_p, c_void_p, c_void_p),
+        "cuGetErrorName": (c_int, POINTER(c_char_p)),
+        "cuGetErrorString": (c_int, POINTER(c_char_p)),
+    },
+    {
+        "cuLaunchKernelEx": (c_void_p, c_void_p, c_void_p, c_void_p),  # CUDA 11.8
+        "cuLaunchCooperativeKernel": (c_void_p, *(c_uint,) * 7, c_void_p, c_void_p),
+        "cuLibraryLoadData": (_OUT, c_void_p, *_PAIR, c_uint, *_PAIR, c_uint),  # CUDA 12.0, as the next three
+        "cuLibraryUnload": (c_void_p,),
+        "cuLibraryGetKernel": (_OUT, c_void_p, c_char_p),
+        "cuKernelGetFunction": (_OUT, c_void_p),
+        "cuLibraryGetGlobal": (POINTER(c_uint64), POINTER(c_size_t), c_void_p, c_char_p),
+        "cuCtxGetId": (c_void_p, POINTER(c_uint64)),  # CUDA 12.0
+        "cuLinkCreate_v2": (c_uint, *_PAIR, _OUT),
+        "cuLinkAddData_v2": (c_void_p, c_int, c_void_p, c_size_t, c_char_p, c_uint, *_PAIR),
+        "cuLinkComplete": (c_void_p, _OUT, POINTER(c_size_t)),
+        "cuLinkDestroy": (c_void_p,),
+        "cuFuncGetParamInfo": (c_void_p, c_size_t, POINTER(c_size_t), POINTER(c_size_t)),  # CUDA 12.4
+        "cuGraphCreate": (_OUT, c_uint),
+        "cuGraphAddKernelNode_v2": (_OUT, c_void_p, c_void_p, c_size_t, c_void_p),  # CUDA 12.0
+        "cuGraphInstantiateWithFlags": (_OUT, c_void_p, c_uint64),  # CUDA 11.4
+        "cuGraphExecKernelNodeSetParams_v2": (c_void_p, c_void_p, c_void_p),  # CUDA 12.0
+        "cuGraphLaunch": (c_void_p, c_void_p),
+        "cuGraphExecDestroy": (c_void_p,),
+        "cuGraphDestroy": (c_void_p,),
+        "cuStreamGetPriority": (c_void_p, POINTER(c_int)),
+        "cuStreamGetCtx": (c_void_p, _OUT),
+        "cuStreamIsCapturing": (c_void_p, POINTER(c_int)),
+        "cuThreadExchangeStreamCaptureMode": (POINTER(c_int),),
+    },
+    "`nvidia-smi` and `dmesg` say what is wrong with it; a restart of the machine may be needed",
+)
+DRIVER_NEEDED = (11, 0)
+
+NVML = Table(
+    "NVML",
+    ("libnvidia-ml.so.1",),
+    {"nvmlInit_v2": (), "nvmlSystemGetDriverVersion": (c_char_p, c_uint), "nvmlShutdown": ()},
+    {},
+    DRIVER.advice,
+)
+NCCL = Table("NCCL", ("libnccl.so.2",), {"ncclGetVersion": (POINTER(c_int),)}, {}, "reinstall nvidia-nccl")
+OPENCL_LOADER = Table(
+    "OpenCL loader",
+    ("libOpenCL.so.1", "libOpenCL.so"),
+    {
+        "clGetPlatformIDs": (c_uint, _OUT, POINTER(c_uint)),
+        "clGetPlatformInfo": (c_void_p, c_uint, c_size_t, c_void_p, POINTER(c_size_t)),
+    },
+    {},
+    "one of the implementations listed in /etc/OpenCL/vendors hangs",
+)
+IREE = Table(
+    "IREE runtime", ("iree.runtime",), {}, {}, "one of its drivers hangs: `iree-run-module --list_devices`"
+)
+NVRTC = Table(
+    "NVRTC",
+    ("libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2"),
+    {
+        "nvrtcVersion": (POINTER(c_int), POINTER(c_int)),
+        "nvrtcGetNumSupportedArchs": (POINTER(c_int),),
+        "nvrtcGetSupportedArchs": (POINTER(c_int),),
+        "nvrtcCreateProgram": (_OUT, c_char_p, c_char_p, c_int, POINTER(c_char_p), POINTER(c_char_p)),
+        "nvrtcCompileProgram": (c_void_p, c_int, POINTER(c_char_p)),
+        "nvrtcGetCUBINSize": (c_void_p, POINTER(c_size_t)),
+        "nvrtcGetCUBIN": (c_void_p, c_char_p),
+        "nvrtcGetProgramLogSize": (c_void_p, POINTER(c_size_t)),
+        "nvrtcGetProgramLog": (c_void_p, c_char_p),
+        "nvrtcDestroyProgram": (_OUT,),
+    },
+    {"nvrtcGetBundledHeadersInfo": (c_void_p, POINTER(c_char_p))},  # CUDA 13.3, as --use-bundled-headers
+    "install its package again",
+)
+
+
+Result = TypeVar("Result")
+SECONDS = "GPUFORGE_DRIVER_TIMEOUT"  # how long a driver may take to start
+LONGEST_SECONDS = 1e8  # three years; a thread cannot wait for an infinite time
+DEFAULT_SECONDS = 60.0  # eight GPUs without the persistence daemon take some 20
+
+
+def open_library(table: Table, files: tuple[str, ...] = ()) -> tuple[ctypes.CDLL, str] | Reason:
+    """Open the first existing file of a table; return it with its name, or why there is none."""
+    problems: dict[str, list[str]] = {}  # the loader's messages, each with its names
+    for file in files or table.files:
+        try:
+            return ctypes.CDLL(file), file
+        except OSError as error:
+            problems.setdefault(str(error).replace(f"{file}: ", "", 1), []).append(file)
+    problem = "; ".join(f"{', '.join(names)}: {words}" for words, names in problems.items())
+    return Reason("no-library", {"what": table.what, "problem": problem})
+
+
+def bind(library: ctypes.CDLL, file: str, table: Table) -> Reason | None:
+    """Set the types of every function of the table; return why the library cannot be used, or None.
+
+    An optional function that is absent becomes None on `library`.
+    """
+    missing = [name for name in table.required if not hasattr(library, name)]
+    if missing:
+        facts = {"library": file, "what": table.what, "problem": f"it lacks {', '.join(missing)}"}
+        return Reason("not-the-library", facts)
+    for name, types in {**table.required, **table.optional}.items():
+        function = getattr(library, name, None)
+        if function is None:
+            setattr(library, name, None)
+        else:
+            function.argtypes = types
+            function.restype = ctypes.c_int
+    return None
+
+
+class Attempt:
+    """Runs a function in a separate thread, so that a library that hangs does not hang the program.
+
+    A thread that waits in a hanging driver cannot be ended. It is a daemon, and stays behind; if it returns a result,
+    the next `wait` has it. `files` are those that the function opens, if they are not the table's. `record` has its
+    state: "thread", "outcome" (a list, empty until the function returned) and "waited". One of another `Attempt` may be
+    given instead of a function.
+    """
+
+    def __init__(
+        self,
+        table: Table,
+        function: Callable[[], Any],
+        files: Sequence[str] = (),
+        record: dict[str, Any] | None = None,
+    ) -> None:
+        self._table = table
+        self._files = files or table.files
+        if record is not None:
+            self.record = record
+            return
+        thread = threading.Thread(target=self._run, args=(function,), name="gpuforge", daemon=True)
+        self.record = {"thread": thread, "outcome": [], "waited": False}
+        thread.start()
+
+    def wait(self, seconds: float) -> Any:
+        """Return the function's result, or a Reason if it takes longer; a second call does not wait again."""
+        self.record["thread"].join(0 if self.record["waited"] else seconds)
+        self.record["waited"] = True
+        if not self.record["outcome"]:
+            facts = {"what": self._table.what, "seconds": f"{seconds:g}", "advice": self._table.advice}
+            return Reason("no-answer", facts)
+        return self.record["outcome"][0]
+
+    def _run(self, function: Callable[[], Any]) -> None:
+        try:
+            found = function()
+        except Exception as error:  # noqa: BLE001  a thread has nobody to raise to
+            facts = {"library": ", ".join(self._files), "what": self._table.what, "problem": str(error)}
+            found = Reason("not-the-library", facts)
+        self.record["outcome"].append(found)
+
+
+def patience(env: Any) -> float:
+    """Return how many seconds a library may take to respond: GPUFORGE_DRIVER_TIMEOUT, else 60."""
+    try:
+        seconds = float(env.get(SECONDS, ""))
+    except ValueError:
+        return DEFAULT_SECONDS
+    return DEFAULT_SECONDS if math.isnan(seconds) else min(max(seconds, 0.0), LONGEST_SECONDS)
+
 
 _CAPABILITY_MAJOR, _CAPABILITY_MINOR = 75, 76  # CUdevice_attribute
 _LOG_BUFFER, _LOG_BUFFER_SIZE = 5, 6  # CUjit_option: CU_JIT_ERROR_LOG_BUFFER and its size in bytes

@@ -5,20 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Union
 
-from .errors import KernelUnavailable
-from .image import Candidate, Origin
+from .decide import listed, named, resolve
+from .driver import Device
 from .image_kind import KINDS
-from .loading import named
-from .machine import Device, Probe
-from .names import listed
-from .reason import Reason
-from .resolve import resolve
+from .machine import Probe
+from .process import KernelUnavailable
+from .values import Candidate, Origin, Reason
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .kernellibrary import KernelLibrary
     from .kernelset import KernelSet
     from .signature import Entry
+
 
 SCHEMA = 1
 

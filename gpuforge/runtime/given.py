@@ -1,12 +1,51 @@
-"""Describes numbers, structs and pointers of ctypes and NumPy as a kernel's parameters are compared with them."""
+"""What callers pass to a launch: numbers, structs, sizes and streams, checked alike by all back ends."""
 
 from __future__ import annotations
 
 import ctypes
+import math
+import operator
 import sys
-from typing import Any
+from typing import Any, NamedTuple
 
 from .signature import Given
+
+FREED = "the memory was freed, by the end of its `with` statement or by `free`"
+_SEQUENCES = (list, tuple, range, set, frozenset, dict)
+
+
+def refusal(value: Any, spelled: str = "") -> str:
+    """Return why a value is neither a number nor an array that a kernel can get.
+
+    `spelled` is a Python number in the form that fits the kernel's parameter, "" if its type is not known.
+    """
+    kind = type(value).__name__
+    if isinstance(value, (bool, int, float, complex)):
+        return f"a Python {kind} has no C type: write {spelled or _examples(value)}"
+    if value is None:
+        return "None has no C type: write ctypes.c_void_p(None) for a null pointer"
+    if isinstance(value, type):
+        return f"{value.__name__} is a type: pass a value of it"
+    if isinstance(value, str):
+        return "a str is not an array: pass its bytes, as bytearray(text, 'utf-8') or by upload"
+    if isinstance(value, _SEQUENCES):
+        return f"a {kind} is not an array: pass numpy.array(values, dtype='float32') or the like"
+    if hasattr(type(value), "__array__"):
+        return f"{kind} does not show its memory: pass numpy.ascontiguousarray(value), and keep that array"
+    return f"a kernel takes numbers of ctypes or NumPy and arrays, not {kind}"
+
+
+def _examples(value: Any) -> str:
+    if isinstance(value, bool):
+        return f"ctypes.c_bool({value}), numpy.bool_({value}) or the like"
+    if isinstance(value, int):
+        text = str(value) if -(1 << 63) <= value < 1 << 64 else "…"
+        unsigned = f"numpy.uint64({text})" if value >= 0 else f"numpy.int64({text})"
+        return f"ctypes.c_int({text}), {unsigned} or the like"
+    if isinstance(value, float):
+        return f"ctypes.c_float({value}), numpy.float32({value}) or the like"
+    return f"numpy.complex64({value}), or a ctypes.Structure of two floats, or the like"
+
 
 _KINDS = {
     **dict.fromkeys("bhilq", "i"),
@@ -114,3 +153,137 @@ def _dtype(kind: Any) -> str:
     code = getattr(kind, "_type_", "")
     letter = _KINDS.get(code, "") if isinstance(code, str) else ""
     return f"{'<' if sys.byteorder == 'little' else '>'}{letter}{ctypes.sizeof(kind)}" if letter else ""
+
+
+_MOST = (1 << 31) - 1  # of a grid's first axis, with CUDA; no back end has more
+_MOST_BYTES = (1 << 62) - 1
+_AXES = "xyz"
+
+Three = tuple[int, int, int]
+
+
+class Limits(NamedTuple):
+    """The most that a device takes: of each axis of a `grid` and a `block`, and of `threads` in a block."""
+
+    owner: str
+    grid: tuple[int, ...]
+    block: tuple[int, ...]
+    threads: int
+
+
+def three(dim: Any, what: str = "grid or block") -> Three:
+    """Return a grid or block as three numbers.
+
+    Raises TypeError for anything but one to three whole numbers, ValueError for a number below 1 or above 2^31-1.
+    """
+    if type(dim) is int and 0 < dim <= _MOST:
+        return dim, 1, 1
+    given = dim if isinstance(dim, (tuple, list)) else (dim,)
+    numbers = [_whole(number) for number in given]
+    if None in numbers or not 1 <= len(numbers) <= 3:
+        raise TypeError(f"a {what} is one to three whole numbers, not {_shown(dim)}")
+    for axis, number in zip(_AXES, numbers):
+        if number < 1:
+            raise ValueError(
+                f"{what} {_shown(dim)}: its axis {axis} is {_shown(number)}, and the least is 1; launch nothing if "
+                "there is nothing to do"
+            )
+        if number > _MOST:
+            raise ValueError(
+                f"{what} {_shown(dim)}: its axis {axis} is more than 2^31-1, the most of any back end"
+            )
+    x, y, z = numbers + [1] * (3 - len(numbers))
+    return x, y, z
+
+
+def launch_size(grid: Any, block: Any, shared: Any, cluster: Any = None) -> tuple[Three, Three, int]:
+    """Return the size of a launch, with `shared` bytes of shared memory; raises TypeError, ValueError."""
+    if cluster is not None:
+        three(cluster, "cluster")
+    return three(grid, "grid"), three(block, "block"), size_of("shared", shared)
+
+
+def size_of(what: str, size: Any) -> int:
+    """Return a number of bytes; raises TypeError unless it is a whole number, ValueError if it is negative or huge."""
+    if type(size) is int and 0 <= size <= _MOST_BYTES:
+        return size
+    number: int | None = _whole(size)
+    if number is None:
+        raise TypeError(f"{what} is a whole number of bytes, not {_shown(size)}")
+    if number < 0:
+        raise ValueError(f"{what} is a number of bytes, and {_shown(size)} is negative")
+    if number > _MOST_BYTES:
+        raise ValueError(f"{what} is more bytes than there can be: {_shown(size)}")
+    return number
+
+
+def refuse_beyond(limits: Limits, grid: Three, block: Three) -> None:
+    """Raise ValueError, which names the limit, unless a device takes a grid and a block."""
+    for what, numbers, most in (("grid", grid, limits.grid), ("block", block, limits.block)):
+        for axis, number, limit in zip(_AXES, numbers, most):
+            if number > limit:
+                raise ValueError(
+                    f"{what} {numbers}: its axis {axis} is {number}, and the most of {limits.owner} is {limit}"
+                )
+    threads = math.prod(block)
+    if threads > limits.threads:
+        raise ValueError(
+            f"block {block}: it has {threads} threads, and the most of {limits.owner} is {limits.threads}"
+        )
+
+
+def _whole(number: Any) -> Any:
+    """Return a whole number of any type as an int, None for another value; True is not a number."""
+    if isinstance(number, bool):
+        return None
+    try:
+        return operator.index(number)
+    except TypeError:
+        return None
+
+
+def _shown(value: Any) -> str:
+    """Return a value's text, which must not be long."""
+    try:
+        text = repr(value)
+    except ValueError:  # Python writes no int of more than 4,300 digits
+        return "a very large number"
+    return text if len(text) <= 60 else f"{text[:50]}…"
+
+
+LEGACY = 1  # CU_STREAM_LEGACY: the default stream by its other name
+DEFAULT = (0, LEGACY)
+PER_THREAD = 2  # CU_STREAM_PER_THREAD: the default stream of the calling thread
+
+
+def stream_handle(stream: Any) -> int:
+    """Return the CUstream of None (the default stream), a number, or another library's stream; raises TypeError.
+
+    `__cuda_stream__` is the protocol (https://nvidia.github.io/cuda-python/cuda-core/latest/interoperability.html);
+    `ptr` is CuPy's attribute and `cuda_stream` torch's, of versions without it.
+    """
+    if stream is None:
+        return 0
+    if isinstance(stream, int):
+        return stream
+    protocol = getattr(stream, "__cuda_stream__", None)
+    if protocol is not None:
+        _, handle = protocol() if callable(protocol) else protocol
+        return int(handle)
+    for attribute in ("ptr", "cuda_stream", "handle", "value"):
+        handle = getattr(stream, attribute, None)
+        if handle is not None:
+            return int(handle)
+    raise TypeError(f"a stream is a number or has __cuda_stream__, and {type(stream).__name__} is neither")
+
+
+def context_handle(context: Any) -> int:
+    """Return the CUcontext that a caller gives, 0 for "current" and for none; raises TypeError for anything else."""
+    found = getattr(context, "handle", context)
+    found = getattr(found, "value", found)  # ctypes
+    try:
+        return 0 if isinstance(found, str) and found == "current" else int(found or 0)
+    except (TypeError, ValueError):
+        raise TypeError(
+            f'a context is "current", a CUcontext as a number, or an object with a handle, not {context!r}'
+        ) from None

@@ -1,4 +1,4 @@
-"""Reads an `index.json`: the modules of a kernel set or the libraries of an object, with the images in them."""
+"""Reads an `index.json`: the modules of a kernel set or the libraries of an object, and the places that have them."""
 
 from __future__ import annotations
 
@@ -11,10 +11,57 @@ from typing import Any, NamedTuple, TypeVar, Union
 from . import document
 from .arch import Arch
 from .cpu_level import CpuLevel
-from .image import Image
 from .image_kind import kind_of
-from .reason import Reason
-from .signature import Entry, Parameter
+from .placeholders import fill
+from .signature import Entry, Parameter, matching, plain_entry
+from .values import Build, Image, Origin, Reason
+
+
+class Sources(NamedTuple):
+    """A toolchain's part of a set: its options, its modules' sources, and the headers that they include.
+
+    In `options`, `{arch}` is the compute capability ("90"), and `{folders}` each folder with sources or headers.
+    """
+
+    family: str
+    options: tuple[str, ...]
+    install: str  # the command to install their compiler
+    folder: str
+    modules: Mapping[str, Module]
+    headers: Mapping[str, str]  # sha256 by name
+    devices: tuple[str, ...] = ()  # the kinds of OpenCL's devices that they are compiled for; empty for any
+    extensions: tuple[str, ...] = ()  # of OpenCL, that a device must have
+
+    def contents(self, name: str) -> Index:
+        """Return them in the form of a place's contents."""
+        modules = {name: (each,) for name, each in self.modules.items()}
+        return Index(name, CompiledBy(self.family), "", modules)
+
+    def filled(self, arch: str = "") -> tuple[str, ...]:
+        """Return the options for an architecture; those with folders are filled by `with_folders`."""
+        return tuple(fill(self.options, {"arch": (arch,), "folders": ()}))
+
+    def with_folders(self) -> tuple[str, ...]:
+        """Return the options with folders, which are not part of a key, as the files there are."""
+        names = [*self.headers, *(os.path.relpath(m.file, self.folder) for m in self.modules.values())]
+        folders = sorted({os.path.dirname(os.path.join(self.folder, name)) for name in names} | {self.folder})
+        return tuple(fill([word for word in self.options if "{folders}" in word], {"folders": folders}))
+
+    def included(self) -> dict[str, bytes]:
+        """Return the headers' contents by their names; raises Refused for one that is missing or was changed."""
+        found = {}
+        for name, expected in self.headers.items():
+            file = os.path.join(self.folder, name)
+            found[name] = Module(name, name, file, expected, ()).read()
+        return found
+
+    def spellings(self, module: Module) -> dict[str, bytes]:
+        """Return the headers by each name for a module's #include: from the top, and from its own folder."""
+        contents = self.included()
+        folder = os.path.dirname(os.path.relpath(module.file, self.folder))
+        beside = {os.path.relpath(name, folder or "."): data for name, data in contents.items()}
+        return {**contents, **beside}
+
 
 SCHEMA = 1
 LONGEST_ARCH = 16  # characters
@@ -279,3 +326,91 @@ def _version(text: str) -> tuple[int, int]:
     if found is None:
         raise document.Damaged(f"'{text}' is not a version like 13.0")
     return int(found[1]), int(found[2])
+
+
+class Wanted(NamedTuple):
+    """A kernel that a caller wants: its module, the name as given, and its entry in an index.
+
+    Without an entry some image of the module has no list of its kernels, so only a back end knows whether it has one of
+    this name. `message` is the text of the error if none has.
+    """
+
+    module: str
+    name: str
+    entry: Entry | None
+    message: str = ""
+
+    def entries(self, module: Module, origin: Origin) -> tuple[Entry, ...]:
+        """Return the entries to look up in a module's file, one after the other, the first with its parameters.
+
+        Empty if its list does not have the kernel. A file without a list may have it by its symbol, if it was compiled
+        from the same source, or by the name as given. If it is the user's own, its parameters are not known.
+        """
+        if module.kernels:
+            same = [each for each in module.kernels if self.entry and each.symbol == self.entry.symbol]
+            return tuple(same) or matching(module.kernels, self.name)[:1]
+        if self.entry is None:
+            return (plain_entry(self.name),)
+        parameters = None if origin <= Origin.USER_BUILD else self.entry.parameters
+        symbols = dict.fromkeys((self.entry.symbol, self.name))
+        return tuple(Entry(symbol, self.entry.name, parameters) for symbol in symbols)
+
+
+class BuildPlace(NamedTuple):
+    """One place with a build of a set: its contents, or one file for any module, or its problem.
+
+    `image` describes the file. `sources` has the options if the contents are sources to compile.
+    """
+
+    origin: Origin
+    path: str
+    contents: Index | None = None
+    file: str = ""
+    image: Image = Image("unread")
+    problem: Reason | None = None
+    wheel: str = ""  # the kernels wheel that it is in, such as "saxpy-kernels-cu13"
+    sources: Sources | None = None
+
+    @property
+    def images(self) -> tuple[Image, ...]:
+        """The images of all modules."""
+        if self.contents is None:
+            return (self.image,) if self.file else ()
+        return tuple(
+            image for files in self.contents.modules.values() for file in files for image in file.images
+        )
+
+    def files(self, name: str) -> tuple[Module, ...]:
+        """Return the files of the module with a name, none if this place has none; a named file is for any module."""
+        if self.file:
+            return (Module(name, "", self.file, "", (self.image,)),)
+        return self.contents.modules.get(name, ()) if self.contents else ()
+
+    def builds(self, name: str, *, read: bool = False) -> tuple[Build, ...]:
+        """Return the builds of a module for `resolve`; with `read` each file is read and compared with the index."""
+        if self.problem or (self.contents is None and not self.file):
+            return (Build(self.origin, self.path, problem=self.problem, wheel=self.wheel),)
+        files = self.files(name)
+        if not files:
+            known = ", ".join(sorted(self.contents.modules if self.contents else ())) or "none"
+            facts = {"set": self.path, "name": name, "known": known}
+            return (Build(self.origin, self.path, problem=Reason("no-module", facts), wheel=self.wheel),)
+        return tuple(
+            Build(
+                self.origin,
+                file.file,
+                file.images,
+                problem=_trouble(file) if read else None,
+                wheel=self.wheel,
+            )
+            for file in files
+        )
+
+
+def _trouble(module: Module) -> Reason | None:
+    """Return the problem of a file, None if it can be read and is as in the index."""
+    try:
+        module.read()
+    except Refused as refused:
+        return refused.reason
+    return None

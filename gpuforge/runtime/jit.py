@@ -12,13 +12,12 @@ from ctypes import byref, c_int, c_size_t, c_void_p
 from dataclasses import dataclass
 
 from .arch import Arch
-from .cache import KernelCache
-from .cache_key import CacheKey
-from .context import Context, Function
+from .backends.cuda.context import Context, Function
+from .cache import CacheKey, KernelCache
 from .driver import Driver
-from .errors import DriverError
 from .index import Module
 from .machine import driver_release
+from .process import DriverError
 
 NOT_FOUND = 500  # CUDA_ERROR_NOT_FOUND: the module has no kernel of that name
 _PTX, _FATBIN = 1, 2  # CUjitInputType

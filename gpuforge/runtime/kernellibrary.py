@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import os
 
-from .errors import KernelUnavailable
+from .process import KernelUnavailable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import ctypes
     from collections.abc import Mapping
 
-    from .image import Candidate
     from .machine import Probe
-    from .reason import Reason
+    from .values import Candidate, Reason
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -68,7 +67,7 @@ class KernelLibrary:
 
     def candidates(self) -> tuple[Candidate, ...]:
         """Return every place where the library is looked for, in order; raises KernelUnavailable."""
-        from .candidates import candidates
+        from .libraries import candidates
         from .lookup import Lookup
 
         return candidates(Lookup(self.name, self.home, self.package, self.env, self.machine))
@@ -83,8 +82,7 @@ class KernelLibrary:
         import ctypes
         import warnings
 
-        from .image import Origin
-        from .reason import Reason
+        from .values import Origin, Reason
 
         reasons = []
         failed: dict[str, Reason] = {}  # a library has an image for each of several GPUs, and is opened once

@@ -8,20 +8,23 @@ from __future__ import annotations
 import os
 from weakref import WeakSet
 
-from .errors import DriverError, KernelUnavailable, UnknownKernel
+from .process import DriverError, KernelUnavailable, UnknownKernel
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from typing import Any
+    from typing import Any, Union
 
-    from .backends import AnyKernel
-    from .build_place import BuildPlace
-    from .context import Place
-    from .image import Candidate, Origin
-    from .kernel import LoadedKernel
+    from .backends.cuda.context import Context, Place
+    from .backends.cuda.kernel import Kernel, LoadedKernel
+    from .backends.iree.kernel import IreeKernel
+    from .backends.opencl.kernel import OpenClKernel
+    from .backends.system import HostKernel
+    from .index import BuildPlace
     from .machine import Probe
-    from .reason import Reason
+    from .values import Candidate, Origin, Reason
+
+    AnyKernel = Union[Kernel, HostKernel, IreeKernel, OpenClKernel]
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _DISABLE = "GPUFORGE_DISABLE_GPU"  # as in `switches`, which takes longer to import than this module
@@ -110,13 +113,19 @@ class KernelSet:
         be called without loaded modules, twice, and at the end of a program. Call it before a context is destroyed.
         Raises TypeError for anything but a context.
         """
-        from .context import release
         from .driver import opened_driver
+        from .given import context_handle
 
+        if context is not None:
+            context_handle(context)
         for each in list(_sets):
             each._kernels = {}
         driver = opened_driver(self._driver)
         if driver is not None:
+            try:
+                from .backends.cuda.context import release
+            except ModuleNotFoundError:  # nothing of this wheel is loaded by the driver
+                return
             release(driver, device, context)
 
     def candidates(self, module: str | None = None, device: int = 0) -> tuple[Candidate, ...]:
@@ -127,23 +136,23 @@ class KernelSet:
         return self._judged(self.module_named(module), self.probe(), device)
 
     def _judged(self, module: str, machine: Probe, device: int) -> tuple[Candidate, ...]:
-        from .resolve import resolve
+        from .decide import resolve
 
         builds = [build for place in self.places() for build in place.builds(module)]
         return resolve(builds, machine, self.env, device=device)
 
     def module_named(self, module: str | None) -> str:
         """Return the module's name, for None that of the only one; raises UnknownKernel, KernelUnavailable."""
-        from .names import module_named
+        from .decide import module_named
 
         return module_named(self.name, self.places(), module)
 
     def places(self) -> tuple[BuildPlace, ...]:
         """Return the places with builds of this set, which are looked up once."""
         if self._places is None:
-            from .look import look
+            from .find import places_of
 
-            self._places = look(self.package, self.name, self._folder, self.env)
+            self._places = places_of(self.package, self.name, self._folder, self.env)
         return self._places
 
     def failure(self, module: str, file: str) -> Reason | None:
@@ -156,8 +165,7 @@ class KernelSet:
         Devices and compilers for the set's images are looked for up to `until` in the order of origins.
         """
         from .backends import BACKENDS, implementation
-        from .machine import Probe, probe, with_cpu
-        from .switches import gpu_disabled, switched_off
+        from .machine import Probe, gpu_disabled, probe, switched_off, with_cpu
 
         machine = (
             Probe(None, problem=switched_off(self.env)) if gpu_disabled(self.env) else probe(self._driver)
@@ -174,7 +182,7 @@ class KernelSet:
     def _load(
         self, name: str, module: str | None, device: int | None, context: Any, cache: bool
     ) -> AnyKernel:
-        from .switches import gpu_disabled
+        from .machine import gpu_disabled
 
         if not gpu_disabled(self.env):
             from .driver import begin_driver
@@ -183,22 +191,22 @@ class KernelSet:
         from functools import partial
 
         from .backends import Request, owner_of
-        from .backends.cuda.load import context_for
-        from .loading import load, reasons
+        from .decide import load, reasons
 
         if self._forks != _process[0]:
             self._kernels, self._forks = {}, _process[0]
         from . import layout
-        from .names import find, is_absent
+        from .decide import find, is_absent
 
         wanted = find(self.name, self.places(), name, module)
         named = wanted.module
         failures: dict[str, Reason] = {}
         unable = ""
+        kernel: AnyKernel | None = None
         for last in self._stages():
             machine, cuda_context = self.probe(until=last), None
             try:
-                cuda_context = context_for(machine, self._driver, device, context)
+                cuda_context = self._context(machine, device, context)
             except DriverError as error:  # the device is in use, or has no memory left for a context
                 unable = f"GPU {device or 0}: {error}"
             ordinal = cuda_context.ordinal if cuda_context else device or 0
@@ -227,9 +235,17 @@ class KernelSet:
             self._kernels[name, module, device] = kernel
         return kernel
 
+    def _context(self, machine: Probe, device: int | None, context: Any) -> Context | None:
+        """Return CUDA's context for a look-up, None without one; raises as `context_for`."""
+        try:
+            from .backends.cuda import context_for
+        except ModuleNotFoundError:  # nothing of this wheel is loaded by the driver
+            return None
+        return context_for(machine, self._driver, device, context)
+
     def _elsewhere(self, name: str, module: str, cache: bool, place: Place) -> LoadedKernel:
         """Load a kernel for another device or into another context; raises KernelUnavailable."""
-        from .kernel import Kernel
+        from .backends.cuda.kernel import Kernel
 
         device, context = (place, None) if isinstance(place, int) else (None, place)
         kernel = self._load(name, module, device, context, cache)
@@ -243,8 +259,8 @@ class KernelSet:
         )
 
     def _stages(self) -> tuple[Origin, ...]:
-        """Return the origins up to which to look, one after the other: finding compilers and OpenCL takes time."""
-        from .image import Origin
+        """Return the origins up to which to places_of, one after the other: finding compilers and OpenCL takes time."""
+        from .values import Origin
 
         sources = sorted({place.origin for place in self.places() if place.sources})
         return (*(Origin(origin - 1) for origin in sources), Origin.CPU)

@@ -1,12 +1,15 @@
-"""A lookup, and the places that the user's environment names for it."""
+"""The places that the user's environment names, and whether others could put code into them."""
 
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Mapping
+from pathlib import Path
 from typing import NamedTuple
 
-from .reason import Reason
+from .index import Refused
+from .values import Reason
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -55,3 +58,34 @@ def home_problem(env: Mapping[str, str]) -> Reason | None:
 def user_folder(package: str, name: str, env: Mapping[str, str]) -> str:
     """Return the folder of the user's build of a set."""
     return os.path.join(kernel_home(env), "user", package or "-", name)
+
+
+class BuildUnusable(Refused):
+    """There is a user build, but it cannot be used."""
+
+
+def folders_above(folder: Path) -> list[Path]:
+    """Return the folders above an object's: <home>/user/<package>, <home>/user and <home>."""
+    return list(folder.parents)[:3]
+
+
+def guard_place(folder: Path) -> None:
+    """Raise BuildUnusable if others could put code into an object's folder, or replace it or a folder above it."""
+    guard(folder)
+    for above in folders_above(folder):
+        guard(above, sticky=True)
+
+
+def guard(path: Path, *, sticky: bool = False) -> None:
+    """Raise BuildUnusable if others could put code into a folder or a file; a missing one is safe.
+
+    With `sticky`, a folder with that bit is safe: there, users cannot rename the files of others.
+    """
+    try:
+        found = path.stat()
+    except OSError:
+        return
+    if found.st_uid not in (0, os.geteuid()):
+        raise BuildUnusable(Reason("other-owner", {"path": str(path)}))
+    if found.st_mode & stat.S_IWOTH and not (sticky and found.st_mode & stat.S_ISVTX):
+        raise BuildUnusable(Reason("open-to-others", {"path": str(path)}))

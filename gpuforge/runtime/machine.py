@@ -1,4 +1,4 @@
-"""The facts about this machine: the driver, its version and its devices; finding them never raises or hangs."""
+"""The facts about this machine, and the variables that switch parts of it off; finding them never raises or hangs."""
 
 from __future__ import annotations
 
@@ -8,21 +8,61 @@ from collections.abc import Callable, Iterable, Mapping
 from ctypes import c_int, c_uint, c_void_p
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Optional
 
 from .cpu_level import CpuLevel
-from .driver import Device, NoDriver, open_driver
-from .image import Image
-from .library import Attempt, bind, open_library, patience
-from .reason import Reason
-from .switches import opencl_off
-from .tables import NCCL, NVML, OPENCL, Table
+from .driver import (
+    NCCL,
+    NVML,
+    OPENCL_LOADER,
+    Attempt,
+    Device,
+    NoDriver,
+    Table,
+    bind,
+    open_driver,
+    open_library,
+    patience,
+)
+from .values import Image, Reason
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .cpu import Cpu
 
-__all__ = ["Device", "Probe", "driver_release", "libraries", "probe", "with_cpu"]
+
+DISABLE_GPU = "GPUFORGE_DISABLE_GPU"
+OPENCL = "GPUFORGE_OPENCL"
+KINDS = ("gpu", "accelerator", "cpu")  # of OpenCL's devices, in the order of preference
+
+
+def gpu_disabled(env: Mapping[str, str]) -> bool:
+    """Return whether the environment switches the GPU off: GPUFORGE_DISABLE_GPU set, and not to "0"."""
+    return env.get(DISABLE_GPU, "") not in {"", "0"}
+
+
+def switched_off(env: Mapping[str, str]) -> Reason:
+    """Return the reason for `gpu_disabled`."""
+    return Reason("switched-off", {"variable": DISABLE_GPU, "value": env.get(DISABLE_GPU, "")})
+
+
+def opencl_off(env: Mapping[str, str]) -> Optional[Reason]:
+    """Return why OpenCL must not be opened, None if it may be. An unknown value switches it off."""
+    if gpu_disabled(env):
+        return switched_off(env)
+    value = env.get(OPENCL, "")
+    if value == "0":
+        return Reason("switched-off", {"variable": OPENCL, "value": value})
+    if value and value not in KINDS:
+        return Reason("bad-value", {"variable": OPENCL, "value": value, "expected": f"0, {', '.join(KINDS)}"})
+    return None
+
+
+def opencl_kind(env: Mapping[str, str]) -> str:
+    """Return the only kind of OpenCL's devices that the environment allows, "" for all."""
+    return env.get(OPENCL, "")
+
+
 RELEASE_FILE = Path("/proc/driver/nvidia/version")
 _PLATFORM_NAME = 0x0902  # CL_PLATFORM_NAME
 
@@ -32,7 +72,7 @@ class Probe(NamedTuple):
 
     `driver` is the newest CUDA version that the driver supports, None without a usable one; `problem` then has the
     reason. `cpu` is set if code for a level of CPUs is judged. `found` has the results of back ends by their names:
-    what they found, or why there is nothing; None or no entry means that they did not look.
+    what they found, or why there is nothing; None or no entry means that they did not this_cpu.
     """
 
     driver: tuple[int, int] | None
@@ -65,10 +105,10 @@ def with_cpu(machine: Probe, images: Iterable[Image]) -> Probe:
     if not leveled:
         return machine
     try:
-        from .cpu import look
+        from .cpu import this_cpu
     except ImportError:  # only the user can have brought such an image
         return machine
-    return machine._replace(cpu=look())
+    return machine._replace(cpu=this_cpu())
 
 
 def libraries(env: Mapping[str, str]) -> dict[str, str | Reason]:
@@ -79,7 +119,7 @@ def libraries(env: Mapping[str, str]) -> dict[str, str | Reason]:
     queries: dict[str, tuple[Table, Callable[[Any], str]]] = {
         "NVML": (NVML, _nvml),
         "NCCL": (NCCL, _nccl),
-        "OpenCL": (OPENCL, _opencl),
+        "OpenCL": (OPENCL_LOADER, _opencl),
     }
     off = opencl_off(env)
     if off is not None:
@@ -91,7 +131,7 @@ def libraries(env: Mapping[str, str]) -> dict[str, str | Reason]:
 
 def _unopened(off: Reason) -> Reason:
     named = {key: off.facts[key] for key in ("variable", "value")}
-    return Reason("loader-off", {"what": OPENCL.what, **named})
+    return Reason("loader-off", {"what": OPENCL_LOADER.what, **named})
 
 
 def _ask(table: Table, ask: Callable[[Any], str]) -> str | Reason:

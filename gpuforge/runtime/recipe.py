@@ -11,9 +11,18 @@ from typing import Any, NamedTuple
 from . import document, layout
 from .arch import Arch
 from .backends.table import backend_of
-from .image import Image
-from .index import Demands, Module, Refused, damaged, demands_of, other_schema, read_named, unreadable
-from .sources import Sources
+from .index import (
+    Demands,
+    Module,
+    Refused,
+    Sources,
+    damaged,
+    demands_of,
+    other_schema,
+    read_named,
+    unreadable,
+)
+from .values import Image
 
 SCHEMA = 1
 OPERATORS = {">=", "<=", ">", "<", "==", "!=", "==*", "!=*"}  # of `gpuforge.toolchains.version_ranges.Bound`

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from . import document, layout
 from .index import damaged, unreadable
-from .reason import Reason
+from .values import Reason
 
 SCHEMA = 1
 

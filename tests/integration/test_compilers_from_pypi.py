@@ -42,8 +42,8 @@ STORM = """
 import os, random, sys
 from functools import partial
 from demo._gpuforge import recipe
-from demo._gpuforge.backends.nvrtc.compiled import compile_module, key_of
-from demo._gpuforge.backends.nvrtc.library import find
+from demo._gpuforge.backends.nvrtc import compile_module, key_of
+from demo._gpuforge.backends.nvrtc import find
 from demo._gpuforge.cache import KernelCache
 
 home, log = sys.argv[1:]

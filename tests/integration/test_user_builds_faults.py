@@ -12,9 +12,7 @@ from pathlib import Path
 import pytest
 from library_samples import answer, install, run, toolchain
 
-from gpuforge.runtime.cache import KernelCache
-from gpuforge.runtime.cache_folder import CacheFolder
-from gpuforge.runtime.cache_key import CacheKey
+from gpuforge.runtime.cache import CacheFolder, CacheKey, KernelCache
 
 pytestmark = pytest.mark.toolkit
 KIB = 1024

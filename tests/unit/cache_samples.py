@@ -5,9 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from gpuforge.runtime.cache import KernelCache
-from gpuforge.runtime.cache_folder import CacheFolder
-from gpuforge.runtime.cache_key import CacheKey
+from gpuforge.runtime.cache import CacheFolder, CacheKey, KernelCache
 
 
 def key(number: int = 0, **fields: Any) -> CacheKey:

@@ -19,9 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from gpuforge.runtime.arch import Arch
-from gpuforge.runtime.backends.nvrtc.library import Nvrtc
+from gpuforge.runtime.backends.nvrtc import Nvrtc
 from gpuforge.runtime.backends.opencl.devices import OpenClDevice
-from gpuforge.runtime.contents import contents
 from gpuforge.runtime.cpu import Cpu
 from gpuforge.runtime.explain import (
     PackageFacts,
@@ -30,11 +29,11 @@ from gpuforge.runtime.explain import (
     package_as_data,
     package_as_text,
 )
+from gpuforge.runtime.find import contents
 from gpuforge.runtime.kernellibrary import KernelLibrary
 from gpuforge.runtime.kernelset import KernelSet
-from gpuforge.runtime.machine import Device, Probe
-from gpuforge.runtime.reason import Reason
-from gpuforge.runtime.switches import gpu_disabled, switched_off
+from gpuforge.runtime.machine import Device, Probe, gpu_disabled, switched_off
+from gpuforge.runtime.values import Reason
 
 FOLDER = Path(__file__).parents[1] / "conformance"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.toml"))

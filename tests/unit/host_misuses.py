@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from gpuforge.runtime.backends.opencl.memory import OpenClMemory
-from gpuforge.runtime.backends.system.kernel import HostKernel, load
+from gpuforge.runtime.backends.opencl.kernel import OpenClMemory
+from gpuforge.runtime.backends.system import HostKernel, load
 from gpuforge.runtime.signature import Entry, Parameter, plain_entry
 
 SOURCE = """\

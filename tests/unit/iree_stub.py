@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 from gpuforge.runtime import KernelSet
-from gpuforge.runtime.backends.iree import devices, load
+from gpuforge.runtime.backends.iree import devices
+from gpuforge.runtime.backends.iree import kernel as iree_kernel
 
 DTYPES = {"FLOAT_32": "f4", "INT_32": "i4", "INT_64": "i8", "BFLOAT_16": "u2"}
 
@@ -147,7 +148,7 @@ def install(monkeypatch: pytest.MonkeyPatch, **drivers: Any) -> Any:
     for owner, name, value in (
         (devices, "_devices", {}),
         (devices, "_opened_by", [0]),
-        (load, "_devices", {}),
+        (iree_kernel, "_devices", {}),
     ):
         monkeypatch.setattr(owner, name, value)
     stub, package = module(**drivers), ModuleType("iree")

@@ -13,9 +13,9 @@ from gpuforge.cuda.releases import generations
 from gpuforge.runtime import arch as runtime_arch
 from gpuforge.runtime import runs_on
 from gpuforge.runtime.arch import Arch, Target, targets
-from gpuforge.runtime.image import Build, Image, Origin
+from gpuforge.runtime.decide import resolve
 from gpuforge.runtime.machine import Device, Probe
-from gpuforge.runtime.resolve import resolve
+from gpuforge.runtime.values import Build, Image, Origin
 
 ROOT = Path(__file__).parents[2]
 

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from gpuforge.audit.embedded import Unusable
 from gpuforge.audit.read import embedded
 from gpuforge.runtime import index, layout, recipe, wheels
-from gpuforge.runtime.reason import Reason
+from gpuforge.runtime.values import Reason
 from gpuforge.wheel.archive import Archive
 
 MODULES: dict[str, Any] = {

@@ -29,8 +29,7 @@ from gpuforge.cuda.kernels import KernelImage
 from gpuforge.package import kernel_set
 from gpuforge.package.contents import CompiledBy, CompiledModule, ModuleSet
 from gpuforge.runtime import KernelSet, KernelUnavailable, machine
-from gpuforge.runtime.cache import KernelCache
-from gpuforge.runtime.cache_folder import CacheFolder
+from gpuforge.runtime.cache import CacheFolder, KernelCache
 
 pytestmark = pytest.mark.thorough
 COUNT = 300

@@ -21,17 +21,15 @@ from set_samples import CUDA, NVRTC, OPENCL_C, install_set, nvrtc_stub
 
 from gpuforge.runtime import KernelSet, KernelUnavailable, UnknownKernel, backends
 from gpuforge.runtime.arch import Arch
-from gpuforge.runtime.backends.nvrtc import library as finder
-from gpuforge.runtime.backends.nvrtc.compiled import key_of
-from gpuforge.runtime.backends.nvrtc.library import Nvrtc
-from gpuforge.runtime.backends.system.kernel import load
+from gpuforge.runtime.backends import nvrtc as finder
+from gpuforge.runtime.backends.nvrtc import Nvrtc, key_of
+from gpuforge.runtime.backends.system import load
 from gpuforge.runtime.cache import KernelCache
 from gpuforge.runtime.explain import as_text, facts_of
 from gpuforge.runtime.image_kind import KINDS, ImageKind
-from gpuforge.runtime.index import Module, Refused
-from gpuforge.runtime.reason import Reason
+from gpuforge.runtime.index import Module, Refused, Sources
 from gpuforge.runtime.signature import plain_entry
-from gpuforge.runtime.sources import Sources
+from gpuforge.runtime.values import Reason
 
 Made = Callable[..., KernelSet]
 
@@ -321,7 +319,7 @@ METAL = '''
 
 from types import SimpleNamespace
 
-from ...reason import Reason, Verdict
+from ...values import Reason, Verdict
 
 
 def look(machine, places, env):

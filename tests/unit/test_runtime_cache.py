@@ -23,10 +23,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuforge.runtime.__main__ import main
-from gpuforge.runtime.cache import KernelCache, folder_of, limit_of
-from gpuforge.runtime.cache_entry import BadEntryError, decode, encode
-from gpuforge.runtime.cache_folder import CacheFolder
-from gpuforge.runtime.cache_key import CacheKey
+from gpuforge.runtime.cache import (
+    BadEntryError,
+    CacheFolder,
+    CacheKey,
+    KernelCache,
+    decode,
+    encode,
+    folder_of,
+    limit_of,
+)
 
 pytestmark = pytest.mark.thorough
 
@@ -62,7 +68,7 @@ def test_whatever_decides_the_code_is_in_its_key(change: dict[str, object]) -> N
 def test_a_key_is_the_same_in_every_process_and_does_not_hold_its_label() -> None:
     assert key(label="saxpy").digest == key(label="other").digest
     code = (
-        "from gpuforge.runtime.cache_key import CacheKey;"
+        "from gpuforge.runtime.cache import CacheKey;"
         "print(CacheKey.of(b'kernel 0', toolchain='nvrtc 13.0.88', arch='sm_90').digest)"
     )
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout

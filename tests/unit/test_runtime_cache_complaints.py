@@ -14,9 +14,8 @@ from typing import Any, NamedTuple
 import pytest
 from cache_samples import cache_in, key, never
 
-from gpuforge.runtime import cache_key
-from gpuforge.runtime.cache import KernelCache, folder_of
-from gpuforge.runtime.cache_folder import CacheFolder
+from gpuforge.runtime import cache
+from gpuforge.runtime.cache import CacheFolder, KernelCache, folder_of
 
 pytestmark = pytest.mark.thorough
 
@@ -172,7 +171,7 @@ def test_who_writes_second_keeps_its_own_bytes(folder: Path, monkeypatch: pytest
 
 def test_the_caches_own_version_is_in_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
     before = key().digest
-    monkeypatch.setattr(cache_key, "COMPILED_AS", cache_key.COMPILED_AS + 1)
+    monkeypatch.setattr(cache, "COMPILED_AS", cache.COMPILED_AS + 1)
     assert key().digest != before
 
 

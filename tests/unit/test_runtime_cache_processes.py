@@ -167,6 +167,6 @@ def test_a_file_system_without_locks_costs_a_second_compilation_and_no_more(
     def refuse(*_: object) -> None:
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
-    monkeypatch.setattr("gpuforge.runtime.cache_lock._request", refuse)
+    monkeypatch.setattr("gpuforge.runtime.cache._request", refuse)
     assert cache_in(folder).obtain(key(), lambda: b"cubin") == b"cubin"
     assert cache_in(folder).obtain(key(), never) == b"cubin"

@@ -16,7 +16,7 @@ from library_samples import answer, compile_library, environment, install, progr
 
 from gpuforge.runtime import lookup
 from gpuforge.runtime.userbuild import compilers
-from gpuforge.runtime.userbuild.recipe import recipes
+from gpuforge.runtime.userbuild.invoke import recipes
 
 pytestmark = pytest.mark.thorough
 

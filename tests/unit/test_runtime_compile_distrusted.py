@@ -13,9 +13,8 @@ from compile_samples import GXX, compiler
 from library_samples import answer, install, run, toolchain
 
 from gpuforge.runtime.userbuild import compilers
-from gpuforge.runtime.userbuild.invoke import invoke
-from gpuforge.runtime.userbuild.outcome import Stopped
-from gpuforge.runtime.userbuild.recipe import recipes
+from gpuforge.runtime.userbuild.execute import Stopped
+from gpuforge.runtime.userbuild.invoke import invoke, recipes
 
 pytestmark = pytest.mark.thorough
 

@@ -26,9 +26,7 @@ from gpuforge.runtime import (
     UnknownKernel,
     probe,
 )
-from gpuforge.runtime.driver import Driver, NoDriver, open_driver
-from gpuforge.runtime.library import Attempt, patience
-from gpuforge.runtime.tables import DRIVER
+from gpuforge.runtime.driver import DRIVER, Attempt, Driver, NoDriver, open_driver, patience
 
 
 def matches(name: str, text: str) -> None:

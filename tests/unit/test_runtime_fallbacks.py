@@ -15,10 +15,10 @@ from gpuforge.cuda.kernels import KernelImage
 from gpuforge.manifest.model import CpuLevelName
 from gpuforge.package import kernel_set
 from gpuforge.package.contents import CompiledBy, CompiledLibrary, LibrarySet
-from gpuforge.runtime import KernelUnavailable, candidates, cpu
+from gpuforge.runtime import KernelUnavailable, cpu, libraries
 from gpuforge.runtime.arch import Arch
-from gpuforge.runtime.contents import contents
 from gpuforge.runtime.cpu_level import LEVELS, CpuLevel
+from gpuforge.runtime.find import contents
 from gpuforge.runtime.kernellibrary import KernelLibrary
 from gpuforge.runtime.machine import Probe, probe
 
@@ -71,7 +71,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def ops(
     home: Path, folder: Path, flags: str, driver: str = "/nowhere/libcuda.so.1", **env: str
 ) -> KernelLibrary:
-    machine = probe((driver,))._replace(cpu=cpu.look(cpuinfo(folder, flags)))
+    machine = probe((driver,))._replace(cpu=cpu.this_cpu(cpuinfo(folder, flags)))
     return KernelLibrary("gpu-ops", home=str(home), env=env, machine=machine)
 
 
@@ -189,7 +189,7 @@ def test_where_the_system_tells_nothing_of_its_cpu_only_the_lowest_level_is_take
     home: Path, tmp_path: Path, flags: str | None
 ) -> None:
     file = cpuinfo(tmp_path, flags) if flags is not None else str(tmp_path / "nothing")
-    own = KernelLibrary("gpu-ops", home=str(home), env={}, machine=Probe(None, cpu=cpu.look(file)))
+    own = KernelLibrary("gpu-ops", home=str(home), env={}, machine=Probe(None, cpu=cpu.this_cpu(file)))
     assert own.load().answer() == 0
     assert "is for x86-64-v2; /proc/cpuinfo does not tell what this CPU has" in own.explain()
 
@@ -202,7 +202,7 @@ def test_another_kind_of_machine_runs_no_level_of_x86(monkeypatch: pytest.Monkey
 
 def test_a_level_that_this_cpu_lacks_is_never_run(home: Path) -> None:
     """With the machine's own facts: what is taken was compiled for it, and runs."""
-    here = cpu.look()
+    here = cpu.this_cpu()
     own = KernelLibrary("cpu-ops", home=str(home), env={})
     runs = [name for name in LEVELS["x86_64"] if cpu.refusal(cpu.CpuLevel(name), here) is None]
     assert own.load().answer() == len(runs) - 1
@@ -213,7 +213,7 @@ def test_the_driver_is_not_opened_where_no_gpu_is_asked_for(
     home: Path, monkeypatch: pytest.MonkeyPatch, name: str, env: dict[str, str]
 ) -> None:
     opened: list[object] = []
-    monkeypatch.setattr(candidates, "probe", lambda: opened.append(name) or Probe(None))
+    monkeypatch.setattr(libraries, "probe", lambda: opened.append(name) or Probe(None))
     assert KernelLibrary(name, home=str(home), env=env).load().answer() >= 0
     assert not opened
     KernelLibrary("gpu-ops", home=str(home), env={}).load()

@@ -20,8 +20,8 @@ import pytest
 from dlpack_samples import Capsuled
 from host_misuses import A, N, floats, read_only
 
-from gpuforge.runtime import dimensions, hostarray
-from gpuforge.runtime.backends.system.kernel import HostKernel, load
+from gpuforge.runtime import given, hostarray
+from gpuforge.runtime.backends.system import HostKernel, load
 from gpuforge.runtime.hostarray import host_array
 from gpuforge.runtime.signature import Parameter, plain_entry
 
@@ -240,13 +240,13 @@ def test_types_are_named_as_numpy_names_them() -> None:
 )
 def test_the_limit_of_a_device_is_named(grid: Any, block: Any, message: str) -> None:
     three, limits = (
-        dimensions.three,
-        dimensions.Limits("DEVICE", ((1 << 31) - 1, 65535, 65535), (1024, 1024, 64), 1024),
+        given.three,
+        given.Limits("DEVICE", ((1 << 31) - 1, 65535, 65535), (1024, 1024, 64), 1024),
     )
     with pytest.raises(ValueError) as error:  # noqa: PT011  the whole message is compared
-        dimensions.refuse_beyond(limits, three(grid), three(block))
+        given.refuse_beyond(limits, three(grid), three(block))
     assert str(error.value) == message
-    dimensions.refuse_beyond(limits, ((1 << 31) - 1, 65535, 65535), (16, 1, 64))
+    given.refuse_beyond(limits, ((1 << 31) - 1, 65535, 65535), (16, 1, 64))
 
 
 def test_a_read_only_array_may_be_copied_from(kernel: HostKernel) -> None:

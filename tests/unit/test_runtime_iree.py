@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 from gpuforge.runtime import DriverError, KernelSet, KernelUnavailable
-from gpuforge.runtime.backends.iree.signature import Parameter, read
+from gpuforge.runtime.backends.iree.kernel import Parameter, parameters_of
 from gpuforge.runtime.explain import as_text, facts_of, machine_data
 from gpuforge.runtime.hostarray import host_array
 from gpuforge.runtime.index import Refused
@@ -108,7 +108,7 @@ def test_a_module_for_another_cpu_is_refused(made: Made, use: Any, level: str, m
     from gpuforge.runtime import cpu
 
     use(local_task=["default"])
-    monkeypatch.setattr(cpu, "look", lambda: cpu.Cpu("x86_64", frozenset({"sse4_2"})))
+    monkeypatch.setattr(cpu, "this_cpu", lambda: cpu.Cpu("x86_64", frozenset({"sse4_2"})))
     (found, *_) = [c for c in made([("iree-cpu", level, "")]).candidates() if c.image is not None]
     assert found.reason.kind in {"cpu-lacks", "other-machine"}
 
@@ -335,7 +335,7 @@ def test_a_declaration_is_read() -> None:
         "sync func @f(%input0: f64, %input1: tensor<?x4xi64> {iree.abi.output = 1 : index}, %input2: tensor<bf16>, "
         "%input3: tensor<2xf16> {iree.abi.output = 0 : index}) -> (%output0: tensor<2xf16>, %output1: tensor<?x4xi64>)"
     )
-    found = read("f", text)
+    found = parameters_of("f", text)
     assert found == (
         Parameter("f64", None),
         Parameter("i64", (None, 4), 1),
@@ -350,7 +350,7 @@ def test_a_declaration_is_read() -> None:
     assert Parameter("f32", (None, None)).sizes_of(4) is None
     assert Parameter("f32", (None, 0)).sizes_of(0) is None
     assert [found[1].takes(s) for s in ((5, 4), (5, 5), (4,))] == [True, False, False]
-    assert read("g", "sync func @g() -> ()") == ()
+    assert parameters_of("g", "sync func @g() -> ()") == ()
 
 
 @pytest.mark.parametrize(
@@ -379,7 +379,7 @@ def test_a_declaration_is_read() -> None:
 )
 def test_a_function_that_is_no_kernel_is_refused(declaration: str, problem: str) -> None:
     with pytest.raises(Refused) as caught:
-        read("f", declaration)
+        parameters_of("f", declaration)
     assert str(caught.value).startswith(f"f cannot be launched: {problem}")
 
 

@@ -13,9 +13,9 @@ from audit_samples import DT
 from audit_samples import elf as elf_file
 from library_samples import RUNTIME, answer, compile_library, environment, install, run, toolchain
 
-from gpuforge.runtime import candidates, elf
-from gpuforge.runtime.candidates import wrong_abi
+from gpuforge.runtime import elf, libraries
 from gpuforge.runtime.kernellibrary import KernelLibrary
+from gpuforge.runtime.libraries import wrong_abi
 
 pytestmark = pytest.mark.thorough
 
@@ -81,8 +81,8 @@ def test_a_build_that_is_replaced_while_it_is_looked_at_gives_way_to_the_new_one
             assert run(tmp_path / "site", "compile").returncode == 0
         return cut_short(file, size)
 
-    cut_short = candidates._cut_short
-    monkeypatch.setattr(candidates, "_cut_short", look)
+    cut_short = libraries._cut_short
+    monkeypatch.setattr(libraries, "_cut_short", look)
     assert library.load().answer() == 42
 
 

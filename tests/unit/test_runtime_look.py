@@ -16,7 +16,7 @@ from runtime_samples import write_set
 
 import gpuforge
 from gpuforge.runtime import KernelSet, KernelUnavailable
-from gpuforge.runtime.look import look
+from gpuforge.runtime.find import places_of
 from gpuforge.runtime.lookup import user_folder, variable
 
 VARIABLE = "GPUFORGE_KERNELS_PKG_DEFAULT_KERNELS"
@@ -253,8 +253,8 @@ def test_a_user_build_that_others_could_have_changed_is_refused_and_the_next_is_
     shipped = write_set(tmp_path / "s")
     own = write_set(Path(user_folder("demo", "s", env)))
     own.chmod(0o777)
-    (user, other) = look("demo", "s", str(shipped), env)
+    (user, other) = places_of("demo", "s", str(shipped), env)
     assert str(user.problem) == f"{own} can be written by other users (chmod o-w {own})"
     assert (user.contents, other.problem) == (None, None)
     own.chmod(0o755)
-    assert look("demo", "s", str(shipped), env)[0].problem is None
+    assert places_of("demo", "s", str(shipped), env)[0].problem is None

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from gpuforge.runtime.modules import Modules
+from gpuforge.runtime.backends.cuda.context import Modules
 
 
 class Driver:

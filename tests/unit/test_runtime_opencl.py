@@ -14,14 +14,13 @@ import pytest
 from set_samples import OPENCL_C, install_set
 
 from gpuforge.runtime import DriverError, KernelSet, KernelUnavailable, machine
-from gpuforge.runtime.backends.opencl import devices, load, memory
-from gpuforge.runtime.backends.opencl.context import context_of
+from gpuforge.runtime.backends.opencl import devices as back_end
+from gpuforge.runtime.backends.opencl import kernel, load
 from gpuforge.runtime.backends.opencl.devices import Needs
-from gpuforge.runtime.backends.opencl.kernel import OpenClKernel
-from gpuforge.runtime.backends.opencl.memory import OpenClMemory
+from gpuforge.runtime.backends.opencl.kernel import OpenClKernel, OpenClMemory, context_of
 from gpuforge.runtime.hostarray import HostArray, host_array
-from gpuforge.runtime.reason import Reason
 from gpuforge.runtime.recipe import read
+from gpuforge.runtime.values import Reason
 
 GPU, ACCELERATOR, CPU = 4, 8, 2
 FP64 = "cl_khr_fp64"
@@ -53,7 +52,7 @@ def opencl(monkeypatch: pytest.MonkeyPatch) -> None:
     there = [platform(device("a CPU", CPU)), platform(), platform(old, device("FPGA", ACCELERATOR))]
     stub = SimpleNamespace(device_type=kinds, Error=NoDeviceError, get_platforms=lambda: there)
     monkeypatch.setitem(sys.modules, "pyopencl", stub)
-    monkeypatch.setattr(devices, "_devices", {})
+    monkeypatch.setattr(back_end, "_devices", {})
 
 
 ANY, DOUBLES = Needs("pip install demo"), Needs("pip install demo", (), (FP64,))
@@ -75,14 +74,14 @@ ANY, DOUBLES = Needs("pip install demo"), Needs("pip install demo", (), (FP64,))
 )
 @pytest.mark.usefixtures("opencl")
 def test_the_devices_that_the_user_and_the_package_allow(value: str, needs: Needs, expected: Any) -> None:
-    found = devices.devices({"GPUFORGE_OPENCL": value}, needs)
+    found = back_end.devices({"GPUFORGE_OPENCL": value}, needs)
     assert (str(found) if isinstance(found, Reason) else [each.name for each in found]) == expected
 
 
 @pytest.mark.usefixtures("opencl")
 def test_no_device_of_the_kind_that_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.modules["pyopencl"], "get_platforms", lambda: [platform(device("a CPU", CPU))])
-    found = devices.devices({"GPUFORGE_OPENCL": "gpu"}, ANY)
+    found = back_end.devices({"GPUFORGE_OPENCL": "gpu"}, ANY)
     assert str(found) == "GPUFORGE_OPENCL=gpu allows none of OpenCL's devices: a CPU"
 
 
@@ -94,7 +93,7 @@ def test_what_is_switched_off_is_not_opened(
 ) -> None:
     """Neither by a look-up nor by `explain`, which else opens the loader itself."""
     opened: list[str] = []
-    monkeypatch.setattr(devices, "_look", opened.append)
+    monkeypatch.setattr(back_end, "_look", opened.append)
     monkeypatch.setattr(
         machine, "open_library", lambda table: opened.append(table.what) or Reason("no-devices")
     )
@@ -171,19 +170,19 @@ class Buffer:
 
 
 @pytest.fixture
-def copies(monkeypatch: pytest.MonkeyPatch) -> memory.Copies:
-    monkeypatch.setattr(memory, "OpenClMemory", Buffer)
-    return memory.Copies(SimpleNamespace())  # type: ignore[arg-type]
+def copies(monkeypatch: pytest.MonkeyPatch) -> kernel.Copies:
+    monkeypatch.setattr(kernel, "OpenClMemory", Buffer)
+    return kernel.Copies(SimpleNamespace())  # type: ignore[arg-type]
 
 
-def add(copies: memory.Copies, number: int, array: Any, written: bool = True) -> Any:
+def add(copies: kernel.Copies, number: int, array: Any, written: bool = True) -> Any:
     found = host_array(array)
     assert found
     return copies.add(number, found, written=written)
 
 
 @pytest.mark.parametrize("written", [(False, True), (True, False)])
-def test_the_same_array_twice_is_one_copy(copies: memory.Copies, written: tuple[bool, bool]) -> None:
+def test_the_same_array_twice_is_one_copy(copies: kernel.Copies, written: tuple[bool, bool]) -> None:
     array = np.arange(4.0)
     given = [add(copies, number, array.view(), each) for number, each in enumerate(written)]
     assert given[0] is given[1]
@@ -195,7 +194,7 @@ def test_the_same_array_twice_is_one_copy(copies: memory.Copies, written: tuple[
     copies.free()
 
 
-def test_an_array_that_is_only_read_is_not_copied_back(copies: memory.Copies) -> None:
+def test_an_array_that_is_only_read_is_not_copied_back(copies: kernel.Copies) -> None:
     array = np.arange(4.0)
     add(copies, 0, array, False).content[:] = bytes(32)
     copies.read_back("queue")
@@ -203,7 +202,7 @@ def test_an_array_that_is_only_read_is_not_copied_back(copies: memory.Copies) ->
 
 
 @pytest.mark.parametrize("written", ["both", "first", "second"])
-def test_arrays_that_overlap_otherwise_are_refused(copies: memory.Copies, written: str) -> None:
+def test_arrays_that_overlap_otherwise_are_refused(copies: kernel.Copies, written: str) -> None:
     array = np.arange(6.0)
     add(copies, 0, np.zeros(3))
     add(copies, 1, array[:4], written != "second")
@@ -214,7 +213,7 @@ def test_arrays_that_overlap_otherwise_are_refused(copies: memory.Copies, writte
 
 
 @pytest.mark.parametrize("third", [slice(0, 4), slice(0, 5)])
-def test_a_third_array_may_make_an_overlap_one_that_is_refused(copies: memory.Copies, third: slice) -> None:
+def test_a_third_array_may_make_an_overlap_one_that_is_refused(copies: kernel.Copies, third: slice) -> None:
     array = np.arange(6.0)
     add(copies, 0, array[:4], False)
     add(copies, 1, array[2:], False)  # nobody writes: two copies
@@ -222,7 +221,7 @@ def test_a_third_array_may_make_an_overlap_one_that_is_refused(copies: memory.Co
         add(copies, 2, array[third])
 
 
-def test_neighbours_and_empty_arrays_do_not_overlap(copies: memory.Copies) -> None:
+def test_neighbours_and_empty_arrays_do_not_overlap(copies: kernel.Copies) -> None:
     array = np.arange(6.0)
     parts = (array[:3], array[3:], array[2:2], array[2:2], array[2:][:0])  # the last begins within the first
     given = [add(copies, n, part) for n, part in enumerate(parts)]
@@ -292,8 +291,8 @@ def test_what_fits_the_parameters_of_a_kernel_is_passed(scale: OpenClKernel, sum
 
 def freed(kernel: OpenClKernel) -> OpenClMemory:
     memory = kernel.memory(16)
-    memory.free()
-    memory.free()
+    kernel.free()
+    kernel.free()
     return memory
 
 
@@ -434,5 +433,5 @@ def test_a_kernel_runs_in_the_queue_of_its_arrays_and_in_their_order(scale: Open
         scale.launch(1, 1, memory, two, TWO, stream=queues[1])
         scale.launch(1, 1, memory, two, TWO)
         gate.set_status(pyopencl.command_execution_status.COMPLETE)
-        memory.read(result)
+        kernel.read(result)
     assert result.tolist() == [4.0] * 8

@@ -8,15 +8,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from string import Formatter
 
-from gpuforge.runtime.backends import cuda
-from gpuforge.runtime.reason import LAST, SENTENCES, WITHOUT
+from gpuforge.runtime import decide
+from gpuforge.runtime.values import LAST, SENTENCES, WITHOUT
 
 ROOT = Path(__file__).parents[2]
 RUNTIME = ROOT / "gpuforge" / "runtime"
-MODULES = {
-    path: ast.parse(path.read_text()) for path in RUNTIME.rglob("*.py") if path != RUNTIME / "reason.py"
-}
-HEADER = "".join(path.read_text() for path in sorted((ROOT / "scripts" / "header").glob("*.h")))
+MODULES = {path: ast.parse(path.read_text()) for path in RUNTIME.rglob("*.py") if path.name != "values.py"}
+HEADER = "".join(path.read_text() for path in sorted((RUNTIME / "c").glob("*.h")))
 
 
 def constants(node: ast.AST) -> set[str]:
@@ -92,4 +90,4 @@ def test_the_header_makes_only_reasons_that_have_a_sentence() -> None:
 def test_each_sentence_is_of_a_reason_that_is_made() -> None:
     texts = {text for module in MODULES.values() for node in ast.walk(module) for text in constants(node)}
     assert SENTENCES.keys() - texts == set()
-    assert {*WITHOUT, *LAST, *cuda._MISMATCHES.values()} <= SENTENCES.keys()
+    assert {*WITHOUT, *LAST, *decide._MISMATCHES.values()} <= SENTENCES.keys()

@@ -11,8 +11,7 @@ from typing import NamedTuple
 import pytest
 from audit_samples import elf
 
-from gpuforge.runtime.userbuild.installed import LibraryGroup, parts, release
-from gpuforge.runtime.userbuild.runtimes import conflicts
+from gpuforge.runtime.userbuild.check import LibraryGroup, conflicts, parts, release
 
 STATIC_CUDART = {".rodata": b"\0/cudart.shm.%x\0"}
 GOMP, HASHED_GOMP = elf(soname="libgomp.so.1"), "libgomp-a34b3233.so.1.0.0"

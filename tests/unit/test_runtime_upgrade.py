@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from library_samples import answer, environment, install, program, run, toolchain
 
-from gpuforge.runtime.userbuild.leftovers import UNUSED_DAYS, remove_leftovers
+from gpuforge.runtime.userbuild.activation import UNUSED_DAYS, remove_leftovers
 
 pytestmark = pytest.mark.thorough
 

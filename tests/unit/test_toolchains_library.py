@@ -9,8 +9,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from gpuforge.runtime.placeholders import fill
-from gpuforge.runtime.userbuild.compilers import holds, numbers
-from gpuforge.runtime.userbuild.distribution import families
+from gpuforge.runtime.userbuild.compilers import families, holds, numbers
 from gpuforge.toolchains import detect, registry
 from gpuforge.toolchains.toolchain import Family
 from gpuforge.toolchains.version_ranges import bounds

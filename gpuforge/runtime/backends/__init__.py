@@ -10,39 +10,22 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any, NamedTuple
 
-from ..reason import Reason, Verdict
 from ..signature import Entry
+from ..values import Reason, Verdict
 from .table import BACKENDS, Backend, backend_of, owner_of
 
-__all__ = [
-    "BACKENDS",
-    "Backend",
-    "Here",
-    "Request",
-    "ahead",
-    "backend_of",
-    "implementation",
-    "owner_of",
-]
+__all__ = ["BACKENDS", "Backend", "Here", "Request", "ahead", "backend_of", "implementation", "owner_of"]
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Protocol, Union
+    from typing import Protocol
 
-    from ..build_place import BuildPlace
-    from ..context import Context, Place
-    from ..image import Build, Image, Version
-    from ..index import Module
-    from ..kernel import Kernel, LoadedKernel
+    from ..index import BuildPlace, Module, Wanted
     from ..machine import Probe
-    from ..names import Wanted
     from ..recipe import Recipe, UserToolchain
-    from ..userbuild.compilers import Absent, Compiler
-    from ..userbuild.inputs import CompileInputs
-    from .iree.kernel import IreeKernel
-    from .opencl.kernel import OpenClKernel
-    from .system.kernel import HostKernel
-
-    AnyKernel = Union[Kernel, HostKernel, IreeKernel, OpenClKernel]
+    from ..userbuild.compilers import Absent, CompileInputs, Compiler
+    from ..values import Build, Image, Version
+    from .cuda.context import Context, Place
+    from .cuda.kernel import LoadedKernel
 
     class Implementation(Protocol):
         """The functions in each back end's folder."""
@@ -56,7 +39,7 @@ if TYPE_CHECKING:
         def judge(self, image: Image, build: Build, here: Here) -> Verdict:
             """Return whether an image can run, and why. Nothing is opened."""
 
-        def make(self, request: Request, image: Image, module: Module, place: BuildPlace) -> AnyKernel | None:
+        def make(self, request: Request, image: Image, module: Module, place: BuildPlace) -> Any:
             """Return a kernel of a file; None if it needs a context of CUDA and there is none.
 
             Raises Refused, DriverError.

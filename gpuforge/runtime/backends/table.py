@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from ..image import Origin
+from ..values import Origin
 
 
 class Backend(NamedTuple):

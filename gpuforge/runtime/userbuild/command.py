@@ -4,34 +4,76 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import os
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from .. import layout
 from ..arch import Arch
 from ..backends import Backend, ahead, backend_of
 from ..builds import ACTIVE, BuildsFolder, UserBuild, former, recorded
-from ..candidates import place_of
-from ..errors import KernelUnavailable
-from ..image import Origin
-from ..lookup import KERNEL_HOME, Lookup, home_problem, variable
-from ..machine import Probe, probe
-from ..private import BuildUnusable
+from ..decide import named
+from ..explain import facts_of
+from ..kernelset import KernelSet
+from ..libraries import candidates, place_of
+from ..lookup import KERNEL_HOME, BuildUnusable, Lookup, home_problem, variable
+from ..machine import Probe, gpu_disabled, probe
+from ..process import KernelUnavailable
 from ..recipe import Recipe, UserToolchain
-from ..switches import gpu_disabled
-from . import activation, installed, modules
-from .check import check
-from .compilers import Absent, Compiler, find
-from .distribution import how_to_install
-from .in_use import describe, library_in_use
-from .inputs import CompileInputs
-from .invoke import invoke
-from .leftovers import remove_leftovers
-from .outcome import FAILED, INTERRUPTED, MISSING, USAGE, Interrupted, Stopped, interruptible, uninterrupted
-from .recipe import recipes
-from .select import Find, select
+from ..values import Candidate, Origin
+from . import activation, check, modules
+from .activation import remove_leftovers
+from .compilers import Absent, CompileInputs, Compiler, Find, find, how_to_install, select
+from .execute import FAILED, INTERRUPTED, MISSING, USAGE, Interrupted, Stopped, interruptible, uninterrupted
+from .invoke import invoke, recipes
+
+
+def library_in_use(lookup: Lookup) -> Candidate | None:
+    """Return the library of an object that is in use, None for none; raises KernelUnavailable for a damaged wheel."""
+    return next((c for c in candidates(lookup) if c.accepted), None)
+
+
+def describe(lookup: Lookup, kind: str) -> str:
+    """Return a description of the library in use or, for the kind "module", of the kernels.
+
+    It is part of other messages, so a damaged wheel is described, too.
+    """
+    try:
+        return _modules(lookup) if kind == "module" else _library(lookup)
+    except KernelUnavailable as error:
+        return f"nothing is in use: {' '.join(str(error).splitlines()[:1])}"
+
+
+def _library(lookup: Lookup) -> str:
+    used = library_in_use(lookup)
+    if used is None:
+        return "no library is in use"
+    if used.origin is not Origin.SHIPPED:
+        return f"in use: {used.origin.label} ({used.build.place}), {used.reason}"
+    wheel = f"of {used.build.wheel}" if used.build.wheel else ""
+    what = " ".join(filter(None, ("the shipped library", used.shipped_image, wheel)))
+    return f"in use: {what}, {used.reason}"
+
+
+def _modules(lookup: Lookup) -> str:
+    folder = layout.kernels(lookup.home, lookup.name)
+    facts = facts_of(KernelSet(folder, package=lookup.package, env=lookup.env))
+    texts = {module.name: _used(module.verdicts[0].candidates) for module in facts.modules}
+    if not any(texts.values()):
+        return "no kernels are in use"
+    if len(set(texts.values())) == 1:
+        return f"in use: {next(iter(texts.values()))}"
+    return "in use: " + "; ".join(f"{name}: {text or 'nothing'}" for name, text in texts.items())
+
+
+def _used(judged: tuple[Candidate, ...]) -> str:
+    """Return the first candidate with its reason, "" if it is not accepted: the accepted ones come first."""
+    return next((f"{named(c)}, {c.reason}" for c in judged if c.accepted), "")
+
 
 LIMIT_S = 1800.0
 Say = Callable[[str], object]
@@ -91,6 +133,18 @@ def _seconds(text: str) -> float:
     if not 0 < seconds < threading.TIMEOUT_MAX:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds")
     return seconds
+
+
+def run(options: argparse.Namespace) -> int:
+    """Compile for the package of this runtime."""
+    home = Path(__file__).resolve().parent.parent
+    package = Package((__package__ or "").rpartition("._gpuforge")[0], home, os.environ)
+    return main(
+        options,
+        package,
+        say=lambda line: sys.stdout.write(f"{line}\n"),
+        complain=lambda line: sys.stderr.write(f"{line}\n"),
+    )
 
 
 def main(options: argparse.Namespace, package: Package, say: Say, complain: Say) -> int:
@@ -206,7 +260,7 @@ def _compile(recipe: Recipe, package: Package, options: argparse.Namespace) -> s
         made = replace(
             _made(recipe, toolchain, compiler, product, arch, sources),
             home=recorded(str(package.home)),
-            release=installed.release(package.home, package.name),
+            release=check.release(package.home, package.name),
             requested=requested,
         )
         if place is None:
@@ -299,7 +353,7 @@ def _product(
         if loads:
             modules.check(product)
     else:
-        check(product, recipe, toolchain, _parts(recipe, package), package.env)
+        check.check(product, recipe, toolchain, _parts(recipe, package), package.env)
     return product
 
 
@@ -377,7 +431,7 @@ def _work(
         yield work, place
 
 
-def _parts(recipe: Recipe, package: Package) -> list[installed.LibraryGroup]:
+def _parts(recipe: Recipe, package: Package) -> list[check.LibraryGroup]:
     """Return the libraries that are in the process already: of the package, its requirements, and its other objects."""
     others = [
         library_in_use(_lookup(other, package))
@@ -386,8 +440,8 @@ def _parts(recipe: Recipe, package: Package) -> list[installed.LibraryGroup]:
     ]
     builds = tuple(Path(used.build.place) for used in others if used and used.origin is not Origin.SHIPPED)
     return [
-        *installed.parts(package.home, package.name, without=recipe.demands.fallbacks),
-        *([installed.LibraryGroup("", builds)] if builds else []),
+        *check.parts(package.home, package.name, without=recipe.demands.fallbacks),
+        *([check.LibraryGroup("", builds)] if builds else []),
     ]
 
 

@@ -1,4 +1,4 @@
-"""Finds the compiler of a toolchain in a suitable version: at a given path, on PATH, or in the usual places."""
+"""Finds the compiler of a toolchain in a suitable version, or chooses the first toolchain that has one."""
 
 from __future__ import annotations
 
@@ -8,19 +8,65 @@ import re
 import shutil
 import sysconfig
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Union
 
 from ..arch import Arch
+from ..machine import Probe, gpu_disabled, switched_off
 from ..recipe import Recipe, UserToolchain
-from .execute import execute
+from .execute import MISSING, USAGE, Stopped, execute
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from .inputs import CompileInputs
+_RELEASE = (Path("/etc/os-release"), Path("/usr/lib/os-release"))
+_LIKE = {"rhel": "fedora", "centos": "fedora", "sles": "suse", "opensuse": "suse", "ubuntu": "debian"}
+
+
+def how_to_install(toolchain: UserToolchain) -> str:
+    """Return the command for this distribution's family, or where to get the compiler."""
+    for name in families():
+        if name in toolchain.install:
+            return toolchain.install[name]
+    return toolchain.install.get("", f"install {toolchain.program}")
+
+
+def families(release: str | None = None) -> list[str]:
+    """Return the distribution and those that it resembles, the nearest first, from the text of os-release.
+
+    Format: https://www.freedesktop.org/software/systemd/man/latest/os-release.html
+    """
+    values = dict(line.partition("=")[::2] for line in (_text() if release is None else release).splitlines())
+    words = f"{values.get('ID', '')} {values.get('ID_LIKE', '')}".replace('"', " ").replace("'", " ").split()
+    return list(dict.fromkeys(name for word in words for name in (word, _LIKE.get(word, word))))
+
+
+def _text() -> str:
+    for file in _RELEASE:
+        try:
+            return file.read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            continue
+    return ""
+
 
 ANSWER_S = 20  # seconds that a compiler may take to print its version
+
+
+@dataclass(frozen=True)
+class CompileInputs:
+    """The inputs for compiling modules: this machine, the user's own sources, environment and time limit."""
+
+    machine: Probe
+    arch: Arch | None  # of the first GPU
+    extra: Sequence[Path]
+    env: Mapping[str, str]
+    limit: float
+
+    @property
+    def no_gpu(self) -> str:
+        """Why there is no GPU to compile for, if `arch` is None."""
+        why = switched_off(self.env) if gpu_disabled(self.env) else self.machine.problem
+        return "no GPU to compile for" + (f": {why}" if why else "")
 
 
 @dataclass(frozen=True)
@@ -189,3 +235,50 @@ def holds(operator: str, bound: tuple[int, ...], version: tuple[int, ...]) -> bo
 
 def _padded(version: tuple[int, ...], size: int) -> tuple[int, ...]:
     return version + (0,) * (size - len(version))
+
+
+Find = Callable[..., Union[Compiler, Absent]]  # from a toolchain and, as `path`, the file that the user names
+
+
+def select(
+    recipe: Recipe,
+    requested: str,
+    how_to_install: Callable[[UserToolchain], str],
+    find: Find,
+) -> tuple[UserToolchain, Compiler]:
+    """Return a toolchain and its compiler. `requested` is "", a toolchain's name, or "NAME=PATH"; raises Stopped."""
+    name, equals, path = requested.partition("=")
+    toolchains = [toolchain for toolchain in recipe.toolchains if not name or toolchain.name == name]
+    if not toolchains or (equals and not path):
+        known = ", ".join(toolchain.name for toolchain in recipe.toolchains)
+        raise Stopped(f"{recipe.name} has no toolchain {requested!r}; it has: {known}", USAGE)
+    absent: list[Absent] = []
+    for toolchain in toolchains:
+        found = find(toolchain, path=path)
+        if isinstance(found, Compiler):
+            return toolchain, found
+        absent.append(found)
+    raise Stopped(_nothing(recipe, absent, how_to_install), MISSING)
+
+
+def _nothing(recipe: Recipe, absent: list[Absent], how_to_install: Callable[[UserToolchain], str]) -> str:
+    """Return one line: what was looked for, what was found instead, and what to install."""
+    missing = [each for each in absent if not each.lacks_gpu]
+    if not missing:
+        return f"{recipe.name}: not compiled: this machine has {absent[0].refused[0]}"
+    tried = [
+        _described(each.toolchain) + (f" ({', '.join(each.refused)})" if each.refused else "")
+        for each in absent
+    ]
+    easiest = missing[-1].toolchain
+    install = how_to_install(easiest)
+    if len(tried) == 1:
+        return f"{recipe.name}: not compiled: no {tried[0]}: {install}"
+    return (
+        f"{recipe.name}: not compiled: found none of {'; '.join(tried)}. For {_described(easiest)}: {install}"
+    )
+
+
+def _described(toolchain: UserToolchain) -> str:
+    offload = f" with offloading to {toolchain.offload}" if toolchain.offload else ""
+    return f"{toolchain.program} {toolchain.version}".strip() + offload

@@ -10,15 +10,13 @@ from pathlib import Path
 
 from .. import index, layout
 from ..backends import ahead, backend_of
-from ..context import primary_context
 from ..driver import NoDriver, open_driver
-from ..errors import DriverError
+from ..process import DriverError
 from ..recipe import Recipe, UserToolchain
 from . import compilers
-from .compilers import Absent, Compiler, LibraryCompiler
-from .inputs import CompileInputs
+from .compilers import Absent, CompileInputs, Compiler, LibraryCompiler
+from .execute import USAGE, Stopped
 from .invoke import invoke
-from .outcome import USAGE, Stopped
 
 FOLDER = "modules"  # the output for a GPU: an index.json and the images
 
@@ -90,6 +88,8 @@ def make(
 
 def check(made: Path) -> None:
     """Raise Stopped unless the driver loads each image."""
+    from ..backends.cuda.context import primary_context
+
     opened = open_driver()
     if isinstance(opened, NoDriver):
         raise Stopped(f"what was compiled does not load: {opened.reason}")

@@ -7,15 +7,14 @@ from collections.abc import Mapping, Sequence
 from ... import cpu
 from ...arch import Arch
 from ...cpu_level import CpuLevel
-from ...image import Build, Image
+from ...decide import gpu_refusal
 from ...machine import Probe
-from ...reason import Reason, Verdict
-from ..cuda import refusal as gpu_refusal
+from ...values import Build, Image, Reason, Verdict
+from .devices import devices_for
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ...build_place import BuildPlace
-    from ...index import Module
+    from ...index import BuildPlace, Module
     from .. import Here, Request
     from .kernel import IreeKernel
 
@@ -23,12 +22,12 @@ if TYPE_CHECKING:
         str, tuple[str, ...] | Reason
     ]  # the names of the devices for each kind of image, or the reason why there are none
 
+
 _SOFTWARE = ("llvmpipe", "SwiftShader")  # Vulkan devices that are the CPU, by the beginning of their names
 
 
 def look(machine: Probe, places: Sequence[BuildPlace], env: Mapping[str, str]) -> Found:
     """Return the devices of the drivers that run the places' modules."""
-    from .devices import devices_for
 
     return devices_for(places, env)
 
@@ -47,7 +46,7 @@ def judge(image: Image, build: Build, here: Here) -> Verdict:
 
 def make(request: Request, image: Image, module: Module, place: BuildPlace) -> IreeKernel:
     """Return a function of a module; raises Refused, DriverError."""
-    from .load import load
+    from .kernel import load
 
     return load(request.name, module, image.kind, request.device, request.given)
 

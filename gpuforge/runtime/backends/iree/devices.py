@@ -9,15 +9,18 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
 
+from ...driver import IREE, Attempt, patience
 from ...image_kind import KINDS
-from ...library import Attempt, patience
-from ...reason import Reason
-from ...switches import gpu_disabled, switched_off
-from ...tables import IREE
+from ...machine import gpu_disabled, switched_off
+from ...values import Reason
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ...build_place import BuildPlace
+    from ...index import BuildPlace
+
+    Found = Mapping[
+        str, tuple[str, ...] | Reason
+    ]  # the names of the devices for each kind of image, or the reason why there are none
 
 
 VARIABLE = "GPUFORGE_IREE"  # the drivers that may be used, such as "local-task,cuda"; "0" for none

@@ -3,19 +3,218 @@
 from __future__ import annotations
 
 import ctypes
+import re
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from ...dimensions import launch_size
-from ...given import given_value
-from ...hostarray import HostArray, host_array
-from ...index import Refused
-from ...reason import Reason
-from ...refusal import refusal
-from ...stream import stream_handle
-from ...upload import Uploads
-from .memory import IreeDevice, IreeMemory
-from .signature import DECLARATION, SIZES, Parameter, read
+from ...given import FREED, given_value, launch_size, refusal, size_of, stream_handle
+from ...hostarray import HostArray, Uploads, host_array, source_of, target_of
+from ...image_kind import KINDS
+from ...index import Module, Refused
+from ...process import DriverError
+from ...values import Reason
+from .devices import opened, status_of
+
+DECLARATION = "iree.abi.declaration"
+LONGEST = 10_000  # characters of a declaration
+SIZES = {"i1": 1, "i8": 1, "i16": 2, "i32": 4, "i64": 8, "f16": 2, "bf16": 2, "f32": 4, "f64": 8}
+_WHOLE = re.compile(r"sync func @(?P<name>[\w.$-]+)\((?P<inputs>.*)\) -> \((?P<outputs>.*)\)")
+_ONE = re.compile(
+    r"%\w+: (?:tensor<(?P<shape>(?:(?:\?|\d{1,15})x)*)(?P<element>\w+)>|(?P<number>\w+))"
+    r"(?: \{iree\.abi\.output = (?P<output>\d{1,4}) : index\})?"
+)
+
+
+class Parameter(NamedTuple):
+    """One parameter: a number, or a tensor with its `shape`, in which None is a size that the caller chooses.
+
+    `element` is IREE's name of the type ("f32"). `output` is the number of the result that is written into the tensor,
+    None if it is only read.
+    """
+
+    element: str
+    shape: tuple[int | None, ...] | None
+    output: int | None = None
+
+    def sizes_of(self, size: int) -> tuple[int, ...] | None:
+        """Return the sizes of a tensor of `size` bytes; None if they do not determine them."""
+        assert self.shape is not None  # noqa: S101  a number has no sizes
+        known = SIZES[self.element]
+        for number in self.shape:
+            known *= 1 if number is None else number
+        unknown = self.shape.count(None)
+        if unknown == 0:
+            return tuple(n for n in self.shape if n is not None) if known == size else None
+        if unknown > 1 or not known or size % known:
+            return None
+        return tuple(size // known if number is None else number for number in self.shape)
+
+    def takes(self, sizes: tuple[int, ...]) -> bool:
+        """Return whether a tensor of these sizes may be passed."""
+        shape = self.shape or ()
+        return len(shape) == len(sizes) and all(a is None or a == b for a, b in zip(shape, sizes))
+
+    def __str__(self) -> str:
+        """Return it in the form of IREE's compiler."""
+        if self.shape is None:
+            return self.element
+        return f"tensor<{''.join('?x' if n is None else f'{n}x' for n in self.shape)}{self.element}>"
+
+
+def parameters_of(name: str, declaration: str) -> tuple[Parameter, ...]:
+    """Return a function's parameters; raises Refused for one that cannot be launched like a kernel.
+
+    It can if it has only tensors and numbers, and writes each of its results into an argument.
+    """
+    whole = _WHOLE.fullmatch(declaration) if len(declaration) <= LONGEST else None
+    if whole is None or whole["name"] != name:
+        raise _refused(name, "it has no declaration of a synchronous function")
+    parameters = tuple(_parameter(name, text) for text in _split(whole["inputs"]))
+    results = [_parameter(name, text) for text in _split(whole["outputs"])]
+    written = [parameter.output for parameter in parameters if parameter.output is not None]
+    for number, result in enumerate(results):
+        if number not in written:
+            raise _refused(
+                name,
+                f"its result {number}, {result}, is written into no argument: give the argument "
+                f"{{iree.abi.output = {number} : index}}",
+            )
+    return parameters
+
+
+def _split(text: str) -> list[str]:
+    return text.split(", ") if text else []
+
+
+def _parameter(name: str, text: str) -> Parameter:
+    found = _ONE.fullmatch(text)
+    element = (found["element"] or found["number"]) if found else ""
+    if found is None or element not in SIZES:
+        raise _refused(name, f"{text} is neither a tensor nor a number of a known type")
+    output = int(found["output"]) if found["output"] else None
+    if found["element"] is None:
+        return Parameter(element, None, output)
+    shape = tuple(None if size == "?" else int(size) for size in found["shape"].split("x")[:-1])
+    return Parameter(element, shape, output)
+
+
+def _refused(name: str, problem: str) -> Refused:
+    return Refused(Reason("not-a-kernel", {"kernel": name, "problem": problem}))
+
+
+class IreeDevice:
+    """One device of a driver of IREE, and the modules that were loaded for it."""
+
+    def __init__(self, driver: str, device: Any, name: str) -> None:
+        import iree.runtime as iree
+
+        self.driver = driver
+        self.name = name
+        self.device = device
+        self.instance = iree.VmInstance()
+        self.lock = threading.Lock()  # a context runs one function at a time
+        self._hal = iree.create_hal_module(self.instance, device)
+        self._modules: dict[str, tuple[Any, Any]] = {}
+
+    def module(self, sha256: str, data: bytes) -> tuple[Any, Any]:
+        """Return a module and its context, made once for this device; raises DriverError."""
+        import iree.runtime as iree
+
+        with self.lock:
+            if sha256 not in self._modules:
+                try:
+                    module = iree.VmModule.copy_buffer(self.instance, data)
+                    context = iree.VmContext(self.instance, modules=[self._hal, module])
+                except (RuntimeError, ValueError) as error:
+                    raise self.failure("loading the module", error) from error
+                self._modules[sha256] = module, context
+            return self._modules[sha256]
+
+    def copy(self, source: Any, target: Any) -> None:
+        """Copy all of a buffer into another of the same size, and wait for it; raises DriverError."""
+        import iree.runtime as iree
+
+        try:
+            semaphore = self.device.create_semaphore(0)
+            done = iree.HalFence.create_at(semaphore, 1)
+            self.device.queue_copy(
+                source, target, wait_semaphores=iree.HalFence.create_at(semaphore, 0), signal_semaphores=done
+            )
+            done.wait()
+        except (RuntimeError, ValueError) as error:
+            raise self.failure("copying", error) from error
+
+    def failure(self, call: str, error: Exception) -> DriverError:
+        """Return an error of IREE as a driver's error."""
+        status, text = status_of(error)
+        return DriverError(f"{call} with IREE's {self.driver}", 0, status, text)
+
+
+class IreeMemory:
+    """Memory of a device of IREE; see `Memory`."""
+
+    __slots__ = ("_buffer", "_iree_device", "size")
+
+    def __init__(self, iree_device: IreeDevice, size: int) -> None:
+        import iree.runtime as iree
+
+        self.size = size_of("the memory's size", size)
+        self._iree_device = iree_device
+        try:
+            self._buffer: Any = iree_device.device.allocator.allocate_buffer(
+                iree.MemoryType.DEVICE_LOCAL, iree.BufferUsage.DEFAULT, max(self.size, 1)
+            )
+        except (RuntimeError, ValueError) as error:
+            raise iree_device.failure("allocating", error) from error
+
+    @property
+    def buffer(self) -> Any:
+        """Its buffer of IREE; raises ValueError after `free`."""
+        if self._buffer is None:
+            raise ValueError(FREED)
+        return self._buffer
+
+    def write(self, source: Any, *, stream: Any = None) -> None:
+        """Copy an array of the host, of `size` bytes in C's order; raises TypeError, ValueError, DriverError."""
+        buffer, array = self.buffer, source_of(source, self.size)
+        if not self.size:
+            return
+        allocator = self._iree_device.device.allocator
+        try:
+            staging = allocator.allocate_host_staging_buffer_copy(self._iree_device.device, array.bytes())
+        except (RuntimeError, ValueError) as error:
+            raise self._iree_device.failure("copying", error) from error
+        self._iree_device.copy(staging, buffer)
+
+    def read(self, target: Any, *, stream: Any = None) -> None:
+        """Copy into an array of `size` bytes in C's order; raises TypeError, ValueError, DriverError."""
+        import iree.runtime as iree
+
+        buffer, array = self.buffer, target_of(target, self.size)
+        if not self.size:
+            return
+        kind = iree.MemoryType.HOST_LOCAL | iree.MemoryType.DEVICE_VISIBLE
+        usage = iree.BufferUsage.TRANSFER_TARGET | iree.BufferUsage.MAPPING_SCOPED
+        try:
+            staging = self._iree_device.device.allocator.allocate_buffer(kind, usage, self.size)
+        except (RuntimeError, ValueError) as error:
+            raise self._iree_device.failure("copying", error) from error
+        self._iree_device.copy(buffer, staging)
+        array.bytes()[:] = memoryview(
+            staging.map().asarray((self.size,), iree.HalElementType.map_to_dtype(iree.HalElementType.UINT_8))
+        )
+
+    def free(self) -> None:
+        """Give the memory back to the device; more than once is harmless."""
+        self._buffer = None
+
+    def __enter__(self) -> IreeMemory:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.free()
+
 
 # IREE's types -> NumPy's types of the same bits; without a sign in IREE, both of NumPy's
 _DTYPES = {
@@ -57,7 +256,7 @@ class IreeKernel(Uploads[IreeMemory]):
         self._iree_device = iree_device
         self._context = context
         self._function = function
-        self._parameters = read(name, str(function.reflection.get(DECLARATION, "")))
+        self._parameters = parameters_of(name, str(function.reflection.get(DECLARATION, "")))
 
     def memory(self, size: int) -> IreeMemory:
         """Allocate `size` bytes on the function's device, freed by a `with` statement; raises DriverError."""
@@ -172,3 +371,35 @@ def _refuse_overlap(written: Sequence[HostArray]) -> None:
     for (start, size), (following, _) in zip(places, places[1:]):  # noqa: RUF007  Python 3.9
         if start + size > following:
             raise ValueError("two arrays that the function writes into overlap: pass a copy of one")
+
+
+_lock = threading.Lock()
+_devices: dict[tuple[str, int], IreeDevice] = {}
+
+
+def load(name: str, module: Module, kind: str, device: int, context: Any) -> IreeKernel:
+    """Return a function of a module on a device that `devices_for` has found for this kind of image.
+
+    Raises Refused for a function that cannot be launched like a kernel, and for a caller's own `context`, as IREE uses
+    the primary one. Raises DriverError for errors of IREE's runtime.
+    """
+    on_cpu = KINDS[kind].built_for == "CPU"
+    if context is not None and not on_cpu:
+        raise Refused(Reason("own-context"))
+    iree_device = _device(KINDS[kind].iree_driver, 0 if on_cpu else device)
+    loaded, running = iree_device.module(module.sha256 or module.file, module.read())
+    return IreeKernel(name, iree_device, loaded, running)
+
+
+def _device(driver: str, number: int) -> IreeDevice:
+    with _lock:
+        iree_device = _devices.get((driver, number))
+        if iree_device is None:
+            found, info = opened(driver, number)
+            name = str(info["name"])
+            try:
+                device = found.create_device(info["device_id"])
+            except (RuntimeError, ValueError) as error:
+                raise DriverError(f"opening {name} with IREE's {driver}", 0, *status_of(error)) from error
+            iree_device = _devices[driver, number] = IreeDevice(driver, device, name)
+        return iree_device

@@ -10,11 +10,10 @@ from ...cache import KernelCache
 from ...index import Module, Refused
 from ...recipe import Recipe, UserToolchain
 from ...userbuild import compilers
-from ...userbuild.compilers import Absent, LibraryCompiler
-from ...userbuild.inputs import CompileInputs
-from ...userbuild.outcome import Stopped
-from . import compiled, library
-from .library import Nvrtc
+from ...userbuild.compilers import Absent, CompileInputs, LibraryCompiler
+from ...userbuild.execute import Stopped
+from .. import nvrtc
+from . import Nvrtc
 
 
 @dataclass(frozen=True)
@@ -38,9 +37,9 @@ class NvrtcCompiler(LibraryCompiler):
         packaged = next((module for module in part.modules.values() if Path(module.file) == file), None)
         module = packaged or Module(stem, file.name, str(file), "", ())
         try:
-            key = compiled.key_of(module, part, self.library, here.arch.capability)
+            key = nvrtc.key_of(module, part, self.library, here.arch.capability)
             return KernelCache.of_user(here.env).obtain(
-                key, lambda: compiled.compile_module(module, part, self.library, key)
+                key, lambda: nvrtc.compile_module(module, part, self.library, key)
             )
         except Refused as refused:
             problem = str(refused.reason.facts.get("problem", ""))
@@ -51,8 +50,8 @@ class NvrtcCompiler(LibraryCompiler):
 
 def find(toolchain: UserToolchain, here: CompileInputs, path: str) -> NvrtcCompiler | Absent:
     """Return NVRTC, the file at `path` if one is given, or why it cannot be used here."""
-    env = {**here.env, library.SWITCH: path} if path else here.env
-    found = library.find(env, here.machine.driver or (0, 0), toolchain.install.get("", ""))
+    env = {**here.env, nvrtc.SWITCH: path} if path else here.env
+    found = nvrtc.find(env, here.machine.driver or (0, 0), toolchain.install.get("", ""))
     if not isinstance(found, Nvrtc):
         return Absent(toolchain, (str(found),))
     numbers = compilers.numbers(found.release)

@@ -7,15 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ...image import Build, Image
 from ...machine import Probe
-from ...reason import Reason, Verdict
+from ...values import Build, Image, Reason, Verdict
 from .. import owner_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ...build_place import BuildPlace
-    from ...index import Module
+    from ...index import BuildPlace, Module
     from .. import Here, Request
     from .devices import OpenClDevice
     from .kernel import OpenClKernel

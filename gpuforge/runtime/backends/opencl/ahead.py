@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ...errors import DriverError
 from ...index import Refused
-from ...reason import Reason
+from ...process import DriverError
 from ...recipe import Recipe, UserToolchain
-from ...userbuild.compilers import Absent, Compiler
-from ...userbuild.inputs import CompileInputs
-from ...userbuild.outcome import Stopped
+from ...userbuild.compilers import Absent, CompileInputs, Compiler
+from ...userbuild.execute import Stopped
+from ...values import Reason
 from . import load
 from .devices import Needs, devices
 

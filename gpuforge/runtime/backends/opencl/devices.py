@@ -8,10 +8,13 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
-from ...library import Attempt, patience
-from ...reason import Reason
-from ...switches import KINDS, OPENCL, opencl_kind, opencl_off
-from ...tables import OPENCL as LOADER
+from ...driver import OPENCL_LOADER as LOADER
+from ...driver import Attempt, patience
+from ...machine import KINDS, OPENCL, opencl_kind, opencl_off
+from ...values import Reason
+
+TYPE_CHECKING = False
+
 
 _EXAMPLE = "pip install pocl-binary-distribution, for the CPU"
 _lock = threading.Lock()

@@ -3,21 +3,246 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import re
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
-from ...dimensions import Limits, launch_size, refuse_beyond
-from ...given import given_address, given_array, given_value, whole
-from ...hostarray import HostArray, host_array, pointee_of, refuse_read_only
-from ...refusal import refusal
+from ...cache import CacheKey
+from ...given import (
+    FREED,
+    Limits,
+    given_address,
+    given_array,
+    given_value,
+    launch_size,
+    refusal,
+    refuse_beyond,
+    size_of,
+    whole,
+)
+from ...hostarray import (
+    HostArray,
+    Uploads,
+    host_array,
+    pointee_of,
+    refuse_gaps,
+    refuse_read_only,
+    source_of,
+    target_of,
+)
+from ...process import DriverError
 from ...signature import POINTER, Entry, Given, Parameter, check_count, limits, outside, reads_only, spelled
 from ...signature import refusal as misfit
-from ...strides import refuse_gaps
-from ...upload import Uploads
-from .context import OpenClContext
-from .memory import Copies, OpenClMemory
+
+_lock = threading.Lock()
+_contexts: dict[tuple[int, int], OpenClContext] = {}  # by process and device
+
+
+class OpenClContext:
+    """A context for one device, its queue, and the programs that were built for it."""
+
+    def __init__(self, context: Any) -> None:
+        import pyopencl as cl
+
+        self.context = context
+        self.device = context.devices[0]
+        self.queue = cl.CommandQueue(context, self.device)
+        self.launched = ("", "")  # name and source of the last kernel, whose fault shows in a later call
+        self._lock = threading.Lock()
+        self._programs: dict[str, Any] = {}
+
+    @property
+    def name(self) -> str:
+        """The device's name."""
+        return str(self.device.name.strip())
+
+    def program(self, key: CacheKey, build: Callable[[CacheKey], Any]) -> Any:
+        """Return the program of a key, built once for this context; errors of `build` are not remembered."""
+        with self._lock:
+            if key.digest not in self._programs:
+                self._programs[key.digest] = build(key)
+            return self._programs[key.digest]
+
+    def queue_of(self, stream: Any) -> Any:
+        """Return the queue of a launch or copy, None for the context's own; raises TypeError."""
+        import pyopencl as cl
+
+        if stream is not None and not isinstance(stream, cl.CommandQueue):
+            raise TypeError(f"a stream of OpenCL is a pyopencl.CommandQueue, not {type(stream).__name__}")
+        return self.queue if stream is None else stream
+
+    def failure(self, call: str, error: Any, kernel: str = "", source: str = "") -> DriverError:
+        """Return an error of pyopencl as a driver's error, with the kernel that it belongs to.
+
+        By default, that is the last one that was launched.
+        """
+        import pyopencl as cl
+
+        if not kernel:
+            kernel, source = self.launched
+        name = cl.status_code.to_string(error.code)
+        call = error.routine or call
+        details = getattr(error.what, "what", None)  # a record of pyopencl
+        text = str(details() if callable(details) else error.what).strip() or "OpenCL gives no details"
+        return DriverError(call, error.code, name, text, kernel=kernel, source=source, device=self.name)
+
+
+def context_of(device: Any) -> OpenClContext:
+    """Return the context of a device of pyopencl, made once in a process."""
+    import pyopencl as cl
+
+    with _lock:
+        key = (os.getpid(), device.int_ptr)
+        if key not in _contexts:
+            _contexts[key] = OpenClContext(cl.Context([device]))
+        return _contexts[key]
+
+
+class OpenClMemory:
+    """Memory of an OpenCL device; see `Memory`."""
+
+    __slots__ = ("_buffer", "_context", "events", "size")
+
+    def __init__(self, context: OpenClContext, size: int) -> None:
+        import pyopencl as cl
+
+        self.size = size_of("the memory's size", size)
+        self._context = context
+        self.events: list[Any] = []  # of the last launch with it, as arrays of pyopencl have them
+        try:
+            self._buffer: Any = cl.Buffer(context.context, cl.mem_flags.READ_WRITE, max(self.size, 1))
+        except cl.Error as error:
+            raise context.failure("clCreateBuffer", error) from error
+
+    @property
+    def buffer(self) -> Any:
+        """Its buffer of pyopencl; raises ValueError after `free`."""
+        buffer = self._buffer
+        if buffer is None:
+            raise ValueError(FREED)
+        return buffer
+
+    def write(self, source: Any, *, stream: Any = None) -> None:
+        """Copy an array in the CPU's memory, of exactly `size` bytes in C's order.
+
+        Raises TypeError, ValueError, DriverError.
+        """
+        self.copy_in(source_of(source, self.size), stream)
+
+    def read(self, target: Any, *, stream: Any = None) -> None:
+        """Wait for the kernels queued so far, and copy into an array of `size` bytes in C's order that can be written.
+
+        Raises TypeError, ValueError, DriverError, also for a fault of an earlier kernel.
+        """
+        self.copy_out(target_of(target, self.size), stream)
+
+    def add_event(self, event: Any) -> None:
+        """Let copies and launches with this memory follow an event."""
+        self.events = [event]
+
+    def copy_in(self, array: HostArray, stream: Any = None) -> None:
+        """Copy the block of an array to the device; raises ValueError, DriverError."""
+        buffer = self.buffer
+        if self.size:
+            self._copy(stream, buffer, array.bytes())
+
+    def copy_out(self, array: HostArray, stream: Any = None) -> None:
+        """Copy into the block of an array; raises ValueError, DriverError."""
+        buffer = self.buffer
+        if self.size:
+            self._copy(stream, array.bytes(), buffer)
+
+    def free(self) -> None:
+        """Give the memory back to the device; more than once is harmless."""
+        buffer, self._buffer = self._buffer, None
+        if buffer is not None:
+            buffer.release()
+
+    def __enter__(self) -> OpenClMemory:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.free()
+
+    def _copy(self, stream: Any, target: Any, source: Any) -> None:
+        import pyopencl as cl
+
+        queue = self._context.queue_of(stream)
+        try:
+            cl.enqueue_copy(queue, target, source, is_blocking=True, wait_for=self.events)
+        except cl.Error as error:
+            raise self._context.failure("clEnqueueCopyBuffer", error) from error
+
+
+class _Copy(NamedTuple):
+    number: int  # of the argument
+    array: HostArray
+    memory: OpenClMemory
+    written: bool  # by the kernel, as far as is known
+
+    @property
+    def end(self) -> int:
+        return self.array.address + self.array.size
+
+
+class Copies:
+    """The arrays of the host among a launch's arguments, each in device memory while the kernel runs.
+
+    Arguments with the same bytes share one copy, as on the host. With another overlap, the copies of an array that is
+    written would overwrite each other: it is refused.
+    """
+
+    def __init__(self, context: OpenClContext) -> None:
+        self._context = context
+        self._copies: list[_Copy] = []
+
+    def add(self, number: int, array: HostArray, *, written: bool) -> OpenClMemory:
+        """Return the device memory of an array without gaps; raises ValueError, DriverError."""
+        start, end = array.address, array.address + array.size
+        for at, other in enumerate(self._copies):
+            if max(start, other.array.address) >= min(end, other.end):
+                continue
+            if (other.array.address, other.end) == (start, end):
+                if written:
+                    self._copies[at] = other._replace(array=array, written=True)
+                self._refuse_overlap(number, self._copies[at])
+                return other.memory
+        new = _Copy(number, array, OpenClMemory(self._context, array.size), written)
+        try:
+            self._refuse_overlap(number, new)
+            new.memory.copy_in(array)
+        except BaseException:
+            new.memory.free()
+            raise
+        self._copies.append(new)
+        return new.memory
+
+    def read_back(self, queue: Any) -> None:
+        """Wait for the kernel, and copy the arrays that it may have written back; raises DriverError."""
+        for copy in self._copies:
+            if copy.written:
+                copy.memory.copy_out(copy.array, queue)
+
+    def free(self) -> None:
+        """Give the device memory back."""
+        for copy in self._copies:
+            copy.memory.free()
+
+    def _refuse_overlap(self, number: int, new: _Copy) -> None:
+        for other in self._copies:
+            overlap = max(new.array.address, other.array.address) < min(new.end, other.end)
+            same = (new.array.address, new.end) == (other.array.address, other.end)
+            if overlap and not same and (other.written or new.written):
+                raise ValueError(
+                    f"arguments {other.number} and {number} overlap in memory, and one of them can be written: "
+                    "pass a copy of one, or make both read-only"
+                )
+
+    def __bool__(self) -> bool:
+        return bool(self._copies)
+
 
 _SIZES = {"char": 1, "short": 2, "int": 4, "long": 8, "half": 2, "float": 4, "double": 8}
 _UNKNOWN = Parameter("", 0)

@@ -10,14 +10,11 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
-from ...cache import KernelCache
-from ...cache_key import CacheKey
-from ...index import Module, Refused
-from ...reason import Reason
-from ...sources import Sources
-from .context import OpenClContext, context_of
+from ...cache import CacheKey, KernelCache
+from ...index import Module, Refused, Sources
+from ...values import Reason
 from .devices import Needs, find
-from .kernel import OpenClKernel
+from .kernel import OpenClContext, OpenClKernel, context_of
 
 OPTIONS = "GPUFORGE_OPENCL_OPTIONS"
 _PYOPENCL_OPTIONS = "PYOPENCL_BUILD_OPTIONS"  # pyopencl adds them to those of every program

@@ -14,11 +14,10 @@ from collections.abc import Callable, Sequence
 from ctypes import byref, c_char, c_int, c_uint64, c_void_p
 from typing import Any
 
+from ...driver import Driver
+from ...given import DEFAULT, PER_THREAD
+from ...process import DriverError, shared
 from .context import Context
-from .driver import Driver
-from .errors import DriverError
-from .process import shared
-from .stream import DEFAULT, PER_THREAD
 
 OFF = "GPUFORGE_LAUNCH_GRAPHS"  # "0": every launch is a plain one
 _PROFILER = "CUDA_INJECTION64_PATH"  # the driver loads a profiler from here

@@ -8,13 +8,96 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from ctypes import byref, c_int, c_uint, c_void_p
-from typing import Any, NamedTuple, Union
+from typing import Any, Generic, NamedTuple, TypeVar, Union
 
-from .driver import Driver, DriverModule
-from .errors import DriverError
-from .modules import LoadedModule, Modules
-from .process import shared
-from .stream import DEFAULT
+from ...driver import Driver, DriverModule
+from ...given import DEFAULT, context_handle
+from ...process import DriverError, shared
+
+Module = TypeVar("Module")
+
+
+class Modules(Generic[Module]):
+    """Loaded modules by their digest, with a count of their holders. Safe for threads.
+
+    A module stays loaded until `release`, and after it as long as it has a holder. `unload` is called outside all
+    locks. Modules that were never loaded are never unloaded, and a failed load is not remembered.
+    """
+
+    def __init__(self, unload: Callable[[Module], None]) -> None:
+        self._unload = unload
+        self._lock = threading.RLock()  # the garbage collector may release a module inside of it
+        self._slots: dict[str, _Slot[Module]] = {}
+
+    def hold(self, digest: str, load: Callable[[], Module]) -> LoadedModule[Module]:
+        """Return the module of `digest`, held until it is released; `load` loads it if necessary.
+
+        Threads that request it at the same time load once. Raises the errors of `load`.
+        """
+        with self._lock:
+            slot = self._slots.setdefault(digest, _Slot())
+            slot.holders += 1
+        try:
+            with slot.loading:
+                if slot.module is None:
+                    slot.module = load()
+                return LoadedModule(slot.module, lambda: self._let_go(digest, slot))
+        except BaseException:
+            self._let_go(digest, slot)
+            raise
+
+    def release(self) -> None:
+        """Release all modules: those without a holder are unloaded now, the others by their last holder."""
+        with self._lock:
+            slots = dict(self._slots)
+            for slot in slots.values():
+                slot.holders += 1
+            self._slots = {}
+        for digest, slot in slots.items():
+            self._let_go(digest, slot)
+
+    def __len__(self) -> int:
+        return len(self._slots)
+
+    def _let_go(self, digest: str, slot: _Slot[Module]) -> None:
+        with self._lock:
+            slot.holders -= 1
+            kept = self._slots.get(digest) is slot
+            if kept and slot.module is None and not slot.holders:  # its load failed
+                del self._slots[digest]
+            unused = None if kept or slot.holders else slot.module
+        if unused is not None:
+            self._unload(unused)
+
+
+class LoadedModule(Generic[Module]):
+    """A module that stays loaded until `release`, or until this object is gone; releasing twice is harmless."""
+
+    def __init__(self, module: Module, release: Callable[[], None]) -> None:
+        self.module = module
+        self._lock = threading.Lock()
+        self._release: Callable[[], None] | None = release
+
+    def release(self) -> None:
+        """Release the module, which must not be used any more."""
+        with self._lock:
+            release, self._release = self._release, None
+        if release is not None:
+            release()
+
+    def __del__(self) -> None:
+        with contextlib.suppress(Exception):  # at the end of the process, modules it needs may be gone
+            self.release()
+
+
+class _Slot(Generic[Module]):
+    """One place for a module, and the number of its holders."""
+
+    def __init__(self) -> None:
+        self.loading = threading.Lock()
+        self.module: Module | None = None
+        self.holders = 0
+
 
 _NO_TIMING = 2  # CU_EVENT_DISABLE_TIMING
 _RELAXED = 2  # CU_STREAM_CAPTURE_MODE_RELAXED
@@ -174,7 +257,7 @@ def given_context(driver: Driver, context: Any) -> Context:
 
     Raises ValueError if none is current, TypeError for something else, DriverError.
     """
-    handle = driver.current_context() if context == "current" else _handle(context)
+    handle = driver.current_context() if context == "current" else context_handle(context)
     if not handle:
         raise ValueError("no CUDA context is current in this thread")
     key = id(driver), handle, driver.context_id(handle)
@@ -212,7 +295,7 @@ def release(driver: Driver, device: int | None, context: Any) -> None:
     Raises TypeError for anything but a context.
     """
     if context is not None:
-        handle = driver.current_context() if context == "current" else _handle(context)
+        handle = driver.current_context() if context == "current" else context_handle(context)
         with _lock:
             given = _contexts.pop((id(driver), handle, driver.context_id(handle)), None) if handle else None
         found = [given] if given else [c for c in _primaries(driver) if c.handle == handle]
@@ -231,14 +314,3 @@ def _is_active(driver: Driver, ordinal: int) -> bool:
     flags, active = c_uint(), c_int()
     driver.call("cuDevicePrimaryCtxGetState", driver.device(ordinal), byref(flags), byref(active))
     return active.value != 0
-
-
-def _handle(context: Any) -> int:
-    found = getattr(context, "handle", context)
-    found = getattr(found, "value", found)  # ctypes
-    try:
-        return int(found or 0)
-    except (TypeError, ValueError):
-        raise TypeError(
-            f'a context is "current", a CUcontext as a number, or an object with a handle, not {context!r}'
-        ) from None

@@ -6,11 +6,9 @@ import ctypes
 from ctypes import c_uint64, c_void_p
 from typing import Any
 
+from ...given import DEFAULT, FREED, LEGACY, PER_THREAD, size_of, stream_handle
+from ...hostarray import source_of, target_of
 from .context import Context, Place
-from .dimensions import size_of
-from .hostarray import source_of, target_of
-from .refusal import FREED
-from .stream import DEFAULT, LEGACY, PER_THREAD, stream_handle
 
 
 class Memory:

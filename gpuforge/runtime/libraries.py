@@ -6,15 +6,12 @@ import os
 from collections.abc import Iterator, Sequence
 
 from . import builds, elf, layout, recipe
-from .errors import KernelUnavailable
-from .image import Build, Candidate, Origin
+from .decide import judge
 from .index import Demands, Library, LibraryIndex, Refused, read_libraries, unreadable
-from .lookup import Lookup, home_problem, user_folder, variable
-from .machine import Probe, probe, with_cpu
-from .private import BuildUnusable
-from .reason import Reason
-from .resolve import judge
-from .switches import gpu_disabled
+from .lookup import BuildUnusable, Lookup, home_problem, user_folder, variable
+from .machine import Probe, gpu_disabled, probe, with_cpu
+from .process import KernelUnavailable
+from .values import Build, Candidate, Origin, Reason
 from .wheels import Listing, installed, listing, none_installed
 
 ABI_SYMBOL = "gpuforge_abi_id"

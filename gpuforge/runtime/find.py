@@ -7,27 +7,28 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
 
 from . import layout
-from .build_place import BuildPlace
-from .image import HOST_LIBRARY, Image, Origin
-from .index import Refused, read_index
-from .lookup import Lookup, home_problem, user_folder, variable
-from .reason import Reason
+from .index import BuildPlace, LibraryIndex, Refused, read_index, read_libraries
+from .lookup import BuildUnusable, Lookup, guard, guard_place, home_problem, user_folder, variable
+from .values import HOST_LIBRARY, Image, Origin, Reason
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .recipe import Recipe
     from .wheels import Listing
 
+
 _FILES = (".fatbin", ".cubin", ".ptx")
 
 
-def look(package: str, name: str, shipped: str, env: Mapping[str, str]) -> tuple[BuildPlace, ...]:
+def places_of(package: str, name: str, shipped: str, env: Mapping[str, str]) -> tuple[BuildPlace, ...]:
     """Return every place that has, or should have, a build of a set, in the order in which they are tried."""
     home = layout.home_of(shipped)
     lookup = Lookup(name, home, package, env)
-    recipe, problem = _recipe(layout.sources(home, name))
+    recipe, problem = _recipe_of(layout.sources(home, name))
     if recipe is None:
         explicit = _explicit(lookup, "")
         own = _own(lookup)
@@ -36,7 +37,7 @@ def look(package: str, name: str, shipped: str, env: Mapping[str, str]) -> tuple
         apart = known.sets.get(name) if known else None
         cpu = apart.cpu if apart else next((place.contents.cpu for place in there if place.contents), "")
         return (*explicit, *own, *there, *_cpu(lookup, cpu, ""))
-    from .candidates import identity_of
+    from .libraries import identity_of
 
     abi, fallback = identity_of(recipe.demands), layout.kernels(home, recipe.fallback)
     places = (
@@ -79,7 +80,7 @@ def _shipped(lookup: Lookup, folder: str, problem: Reason | None) -> tuple[Build
     return tuple(places) or (BuildPlace(Origin.SHIPPED, folder, problem=none_installed(known)),)
 
 
-def _recipe(folder: str) -> tuple[Recipe | None, Reason | None]:
+def _recipe_of(folder: str) -> tuple[Recipe | None, Reason | None]:
     if not os.path.exists(layout.recipe(folder)):
         return None, None
     try:
@@ -94,7 +95,7 @@ def _recipe(folder: str) -> tuple[Recipe | None, Reason | None]:
 
 def _here(recipe: Recipe) -> Iterator[BuildPlace]:
     """Yield the places of the sources that back ends compile at their first use, by their first toolchain each."""
-    from .backends.table import backend_of
+    from .backends import backend_of
 
     firsts = {toolchain.family: toolchain for toolchain in reversed(recipe.toolchains)}
     for family, toolchain in firsts.items():
@@ -109,7 +110,7 @@ def _cpu(lookup: Lookup, name: str, abi: str | Reason) -> Iterator[BuildPlace]:
     if not name:
         return
     try:
-        from .candidates import cpu_library
+        from .libraries import cpu_library
     except ImportError:  # another wheel's set
         yield BuildPlace(Origin.CPU, name, file=name, image=HOST_LIBRARY, problem=Reason("part-left-out"))
         return
@@ -126,7 +127,7 @@ def _cpu(lookup: Lookup, name: str, abi: str | Reason) -> Iterator[BuildPlace]:
 
 def _built(lookup: Lookup, abi: str | Reason) -> BuildPlace:
     """Return the place of the user build of a set's sources: images, or a library for the CPU."""
-    from .candidates import built_library
+    from .libraries import built_library
 
     candidate = built_library(lookup, abi)
     file, problem = candidate.build.place, candidate.build.problem
@@ -154,7 +155,7 @@ def _explicit(lookup: Lookup, abi: str | Reason) -> Iterator[BuildPlace]:
 
 def _explicit_library(lookup: Lookup, path: str, abi: str | Reason) -> BuildPlace:
     try:
-        from .candidates import explicit_library
+        from .libraries import explicit_library
     except ImportError:
         problem = Reason("part-left-out")
         return BuildPlace(Origin.EXPLICIT, path, file=path, image=HOST_LIBRARY, problem=problem)
@@ -171,9 +172,6 @@ def _own(lookup: Lookup) -> Iterator[BuildPlace]:
     path = user_folder(lookup.package, lookup.name, lookup.env)
     if not os.path.isdir(path):
         return
-    from pathlib import Path
-
-    from .private import BuildUnusable, guard, guard_place
 
     try:
         guard_place(Path(path))
@@ -189,3 +187,63 @@ def _folder(origin: Origin, path: str) -> BuildPlace:
         return BuildPlace(origin, path, contents=read_index(layout.index(path)))
     except Refused as refused:
         return BuildPlace(origin, path, problem=refused.reason)
+
+
+_HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+class Contents(NamedTuple):
+    """The names of the kernel sets, and of the other objects, which are libraries; both sorted.
+
+    A set or library that stands in for another object is part of that object.
+    """
+
+    sets: tuple[str, ...]
+    libraries: tuple[str, ...]
+
+
+def contents(home: str = _HERE) -> Contents:
+    """Return what the package has whose runtime is in `home`."""
+    compiled = dict(_recipes(home))
+    parts = {part for recipe in compiled.values() for part in (recipe.fallback, recipe.cpu)}
+    shipped, libraries = set(), set(layout.names(layout.sources(home)))
+    for name in layout.names(layout.kernels(home)):
+        index = _libraries(layout.index(layout.kernels(home, name)))
+        if index is None:
+            shipped.add(name)
+        elif isinstance(index.stands_in_for, str):
+            libraries.add(index.stands_in_for or name)
+    known = kernels_wheels(home)
+    for name, each in known.sets.items() if known else ():
+        if each.kind == "library":
+            libraries.add(each.stands_in_for or name)
+        else:
+            shipped.add(name)
+    sets = compiled.keys() | (shipped - parts)
+    return Contents(tuple(sorted(sets)), tuple(sorted(libraries - sets)))
+
+
+def _recipes(home: str) -> Iterator[tuple[str, Recipe]]:
+    """Yield the recipes of kernel sets, without those that cannot be read."""
+    for name in layout.names(layout.sources(home)):
+        recipe = _readable_recipe(layout.sources(home, name))
+        if recipe is not None:
+            yield name, recipe
+
+
+def _readable_recipe(folder: str) -> Recipe | None:
+    from .recipe import read
+
+    try:
+        return read(folder)
+    except Refused:
+        return None
+
+
+def _libraries(file: str) -> LibraryIndex | None:
+    """Read an index, None for one that does not list libraries or cannot be read."""
+    try:
+        index = read_libraries(file)
+    except Refused:
+        return None
+    return index if index and index.is_library else None

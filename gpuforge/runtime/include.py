@@ -16,7 +16,5 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print the folder."""
-    sys.stdout.write(
-        os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "include") + "\n"
-    )
+    sys.stdout.write(os.path.join(os.path.dirname(os.path.abspath(__file__)), "include") + "\n")
     return 0

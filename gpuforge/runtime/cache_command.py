@@ -10,9 +10,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from ..cache import bytes_of, folder_of, limit_of
-from ..cache_folder import CacheFolder, File
-from ..lookup import home_problem
+from .cache import CacheFolder, File, bytes_of, folder_of, limit_of
+from .lookup import home_problem
 
 SUMMARY = "list, check or remove the kernels that were compiled on this machine"
 
@@ -92,7 +91,7 @@ def _prune(folder: CacheFolder, options: argparse.Namespace) -> int:
 
 def _remove_leftovers(user: Path) -> list[Path]:
     try:
-        from ..userbuild.leftovers import remove_leftovers
+        from .userbuild.activation import remove_leftovers
     except ImportError:  # nothing of this wheel is compiled by users
         return []
     return remove_leftovers(user)

@@ -4,20 +4,55 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ...dimensions import launch_size, size_of
-from ...elf import NotReadable, defines
-from ...errors import DriverError
-from ...given import given_array, given_value, whole
-from ...hostarray import host_array, pointee_of, refuse_read_only, source_of, target_of, written
-from ...index import Refused
-from ...reason import Reason
-from ...refusal import FREED, refusal
-from ...signature import Entry, Given, Parameter, check, check_count, limits, outside, reads_only, spelled
-from ...stream import stream_handle
-from ...upload import Uploads
+from .. import cpu
+from ..cpu_level import CpuLevel
+from ..elf import NotReadable, defines
+from ..given import FREED, given_array, given_value, launch_size, refusal, size_of, stream_handle, whole
+from ..hostarray import Uploads, host_array, pointee_of, refuse_read_only, source_of, target_of, written
+from ..index import Refused
+from ..machine import Probe
+from ..process import DriverError
+from ..signature import Entry, Given, Parameter, check, check_count, limits, outside, reads_only, spelled
+from ..values import Build, Image, Reason, Verdict
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..index import BuildPlace, Module
+    from . import Here, Request
+
+
+def look(machine: Probe, places: Sequence[BuildPlace], env: Mapping[str, str]) -> None:
+    """Return nothing: the CPU is a fact of the machine."""
+
+
+def judge(image: Image, build: Build, here: Here) -> Verdict:
+    """Judge a library by its level of CPUs."""
+    level = image.built_for
+    if not isinstance(level, CpuLevel):
+        return Verdict(False, here.obstacle or Reason("not-loadable"))
+    return Verdict.of(cpu.refusal(level, here.machine.cpu) or build.failure, _merit(build, level))
+
+
+def make(request: Request, image: Image, module: Module, place: BuildPlace) -> HostKernel:
+    """Return a function of a library; raises Refused, DriverError."""
+
+    entry = request.entry
+    if entry.parameters is None:
+        from ..declarations import parameters_of
+
+        entry = entry._replace(parameters=parameters_of(request.sources, entry.symbol))
+    return load(module.file, entry, str(request.machine.problem or ""))
+
+
+def _merit(build: Build, level: CpuLevel) -> Reason:
+    if level.name:
+        return Reason("made-for-level", {"level": level.name})
+    facts = {"name": build.name, "compiler": build.compiler}
+    return Reason("made-there", facts) if build.name else Reason("no-gpu-needed")
+
 
 # numpy's scalars by kind and size -> C's types; ctypes passes no complex number by value before Python 3.14
 _SCALARS = {

@@ -7,8 +7,7 @@ import json
 import os
 import sys
 
-from ..contents import contents
-from ..explain import (
+from .explain import (
     LibraryFacts,
     PackageFacts,
     SetFacts,
@@ -17,7 +16,8 @@ from ..explain import (
     package_as_data,
     package_as_text,
 )
-from ..machine import libraries
+from .find import contents
+from .machine import libraries
 
 SUMMARY = "show which kernels are used on this machine, and why not the others"
 
@@ -53,12 +53,12 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _set(name: str) -> SetFacts:
-    from ..kernelset import KernelSet
+    from .kernelset import KernelSet
 
     return facts_of(KernelSet.shipped(name))
 
 
 def _library(name: str) -> LibraryFacts:
-    from ..kernellibrary import KernelLibrary
+    from .kernellibrary import KernelLibrary
 
     return library_facts_of(KernelLibrary.shipped(name))

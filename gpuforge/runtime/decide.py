@@ -1,0 +1,371 @@
+"""Decides which kernel a name means, and which image can run here and why others cannot, and loads the first one."""
+
+from __future__ import annotations
+
+import os
+import re
+import warnings
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, Optional
+
+from . import layout, runs_on
+from .arch import Arch
+from .backends import BACKENDS, Here, Request, implementation
+from .cpu_level import CpuLevel
+from .index import BuildPlace, Module, Refused, Sources, Wanted
+from .machine import Probe, gpu_disabled, switched_off
+from .process import DriverError, KernelUnavailable, UnknownKernel
+from .signature import Entry, matching, nearest, plain_name
+from .values import CPU, LAST, Build, Candidate, Image, Origin, Reason, Verdict, Version, dotted
+
+_ABSENT = "no-such-kernel"
+
+
+def find(set_name: str, places: Sequence[BuildPlace], name: str, module: str | None) -> Wanted:
+    """Return the kernel of a name; raises UnknownKernel, and KernelUnavailable if the set cannot be read."""
+    known = listed(places)
+    modules = [module] if module is not None else sorted(known)
+    if module is not None and module not in known:
+        raise UnknownKernel(_sentence("no-module", set_name, module, known))
+    found = [(each, one) for each in modules for one in known[each]]
+    entries = matching([one for _, one in found], name)
+    homes = sorted({each for each, one in found if one in entries})
+    if len(entries) == 1 and len(homes) == 1:
+        return Wanted(homes[0], name, entries[0])
+    if len(entries) > 1:
+        signatures = "".join(f"\n  {one.signature}" for one in entries)
+        raise UnknownKernel(f"kernel set {set_name} has several kernels {name!r}: name one of{signatures}")
+    if homes:
+        raise UnknownKernel(
+            f"kernel set {set_name} has the kernel {name!r} in several modules: name one of {', '.join(homes)}"
+        )
+    unlisted = [each for each in modules if has_unlisted(places, each)]
+    message = _unknown(set_name, modules, known, name)
+    if not unlisted:
+        raise UnknownKernel(message)
+    if len(unlisted) > 1:
+        raise UnknownKernel(_sentence("several-modules", set_name, name, unlisted))
+    return Wanted(unlisted[0], name, None, message)
+
+
+def module_named(set_name: str, places: Sequence[BuildPlace], module: str | None) -> str:
+    """Return the module's name, for None that of the only one; raises UnknownKernel, KernelUnavailable."""
+    known = listed(places)
+    if module is None and len(known) == 1:
+        return next(iter(known))
+    if module is None or module not in known:
+        kind = "several-modules" if module is None else "no-module"
+        raise UnknownKernel(_sentence(kind, set_name, module or "", known))
+    return module
+
+
+def listed(places: Iterable[BuildPlace]) -> Mapping[str, tuple[Entry, ...]]:
+    """Return the kernels that any index lists for each module of a set.
+
+    Raises UnknownKernel if there is no such set, KernelUnavailable if it cannot be read.
+    """
+    known: dict[str, dict[str, Entry]] = {}
+    problems, no_set = [], None
+    for place in places:
+        if place.problem:
+            problems.append(place.problem)
+            no_set = place if place.problem.kind == "no-set" else no_set
+        for name, files in (place.contents.modules if place.contents else {}).items():
+            entries = known.setdefault(name, {})
+            for entry in (entry for file in files for entry in file.kernels):
+                entries.setdefault(entry.symbol, entry)
+    if not known and no_set and len(problems) == 1:
+        raise UnknownKernel(f"{no_set.problem}; it has: {_sets(no_set.path)}")
+    if not known:
+        raise KernelUnavailable([str(problem) for problem in problems])
+    return {name: tuple(entries.values()) for name, entries in known.items()}
+
+
+def _sets(folder: str) -> str:
+    """Return the names of what the wheel itself has, with those first that are spelled like the one of a folder."""
+    home = layout.home_of(folder)
+    names = {*layout.names(layout.kernels(home)), *layout.names(layout.sources(home))}
+    return ", ".join(nearest(sorted(names), os.path.basename(folder))) or "none"
+
+
+def has_unlisted(places: Iterable[BuildPlace], module: str) -> bool:
+    """Return whether a place has a file for a module without a list of its kernels."""
+    usable = (place for place in places if place.problem is None)
+    return any(not file.kernels for place in usable for file in place.files(module))
+
+
+def is_absent(
+    wanted: Wanted,
+    candidates: Sequence[Candidate],
+    failures: Mapping[str, Reason],
+    places: Sequence[BuildPlace],
+) -> bool:
+    """Return whether no place of a set has a kernel, rather than that none can be used here.
+
+    A place lacks it if a back end has looked for it there, if it is the wheel's and an index of the wheel lists the
+    module's kernels, or if it is a source that does not mention the name.
+    """
+    if wanted.entry is not None:
+        return False
+    lists = any(
+        file.kernels
+        for place in places
+        if place.origin > Origin.USER_BUILD
+        for file in place.files(wanted.module)
+    )
+    sources = {
+        file.file
+        for place in places
+        if place.sources
+        for file in place.files(wanted.module)
+        if not _mentions(place.sources, file, wanted.name)
+    }
+    judged = [candidate for candidate in candidates if candidate.build.place not in {"", *sources}]
+    return bool(judged or sources) and all(_lacks(candidate, failures, lists) for candidate in judged)
+
+
+def _lacks(candidate: Candidate, failures: Mapping[str, Reason], lists: bool) -> bool:
+    reason = failures.get(candidate.build.place, candidate.reason)
+    return reason.kind in {_ABSENT, "not-compiled"} or (lists and candidate.origin > Origin.USER_BUILD)
+
+
+def _mentions(sources: Sources, module: Module, name: str) -> bool:
+    """Return whether a source or its headers may have a kernel: its name is in them, or they join words to names."""
+    word = re.compile(rb"\b" + re.escape(plain_name(name).encode()) + rb"\b")
+    try:
+        texts = [module.read(), *sources.included().values()]
+    except Refused:
+        return True
+    return any(b"##" in text or word.search(text) for text in texts)
+
+
+def absent(kernel: str, problem: str) -> Reason:
+    """Return the reason for a file that does not have a kernel."""
+    return Reason(_ABSENT, {"kernel": kernel, "problem": problem})
+
+
+def _sentence(kind: str, set_name: str, name: str, names: Collection[str]) -> str:
+    known = ", ".join(sorted(names)) or "none"
+    return str(Reason(kind, {"set": set_name, "name": name, "known": known}))
+
+
+def _unknown(set_name: str, modules: Sequence[str], known: Mapping[str, Sequence[Entry]], name: str) -> str:
+    signatures = [one.signature for module in modules for one in known[module]]
+    lines = "".join(f"\n  {one}" for one in nearest(signatures, name))
+    where = f"module {modules[0]} of kernel set {set_name}" if len(modules) == 1 else f"kernel set {set_name}"
+    return f"{where} has no kernel {name!r}" + (f"; it has{lines}" if lines else "")
+
+
+_MISMATCHES = {
+    runs_on.ALONE: "alone",
+    runs_on.FAMILY: "family",
+    runs_on.EMBEDDED_ALONE: "embedded",
+    runs_on.SAME_MAJOR: "same-major-only",
+    runs_on.NEWER: "newer",
+}
+
+
+def gpu_refusal(image: Image, arch: Arch, here: Here) -> Reason | None:
+    """Return why code for an architecture does not run on the GPU of `here`, None if it does."""
+    mismatch = (runs_on.ptx_mismatch if image.about.has_ptx else runs_on.binary_mismatch)(arch, here.gpu)
+    if mismatch is None:
+        return driver_refusal(image, here.machine.driver or (0, 0))
+    built = dotted(mismatch.built.capability)
+    facts = {"built": built, "major": mismatch.built.major, "here": dotted(here.gpu)}
+    return Reason(_MISMATCHES[mismatch.limit], facts)
+
+
+def driver_refusal(image: Image, driver: Version) -> Reason | None:
+    """Return why a driver for this CUDA version is too old for an image, None if it is not."""
+    found = dotted(driver)
+    if image.about.has_ptx:
+        isa = image.isa or (0, 0)
+        needed = runs_on.driver_for_ptx(isa)
+        facts = {"isa": dotted(isa), "needed": dotted(needed), "found": found}
+        return Reason("driver-older-than-ptx", facts) if driver < needed else None
+    needed = runs_on.driver_for_binary(image.toolkit)
+    release = str(needed[0]) if needed[1] == 0 else dotted(needed)
+    facts = {"toolkit": dotted(image.toolkit), "needed": release, "found": found}
+    return Reason("driver-older-than-code", facts) if driver < needed else None
+
+
+def resolve(
+    builds: Sequence[Build], machine: Probe, env: Mapping[str, str], *, device: int = 0
+) -> tuple[Candidate, ...]:
+    """Judge every image of every build for device number `device`, and the CPU, which comes last.
+
+    The CPU is the set's library for it or, if a set has none, the caller's own code, which always exists.
+
+    The accepted ones come first, beginning with the one that will run. They are ordered by origin, and within one by
+    image: this very architecture, the nearest lower one of the same major, PTX, libraries for CPUs with the highest
+    level first. The refused ones follow in the same order of origins, as given.
+    """
+    own = () if any(build.origin is Origin.CPU for build in builds) else (CPU,)
+    return judge([*builds, *own], machine, env, device=device)
+
+
+def judge(
+    builds: Sequence[Build], machine: Probe, env: Mapping[str, str], *, device: int = 0
+) -> tuple[Candidate, ...]:
+    """Judge and order builds like `resolve`, without adding the CPU."""
+    obstacle = _obstacle(machine, env, device)
+    gpu = machine.devices[device].capability if obstacle is None else (0, 0)
+    off = switched_off(env) if gpu_disabled(env) else None
+    verdict = partial(_judge, Here(machine, device, gpu, obstacle, off))
+    ordered = sorted(builds, key=lambda build: build.origin)
+    judged = [candidate for build in ordered for candidate in _candidates(build, verdict)]
+    accepted = sorted((c for c in judged if c.accepted), key=_preference)
+    return (*accepted, *(c for c in judged if not c.accepted))
+
+
+def _obstacle(machine: Probe, env: Mapping[str, str], device: int) -> Optional[Reason]:
+    """Return why no image at all can run, or None."""
+    if gpu_disabled(env):
+        return switched_off(env)
+    if machine.driver is None:
+        return Reason("no-usable-gpu")
+    if not machine.devices:
+        return Reason("no-devices")
+    if not 0 <= device < len(machine.devices):
+        return Reason("no-such-device", {"device": device, "count": len(machine.devices)})
+    return None
+
+
+def _candidates(build: Build, judge: Callable[[Build, Image], Verdict]) -> list[Candidate]:
+    if build is CPU:
+        return [Candidate(build, None, True, Reason("own-code"))]
+    if build.problem is not None:
+        return [Candidate(build, image, False, build.problem) for image in build.images or (None,)]
+    return [Candidate(build, image, *judge(build, image)) for image in build.images]
+
+
+def _judge(here: Here, build: Build, image: Image) -> Verdict:
+    """Return whether an image can run here, and why."""
+    backend = BACKENDS.get(image.about.loader)
+    if backend is None:
+        return Verdict(False, here.obstacle or Reason("not-loadable"))
+    return implementation(backend).judge(image, build, here)
+
+
+def _preference(candidate: Candidate) -> tuple[int, int, int, int, int]:
+    image, built_for = candidate.image, candidate.image.built_for if candidate.image else ""
+    if candidate.reason.kind in LAST:
+        return candidate.origin, 3, 0, 0, 0
+    if isinstance(built_for, CpuLevel):
+        return candidate.origin, 2, -built_for.rank, 0, 0
+    if image is None or not isinstance(built_for, Arch):
+        return candidate.origin, int(image is not None and image.about.of_module), 0, 0, 0
+    variant = ("a", "f", "").index(built_for.variant)
+    return candidate.origin, int(image.about.has_ptx), -built_for.major, -built_for.minor, variant
+
+
+_NOT_FOUND = {  # a function that looks a kernel up, and its result for an image without it
+    ("cuLibraryGetKernel", 500),  # CUDA_ERROR_NOT_FOUND
+    ("cuModuleGetFunction", 500),
+    ("clCreateKernel", -46),  # CL_INVALID_KERNEL_NAME
+    ("dlsym", 0),
+}
+_OF_MACHINE = {"no-usable-gpu", "no-devices"}  # reported once, by the machine's own problem
+
+
+def load(
+    request: Request,
+    candidates: Sequence[Candidate],
+    places: Sequence[BuildPlace],
+    failures: dict[str, Reason],
+) -> Any:
+    """Return the kernel of the first accepted candidate that loads; `failures` gets the reasons of earlier files.
+
+    A fatbin is loaded once, for any number of its images that fit: the driver chooses among them. Code that is compiled
+    here is looked up in the kernel cache that `env` names. A warning has the reason if a file that the environment
+    names is not used.
+    """
+    module_name = request.wanted.module
+    found = {module.file: (module, place) for place in places for module in place.files(module_name)}
+    for candidate in candidates:
+        file = candidate.build.place
+        if not candidate.accepted or candidate.build is CPU or file in failures:
+            continue
+        try:
+            kernel = _load(request, candidate, *found[file])
+        except (DriverError, Refused) as error:
+            failures[file] = _failure(request.wanted.name, error)
+            continue
+        if kernel is None:
+            continue
+        _warn(candidates, failures, candidate)
+        return kernel
+    return None
+
+
+def _load(request: Request, candidate: Candidate, module: Module, place: BuildPlace) -> Any:
+    """Return the kernel of one candidate; None if it needs a context and there is none."""
+    image = candidate.image
+    assert image is not None  # noqa: S101  an image was accepted
+    make = implementation(BACKENDS[image.about.loader]).make
+    *others, last = request.wanted.entries(module, candidate.origin) or (None,)
+    if last is None:
+        raise Refused(absent(request.wanted.name, f"{module.file} lists others"))
+    for entry in others:
+        try:
+            return make(request._replace(entry=entry), image, module, place)
+        except DriverError as error:
+            if not _is_absent(error):
+                raise
+    return make(request._replace(entry=last), image, module, place)
+
+
+def reasons(
+    candidates: Sequence[Candidate], failures: Mapping[str, Reason], machine: Probe
+) -> tuple[str, ...]:
+    """Return one line for each place tried; only one line for all that need a GPU, if the machine has none."""
+    lines = [str(machine.problem)] if machine.problem else []
+    lines += [
+        f"{named(candidate)}: "
+        f"{failures.get(candidate.build.place, candidate.reason) if candidate.accepted else candidate.reason}"
+        for candidate in candidates
+        if candidate.build is not CPU
+        and not (machine.problem and _of_machine(candidate.reason, machine.problem))
+    ]
+    return tuple(dict.fromkeys(lines)) or ("the module has no images",)
+
+
+def _of_machine(reason: Reason, problem: Reason) -> bool:
+    return reason.kind in _OF_MACHINE or reason == problem
+
+
+def named(candidate: Candidate) -> str:
+    """Return a candidate's name, with its file if it is not in the wheel."""
+    own = candidate.origin in {Origin.EXPLICIT, Origin.USER_BUILD}
+    shipped = not own or not candidate.build.place
+    return candidate.label if shipped else f"{candidate.label} ({candidate.build.place})"
+
+
+def _failure(name: str, error: DriverError | Refused) -> Reason:
+    if isinstance(error, Refused):
+        return error.reason
+    if _is_absent(error):
+        return absent(name, str(error))
+    facts = {"kernel": name, "call": error.call, "code": error.code, "message": str(error)}
+    return Reason("not-loaded", facts)
+
+
+def _is_absent(error: DriverError) -> bool:
+    """Return whether a back end has not found the kernel in an image."""
+    return (error.call, error.code) in _NOT_FOUND
+
+
+def _warn(candidates: Sequence[Candidate], failures: Mapping[str, Reason], used: Candidate) -> None:
+    """Warn if kernels that the user chose are not used: those that the environment names, or a user build."""
+    before = [c for c in candidates if c.origin < used.origin]
+    explicit = [c for c in before if c.origin is Origin.EXPLICIT]
+    own = [c for c in before if c.origin is Origin.USER_BUILD and c.reason.kind != "not-compiled"]
+    own = [c for c in own if c.build.problem or c.build.place in failures]  # not those for another GPU
+    if not explicit and not own:
+        return
+    first = (explicit or own)[0]
+    text = f"{named(first)}: {failures.get(first.build.place, first.reason)}"
+    if explicit:
+        text = f"the environment names kernels that are not used: {text}"
+    warnings.warn(f"{text}. Used instead: {named(used)}", RuntimeWarning, stacklevel=5)
