@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+from typing import Any
+
 import golden
 from packaging.tags import Tag
 
@@ -10,6 +14,7 @@ from gpuforge.audit.judge import Report, WheelReport
 from gpuforge.audit.link import graph as link
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.proofs import Proof
+from gpuforge.audit.report import data
 from gpuforge.binary.facts import DeviceCode, ElfObject, FatbinContainer, FatbinEntry
 from gpuforge.diagnostics import Diagnostic, Place
 from gpuforge.runtime.arch import Arch
@@ -123,3 +128,6 @@ def sample() -> Report:
 def hold(name: str, found: str) -> None:
     """Compare with the golden file."""
     golden.hold(f"audit/{name}", found)
+
+
+SCHEMA: dict[str, Any] = json.loads(Path(data.__file__).with_name("report.schema.json").read_bytes())

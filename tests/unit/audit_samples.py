@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 import re
 import struct
 import zipfile
 from collections.abc import Mapping, Sequence
+from hashlib import sha256
 from pathlib import Path
 
+from document_samples import INDEX, MODULE
+
 from gpuforge.audit.elf_patterns import patterns
+from gpuforge.audit.findings import Finding
+from gpuforge.audit.judge import Report
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.read import wheel as reader
 
@@ -217,3 +223,59 @@ def wheel(
 
 def _digest(data: bytes) -> str:
     return base64.urlsafe_b64encode(hashlib.sha256(data).digest()).decode().rstrip("=")
+
+
+CU12, CU13 = "$ORIGIN/../nvidia/cuda_runtime/lib", "$ORIGIN/../nvidia/cu13/lib"
+
+
+def lib(file: str, **keys: object) -> bytes:
+    return elf(soname=file.rpartition("/")[2], **keys)  # type: ignore[arg-type]
+
+
+TAGS = "cp311-cp311-manylinux_2_17_x86_64"
+RUNTIME = "$ORIGIN/../../nvidia/cuda_runtime/lib"
+
+
+def said(report: Report, code: str) -> list[Finding]:
+    return [f for f in report.findings if f.code == code]
+
+
+def torch(folder: Path) -> Path:
+    files = {
+        "torch/_C.cpython-311-x86_64-linux-gnu.so": elf(
+            needed=["libtorch_python.so"], runpath="$ORIGIN/lib", strings=["PyInit__C"]
+        ),
+        "torch/lib/libtorch_python.so": elf(
+            soname="libtorch_python.so", needed=["libc10.so", "libgomp-0a1b2c3d.so.1"], runpath="$ORIGIN"
+        ),
+        "torch/lib/libc10.so": elf(soname="libc10.so", needed=["libcudart.so.12"], runpath=RUNTIME),
+        "torch/lib/libgomp-0a1b2c3d.so.1": elf(soname="libgomp.so.1"),
+    }
+    return wheel(folder, files, name=f"torch-2.4.1-{TAGS}.whl", requires=["nvidia-cuda-runtime-cu12"])
+
+
+NVOMP = "demo.libs/libnvomp-fb1a2b9f.so"
+CUDART = "demo.libs/libcudart-4554289f.so.13.0.96"
+LIBS = "$ORIGIN/../demo.libs"
+
+
+def grafted(path: str) -> bytes:
+    return elf(soname=path.rpartition("/")[2])
+
+
+def user_of(*paths: str, **keys: object) -> bytes:
+    return elf(needed=[path.rpartition("/")[2] for path in paths], runpath=LIBS, **keys)  # type: ignore[arg-type]
+
+
+KERNEL = fatbin("sm_80", "compute_90:8.7")
+
+
+def index(**change: object) -> bytes:
+    module = {
+        **MODULE, "sha256": sha256(KERNEL).hexdigest(),
+        "images": [{"kind": "cubin", "arch": "sm_80"}, {"kind": "ptx", "arch": "compute_90", "isa": "8.7"}],
+    }  # fmt: skip
+    return json.dumps({**INDEX, "modules": [module | change]}).encode()
+
+
+SET = "demo/_gpuforge/kernels/k/"

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from memory_runner import MemoryRunner
 from memory_store import MemoryLedger, MemoryStore
 
 from gpuforge.execute import engine
 from gpuforge.execute.ledger import FileLedger
 from gpuforge.execute.outcome import ActionResult, Outcome, Step
 from gpuforge.execute.runners.local.local_runner import LocalRunner
-from gpuforge.execute.runners.runner import Task
+from gpuforge.execute.runners.runner import Exit, Task
 from gpuforge.execute.store import FolderStore
 from gpuforge.execute.work import Workplace
 from gpuforge.plan.action import Action, ActionInput, Kind
@@ -88,3 +88,39 @@ def real(top: Path, steps: Sequence[Step], jobs: int = 2, store: Path | None = N
         logs=top / "logs",
         project="p",
     )
+
+
+class MemoryRunner:
+    """A runner that calls `act` instead of a command and writes a small file for each output."""
+
+    def __init__(self, act: Callable[[Task], int] | None = None) -> None:
+        self.ran: list[str] = []
+        self.stopped: list[str] = []
+        self.cancelled = threading.Event()
+        self._act = act
+
+    def prepare(self, actions: Sequence[Action]) -> None:
+        """Do nothing."""
+
+    def run(self, task: Task) -> Exit:
+        """Note the action's id, make its outputs, and end with the status that `act` returned."""
+        self.ran.append(task.action.id)
+        if self.cancelled.is_set() or task.stop.is_set():
+            return Exit(-15, 0.0, cancelled=True)
+        for name in task.action.outputs:
+            (task.out / name).write_text(f"{task.action.id}/{name}\n", encoding="utf-8")
+        status = self._act(task) if self._act else 0
+        is_stopped = self.cancelled.is_set() or task.stop.is_set()
+        return Exit(status, 0.0, cancelled=is_stopped and status != 0)
+
+    def stop(self, action: str) -> None:
+        """Note it: its task is stopped."""
+        self.stopped.append(action)
+
+    def cancel(self) -> None:
+        """Let nothing more run."""
+        self.cancelled.set()
+
+    def kill(self) -> None:
+        """Let nothing more run."""
+        self.cancelled.set()

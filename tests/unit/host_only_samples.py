@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from audit_samples import wheel
-from manifest_samples import WITH_CUDA
+from plan_samples import WITH_CUDA
 
 from gpuforge.audit import audit
 from gpuforge.audit.report.sentences import lines

@@ -41,3 +41,19 @@ def changed(before: Plan, after: Plan) -> set[str]:
 def request_of(action: Action) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(action.step.text() if action.step else action.request)
     return found
+
+
+PACKAGE = """\
+schema = 1
+[package]
+name = "demo"
+python = ["3.11"]
+"""
+WITH_CUDA = (
+    PACKAGE
+    + """\
+[cuda.13]
+toolkit = "13.0"
+archs = ["80"]
+"""
+)

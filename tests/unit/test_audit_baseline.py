@@ -7,8 +7,8 @@ import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
+import audit_samples
 import pytest
-import together_samples
 from audit_samples import elf, wheel
 from golden import KINDS
 
@@ -124,7 +124,7 @@ def declared(folder: Path, *requires: str) -> list[Finding]:
 
 def beside_torch(folder: Path, requirement: str) -> list[Finding]:
     own = wheel(folder, {EXT: elf()}, requires=[requirement])
-    return list(audit([own, together_samples.torch(folder)]).findings)
+    return list(audit([own, audit_samples.torch(folder)]).findings)
 
 
 def promised(folder: Path, content: bytes, pattern: str = "demo/*.so") -> list[Finding]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from audit_samples import elf, fatbin, wheel
-from manifest_samples import PACKAGE
+from plan_samples import PACKAGE
 
 from gpuforge.cli.main import run
 from gpuforge.cuda.kernels import KernelImage

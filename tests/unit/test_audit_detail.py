@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from report_schema import SCHEMA
+from audit_reports import SCHEMA
 
 import gpuforge.audit
 from gpuforge.audit.findings import Subject, facts_of

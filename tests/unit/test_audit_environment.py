@@ -11,10 +11,10 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from audit_reports import SCHEMA
 from audit_samples import STATIC_CUDART, elf, fatbin, wheel
 from golden import hold
 from jsonschema import validate
-from report_schema import SCHEMA
 
 from gpuforge.audit import audit
 from gpuforge.audit.judge import Ignore

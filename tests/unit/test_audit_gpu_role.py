@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from audit_samples import elf, fatbin, wheel
-from manifest_samples import WITH_CUDA
+from plan_samples import WITH_CUDA
 
 from gpuforge.audit import audit
 from gpuforge.audit.report.sentences import lines

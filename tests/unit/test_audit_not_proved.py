@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from audit_samples import DT, FLAGS_1, elf, wheel
+from audit_samples import DT, FLAGS_1, KERNEL, SET, elf, wheel
 from document_samples import INDEX, LIBRARIES, RECIPE, TOOLCHAIN
-from rule_samples import KERNEL, SET
 from test_audit_environment import environment
 
 from gpuforge.audit import against, audit

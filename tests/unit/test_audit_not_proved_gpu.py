@@ -9,9 +9,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from audit_samples import elf, fatbin, wheel
+from audit_samples import KERNEL, SET, elf, fatbin, wheel
 from document_samples import INDEX, LIBRARIES
-from rule_samples import KERNEL, SET
 from test_audit_not_proved import CUBIN, MODULE, PTX, VULKAN, proved, set_of
 
 from gpuforge.audit import audit

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from audit_samples import DT, FLAGS_1, elf, wheel, with_ident
-from together_samples import torch
+from audit_samples import DT, FLAGS_1, elf, torch, wheel, with_ident
 
 from gpuforge.audit import audit
 from gpuforge.audit.report.sentences import lines

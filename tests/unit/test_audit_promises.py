@@ -7,9 +7,21 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
-from audit_samples import STATIC_CUDART, elf, fatbin, image, wheel
-from manifest_samples import PACKAGE
-from rule_samples import CUDART, KERNEL, NVOMP, SET, grafted, index, user_of
+from audit_samples import (
+    CUDART,
+    KERNEL,
+    NVOMP,
+    SET,
+    STATIC_CUDART,
+    elf,
+    fatbin,
+    grafted,
+    image,
+    index,
+    user_of,
+    wheel,
+)
+from plan_samples import PACKAGE
 
 from gpuforge.audit import audit
 from gpuforge.audit.report.sentences import lines

@@ -7,10 +7,9 @@ import re
 from pathlib import Path
 
 import pytest
-from audit_reports import hold, sample
+from audit_reports import SCHEMA, hold, sample
 from audit_samples import EXEC_STACK, elf, fatbin, wheel
 from jsonschema import Draft202012Validator
-from report_schema import SCHEMA
 
 from gpuforge import __version__
 from gpuforge.audit import audit

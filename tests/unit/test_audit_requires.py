@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from audit_samples import elf, wheel
-from together_samples import TAGS, said, torch
+from audit_samples import TAGS, elf, said, torch, wheel
 
 from gpuforge.audit import audit
 from gpuforge.audit.report.sentences import lines

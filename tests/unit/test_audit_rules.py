@@ -11,9 +11,21 @@ from pathlib import Path
 import document_samples
 import pytest
 from audit_cases import Case, findings
-from audit_samples import EXEC_STACK, elf, fatbin, wheel
+from audit_samples import (
+    CUDART,
+    EXEC_STACK,
+    KERNEL,
+    LIBS,
+    NVOMP,
+    SET,
+    elf,
+    fatbin,
+    grafted,
+    index,
+    user_of,
+    wheel,
+)
 from document_samples import LIBRARIES, RECIPE
-from rule_samples import CUDART, KERNEL, LIBS, NVOMP, SET, grafted, index, user_of
 
 from gpuforge.audit import audit
 from gpuforge.audit.evidence import matches

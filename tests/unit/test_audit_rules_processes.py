@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 from audit_cases import Case, hold
-from audit_samples import STATIC_CUDART, elf, fatbin, wheel
-from process_samples import CU12, CU13, lib
+from audit_samples import CU12, CU13, STATIC_CUDART, elf, fatbin, lib, wheel
 
 from gpuforge.audit import audit
 from gpuforge.audit.report.sentences import lines

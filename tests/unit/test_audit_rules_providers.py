@@ -7,10 +7,8 @@ from pathlib import Path
 
 import pytest
 from audit_cases import Case, hold
-from audit_samples import FLAGS_1, elf, wheel
+from audit_samples import CU13, FLAGS_1, LIBS, elf, lib, wheel
 from document_samples import RECIPE, TOOLCHAIN
-from process_samples import CU13, lib
-from rule_samples import LIBS
 
 from gpuforge.audit import audit
 from gpuforge.audit.report.sentences import lines

@@ -6,8 +6,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from audit_samples import elf, wheel
-from together_samples import said
+from audit_samples import elf, said, wheel
 
 from gpuforge.audit import audit
 from gpuforge.audit.report.sentences import lines

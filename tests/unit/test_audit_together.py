@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from audit_samples import STATIC_CUDART, elf, fatbin, read, wheel
-from together_samples import RUNTIME, TAGS, said, torch
+from audit_samples import RUNTIME, STATIC_CUDART, TAGS, elf, fatbin, read, said, torch, wheel
 
 from gpuforge.audit import audit
 from gpuforge.audit.link.graph import build

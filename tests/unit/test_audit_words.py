@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import audit_samples
 import pytest
 import test_audit_against
 import test_audit_host_only
@@ -15,14 +16,12 @@ import test_audit_rules_device
 import test_audit_rules_platform
 import test_audit_rules_processes
 import test_audit_rules_providers
-import together_samples
 from audit_cases import Case, findings
-from audit_samples import elf, fatbin, wheel
+from audit_samples import KERNEL, elf, fatbin, wheel
 from document_samples import LISTING
 from golden import FOLDER, hold_findings
 from hostile import objects
 from object_samples import archive
-from rule_samples import KERNEL
 from test_audit_promises import BASE, PROMISES
 
 from gpuforge.audit import against, audit
@@ -122,7 +121,7 @@ def _overwritten(folder: Path) -> list[Finding]:
 
 def _unmet(folder: Path) -> list[Finding]:
     own = wheel(folder, {EXT: elf()}, requires=["torch==2.9.1"])
-    return list(audit([own, together_samples.torch(folder)]).findings)
+    return list(audit([own, audit_samples.torch(folder)]).findings)
 
 
 def _in_library_path(folder: Path) -> list[Finding]:

@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from engine_samples import Listener, Rig, states, step
-from memory_runner import MemoryRunner
+from engine_samples import Listener, MemoryRunner, Rig, states, step
 
 from gpuforge.cli.build_report import words
 from gpuforge.diagnostics import Diagnostic

@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from manifest_samples import PACKAGE
+from plan_samples import PACKAGE
 
 from gpuforge.diagnostics import Diagnostic
 from gpuforge.execute import failure

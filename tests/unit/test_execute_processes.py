@@ -13,8 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from engine_samples import Listener, real, states, step
-from memory_runner import MemoryRunner
+from engine_samples import Listener, MemoryRunner, real, states, step
 
 from gpuforge import digest
 from gpuforge.cli.build_report import words

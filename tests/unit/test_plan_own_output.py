@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from manifest_samples import PACKAGE
+from plan_samples import PACKAGE
 
 PROGRAM = """
 import sys
