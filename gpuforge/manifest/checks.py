@@ -14,8 +14,17 @@ from packaging.utils import canonicalize_name
 from gpuforge.cuda.suffix import suffix_of
 from gpuforge.cuda.version import is_of, major_of
 from gpuforge.manifest import braces, forms, object_checks
-from gpuforge.manifest.positions import KeyPath
-from gpuforge.manifest.problem import Problem, Raw, compiler_of, numbered, object_title, quote, table, text_of
+from gpuforge.manifest.problem import (
+    KeyPath,
+    Problem,
+    Raw,
+    compiler_of,
+    numbered,
+    object_title,
+    quote,
+    table,
+    text_of,
+)
 from gpuforge.requirements import Release, WrongLine, constraints_text, read_constraints
 from gpuforge.toolchain_names import compiles_for, needs_cuda
 

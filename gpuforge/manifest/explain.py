@@ -3,32 +3,35 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from datetime import date, datetime, time
 from difflib import get_close_matches
-from typing import Any
+from typing import Annotated, Any, get_args, get_origin
 
-from pydantic import ValidationError
+from pydantic import Tag, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
-from gpuforge.manifest import fields
-from gpuforge.manifest.positions import KeyPath
-from gpuforge.manifest.problem import Problem, object_title, quote
-from gpuforge.manifest.readings import number_text, reading
+from gpuforge.manifest.model import Manifest
+from gpuforge.manifest.problem import KeyPath, Problem, number_text, object_title, quote, toml_key
+from gpuforge.manifest.schema import UNIONS, is_table, keys_of, required, sections, toml
 
+Location = tuple[str | int, ...]
+"""A path through the model as pydantic reports it: keys, indices, and `<tags>` that the manifest does not write."""
 _EXPECTED = {
     "string_type": "a string",
     "tuple_type": "an array",
-    "dict_type": "a table",
-    "mapping_type": "a table",
-    "model_type": "a table",
-    "model_attributes_type": "a table",
+    **dict.fromkeys(("dict_type", "mapping_type", "model_type", "model_attributes_type"), "a table"),
     "bool_type": "true or false",
 }
 _MOST = 100
-_TABLE_HINTS = {
-    "package": 'write, for example, [package] with name = "example" and python = ["3.12"]',
-}
+_PACKAGE_HINT = 'write, for example, [package] with name = "example" and python = ["3.12"]'
+_TOOLKITS = {"11": "11.8", "12": "12.4"}  # an example of each major
+_ROLE_OF = {"files": "host-only", "toolchains": "user-compiled"}
+# Characters with a meaning to shells only. Braces are placeholders of the manifest.
+_SHELL = re.compile(r"[|&;<>$`*?]|^\s*\w+=")
+_TRUTH = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 
 
 def explain(error: ValidationError, data: Mapping[str, Any]) -> Iterator[Problem]:
@@ -46,12 +49,27 @@ def explain(error: ValidationError, data: Mapping[str, Any]) -> Iterator[Problem
 
 def _follows(detail: ErrorDetails) -> bool:
     """Return whether this error only follows from another: an array counts as short when its items are wrong."""
-    return detail["type"] == "default_factory_not_called" or (
-        detail["type"] == "too_short" and bool(detail["input"])
-    )
+    short = detail["type"] == "too_short" and bool(detail["input"])
+    return short or detail["type"] == "default_factory_not_called"
 
 
-def subject(path: KeyPath, data: Mapping[str, Any]) -> str:
+def _written(location: Location, data: Mapping[str, Any]) -> KeyPath:
+    """Leave out of a location the `<tags>` that only the model knows."""
+    path: KeyPath = ()
+    value: Any = data
+    for part in location:
+        is_tag = isinstance(part, str) and part.startswith("<")
+        if is_tag and not (isinstance(value, Mapping) and part in value):
+            continue
+        path = (*path, part)
+        try:
+            value = value[part]
+        except (KeyError, IndexError, TypeError):
+            value = None
+    return path
+
+
+def _subject(path: KeyPath, data: Mapping[str, Any]) -> str:
     """Name the table or key at `path` as a message does: `[cuda.13] archs`, `[[objects]] "core"`."""
     table, depth = data, 0
     value: Any = data
@@ -62,23 +80,19 @@ def subject(path: KeyPath, data: Mapping[str, Any]) -> str:
             break
         if isinstance(value, Mapping):
             table, depth = value, index
-    key = next((fields.toml_key(part) for part in path[depth:] if isinstance(part, str)), "")
-    return f"{_table_title(path[:depth], table)} {key}".strip() or "the manifest"
-
-
-def _table_title(path: KeyPath, table: Mapping[str, Any]) -> str:
-    if path[:1] == ("objects",) and len(path) == 2:
-        return object_title(table)
-    name = ".".join(fields.toml_key(part) for part in path if isinstance(part, str))
-    if not name:
-        return ""
-    return f"[[{name}]]" if isinstance(path[-1], int) else f"[{name}]"
+    key = next((toml_key(part) for part in path[depth:] if isinstance(part, str)), "")
+    owner = path[:depth]
+    title = name = ".".join(toml_key(part) for part in owner if isinstance(part, str))
+    if owner[:1] == ("objects",) and depth == 2:
+        title = object_title(table)
+    elif name:
+        title = f"[[{name}]]" if isinstance(owner[-1], int) else f"[{name}]"
+    return f"{title} {key}".strip() or "the manifest"
 
 
 def _problem(detail: ErrorDetails, data: Mapping[str, Any]) -> Problem:
-    location = detail["loc"]
+    location, kind, context = detail["loc"], detail["type"], detail.get("ctx", {})
     path = _written(location, data)
-    kind, context = detail["type"], detail.get("ctx", {})
     if kind in {"missing", "extra_forbidden"}:
         return (_missing if kind == "missing" else _unknown_key)(location, path, data)
     if kind == "form":
@@ -86,43 +100,26 @@ def _problem(detail: ErrorDetails, data: Mapping[str, Any]) -> Problem:
     if kind == "literal_error":
         return _not_a_choice(path, detail["input"], str(context["expected"]), data)
     if kind == "too_short":
-        return Problem(path, f"{subject(path, data)} must not be empty", _example(location))
-    if flat := _flat_commands(detail, location, path, data):
-        return flat
-    expected = _EXPECTED.get(kind)
-    who = f"{'an item of ' if isinstance(path[-1], int) else ''}{subject(path, data)}"
-    if expected is None:
+        return Problem(path, f"{_subject(path, data)} must not be empty", _example(location))
+    in_array = isinstance(path[-1], int)
+    if (
+        kind == "tuple_type" and in_array
+    ):  # `before = ["make", "all"]`: each word would be a command of its own
+        meant = reading(_value_at(path[:-1], data), location[:-1])
+        if meant is not None:
+            what = f"{_subject(path[:-1], data)} must be an array of commands, each an array of words"
+            return Problem(path[:-1], what, f"write {path[-2]} = {toml(meant)}")
+    who = f"{'an item of ' if in_array else ''}{_subject(path, data)}"
+    if kind not in _EXPECTED:
         return Problem(path, f"{who}: {detail['msg']}")
-    return _wrong_type(path, detail["input"], expected, who, location)
+    return _wrong_type(path, detail["input"], _EXPECTED[kind], who, location)
 
 
-def _written(location: fields.Location, data: Mapping[str, Any]) -> KeyPath:
-    """Leave out of a location the `<tags>` that only the model knows."""
-    path: KeyPath = ()
-    value: Any = data
-    for part in location:
-        if (
-            isinstance(part, str)
-            and part.startswith("<")
-            and not (isinstance(value, Mapping) and part in value)
-        ):
-            continue
-        path = (*path, part)
-        try:
-            value = value[part]
-        except (KeyError, IndexError, TypeError):
-            value = None
-    return path
-
-
-def _missing(location: fields.Location, path: KeyPath, data: Mapping[str, Any]) -> Problem:
-    if path in {("package",), ("cuda",)}:
-        return Problem((), f"the manifest has no table [{path[0]}]", _TABLE_HINTS[str(path[0])])
+def _missing(location: Location, path: KeyPath, data: Mapping[str, Any]) -> Problem:
+    if path == ("package",):
+        return Problem((), "the manifest has no table [package]", _PACKAGE_HINT)
     hint = _example_beside(path, _value_at(path[:-1], data)) or _example(location)
-    return Problem(path[:-1], f"{subject(path[:-1], data)} has no `{path[-1]}`", hint)
-
-
-_TOOLKITS = {"11": "11.8", "12": "12.4"}  # an example of each major
+    return Problem(path[:-1], f"{_subject(path[:-1], data)} has no `{path[-1]}`", hint)
 
 
 def _example_beside(path: KeyPath, table: Mapping[str, Any]) -> str:
@@ -135,24 +132,27 @@ def _example_beside(path: KeyPath, table: Mapping[str, Any]) -> str:
     return ""
 
 
-_ROLE_OF = {"files": "host-only", "toolchains": "user-compiled"}
-
-
-def _unknown_key(location: fields.Location, path: KeyPath, data: Mapping[str, Any]) -> Problem:
+def _unknown_key(location: Location, path: KeyPath, data: Mapping[str, Any]) -> Problem:
     table, key = path[:-1], str(path[-1])
-    known = fields.known_keys(location[:-1])
-    near = get_close_matches(key.lower().replace("_", "-"), known, n=1, cutoff=0.6)
-    elsewhere = fields.owners_of(key)
+    model = required(_annotation(location[:-1]))
+    known = [name for name in keys_of(model) if not name.startswith("<")] if is_table(model) else []
+    spelled = key.lower().replace("_", "-")
+    near = get_close_matches(spelled, known, n=1, cutoff=0.6)
+    owners: dict[str, list[str]] = {}
+    for section in sections():
+        for name in keys_of(section.model) if section.header else ():
+            owners.setdefault(name, []).append(f"`{section.header}`")
+    elsewhere = get_close_matches(spelled, owners, n=1, cutoff=0.8)
     if near:
         hint = f"did you mean `{near[0]}`?"
     elif elsewhere:
-        hint = f"`{elsewhere[0]}` is a key of {' and of '.join(elsewhere[1])}"
+        hint = f"`{elsewhere[0]}` is a key of {' and of '.join(owners[elsewhere[0]])}"
     else:
         hint = f"known keys: {', '.join(f'`{name}`' for name in known)}"
         if table == ("cuda",):
             hint += ', and a table for each toolkit: [cuda.13] or [cuda."12.4"]'
     shown = key if key.isprintable() and len(key) <= 60 else quote(key)
-    return Problem(path, f"{subject(table, data)} has no key `{shown}`", hint, at_key=True)
+    return Problem(path, f"{_subject(table, data)} has no key `{shown}`", hint, at_key=True)
 
 
 def _wrong_form(path: KeyPath, context: Mapping[str, Any], data: Mapping[str, Any]) -> Problem:
@@ -160,33 +160,21 @@ def _wrong_form(path: KeyPath, context: Mapping[str, Any], data: Mapping[str, An
     if path[0] == "cuda" and path[-1] == "toolkit":
         hint = _example_beside(path, {})
     if path[-1] == "[key]":  # the name of an entry is wrong, not its value
-        return Problem(path[:-1], f"{subject(path[:-2], data)}: {message}", hint, at_key=True)
+        return Problem(path[:-1], f"{_subject(path[:-2], data)}: {message}", hint, at_key=True)
     path = (*path, *context["at"])
-    return Problem(path, message if context["names_subject"] else f"{subject(path, data)}: {message}", hint)
+    return Problem(path, message if context["names_subject"] else f"{_subject(path, data)}: {message}", hint)
 
 
 def _not_a_choice(path: KeyPath, found: object, expected: str, data: Mapping[str, Any]) -> Problem:
     choices = re.findall(r"'([^']*)'", expected)
+    listed = ", ".join(map(quote, choices))
     if not isinstance(found, str):
-        message = f"{subject(path, data)} must be a string, not {_toml_type(found)}"
-        return Problem(path, message, f"one of {', '.join(map(quote, choices))}")
+        return Problem(
+            path, f"{_subject(path, data)} must be a string, not {_toml_type(found)}", f"one of {listed}"
+        )
     near = get_close_matches(found.lower(), choices, n=1, cutoff=0.6)
-    message = f"{subject(path, data)}: {quote(found)} is not one of {', '.join(map(quote, choices))}"
+    message = f"{_subject(path, data)}: {quote(found)} is not one of {listed}"
     return Problem(path, message, f"did you mean {quote(near[0])}?" if near else "choose one of them")
-
-
-def _flat_commands(
-    detail: ErrorDetails, location: fields.Location, path: KeyPath, data: Mapping[str, Any]
-) -> Problem | None:
-    """Return the one problem of `before = ["make", "all"]`, where each word counts as a command of its own."""
-    if detail["type"] != "tuple_type" or not isinstance(path[-1], int):
-        return None
-    commands = _value_at(path[:-1], data)
-    meant = reading(commands, location[:-1])
-    if meant is None:
-        return None
-    message = f"{subject(path[:-1], data)} must be an array of commands, each an array of words"
-    return Problem(path[:-1], message, f"write {path[-2]} = {fields.toml(meant)}")
 
 
 def _value_at(path: KeyPath, data: Mapping[str, Any]) -> Any:
@@ -196,22 +184,18 @@ def _value_at(path: KeyPath, data: Mapping[str, Any]) -> Any:
     return value
 
 
-def _wrong_type(path: KeyPath, found: object, expected: str, who: str, location: fields.Location) -> Problem:
+def _wrong_type(path: KeyPath, found: object, expected: str, who: str, location: Location) -> Problem:
     message = f"{who} must be {expected}, not {_toml_type(found)}"
     meant = reading(found, location)
     if meant is not None:
-        key = "" if isinstance(path[-1], int) else f"{fields.toml_key(str(path[-1]))} = "
-        return Problem(path, message, f"write {key}{fields.toml(meant)}")
-    return Problem(path, message, _example(location) or _header_hint(path, found, expected))
-
-
-def _header_hint(path: KeyPath, found: object, expected: str) -> str:
-    """Return the header of a table as it is written, if `expected` is a table or an array of tables; else ""."""
-    name = ".".join(fields.toml_key(part) for part in path if isinstance(part, str))
+        key = "" if isinstance(path[-1], int) else f"{toml_key(str(path[-1]))} = "
+        return Problem(path, message, f"write {key}{toml(meant)}")
+    name = ".".join(toml_key(part) for part in path if isinstance(part, str))
+    header = f"write [[{name}]] instead of [{name}]" if isinstance(found, Mapping) else ""
     if expected == "a table":
         instead = f" instead of [[{name}]]" if isinstance(found, list) else " and its keys on lines below it"
-        return f"write [{name}]{instead}"
-    return f"write [[{name}]] instead of [{name}]" if isinstance(found, Mapping) else ""
+        header = f"write [{name}]{instead}"
+    return Problem(path, message, _example(location) or header)
 
 
 def _toml_type(value: object) -> str:
@@ -226,10 +210,78 @@ def _toml_type(value: object) -> str:
     return "a table" if isinstance(value, Mapping) else "an array"
 
 
-def _example(location: fields.Location) -> str:
+def _example(location: Location) -> str:
     """Return a hint that shows how the key at this place, or the key whose array holds it, is written."""
     keys = location
     while keys and (isinstance(keys[-1], int) or str(keys[-1]).startswith("<")):
         keys = keys[:-1]
-    example = fields.example_at(keys) if keys else ""
-    return f"write, for example, {example}" if example else ""
+    model: Any = required(_annotation(keys[:-1])) if keys else None
+    field = keys_of(model).get(str(keys[-1])) if is_table(model) else None
+    if not (field and field.examples):
+        return ""
+    return f"write, for example, {keys[-1]} = {toml(field.examples[0])}"
+
+
+def _annotation(location: Location) -> Any:
+    """Return the type of the value at this place of the model; None if there is none."""
+    annotation: Any = Manifest
+    for part in location:
+        annotation = _step(required(annotation), part)
+    return annotation
+
+
+def _step(annotation: Any, part: str | int) -> Any:
+    if is_table(annotation):
+        field = keys_of(annotation).get(str(part))
+        if field is None:
+            return None
+        return Annotated[field.annotation, *field.metadata] if field.metadata else field.annotation
+    arguments = get_args(annotation)
+    if get_origin(annotation) in UNIONS:
+        return next((a for a in arguments if Tag(str(part)) in getattr(a, "__metadata__", ())), None)
+    if get_origin(annotation) is tuple:
+        return arguments[0]
+    return arguments[1] if len(arguments) == 2 else None
+
+
+def reading(found: object, location: Location) -> object | None:
+    """Return the value that `found` probably means for the key at `location`; None if no reading fits."""
+    annotation = _annotation(location)
+    if annotation is None:
+        return None
+    accepted: TypeAdapter[Any] = TypeAdapter(annotation)
+    for candidate in _readings(found, words=_is_command(annotation)):
+        with suppress(ValidationError):
+            accepted.validate_python(candidate)
+            return candidate
+    return None
+
+
+def _is_command(annotation: Any) -> bool:
+    """Return whether a type is the words of a command line, or of several: arrays of unrestricted text."""
+    array = required(annotation)
+    item = get_args(array)[0] if get_origin(array) is tuple else None
+    return item is not None and (item is str or _is_command(item))
+
+
+def _readings(found: object, *, words: bool) -> Iterator[object]:
+    """Yield possible readings, the likeliest first; with `words`, text is a command line."""
+    if isinstance(found, int | float):
+        text = number_text(found)
+        # a version, a compute capability with its dot, a toolkit without its minor, a range, a size
+        for meant in (text, text.replace(".", ""), f"{text}.0", f"=={text}.*", f"{text} MB"):
+            yield from (meant, [meant])
+    elif isinstance(found, str):
+        if found in _TRUTH:
+            yield _TRUTH[found]
+        if not found.strip():
+            return
+        if words:
+            with suppress(ValueError):  # an open quote
+                argv = ["sh", "-c", found] if _SHELL.search(found) else shlex.split(found)
+                yield from (argv, [argv])
+        yield from ([found], [part.strip() for part in found.split(",")], found.split())
+    elif isinstance(found, list) and all(isinstance(item, str) for item in found):
+        yield [found]  # one command, where an array of commands is wanted
+        if len(found) == 1:
+            yield found[0]

@@ -16,8 +16,7 @@ from gpuforge.cuda import releases
 from gpuforge.diagnostics import Diagnostic, Place
 from gpuforge.errors import UsageError
 from gpuforge.manifest import axes
-from gpuforge.manifest.axes import Point
-from gpuforge.manifest.axis_checks import MOST, axis_problems, points
+from gpuforge.manifest.axes import MOST, Point, axis_problems, points
 from gpuforge.manifest.checks import problems
 from gpuforge.manifest.model import Manifest
 from gpuforge.manifest.positions import locate

@@ -6,8 +6,17 @@ from collections.abc import Iterator, Mapping
 from typing import TypeGuard
 
 from gpuforge.manifest.model import ROLE_KEYS, RoleKeys
-from gpuforge.manifest.positions import KeyPath
-from gpuforge.manifest.problem import Problem, Raw, compiler_of, numbered, object_title, quote, table, text_of
+from gpuforge.manifest.problem import (
+    KeyPath,
+    Problem,
+    Raw,
+    compiler_of,
+    numbered,
+    object_title,
+    quote,
+    table,
+    text_of,
+)
 from gpuforge.toolchain_names import OWN, makes
 
 _ROLE_HINTS: Mapping[str, str] = {

@@ -11,8 +11,8 @@ import tree_sitter
 import tree_sitter_toml
 from tree_sitter import Node
 
-KeyPath = tuple[str | int, ...]
-"""Keys and array indices that lead from the top of the document to a value: ("cuda", "13", "archs", 0)."""
+from gpuforge.manifest.problem import KeyPath
+
 Position = tuple[int, int]
 """Line and column, both from 1, the column in characters."""
 

@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gpuforge.manifest.positions import KeyPath
+KeyPath = tuple[str | int, ...]
+"""Keys and array indices that lead from the top of the document to a value: ("cuda", "13", "archs", 0)."""
+Raw = Mapping[str, Any]
+
+
+class WrittenFloat(float):
+    """A number with a point that keeps its text: 3.10 may be a version without its quotes."""
+
+    text: str
+
+    def __new__(cls, text: str) -> WrittenFloat:
+        """Parse the text of a number."""
+        number = super().__new__(cls, text)
+        number.text = text
+        return number
 
 
 def quote(value: object) -> str:
@@ -27,9 +42,6 @@ def _without_secrets(text: str) -> str:
 def printable(text: str) -> str:
     """Return the text on one line, with escapes for control characters and others that steer a terminal."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-
-
-Raw = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,3 +83,18 @@ def object_title(thing: Raw) -> str:
     """Name an element of `[[objects]]` in a message."""
     name = thing.get("name")
     return f"[[objects]] {quote(name)}" if isinstance(name, str) else "[[objects]]"
+
+
+def number_text(value: float) -> str:
+    """Return a number or truth value as the manifest writes it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, WrittenFloat):
+        return value.text
+    # Python refuses to write integers of very many digits, which TOML can give in hexadecimal.
+    return hex(value)[:20] + "…" if isinstance(value, int) and abs(value) >= 2**64 else str(value)
+
+
+def toml_key(key: str) -> str:
+    """Write a key of a TOML table, in quotes where it needs them."""
+    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else json.dumps(key, ensure_ascii=False)

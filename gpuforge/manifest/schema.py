@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import inspect
+import json
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
 from itertools import groupby
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, TypeGuard, Union, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from gpuforge.manifest import fields
 from gpuforge.manifest.forms import Form, OneOrMany
 from gpuforge.manifest.model import ROLE_KEYS, Manifest, Object, Table
+from gpuforge.manifest.problem import toml_key
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 IDENTITY = "urn:gpuforge:manifest:1"
@@ -92,6 +95,7 @@ def _role(role: str, arrays: set[str]) -> dict[str, Any]:
     }
 
 
+UNIONS = frozenset({Union, UnionType})
 _OPENING = """\
 <!-- Generated: `gpuforge schema --format markdown > docs/manifest.md`. Change the model's docstrings instead. -->
 
@@ -111,7 +115,7 @@ hold code of a GPU toolchain. [`gpuforge.toml.example`](../gpuforge.toml.example
 
 def reference() -> str:
     """Return the page as Markdown: a section for each table, in it each key with type, default and example."""
-    groups = [(header, list(group)) for header, group in groupby(fields.sections(), key=lambda s: s.header)]
+    groups = [(header, list(group)) for header, group in groupby(sections(), key=lambda s: s.header)]
     parts = [_OPENING]
     for header, group in groups:
         parts.append(f"## `{header}`\n" if header else "## The top level\n")
@@ -128,19 +132,19 @@ def reference() -> str:
 
 def _table(model: type[Table]) -> Iterator[str]:
     yield inspect.cleandoc(model.__doc__ or "") + "\n"
-    for key, field in fields.keys_of(model).items():
+    for key, field in keys_of(model).items():
         if not key.startswith("<"):
             yield _key(key, field)
 
 
 def _key(key: str, field: FieldInfo) -> str:
-    inside = list(fields.tables_in(field.annotation))
+    inside = list(tables_in(field.annotation))
     description = field.description or (
         inspect.cleandoc(inside[0].__doc__ or "").split("\n\n")[0] if inside else ""
     )
     lines = [f"**`{key}`** · {_type(field)} · {_default(field)}", "", *description.split("\n")]
     if field.examples and not (key == "schema" or inside):
-        lines += ["", f"Example: `{key} = {fields.toml(field.examples[0])}`"]
+        lines += ["", f"Example: `{key} = {toml(field.examples[0])}`"]
     return "\n".join(lines) + "\n"
 
 
@@ -152,7 +156,7 @@ def _default(field: FieldInfo) -> str:
         return "optional"
     if isinstance(default, Table) and not any(getattr(default, name) for name in default.model_fields_set):
         return "optional"
-    return f"default `{fields.toml(default)}`"
+    return f"default `{toml(default)}`"
 
 
 def _type(field: FieldInfo) -> str:
@@ -170,10 +174,10 @@ def _noun(annotation: Any, plural: str = "") -> str:
     if kind is Annotated:
         one = f"{_noun(get_args(arguments[0])[0], plural)} or " if OneOrMany in arguments else ""
         return one + _noun(arguments[0], plural)
-    if kind in {Union, UnionType}:
+    if kind in UNIONS:
         return " or ".join(dict.fromkeys(_noun(part, plural) for part in arguments if part is not NoneType))
     if kind is Literal:
-        return " \\| ".join(f"`{fields.toml(value)}`" for value in arguments)
+        return " \\| ".join(f"`{toml(value)}`" for value in arguments)
     if kind is tuple:
         return f"array{plural} of {_noun(arguments[0], 's')}"
     if kind is Mapping:
@@ -193,7 +197,7 @@ def _forms(annotation: Any) -> Iterator[Form]:
 def _roles() -> str:
     used = {key for role in ROLE_KEYS.values() for key in role.required + role.optional}
     rows = ["| | " + " | ".join(f"`{role}`" for role in ROLE_KEYS) + " |", "|---|" + "---|" * len(ROLE_KEYS)]
-    for key in fields.keys_of(Object):
+    for key in keys_of(Object):
         if key in used:
             marks = [
                 "required" if key in role.required else "optional" if key in role.optional else ""
@@ -201,3 +205,80 @@ def _roles() -> str:
             ]
             rows.append(f"| `{key}` | " + " | ".join(marks) + " |")
     return "Which keys go with which role:\n\n" + "\n".join(rows) + "\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A table as the manifest writes its header (`[cuda.<version>]`, `[[objects]]`), and its model."""
+
+    header: str
+    model: type[Table]
+
+
+@cache
+def sections() -> tuple[Section, ...]:
+    """Return every table of the manifest, the top level first, each before those inside it."""
+    found: list[Section] = []
+    pending = [Section("", Manifest)]
+    while pending:
+        section = pending.pop(0)
+        found.append(section)
+        inside: list[Section] = []
+        for key, field in keys_of(section.model).items():
+            name = ".".join(filter(None, [section.header.strip("[]"), key if key != "<version>" else ""]))
+            header = _header(name, field.annotation, key)
+            inside.extend(Section(header, model) for model in tables_in(field.annotation))
+        pending = inside + pending
+    return tuple(found)
+
+
+def _header(name: str, annotation: Any, key: str) -> str:
+    kind = get_origin(required(annotation))
+    if kind is tuple:
+        return f"[[{name}]]"
+    if kind is Mapping:
+        return f"[{name}.{key if key.startswith('<') else '<name>'}]"
+    return f"[{name}]"
+
+
+def keys_of(model: type[Table]) -> dict[str, FieldInfo]:
+    """Return the fields of a table by the key that the manifest writes."""
+    return {field.alias or name: field for name, field in model.model_fields.items()}
+
+
+def tables_in(annotation: Any) -> Iterator[type[Table]]:
+    """Yield the tables that a value of this type contains, or may be."""
+    if isinstance(annotation, type) and get_origin(annotation) is None:
+        if issubclass(annotation, Table):
+            yield annotation
+    else:
+        for part in get_args(annotation):
+            yield from tables_in(part)
+
+
+def toml(value: object) -> str:
+    """Write plain data as a TOML value on one line."""
+    if isinstance(value, Mapping):
+        inside = ", ".join(f"{toml_key(str(key))} = {toml(part)}" for key, part in value.items())
+        return f"{{ {inside} }}" if inside else "{ }"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(toml(part) for part in value)}]"
+    if isinstance(value, Table):
+        return toml(value.model_dump(by_alias=True))
+    return json.dumps(value, ensure_ascii=False)
+
+
+def required(annotation: Any) -> Any:
+    """Strip `Annotated` and `| None` from a type."""
+    while get_origin(annotation) is Annotated:
+        annotation = get_args(annotation)[0]
+    if get_origin(annotation) in UNIONS:
+        others = [part for part in get_args(annotation) if part is not NoneType]
+        if len(others) == 1:
+            return required(others[0])
+    return annotation
+
+
+def is_table(annotation: Any) -> TypeGuard[type[Table]]:
+    """Return whether a type is a table of the manifest."""
+    return isinstance(annotation, type) and get_origin(annotation) is None and issubclass(annotation, Table)

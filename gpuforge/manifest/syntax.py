@@ -9,7 +9,7 @@ from typing import Any
 import tomli
 
 from gpuforge import datafile
-from gpuforge.manifest.fields import toml_key
+from gpuforge.manifest.problem import WrittenFloat, toml_key
 
 _LINE = "a line is `key = value`, `[table]` or a comment that starts with #"
 _ONCE = "each key or table may appear once; merge the two"
@@ -30,18 +30,6 @@ _WORDS = (
     (r"Duplicate inline table key '(.*)'", r"the key `\1` is defined twice", _ONCE),
     (r"Invalid date or datetime", "no such date or time", "put it in quotes to make it a string"),
 )  # fmt: skip
-
-
-class WrittenFloat(float):
-    """A number with a point that keeps its text: 3.10 may be a version without its quotes."""
-
-    text: str
-
-    def __new__(cls, text: str) -> WrittenFloat:
-        """Parse the text of a number."""
-        number = super().__new__(cls, text)
-        number.text = text
-        return number
 
 
 class TomlError(Exception):

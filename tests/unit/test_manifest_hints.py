@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 import tomli
 
+from gpuforge.manifest.explain import reading
 from gpuforge.manifest.load import check
 from gpuforge.manifest.problem import Problem
-from gpuforge.manifest.readings import reading
 from gpuforge.manifest.syntax import TomlError, parse
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "manifest"

@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from gpuforge.cli.schema import command
 from gpuforge.cuda.choices import ABOUT_PROVIDER, Provider
 from gpuforge.errors import UsageError
-from gpuforge.manifest import fields
+from gpuforge.manifest import schema
 from gpuforge.manifest.load import ManifestFile, load
 from gpuforge.manifest.model import GitSource, PathSource, PypiSource
 from gpuforge.manifest.schema import json_schema, reference
@@ -95,8 +95,8 @@ def test_the_example_has_every_key() -> None:
     text = EXAMPLE.read_text()
     in_comments = {"path", "git", "rev", "abi", "packages"}  # they cannot stand beside the others
     written = re.sub(r"^\s*#.*$", "", text, flags=re.MULTILINE)
-    for section in fields.sections():
-        for key in fields.keys_of(section.model):
+    for section in schema.sections():
+        for key in schema.keys_of(section.model):
             if not key.startswith("<"):
                 where = text if key in in_comments else written
                 assert re.search(rf"(?:\[|\b){re.escape(key)}(?: =|[\].])", where), f"{section.header} {key}"
@@ -130,9 +130,9 @@ def test_a_manifest_cannot_be_changed(tmp_path: Path) -> None:
 
 
 def test_every_field_is_documented_and_has_an_example() -> None:
-    for section in fields.sections():
-        for key, field in fields.keys_of(section.model).items():
-            if not list(fields.tables_in(field.annotation)):
+    for section in schema.sections():
+        for key, field in schema.keys_of(section.model).items():
+            if not list(schema.tables_in(field.annotation)):
                 assert field.description, f"{section.header} {key}"
                 assert field.examples, f"{section.header} {key}"
 
