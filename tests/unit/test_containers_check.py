@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from image_samples import MemoryImages
+from image_samples import BOOKWORM, MemoryImages, gxx, nvcc, python
 
 from gpuforge.containers import catalog
 from gpuforge.containers.images import EngineImage
@@ -18,34 +18,6 @@ from gpuforge.containers.obtain import contents, missing
 from gpuforge.errors import ActionError
 from gpuforge.toolchains.inventory import Inventory
 
-
-def python(folder: str, version: str, **more: Any) -> list[Any]:
-    facts = {"version": version, "implementation": "CPython", "abi": "", "zlib": "1.2.13", "headers": True}
-    path = f"/opt/python/{folder}/bin/python3"
-    return [path, facts | {"executable": path, "venv": True, "pip": True} | more]
-
-
-def gxx(path: str, version: str) -> list[str]:
-    return [path, f"g++ (Debian {version}) {version}\nCopyright (C) Free Software Foundation, Inc.\n"]
-
-
-def nvcc(version: str) -> list[str]:
-    minor = ".".join(version.split(".")[:2])
-    return ["/usr/local/cuda/bin/nvcc", f"Cuda compilation tools, release {minor}, V{version}\n"]
-
-
-BOOKWORM: Mapping[str, Any] = {
-    "machine": "x86_64",
-    "glibc": "2.36",
-    "pythons": [
-        python("cp311-cp311", "3.11.2"),
-        python("cp313-cp313", "3.13.5"),
-        python("cp39-cp39", "3.13.5"),
-    ],
-    "compilers": [gxx("/usr/bin/g++", "12.2.0"), gxx("/usr/bin/g++-11", "11.3.0")],
-    "toolkits": {},
-    "path": "/usr/bin",
-}
 NO_PYTHON = "a CPython 3.11 or newer with venv and pip, in /opt/python/cpXY-cpXY or on PATH"
 IMAGE = catalog.find("bookworm", "x86_64")
 

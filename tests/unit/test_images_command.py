@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from image_samples import MemoryImages
-from test_containers_check import BOOKWORM
+from image_samples import BOOKWORM, MemoryImages, without_engine
 
 from gpuforge.cli import images as command
 from gpuforge.cli.main import run
@@ -26,14 +22,6 @@ OLD = '{"machine": "x86_64", "glibc": "2.31", "compilers": [], "pythons": [], "t
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GPUFORGE_CACHE_DIR", str(tmp_path / "cache"))
-
-
-def without_engine(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run the program where no engine answers, in a process of its own: the SDK leaves its sockets open then."""
-    code = "from gpuforge.cli.main import main; main()"
-    env = {**os.environ, "DOCKER_HOST": f"unix://{folder}/none.sock"}
-    argv = [sys.executable, "-c", code, "images", *arguments]
-    return subprocess.run(argv, env=env, capture_output=True, text=True, check=False)
 
 
 def reference(name: str) -> str:
