@@ -56,7 +56,7 @@ class PackageKernelsWheel(Step[P]):
 def packed(spec: PackageKernelsWheel[Path], scratch: Path, output: Path) -> Path:
     """Lay the wheel out in the folder `tree` of `scratch`; write it into `output` and return its path."""
     from gpuforge.actions.wheel import all_pins, print_required, search_path_of
-    from gpuforge.package import build_record, kernel_set, kernels_wheel, naming, repair, requirements, sbom
+    from gpuforge.package import kernel_set, kernels_wheel, naming, records, repair, requirements
     from gpuforge.steps.wheelhouse import one_wheel
     from gpuforge.steps.write_wheel import epoch, write
     from gpuforge.wheel import metadata, unpacked
@@ -83,9 +83,9 @@ def packed(spec: PackageKernelsWheel[Path], scratch: Path, output: Path) -> Path
     (info / "METADATA").write_bytes(text)
     print_required(added)
     naming.write_tags(tree, repaired.name)
-    declared = [sbom.Material(p, pins.get(p)) for p in repaired.distributions]
-    sbom.write(tree, declared=declared, pins=pins, cuda=spec.cuda, epoch=epoch())
-    build_record.write(tree, spec.record)
+    declared = [records.Material(p, pins.get(p)) for p in repaired.distributions]
+    records.write_bill(tree, declared=declared, pins=pins, cuda=spec.cuda, epoch=epoch())
+    records.write_record(tree, spec.record)
     return write(tree, output / str(repaired.name), spec.size_limit)
 
 

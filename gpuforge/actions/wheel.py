@@ -99,7 +99,7 @@ def packed(spec: PackageWheel[Path], scratch: Path, output: Path) -> Path:
     """Lay the wheel out in the folder `tree` of `scratch`; write it into `output` and return its path."""
     from gpuforge.cuda.carriers import BuildLibraries
     from gpuforge.cuda.provided import Provided
-    from gpuforge.package import import_package, kernel_set, kernels_wheel, links, naming, repair, sbom
+    from gpuforge.package import import_package, kernel_set, kernels_wheel, links, naming, records, repair
     from gpuforge.steps import value_file
     from gpuforge.steps.write_wheel import epoch, write
     from gpuforge.wheel import metadata, unpacked
@@ -132,10 +132,10 @@ def packed(spec: PackageWheel[Path], scratch: Path, output: Path) -> Path:
         reason = import_package.import_first(tree, spec.package, module)
         print(f"{spec.package} imports {module} first{f': {reason}' if reason else ''}")
     naming.write_tags(tree, repaired.name)
-    declared = [sbom.Material(each, pins.get(each)) for each in distributions]
-    declared += [sbom.Material(each.package, each.version) for each in repaired.carried]
-    declared += [sbom.Material(wheel.distribution, None) for wheel in spec.kernels_wheels]
-    sbom.write(tree, declared=declared, pins=pins, cuda=spec.cuda, epoch=epoch())
+    declared = [records.Material(each, pins.get(each)) for each in distributions]
+    declared += [records.Material(each.package, each.version) for each in repaired.carried]
+    declared += [records.Material(wheel.distribution, None) for wheel in spec.kernels_wheels]
+    records.write_bill(tree, declared=declared, pins=pins, cuda=spec.cuda, epoch=epoch())
     _record(spec, tree, [floor for floor in provided.floors if floor.package in distributions])
     return write(tree, output / str(repaired.name), spec.size_limit)
 
@@ -158,13 +158,13 @@ def print_required(lines: Sequence[str]) -> None:
 
 def _record(spec: PackageWheel[Path], tree: Path, floors: Sequence[Floor]) -> None:
     """Write what the wheel was built with and what it needs."""
-    from gpuforge.package import build_record
+    from gpuforge.package import records
     from gpuforge.steps import value_file
-    from gpuforge.wheel.locked_wheels import LockedWheels
+    from gpuforge.wheel.filename import LockedWheels
 
     if spec.record:
         locked = value_file.read(LockedWheels, spec.requirements).releases() if spec.requirements else ()
-        build_record.write(tree, spec.record, build_record.packages(locked, floors))
+        records.write_record(tree, spec.record, records.record_of_packages(locked, floors))
 
 
 def _host_wheel(spec: PackageWheel[Path], tree: Path) -> WheelName:

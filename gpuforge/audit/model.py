@@ -13,7 +13,7 @@ from gpuforge.binary.elf.header import MACHINES
 from gpuforge.binary.facts import DeviceCode, ElfObject
 from gpuforge.cuda import sonames
 from gpuforge.wheel import filename
-from gpuforge.wheel.checks.refusal import Refusal
+from gpuforge.wheel.checks import Refusal
 from gpuforge.wheel.dist_info import Identity, MetadataProblem
 from gpuforge.wheel.record import Record
 

@@ -9,11 +9,10 @@ import sys
 from collections.abc import Sequence
 from functools import lru_cache
 
-from gpuforge.binary.budget import Budget
 from gpuforge.binary.elf.file import SHT_NOBITS, SHT_NOTE, ElfFile, read_names, read_rows
 from gpuforge.binary.elf.header import MAGIC, Header, read_header
 from gpuforge.binary.facts import ElfObject, FatbinContainer, FatbinEntry, Section
-from gpuforge.binary.window import Window
+from gpuforge.binary.window import Budget, Window
 from gpuforge.errors import MalformedError
 from gpuforge.runtime.arch import Arch
 

@@ -14,10 +14,9 @@ from pathlib import Path
 from typing import Literal
 
 from gpuforge.binary import cubin
-from gpuforge.binary.budget import Budget
 from gpuforge.binary.elf.file import opened
 from gpuforge.binary.facts import FatbinContainer, FatbinEntry, Section
-from gpuforge.binary.search import find
+from gpuforge.binary.window import Budget, find
 from gpuforge.errors import MalformedError
 from gpuforge.runtime.arch import Arch
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 
-from gpuforge.binary.budget import Budget
 from gpuforge.binary.facts import FatbinContainer, FatbinEntry
-from gpuforge.binary.search import find_all
+from gpuforge.binary.window import Budget, find_all
 from gpuforge.runtime.arch import Arch
 
 _VERSION = rb"(?:^|(?<=\0))[ \t]*\.version[ \t]+(\d{1,4}\.\d{1,4})\b"  # at the start of a line, or of a text in a file

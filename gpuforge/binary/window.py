@@ -1,13 +1,96 @@
-"""Random access to the parts of a file that were kept while it was read as a stream."""
+"""The bytes of a file: the parts that were kept while it was read as a stream, searches in them, and a budget.
+
+The budget is for reading and judging a wheel, so that a small file cannot take hours or gigabytes. Every reader spends
+it. The limits are far beyond the needs of normal wheels: of thirty real ones none spends a tenth of any.
+"""
 
 from __future__ import annotations
 
 import mmap
 from bisect import bisect_right, insort
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from typing import Literal, NamedTuple
 
-from gpuforge.binary.budget import Budget
-from gpuforge.errors import MalformedError
+from gpuforge.errors import MalformedError, TooLargeError
+
+Kind = Literal["bytes", "names", "entries", "work", "edges"]
+
+
+class _Limit(NamedTuple):
+    """The budget of one kind: a fixed part for small wheels, and more for each byte of the file."""
+
+    least: int
+    per_byte: float
+    reason: str
+
+
+_LIMITS: dict[Kind, _Limit] = {
+    "bytes": _Limit(512 << 20, 40, "reading its files means unpacking more than {:,} bytes"),
+    "names": _Limit(32 << 20, 0.5, "the names in it have more than {:,} characters"),
+    "entries": _Limit(400_000, 1 / 512, "its tables have more than {:,} entries"),
+    "work": _Limit(4_000_000, 0, "its requirements take more than {:,} comparisons"),
+    "edges": _Limit(1_000_000, 0, "following what its libraries need takes more than {:,} steps"),
+}
+
+
+class Budget:
+    """The budget of one wheel."""
+
+    def __init__(self, size: int) -> None:
+        """Start with the budget of a file of `size` bytes."""
+        self.size = size
+        self.limits: dict[Kind, int] = {
+            kind: limit.least + int(size * limit.per_byte) for kind, limit in _LIMITS.items()
+        }
+        self.spent: dict[Kind, int] = dict.fromkeys(_LIMITS, 0)
+
+    def spend(self, kind: Kind, amount: int) -> None:
+        """Take an amount out of the budget; raises TooLargeError if it is spent."""
+        self.spent[kind] += amount
+        if self.spent[kind] > self.limits[kind]:
+            raise TooLargeError.of(_LIMITS[kind].reason.format(self.limits[kind]))
+
+
+_WORTH_IT = 1 << 13  # bytes; for fewer, `bytes.find` is faster than the conversion of arguments by ctypes
+
+
+def find(data: bytes, word: bytes, start: int = 0, stop: int | None = None) -> int:
+    """Return the offset of the first occurrence of a word between `start` and `stop`, or -1."""
+    count = (len(data) if stop is None else stop) - start
+    if count < _WORTH_IT or not (memmem := _memmem()):
+        return data.find(word, start, stop)
+    base, search = memmem
+    address = base(data)
+    hit = search(address + start, count, word, len(word))
+    return -1 if hit is None else hit - address
+
+
+def find_all(data: bytes, word: bytes) -> Iterator[int]:
+    """Yield the offset of each occurrence of a word; occurrences may overlap."""
+    at = find(data, word)
+    while at >= 0:
+        yield at
+        at = find(data, word, at + 1)
+
+
+@cache
+def _memmem() -> tuple[Callable[[bytes], int], Callable[[int, int, bytes, int], int | None]] | None:
+    """Return a function for the address of bytes, and `memmem`; None if the C library has none (Windows)."""
+    import ctypes  # noqa: PLC0415  only wheels with large files need it
+
+    try:
+        search = ctypes.CDLL(None).memmem
+    except (OSError, TypeError, AttributeError):
+        return None
+    search.restype = ctypes.c_void_p
+    search.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p, ctypes.c_size_t]
+
+    def address(data: bytes) -> int:
+        return ctypes.cast(ctypes.c_char_p(data), ctypes.c_void_p).value or 0
+
+    return address, search
+
 
 Piece = bytes | mmap.mmap
 _COPIED = 0.25  # of a chunk: for larger parts the whole chunk is kept, as copying takes longer

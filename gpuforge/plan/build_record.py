@@ -1,6 +1,6 @@
 """The build record of a wheel: what it was built with, and nothing about where.
 
-It is a part of the JSON in `.dist-info/gpuforge.json` (package/build_record.py). The same compilers make the same bytes
+It is a part of the JSON in `.dist-info/gpuforge.json` (package/records.py). The same compilers make the same bytes
 on this machine, in containers and on workers (docs/decisions/same-bytes.md).
 """
 

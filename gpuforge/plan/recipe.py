@@ -14,7 +14,7 @@ from gpuforge.plan.lowered_object import LoweredObject
 from gpuforge.toolchain_names import makes
 from gpuforge.toolchains import registry
 from gpuforge.toolchains.toolchain import CompilerCall
-from gpuforge.toolchains.version_ranges import bounds
+from gpuforge.toolchains.user_compilers import bounds
 
 
 def toolchains(file: ManifestFile, item: LoweredObject, toolkit: str) -> tuple[UserToolchain, ...]:

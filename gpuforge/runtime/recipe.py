@@ -25,7 +25,7 @@ from .index import (
 from .values import Image
 
 SCHEMA = 1
-OPERATORS = {">=", "<=", ">", "<", "==", "!=", "==*", "!=*"}  # of `gpuforge.toolchains.version_ranges.Bound`
+OPERATORS = {">=", "<=", ">", "<", "==", "!=", "==*", "!=*"}  # of `gpuforge.toolchains.user_compilers.Bound`
 
 
 class UserToolchain(NamedTuple):

@@ -16,7 +16,7 @@ from gpuforge.steps import entry, value_file
 from gpuforge.steps.project_requirements import checked
 from gpuforge.steps.shared_environment import protected
 from gpuforge.steps.venv import runner_of
-from gpuforge.wheel.locked_wheels import LockedWheels
+from gpuforge.wheel.filename import LockedWheels
 
 
 def main(request: AskBackend) -> None:

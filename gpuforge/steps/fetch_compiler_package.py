@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpuforge.plan.requests.packaged_compiler import FetchCompilerPackage
 from gpuforge.steps import entry, value_file, wheelhouse
-from gpuforge.wheel.locked_wheels import LockedWheels
+from gpuforge.wheel.filename import LockedWheels
 
 
 def main(request: FetchCompilerPackage) -> None:

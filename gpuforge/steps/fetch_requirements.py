@@ -13,7 +13,7 @@ from gpuforge.plan.requests.build import FetchRequirements
 from gpuforge.requirements import WrongLine, read_constraints
 from gpuforge.steps import entry, value_file, wheelhouse
 from gpuforge.steps.project_requirements import checked
-from gpuforge.wheel.locked_wheels import LockedWheels
+from gpuforge.wheel.filename import LockedWheels
 
 _WITHOUT = "setuptools>=40.8.0"
 _LONGEST = 1_000_000  # bytes of the answer of a backend

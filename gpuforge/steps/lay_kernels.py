@@ -14,7 +14,7 @@ from gpuforge.package.contents import CompiledBy
 from gpuforge.plan.requests.kernels import LockedPackage
 from gpuforge.steps import value_file
 from gpuforge.wheel import unpacked
-from gpuforge.wheel.locked_wheels import LockedWheels
+from gpuforge.wheel.filename import LockedWheels
 
 
 def lay(output: Path, pack: Callable[[], Path]) -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
+
+from packaging.specifiers import SpecifierSet
 
 from gpuforge.cuda.suffix import of_nvidia
 from gpuforge.cuda.version import major_of
@@ -54,3 +57,27 @@ OPENCL = Toolchain(name="opencl", compiles=(".cl",), module=opencl_module, extra
 COMMAND = Toolchain(
     name="command", compiles=(), by_command=True, builtin=("fallback library", "user-compiled")
 )
+
+
+class Bound(NamedTuple):
+    """One comparison with a version, whose missing numbers count as zero; all bounds of a range must hold."""
+
+    operator: str  # ">=", "<=", ">", "<", "==" or "!="; "==*" and "!=*" compare only the given numbers
+    numbers: tuple[int, ...]
+
+
+def bounds(text: str) -> list[Bound]:
+    """Return a PEP 440 range as comparisons; raises ValueError for versions that are more than numbers."""
+    return [bound for clause in SpecifierSet(text) for bound in _bounds(clause.operator, clause.version)]
+
+
+def _bounds(operator: str, version: str) -> list[Bound]:
+    prefix = version.endswith(".*")
+    numbers = tuple(int(part) for part in version.removesuffix(".*").split("."))
+    if (
+        operator == "~="
+    ):  # https://packaging.python.org/en/latest/specifications/version-specifiers/#compatible-release
+        return [Bound(">=", numbers), Bound("==*", numbers[:-1])]
+    if operator == "===":
+        operator = "=="
+    return [Bound(f"{operator}*" if prefix else operator, numbers)]

@@ -17,7 +17,7 @@ from zipfile import ZIP_STORED
 
 from isal import igzip_lib, isal_zlib
 
-from gpuforge.binary.budget import Budget
+from gpuforge.binary.window import Budget
 from gpuforge.diagnostics import Place
 from gpuforge.errors import CorruptError, MalformedError, TooLargeError
 

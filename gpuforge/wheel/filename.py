@@ -1,4 +1,4 @@
-"""The file name of a wheel, and its tags: Linux platform tags and their parts, and the tags that a Python can use.
+"""The file name of a wheel, its tags, and the lock of wheels that a step has fetched for later ones.
 
 https://packaging.python.org/en/latest/specifications/binary-distribution-format/#file-name-convention
 https://packaging.python.org/en/latest/specifications/platform-compatibility-tags/
@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import NamedTuple, Self
 
 from packaging.tags import Tag, compatible_tags, cpython_tags, parse_tag
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
+from packaging.version import Version
 
+from gpuforge import digest
 from gpuforge.cpython import CPython
 from gpuforge.errors import ActionError
 from gpuforge.requirements import Release
@@ -159,3 +162,36 @@ def serves(platform: str, machine: str) -> bool:
     """Return whether a wheel with this platform tag can be installed on Linux with glibc on such a machine."""
     tag = LinuxTag.parse(platform)
     return platform == "any" or (tag is not None and (tag.libc, tag.machine) == ("glibc", machine))
+
+
+class LockedRelease(NamedTuple):
+    """A release of a project, and the sha256 of its wheel."""
+
+    project: str
+    version: Version
+    sha256: str
+
+
+class LockedWheels(NamedTuple):
+    """The requirements, and the wheels that were fetched for them: each one's sha256 by its file name."""
+
+    requires: tuple[str, ...]
+    wheels: Mapping[str, str]
+
+    @classmethod
+    def of_folder(cls, requires: Iterable[str], folder: Path) -> LockedWheels:
+        """Make it from a folder with the wheels of these requirements."""
+        found = {path.name: digest.of_file(path) for path in sorted(folder.glob("*.whl"))}
+        return cls(tuple(requires), found)
+
+    def __str__(self) -> str:
+        """Write it on one line of a log."""
+        return f"{len(self.wheels)} wheels for: {', '.join(self.requires)}"
+
+    def releases(self) -> tuple[LockedRelease, ...]:
+        """Return the fetched releases, sorted by project."""
+        return tuple(
+            sorted(
+                LockedRelease(*parse_wheel_filename(name)[:2], sha256) for name, sha256 in self.wheels.items()
+            )
+        )

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, cast
 
-from gpuforge.binary.budget import Budget
+from gpuforge.binary.window import Budget
 from gpuforge.errors import MalformedError
 from gpuforge.wheel import archive
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple, Self
 
-from gpuforge.binary.budget import Budget
+from gpuforge.binary.window import Budget
 from gpuforge.wheel.archive import Member
 
 _MOST = 10_000  # rows without a file in the wheel that are kept

@@ -19,7 +19,7 @@ from typing import IO, Any
 import requests
 from urllib3.exceptions import HTTPError
 
-from gpuforge.binary.budget import Budget
+from gpuforge.binary.window import Budget
 from gpuforge.errors import MalformedError, MissingError, TooLargeError
 from gpuforge.wheel.archive import BROKEN, Archive, Member, directory
 from gpuforge.wheel.package_index import public

@@ -15,8 +15,7 @@ from gpuforge.binary.elf.file import opened
 from gpuforge.errors import ActionError, MalformedError
 from gpuforge.wheel import record
 from gpuforge.wheel.archive import BROKEN
-from gpuforge.wheel.checks import archive
-from gpuforge.wheel.checks.refusal import kind
+from gpuforge.wheel.checks import archive, kind
 
 _CHUNK = 1 << 20
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuforge.binary.budget import Budget
+from gpuforge.binary.window import Budget
 from gpuforge.wheel import unpacked
 from gpuforge.wheel.archive import Archive
 

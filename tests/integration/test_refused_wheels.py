@@ -16,7 +16,7 @@ from archive_samples import wheel_file
 from packaging.version import Version
 from refused_samples import SAMPLES, TWINS, Sample
 
-from gpuforge.wheel.checks.refusal import kind
+from gpuforge.wheel.checks import kind
 
 pytestmark = [
     pytest.mark.slow,

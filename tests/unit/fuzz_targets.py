@@ -22,8 +22,7 @@ from gpuforge.audit.elf_patterns import patterns
 from gpuforge.binary import fatbin as fatbins
 from gpuforge.binary.elf.header import read_header
 from gpuforge.binary.elf.object_file import ObjectFile
-from gpuforge.binary.elf.outline import outline
-from gpuforge.binary.elf.reader import read
+from gpuforge.binary.elf.reader import outline, read
 from gpuforge.binary.window import Window
 from gpuforge.errors import MalformedError, TooLargeError
 

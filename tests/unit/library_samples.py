@@ -14,7 +14,7 @@ from gpuforge.package import embed, kernel_set
 from gpuforge.package.contents import CompiledBy, CompiledLibrary, LibrarySet, SourceSet, UserToolchain
 from gpuforge.runtime.cpu_level import CpuLevel
 from gpuforge.toolchains import registry
-from gpuforge.toolchains.version_ranges import bounds
+from gpuforge.toolchains.user_compilers import bounds
 
 RUNTIME = Path(kernel_set.__file__).parent.parent / "runtime"
 ABI = "1-abc"

@@ -16,10 +16,9 @@ from gpuforge.audit import audit
 from gpuforge.audit.findings import Finding
 from gpuforge.audit.report.sentences import lines
 from gpuforge.datafile import load
-from gpuforge.wheel.checks import refusal
 
 RULES = {"GF712", "GF713"}
-TABLE = load(refusal.__file__, "refusals.toml")
+TABLE = load(checks.__file__, "refusals.toml")
 
 
 def findings_of(folder: Path, sample: Sample) -> list[Finding]:

@@ -16,8 +16,8 @@ from gpuforge.audit.read import scan as scanner
 from gpuforge.audit.read.input import Input
 from gpuforge.audit.read.scan import binaries, scan
 from gpuforge.audit.read.wheel import reading
-from gpuforge.binary.budget import Budget
 from gpuforge.binary.fatbin import Scanner
+from gpuforge.binary.window import Budget
 from gpuforge.errors import MalformedError
 from gpuforge.runtime.arch import Arch
 from gpuforge.wheel.archive import Archive, Member

@@ -11,7 +11,7 @@ from gpuforge.audit import audit
 from gpuforge.audit.findings import Finding
 from gpuforge.audit.read.input import Beside, Input
 from gpuforge.audit.report.sentences import lines
-from gpuforge.binary.elf.mangled import readable
+from gpuforge.binary.mangled import readable
 from gpuforge.expectation import Expectation
 
 ATEN = ["_ZN2at4_ops10empty_like4callERKNS_6TensorE", "_ZN3c106detail14torchCheckFailEPKcS2_jS2_"]

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from gpuforge.audit.elf_patterns import patterns
 from gpuforge.binary.elf.header import MAGIC, PT_LOAD, Header, Segment, read_header
-from gpuforge.binary.elf.outline import front, outline
+from gpuforge.binary.elf.reader import front, outline
 from gpuforge.binary.elf.reader import read as read_elf
 from gpuforge.binary.facts import ElfObject, VersionNeed
 from gpuforge.binary.window import MissedError, Window

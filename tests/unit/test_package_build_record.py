@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from golden import hold
 
-from gpuforge.package import build_record
+from gpuforge.package import records
 
 GXX = {"family": "g++", "version": "12.2.0"}
 OF_HOST = {
@@ -39,6 +39,6 @@ OF_CELL = {
 @pytest.mark.parametrize(("name", "record"), [("host", OF_HOST), ("kernels", OF_KERNELS), ("cell", OF_CELL)])
 def test_the_file_of_a_record(name: str, record: dict[str, Any], tmp_path: Path) -> None:
     (tmp_path / "demo-1.0.dist-info").mkdir()
-    build_record.write(tmp_path, record, {"requirements": {}, "floors": {}} if name == "cell" else {})
+    records.write_record(tmp_path, record, {"requirements": {}, "floors": {}} if name == "cell" else {})
     found = (tmp_path / "demo-1.0.dist-info" / "gpuforge.json").read_text()
     hold(f"build_record/{name}.json", found)

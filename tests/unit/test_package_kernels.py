@@ -29,7 +29,7 @@ from gpuforge.runtime import document
 from gpuforge.runtime.arch import Arch
 from gpuforge.runtime.cpu_level import CpuLevel
 from gpuforge.steps import gather_sources, index_libraries, index_modules, lay_kernels, value_file
-from gpuforge.wheel.locked_wheels import LockedWheels
+from gpuforge.wheel.filename import LockedWheels
 
 R = TypeVar("R", bound=LayKernels)
 PTX = next(content for each, content in fatbins.images(FATBIN_12_4) if each.kind == "ptx")

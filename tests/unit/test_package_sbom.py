@@ -10,7 +10,7 @@ import pytest
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 
-from gpuforge.package import sbom
+from gpuforge.package import records
 
 AUDITWHEEL = {
     "bomFormat": "CycloneDX",
@@ -39,7 +39,7 @@ def tree(tmp_path: Path) -> Path:
     (info / "METADATA").write_text(
         "Metadata-Version: 2.1\nName: Demo\nVersion: 1.0\nRequires-Dist: nvidia-cufft>=12.0,<13\n"
     )
-    (info / "sboms" / sbom.AUDITWHEEL).write_text(json.dumps(AUDITWHEEL))
+    (info / "sboms" / records.AUDITWHEEL).write_text(json.dumps(AUDITWHEEL))
     (info / "sboms" / "own.cdx.json").write_text("{}")
     (root / "demo.libs").mkdir()
     (root / "demo.libs" / "libcudart-0a1b2c3d.so.13").write_bytes(b"cudart")
@@ -48,9 +48,9 @@ def tree(tmp_path: Path) -> Path:
 
 
 def bill(tree: Path) -> dict[str, Any]:
-    file = sbom.write(
+    file = records.write_bill(
         tree,
-        declared=[sbom.Material("nvidia-cufft", "12.0.0.61"), sbom.Material("nvidia-nccl-cu13", None)],
+        declared=[records.Material("nvidia-cufft", "12.0.0.61"), records.Material("nvidia-nccl-cu13", None)],
         pins={"nvidia-cuda-runtime": "13.0.96"},
         cuda="13.0",
         epoch=None,
@@ -89,7 +89,7 @@ def test_grafted_libraries_and_required_distributions_are_in_one_valid_bill(tree
 
 def test_the_same_wheel_has_the_same_bill(tree: Path, tmp_path: Path) -> None:
     first = bill(tree)
-    (tree / "demo-1.0.dist-info" / "sboms" / sbom.AUDITWHEEL).write_text(json.dumps(AUDITWHEEL))
+    (tree / "demo-1.0.dist-info" / "sboms" / records.AUDITWHEEL).write_text(json.dumps(AUDITWHEEL))
     moved = tree.rename(tmp_path / "elsewhere")
     assert bill(moved) == first
     assert first["metadata"]["timestamp"].startswith("1980-01-01T00:00:00")

@@ -20,7 +20,7 @@ from gpuforge.steps.ask_backend import is_met, requested
 from gpuforge.steps.declared_sets import declared_sets
 from gpuforge.steps.fetch_requirements import answered, required
 from gpuforge.steps.shared_environment import protected
-from gpuforge.wheel.locked_wheels import LockedWheels
+from gpuforge.wheel.filename import LockedWheels
 
 WHEELS = {"cmake-3.31.6-py3-none-any.whl": "00", "scikit_build_core-0.11-py3-none-any.whl": "11"}
 

@@ -29,7 +29,7 @@ from gpuforge.runtime.values import Reason
 from gpuforge.toolchain_names import OWN
 from gpuforge.toolchains import conformance, registry
 from gpuforge.toolchains.toolchain import CompilerTarget, Toolchain
-from gpuforge.toolchains.version_ranges import bounds
+from gpuforge.toolchains.user_compilers import bounds
 
 ABI = "1-abc"
 V3 = "pni ssse3 cx16 sse4_1 sse4_2 popcnt lahf_lm fma movbe xsave avx f16c abm bmi1 avx2 bmi2"

@@ -12,7 +12,7 @@ from gpuforge.runtime.placeholders import fill
 from gpuforge.runtime.userbuild.compilers import families, holds, numbers
 from gpuforge.toolchains import detect, registry
 from gpuforge.toolchains.toolchain import Family
-from gpuforge.toolchains.version_ranges import bounds
+from gpuforge.toolchains.user_compilers import bounds
 
 OUTPUTS = {
     "g++": [

@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 from gpuforge.errors import ActionError, MalformedError, TooLargeError
 from gpuforge.wheel import unpacked
 from gpuforge.wheel.archive import Archive, Member
-from gpuforge.wheel.checks import archive
-from gpuforge.wheel.checks.refusal import kind
+from gpuforge.wheel.checks import archive, kind
 
 
 def sample() -> bytes:

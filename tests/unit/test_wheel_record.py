@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from gpuforge.audit import audit
 from gpuforge.audit.report.sentences import lines
-from gpuforge.binary.budget import Budget
+from gpuforge.binary.window import Budget
 from gpuforge.wheel import record
 from gpuforge.wheel.archive import Archive, Member
 from gpuforge.wheel.record import Record

@@ -13,8 +13,8 @@ from gpuforge.audit.link.installed import Installed, is_for_machine
 from gpuforge.audit.link.opened import opens
 from gpuforge.audit.link.providers import Providers
 from gpuforge.audit.model import WheelFacts
-from gpuforge.binary.budget import Budget
 from gpuforge.binary.facts import ElfObject
+from gpuforge.binary.window import Budget
 from gpuforge.cuda import libraries
 from gpuforge.errors import TooLargeError
 

@@ -15,8 +15,7 @@ from gpuforge.binary.facts import DeviceCode
 from gpuforge.errors import MalformedError
 from gpuforge.wheel import filename
 from gpuforge.wheel.archive import info_folders
-from gpuforge.wheel.checks import archive, content
-from gpuforge.wheel.checks.refusal import Refusal
+from gpuforge.wheel.checks import Refusal, archive, content
 from gpuforge.wheel.dist_info import DistInfo
 
 if TYPE_CHECKING:

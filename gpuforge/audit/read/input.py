@@ -11,7 +11,7 @@ from packaging.utils import canonicalize_name
 
 from gpuforge.audit.model import ARCHIVES, FOLDERS, Form
 from gpuforge.audit.read.site_packages import recorded, unrecorded
-from gpuforge.binary.budget import Budget
+from gpuforge.binary.window import Budget
 from gpuforge.wheel import filename
 from gpuforge.wheel.archive import Archive, Folder, files_below
 

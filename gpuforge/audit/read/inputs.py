@@ -12,8 +12,8 @@ from pathlib import Path, PurePosixPath
 from gpuforge.audit.read.input import ALONE, Beside, Input
 from gpuforge.audit.read.site_packages import INFO, sites
 from gpuforge.binary import fatbin
-from gpuforge.binary.budget import Budget
 from gpuforge.binary.elf.header import MAGIC
+from gpuforge.binary.window import Budget
 from gpuforge.diagnostics import Diagnostic, Place
 from gpuforge.errors import MalformedError, TooLargeError
 from gpuforge.wheel.archive import files_below

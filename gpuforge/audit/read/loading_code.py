@@ -18,7 +18,7 @@ from gpuforge.audit.model import Preload
 from gpuforge.audit.read.framework_imports import refuses_another
 from gpuforge.audit.read.opening_calls import opening_calls, uncalled, used_names
 from gpuforge.audit.read.python_source import Parser, Source, walk
-from gpuforge.binary.search import find_all
+from gpuforge.binary.window import find_all
 from gpuforge.cuda.carriers import frameworks
 from gpuforge.errors import CorruptError, MalformedError
 from gpuforge.wheel.archive import Archive, Member

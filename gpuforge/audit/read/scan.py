@@ -5,13 +5,11 @@ from typing import NamedTuple
 
 from gpuforge.binary import ar, fatbin, ptx
 from gpuforge.binary.elf.header import MAGIC, Header, is_cubin, read_header
-from gpuforge.binary.elf.outline import front, outline
-from gpuforge.binary.elf.reader import read
+from gpuforge.binary.elf.reader import front, outline, read
 from gpuforge.binary.elf.symbols import Patterns, TextMarker
 from gpuforge.binary.facts import ElfObject, FatbinContainer
 from gpuforge.binary.fatbin import outside, placed
-from gpuforge.binary.search import find
-from gpuforge.binary.window import MissedError, Window
+from gpuforge.binary.window import MissedError, Window, find
 from gpuforge.errors import CorruptError, MalformedError, TooLargeError
 from gpuforge.wheel.archive import Archive, Member
 

@@ -21,8 +21,8 @@ from gpuforge.audit.rules.commands import renaming
 from gpuforge.audit.rules.loading import is_imported
 from gpuforge.audit.rules.recognise import is_for_other_framework
 from gpuforge.audit.rules.rule import Text, rule
-from gpuforge.binary.elf.mangled import readable
 from gpuforge.binary.facts import ElfObject
+from gpuforge.binary.mangled import readable
 from gpuforge.cuda import libraries, sonames
 from gpuforge.cuda.carriers import carriers, frameworks
 from gpuforge.cuda.provided import PackageRelease, Shared

@@ -18,7 +18,7 @@ from gpuforge.audit.rules import commands
 from gpuforge.audit.rules.recognise import is_nvidia_wheel
 from gpuforge.audit.rules.rule import Rule, rule
 from gpuforge.requirements import parse_requirement
-from gpuforge.wheel.checks.refusal import Kind, Refusal, kind
+from gpuforge.wheel.checks import Kind, Refusal, kind
 from gpuforge.wheel.dist_info import MetadataProblem
 
 # PyPA, "The signed wheel file": not listed, or without a hash

@@ -8,8 +8,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache, cached_property
 from typing import NamedTuple
 
-from gpuforge.binary.search import find
-from gpuforge.binary.window import Window
+from gpuforge.binary.window import Window, find
 from gpuforge.errors import MalformedError
 
 MAGIC = b"\x7fELF"

@@ -1,12 +1,35 @@
-"""Reads an ELF file into an `ElfObject`."""
+"""Reads an ELF file into an `ElfObject`, and lists the ranges that this takes, to keep while a file is unpacked."""
+
+import contextlib
+from itertools import pairwise
 
 from gpuforge.binary import cubin
 from gpuforge.binary.elf import linked_file, symbols
 from gpuforge.binary.elf.file import ElfFile, build_id, isa, version_needs
-from gpuforge.binary.elf.header import EM_CUDA, PT_GNU_RELRO, PT_GNU_STACK
-from gpuforge.binary.elf.symbols import Patterns
+from gpuforge.binary.elf.header import (
+    DT_GNU_HASH,
+    DT_HASH,
+    DT_STRSZ,
+    DT_STRTAB,
+    DT_SYMTAB,
+    DT_VERNEED,
+    EM_CUDA,
+    LONGEST,
+    NAMES,
+    PF_R,
+    PF_X,
+    PT_DYNAMIC,
+    PT_GNU_RELRO,
+    PT_GNU_STACK,
+    PT_INTERP,
+    PT_LOAD,
+    PT_NOTE,
+    Dynamic,
+    Header,
+)
+from gpuforge.binary.elf.symbols import MOST, Patterns
 from gpuforge.binary.facts import ElfObject
-from gpuforge.binary.window import Window
+from gpuforge.binary.window import MissedError, Window
 from gpuforge.errors import MalformedError
 
 
@@ -65,3 +88,79 @@ def _linked(elf: ElfFile, sought: Patterns, wheel: str, file: str) -> ElfObject:
         os_abi=header.os_abi,
         abi_version=header.abi_version,
     )
+
+
+_SLACK = 1 << 16  # bytes kept around a range that is used
+_PAGE = 1 << 16  # bytes; the largest alignment of segments by linkers
+_SMALL = 4 << 20  # bytes of a segment or hash table that is kept whole
+_TABLES = (DT_HASH, DT_GNU_HASH, DT_SYMTAB, DT_STRTAB, DT_VERNEED)
+
+Range = tuple[int, int]  # start and stop
+
+
+def outline(window: Window, header: Header) -> list[Range]:
+    """Return the ranges that the reader uses, as far as the bytes in `window` show them. Raises MalformedError.
+
+    The tables of the dynamic section are included once that section is in `window`.
+    """
+    ranges = _by_headers(window.size, header)
+    with contextlib.suppress(MissedError):
+        ranges += _by_dynamic(Dynamic(window, header), header)
+    return [
+        (max(0, start), min(stop, window.size)) for start, stop in ranges if start < min(stop, window.size)
+    ]
+
+
+def front(header: Header, limit: int) -> list[Range]:
+    """Return the ranges of the first `limit` bytes that are not code: names, versions, constants, debug info.
+
+    The whole range if the first segment has both code and data, as older linkers write it.
+    """
+    segments = sorted((s.offset, s.size, s.flags) for s in header.segments if s.type == PT_LOAD)
+    if segments and segments[0][2] & PF_X:
+        segments = []
+    ranges, at = [], 0
+    for offset, size, _ in (s for s in segments if s[2] & PF_X):
+        ranges.append((at, min(offset, limit)))
+        at = max(at, offset + size)
+    return [(start, stop) for start, stop in [*ranges, (at, limit)] if start < stop]
+
+
+def _by_headers(size: int, header: Header) -> list[Range]:
+    small = (PT_DYNAMIC, PT_INTERP, PT_NOTE)
+    ranges = [(s.offset, s.offset + s.size) for s in header.segments if s.type in small]
+    ranges.append((size - _SLACK, size))  # usually the sections' names
+    loaded = sorted((s.offset, s.offset + s.size) for s in header.segments if s.type == PT_LOAD)[-4:]
+    ranges += [(end, end + _SLACK) for _, end in loaded]  # .comment, the first section that is not loaded
+    # patchelf appends segments: before them are the names of the sections
+    ranges += [(start - _SLACK, start) for (_, end), (start, _) in pairwise(loaded) if start - end > _PAGE]
+    # small ones whole, as patchelf moves tables to its own segments
+    ranges += [(start, end) for start, end in loaded if end - start <= _SMALL]
+    # constants behind the code, as older linkers write them
+    ranges += [(end - _SMALL, end) for start, end in loaded if not start]
+    # .rodata is the first section of such a segment
+    constants = (s for s in header.segments if s.type == PT_LOAD and s.flags == PF_R and s.offset)
+    ranges += [(s.offset, s.offset + min(s.size, MOST)) for s in constants]
+    if header.section_count:
+        end = header.section_offset + header.section_count * header.section_size
+        ranges.append((header.section_offset - _SLACK, end))
+    return ranges
+
+
+def _by_dynamic(dynamic: Dynamic, header: Header) -> list[Range]:
+    ranges, values = [], dynamic.values
+    if DT_STRTAB in values and DT_STRSZ in values:
+        start, size = header.file_offset(values[DT_STRTAB]), values[DT_STRSZ]
+        if size <= LONGEST:
+            ranges.append((start, start + size))
+        else:
+            names = (value for tag, value in dynamic.entries if tag in NAMES)
+            ranges += [(start + name, start + name + _SLACK) for name in names if name < size]
+    if DT_VERNEED in values:
+        start = header.file_offset(values[DT_VERNEED])
+        ranges.append((start, start + _SLACK))
+    for place in (values[tag] for tag in (DT_HASH, DT_GNU_HASH) if tag in values):
+        behind = [values[tag] for tag in _TABLES if values.get(tag, 0) > place]
+        start = header.file_offset(place)
+        ranges.append((start, start + min(min(behind, default=place + _SLACK) - place, _SMALL)))
+    return ranges

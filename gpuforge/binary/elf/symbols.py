@@ -25,7 +25,7 @@ from gpuforge.binary.elf.header import (
     layout,
 )
 from gpuforge.binary.facts import FatbinContainer, SymbolNames
-from gpuforge.binary.search import find_all
+from gpuforge.binary.window import find_all
 from gpuforge.errors import MalformedError
 
 _PRODUCER = 256  # bytes of debug info: DW_AT_producer is its first string

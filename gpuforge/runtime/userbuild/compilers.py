@@ -217,7 +217,7 @@ def numbers(text: str) -> tuple[int, ...]:
 
 
 def holds(operator: str, bound: tuple[int, ...], version: tuple[int, ...]) -> bool:
-    """Return whether a version is within one bound of a range; see `gpuforge.toolchains.version_ranges`."""
+    """Return whether a version is within one bound of a range; see `gpuforge.toolchains.user_compilers.bounds`."""
     if operator.endswith("*"):
         same = _padded(version, len(bound))[: len(bound)] == bound
         return same == (operator == "==*")

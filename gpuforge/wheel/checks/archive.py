@@ -20,7 +20,7 @@ from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from gpuforge.wheel.archive import Archive
-from gpuforge.wheel.checks.refusal import Refusal
+from gpuforge.wheel.checks import Refusal
 
 # https://github.com/pypi/warehouse/blob/main/warehouse/forklift/legacy.py: COMPRESSION_RATIO_…
 _UNPACKED, _RATIO = 64 << 20, 50

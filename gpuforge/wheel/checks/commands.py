@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gpuforge.errors import MalformedError
-from gpuforge.wheel.checks.refusal import Refusal
+from gpuforge.wheel.checks import Refusal
 
 FILE = "entry_points.txt"
 RESERVED = re.compile(

@@ -17,7 +17,7 @@ from gpuforge.errors import CorruptError, MalformedError, TooLargeError
 from gpuforge.requirements import parse_requirement
 from gpuforge.wheel import metadata, record
 from gpuforge.wheel.archive import Archive, Member
-from gpuforge.wheel.checks.refusal import Refusal
+from gpuforge.wheel.checks import Refusal
 from gpuforge.wheel.dist_info import DistInfo
 from gpuforge.wheel.filename import WheelName
 

@@ -1,7 +1,8 @@
-"""Writes the wheel's software bill of materials: its grafted and required libraries.
+"""Writes what a wheel is made of into its `.dist-info`: the build record, and a software bill of materials.
 
-It is CycloneDX JSON in `.dist-info/sboms`: https://peps.python.org/pep-0770/ and https://cyclonedx.org/docs/1.6/json/.
-auditwheel's bill, which has the packages of the Linux distribution that grafted libraries came from, is merged into it.
+The bill has its grafted and required libraries. It is CycloneDX JSON in `sboms`: https://peps.python.org/pep-0770/ and
+https://cyclonedx.org/docs/1.6/json/. auditwheel's bill, which has the packages of the Linux distribution that grafted
+libraries came from, is merged into it. The record is `gpuforge.json`.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 from cyclonedx.model import HashAlgorithm, HashType, Property
 from cyclonedx.model.bom import Bom
@@ -22,12 +25,13 @@ from packaging.utils import canonicalize_name
 
 from gpuforge import digest
 from gpuforge.cuda import libraries, sonames
-from gpuforge.cuda.provided import METAPACKAGE
+from gpuforge.cuda.provided import METAPACKAGE, Floor, as_record
 from gpuforge.cuda.version import major_of
 from gpuforge.wheel import metadata, unpacked
+from gpuforge.wheel.filename import LockedRelease
 
 FOLDER = "sboms"
-NAME = "gpuforge.cdx.json"
+BILL = "gpuforge.cdx.json"
 AUDITWHEEL = "auditwheel.cdx.json"
 
 
@@ -39,7 +43,7 @@ class Material:
     version: str | None
 
 
-def write(
+def write_bill(
     tree: Path, *, declared: Iterable[Material], pins: Mapping[str, str], cuda: str, epoch: int | None
 ) -> Path:
     """Write the bill of an unpacked wheel and return its file; the same wheel gives the same bytes.
@@ -64,7 +68,7 @@ def write(
     bom.serial_number = uuid.UUID(digest.of_data([str(subject.bom_ref), listed])[:32], version=4)
     (info / FOLDER).mkdir(exist_ok=True)
     (info / FOLDER / AUDITWHEEL).unlink(missing_ok=True)
-    target = info / FOLDER / NAME
+    target = info / FOLDER / BILL
     content = json.loads(JsonV1Dot6(bom).output_as_string())
     target.write_text(json.dumps(content, indent=2, sort_keys=True) + "\n", encoding="utf-8")
     return target
@@ -147,3 +151,26 @@ def _declared(material: Material, text: bytes) -> Component:
 
 def _linked(material: Material) -> dict[str, str]:
     return {"linked-with": material.version} if material.version else {}
+
+
+RECORD = "gpuforge.json"
+SCHEMA = 1
+
+
+def write_record(
+    tree: Path, record: Mapping[str, Any], packages: Mapping[str, Any] = MappingProxyType({})
+) -> None:
+    """Write the record into an unpacked wheel, with the entries about packages, keys sorted."""
+    content = {"schema": SCHEMA, **record, **packages}
+    text = json.dumps(content, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+    (unpacked.dist_info(tree) / RECORD).write_text(text, encoding="utf-8")
+
+
+def record_of_packages(locked: Iterable[LockedRelease], floors: Iterable[Floor]) -> dict[str, Any]:
+    """Return the record's entries about packages: the build requirements, and the oldest releases that fit."""
+    return {
+        "requirements": {
+            each.project: {"version": str(each.version), "sha256": each.sha256} for each in locked
+        },
+        "floors": {floor.package: as_record(floor) for floor in floors},
+    }
