@@ -16,6 +16,7 @@ from gpuforge.audit import audit
 from gpuforge.audit.findings import Finding
 from gpuforge.audit.report.sentences import lines
 from gpuforge.datafile import load
+from gpuforge.wheel import checks
 
 RULES = {"GF712", "GF713"}
 TABLE = load(checks.__file__, "refusals.toml")
