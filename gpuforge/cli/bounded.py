@@ -21,18 +21,18 @@ from gpuforge.cli.terminal import complain, drop_output
 from gpuforge.diagnostics import Diagnostic
 from gpuforge.errors import TooLargeError
 
-_SECONDS = 8  # of processor time for any audit
-_EACH = 0.05  # more for each input
-_RESERVE = 0.25  # of the time that is left, for the work after reading
-_TICK = 0.001  # seconds of the shortest timer
-_BYTES_A_SECOND = 2 << 20  # of the inputs, which may unpack to forty times their size
-_MEMORY = 440 << 20  # bytes of data; with the code of Python and its libraries less than 512 MiB
-_MOST = 1 << 20  # inputs that are watched
-_LEAST = 1  # seconds that a process needs for any judgement
-_SECONDS_FORM = struct.Struct("d")
+CPU_SECONDS = 8  # for any audit
+CPU_SECONDS_PER_INPUT = 0.05  # in addition
+INPUT_BYTES_PER_SECOND = 2 << 20  # of inputs, which may unpack to forty times their size
+LEAST_CPU_SECONDS = 1  # that a process needs for any judgement
+SHARE_OF_RULES = 0.25  # of the time that is left, for the work after reading
+SHORTEST_TIMER_SECONDS = 0.001
+DATA_BYTES = 440 << 20  # with the code of Python and its libraries less than 512 MiB
+MOST_INPUTS = 1 << 20  # that are watched
 _REASON = "it takes more time or memory than files of its size may take"
 _INTERRUPTED = 130
 _NO_MEMORY = 113  # the status of a process that ran out of it
+_DOUBLE = struct.Struct("d")
 
 
 class Watched:
@@ -43,12 +43,12 @@ class Watched:
     ) -> None:
         """Leave out the inputs numbered in `refused`; read the others with `jobs` threads in `most` seconds."""
         self.refused, self.jobs = refused, jobs
-        self._states = mmap.mmap(-1, _MOST)  # of each input: 0, 1 while it is read, 2
-        self._seconds = mmap.mmap(-1, _SECONDS_FORM.size)  # that all inputs so far allow
+        self._states = mmap.mmap(-1, MOST_INPUTS)  # of each input: 0, 1 while it is read, 2
+        self._shared = mmap.mmap(-1, _DOUBLE.size)  # the seconds that all inputs so far allow
         self._most = most
         self._expected = 0.0  # seconds that the inputs which have not been begun may take
-        self._limits = False
-        self._allow(_SECONDS)
+        self._is_limited = False
+        self._allow(CPU_SECONDS)
 
     @property
     def being_read(self) -> frozenset[int]:
@@ -63,7 +63,7 @@ class Watched:
     @property
     def allowed(self) -> float:
         """The seconds of processor time that the inputs begun so far allow."""
-        return float(_SECONDS_FORM.unpack(self._seconds[:])[0])
+        return float(_DOUBLE.unpack(self._shared[:])[0])
 
     def expects(self, sizes: Sequence[int]) -> None:
         """Note the inputs that will be read, by their sizes in bytes."""
@@ -81,43 +81,45 @@ class Watched:
         self._note(number, 1)
         own = _may_take(size)
         self._allow(self.allowed + own)
-        part = own / max(own, self._expected)
+        share = own / max(own, self._expected)
         self._expected -= own
-        if self._limits and self.jobs == 1:
-            left = (min(self.allowed, self._most) - time.process_time()) * (1 - _RESERVE)
-            signal.setitimer(signal.ITIMER_PROF, max(left * part, _TICK), _EACH)
+        left = (min(self.allowed, self._most) - time.process_time()) * (1 - SHARE_OF_RULES)
+        self._set_timer(max(left * share, SHORTEST_TIMER_SECONDS))
 
     def ends(self, number: int) -> None:
         """Note that an input was read."""
-        if self._limits and self.jobs == 1:
-            signal.setitimer(signal.ITIMER_PROF, 0)
+        self._set_timer(0)
         self._note(number, 2)
 
     def limit(self) -> None:
         """Limit this process from now on."""
-        self._limits = True
+        self._is_limited = True
         signal.signal(signal.SIGPROF, _give_up)
         _lower(resource.RLIMIT_CORE, 0)
-        _lower(resource.RLIMIT_DATA, _MEMORY)
+        _lower(resource.RLIMIT_DATA, DATA_BYTES)
         self._allow(self.allowed)
 
     def wait_at_most(self, seconds: float) -> None:
         """Let the kernel end this process after so many seconds, as a server may not answer."""
-        if self._limits:
+        if self._is_limited:
             signal.setitimer(signal.ITIMER_REAL, seconds)
 
+    def _set_timer(self, seconds: float) -> None:
+        """Let `_give_up` be called after so much processor time; several threads have no such limit for one input."""
+        if self._is_limited and self.jobs == 1:
+            signal.setitimer(signal.ITIMER_PROF, seconds, CPU_SECONDS_PER_INPUT)
+
     def _note(self, number: int, state: int) -> None:
-        if number < _MOST:
+        if number < MOST_INPUTS:
             self._states[number] = state
 
     def _allow(self, seconds: float) -> None:
-        self._seconds[:] = _SECONDS_FORM.pack(seconds)
-        if self._limits:
+        self._shared[:] = _DOUBLE.pack(seconds)
+        if self._is_limited:
             _lower(resource.RLIMIT_CPU, max(1, math.ceil(min(seconds, self._most))))
 
 
 Work = Callable[[Watched], int]  # reads inputs, and returns the exit status
-Within = Callable[[Work], int]  # does the work in some process, and returns its status
 
 
 def run(work: Work) -> int:
@@ -127,18 +129,17 @@ def run(work: Work) -> int:
     """
     watched, began, allowed = Watched(), _spent(), 0.0
     while True:
-        child = os.fork()
-        if not child:
-            _within_limits(work, watched)
-        status = _status(child)
+        status = _in_child(work, watched)
         if status >= 0:
             return status
         allowed = allowed or 2 * max(watched.allowed, _spent() - began)
-        waited = status == -signal.SIGALRM
-        found = watched.being_read if waited else _culprits(work, watched, allowed + began - _spent())
+        timed_out = status == -signal.SIGALRM
+        found = watched.being_read if timed_out else _culprits(work, watched, allowed + began - _spent())
         left = allowed + began - _spent()
-        if left < _LEAST or not (found - watched.refused or (watched.jobs is None and not waited)):
-            return _together()
+        can_repeat = found - watched.refused or (watched.jobs is None and not timed_out)
+        if left < LEAST_CPU_SECONDS or not can_repeat:
+            complain([Diagnostic(f"too large to judge: {_REASON}", hint="audit fewer inputs at once")])
+            return 2
         watched = Watched(watched.refused | found, jobs=1, most=left / 2)
 
 
@@ -153,26 +154,35 @@ def _culprits(work: Work, ended: Watched, left: float) -> frozenset[int]:
     suspects = every - ended.refused
     if len(suspects) < 2:
         return suspects
-    each = left / 2 / len(suspects)
-    if each < _LEAST:
+    most = left / 2 / len(suspects)
+    if most < LEAST_CPU_SECONDS:
         return frozenset()
-    return frozenset(n for n in suspects if not _is_judged(work, Watched(every - {n}, jobs=1, most=each)))
+    alone = {n: Watched(every - {n}, jobs=1, most=most) for n in suspects}
+    return frozenset(n for n, watched in alone.items() if _in_child(work, watched, heard=False) < 0)
 
 
-def _is_judged(work: Work, watched: Watched) -> bool:
-    """Return whether the work ends by itself; its output is dropped."""
+def _in_child(work: Work, watched: Watched, *, heard: bool = True) -> int:
+    """Do the work in a limited process; return its exit status, or minus the signal that ended it.
+
+    Unless it is `heard`, its output is dropped, and its status does not count.
+    """
     child = os.fork()
     if not child:
-        _work_unheard(work, watched)
-    return _status(child) >= 0
-
-
-def _work_unheard(work: Work, watched: Watched) -> NoReturn:
+        try:
+            if not heard:
+                drop_output(1, 2)
+            _within_limits(work, watched)
+        finally:
+            if not heard:
+                os._exit(0)
     try:
-        drop_output(1, 2)
-        _within_limits(work, watched)
-    finally:
-        os._exit(0)
+        _, status = os.waitpid(child, 0)
+    except KeyboardInterrupt:  # the child gets it from the terminal, too, and reports it
+        os.kill(child, signal.SIGINT)
+        os.waitpid(child, 0)
+        return _INTERRUPTED
+    code = os.waitstatus_to_exitcode(status)
+    return -signal.SIGKILL if code == _NO_MEMORY else code
 
 
 def _within_limits(work: Work, watched: Watched) -> NoReturn:
@@ -184,36 +194,18 @@ def _within_limits(work: Work, watched: Watched) -> NoReturn:
         os._exit(_NO_MEMORY)  # without its output, as after a signal
 
 
-def _together() -> int:
-    complain([Diagnostic(f"too large to judge: {_REASON}", hint="audit fewer inputs at once")])
-    return 2
-
-
-def _spent() -> float:
-    """Return the seconds of processor time that all ended processes have taken."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
-
-
-def _may_take(size: int) -> float:
-    """Return the seconds of processor time that an input of so many bytes may take."""
-    return _EACH + size / _BYTES_A_SECOND
-
-
-def _give_up(number: int, frame: FrameType | None) -> NoReturn:
+def _give_up(number: int, frame: FrameType | None) -> None:
     raise TooLargeError.of(_REASON)
 
 
-def _status(child: int) -> int:
-    """Wait for a process, and return its status; negative if a limit or a signal ended it."""
-    try:
-        _, status = os.waitpid(child, 0)
-    except KeyboardInterrupt:  # the child gets it from the terminal, too, and reports it
-        os.kill(child, signal.SIGINT)
-        os.waitpid(child, 0)
-        return _INTERRUPTED
-    code = os.waitstatus_to_exitcode(status)
-    return -signal.SIGKILL if code == _NO_MEMORY else code
+def _may_take(size: int) -> float:
+    return CPU_SECONDS_PER_INPUT + size / INPUT_BYTES_PER_SECOND
+
+
+def _spent() -> float:
+    """Return the processor time of all children that ended, in seconds."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def _lower(what: int, limit: int) -> None:

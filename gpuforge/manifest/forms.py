@@ -199,33 +199,22 @@ def _glob(pattern: str) -> None:
         raise ValueError(pattern)
 
 
+_PEP_508 = "use letters, digits, and between them `-`, `_` and `.` (PEP 508)"
+_DISTRIBUTION = r"^([A-Za-z0-9]|[A-Za-z0-9][A-Za-z0-9._-]*[A-Za-z0-9])$"
+_RELATIVE = r"^[^/\s\u0000][^\u0000]*$"
 Text = Annotated[str, Form("text", "write some text")]
 
-DistributionName = Annotated[
-    str,
-    Form(
-        "the name of a distribution",
-        "use letters, digits, and between them `-`, `_` and `.` (PEP 508)",
-        r"^([A-Za-z0-9]|[A-Za-z0-9][A-Za-z0-9._-]*[A-Za-z0-9])$",
-    ),
-]
+DistributionName = Annotated[str, Form("the name of a distribution", _PEP_508, _DISTRIBUTION)]
 PackageName = Annotated[
     str,
     Form(
         "the name of a distribution",
-        "use letters, digits, and between them `-`, `_` and `.` (PEP 508)",
+        _PEP_508,
         r"^(([A-Za-z0-9]|\{[a-z][a-z0-9_-]*\})([A-Za-z0-9._-]|\{[a-z][a-z0-9_-]*\})*)?([A-Za-z0-9]|\{[a-z][a-z0-9_-]*\})$",
         _distribution,
     ),
 ]
-ExtraName = Annotated[
-    str,
-    Form(
-        "the name of an extra",
-        "use letters, digits, and between them `-`, `_` and `.` (PEP 508)",
-        r"^([A-Za-z0-9]|[A-Za-z0-9][A-Za-z0-9._-]*[A-Za-z0-9])$",
-    ),
-]
+ExtraName = Annotated[str, Form("the name of an extra", _PEP_508, _DISTRIBUTION)]
 ImportName = Annotated[
     str,
     Form(
@@ -351,18 +340,9 @@ Library = Annotated[
         r"^(?!lib)[a-z][A-Za-z0-9_]*$",
     ),
 ]
-AbiVersion = Form(
-    "the version of an ABI",
-    "up to 32 letters, digits, `.` and `_`",
-    r"^[A-Za-z0-9._]{1,32}$",
-)
+AbiVersion = Form("the version of an ABI", "up to 32 letters, digits, `.` and `_`", r"^[A-Za-z0-9._]{1,32}$")
 RelativePath = Annotated[
-    str,
-    Form(
-        "a path relative to the manifest's folder",
-        "write it without a leading `/`",
-        r"^[^/\s\u0000][^\u0000]*$",
-    ),
+    str, Form("a path relative to the manifest's folder", "write it without a leading `/`", _RELATIVE)
 ]
 LibraryName = Annotated[
     str,
@@ -385,7 +365,7 @@ Pattern = Annotated[
     Form(
         "a pattern of files",
         "a relative path without a leading `/`; `*` stands for any name, and `**` between slashes for any folders",
-        r"^[^/\s\u0000][^\u0000]*$",
+        _RELATIVE,
         _glob,
     ),
 ]
@@ -394,7 +374,7 @@ PatternInWheel = Annotated[
     Form(
         "a pattern of files",
         "a relative path without a leading `/`; `*` stands for any name, `**` for any folders",
-        r"^[^/\s\u0000][^\u0000]*$",
+        _RELATIVE,
     ),
 ]
 Variable = Annotated[

@@ -16,7 +16,7 @@ LINES = 350_000  # of any real wheel less than 100,000
 ENDLESS = 1_500_000
 INFO = "demo-1.0.dist-info"
 # Without the limit of processor time, which a busy machine exceeds: this is about memory.
-AUDIT = "from gpuforge.cli import bounded, main; bounded._SECONDS = 600; main.main()"
+AUDIT = "from gpuforge.cli import bounded, main; bounded.CPU_SECONDS = 600; main.main()"
 # The most memory of a process counts from before its program starts, when it still is its parent: a small one.
 MEASURE = """
 import resource, subprocess, sys

@@ -22,9 +22,9 @@ EACH = 0.05  # seconds for each input
 
 @pytest.fixture(autouse=True)
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bounded, "_SECONDS", FEW)
-    monkeypatch.setattr(bounded, "_EACH", EACH)
-    monkeypatch.setattr(bounded, "_LEAST", 0.1)
+    monkeypatch.setattr(bounded, "CPU_SECONDS", FEW)
+    monkeypatch.setattr(bounded, "CPU_SECONDS_PER_INPUT", EACH)
+    monkeypatch.setattr(bounded, "LEAST_CPU_SECONDS", 0.1)
 
 
 def endless() -> None:

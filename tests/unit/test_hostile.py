@@ -119,7 +119,7 @@ def test_a_wheel_that_ends_the_process_is_left_out_of_the_next(tmp_path: Path) -
     """What no budget stops: reading one of two wheels never ends, and the kernel ends the process."""
     program = (
         "import gpuforge.audit.read.wheel as reader\nfrom gpuforge.cli import bounded\n"
-        "opened = reader.opened\nbounded._SECONDS = 2\n"
+        "opened = reader.opened\nbounded.CPU_SECONDS = 2\n"
         "def endless(source, *rest):\n"
         "    while source.label.startswith('evil'): pass\n"
         "    return opened(source, *rest)\n"
