@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from audit_samples import elf, wheel
+from image_samples import without_engine
+from plan_samples import LoadRecipe
 
-from gpuforge.cli import main
+from gpuforge import disk
+from gpuforge.cli import folders, main
+from gpuforge.cli.dist import put
+from gpuforge.cli.main import run
 from gpuforge.diagnostics import Diagnostic, Place
 from gpuforge.errors import ActionError, MissingError, UsageError
+from gpuforge.manifest.load import ManifestFile, load
 
 CLEAN = "clean-1.0-cp311-cp311-manylinux_2_17_x86_64.whl"
 NO_ROOM = (
@@ -182,3 +191,318 @@ def test_an_invalid_number_of_jobs_is_a_usage_error(
 ) -> None:
     assert main.run(["audit", *options]) == 2
     assert "Error: " in capsys.readouterr().err
+
+
+BAD = "schema = 1\n[package]\nname = 5\n"
+DIAGNOSTICS = [
+    {
+        "message": "the manifest has no table [cuda]",
+        "file": "gpuforge.toml",
+        "line": 1,
+        "column": 1,
+        "hint": 'write, for example, [cuda.13] with toolkit = "13.0" and archs = ["80", "90"]; for a package without '
+        "CUDA write cuda = false in [build]",
+    },
+    {
+        "message": "[package] needs `python`: the versions to build wheels for",
+        "file": "gpuforge.toml",
+        "line": 2,
+        "column": 1,
+        "hint": 'write, for example, python = ["3.11", "3.12"], or set `abi` if one wheel serves all versions',
+    },
+    {
+        "message": "[package] name must be a string, not the number 5",
+        "file": "gpuforge.toml",
+        "line": 3,
+        "column": 8,
+        "hint": 'write name = "5"',
+    },
+]
+# What takes long to load, and no list of commands needs.
+SLOW = {"pydantic", "rich", "docker", "packaging", "tomli", "elftools", "requests", "platformdirs"}
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["build", "--json"],
+        ["build", "--dry-run", "--json"],
+        ["matrix", "--format", "json"],
+        ["audit", "a.whl", "--manifest", "gpuforge.toml", "--format", "json"],
+    ],
+)
+def test_who_asks_for_json_gets_the_errors_of_a_manifest_as_json(
+    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("gpuforge.toml").write_text(BAD)
+    wheel(tmp_path, {"demo/a.so": elf()}).rename("a.whl")
+    assert main.run(arguments) == 2
+    printed = capsys.readouterr()
+    assert json.loads(printed.out) == {"schema": 1, "status": 2, "diagnostics": DIAGNOSTICS}
+    assert "error: gpuforge.toml:3:8: [package] name must be a string" in printed.err
+
+
+def test_who_does_not_gets_them_in_words_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("gpuforge.toml").write_text(BAD)
+    assert main.run(["matrix"]) == 2
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["audit", ""],
+        ["audit", "", "--tree"],
+        ["audit", ".", ""],
+        ["build", ""],
+        ["build", "-o", ""],
+        ["matrix", ""],
+    ],
+)
+def test_an_empty_path_is_an_error_and_not_this_folder(
+    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    wheel(tmp_path, {"demo/a.so": elf()})
+    assert main.run(arguments) == 2
+    printed = capsys.readouterr()
+    assert (printed.out, "the path is empty" in printed.err) == ("", True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["biuld"], "No such command 'biuld'. Did you mean 'build'?"),
+        (["Audits"], "No such command 'Audits'. Did you mean 'audit'?"),
+        (
+            ["frobnicate"],
+            "No such command 'frobnicate'. There are audit, build, cache, images, init, matrix, schema.",
+        ),
+        (["images", "lst"], "No such command 'lst'. Did you mean 'list'?"),
+    ],
+)
+def test_a_command_that_is_nearly_right_is_named(
+    arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main.run(arguments) == 2
+    assert f"Error: {says}\n" in capsys.readouterr().err
+
+
+def test_the_list_of_commands_imports_none_of_them() -> None:
+    program = (
+        "import sys; from gpuforge.cli import main; main.run(['--help'])\n"
+        "print(*sys.modules, sep='\\n', file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+    loaded = set(done.stderr.splitlines())
+    assert not loaded & SLOW
+    assert not loaded & {f"gpuforge.cli.{name}" for name in main.COMMANDS}
+    for name in main.COMMANDS:
+        assert f"\n  {name} " in done.stdout
+
+
+@pytest.mark.parametrize(
+    "arguments", [["build", "--json", "--jobs", "0"], ["audit", "--format", "json", "--nope"]]
+)
+def test_a_command_line_that_cannot_be_read_is_on_stderr_alone(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As the README says: whether JSON was asked for is not known before the line is read."""
+    assert main.run(arguments) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert "Error: " in printed.err
+
+
+PROGRAM = (sys.executable, "-c", "from gpuforge.cli.main import main; main()")
+
+
+def call(*arguments: str, stdout: str = os.devnull, **environ: str) -> subprocess.CompletedProcess[str]:
+    with Path(stdout).open("w") as out:
+        environment = {**os.environ, **environ}
+        return subprocess.run(
+            [*PROGRAM, *arguments],
+            check=False,
+            stdout=out,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment,
+        )
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("what", ["bash_source", "zsh_source", "fish_source", "bash_complete"])
+def test_a_completion_ends_with_0(what: str) -> None:
+    done = call(_GPUFORGE_COMPLETE=what, COMP_WORDS="gpuforge bu", COMP_CWORD="1")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.thorough
+def test_a_full_standard_output_is_named(tmp_path: Path) -> None:
+    clean = wheel(tmp_path, {"demo/a.so": elf()})
+    done = call("audit", str(clean), stdout="/dev/full")
+    assert done.returncode == 3
+    assert done.stderr.startswith("error: the standard output: No space left on device\n  hint: ")
+
+
+@pytest.mark.thorough
+def test_messages_that_cannot_be_written_change_no_status(tmp_path: Path) -> None:
+    with Path("/dev/full").open("w") as full:
+        command = [*PROGRAM, "audit", str(tmp_path / "missing.whl")]
+        assert subprocess.run(command, check=False, stdout=subprocess.DEVNULL, stderr=full).returncode == 2
+
+
+def test_a_full_disk_of_the_output_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    (tmp_path / "demo.whl").write_bytes(b"PK")
+    monkeypatch.setattr("shutil.copyfileobj", full)
+    with pytest.raises(OSError, match="No space left") as caught:
+        put(tmp_path / "demo.whl", tmp_path / "dist", "cell", {})
+    assert caught.value.filename == str(tmp_path / "dist/demo.whl")
+
+
+def test_init_looks_at_its_output_before_it_fetches(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["init", "no-such-project", "-o", "/proc/x.toml"]) == 3
+    err = capsys.readouterr().err
+    assert err.startswith("error: /proc/x.toml cannot be written: ")
+    assert err.endswith("  hint: name another file with --output (-o), or `-o -` to print it\n")
+
+
+def test_a_temporary_name_is_in_no_message(tmp_path: Path) -> None:
+    with pytest.raises(ActionError) as caught:
+        disk.write_text(Path("/proc/x.toml"), "")
+    assert str(caught.value).startswith("/proc/x.toml: ")
+
+
+def test_the_default_cache_folder_is_named_by_nothing(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    cache = tmp_path / "file/cache"
+    for environ, source in (
+        ({}, "which is the default"),
+        ({"GPUFORGE_CACHE_DIR": str(cache)}, "which GPUFORGE_CACHE_DIR names"),
+    ):
+        with pytest.raises(MissingError, match=f"^the cache folder {cache}, {source}, cannot be used: "):
+            folders.check(tmp_path / "dist", cache, environ)
+
+
+@pytest.mark.thorough
+def test_without_an_engine_an_unknown_image_is_still_unknown(tmp_path: Path) -> None:
+    done = without_engine(tmp_path, "check", "nosuch")
+    assert done.returncode == 3
+    assert done.stderr.startswith("error: image nosuch is not here, and gpuforge knows none of this name\n")
+    assert "--runner" not in without_engine(tmp_path, "check", "bookworm").stderr
+
+
+@pytest.mark.parametrize(("written", "meant"), [("sm_80", "80"), ("8.6", "86"), ("compute_90a", "90a")])
+def test_another_spelling_of_an_architecture_has_the_right_one_as_hint(
+    recipe: LoadRecipe, written: str, meant: str
+) -> None:
+    file = recipe().path
+    file.write_text(file.read_text().replace('archs = ["80", "90a"]', f'archs = ["{written}"]'))
+    with pytest.raises(UsageError) as caught:
+        load(file)
+    assert [each.hint for each in caught.value.diagnostics] == [f'write "{meant}"']
+
+
+class Ended(NamedTuple):
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+Build = Callable[..., Ended]
+
+
+@pytest.fixture
+def build(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Build:
+    """Plan a build with options and environment variables."""
+
+    def call(file: ManifestFile, *options: str, **environ: str) -> Ended:
+        monkeypatch.chdir(file.folder)
+        for name, value in environ.items():
+            monkeypatch.setenv(name, value)
+        return Ended(run(["build", str(file.folder), "--dry-run", *options]), *capfd.readouterr())
+
+    return call
+
+
+def test_all_errors_are_reported_at_once(
+    recipe: Callable[..., ManifestFile], build: Build, tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    file = recipe()
+    dist, cache, work = tmp_path / "file/dist", tmp_path / "file/cache", tmp_path / "my work"
+    done = build(file, "-o", str(dist), GPUFORGE_CACHE_DIR=str(cache), GPUFORGE_WORK=str(work))
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr == (
+        f"error: the output folder {dist} cannot be written to: {tmp_path}/file is a file\n"
+        "  hint: choose another folder with --output (-o), or change who may write there\n"
+        f"error: the cache folder {cache}, which GPUFORGE_CACHE_DIR names, cannot be used: {tmp_path}/file is a file\n"
+        "  hint: set GPUFORGE_CACHE_DIR to a folder of your own\n"
+        f"error: the working directory {work}, named by GPUFORGE_WORK, cannot be used: "
+        "it has a space in its path, which breaks many builds\n"
+        "  hint: set GPUFORGE_WORK to a folder of plain letters and digits\n"
+        "3 errors\n"
+    )
+    assert not work.exists()
+
+
+def test_another_users_cache(recipe: Callable[..., ManifestFile], build: Build, tmp_path: Path) -> None:
+    if os.geteuid():
+        pytest.skip("giving a folder away needs root's rights")
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    os.chown(cache, 4711, -1)
+    done = build(recipe(), GPUFORGE_CACHE_DIR=str(cache))
+    assert done.returncode == 3
+    assert done.stderr == (
+        f"error: the cache folder {cache}, which GPUFORGE_CACHE_DIR names, cannot be used: "
+        "it belongs to another user (uid 4711)\n"
+        "  hint: set GPUFORGE_CACHE_DIR to a folder of your own\n"
+    )
+    assert list(cache.iterdir()) == []
+
+
+def test_folders_without_permission(
+    recipe: Callable[..., ManifestFile], build: Build, tmp_path: Path
+) -> None:
+    if not os.geteuid():
+        pytest.skip("root may write everywhere")
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o500)
+    done = build(recipe(), "-o", str(closed / "dist"))
+    assert done.returncode == 3
+    assert (
+        f"the output folder {closed}/dist cannot be written to: {closed} may not be written to\n"
+        in done.stderr
+    )
+
+
+def test_folders_where_root_cannot_make_any_either(
+    recipe: Callable[..., ManifestFile], build: Build, tmp_path: Path
+) -> None:
+    (tmp_path / "dist").symlink_to(tmp_path / "gone")
+    done = build(
+        recipe(), "-o", str(tmp_path / "dist"), GPUFORGE_CACHE_DIR="/proc/c", GPUFORGE_WORK="/proc/w"
+    )
+    why = (
+        "no folder can be made in /proc: No such file or directory"
+        if not os.geteuid()
+        else "/proc may not be written to"
+    )
+    assert done.returncode == 3
+    assert done.stderr == (
+        f"error: the output folder {tmp_path}/dist cannot be written to: {tmp_path}/dist is a link to nothing\n"
+        "  hint: choose another folder with --output (-o), or change who may write there\n"
+        f"error: the cache folder /proc/c, which GPUFORGE_CACHE_DIR names, cannot be used: {why}\n"
+        "  hint: set GPUFORGE_CACHE_DIR to a folder of your own\n"
+        f"error: the working directory /proc/w, which GPUFORGE_WORK names, cannot be used: {why}\n"
+        "  hint: set GPUFORGE_WORK to a folder of your own\n"
+        "3 errors\n"
+    )

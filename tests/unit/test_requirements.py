@@ -1,4 +1,4 @@
-"""Files of constraints and what projects ask for: names, versions and hashes, and nothing that steers pip."""
+"""Requirements: of one release, of others, and in files of constraints; nothing that steers pip."""
 
 from __future__ import annotations
 
@@ -9,11 +9,77 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from packaging.requirements import InvalidRequirement
 
-from gpuforge.errors import ActionError
+from gpuforge.errors import ActionError, UsageError
 from gpuforge.manifest.checks import files
-from gpuforge.requirements import Constraint, WrongLine, read_constraints, requirement_by_name
+from gpuforge.project import obtain
+from gpuforge.requirements import (
+    Constraint,
+    Release,
+    WrongLine,
+    parse_requirement,
+    read_constraints,
+    requirement_by_name,
+)
 from gpuforge.steps.fetch_requirements import checked, rewritten
+from gpuforge.wheel import metadata
+
+
+def test_a_pin_names_a_release() -> None:
+    assert Release.of_pin("cuFINUFFT==2.5.1rc1") == Release("cuFINUFFT", "2.5.1rc1")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "demo",
+        "demo>=1",
+        "demo==1.*",
+        "demo===1",
+        "demo==1,!=2",
+        "demo[x]==1",
+        "demo == 1",
+        "demo==1;x",
+        "demo==new",
+    ],
+)
+def test_other_requirements_name_no_release(text: str) -> None:
+    with pytest.raises(ValueError, match="demo"):
+        Release.of_pin(text)
+
+
+def nested(levels: int) -> str:
+    return "a; " + "(" * levels + 'os_name == "x"' + ")" * levels
+
+
+DEEP = nested(1500)
+INVALID_STRING = 'a; os_name == "\\x"'
+
+
+@pytest.mark.parametrize("text", [nested(100), "a; " + " or ".join(["(os_name == 'x')"] * 150)])
+def test_as_many_levels_as_any_project_writes_are_read(text: str) -> None:
+    assert parse_requirement(text).name == "a"
+
+
+@pytest.mark.parametrize("levels", [101, 199, 201, 1500, 100_000])
+def test_more_levels_are_refused_in_our_own_words(levels: int) -> None:
+    with pytest.raises(InvalidRequirement, match=r"\Ait is nested too deeply\Z"):
+        parse_requirement(nested(levels))
+
+
+def test_a_string_that_python_does_not_read_is_refused() -> None:
+    with pytest.raises(InvalidRequirement):
+        parse_requirement(INVALID_STRING)
+
+
+@pytest.mark.parametrize("text", [DEEP, INVALID_STRING])
+def test_nothing_that_reads_requirements_fails_otherwise(text: str) -> None:
+    with pytest.raises(ActionError, match="METADATA has a Requires-Dist that is not valid"):
+        metadata.parsed([text])
+    with pytest.raises(UsageError, match="is neither here nor the name of a project"):
+        obtain.requirement_of(text)
+
 
 HASH = "sha256:" + "0" * 64
 
