@@ -20,11 +20,7 @@ from gpuforge.audit import audit
 from gpuforge.diagnostics import shown
 
 _SECONDS, _MEGABYTES = 10, 512
-_LARGE = {
-    "inputs-sparse_files",
-    "graphs-many_wheels",
-    "graphs-many_wheels_of_one_name",
-}  # more than a megabyte
+_LARGE = {"inputs-sparse_files", "graphs-many_wheels"}  # more than a megabyte
 _PROGRAM = "import sys\nfrom gpuforge.cli.main import main\nsys.argv[0] = 'gpuforge'\nmain()\n"
 _UNSEEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]"

@@ -7,7 +7,7 @@ import struct
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
@@ -158,29 +158,6 @@ def overlapping_members(folder: Path) -> list[Path]:
 
 
 @attack
-def small_overlapping_members(folder: Path) -> list[Path]:
-    archive, head = Zip(), elf()
-    packed, crc = _bomb(16 << 20, head), _crc(16 << 20, head)
-    at = archive.data("demo/a.so", packed)
-    for n in range(15_000):
-        archive.entry(f"demo/a{n}.so", at, len(packed), len(head) + (1 << 24), crc=crc)
-    return archive.write(folder)
-
-
-@attack
-def overlapping_modules(folder: Path) -> list[Path]:
-    archive = Zip()
-    archive.member("demo/a.so", elf())
-    text = b"CDLL(x)" + bytes(4_000_000)
-    packer = zlib.compressobj(9, zlib.DEFLATED, -15)
-    packed = packer.compress(text) + packer.flush()
-    at = archive.data("demo/a.py", packed)
-    for n in range(8_000):
-        archive.entry(f"demo/a{n}.py", at, len(packed), len(text), crc=zlib.crc32(text))
-    return archive.write(folder)
-
-
-@attack
 def more_than_declared(folder: Path) -> list[Path]:
     archive, head = Zip(), elf()
     for n in range(200):
@@ -191,38 +168,11 @@ def more_than_declared(folder: Path) -> list[Path]:
 
 
 @attack
-def more_than_declared_in_modules(folder: Path) -> list[Path]:
-    archive = Zip()
-    archive.member("demo/a.so", elf())
-    for name in (
-        "demo/a.py",
-        "demo/b.mk",
-        "demo/_gpuforge/kernels/k/index.json",
-        "demo/_gpuforge/sources/k/recipe.json",
-        "demo/_gpuforge/sources/k/x.cu",
-    ):
-        packed = _bomb(3 << 30)
-        at = archive.data(name, packed)
-        archive.entry(name, at, len(packed), 100)
-    return archive.write(folder)
-
-
-@attack
 def a_record_that_is_a_bomb(folder: Path) -> list[Path]:
     archive = Zip()
     packed, crc = _bomb(480 << 20), _crc(480 << 20)
     at = archive.data("x", packed)
     archive.entry("demo-1.0.dist-info/RECORD", at, len(packed), 480 << 20, crc=crc)
-    return archive.write(folder)
-
-
-@attack
-def metadata_that_is_a_bomb(folder: Path) -> list[Path]:
-    archive = Zip()
-    packed, crc = _bomb(16 << 20), _crc(16 << 20)
-    for name in ("METADATA", "WHEEL", "symlinks.txt"):
-        at = archive.data("x", packed)
-        archive.entry(f"demo-1.0.dist-info/{name}", at, len(packed), 16 << 20, crc=crc)
     return archive.write(folder)
 
 
@@ -252,15 +202,6 @@ def long_names(folder: Path) -> list[Path]:
     at = archive.data("", b"\x03\x00")
     for n in range(3_000):
         archive.entry("/".join(["a"] * 30_000) + f"/{n}.so", at, 2, 0)
-    return archive.write(folder)
-
-
-@attack
-def names_of_folders(folder: Path) -> list[Path]:
-    archive = Zip()
-    at = archive.data("", b"\x03\x00")
-    for n in range(15):
-        archive.entry(f"{n}/" * 20_000 + "x.so", at, 2, 0)
     return archive.write(folder)
 
 
@@ -324,10 +265,6 @@ def bad_beside_good(folder: Path) -> list[Path]:
     (folder / "bomb").mkdir()
     bomb = overlapping_members(folder / "bomb")
     return [folder / "cut-1.0-py3-none-any.whl", folder / "none-1.0-py3-none-any.whl", *bomb, sound]
-
-
-def _names(values: Iterable[int]) -> list[str]:
-    return [f"demo/{value}" for value in values]
 
 
 @attack

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from pathlib import Path
 
-from audit_samples import elf, fatbin, image, wheel
+from audit_samples import elf, fatbin, wheel
 
 from hostile.attack import attack
 
@@ -42,26 +42,8 @@ def entries_by_the_million(folder: Path) -> list[Path]:
 
 
 @attack
-def entries_of_many_kinds(folder: Path) -> list[Path]:
-    entries = (_entry(kind=1, isa=n % 9_000, minor=n % 997, arch=n) for n in range(300_000))
-    return _of(folder, _container(b"".join(entries)))
-
-
-@attack
 def containers_by_the_million(folder: Path) -> list[Path]:
     return _of(folder, _container(_entry()) * 600_000)
-
-
-@attack
-def containers_of_many_kinds(folder: Path) -> list[Path]:
-    each = (_container(_entry(kind=1, isa=n // 100, minor=n % 100, arch=n)) for n in range(100_000))
-    return _of(folder, b"".join(each))
-
-
-@attack
-def containers_in_many_sections(folder: Path) -> list[Path]:
-    one = _container(_entry(arch=80))
-    return [wheel(folder, {"demo/a.so": elf(sections={f".s{n}": one for n in range(3_000)})})]
 
 
 @attack
@@ -74,11 +56,6 @@ def containers_that_enclose_themselves(folder: Path) -> list[Path]:
     """Each begins where the entry of the one before does, and all are damaged at the end."""
     one = _START + struct.pack("<Q", 64 * 50_000)
     return _of(folder, (one + _entry(payload=16)) * 50_000)
-
-
-@attack
-def entries_of_size_zero_at_the_end(folder: Path) -> list[Path]:
-    return _of(folder, _START + struct.pack("<Q", (1 << 63) - 1) + _entry() * 1000)
 
 
 @attack
@@ -120,16 +97,6 @@ def ptx_of_blank_lines(folder: Path) -> list[Path]:
 
 
 @attack
-def ptx_of_one_line(folder: Path) -> list[Path]:
-    return [wheel(folder, {"demo/a.ptx": b".version " + b" " * 4_000_000})]
-
-
-@attack
-def ptx_of_versions(folder: Path) -> list[Path]:
-    return [wheel(folder, {f"demo/{n}.ptx": b"\n \n\t" * 16_000 for n in range(40)})]
-
-
-@attack
 def cubins_of_long_names(folder: Path) -> list[Path]:
     """A cubin whose sections are called by dots, each to be compared with the names of its kernels."""
     names = b"\0.text." + b".a" * 10_000 + b"\0"
@@ -145,17 +112,4 @@ def cubins_of_long_names(folder: Path) -> list[Path]:
 def architectures_without_end(folder: Path) -> list[Path]:
     return [
         wheel(folder, {f"demo/{n}.fatbin": fatbin(*(f"sm_{k}" for k in range(10, 400))) for n in range(400)})
-    ]
-
-
-@attack
-def an_image_of_an_odd_target(folder: Path) -> list[Path]:
-    return [
-        wheel(
-            folder,
-            {
-                "demo/a.fatbin": _container(_entry(arch=0xFFFFFFFF)),
-                "demo/b.fatbin": _container(image("sm_80")),
-            },
-        )
     ]

@@ -23,16 +23,6 @@ def a_chain_under_many_roots(folder: Path) -> list[Path]:
 
 
 @attack
-def a_chain_without_runpath(folder: Path) -> list[Path]:
-    chain = {
-        f"demo/libx{n}.so": elf(soname=f"libx{n}.so", needed=(f"libx{n + 1}.so",), rpath=HERE)
-        for n in range(2_000)
-    }
-    roots = {f"demo/r{n}.so": elf(needed=("libx0.so",), rpath=HERE) for n in range(200)}
-    return [wheel(folder, chain | roots)]
-
-
-@attack
 def a_deep_chain(folder: Path) -> list[Path]:
     return [wheel(folder, {f"demo/libx{n}.so": _lib(n, (f"libx{n + 1}.so",)) for n in range(6_000)})]
 
@@ -52,38 +42,10 @@ def two_sides(folder: Path) -> list[Path]:
 
 
 @attack
-def two_sides_without_a_path(folder: Path) -> list[Path]:
-    names = tuple(f"libx{n}.so" for n in range(500))
-    left = {f"demo/r{n}.so": elf(needed=names) for n in range(500)}
-    right = {f"demo/libs/libx{n}.so": _lib(n, ()) for n in range(500)}
-    loader = b"from ctypes import CDLL\nCDLL(name)\n"
-    return [wheel(folder, left | right | {"demo/__init__.py": loader})]
-
-
-@attack
 def circles(folder: Path) -> list[Path]:
     return [
         wheel(folder, {f"demo/libx{n}.so": _lib(n, (f"libx{(n + 1) % 2_000}.so",)) for n in range(2_000)})
     ]
-
-
-@attack
-def one_soname_for_all(folder: Path) -> list[Path]:
-    return [
-        wheel(
-            folder,
-            {
-                f"demo/{n}/libx.so.1": elf(soname="libx.so.1", needed=("libx.so.1", "liby.so"))
-                for n in range(3_000)
-            },
-        )
-    ]
-
-
-@attack
-def nobody_has_them(folder: Path) -> list[Path]:
-    needed = tuple(f"libmissing{n}.so.{n}" for n in range(20_000))
-    return [wheel(folder, {f"demo/{n}.so": elf(needed=needed[n::3]) for n in range(3)})]
 
 
 @attack
@@ -104,15 +66,6 @@ def many_wheels(folder: Path) -> list[Path]:
     paths = [folder / f"demo{n}-1.0-py3-none-any.whl" for n in range(1_500)]
     for path in paths:
         path.write_bytes(one)
-    return [folder]
-
-
-@attack
-def many_wheels_of_one_name(folder: Path) -> list[Path]:
-    one = wheel(folder, {"demo/a.so": elf()})
-    for n in range(700):
-        (folder / f"{n}").mkdir()
-        (folder / f"{n}" / one.name).write_bytes(one.read_bytes())
     return [folder]
 
 

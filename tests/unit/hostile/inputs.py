@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-import tarfile
 import zipfile
 import zlib
 from pathlib import Path
@@ -20,14 +19,6 @@ def pipes(folder: Path) -> list[Path]:
     os.mkfifo(folder / "a-1.0-py3-none-any.whl")
     os.mkfifo(folder / "a.so")
     return [folder / "a-1.0-py3-none-any.whl", folder / "a.so"]
-
-
-@attack
-def a_pipe_below(folder: Path) -> list[Path]:
-    wheel(folder, {"demo/a.so": elf()})
-    os.mkfifo(folder / "a-1.0-py3-none-any.whl")
-    os.mkfifo(folder / "x.so")
-    return [folder]
 
 
 @attack
@@ -152,12 +143,6 @@ def tar_of_endless_pax_headers(folder: Path) -> list[Path]:
 
 
 @attack
-def tar_of_pax_headers_in_a_row(folder: Path) -> list[Path]:
-    data = (_header(b"x", b"%011o\0" % 11, b"x") + b"11 a=bcdef\n".ljust(512, b"\0")) * 30_000
-    return _tar(folder, zlib_of(data))
-
-
-@attack
 def tar_of_long_names(folder: Path) -> list[Path]:
     data = (_header(b"x", b"%011o\0" % (200 << 20), b"L") + bytes(200 << 20)) * 2
     return _tar(folder, zlib_of(data))
@@ -186,14 +171,6 @@ def tar_that_is_a_bomb(folder: Path) -> list[Path]:
 
 
 @attack
-def tar_of_a_large_wheel(folder: Path) -> list[Path]:
-    packer = zlib.compressobj(9, zlib.DEFLATED, 31)
-    data = packer.compress(_header(b"a.whl", b"%011o\0" % (3 << 30)) + b"PK\x03\x04")
-    data += b"".join(packer.compress(bytes(1 << 24)) for _ in range(192)) + packer.flush()
-    return _tar(folder, data)
-
-
-@attack
 def tar_of_many_wheels(folder: Path) -> list[Path]:
     """20 nested wheels of 64 MB in memory."""
     packer = zlib.compressobj(9, zlib.DEFLATED, 31)
@@ -203,20 +180,6 @@ def tar_of_many_wheels(folder: Path) -> list[Path]:
             _header(b"a%d.whl" % n, b"%011o\0" % (64 << 20)) + b"PK\x03\x04" + bytes((64 << 20) - 4)
         )
     return _tar(folder, data + packer.flush())
-
-
-@attack
-def tar_of_many_small_wheels(folder: Path) -> list[Path]:
-    """More wheels than a process may have open files."""
-    one = wheel(folder, {"demo/a.so": elf()})
-    written = io.BytesIO()
-    with tarfile.open(fileobj=written, mode="w:gz") as tar:
-        for n in range(1_500):
-            info = tarfile.TarInfo(f"d/{n}/{one.name}")
-            info.size = one.stat().st_size
-            tar.addfile(info, io.BytesIO(one.read_bytes()))
-    one.unlink()
-    return _tar(folder, written.getvalue())
 
 
 @attack

@@ -51,13 +51,6 @@ def endless_markers(folder: Path) -> list[Path]:
 
 
 @attack
-def many_endless_markers(folder: Path) -> list[Path]:
-    return _requires(
-        folder, *("x; " + " and ".join("os_name == 'posix'" for _ in range(300)) for _ in range(500))
-    )
-
-
-@attack
 def many_requirements(folder: Path) -> list[Path]:
     return _requires(folder, *(f"package{n}>=1,<2; extra == 'e{n}'" for n in range(60_000)))
 
@@ -88,18 +81,6 @@ def versions_of_many_digits(folder: Path) -> list[Path]:
 
 
 @attack
-def versions_of_many_parts(folder: Path) -> list[Path]:
-    return _requires(folder, "torch==" + ".".join(["1"] * 400_000), "torch<" + "1." * 400_000 + "1a")
-
-
-@attack
-def versions_of_other_digits(folder: Path) -> list[Path]:
-    return _requires(
-        folder, "torch>=\u0661.\u0662", "torch<\u00b2", "numpy===\ud7ff", "torch ===" + "x" * 100_000
-    )
-
-
-@attack
 def a_marker_of_versions(folder: Path) -> list[Path]:
     return _requires(
         folder,
@@ -117,27 +98,10 @@ def an_endless_url(folder: Path) -> list[Path]:
 
 
 @attack
-def an_endless_name(folder: Path) -> list[Path]:
-    return _replaced(
-        folder, {"METADATA": b"Name: " + b"-._" * 300_000 + b"\nVersion: " + b"1." * 300_000 + b"\n"}
-    )
-
-
-@attack
-def spaces_in_a_requirement(folder: Path) -> list[Path]:
-    return _requires(folder, "x" + " " * 500_000 + "!", "x" + "\t " * 250_000 + "; \\")
-
-
-@attack
 def headers_without_end(folder: Path) -> list[Path]:
     return _replaced(
         folder, {"METADATA": b"".join(b"H%d: x\n" % n for n in range(100_000)) + b"Name: demo\n"}
     )
-
-
-@attack
-def folded_headers(folder: Path) -> list[Path]:
-    return _replaced(folder, {"METADATA": b"Name: demo\n" + b" x\n" * 300_000})
 
 
 @attack
@@ -153,26 +117,9 @@ def metadata_without_a_header(folder: Path) -> list[Path]:
 
 
 @attack
-def metadata_of_encoded_words(folder: Path) -> list[Path]:
-    return _replaced(folder, {"METADATA": b"Name: " + b"=?utf-8?q?" * 100_000 + b"\n"})
-
-
-@attack
 def tags_times_tags(folder: Path) -> list[Path]:
     tag = "-".join(".".join(f"{part}{n}" for n in range(300)) for part in ("py", "abi", "linux"))
     return _replaced(folder, {"WHEEL": f"Wheel-Version: 1.0\nTag: {tag}\n".encode()})
-
-
-@attack
-def many_tags_times_tags(folder: Path) -> list[Path]:
-    tag = "-".join(".".join(f"{part}{n}" for n in range(20)) for part in ("py", "abi", "linux"))
-    return _replaced(
-        folder,
-        {
-            "WHEEL": f"Wheel-Version: 1.0\n{f'Tag: {tag}x' * 1}\n".encode()
-            + b"".join(f"Tag: {tag}{n}\n".encode() for n in range(900))
-        },
-    )
 
 
 @attack
@@ -205,24 +152,8 @@ def a_record_of_one_quoted_row(folder: Path) -> list[Path]:
 
 
 @attack
-def a_record_of_commas(folder: Path) -> list[Path]:
-    return _replaced(folder, {"RECORD": b"," * 1_000_000 + b"\n" + (b"," * 900_000 + b"\n") * 60})
-
-
-@attack
-def a_record_of_long_names(folder: Path) -> list[Path]:
-    rows = b"".join(b"%d" % n + b"x" * 60_000 + b",,1\n" for n in range(9_000))
-    return _replaced(folder, {"RECORD": rows})
-
-
-@attack
 def a_record_of_quotes(folder: Path) -> list[Path]:
     return _replaced(folder, {"RECORD": b'""' * 500_000 + b"\n" + b'"' * 999_999 + b"\n"})
-
-
-@attack
-def a_record_of_nuls(folder: Path) -> list[Path]:
-    return _replaced(folder, {"RECORD": b"demo/a.so\0,sha256=x\0,1\n\r\r\rx,y\n"})
 
 
 @attack
@@ -233,13 +164,6 @@ def a_record_without_newlines(folder: Path) -> list[Path]:
 @attack
 def endless_links(folder: Path) -> list[Path]:
     return _replaced(folder, {"symlinks.txt": b"".join(b"a%d,a%d,x\n" % (n, n + 1) for n in range(400_000))})
-
-
-@attack
-def links_of_dots(folder: Path) -> list[Path]:
-    return _replaced(
-        folder, {"symlinks.txt": b"demo/a," + b"../" * 400_000 + b",x\n" + b"a/" * 400_000 + b"x,y,x\n"}
-    )
 
 
 def _json(folder: Path, *texts: bytes, name: str = "kernels/k{}/index.json") -> list[Path]:
@@ -373,11 +297,6 @@ def a_kernel_index_of_modules(folder: Path) -> list[Path]:
 
 
 @attack
-def a_kernel_index_of_lists(folder: Path) -> list[Path]:
-    return _json(folder, b'{"schema":1,"modules":[' + b"[]," * 5_000_000 + b"[]]}")
-
-
-@attack
 def many_kernel_indexes(folder: Path) -> list[Path]:
     return _json(folder, *([b"{}"] * 3_000))
 
@@ -386,12 +305,6 @@ def many_kernel_indexes(folder: Path) -> list[Path]:
 def entry_points_of_spaces(folder: Path) -> list[Path]:
     """A line without a sign, whose spaces a parser of INI files goes through from each of them on."""
     return _replaced(folder, {"entry_points.txt": b"[console_scripts]\na" + b" " * 900_000 + b"b\n"})
-
-
-@attack
-def entry_points_of_other_spaces(folder: Path) -> list[Path]:
-    spaces = "\u2003\x0b\x1c".encode() * 150_000
-    return _replaced(folder, {"entry_points.txt": b"[console_scripts]\na" + spaces + b"b\n"})
 
 
 @attack

@@ -31,10 +31,6 @@ STEERING = {
 }
 
 
-def _requirement(text: str) -> str:
-    return " ".join(text.split()) or "x"
-
-
 def _wheel(folder: Path, text: str) -> Path:
     raw = text.encode("utf-8", "surrogatepass")
     archive = Zip()

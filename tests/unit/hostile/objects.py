@@ -43,12 +43,6 @@ def needed_of_one_string(folder: Path) -> list[Path]:
 
 
 @attack
-def needed_of_tails(folder: Path) -> list[Path]:
-    tails = tuple((1, 1 + n) for n in range(60_000))
-    return _of(folder, elf(dynamic=tails, strings=(_LONG,)))
-
-
-@attack
 def sections_of_one_name(folder: Path) -> list[Path]:
     return _of(folder, with_sections([(1, 1, 0, 0, 0)] * 60_000, b"\0." + b"s" * 60_000 + b"\0"))
 
@@ -56,16 +50,6 @@ def sections_of_one_name(folder: Path) -> list[Path]:
 @attack
 def sections_by_the_million(folder: Path) -> list[Path]:
     return _of(folder, with_sections([(0, 1, 0, 0, 0)] * 1_000_000, b"\0x\0"))
-
-
-@attack
-def sections_with_a_fatbin_each(folder: Path) -> list[Path]:
-    one = b"\x50\xed\x55\xba\x01\x00\x10\x00" + struct.pack("<Q", 64)
-    one += struct.pack("<HHIQIIHHIIIQQQ", 2, 0x101, 64, 0, 0, 0, 0, 1, 80, 0, 0, 0x11, 0, 0)
-    body = one * 20_000
-    start = 64 + 4
-    rows = [(1, 1, 0, start + len(one) * n, len(one)) for n in range(20_000)]
-    return _of(folder, with_sections(rows, b"\0x\0\0", body))
 
 
 @attack
@@ -78,24 +62,10 @@ def version_definitions_of_one_string(folder: Path) -> list[Path]:
 
 
 @attack
-def version_definitions_in_one_place(folder: Path) -> list[Path]:
-    table = struct.pack("<HHHHIII", 1, 0, 2, 1, 0, 0, 1) * 40_000
-    entries = ((0x6FFFFFFC, _CONTENT), (0x6FFFFFFD, 0xFFFFFFFF))
-    return _of(folder, elf(dynamic=entries, strings=(_LONG,), segment=(0x6474E552, table)))
-
-
-@attack
 def version_needs_of_one_string(folder: Path) -> list[Path]:
     table = b"".join(struct.pack("<HHIII", 1, 1, 1, 0, 16) for _ in range(60_000))
     entries = ((0x6FFFFFFE, _CONTENT), (0x6FFFFFFF, 60_000))
     return _of(folder, elf(dynamic=entries, strings=(_LONG,), segment=(0x6474E552, table)))
-
-
-@attack
-def versions_of_one_string(folder: Path) -> list[Path]:
-    table = struct.pack("<HHIII", 1, 0xFFFF, 1, 16, 0) + struct.pack("<IHHII", 0, 0, 2, 1, 16) * 0xFFFF
-    entries = ((0x6FFFFFFE, _CONTENT), (0x6FFFFFFF, 1))
-    return _of(folder, elf(dynamic=entries, strings=("G" * 1000,), segment=(0x6474E552, table)))
 
 
 @attack
@@ -129,19 +99,6 @@ def notes_by_the_million(folder: Path) -> list[Path]:
 
 
 @attack
-def large_notes_of_one_place(folder: Path) -> list[Path]:
-    big = struct.pack("<III", 0, 0, 1) * 5_461
-    return _of(folder, _many_notes(big, 20_000))
-
-
-def _many_notes(notes: bytes, count: int) -> bytes:
-    header = struct.pack("<HHIQQQIHHHHHH", 3, 62, 1, 0, 64, 0, 0, 64, 56, count, 64, 0, 0)
-    at = 64 + 56 * count
-    table = struct.pack("<IIQQQQQQ", 4, 4, at, at, at, len(notes), len(notes), 4) * count
-    return b"\x7fELF\x02\x01\x01" + bytes(9) + header + table + notes
-
-
-@attack
 def comments_of_one_place(folder: Path) -> list[Path]:
     return _of(folder, elf(sections={".comment": b"\0".join(b"%d" % n for n in range(12_000))}))
 
@@ -159,14 +116,6 @@ def symbols_that_match_everywhere(folder: Path) -> list[Path]:
 
 
 @attack
-def symbols_of_tails(folder: Path) -> list[Path]:
-    """40,000 symbols, each a tail of one string of prefixes."""
-    long = "\0".join(["__pgi_x", "__nv_" * 12_000])
-    table = b"".join(struct.pack("<IBBHQQ", 9 + 5 * n, 16, 0, 0, 0, 0) for n in range(12_000))
-    return _of(folder, elf(strings=(long,), sections={".dynsym": table}))
-
-
-@attack
 def compressed_sections(folder: Path) -> list[Path]:
     packed = struct.pack("<I4xQQ", 1, 200 << 20, 1) + zlib.compress(bytes(200 << 20), 9)
     rows = [(1, 1, 0x800, 64 + 8, len(packed))] * 500
@@ -179,20 +128,8 @@ def many_damaged_objects(folder: Path) -> list[Path]:
 
 
 @attack
-def many_objects(folder: Path) -> list[Path]:
-    data = elf()
-    return [wheel(folder, {f"demo/{n}.so": data for n in range(4_000)})]
-
-
-@attack
 def names_in_constants(folder: Path) -> list[Path]:
     return _of(folder, elf(sections={".rodata": b"libcu" * 800_000 + b".so.\0"}))
-
-
-@attack
-def many_names_in_constants(folder: Path) -> list[Path]:
-    names = b"\0".join(b"libcu%d.so.1" % n for n in range(400_000)) + b"\0"
-    return _of(folder, elf(sections={".rodata": names}))
 
 
 @attack
@@ -209,22 +146,6 @@ def endless_rpath(folder: Path) -> list[Path]:
             folder,
             {
                 "demo/a.so": elf(needed=needed, runpath=":".join(f"$ORIGIN/{n}" for n in range(60_000))),
-                **objects,
-            },
-        )
-    ]
-
-
-@attack
-def endless_rpath_of_dots(folder: Path) -> list[Path]:
-    objects = {"demo/libx.so": elf(soname="libx.so")}
-    return [
-        wheel(
-            folder,
-            {
-                "demo/a.so": elf(
-                    needed=("libx.so",), runpath="$ORIGIN" + "/.." * 300_000 + ":$ORIGIN" * 100_000
-                ),
                 **objects,
             },
         )

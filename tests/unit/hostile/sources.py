@@ -19,13 +19,6 @@ def one_long_word(folder: Path) -> list[Path]:
 
 
 @attack
-def calls_of_long_words(folder: Path) -> list[Path]:
-    return _code(
-        folder, b"CDLL(" + b"load_" * 200_000 + b"(ibrary(", b"load_" + b"librar" * 150_000 + b"ibrary("
-    )
-
-
-@attack
 def libc_of_spaces(folder: Path) -> list[Path]:
     return _code(
         folder, b"CDLL(" + b" " * 900_000, (b"CDLL(" + b" " * 500) * 1_500, b"CDLL(find_library" * 50_000
@@ -35,16 +28,6 @@ def libc_of_spaces(folder: Path) -> list[Path]:
 @attack
 def many_calls(folder: Path) -> list[Path]:
     return _code(folder, b"CDLL(" * 700_000, b"ibrary(load_library(" * 200_000)
-
-
-@attack
-def programs_of_long_words(folder: Path) -> list[Path]:
-    return _code(
-        folder,
-        b"LD_LIBRARY_PATH os.exec" + b"v" * 900_000,
-        b"LD_LIBRARY_PATH" + b"subprocess." * 90_000,
-        b"LD_LIBRARY_PATH os.spawn" * 40_000,
-    )
 
 
 @attack
@@ -65,11 +48,6 @@ def cuda_words_without_end(folder: Path) -> list[Path]:
         b"cu" * 1_900_000,
         b"".join(b"cu%d " % n for n in range(400_000)),
     )
-
-
-@attack
-def many_modules_with_calls(folder: Path) -> list[Path]:
-    return _code(folder, *([b"import ctypes\nctypes.CDLL(x, RTLD_GLOBAL)\n" + b"'a%d'" * 200] * 2_000))
 
 
 @attack
@@ -110,11 +88,6 @@ def odd_encodings(folder: Path) -> list[Path]:
         b"CDLL('\xed\xa0\x80')",
         b"CDLL(x)\r\rx\x0c\x1a",
     )
-
-
-@attack
-def a_large_module(folder: Path) -> list[Path]:
-    return _code(folder, b"CDLL(x)\n" + b"a=1\n" * 900_000)
 
 
 @attack
