@@ -5,6 +5,7 @@ from types import MappingProxyType
 from typing import Literal, NamedTuple
 
 from gpuforge.cuda.kernels import KernelImage
+from gpuforge.runtime.recipe import UserToolchain
 
 
 class Unusable(NamedTuple):
@@ -47,13 +48,6 @@ class KernelSet(NamedTuple):
         """All images that its index lists; empty if the index cannot be used."""
         files = self.listing.files if isinstance(self.listing, Index) else ()
         return tuple(image for listed in files for image in listed.images)
-
-
-class UserToolchain(NamedTuple):
-    """A toolchain that a recipe offers to users."""
-
-    name: str
-    runtimes: tuple[str, ...]  # SONAMEs of its runtimes that the compiled library needs
 
 
 class Recipe(NamedTuple):

@@ -177,19 +177,23 @@ def read_index(path: str) -> Index:
             raise Refused(other_schema(path, schema, SCHEMA))
         if document.text(data, "kind", "module") == "library":
             raise Refused(Reason("is-library", {"file": path}))
-        toolkit = document.text(data, "toolkit")
-        folder = os.path.dirname(path)
-        named: dict[str, tuple[Module, ...]] = {}
-        for entry in document.tables(data, "modules"):
-            module = _module(folder, entry, toolkit)
-            named[module.name] = (*named.get(module.name, ()), module)
-        name = document.text(data, "name")
-        cpu, install = document.file_name(data, "cpu", ""), document.text(data, "install", "")
-        return Index(name, _made_by(data), toolkit, named, cpu, install)
+        return index_of(os.path.dirname(path), data)
     except OSError as error:
         raise Refused(unreadable(path, error)) from error
     except document.Damaged as error:
         raise Refused(damaged(path, error)) from error
+
+
+def index_of(folder: str, data: dict[str, Any]) -> Index:
+    """Return the index of the kernel set in a folder; raises Damaged."""
+    toolkit = document.text(data, "toolkit")
+    named: dict[str, tuple[Module, ...]] = {}
+    for entry in document.tables(data, "modules"):
+        module = _module(folder, entry, toolkit)
+        named[module.name] = (*named.get(module.name, ()), module)
+    name = document.text(data, "name")
+    cpu, install = document.file_name(data, "cpu", ""), document.text(data, "install", "")
+    return Index(name, _made_by(data), toolkit, named, cpu, install)
 
 
 def read_libraries(path: str) -> LibraryIndex | None:
@@ -200,8 +204,8 @@ def read_libraries(path: str) -> LibraryIndex | None:
     return LibraryIndex(
         data.get("kind") == "library",
         _part(path, demands_of, data),
-        _part(path, _stands_in_for, data),
-        _part(path, _libraries, data),
+        _part(path, stands_in_for, data),
+        _part(path, libraries_of, data),
     )
 
 
@@ -248,11 +252,13 @@ def _part(path: str, read: Callable[[dict[str, Any]], _Part], data: dict[str, An
         return damaged(path, error)
 
 
-def _stands_in_for(data: dict[str, Any]) -> str:
+def stands_in_for(data: dict[str, Any]) -> str:
+    """Return the object that a library replaces, "" for none; raises Damaged."""
     return document.text(data, "stands-in-for", "")
 
 
-def _libraries(data: dict[str, Any]) -> Libraries:
+def libraries_of(data: dict[str, Any]) -> Libraries:
+    """Return the libraries that an index lists; raises Damaged."""
     compiler, toolkit = _made_by(data), document.text(data, "toolkit")
     return Libraries(
         compiler, tuple(_library(entry, toolkit) for entry in document.tables(data, "libraries"))

@@ -169,11 +169,16 @@ def read_to_compile(folder: str) -> Recipe:
     """Return the recipe of an object with all that its toolchains need; raises Refused."""
     file = layout.recipe(folder)
     try:
-        return _recipe(folder, document.read(file), _toolchain)
+        return recipe_of(folder, document.read(file))
     except OSError as error:
         raise Refused(unreadable(file, error)) from error
     except document.Damaged as error:
         raise Refused(damaged(file, error)) from error
+
+
+def recipe_of(folder: str, data: dict[str, Any]) -> Recipe:
+    """Return a recipe with all that its toolchains need; raises Refused for another schema, Damaged."""
+    return _recipe(folder, data, _toolchain)
 
 
 def _recipe(

@@ -73,7 +73,7 @@ def listing(home: str) -> Listing | None:
             for wheel in document.tables(data, "wheels")
         )
         return Listing(
-            document.text(data, "distribution"), document.text(data, "version"), wheels, _sets(data)
+            document.text(data, "distribution"), document.text(data, "version"), wheels, sets_of(data)
         )
     except (OSError, document.Damaged):
         return None
@@ -119,7 +119,7 @@ def _judged(listed: Listing, wheel: PossibleWheel, home: str) -> InstalledKernel
     file = os.path.join(home, layout.WHEEL)
     try:
         data = _read(file)
-        version, sets = document.text(data, "version"), _sets(data)
+        version, sets = document.text(data, "version"), sets_of(data)
     except OSError as error:
         return InstalledKernelsWheel(wheel.distribution, home, unreadable(file, error))
     except document.Damaged as error:
@@ -146,7 +146,8 @@ def _read(file: str) -> dict[str, Any]:
     return data
 
 
-def _sets(data: dict[str, Any]) -> dict[str, ExpectedKernels]:
+def sets_of(data: dict[str, Any]) -> dict[str, ExpectedKernels]:
+    """Return the kernel sets that a list or a kernels wheel names; raises Damaged."""
     return {
         document.file_name(each, "name"): ExpectedKernels(
             document.text(each, "kind"),

@@ -10,7 +10,7 @@ from audit_samples import wheel
 from document_samples import INDEX, LIBRARIES, LIBRARY, LISTING, MODULE, RECIPE, TOOLCHAIN
 
 from gpuforge.audit import audit
-from gpuforge.audit.embedded import Index, KernelsWheels, ListedFile, Recipe, Unusable, UserToolchain
+from gpuforge.audit.embedded import Index, KernelsWheels, ListedFile, Recipe, Unusable
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.report.sentences import lines
 from gpuforge.cuda.kernels import KernelImage
@@ -78,9 +78,12 @@ def test_an_index_that_cannot_be_used(document: object, problem: str, tmp_path: 
 
 
 def test_a_recipe(tmp_path: Path) -> None:
-    assert recipe(tmp_path, RECIPE | {"kind": "module"}) == Recipe(
+    found = recipe(tmp_path, RECIPE | {"kind": "module"})
+    assert isinstance(found, Recipe)
+    assert [(each.name, each.runtimes) for each in found.toolchains] == [("host", ("libgomp.so.1",))]
+    assert found._replace(toolchains=()) == Recipe(
         files=(ListedFile("a.cpp", "aa"), ListedFile("a.h", "bb")),
-        toolchains=(UserToolchain("host", ("libgomp.so.1",)),),
+        toolchains=(),
         stand_ins=("k", "c"),
         abi="1-0a",
         texts=(

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from contextlib import suppress
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 from gpuforge.audit.embedded import (
     Index,
@@ -15,20 +14,16 @@ from gpuforge.audit.embedded import (
     Recipe,
     SourceSet,
     Unusable,
-    UserToolchain,
 )
 from gpuforge.cuda.kernels import KernelImage
 from gpuforge.runtime import document, layout
 from gpuforge.runtime.document import Damaged, parse
-from gpuforge.runtime.image_kind import kind_of
+from gpuforge.runtime.values import Image
 from gpuforge.wheel.archive import Archive, Member
 
 _INDEX = rf"(.*{layout.kernels(layout.HOME)}/[^/]+)/{re.escape(layout.INDEX)}"
 _RECIPE = rf"(.*{layout.sources(layout.HOME)}/[^/]+)/{re.escape(layout.RECIPE)}"
 _SCHEMA = 1
-_OPERATORS = {">=", "<=", ">", "<", "==", "!=", "==*", "!=*"}  # of a recipe's version ranges
-_LONGEST_ARCH = 16  # characters
-_RELEASE = r"[0-9]{1,4}\.[0-9]{1,4}(?:\.|\Z)"
 # The keys of a recipe for where a compiler may be on a user's machine, and how it is installed.
 _ELSEWHERE = {"places", "install"}
 _INCLUDED = rb"(?m)^[ \t]*#[ \t]*(?:include|line[ \t]+\d+|\d+)[ \t]*[<\"](/[^>\"\n]+)"
@@ -66,174 +61,82 @@ def _first(
 
 
 def _index(data: dict[str, Any]) -> Index:
-    """Read an index as strictly as the runtime, which loads nothing from an invalid one; raises Damaged."""
+    """Read an index as the runtime does, which loads nothing from an invalid one; raises Damaged."""
+    from gpuforge.runtime import index  # noqa: PLC0415  few wheels have kernel sets
+
     _check_schema(data)
-    document.text(data, "name")
-    toolkit, toolchain = document.text(data, "toolkit"), document.table(data, "toolchain")
-    for key in ("family", "version"):
-        document.text(toolchain, key)
-    kind: Literal["module", "library"] = "library" if data.get("kind") == "library" else "module"
-    if kind == "library":
-        _check_demands(data)
-        document.text(data, "stands-in-for", "")
-    else:
-        document.text(data, "kind", kind)
-        document.file_name(data, "cpu", "")
-        document.text(data, "install", "")
-    key = "libraries" if kind == "library" else "modules"
-    files = tuple(_compiled(entry, kind, toolkit) for entry in document.tables(data, key))
-    if not files:
-        raise document.Damaged(f"'{key}' is empty")
-    return Index(kind, files, document.text(data, "abi", ""))
+    files: tuple[ListedFile, ...]
+    if data.get("kind") == "library":
+        document.text(data, "name")
+        demands = index.demands_of(data)
+        index.stands_in_for(data)
+        libraries = index.libraries_of(data).files
+        digests = [document.text(entry, "sha256") for entry in document.tables(data, "libraries")]
+        files = tuple(
+            ListedFile(each.file, digest, tuple(map(_image, each.images)))
+            for each, digest in zip(libraries, digests, strict=True)
+        )
+        return _complete(Index("library", files, demands.abi))
+    document.text(data, "kind", "module")
+    modules = (each for same in index.index_of("", data).modules.values() for each in same)
+    files = tuple(ListedFile(each.file, each.sha256, tuple(map(_image, each.images))) for each in modules)
+    return _complete(Index("module", files, document.text(data, "abi", "")))
 
 
-def _compiled(entry: dict[str, Any], kind: str, toolkit: str) -> ListedFile:
-    """Read an entry of an index: a module or a library."""
-    images = tuple(_image(each, toolkit) for each in document.tables(entry, "images"))
-    if kind == "library":
-        document.whole(entry, "size")
-        if not images:
-            raise document.Damaged("'images' is empty")
-    else:
-        document.text(entry, "name")
-        document.text(entry, "source")
-        for image in images:
-            if not kind_of(image.kind).of_module:
-                raise document.Damaged(f"'{image.kind}' is not the kind of an image")
-        for kernel in document.tables(entry, "kernels"):
-            _check_kernel(kernel)
-    sha256 = document.text(entry, "sha256")
-    if not sha256:
-        raise document.Damaged("'sha256' is empty")
-    return ListedFile(document.file_name(entry, "file"), sha256, images)
+def _complete(index: Index) -> Index:
+    if not index.files:
+        raise Damaged("'libraries' is empty" if index.kind == "library" else "'modules' is empty")
+    if not all(each.sha256 for each in index.files):
+        raise Damaged("'sha256' is empty")
+    return index
 
 
-def _check_kernel(entry: dict[str, Any]) -> None:
-    for key in ("symbol", "name"):
-        document.text(entry, key)
-    for parameter in document.tables(entry, "parameters"):
-        document.text(parameter, "type")
-        document.whole(parameter, "size")
-
-
-def _image(entry: dict[str, Any], toolkit: str) -> KernelImage:
-    name, arch = document.text(entry, "kind"), document.text(entry, "arch")
-    kind = kind_of(name)
-    isa = document.text(entry, "isa") if kind.has_ptx else ""
-    versions = [isa] if kind.has_ptx else []
-    if kind.of_toolkit and (toolkit or not kind.has_ptx):
-        versions.append(toolkit)
-    for version in versions:
-        if not re.match(_RELEASE, version):
-            raise document.Damaged(f"'{version}' is not a version like 13.0")
-    if kind.built_for == "GPU" and len(arch) > _LONGEST_ARCH:
-        raise document.Damaged(f"'{arch}' is not a GPU architecture")
-    try:
-        return KernelImage.parse(name, arch if kind.built_for else "", isa)
-    except ValueError:
-        raise document.Damaged(f"'{arch}' is not a GPU architecture") from None
+def _image(image: Image) -> KernelImage:
+    isa = ".".join(map(str, image.isa)) if image.isa else ""
+    return KernelImage(image.kind, None if isinstance(image.built_for, str) else image.built_for, isa)
 
 
 def _recipe(data: dict[str, Any]) -> Recipe:
-    """Read a recipe; raises Damaged."""
+    """Read a recipe as the runtime does; raises Damaged."""
+    from gpuforge.runtime import recipe  # noqa: PLC0415  few wheels have sources
+
     _check_schema(data)
-    document.text(data, "name")
-    _check_demands(data)
-    sources, includes = (
-        [_source(entry) for entry in document.tables(data, key)] for key in ("sources", "includes")
-    )
-    offered = document.tables(data, "toolchains")
-    for key, listed in (("sources", sources), ("toolchains", offered)):
+    known = recipe.recipe_of("", data)
+    for key, listed in (("sources", known.sources), ("toolchains", known.toolchains)):
         if not listed:
-            raise document.Damaged(f"'{key}' is empty")
-    cpu = ""
-    if document.text(data, "kind") == "module":
-        document.text(data, "abi")
-        cpu = document.file_name(data, "cpu", "")
-        names = {source.file for source in sources}
-        for name in (name for each in offered for name in document.texts(each, "sources")):
-            if name not in names:
-                raise document.Damaged(f"'{name}' is not among its sources")
+            raise Damaged(f"'{key}' is empty")
     return Recipe(
-        files=(*sources, *includes),
-        toolchains=tuple(map(_toolchain, offered)),
-        stand_ins=(*document.file_names(data, "fallbacks"), *([cpu] if cpu else [])),
-        abi=document.text(data, "abi", ""),
+        files=tuple(ListedFile(*each) for each in known.files.items()),
+        toolchains=known.toolchains,
+        stand_ins=(*known.demands.fallbacks, *filter(None, (known.cpu,))),
+        abi=known.demands.abi,
         texts=tuple(_all_texts(data)),
     )
 
 
-def _toolchain(entry: dict[str, Any]) -> UserToolchain:
-    for key in ("family", "version", "programs", "answers", "product", "offload", "makes"):
-        document.text(entry, key)
-    for key in ("places", "argv", "sources"):
-        document.texts(entry, key)
-    if not entry["argv"] and (entry["programs"] or entry["makes"] == "library"):  # else called as a library
-        raise document.Damaged("'argv' is empty")
-    for key in ("devices", "extensions"):  # the first wheels of this schema do not have them
-        if key in entry:
-            document.texts(entry, key)
-    for key in ("by_command", "of_toolkit"):
-        document.flag(entry, key, False)
-    install = document.table(entry, "install")
-    for key in install:
-        document.text(install, key)
-    _check_bounds(entry)
-    return UserToolchain(document.text(entry, "name"), document.texts(entry, "runtimes"))
-
-
-def _check_bounds(entry: dict[str, Any]) -> None:
-    with suppress(KeyError, OverflowError, TypeError, ValueError):
-        bounds = [(str(operator), tuple(map(int, numbers))) for operator, numbers in entry["accepts"]]
-        if _OPERATORS.issuperset(operator for operator, _ in bounds):
-            return
-    raise document.Damaged("'accepts' is not a list of bounds")
-
-
-def _source(entry: dict[str, Any]) -> ListedFile:
-    name = document.text(entry, "file")
-    if name.startswith("/") or ".." in name.split("/"):
-        raise document.Damaged(f"'{name}' leads out of its folder")
-    return ListedFile(name, document.text(entry, "sha256"))
-
-
 def _listing(data: dict[str, Any]) -> KernelsWheels:
     """Read a package's list of its kernels wheels; raises Damaged."""
-    document.text(data, "distribution")
-    wheels = document.tables(data, "wheels")
-    for each in wheels:
+    listed = document.tables(data, "wheels")
+    for each in listed:
         document.file_name(each, "folder")
         document.text(each, "extra")
-    return _wheel(data)._replace(
-        distributions=frozenset(document.text(each, "distribution") for each in wheels)
-    )
+    document.text(data, "distribution")
+    names = frozenset(document.text(each, "distribution") for each in listed)
+    return _wheel(data)._replace(distributions=names)
 
 
 def _wheel(data: dict[str, Any]) -> KernelsWheels:
     """Read a kernels wheel's description of itself; raises Damaged."""
+    from gpuforge.runtime import wheels  # noqa: PLC0415  few wheels have kernels wheels
+
     _check_schema(data)
-    sets = document.tables(data, "sets")
-    for each in sets:
-        document.text(each, "kind")
-        document.text(each, "stands-in-for", "")
-        document.file_name(each, "cpu", "")
-    return KernelsWheels(
-        document.text(data, "version"),
-        {document.file_name(each, "name"): document.text(each, "abi") for each in sets},
-    )
+    sets = wheels.sets_of(data)
+    return KernelsWheels(document.text(data, "version"), {name: each.abi for name, each in sets.items()})
 
 
 def _check_schema(data: dict[str, Any]) -> None:
     if document.whole(data, "schema") != _SCHEMA:
-        raise document.Damaged(f"its schema is not {_SCHEMA}")
-
-
-def _check_demands(data: dict[str, Any]) -> None:
-    """Check the requirements that an index or a recipe has of libraries; raises Damaged."""
-    document.file_names(data, "fallbacks")
-    packages = document.table(data, "packages") if "packages" in data else {}
-    for name in packages:
-        document.text(packages, name)
+        raise Damaged(f"its schema is not {_SCHEMA}")
 
 
 def _all_texts(data: dict[str, Any]) -> Iterator[str]:
