@@ -25,12 +25,12 @@ from dask_service import DaskCluster
 from s3_service import s3_server
 
 from gpuforge import digest
+from gpuforge.cluster.shared_store import opened
 from gpuforge.execute import engine
 from gpuforge.execute.ledger import FileLedger
 from gpuforge.execute.outcome import ActionResult, Step
 from gpuforge.execute.runners.choice import RunnerSettings, chosen
 from gpuforge.execute.runners.runner import Limits
-from gpuforge.execute.shared.opening import opened
 from gpuforge.execute.store import FolderStore, WorkStore
 from gpuforge.plan.action import Action
 

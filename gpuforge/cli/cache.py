@@ -18,13 +18,13 @@ from rich.table import Table
 from gpuforge.cli import folders
 from gpuforge.cli.options import DURATION, SIZE, Call, Group, as_json, pass_call
 from gpuforge.cli.terminal import count, results_console, say
+from gpuforge.cluster import upkeep as shared_upkeep
+from gpuforge.cluster.folder import connect
+from gpuforge.cluster.leases import now
+from gpuforge.cluster.objects import VARIABLE, Objects
 from gpuforge.errors import UsageError
 from gpuforge.execute import upkeep
 from gpuforge.execute.ledger import FileLedger
-from gpuforge.execute.objects.connect import connect
-from gpuforge.execute.objects.port import VARIABLE, Objects
-from gpuforge.execute.shared import presence
-from gpuforge.execute.shared import upkeep as shared_upkeep
 from gpuforge.execute.store import FolderStore
 from gpuforge.execute.times import local_time
 from gpuforge.execute.upkeep import ListedEntry
@@ -223,7 +223,7 @@ def _prune_shared(
     entries = [each.listed for each in by_key.values()]
     recent = shared_upkeep.recent(objects)
     taken = {each.key for each in entries if each.used >= recent}
-    since = None if older is None else min(time.time(), presence.now(objects)) - older
+    since = None if older is None else min(time.time(), now(objects)) - older
     entries += shared_upkeep.compiled(objects)
     entries.sort(key=lambda each: each.used)
     chosen = list(upkeep.to_prune(entries, unused_since=since, most=size, in_use=taken))

@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpuforge.cli.options import CACHE_VARIABLE
+from gpuforge.cluster.objects import VARIABLE
 from gpuforge.diagnostics import Diagnostic
 from gpuforge.errors import MissingError, UsageError
 from gpuforge.execute import workdir
-from gpuforge.execute.objects.port import VARIABLE
 from gpuforge.execute.store import FolderStore
 from gpuforge.manifest.sizes import size_in_bytes
 
 if TYPE_CHECKING:
-    from gpuforge.execute.shared.store import SharedStore
+    from gpuforge.cluster.shared_store import SharedStore
 
 
 def check(dist: Path, cache: Path, environ: Mapping[str, str]) -> None:
@@ -90,9 +90,9 @@ def opened(cache: Path, environ: Mapping[str, str]) -> FolderStore | SharedStore
     """
     if not (url := address(environ)):
         return FolderStore(cache / "store")
-    from gpuforge.execute.shared import opening
+    from gpuforge.cluster import shared_store
 
-    return opening.opened(cache / "store", url, _most(environ) or opening.MOST)
+    return shared_store.opened(cache / "store", url, _most(environ) or shared_store.MOST_LOCAL)
 
 
 def address(environ: Mapping[str, str]) -> str | None:

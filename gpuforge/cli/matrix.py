@@ -22,12 +22,11 @@ from gpuforge.cli.planning import (
     planned,
 )
 from gpuforge.cli.terminal import count, results_console, say
+from gpuforge.cluster.objects import VARIABLE, hidden
 from gpuforge.containers import catalog, expected
 from gpuforge.containers.image_reference import refuse_name
 from gpuforge.cuda.suffix import named_for
 from gpuforge.cuda.version import major_of
-from gpuforge.execute.objects.port import VARIABLE
-from gpuforge.execute.objects.secrets import hidden
 from gpuforge.manifest import kernels_wheels
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.plan.cell import Cell, Choice, Selection

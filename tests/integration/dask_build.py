@@ -13,17 +13,17 @@ from pathlib import Path
 from typing import Any
 
 from gpuforge import digest
+from gpuforge.cluster.shared_store import opened
 from gpuforge.execute import engine
 from gpuforge.execute.ledger import FileLedger
 from gpuforge.execute.outcome import ActionResult, Outcome, Step
 from gpuforge.execute.runners.choice import RunnerSettings, chosen
 from gpuforge.execute.runners.runner import Limits
-from gpuforge.execute.shared.opening import opened
 from gpuforge.execute.store import FolderStore
 from gpuforge.plan.action import Action, ActionInput
 from gpuforge.plan.site import ContainerImage
 
-PRELOAD = "gpuforge.execute.runners.dask.preload"
+PRELOAD = "gpuforge.cluster.preload"
 # The first to run it sleeps until it is ended; the next makes the output. Each writes down its process.
 ONCE = """
 import os, sys, time

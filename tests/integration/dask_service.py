@@ -12,7 +12,7 @@ from pathlib import Path
 
 from services import Service, free_ports
 
-PRELOAD = "gpuforge.execute.runners.dask.preload"  # by it workers say what they can do
+PRELOAD = "gpuforge.cluster.preload"  # by it workers say what they can do
 
 
 @dataclass

@@ -17,9 +17,8 @@ from dask_build import Build, started, step, until
 from distributed import Client, Security
 
 from gpuforge import digest
-from gpuforge.execute.remote import abilities
-from gpuforge.execute.runners.dask import cluster as dask_cluster
-from gpuforge.execute.runners.dask.cluster import started as started_here
+from gpuforge.cluster import abilities, dask_cluster
+from gpuforge.cluster.dask_cluster import started as started_here
 from gpuforge.plan.action import FileInput
 
 pytestmark = pytest.mark.slow

@@ -14,10 +14,10 @@ import pytest
 import s3_service
 
 from gpuforge import digest
+from gpuforge.cluster import upkeep
+from gpuforge.cluster.folder import connect
+from gpuforge.cluster.shared_store import opened
 from gpuforge.execute.integrity import survey
-from gpuforge.execute.objects.connect import connect
-from gpuforge.execute.shared import upkeep
-from gpuforge.execute.shared.opening import opened
 from gpuforge.execute.store_entry import StoreEntry
 
 ROOT = Path(__file__).parents[2]

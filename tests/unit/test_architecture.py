@@ -54,6 +54,7 @@ MAY_IMPORT = {
     },
     "containers": {"cuda", "wheel", "toolchains", "toolkits", "plan"},
     "execute": {"plan", "toolchains", "containers"},
+    "cluster": {"plan", "toolchains", "containers", "execute"},
     "package": {"binary", "wheel", "cuda", "runtime"},
     "audit": {"binary", "wheel", "cuda"},
     "runtime": set(),
@@ -73,6 +74,7 @@ MAY_IMPORT = {
         "plan",
         "containers",
         "execute",
+        "cluster",
         "package",
         "audit",
     },
@@ -88,8 +90,8 @@ AUDIT_MAY_IMPORT: dict[str, set[str]] = {
 HEAVY = {
     "abi3info": {"audit/rules"},
     "docker": {"containers"},
-    "distributed": {"execute/runners/dask"},
-    "fsspec": {"execute/objects"},
+    "distributed": {"cluster"},
+    "fsspec": {"cluster"},
     "s3fs": set(),
     "gcsfs": set(),
     "rich": {"cli", "audit/report"},
@@ -262,18 +264,13 @@ def test_tests_of_a_group_run_on_one_worker(request: pytest.FixtureRequest) -> N
         assert request.node.nodeid.endswith("@architecture")
 
 
-def test_runners_know_nothing_of_sccache() -> None:
-    """They get its variables as data."""
-    users = {name for name, module in imports() if module == "gpuforge.toolchains.sccache"}
-    assert {name for name in users if name.startswith("execute/runners/")} == set()
-
-
 def test_no_runner_is_imported_by_name_from_outside_the_runners() -> None:
     """Others get them from the list in `runners/choice.py`."""
     wrong = [
         f"{name} imports {module}"
         for name, module in imports()
-        if re.match(r"gpuforge\.execute\.runners\.\w+\.", module) and not name.startswith("execute/runners/")
+        if re.match(r"gpuforge\.(execute\.runners\.\w+\.|cluster\.runner)", module)
+        and not name.startswith(("execute/runners/", "cluster/"))
     ]
     assert wrong == []
 

@@ -11,12 +11,11 @@ from pathlib import Path
 import fsspec
 import pytest
 
+from gpuforge.cluster import folder as connecting
+from gpuforge.cluster.bucket import RemoteObjects
+from gpuforge.cluster.folder import FolderObjects, connect
+from gpuforge.cluster.objects import Objects, ObjectsError
 from gpuforge.errors import GpuforgeError
-from gpuforge.execute.objects import connect as connecting
-from gpuforge.execute.objects.bucket import RemoteObjects
-from gpuforge.execute.objects.connect import connect
-from gpuforge.execute.objects.folder import FolderObjects
-from gpuforge.execute.objects.port import Objects, ObjectsError
 
 
 @pytest.fixture(params=["folder", "memory"])

@@ -15,15 +15,16 @@ import pytest
 from remote_samples import REASON, action, work
 
 from gpuforge import tree
+from gpuforge.cluster import abilities, client, inputs
+from gpuforge.cluster import board as board_module
+from gpuforge.cluster import client as attempt
+from gpuforge.cluster import worker as watchdog
+from gpuforge.cluster.board import Board, Job, Run, fetch_workdir, send_workdir
+from gpuforge.cluster.client import RemoteWorkers
+from gpuforge.cluster.folder import FolderObjects
+from gpuforge.cluster.worker import of_client, work_on
 from gpuforge.errors import ActionError, MissingError, UsageError
-from gpuforge.execute.objects.folder import FolderObjects
 from gpuforge.execute.outcome import ActionResult
-from gpuforge.execute.remote import abilities, attempt, client, failed_workdir, programs_here, watchdog
-from gpuforge.execute.remote.board import Board
-from gpuforge.execute.remote.client import RemoteWorkers
-from gpuforge.execute.remote.job import Job, Run
-from gpuforge.execute.remote.places import of_client
-from gpuforge.execute.remote.worker import work_on
 from gpuforge.execute.runners.choice import RunnerSettings, SiteRequest, chosen
 from gpuforge.execute.runners.runner import Limits
 from gpuforge.execute.store import FolderStore
@@ -143,7 +144,7 @@ def test_a_job_that_is_unfit_for_one_worker_goes_to_the_next_and_to_no_other(tmp
         did(tmp_path, cluster, of)
     missing = f"has no {tmp_path / 'g++'}"
     assert str(error.value) == (
-        f"no worker can run cell/act: worker w1 {missing}; worker w2 {missing}\n  hint: {programs_here.HINT}"
+        f"no worker can run cell/act: worker w1 {missing}; worker w2 {missing}\n  hint: {inputs.HINT}"
     )
     assert cluster.avoided == [(), ("w1",)]
 
@@ -234,7 +235,7 @@ def test_workers_without_this_gpuforge_are_refused_at_the_start(tmp_path: Path) 
 
 @pytest.mark.thorough
 def test_a_worker_that_ends_while_it_is_started_is_a_message(monkeypatch: pytest.MonkeyPatch) -> None:
-    cluster = pytest.importorskip("gpuforge.execute.runners.dask.cluster")
+    cluster = pytest.importorskip("gpuforge.cluster.dask_cluster")
 
     def ended(**_: object) -> None:
         raise RuntimeError("Nanny failed to start.")
@@ -277,10 +278,10 @@ def test_a_working_directory_that_failed_comes_to_the_client_without_links_out(t
     (folder / "in").symlink_to("sub/a")
     (folder / "out").symlink_to("/etc/passwd")
     board = Board(FolderObjects(tmp_path / "objects"), "run", "job")
-    assert failed_workdir.fetch(board, tmp_path / "failed", "cell/act") is None
-    failed_workdir.send(board, folder)
+    assert fetch_workdir(board, tmp_path / "failed", "cell/act") is None
+    send_workdir(board, folder)
     for _ in range(2):
-        here = failed_workdir.fetch(board, tmp_path / "failed", "cell/act")
+        here = fetch_workdir(board, tmp_path / "failed", "cell/act")
         assert here == tmp_path / "failed/cell-act"
         assert sorted(each.relative_to(here).as_posix() for each in here.rglob("*")) == ["in", "sub", "sub/a"]
     assert [each.name for each in (tmp_path / "failed").iterdir()] == ["cell-act"]
@@ -349,20 +350,20 @@ def test_what_a_failed_action_left_costs_no_more_than_it_may(
         "import os, sys; os.chdir(sys.argv[1])\nfor _ in range(1100): os.mkdir('deeper'); os.chdir('deeper')"
     )
     subprocess.run([sys.executable, "-c", code, deep], check=True)
-    failed_workdir.send(board, deep)
-    assert failed_workdir.fetch(board, tmp_path / "failed", "a") is None
+    send_workdir(board, deep)
+    assert fetch_workdir(board, tmp_path / "failed", "a") is None
     tree.remove(deep)
     large = tmp_path / "large"
     large.mkdir()
     with (large / "sparse").open("wb") as stream:
         stream.truncate(200_000)
-    failed_workdir.send(board, large)
+    send_workdir(board, large)
     for most in (10_000, 300_000):
-        monkeypatch.setattr(failed_workdir, "_MOST", most)
-        assert (failed_workdir.fetch(board, tmp_path / "failed", "a") is None) is (most == 10_000)
+        monkeypatch.setattr(board_module, "_MOST", most)
+        assert (fetch_workdir(board, tmp_path / "failed", "a") is None) is (most == 10_000)
     board.clear()
-    monkeypatch.setattr(failed_workdir, "_MOST", 10_000)
-    failed_workdir.send(board, large)
+    monkeypatch.setattr(board_module, "_MOST", 10_000)
+    send_workdir(board, large)
     assert not board.fetch_kept(tmp_path / "archive", 10**6)
 
 
@@ -371,4 +372,4 @@ def test_a_broken_archive_of_a_failed_action_is_left_out(archive: bytes, tmp_pat
     board = Board(FolderObjects(tmp_path / "board"), "run", "job")
     (tmp_path / "sent").write_bytes(archive)
     board.keep(tmp_path / "sent")
-    assert failed_workdir.fetch(board, tmp_path / "failed", "cell/act") is None
+    assert fetch_workdir(board, tmp_path / "failed", "cell/act") is None

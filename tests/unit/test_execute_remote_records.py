@@ -13,16 +13,15 @@ import pytest
 from remote_samples import REASON, action, work
 
 from gpuforge import digest
+from gpuforge.cluster import abilities, inputs
+from gpuforge.cluster.abilities import predicate, unable
+from gpuforge.cluster.board import Board, Job, Pulse, Run, new_name
+from gpuforge.cluster.folder import FolderObjects
+from gpuforge.cluster.inputs import Sender, programs_here, received
+from gpuforge.cluster.objects import ObjectsError
 from gpuforge.diagnostics import Diagnostic, Place
 from gpuforge.errors import ActionError
-from gpuforge.execute.objects.folder import FolderObjects
-from gpuforge.execute.objects.port import ObjectsError
 from gpuforge.execute.outcome import ActionResult
-from gpuforge.execute.remote import abilities, programs_here
-from gpuforge.execute.remote.board import Board, Pulse
-from gpuforge.execute.remote.files import Sender, received
-from gpuforge.execute.remote.job import Job, Run, new_name
-from gpuforge.execute.remote.lack_text import predicate, unable
 from gpuforge.execute.runners.runner import Limits
 from gpuforge.execute.store import FolderStore
 from gpuforge.plan.action import FileInput
@@ -197,15 +196,15 @@ def test_programs_are_the_same_or_the_worker_is_unfit(tmp_path: Path) -> None:
     assert python
     here = FileInput(python.path, python.identity, program="interpreter")
     itself = FileInput(Path("/elsewhere/python"), "gpuforge …", program="gpuforge")
-    found = programs_here.find(action(inputs={"python": here, "gpuforge": itself}))
+    found = programs_here(action(inputs={"python": here, "gpuforge": itself}))
     assert {name: source.path for name, source in found.items()} == {
         "python": python.path,
         "gpuforge": Path(sys.executable),
     }
     other = replace(here, digest="CPython 3.2.1 x")
     absent = FileInput(tmp_path / "g++", "g++ (x)", program="compiler")
-    with pytest.raises(programs_here.UnfitError) as error:
-        programs_here.find(action(inputs={"a": other, "b": absent}))
+    with pytest.raises(inputs.UnfitError) as error:
+        programs_here(action(inputs={"a": other, "b": absent}))
     first = error.value.diagnostics[0]
     assert first.message == f"has another {python.path} than the client and has no {absent.path}"
-    assert first.hint == programs_here.HINT
+    assert first.hint == inputs.HINT

@@ -12,12 +12,11 @@ from typing import Any
 import pytest
 import zstandard
 
+from gpuforge.cluster.folder import FolderObjects
+from gpuforge.cluster.leases import LOOK, STALE, Leases
+from gpuforge.cluster.record import record_name, sealed
+from gpuforge.cluster.shared_store import SharedStore
 from gpuforge.execute.integrity import survey
-from gpuforge.execute.objects.folder import FolderObjects
-from gpuforge.execute.shared import names
-from gpuforge.execute.shared.leases import LOOK, STALE, Leases
-from gpuforge.execute.shared.seal import sealed
-from gpuforge.execute.shared.store import SharedStore
 from gpuforge.execute.store import FolderStore, Stored
 from gpuforge.execute.store_entry import StoreEntry
 
@@ -118,7 +117,7 @@ def test_nor_with_links_that_an_action_may_not_have(tmp_path: Path) -> None:
 
 
 def record_of(tmp_path: Path) -> Path:
-    return tmp_path / "shared" / names.record(KEY)
+    return tmp_path / "shared" / record_name(KEY)
 
 
 def changed(act: Callable[[dict[str, Any]], object]) -> Callable[[Path], None]:
@@ -136,7 +135,7 @@ def test_no_change_of_a_byte_makes_another_entry(tmp_path: Path) -> None:
     put(machine(tmp_path, "one"))
     machine(tmp_path, "one").alias(OTHER, KEY)
     for key in (KEY, OTHER):
-        place = tmp_path / "shared" / names.record(key)
+        place = tmp_path / "shared" / record_name(key)
         whole = place.read_bytes()
         for at in range(0, len(whole), 11):
             place.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
@@ -147,7 +146,7 @@ def test_no_change_of_a_byte_makes_another_entry(tmp_path: Path) -> None:
 
 def test_an_entry_in_the_place_of_another_is_none(tmp_path: Path) -> None:
     put(machine(tmp_path, "one"))
-    shutil.copytree(record_of(tmp_path).parent, (tmp_path / "shared" / names.record(OTHER)).parent)
+    shutil.copytree(record_of(tmp_path).parent, (tmp_path / "shared" / record_name(OTHER)).parent)
     assert machine(tmp_path, "two").get(OTHER) is None
     assert "that of another key" in machine_with(tmp_path, OTHER).damage(OTHER)
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from test_execute_shared_store import HARMS, KEY, OTHER, machine, put, record_of
 
+from gpuforge.cluster import upkeep
+from gpuforge.cluster.leases import now, oldest
+from gpuforge.cluster.shared_store import USED, opened, trim
 from gpuforge.execute import upkeep as local_upkeep
-from gpuforge.execute.shared import presence, upkeep
-from gpuforge.execute.shared.opening import opened, trim
-from gpuforge.execute.shared.store import USED
 
 
 def age(tmp_path: Path, hours: float) -> None:
@@ -46,7 +46,7 @@ def test_a_machine_that_uses_its_own_copy_is_seen_to_use_it(tmp_path: Path) -> N
     os.utime(mark, (mark.stat().st_mtime - USED - 1,) * 2)
     assert machine(tmp_path, "one").get(KEY) is not None
     (kept,) = upkeep.entries(machine(tmp_path, "one").objects)
-    assert kept.listed.used > presence.now(machine(tmp_path, "one").objects) - 60
+    assert kept.listed.used > now(machine(tmp_path, "one").objects) - 60
 
 
 def test_an_entry_is_removed_with_its_names_and_only_as_it_was_seen(tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ def test_a_build_that_was_killed_is_not_waited_for(tmp_path: Path) -> None:
     objects.put("builds/x/began", b"")
     objects.put("builds/x/lives", b"")
     age(tmp_path, 1)
-    assert presence.oldest(objects) == pytest.approx(presence.now(objects), abs=5)
+    assert oldest(objects) == pytest.approx(now(objects), abs=5)
     assert objects.names("builds") == []
 
 

@@ -17,7 +17,7 @@ from gpuforge.plan.site import ContainerImage
 RUNNERS = {
     "local": "gpuforge.execute.runners.local.local_runner",
     "docker": "gpuforge.execute.runners.docker.setup",
-    "dask": "gpuforge.execute.runners.dask.setup",
+    "dask": "gpuforge.cluster.runner",
 }
 _ON_A_WORKER = {False: "local", True: "docker"}  # the runner of actions without an image, and with one
 

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import sys
 import threading
 from pathlib import Path
 
 from gpuforge import digest, tree
-from gpuforge.errors import ActionError
+from gpuforge.errors import ActionError, MissingError
 from gpuforge.execute.integrity import survey
 from gpuforge.execute.runners.runner import InputPath
 from gpuforge.execute.store import Store
 from gpuforge.execute.store_entry import StoreEntry
 from gpuforge.execute.times import now
 from gpuforge.execute.work import changed
-from gpuforge.plan.action import FileInput
+from gpuforge.plan.action import Action, FileInput
+from gpuforge.plan.program_identities import identities
 
 _FILE, _FOLDER = "file", "folder"  # the name of the output in the store's entry
 
@@ -73,3 +76,33 @@ def received(value: FileInput, key: str, store: Store, action: str) -> InputPath
     if _FILE in stored.entry.outputs:
         return InputPath(stored.path(_FILE) / value.path.name)
     return InputPath(stored.path(_FOLDER), value.members)
+
+
+HINT = "install the same programs on every worker, or build in containers: --image"
+
+
+class UnfitError(MissingError):
+    """This machine cannot do an action; another one may be able to."""
+
+
+def programs_here(action: Action) -> dict[str, InputPath]:
+    """Return where the programs among an action's inputs lie on this machine.
+
+    Raises UnfitError for programs that are not here, or are not the same.
+    """
+    found, problems = {}, []
+    for name, value in action.inputs.items():
+        if not isinstance(value, FileInput) or value.program is None:
+            continue
+        if value.program == "gpuforge":  # it is the same, else the worker would not have got the job
+            found[name] = InputPath(Path(sys.executable))
+            continue
+        if value.digest in identities(value.program, value.path):
+            found[name] = InputPath(value.path)
+        elif not os.path.lexists(value.path):
+            problems.append(f"has no {value.path}")
+        else:
+            problems.append(f"has another {value.path} than the client")
+    if problems:
+        raise UnfitError.of(" and ".join(problems), hint=HINT)
+    return found

@@ -11,10 +11,9 @@ from datetime import datetime
 from pathlib import PurePosixPath
 from typing import Any
 
-from gpuforge import tree
+from gpuforge import digest, tree
 from gpuforge.execute import store_entry
 from gpuforge.execute.integrity import MOST_BYTES, MOST_FILES
-from gpuforge.execute.shared.seal import sealed, unsealed
 from gpuforge.execute.store_entry import StoredFile, StoreEntry
 
 FORMAT = 2  # 1 had no sum
@@ -160,3 +159,50 @@ def _is_name(text: Any) -> bool:
 def _hold(fact: object, otherwise: str) -> None:
     if not fact:
         raise ValueError(otherwise)
+
+
+_SEALED = re.compile(rb'\{"sha256":"([0-9a-f]{64})","record":(.*)\}', re.DOTALL)
+
+
+def sealed(key: str, record: bytes) -> bytes:
+    """Return a JSON record with its checksum, as JSON."""
+    return b'{"sha256":"%s","record":%s}' % (_sum(key, record), record)
+
+
+def unsealed(key: str, data: bytes) -> bytes:
+    """Return the record without its checksum; raises ValueError for changed bytes and for another key's record."""
+    found = _SEALED.fullmatch(data)
+    if found is None:
+        msg = "its record has no sum"
+        raise ValueError(msg)
+    if found[1] != _sum(key, found[2]):
+        msg = "its record has changed, or is that of another key"
+        raise ValueError(msg)
+    return found[2]
+
+
+def _sum(key: str, record: bytes) -> bytes:
+    return digest.of_bytes(key.encode() + b"\n" + record).encode()
+
+
+ENTRIES, LEASES, USES, BUILDS, CLOCK = "entries", "leases", "used", "builds", "clock"
+
+
+def record_name(key: str) -> str:
+    """Return the name of an entry's record; the entry exists if the record does."""
+    return f"{ENTRIES}/{key[:2]}/{key}/record.json"
+
+
+def content_name(key: str, token: str) -> str:
+    """Return the name of the bytes of one of an entry's outputs."""
+    return f"{ENTRIES}/{key[:2]}/{key}/{token}.zst"
+
+
+def used_name(key: str) -> str:
+    """Return the name of an object whose time is when an entry was last used."""
+    return f"{USES}/{key[:2]}/{key}"
+
+
+def lease_folder(key: str) -> str:
+    """Return the folder of the leases of a key."""
+    return f"{LEASES}/{key}"

@@ -15,12 +15,21 @@ from typing import Any
 from uuid import uuid4
 
 from gpuforge import digest, tree
-from gpuforge.execute import locks
-from gpuforge.execute.objects.port import MOST, Objects
-from gpuforge.execute.shared import contents, names
-from gpuforge.execute.shared.entry_record import Alias, Content, SharedEntry, from_bytes, to_bytes
-from gpuforge.execute.shared.leases import Leases
-from gpuforge.execute.shared.presence import present
+from gpuforge.cluster import contents
+from gpuforge.cluster.folder import connect
+from gpuforge.cluster.leases import Leases, present
+from gpuforge.cluster.objects import MOST, Objects
+from gpuforge.cluster.record import (
+    Alias,
+    Content,
+    SharedEntry,
+    content_name,
+    from_bytes,
+    record_name,
+    to_bytes,
+    used_name,
+)
+from gpuforge.execute import locks, upkeep
 from gpuforge.execute.store import FolderStore, Stored
 from gpuforge.execute.store_entry import StoreEntry
 
@@ -75,7 +84,7 @@ class SharedStore:
 
     def _agreed(self, key: str, mine: Stored, *, links_out: bool) -> Stored:
         """Return the entry of the shared store, which replaces this machine's own if they differ."""
-        data = self.objects.read(names.record(key), MOST) or b""
+        data = self.objects.read(record_name(key), MOST) or b""
         with self.local.scratch() as out:
             try:
                 theirs = from_bytes(key, data)
@@ -113,13 +122,13 @@ class SharedStore:
 
     def _shared_entry(self, key: str) -> SharedEntry | None:
         with suppress(ValueError):
-            record = from_bytes(key, self.objects.read(names.record(key)) or b"")
+            record = from_bytes(key, self.objects.read(record_name(key)) or b"")
             return record if isinstance(record, SharedEntry) else None
         return None
 
     def _fetch(self, key: str, *, links_out: bool) -> Stored | None:
         """Bring an entry into this machine's store; None if it is not there, or is refused."""
-        data = self.objects.read(names.record(key), MOST)
+        data = self.objects.read(record_name(key), MOST)
         if data is None:
             return None
         try:
@@ -158,7 +167,7 @@ class SharedStore:
             self._unpack(key, record, out, links_out=links_out)
             stored = self.local.commit(key, out, record.entry)
         self._mark(key, stored)
-        self.objects.put(names.used(key), b"")
+        self.objects.put(used_name(key), b"")
         self._refused.pop(key, None)
         self._grown(sum(file.size for file in record.entry.files))
         return stored
@@ -176,12 +185,12 @@ class SharedStore:
         mark = stored.folder.resolve().parent / MARK
         if time.time() - mark.stat().st_mtime > USED:
             self._push(own, stored)  # it may have been pruned
-            self.objects.put(names.used(own), b"")
+            self.objects.put(used_name(own), b"")
             os.utime(mark)
 
     def _push(self, key: str, stored: Stored) -> bool:
         """Upload an entry; False if the shared store has one of that name."""
-        data = self.objects.read(names.record(key))
+        data = self.objects.read(record_name(key))
         if data is not None and not self._is_refused(key, data):
             return False
         made: dict[str, Content] = {}
@@ -191,18 +200,18 @@ class SharedStore:
                 plain = [each for each in files if not each.link]
                 made[output] = contents.pack(stored.folder, plain, parts / uuid4().hex)
                 (packed,) = parts.iterdir()
-                self.objects.upload(packed, names.content(key, made[output].token))
+                self.objects.upload(packed, content_name(key, made[output].token))
                 packed.unlink()
         record = to_bytes(key, contents.described(stored.folder, stored.entry, made))
         if self._create(key, record):
             return True
         for content in made.values():
-            self.objects.remove(names.content(key, content.token))
+            self.objects.remove(content_name(key, content.token))
         return False
 
     def _create(self, key: str, record: bytes) -> bool:
         """Write a record unless a sound one is there; a refused one is replaced."""
-        name = names.record(key)
+        name = record_name(key)
         if self.objects.create(name, record):
             return True
         there = self.objects.read(name)
@@ -232,7 +241,7 @@ class SharedStore:
 
 def fetch_content(objects: Objects, key: str, content: Content, place: Path) -> None:
     """Download the bytes of an output; raises ValueError when they are gone, or are not those that were stored."""
-    if not objects.download(names.content(key, content.token), place, content.size):
+    if not objects.download(content_name(key, content.token), place, content.size):
         msg = "a content is gone"
         raise ValueError(msg)
     if digest.of_file(place) != content.sha256:
@@ -253,3 +262,37 @@ def _home(root: Path) -> str:
         name = uuid4().hex
         place.write_text(name, encoding="ascii")
         return name
+
+
+MOST_LOCAL = 100 * 10**9  # bytes of this machine's part
+_STEP = 10  # it may grow by a tenth of that before it is measured again
+
+
+def opened(root: Path, url: str, most: int = MOST_LOCAL) -> SharedStore:
+    """Return the shared store at `url`, with `root` as this machine's part of at most `most` bytes.
+
+    Entries that this process uses, or that are not shared yet, stay even beyond that. Raises the errors of `connect`.
+    """
+    local = FolderStore(root)
+    return SharedStore(local, connect(url), grown=_Limit(local, most).grown)
+
+
+class _Limit:
+    def __init__(self, local: FolderStore, most: int) -> None:
+        self._local, self._most = local, most
+        self._left = 0  # bytes until the next look; the first is at once
+
+    def grown(self, size: int) -> None:
+        """Remove the least recently used entries, if enough new ones have come since the last time."""
+        self._left -= size
+        if self._left < 0:
+            self._left = self._most // _STEP
+            trim(self._local, self._most)
+
+
+def trim(local: FolderStore, most: int) -> None:
+    """Remove entries, the least recently used first, until no more than `most` bytes are left."""
+    found = upkeep.entries(local)
+    own = {each.key for each in found if not (each.place / MARK).exists()}
+    for each in upkeep.to_prune(found, unused_since=None, most=most, in_use=local.taken() | own):
+        upkeep.discard(local, each)

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 
 import dask
-from distributed import Client, Future, LocalCluster, Security
+from distributed import Client, Future, LocalCluster, Security, get_worker
 from distributed.client import ClosedClientError
 
+from gpuforge.cluster import preload
+from gpuforge.cluster.abilities import Abilities, Ability, lacking
+from gpuforge.cluster.board import Job
+from gpuforge.cluster.preload import CPUS
+from gpuforge.cluster.worker import work_on
 from gpuforge.errors import MissingError
-from gpuforge.execute.remote.abilities import Abilities, Ability, lacking
-from gpuforge.execute.remote.job import Job
-from gpuforge.execute.runners.dask import preload
-from gpuforge.execute.runners.dask.task import run
 
 _CONNECT_S = 30  # seconds that a scheduler may take to answer
 _WORD_S = 5
@@ -168,3 +170,10 @@ def _unreachable(address: str, error: Exception) -> MissingError:
         f"the scheduler {address} cannot be reached: {why}",
         hint="check its address, and that `dask scheduler` runs there",
     )
+
+
+def run(job: Job) -> str:
+    """Do a job on this worker."""
+    worker = get_worker()
+    cpus = int(worker.state.total_resources.get(CPUS, 0)) or len(os.sched_getaffinity(0))
+    return work_on(job, worker.address, cpus)

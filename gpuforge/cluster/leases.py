@@ -10,14 +10,14 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Self
 from uuid import uuid4
 
+from gpuforge.cluster.objects import Objects, ObjectsError
+from gpuforge.cluster.record import BUILDS, CLOCK, lease_folder
 from gpuforge.errors import GpuforgeError
-from gpuforge.execute.objects.port import Objects, ObjectsError
-from gpuforge.execute.shared import names
 
 RENEW = 5.0  # seconds between two writes of an owner
 STALE = 30.0  # seconds without a change after which an owner is dead
@@ -69,7 +69,7 @@ class Leases:
 
     def take(self, key: str) -> Lease | None:
         """Take the lease of a key unless a live owner has it."""
-        there = self.objects.names(names.lease(key))
+        there = self.objects.names(lease_folder(key))
         number = 1
         if there:
             last = there[-1]
@@ -77,7 +77,7 @@ class Leases:
                 return None
             number = _number(last) + 1
         token = uuid4().hex
-        name = f"{names.lease(key)}/{number:09}"
+        name = f"{lease_folder(key)}/{number:09}"
         content = self.content(token)
         if not self.objects.create(name, content) and self.objects.read(name, _LARGEST) != content:
             return None
@@ -140,3 +140,48 @@ def _home(content: bytes) -> str:
         return str(json.loads(content)["home"])
     except (ValueError, KeyError, TypeError, RecursionError):
         return ""
+
+
+GONE = 600.0  # seconds without a sign of life after which a build counts as gone
+
+
+@contextmanager
+def present(leases: Leases) -> Iterator[None]:
+    """Register as a build that uses the store, while the context lasts."""
+    folder = f"{BUILDS}/{uuid4().hex}"
+    leases.objects.put(f"{folder}/began", b"")
+    try:
+        with leases.hold(f"{folder}/lives"):
+            yield
+    finally:
+        with suppress(ObjectsError):  # it counts as gone after a while
+            leases.objects.remove(f"{folder}/began")
+
+
+def now(objects: Objects) -> float:
+    """Return the time by the clock of the place, in seconds since the epoch."""
+    name = f"{CLOCK}/{uuid4().hex}"
+    objects.put(name, b"")
+    found = objects.find(CLOCK)
+    objects.remove(name)
+    return next(each.modified for each in found if each.name == name)
+
+
+def oldest(objects: Objects) -> float:
+    """Return the start of the oldest live build, or the present time if there is none.
+
+    The objects of builds that are gone are removed.
+    """
+    time = now(objects)
+    builds: dict[str, dict[str, float]] = {}
+    for each in objects.find(BUILDS):
+        folder, _, what = each.name.rpartition("/")
+        builds.setdefault(folder, {})[what] = each.modified
+    began = [time]
+    for folder, signs in builds.items():
+        if time - max(signs.values()) < GONE:
+            began.append(min(signs.values()))
+        else:
+            for what in signs:
+                objects.remove(f"{folder}/{what}")
+    return min(began)

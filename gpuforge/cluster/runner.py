@@ -7,11 +7,11 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from uuid import uuid4
 
+from gpuforge.cluster.board import Run
+from gpuforge.cluster.client import RemoteWorkers
+from gpuforge.cluster.objects import VARIABLE
+from gpuforge.cluster.worker import of_client
 from gpuforge.errors import MissingError, UsageError
-from gpuforge.execute.objects.port import VARIABLE
-from gpuforge.execute.remote.client import RemoteWorkers
-from gpuforge.execute.remote.job import Run
-from gpuforge.execute.remote.places import of_client
 from gpuforge.execute.runners.choice import RunnerSettings, SiteRequest, on_worker
 from gpuforge.execute.store import WorkStore
 from gpuforge.execute.work import Workers
@@ -38,7 +38,7 @@ def sites(request: SiteRequest) -> list[ContainerImage]:
 @contextmanager
 def workers(sites: Sequence[ContainerImage], settings: RunnerSettings, store: WorkStore) -> Iterator[Workers]:
     """Use the workers of the scheduler, or start some here, during a `with`."""
-    from gpuforge.execute.runners.dask.cluster import connected, started  # noqa: PLC0415  an extra
+    from gpuforge.cluster.dask_cluster import connected, started  # noqa: PLC0415  an extra
 
     remote = settings.scheduler is not None
     if remote and not settings.shared:

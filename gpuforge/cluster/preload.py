@@ -9,7 +9,7 @@ import threading
 
 from distributed import Worker
 
-from gpuforge.execute.remote import abilities
+from gpuforge.cluster import abilities
 from gpuforge.execute.runners.docker import reaper
 
 CPUS = "cpus"

@@ -8,10 +8,20 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpuforge.execute.objects.port import ListedObject, Objects
-from gpuforge.execute.shared import contents, names, presence
-from gpuforge.execute.shared.entry_record import Alias, SharedEntry, from_bytes, is_key
-from gpuforge.execute.shared.store import USED, fetch_content
+from gpuforge.cluster import contents
+from gpuforge.cluster.leases import now, oldest
+from gpuforge.cluster.objects import ListedObject, Objects
+from gpuforge.cluster.record import (
+    ENTRIES,
+    USES,
+    Alias,
+    SharedEntry,
+    from_bytes,
+    is_key,
+    record_name,
+    used_name,
+)
+from gpuforge.cluster.shared_store import USED, fetch_content
 from gpuforge.execute.store_entry import StoreEntry
 from gpuforge.execute.upkeep import ListedEntry
 from gpuforge.toolchains.sccache import COMPILED
@@ -34,15 +44,13 @@ class EntryObjects:
 def entries(objects: Objects) -> list[EntryObjects]:
     """Return all entries, the least recently used first; remove old contents without a record, of killed builds."""
     by_key: dict[str, dict[str, ListedObject]] = {}
-    for each in objects.find(names.ENTRIES):
+    for each in objects.find(ENTRIES):
         parts = each.name.split("/")
         if len(parts) == 4 and is_key(parts[2]):
             by_key.setdefault(parts[2], {})[each.name] = each
-    uses = {each.name: each.modified for each in objects.find(names.USED)}
+    uses = {each.name: each.modified for each in objects.find(USES)}
     with ThreadPoolExecutor(_READERS) as pool:
-        records = dict(
-            zip(by_key, pool.map(lambda key: objects.read(names.record(key)), by_key), strict=True)
-        )
+        records = dict(zip(by_key, pool.map(lambda key: objects.read(record_name(key)), by_key), strict=True))
     aliases: dict[str, list[str]] = {}
     kept = []
     for key, found in by_key.items():
@@ -54,12 +62,12 @@ def entries(objects: Objects) -> list[EntryObjects]:
         if isinstance(record, Alias):
             aliases.setdefault(record.key, []).append(key)
             continue
-        used = max(found[names.record(key)].modified, uses.get(names.used(key), 0.0))
+        used = max(found[record_name(key)].modified, uses.get(used_name(key), 0.0))
         entry: StoreEntry | None = record.entry if record else None
         listed = ListedEntry(
-            key, Path(names.record(key)), entry, sum(each.size for each in found.values()), used
+            key, Path(record_name(key)), entry, sum(each.size for each in found.values()), used
         )
-        ordered = sorted(found, key=lambda name: name != names.record(listed.key))
+        ordered = sorted(found, key=lambda name: name != record_name(listed.key))
         kept.append(EntryObjects(listed, record, data, tuple(ordered), ()))
     complete = [
         EntryObjects(k.listed, k.record, k.data, k.objects, tuple(aliases.get(k.listed.key, ())))
@@ -82,7 +90,7 @@ def _parsed(key: str, data: bytes) -> SharedEntry | Alias | None:
 
 
 def _forget(objects: Objects, found: Iterable[ListedObject]) -> None:
-    time = presence.now(objects)
+    time = now(objects)
     for each in found:
         if time - each.modified > _FORGOTTEN:
             objects.remove(each.name)
@@ -90,14 +98,14 @@ def _forget(objects: Objects, found: Iterable[ListedObject]) -> None:
 
 def recent(objects: Objects) -> float:
     """Return the time since which used entries stay, because a running build may have got them."""
-    return presence.oldest(objects) - 2 * USED
+    return oldest(objects) - 2 * USED
 
 
 def discard(objects: Objects, each: EntryObjects) -> bool:
     """Remove an entry and its names, its record first; False if another entry has replaced it."""
-    if objects.read(names.record(each.listed.key)) != each.data:
+    if objects.read(record_name(each.listed.key)) != each.data:
         return False
-    for name in (*each.objects, names.used(each.listed.key), *map(names.record, each.aliases)):
+    for name in (*each.objects, used_name(each.listed.key), *map(record_name, each.aliases)):
         objects.remove(name)
     return True
 

@@ -12,10 +12,9 @@ from typing import Any
 
 import fsspec
 
+from gpuforge.cluster.objects import MOST, VARIABLE, ListedObject, ObjectsError, hidden, within
 from gpuforge.diagnostics import shown
 from gpuforge.errors import GpuforgeError
-from gpuforge.execute.objects.port import MOST, VARIABLE, ListedObject, ObjectsError, within
-from gpuforge.execute.objects.secrets import hidden
 
 _BLOCK = 1 << 24  # bytes of one request
 _MODIFIED = ("LastModified", "updated", "mtime", "created")  # the libraries' names for the time of writing

@@ -16,7 +16,7 @@ from uuid import uuid4
 import zstandard
 
 from gpuforge import digest, tree
-from gpuforge.execute.shared.entry_record import Content, SharedEntry
+from gpuforge.cluster.record import Content, SharedEntry
 from gpuforge.execute.store_entry import StoredFile, StoreEntry
 
 _LEVEL = 3

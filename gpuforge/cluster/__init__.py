@@ -1,0 +1,1 @@
+"""Builds on many machines: a store that they share, and the workers of a cluster."""

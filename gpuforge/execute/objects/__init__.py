@@ -1,1 +1,0 @@
-"""Named bytes in a place that several machines reach: a folder, or a bucket of S3 or Google Cloud Storage."""

@@ -1,1 +1,0 @@
-"""Runs actions on the workers of a dask cluster."""
