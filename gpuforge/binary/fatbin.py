@@ -60,12 +60,6 @@ def entry(header: bytes) -> tuple[FatbinEntry, int]:
     return found, header_size + payload
 
 
-def _made_by(toolkit: str, e: FatbinEntry) -> FatbinEntry:
-    if e.kind != "cubin":
-        return e
-    return FatbinEntry(e.kind, e.arch, e.isa, e.size, e.stored, e.compression, toolkit)
-
-
 class _Samples:
     """The smallest and the largest cubin of a container, as stored."""
 
@@ -235,7 +229,11 @@ class Scanner:
         finally:
             if entries:
                 version, empty = samples.judge(self)
-                entries = [_made_by(version, e) for e in entries] if version else entries
+                entries = (
+                    [e._replace(toolkit=version) if e.kind == "cubin" else e for e in entries]
+                    if version
+                    else entries
+                )
                 self.containers.append(
                     FatbinContainer(offset, 16 + payload, tuple(entries), "", damaged, empty)
                 )

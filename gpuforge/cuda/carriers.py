@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
@@ -110,7 +111,11 @@ def cuda_majors(requirement: Requirement) -> frozenset[int]:
         if release.local:
             found |= {major for major in [major_of_local(str(release))] if major}
         else:
-            found |= {row.cuda for row in own if row.cuda and _is_of(row, release)}
+            found |= {
+                row.cuda
+                for row in own
+                if row.cuda and SpecifierSet(row.versions).contains(release, prereleases=True)
+            }
     return frozenset(found)
 
 
@@ -135,10 +140,6 @@ def _tables() -> dict[str, Any]:
 
 def _without_extra(package: str) -> tuple[Carrier, ...]:
     return tuple(row for row in carriers() if row.package == package and not row.extra)
-
-
-def _is_of(row: Carrier, release: Version) -> bool:
-    return Requirement(f"{row.package}{row.versions}").specifier.contains(release, prereleases=True)
 
 
 def _named(requirement: Requirement) -> Iterator[Version]:

@@ -113,7 +113,7 @@ def common(release: ToolkitRelease) -> tuple[Target, ...]:
     """
     lowest: dict[int, Arch] = {}
     for arch in known_gpus(release):
-        if not _embedded(arch):
+        if runs_on.RENAMED.get(arch.capability, arch.capability) not in runs_on.EMBEDDED:
             lowest.setdefault(arch.major, arch)
     first, *later = lowest.values()
     return (Target(first, ptx=True), *map(Target, later))
@@ -133,10 +133,6 @@ def spelled_out(archs: Sequence[str], release: ToolkitRelease) -> tuple[str, ...
 def known_gpus(release: ToolkitRelease) -> Iterable[Arch]:
     """Return the GPUs that a toolkit knows, the lowest first."""
     return sorted({Arch(*arch.capability) for arch in release.archs})
-
-
-def _embedded(arch: Arch) -> bool:
-    return runs_on.RENAMED.get(arch.capability, arch.capability) in runs_on.EMBEDDED
 
 
 def driver_of_ptx(isa: str) -> str:

@@ -156,11 +156,9 @@ def contents_of(
     tree: Path, packed: Sequence[Path], apart: Sequence[KernelsWheelSet], *, c_header: bool
 ) -> WheelContents:
     """Read packed kernel sets, and the Python files of an unpacked wheel that does not have the runtime yet."""
-    indexes = [file for folder in packed for file in sorted(folder.glob(f"{KERNELS}/*/{INDEX}"))]
-    recipes = [file for folder in packed for file in sorted(folder.glob(f"{SOURCES}/*/{RECIPE}"))]
     return WheelContents(
-        [json.loads(file.read_bytes()) for file in indexes],
-        [json.loads(file.read_bytes()) for file in recipes],
+        [index for _, index in _documents(packed, KERNELS, INDEX)],
+        [recipe for _, recipe in _documents(packed, SOURCES, RECIPE)],
         apart,
         frozenset(module for file in sorted(tree.rglob("*.py")) for module in imported(file.read_bytes())),
         c_header,

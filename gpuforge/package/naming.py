@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -35,7 +35,9 @@ def check_tags(name: WheelName, *, python: str | None, abi: str | None) -> None:
     A wheel for more Pythons (`py3`, an older `abi3`, ABI `none`) is accepted.
     """
     target = CPython.of_tag(python or "")
-    if target and not _supported(target).intersection((tag.interpreter, tag.abi) for tag in name.tags):
+    if target and not {(tag.interpreter, tag.abi) for tag in filename.usable(target, ["any"])}.intersection(
+        (tag.interpreter, tag.abi) for tag in name.tags
+    ):
         raise ActionError.of(
             f"the build made {name}, which {target.tag} cannot use",
             hint="the build ran with another Python than the cell's: check its log",
@@ -71,7 +73,9 @@ def rename(
             hint=f"choose one of {', '.join(STRATEGIES)}",
         )
     major = major_of(cuda)
-    labels = [f"cu{major}", *(_as_local(each) for each in axes)] if strategy == "local" else []
+    labels = (
+        [f"cu{major}", *(re.sub(r"[+_]", ".", each).lower() for each in axes)] if strategy == "local" else []
+    )
     labels += ["try", *(f"sm{arch}" for arch in narrowed)] if narrowed else []
     if strategy == "plain" and not labels:
         return name
@@ -87,7 +91,9 @@ def rename(
         text = metadata.with_version(text, version)
         new = replace(new, version=version)
     file.write_bytes(text)
-    _rename_folders(tree, new)
+    for folder in sorted(tree.iterdir()):
+        if folder.is_dir() and folder.suffix in {".dist-info", ".data"}:
+            folder.rename(tree / f"{new.distribution}-{new.version}{folder.suffix}")
     return new
 
 
@@ -97,30 +103,9 @@ def write_tags(tree: Path, name: WheelName) -> None:
     file.write_bytes(metadata.with_tags(metadata.of_file(file), name.tags))
 
 
-def _supported(python: CPython) -> set[tuple[str, str]]:
-    """Return the (interpreter, ABI) pairs that a CPython can import."""
-    return {(tag.interpreter, tag.abi) for tag in filename.usable(python, ["any"])}
-
-
-def _as_local(value: str) -> str:
-    """Return a value as a part of a local version: "torch2.11.cu126" of "torch2.11+cu126"."""
-    return re.sub(r"[+_]", ".", value).lower()
-
-
 def _local(version: str, labels: Sequence[str]) -> str:
     """Return a version with the labels that are not yet in its local part: "1.0+cu13.try.sm90"."""
     parsed = Version(version)
     present = [parsed.local] if parsed.local else []
     added = [label for label in labels if f".{label}." not in f".{parsed.local}."]
     return f"{parsed.public}+{'.'.join([*present, *added])}"
-
-
-def _rename_folders(tree: Path, name: WheelName) -> None:
-    stem = f"{name.distribution}-{name.version}"
-    for kind in (".dist-info", ".data"):
-        for folder in _folders(tree, kind):
-            folder.rename(tree / f"{stem}{kind}")
-
-
-def _folders(tree: Path, suffix: str) -> Iterable[Path]:
-    return [path for path in tree.iterdir() if path.is_dir() and path.name.endswith(suffix)]

@@ -142,15 +142,11 @@ def _declared(material: Material, text: bytes) -> Component:
             and any(material.distribution.endswith(e) for e in requirement.extras)
         )
     ]
-    requires = " · ".join(sorted(map(str, own)))
+    facts = {"requires": " · ".join(sorted(map(str, own)))}
+    if material.version:
+        facts["linked-with"] = material.version
     purl = _pypi(material.distribution, None)
-    return _component(
-        material.distribution, None, purl, provision="declared", requires=requires, **_linked(material)
-    )
-
-
-def _linked(material: Material) -> dict[str, str]:
-    return {"linked-with": material.version} if material.version else {}
+    return _component(material.distribution, None, purl, provision="declared", **facts)
 
 
 RECORD = "gpuforge.json"

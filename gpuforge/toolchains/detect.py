@@ -40,7 +40,8 @@ def detect(
         found = looked.compiler_at(candidate, _ask)
         if found is not None:
             return found
-    raise looked.failure(path or _places(kind, search))
+    places = ["PATH", *kind.places] if search is None else list(map(str, search))
+    raise looked.failure(path or ", ".join(places) or "no folder")
 
 
 def pick(
@@ -143,12 +144,6 @@ class Looked:
         if str(self.allowed) and ": version " in found:
             hint = f"install a version that is {self.allowed} (Debian and others have several), or widen the range"
         return MissingError.of(f"no usable {what}: looked at {where}; found: {found}", hint=hint)
-
-
-def _places(family: Family, search: Sequence[Path] | None) -> str:
-    if search is not None:
-        return ", ".join(map(str, search)) or "no folder"
-    return ", ".join(("PATH", *family.places))
 
 
 def _explicit(path: str, looked: Looked) -> list[Path]:

@@ -71,7 +71,9 @@ def _fetch(url: str, target: Path, start: int, size: int | None, progress: Progr
     if size is not None:
         request.add_header("Range", f"bytes={start}-{start + size - 1}")
     digest = hashlib.sha256()
-    with urllib.request.urlopen(request, timeout=TIMEOUT_S, context=_context()) as answer, target.open("wb") as file:  # noqa: S310  # fmt: skip
+    bundle = next((os.environ[n] for n in _BUNDLES if Path(os.environ.get(n, "/none")).is_file()), None)
+    context = _trusting(bundle)
+    with urllib.request.urlopen(request, timeout=TIMEOUT_S, context=context) as answer, target.open("wb") as file:  # noqa: S310  # fmt: skip
         skip = start if size is not None and answer.status != http.client.PARTIAL_CONTENT else 0
         whole = size if size is not None else answer.length
         for chunk in _chunks(answer, skip, size):
@@ -94,11 +96,6 @@ def _chunks(answer: http.client.HTTPResponse, skip: int, size: int | None) -> It
         yield chunk
     if left or (size is None and answer.length):
         raise http.client.IncompleteRead(b"")
-
-
-def _context() -> ssl.SSLContext:
-    bundle = next((os.environ[n] for n in _BUNDLES if Path(os.environ.get(n, "/none")).is_file()), None)
-    return _trusting(bundle)
 
 
 @cache

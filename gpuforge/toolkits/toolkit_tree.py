@@ -68,7 +68,8 @@ def complete(tree: Path, machine: str) -> None:
     `lib/stubs` gets a stub of the driver, also if NVIDIA's packages have none. Headers older than CUDA 13 are changed
     to be compatible with glibc 2.41 and newer.
     """
-    _make_executable(tree)
+    for program in _programs(tree):  # a wheel may have lost their bits
+        program.chmod(program.stat().st_mode | 0o111)
     _link_libraries(tree / "lib")
     stub_library.write_driver_stub(tree, machine)
     _agree_with_glibc(tree / "include" / "crt" / "math_functions.h")
@@ -127,12 +128,6 @@ def _agree_with_glibc(header: Path) -> None:
     if count:
         header.unlink()  # it may be a hard link to pip's cache
         header.write_bytes(_DEFINE_SPECIFIER + content)
-
-
-def _make_executable(tree: Path) -> None:
-    """Set the executable bits that a wheel may have lost."""
-    for program in _programs(tree):
-        program.chmod(program.stat().st_mode | 0o111)
 
 
 def _programs(tree: Path) -> Iterator[Path]:

@@ -74,7 +74,8 @@ class DistInfo(NamedTuple):
         }
         problems += [MetadataProblem("no file", (name,)) for name in _LARGEST if name not in found]
         wheel, text = (archive.data(found[name]) if name in found else b"" for name in ("WHEEL", "METADATA"))
-        declared = _parsed(archive, text)
+        archive.budget.spend("names", _PARSED * len(metadata.head(text)))
+        declared = metadata.parse(text)
         requires = tuple(metadata.fields(declared, "Requires-Dist"))
         archive.budget.spend("work", sum(map(_comparisons, requires)))
         listed = None
@@ -97,11 +98,6 @@ class DistInfo(NamedTuple):
             requires_python=metadata.field(declared, "Requires-Python"),
             license_files=_license_files(declared),
         )
-
-
-def _parsed(archive: Archive, text: bytes) -> Message:
-    archive.budget.spend("names", _PARSED * len(metadata.head(text)))
-    return metadata.parse(text)
 
 
 def _comparisons(line: str) -> int:

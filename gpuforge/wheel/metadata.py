@@ -174,7 +174,7 @@ def tags_of(text: bytes) -> tuple[Tag | str, ...]:
     Raises TooLargeError.
     """
     lines = fields(text, "Tag")
-    if sum(map(_count, lines)) > _MOST_TAGS:
+    if sum(math.prod(part.count(".") + 1 for part in line.split("-")) for line in lines) > _MOST_TAGS:
         raise TooLargeError.of(f"WHEEL stands for more than {_MOST_TAGS:,} tags")
     return tuple(sorted({tag for line in lines for tag in _expanded(line)}, key=str))
 
@@ -182,11 +182,6 @@ def tags_of(text: bytes) -> tuple[Tag | str, ...]:
 def purelib_lines(text: bytes) -> tuple[str, ...]:
     """Return the values of its Root-Is-Purelib lines, of which there should be one."""
     return tuple(fields(text, "Root-Is-Purelib"))
-
-
-def _count(line: str) -> int:
-    """Return the number of tags in a line: 2 of "py2.py3-none-any"."""
-    return math.prod(part.count(".") + 1 for part in line.split("-"))
 
 
 def _expanded(line: str) -> Iterable[Tag | str]:
@@ -265,10 +260,6 @@ def _split(text: bytes) -> tuple[bytes, bytes]:
     return (text, b"") if text.endswith(b"\n") else (text + b"\n", b"")
 
 
-def _newline(headers: bytes) -> bytes:
-    return b"\r\n" if headers.split(b"\n", 1)[0].endswith(b"\r") else b"\n"
-
-
 def _replaced(headers: bytes, header: bytes, new: str) -> bytes:
     line = header + b": " + new.encode()
     return re.sub(rb"(?im)^" + header + rb":[^\r\n]*", lambda _: line, headers, count=1)
@@ -279,7 +270,7 @@ def _insert(text: bytes, lines: list[str]) -> bytes:
     if not lines:
         return text
     headers, rest = _split(text)
-    newline = _newline(headers)
+    newline = b"\r\n" if headers.split(b"\n", 1)[0].endswith(b"\r") else b"\n"
     ends = [found.end() for found in re.finditer(rb"(?im)^Requires-Dist:[^\n]*\n(?:[ \t][^\n]*\n)*", headers)]
     at = ends[-1] if ends else len(headers)
     return headers[:at] + b"".join(line.encode() + newline for line in lines) + headers[at:] + rest

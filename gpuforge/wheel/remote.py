@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import IO, Any
+from typing import Any
 
 import requests
 from urllib3.exceptions import HTTPError
@@ -55,7 +55,9 @@ def opened(session: requests.Session, file: str, url: str) -> Iterator[RemoteArc
                 for chunk in _body(answer, LARGEST):
                     copy.write(chunk)
                 copy.flush()
-                with RemoteArchive(file, copy.tell(), partial(_of_copy, copy)) as archive:
+                with RemoteArchive(
+                    file, copy.tell(), lambda start, count: iter([os.pread(copy.fileno(), count, start)])
+                ) as archive:
                     yield archive
     except (requests.RequestException, HTTPError) as error:
         raise MissingError.of(
@@ -110,10 +112,6 @@ def _body(answer: requests.Response, most: int) -> Iterator[bytes]:
             raise TooLargeError.of(f"its server sends more than {most:,} bytes")
         if time.monotonic() - begun > _SECONDS + done / _BYTES_A_SECOND:
             raise _TooSlow(f"it sends less than {_BYTES_A_SECOND // 1000} kB a second")
-
-
-def _of_copy(copy: IO[bytes], start: int, count: int) -> Iterator[bytes]:
-    yield os.pread(copy.fileno(), count, start)
 
 
 def _reason(error: Exception) -> str:

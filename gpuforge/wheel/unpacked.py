@@ -125,12 +125,8 @@ def _add(bundle: zipfile.ZipFile, path: Path, name: str, date: tuple[int, ...], 
 def _executable(path: Path, name: str) -> bool:
     top, *rest = PurePosixPath(name).parts
     scripts = top.endswith(".data") and rest[:1] == ["scripts"]
-    return scripts or bool(path.stat().st_mode & stat.S_IXUSR and not _is_library(name)) or _is_program(path)
-
-
-def _is_library(name: str) -> bool:
-    """Return whether a file is a shared library, by its name: linkers mark it executable, but it is not a program."""
-    return ".so" in PurePosixPath(name).suffixes
+    library = ".so" in PurePosixPath(name).suffixes  # linkers mark it executable, but it is not a program
+    return scripts or bool(path.stat().st_mode & stat.S_IXUSR and not library) or _is_program(path)
 
 
 def _is_program(path: Path) -> bool:
