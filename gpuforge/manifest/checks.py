@@ -13,7 +13,8 @@ from packaging.utils import canonicalize_name
 
 from gpuforge.cuda.suffix import suffix_of
 from gpuforge.cuda.version import is_of, major_of
-from gpuforge.manifest import braces, forms, object_checks
+from gpuforge.manifest import braces, forms
+from gpuforge.manifest.object_checks import object_problems
 from gpuforge.manifest.problem import (
     KeyPath,
     Problem,
@@ -482,12 +483,8 @@ def problems(data: Raw, folder: Path | None) -> Iterator[Problem]:
     """
     for check in (python, import_name, c_header, without_cuda, native, unknown_placeholders):
         yield from check(data)
-    for check in (without, toolkits, architectures, linkage, object_checks.objects, object_checks.names):
+    for check in (without, toolkits, architectures, linkage, object_problems, kernels_wheels, front):
         yield from check(data)
-    for check in (object_checks.commands, object_checks.without_id, object_checks.libraries):
-        yield from check(data)
-    yield from kernels_wheels(data)
-    yield from front(data)
     if folder is not None:
         yield from files(data, folder)
     yield from nul_characters(data)

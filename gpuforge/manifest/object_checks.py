@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TypeGuard
+from dataclasses import dataclass
+from functools import cached_property
 
-from gpuforge.manifest.model import ROLE_KEYS, RoleKeys
+from gpuforge.manifest.model import ROLE_KEYS
 from gpuforge.manifest.problem import (
     KeyPath,
     Problem,
@@ -16,6 +17,7 @@ from gpuforge.manifest.problem import (
     quote,
     table,
     text_of,
+    texts_of,
 )
 from gpuforge.toolchain_names import OWN, makes
 
@@ -25,270 +27,221 @@ _ROLE_HINTS: Mapping[str, str] = {
     "toolchain": 'the name of one of the [toolchains], e.g. toolchain = "device"',
     "toolchains": 'names of [toolchains] in the order to try them in, e.g. toolchains = ["acc", "host"]',
 }
+_OBJECT_KEYS = frozenset(key for keys in ROLE_KEYS.values() for key in keys.required + keys.optional)
+_ABI_HINT = 'add, for example, abi = { version = "1", headers = ["mod/mechanisms.h"] }'
+_KIND_HINT = 'write kind = "library", or remove the key'
+_OWNERS = {key: name for name, own in OWN.items() for key in own.keys}
 
 
-def objects(data: Raw) -> Iterator[Problem]:
-    """Yield keys that an object's role needs or does not have, and toolchains that are not declared."""
-    declared = data.get("toolchains", {})
-    for index, thing in numbered(data.get("objects")):
-        role = thing.get("role")
-        keys = ROLE_KEYS.get(role) if isinstance(role, str) else None
-        title = object_title(thing)
-        if keys is not None:
-            yield from _role_keys(("objects", index), title, thing, keys)
-        likely = quote("nvcc" if role == "fallback" else "g++")
-        if isinstance(declared, Mapping):
-            for path, name in _references(("objects", index), thing):
-                if name not in declared:
-                    yield Problem(
-                        path,
-                        f"{title} names the toolchain {quote(name)}, which is not declared",
-                        f"declared toolchains: {', '.join(declared)}"
-                        if declared
-                        else f"add a table [toolchains.{name}] with compiler = {likely}",
-                    )
+@dataclass(frozen=True)
+class _Object:
+    """An element of `[[objects]]`; values of a wrong type, which the model reports, count as not written."""
+
+    index: int
+    data: Raw
+
+    @cached_property
+    def title(self) -> str:
+        return object_title(self.data)
+
+    @cached_property
+    def role(self) -> str:
+        return text_of(self.data, "role")
+
+    @cached_property
+    def kind(self) -> str:
+        """What the sources become, "module" or "library"; the default depends on the role."""
+        return text_of(self.data, "kind") or ("library" if self.role == "user-compiled" else "module")
+
+    @cached_property
+    def target(self) -> str | None:
+        """The name of the object that it stands in for."""
+        name = self.data.get("stands-in-for")
+        return name if isinstance(name, str) else None
+
+    @cached_property
+    def toolchains(self) -> list[tuple[KeyPath, str]]:
+        """The names of its toolchains, each with its place in the element."""
+        one = [(("toolchain",), name)] if (name := text_of(self.data, "toolchain")) else []
+        return [*one, *((("toolchains", n), name) for n, name in texts_of(self.data.get("toolchains")))]
+
+    def replaces(self, kind: str) -> bool:
+        """Return whether a fallback of a kind may stand in for it; a library may also do so for other fallbacks."""
+        independent = self.role == "fallback" and kind == "library" and "stands-in-for" not in self.data
+        return self.role == "user-compiled" or independent
+
+    def problem(self, message: str, hint: str, *at: str | int, at_key: bool = False) -> Problem:
+        return Problem(("objects", self.index, *at), message, hint, at_key)
 
 
-def _role_keys(path: KeyPath, title: str, thing: Raw, keys: RoleKeys) -> Iterator[Problem]:
-    role = thing["role"]
-    known = {key for role_keys in ROLE_KEYS.values() for key in role_keys.required + role_keys.optional}
-    for key in keys.required:
-        if key not in thing:
-            yield Problem(path, f"{title} needs `{key}`, because its role is {quote(role)}", _ROLE_HINTS[key])
-        elif thing[key] == []:
-            yield Problem((*path, key), f"{title}: `{key}` must not be empty", _ROLE_HINTS[key])
-    for key in thing:
-        if key in known and key not in keys.required + keys.optional:
-            owners = [
-                quote(owner) for owner, owned in ROLE_KEYS.items() if key in owned.required + owned.optional
-            ]
-            yield Problem(
-                (*path, key),
-                f"{title} has `{key}`, which its role {quote(role)} does not take",
-                f"`{key}` belongs to {' and '.join(owners)}; "
-                f"{quote(role)} takes {', '.join(f'`{k}`' for k in keys.required + keys.optional)}",
+def object_problems(data: Raw) -> Iterator[Problem]:
+    """Yield every condition that the objects and their toolchains break."""
+    objects = [_Object(index, thing) for index, thing in numbered(data.get("objects"))]
+    by_name: dict[str, _Object] = {}
+    for item in objects:
+        yield from _role_keys(item)
+        yield from _undeclared(item, data.get("toolchains", {}))
+        if item.role == "user-compiled":
+            yield from _compilers(data, item)
+        if (name := text_of(item.data, "name")) in by_name:
+            yield item.problem(f"two objects have the name {quote(name)}", "give each its own name", "name")
+        elif name:
+            by_name[name] = item
+    yield from _fallbacks(data, [item for item in objects if item.role == "fallback"], by_name)
+    yield from _commands(data)
+    yield from _commands_without_id(data, objects)
+
+
+def _role_keys(item: _Object) -> Iterator[Problem]:
+    """Yield keys that an object's role needs or does not have."""
+    if item.role not in ROLE_KEYS:
+        return
+    role, required = quote(item.role), ROLE_KEYS[item.role].required
+    taken = required + ROLE_KEYS[item.role].optional
+    for key in required:
+        if key not in item.data:
+            yield item.problem(f"{item.title} needs `{key}`, because its role is {role}", _ROLE_HINTS[key])
+        elif item.data[key] == []:
+            yield item.problem(f"{item.title}: `{key}` must not be empty", _ROLE_HINTS[key], key)
+    for key in item.data:
+        if key in _OBJECT_KEYS and key not in taken:
+            owners = [quote(name) for name, keys in ROLE_KEYS.items() if key in keys.required + keys.optional]
+            yield item.problem(
+                f"{item.title} has `{key}`, which its role {role} does not take",
+                f"`{key}` belongs to {' and '.join(owners)}; {role} takes {', '.join(f'`{k}`' for k in taken)}",
+                key,
                 at_key=True,
             )
 
 
-def _references(path: KeyPath, thing: Raw) -> Iterator[tuple[KeyPath, str]]:
-    if isinstance(name := thing.get("toolchain"), str):
-        yield (*path, "toolchain"), name
-    names = thing.get("toolchains")
-    for index, name in enumerate(names if isinstance(names, list) else []):
-        if isinstance(name, str):
-            yield (*path, "toolchains", index), name
+def _undeclared(item: _Object, declared: object) -> Iterator[Problem]:
+    """Yield toolchains that are not declared."""
+    if not isinstance(declared, Mapping):
+        return
+    for at, name in item.toolchains:
+        if name not in declared:
+            likely = quote("nvcc" if item.role == "fallback" else "g++")
+            yield item.problem(
+                f"{item.title} names the toolchain {quote(name)}, which is not declared",
+                f"declared toolchains: {', '.join(declared)}"
+                if declared
+                else f"add a table [toolchains.{name}] with compiler = {likely}",
+                *at,
+            )
 
 
-def names(data: Raw) -> Iterator[Problem]:
-    """Yield names that two objects have."""
-    seen: set[str] = set()
-    for index, thing in numbered(data.get("objects")):
-        name = thing.get("name")
-        if isinstance(name, str):
-            if name in seen:
-                yield Problem(
-                    ("objects", index, "name"),
-                    f"two objects have the name {quote(name)}",
-                    "give each its own name",
-                )
-            seen.add(name)
-
-
-_ABI_HINT = 'add, for example, abi = { version = "1", headers = ["mod/mechanisms.h"] }'
-
-
-_KIND_HINT = 'write kind = "library", or remove the key'
-
-
-def libraries(data: Raw) -> Iterator[Problem]:
-    """Yield libraries without an ABI, and objects that stand in for one that they cannot replace."""
-    found = [(index, thing) for index, thing in numbered(data.get("objects")) if _has(thing, "name")]
-    by_name = {thing["name"]: (index, thing) for index, thing in found}
-    taken: dict[tuple[str, str], str] = {}
-    for index, thing in numbered(data.get("objects")):
-        if thing.get("role") == "user-compiled":
-            yield from _compilers(data, index, thing)
-        if thing.get("role") != "fallback":
+def _compilers(data: Raw, item: _Object) -> Iterator[Problem]:
+    """Yield toolchains that cannot make a user-compiled object's kind."""
+    for number, name in texts_of(item.data.get("toolchains")):
+        compiler, kind = compiler_of(data, name), item.kind
+        if compiler in OWN and not OWN[compiler].makes:
+            able = ", ".join(name for name, own in OWN.items() if kind in own.makes)
+            what = f"is compiled on users' machines, but {compiler} compiles only during builds"
+            hint = f'write role = "fallback", or use one of {able}'
+        elif kind == "library" and not makes(compiler, kind):
+            what, hint = f"is a library, but {compiler} makes no libraries", 'write kind = "module"'
+            hint += ", or remove the toolchain"
+        elif kind == "module" and not makes(compiler, kind):
+            what, hint = f"is a set of modules, but {compiler} makes libraries", 'write kind = "library"'
+            hint += ", or remove the toolchain"
+        else:
             continue
-        title, target, kind = (
-            object_title(thing),
-            thing.get("stands-in-for"),
-            text_of(thing, "kind") or "module",
-        )
-        for key in ("abi", "cpu") if kind != "library" else ():
-            if key in thing:
-                yield Problem(
-                    ("objects", index, key),
-                    f'{title} has `{key}`, which only kind = "library" takes',
-                    _KIND_HINT,
-                    at_key=True,
-                )
-        if kind == "library":
-            yield from _levels(("objects", index, "cpu"), title, thing, data)
-        if isinstance(target, str):
-            path = ("objects", index, "stands-in-for")
-            yield from _stand_in(path, title, thing, target, by_name)
-            several = kind == "library" and not _of_modules(by_name.get(target, (0, {}))[1])
-            if (target, kind) in taken and not several:
-                yield Problem(
-                    path,
-                    f"{title} and {taken[target, kind]} both stand in for {quote(target)}",
+        yield item.problem(f"{item.title} {what}", hint, "toolchains", number)
+
+
+def _fallbacks(data: Raw, fallbacks: list[_Object], by_name: Mapping[str, _Object]) -> Iterator[Problem]:
+    """Yield libraries without an ABI, and objects that stand in for one that they cannot replace."""
+    taken: dict[tuple[str, str], str] = {}
+    for item in fallbacks:
+        for key in ("abi", "cpu") if item.kind != "library" else ():
+            if key in item.data:
+                what = f'{item.title} has `{key}`, which only kind = "library" takes'
+                yield item.problem(what, _KIND_HINT, key, at_key=True)
+        compiler = compiler_of(data, text_of(item.data, "toolchain"))
+        refusal = OWN[compiler].refuses_cpu if compiler in OWN else ""
+        if item.kind == "library" and "cpu" in item.data and refusal:
+            hint = "remove it; a further fallback of the host toolchain, which stands in for this one, can have it"
+            yield item.problem(f"{item.title} has `cpu`, but {refusal}", hint, "cpu", at_key=True)
+        if item.target is not None:
+            other = by_name.get(item.target)
+            yield from _stand_in(item, other, by_name)
+            several = item.kind == "library" and other is not None and other.kind == "library"
+            if (item.target, item.kind) in taken and not several:
+                yield item.problem(
+                    f"{item.title} and {taken[item.target, item.kind]} both stand in for {quote(item.target)}",
                     "only one fallback can be used; remove the key from the other",
+                    "stands-in-for",
                 )
-            taken.setdefault((target, kind), title)
-        elif kind == "library" and "stands-in-for" not in thing and "abi" not in thing:
-            yield Problem(
-                ("objects", index),
-                f"{title} is a library, and has neither `abi` nor `stands-in-for`",
+            taken.setdefault((item.target, item.kind), item.title)
+        elif item.kind == "library" and not {"stands-in-for", "abi"} & item.data.keys():
+            yield item.problem(
+                f"{item.title} is a library, and has neither `abi` nor `stands-in-for`",
                 f"{_ABI_HINT}, or name the object to replace in stands-in-for",
             )
 
 
-def _levels(path: tuple[str, int, str], title: str, thing: Raw, data: Raw) -> Iterator[Problem]:
-    """Yield `cpu` with a compiler of GPU code."""
-    compiler = compiler_of(data, text_of(thing, "toolchain"))
-    reason = OWN[compiler].refuses_cpu if compiler in OWN else ""
-    if "cpu" in thing and reason:
-        yield Problem(
-            path,
-            f"{title} has `cpu`, but {reason}",
-            "remove it; a further fallback of the host toolchain, which stands in for this one, can have it",
-            at_key=True,
+def _stand_in(item: _Object, other: _Object | None, by_name: Mapping[str, _Object]) -> Iterator[Problem]:
+    """Yield what keeps a fallback from replacing an object."""
+    target = quote(item.target)
+    if other is None or other.index == item.index or not other.replaces(item.kind):
+        others = (
+            name for name, each in by_name.items() if each.index != item.index and each.replaces(item.kind)
         )
-
-
-def _of_modules(thing: Raw) -> bool:
-    """Return whether an object is a set of modules."""
-    usual = "library" if thing.get("role") == "user-compiled" else "module"
-    return (text_of(thing, "kind") or usual) == "module"
-
-
-def _replaceable(thing: Raw, kind: str) -> bool:
-    """Return whether a fallback of a kind may replace an object; a library may also replace independent fallbacks."""
-    fallback = thing.get("role") == "fallback" and kind == "library" and "stands-in-for" not in thing
-    return thing.get("role") == "user-compiled" or fallback
-
-
-def _compilers(data: Raw, index: int, thing: Raw) -> Iterator[Problem]:
-    """Yield toolchains that cannot make a user-compiled object's kind."""
-    kind = thing.get("kind", "library")
-    names = thing.get("toolchains")
-    for number, name in enumerate(names if isinstance(names, list) else []):
-        compiler = compiler_of(data, name) if isinstance(name, str) else ""
-        path = ("objects", index, "toolchains", number)
-        if compiler in OWN and not OWN[compiler].makes:
-            able = ", ".join(name for name, own in OWN.items() if kind in own.makes)
-            yield Problem(
-                path,
-                f"{object_title(thing)} is compiled on users' machines, but {compiler} compiles only during builds",
-                f'write role = "fallback", or use one of {able}',
-            )
-        elif kind == "library" and not makes(compiler, kind):
-            yield Problem(
-                path,
-                f"{object_title(thing)} is a library, but {compiler} makes no libraries",
-                'write kind = "module", or remove the toolchain',
-            )
-        elif kind == "module" and not makes(compiler, kind):
-            yield Problem(
-                path,
-                f"{object_title(thing)} is a set of modules, but {compiler} makes libraries",
-                'write kind = "library", or remove the toolchain',
+        known = ", ".join(others)
+        yield item.problem(
+            f"{item.title} cannot stand in for {target}, which is not a user-compiled object"
+            + (" or another fallback" if item.kind == "library" else ""),
+            f"objects it can replace: {known}" if known else "the manifest has none",
+            "stands-in-for",
+        )
+    elif item.kind == "module" and other.kind != "module":
+        what = f"{item.title} is a set of modules, and cannot stand in for {target}, a library"
+        yield item.problem(what, _KIND_HINT, "stands-in-for")
+    else:
+        if "abi" in item.data:
+            what = f"{item.title} has an `abi`, but takes the ABI of {target}, which it stands in for"
+            yield item.problem(what, "remove it", "abi", at_key=True)
+        if "abi" not in other.data and other.kind != "module":
+            yield other.problem(
+                f"{other.title} needs `abi`, because {item.title} stands in for it", _ABI_HINT
             )
 
 
-def _stand_in(
-    path: tuple[str, int, str], title: str, thing: Raw, target: str, by_name: Mapping[str, tuple[int, Raw]]
-) -> Iterator[Problem]:
-    index, other = by_name.get(target, (0, {}))
-    kind, modules = text_of(thing, "kind") or "module", _of_modules(other)
-    if other is thing or not _replaceable(other, kind):
-        others = {name: each for name, (_, each) in by_name.items() if each is not thing}
-        known = [name for name, each in others.items() if _replaceable(each, kind)]
-        yield Problem(
-            path,
-            f"{title} cannot stand in for {quote(target)}, which is not a user-compiled object"
-            + (" or another fallback" if kind == "library" else ""),
-            f"objects it can replace: {', '.join(known)}" if known else "the manifest has none",
-        )
-        return
-    if kind == "module" and not modules:
-        yield Problem(
-            path,
-            f"{title} is a set of modules, and cannot stand in for {quote(target)}, a library",
-            _KIND_HINT,
-        )
-        return
-    if "abi" in thing:
-        yield Problem(
-            (*path[:2], "abi"),
-            f"{title} has an `abi`, but takes the ABI of {quote(target)}, which it stands in for",
-            "remove it",
-            at_key=True,
-        )
-    if "abi" not in other and not modules:
-        yield Problem(
-            ("objects", index),
-            f"{object_title(other)} needs `abi`, because {title} stands in for it",
-            _ABI_HINT,
-        )
-
-
-def _has(thing: Raw, key: str) -> bool:
-    return isinstance(thing.get(key), str)
-
-
-_OWNERS = {key: name for name, own in OWN.items() for key in own.keys}
-
-
-def commands(data: Raw) -> Iterator[Problem]:
+def _commands(data: Raw) -> Iterator[Problem]:
     """Yield commands without a command line, and keys of one compiler on others."""
-    for name, toolchain in table(data, "toolchains").items():
-        if not isinstance(toolchain, Mapping) or not isinstance(toolchain.get("compiler"), str):
+    for name in table(data, "toolchains"):
+        compiler, toolchain = compiler_of(data, name), table(table(data, "toolchains"), name)
+        if not compiler:
             continue
-        title = f"[toolchains.{name}]"
-        if toolchain["compiler"] == _OWNERS["command"] and not toolchain.get("command"):
+        if compiler == _OWNERS["command"] and not toolchain.get("command"):
             yield Problem(
                 ("toolchains", name),
-                f"{title} needs `command`, because its compiler is {quote(_OWNERS['command'])}",
+                f"[toolchains.{name}] needs `command`, because its compiler is {quote(compiler)}",
                 'write the command line, e.g. command = ["make", "-f", "{include}/Makefile", "OUTPUT={output}"]',
             )
         for key, owner in _OWNERS.items():
-            if key in toolchain and toolchain["compiler"] != owner:
+            if key in toolchain and compiler != owner:
                 yield Problem(
                     ("toolchains", name, key),
-                    f"{title} has `{key}`, which only compiler = {quote(owner)} takes",
+                    f"[toolchains.{name}] has `{key}`, which only compiler = {quote(owner)} takes",
                     "remove it, or change the compiler",
                     at_key=True,
                 )
 
 
-def without_id(data: Raw) -> Iterator[Problem]:
+def _commands_without_id(data: Raw, objects: list[_Object]) -> Iterator[Problem]:
     """Yield commands that make a library with an ABI but do not use the file with its id."""
-    declared = table(data, "toolchains")
-    found = [thing for _, thing in numbered(data.get("objects"))]
-    bound = {thing["name"] for thing in found if "abi" in thing and _is_text(thing.get("name"))}
-    names: dict[str, str] = {}
-    for thing in found:
-        target = thing.get("stands-in-for")
-        if "abi" not in thing and not (_is_text(target) and target in bound):
-            continue
-        several = thing.get("toolchains")
-        for name in (thing.get("toolchain"), *(several if isinstance(several, list) else ())):
-            if isinstance(name, str):
-                names.setdefault(name, object_title(thing))
-    for name, title in names.items():
-        toolchain = declared.get(name)
-        words = toolchain.get("command") if isinstance(toolchain, Mapping) else None
-        if isinstance(words, list) and words and not any("{abi}" in word for word in words if _is_text(word)):
+    bound = {text_of(item.data, "name") for item in objects if "abi" in item.data} - {""}
+    users: dict[str, str] = {}
+    for item in objects:
+        for _, name in item.toolchains if "abi" in item.data or item.target in bound else ():
+            users.setdefault(name, item.title)
+    for name, title in users.items():
+        words = table(table(data, "toolchains"), name).get("command")
+        if isinstance(words, list) and words and not any("{abi}" in word for _, word in texts_of(words)):
             yield Problem(
                 ("toolchains", name, "command"),
                 f"[toolchains.{name}] command needs {{abi}}, because {title} has an ABI",
                 "the library must contain the C file with the ABI id: add {abi} where the command takes an object or "
                 "a source",
             )
-
-
-def _is_text(word: object) -> TypeGuard[str]:
-    return isinstance(word, str)

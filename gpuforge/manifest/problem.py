@@ -79,6 +79,13 @@ def numbered(things: object) -> Iterator[tuple[int, Raw]]:
             yield index, thing
 
 
+def texts_of(things: object) -> Iterator[tuple[int, str]]:
+    """Yield the texts of an array with their places in it."""
+    for index, thing in enumerate(things if isinstance(things, list) else []):
+        if isinstance(thing, str):
+            yield index, thing
+
+
 def object_title(thing: Raw) -> str:
     """Name an element of `[[objects]]` in a message."""
     name = thing.get("name")
