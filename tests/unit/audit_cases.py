@@ -1,4 +1,4 @@
-"""What a test of a rule is made of: a wheel that it must speak of, and what must change for it to be silent."""
+"""A case of a rule: a wheel that it must speak of, and what must change for it to be silent."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from audit_samples import wheel
 from gpuforge.audit import audit
 from gpuforge.audit.findings import Finding
 from gpuforge.audit.link.graph import LinkGraph
-from gpuforge.audit.report.sentences import lines
 from gpuforge.audit.rules import RULES
 
 Content = bytes | Callable[[], bytes]  # what is large is made when it is needed
@@ -20,8 +19,6 @@ Content = bytes | Callable[[], bytes]  # what is large is made when it is needed
 @dataclass(frozen=True)
 class Case:
     code: str
-    severity: str
-    subject: tuple[str, ...]
     files: Mapping[str, Content]
     but: Mapping[
         str, Content | None
@@ -64,10 +61,3 @@ def _hold_causes(graph: LinkGraph) -> None:
         == len(pairs)
         == len({(of, text) for of, _, text in pairs})
     )
-
-
-def hold(case: Case, folder: Path) -> None:
-    """Fail unless the rule says exactly this of the case, and nothing once it is mended."""
-    (found,) = findings(case, case.files, folder)
-    assert (found.severity, lines(found)) == (case.severity, case.subject)
-    assert findings(case, {**case.files, **case.but}, folder, fixed=True) == []

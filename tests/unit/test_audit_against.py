@@ -6,21 +6,13 @@ from pathlib import Path
 
 import pytest
 from audit_samples import STATIC_CUDART, elf, wheel
+from rule_cases.processes import HASHED, USERS_BUILD
 
 from gpuforge.audit import against, audit
 from gpuforge.audit.findings import Finding, Subject, facts_of
 from gpuforge.audit.report.sentences import lines
 from gpuforge.cli.main import run
 from gpuforge.errors import UsageError
-
-HASHED = "libnvomp-fb1a2b9f.so"
-HOST = elf(soname="libhost.so", needed=[HASHED, "libc.so.6"], runpath="$ORIGIN/../demo.libs")
-MODULE = elf(needed=["libhost.so"], runpath="$ORIGIN/lib")
-FILES = {
-    "demo/ext.so": MODULE,
-    "demo/lib/libhost.so": HOST,
-    f"demo.libs/{HASHED}": elf(soname=HASHED),
-}
 
 
 def findings_of(
@@ -31,7 +23,7 @@ def findings_of(
 
 
 def test_a_hashed_runtime_and_the_compilers_own_are_two_images(tmp_path: Path) -> None:
-    (finding,) = findings_of(tmp_path, FILES, against.parse("nvhpc@24.9"))
+    (finding,) = findings_of(tmp_path, USERS_BUILD, against.parse("nvhpc@24.9"))
     assert finding == Finding(
         "GF110",
         "error",
@@ -56,7 +48,7 @@ def test_a_hashed_runtime_and_the_compilers_own_are_two_images(tmp_path: Path) -
 @pytest.mark.parametrize("other", ["g++", "intel", "llvm@18"])
 def test_another_compiler_brings_other_runtimes(tmp_path: Path, other: str) -> None:
     what = against.parse(other)
-    path = wheel(tmp_path, FILES)
+    path = wheel(tmp_path, USERS_BUILD)
     report = audit([path], against=what)
     assert not [f for f in report.findings if f.code == "GF110"]
     (proof,) = [p for p in report.wheels[0].proofs if p.topic == "against"]
@@ -67,7 +59,7 @@ def test_another_compiler_brings_other_runtimes(tmp_path: Path, other: str) -> N
 
 
 def test_without_the_question_there_is_no_answer(tmp_path: Path) -> None:
-    report = audit([wheel(tmp_path, FILES)])
+    report = audit([wheel(tmp_path, USERS_BUILD)])
     assert not [f for f in report.findings if f.code == "GF110"]
     assert not [p for p in report.wheels[0].proofs if p.topic == "against"]
 
@@ -156,7 +148,7 @@ def test_gccs_own_folder_belongs_to_gcc(tmp_path: Path, name: str) -> None:
 def test_what_cannot_be_compared_with_is_an_error(text: str, problem: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=problem):
         against.parse(text)
-    assert run(["audit", str(wheel(tmp_path, FILES)), "--against", text]) == 2
+    assert run(["audit", str(wheel(tmp_path, USERS_BUILD)), "--against", text]) == 2
 
 
 def test_an_empty_folder_proves_nothing(tmp_path: Path) -> None:

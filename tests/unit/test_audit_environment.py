@@ -7,12 +7,12 @@ import json
 import os
 import subprocess
 import sys
-import zipfile
 from pathlib import Path
 
 import pytest
 from audit_reports import SCHEMA
 from audit_samples import STATIC_CUDART, elf, fatbin, wheel
+from environment_samples import environment, one
 from golden import hold
 from jsonschema import validate
 
@@ -22,35 +22,11 @@ from gpuforge.audit.read.input import Beside
 from gpuforge.audit.report import data, markdown, text
 from gpuforge.cli.main import run
 
-TAGS = "cp311-cp311-manylinux_2_17_x86_64"
 CU12, CU13 = "$ORIGIN/../nvidia/cuda_runtime/lib", "$ORIGIN/../nvidia/cu13/lib"
 LIBRARIES = {
     "nvidia_cuda_runtime_cu12-12.9.79": ("nvidia/cuda_runtime/lib/libcudart.so.12", "libcudart.so.12"),
     "nvidia_cuda_runtime-13.0.96": ("nvidia/cu13/lib/libcudart.so.13", "libcudart.so.13"),
 }
-
-
-def one(folder: Path, project: str, files: dict[str, bytes], *requires: str) -> Path:
-    return wheel(folder, files, name=f"{project}-{TAGS}.whl", requires=requires)
-
-
-def environment(folder: Path, *wheels: Path) -> Path:
-    """Install wheels as pip does, into an environment of Python 3.11 whose interpreter leaves a trace when it runs."""
-    site = folder / "lib" / "python3.11" / "site-packages"
-    site.mkdir(parents=True)
-    (folder / "bin").mkdir()
-    for name in ("python", "python3", "python3.11", "pip"):
-        (folder / "bin" / name).write_text(f"#!/bin/sh\ntouch {folder}/ran\n")
-        (folder / "bin" / name).chmod(0o755)
-    (folder / "pyvenv.cfg").write_text("home = /usr/bin\nversion = 3.11.2\n")
-    (site / "sitecustomize.py").write_text(f"open({str(folder / 'ran')!r}, 'w')\n")
-    (site / "start.pth").write_text(f"import sys; open({str(folder / 'ran')!r}, 'w')\n")
-    for path in wheels:
-        with zipfile.ZipFile(path) as archive:
-            archive.extractall(site)
-        project, version, *_ = path.name.split("-")
-        (site / f"{project}-{version}.dist-info" / "INSTALLER").write_text("pip\n")
-    return folder
 
 
 def two_majors(folder: Path) -> Path:

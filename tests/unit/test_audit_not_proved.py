@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import zipfile
 from collections.abc import Mapping, Sequence
-from copy import deepcopy
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -13,36 +12,35 @@ from typing import Any
 import pytest
 from audit_samples import DT, FLAGS_1, KERNEL, SET, elf, wheel
 from document_samples import INDEX, LIBRARIES, RECIPE, TOOLCHAIN
-from test_audit_environment import environment
+from environment_samples import environment
+from proof_samples import (
+    AARCH64,
+    CU13,
+    CUBIN,
+    CUDNN,
+    MODULE,
+    PTX,
+    RISCV64,
+    VULKAN,
+    X86,
+    proved,
+    set_of,
+    tagged,
+)
 
 from gpuforge.audit import against, audit
 from gpuforge.audit.beside import Neighbour, judged
-from gpuforge.audit.findings import Topic
 from gpuforge.audit.read.input import Beside
 from gpuforge.expectation import Expectation
 
-MODULE = "demo/ext.cpython-311-x86_64-linux-gnu.so"
-X86, AARCH64, RISCV64 = 62, 183, 243
 PIE = 0x08000000
-CU13, CUDNN = "$ORIGIN/../nvidia/cu13/lib", "$ORIGIN/../nvidia/cudnn/lib"
 BY_PATH = {MODULE: elf(needed=["libx.so.1", "libc.so.6"], runpath="$ORIGIN")}
 LIBRARY = {"demo/libx.so.1": elf(soname="libx.so.1")}
 Files = Mapping[str, bytes]
 
 
-def proved(topic: Topic, *paths: Path, **question: object) -> list[str]:
-    """Return what is proved of the first of the wheels about a topic."""
-    report = audit(paths, **question)  # type: ignore[arg-type]
-    first = next(each for each in report.wheels if each.facts.name == paths[0].name)
-    return [proof.text for proof in first.proofs if proof.topic == topic]
-
-
 def wants(glibc: str, machine: int = X86) -> bytes:
     return elf(versions={"libc.so.6": [f"GLIBC_{glibc}"]}, machine=machine)
-
-
-def tagged(*platforms: str) -> str:
-    return f"demo-1.0-cp311-cp311-{'.'.join(platforms)}.whl"
 
 
 def in_process(*first: str) -> Files:
@@ -169,18 +167,6 @@ def test_a_tag_that_nobody_can_vouch_for(
     files = {f"demo/o{number}.so": data for number, data in enumerate(objects)}
     found = proved("platform", wheel(tmp_path, files, name=tagged(*platforms)))
     assert [text.partition(" hold")[0] for text in found] == ([expected] if expected else [])
-
-
-VULKAN, CUBIN = {"kind": "iree-vulkan", "arch": ""}, {"kind": "cubin", "arch": "sm_80"}
-PTX = {"kind": "ptx", "arch": "compute_90", "isa": "8.7"}
-
-
-def set_of(document: Mapping[str, Any], data: bytes, *images: object, **change: object) -> dict[str, Any]:
-    """Return an index that lists these images of a file."""
-    document = deepcopy({**document, "toolkit": "13.0"})
-    (entry,) = document.get("modules") or document["libraries"]
-    entry |= {"sha256": sha256(data).hexdigest(), "images": images}
-    return document | change
 
 
 @pytest.mark.parametrize(

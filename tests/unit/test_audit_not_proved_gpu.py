@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from audit_samples import KERNEL, SET, elf, fatbin, wheel
 from document_samples import INDEX, LIBRARIES
-from test_audit_not_proved import CUBIN, MODULE, PTX, VULKAN, proved, set_of
+from proof_samples import CUBIN, MODULE, PTX, VULKAN, proved, set_of
 
 from gpuforge.audit import audit
 from gpuforge.audit.reach import reach

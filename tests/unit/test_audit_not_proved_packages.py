@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 from audit_samples import elf, wheel
+from environment_samples import environment, one
 from golden import hold
 from packaging.requirements import Requirement
-from test_audit_environment import environment, one
-from test_audit_not_proved import AARCH64, CUDNN, MODULE, RISCV64, proved
+from proof_samples import AARCH64, CUDNN, MODULE, RISCV64, proved
 
 from gpuforge.audit import against, audit
 from gpuforge.audit.link.package_tables import candidates

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from audit_samples import elf, wheel, with_ident
-from test_audit_not_proved import MODULE, proved, tagged
-from test_audit_rules_platform import needs_level
+from proof_samples import MODULE, proved, tagged
+from rule_cases.platform import needs_level
 
 from gpuforge.audit import audit
 

@@ -17,33 +17,15 @@ from audit_samples import (
     fatbin,
     grafted,
     image,
-    index,
     user_of,
     wheel,
 )
-from plan_samples import PACKAGE
+from promise_samples import BASE, PROMISES
 
 from gpuforge.audit import audit
 from gpuforge.audit.report.sentences import lines
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.plan.expectation import expectation
-
-BASE = {"demo/libcore.so": elf(), "demo/ext.so": elf(), f"{SET}index.json": index(), f"{SET}k.fatbin": KERNEL}
-PROMISES = (
-    PACKAGE
-    + """\
-[toolchains.device]
-compiler = "nvcc"
-[cuda.13]
-toolkit = "13.0"
-archs = ["80"]
-ptx = "90"
-[[objects]]
-name = "core"
-role = "host-only"
-files = ["demo/lib*.so"]
-"""
-)
 
 
 @pytest.fixture

@@ -8,21 +8,16 @@ from pathlib import Path
 
 import audit_samples
 import pytest
-import test_audit_against
-import test_audit_host_only
-import test_audit_overwritten
-import test_audit_rules
-import test_audit_rules_device
-import test_audit_rules_platform
-import test_audit_rules_processes
-import test_audit_rules_providers
-from audit_cases import Case, findings
+from audit_cases import findings
 from audit_samples import KERNEL, elf, fatbin, wheel
 from document_samples import LISTING
 from golden import FOLDER, hold_findings
 from hostile import objects
 from object_samples import archive
-from test_audit_promises import BASE, PROMISES
+from promise_samples import BASE, PROMISES
+from rule_cases import CASES
+from rule_cases.processes import USERS_BUILD
+from rule_cases.providers import RELEASE
 
 from gpuforge.audit import against, audit
 from gpuforge.audit.findings import Finding
@@ -34,26 +29,16 @@ from gpuforge.expectation import Expectation
 from gpuforge.manifest.load import load
 from gpuforge.plan.expectation import expectation
 
-MODULES = (
-    test_audit_rules,
-    test_audit_rules_device,
-    test_audit_rules_platform,
-    test_audit_rules_processes,
-    test_audit_rules_providers,
-)
-CASES: dict[str, dict[str, Case]] = {}
-for _module in MODULES:
-    for _name, _case in _module.CASES.items():
-        CASES.setdefault(_case.code, {})[_name] = _case
 
-
-@pytest.mark.parametrize("code", sorted(CASES))
-def test_what_a_rule_says(code: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("code", sorted({case.code for case in CASES.values()}))
+def test_a_rule_speaks_where_it_must_and_nowhere_else(code: str, tmp_path: Path) -> None:
     said = []
-    for number, (name, case) in enumerate(sorted(CASES[code].items())):
-        folder = tmp_path / str(number)
-        folder.mkdir()
-        said += [(name, found) for found in findings(case, case.files, folder)]
+    for number, (name, case) in enumerate(sorted(CASES.items())):
+        if case.code == code:
+            (folder := tmp_path / str(number)).mkdir()
+            (found,) = findings(case, case.files, folder)
+            said.append((name, found))
+            assert findings(case, {**case.files, **case.but}, folder, fixed=True) == [], name
     hold_findings(code, said)
 
 
@@ -71,7 +56,7 @@ BROKEN: dict[str, tuple[str, Files]] = {
         PROMISES + """[[objects]]\nname = "fast"\nrole = "gpu"\nfiles = ["demo/fast*.so", "demo/ext.so"]\n""",
         {EXT: elf()},
     ),
-    "GF604": (PROMISES.replace("lib*.so", "*.a"), {"demo/x.a": archive({"a.o": test_audit_host_only.BITCODE})}),
+    "GF604": (PROMISES.replace("lib*.so", "*.a"), {"demo/x.a": archive({"a.o": b"BC\xc0\xde" + bytes(64)})}),
 }  # fmt: skip
 
 
@@ -89,12 +74,12 @@ def test_what_a_rule_says_of_a_broken_promise(code: str, tmp_path: Path) -> None
 
 
 def _against(folder: Path) -> list[Finding]:
-    return test_audit_against.findings_of(folder, test_audit_against.FILES, against.parse("nvhpc@24.9"))
+    return list(audit([wheel(folder, USERS_BUILD)], against=against.parse("nvhpc@24.9")).findings)
 
 
 def _forgotten(folder: Path) -> list[Finding]:
-    files = {EXT: elf(needed=["libcurand.so.10"], runpath=test_audit_rules.CU13)}
-    brought = Provided(releases=(test_audit_rules_providers.RELEASE,))
+    files = {EXT: elf(needed=["libcurand.so.10"], runpath="$ORIGIN/../nvidia/cu13/lib")}
+    brought = Provided(releases=(RELEASE,))
     return list(audit([wheel(folder, files, requires=["nvidia-curand"])], brought=brought).findings)
 
 
@@ -114,9 +99,9 @@ def _large(folder: Path) -> list[Finding]:
 
 
 def _overwritten(folder: Path) -> list[Finding]:
-    tags = test_audit_overwritten.TAGS
-    one, other = ((f"{n}-1.0-{tags}", {EXT: elf(soname=n)}) for n in ("demo", "demo_gpu"))
-    return test_audit_overwritten.findings_of(folder, one, other)
+    name = "{}-1.0-cp311-cp311-manylinux_2_17_x86_64.whl"
+    wheels = [wheel(folder, {EXT: elf(soname=n)}, name=name.format(n)) for n in ("demo", "demo_gpu")]
+    return list(audit(wheels).findings)
 
 
 def _unmet(folder: Path) -> list[Finding]:

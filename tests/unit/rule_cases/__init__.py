@@ -1,0 +1,7 @@
+"""The cases of the audit's rules: a wheel that a rule finds something in, and the most similar one without it."""
+
+from __future__ import annotations
+
+from rule_cases import device, plain, platform, processes, providers
+
+CASES = {**plain.CASES, **device.CASES, **platform.CASES, **processes.CASES, **providers.CASES}
