@@ -6,7 +6,7 @@ import fnmatch
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
@@ -29,17 +29,31 @@ _ELSEWHERE = r".*_(MACOS|WINDOWS|IOS|ANDROID|PYODIDE)"
 _OTHERS = r"(?i)vulkan|metal|rocm|hip\b|musa|sycl|xpu|macos|windows|wasm|pyodide|android|\bios\b"
 _MOST_NAMES = 200  # that braces in a pattern make
 
+_BUILD, _SETTINGS, _ENV, _TEST = ("build",), ("build", "config-settings"), ("build", "env"), ("test",)
+# Variables that gpuforge sets, or that only an installation of CUDA has a meaning for.
+_OURS = (
+    r"CC|CXX|CFLAGS|CUDACXX|CUDAHOSTCXX|CUDAARCHS|CUDA_(HOME|PATH|ROOT)|CUDAToolkit_ROOT|NVCC_\w+|PATH|LD_LIBRARY_PATH|"
+    r"TORCH_CUDA_ARCH_LIST|CMAKE_CUDA_ARCHITECTURES|MAX_JOBS|CMAKE_BUILD_PARALLEL_LEVEL|(PIP|UV|CIBW|SCCACHE|CCACHE)_\w+"
+)
+_NOTES = {  # options that are asked about: the table, the kind of the reason, and its fact
+    "before-all": (_BUILD, "before-all", "command"),
+    "before-build": (_BUILD, "before-build", "command"),
+    "environment-pass": (_ENV, "environment-pass", "names"),
+    "test-command": (_TEST, "test-command", "command"),
+    "repair-wheel-command": (("wheel",), "repair", "command"),
+    "manylinux-x86_64-image": (("wheel",), "image", "image"),
+}
+_HANDLED = {*_NOTES, "build", "skip", "test-requires", "test-extras", "test-sources"}
+
 
 @dataclass(frozen=True, slots=True)
 class Wheelbuilder:
     """The settings of cibuildwheel for Linux, by their names in pyproject.toml."""
 
-    options: Mapping[str, Seen] = field(
-        default_factory=dict
-    )  # as one text: lists with spaces, commands with &&
-    tables: Mapping[str, Mapping[str, Seen]] = field(default_factory=dict)  # environment, config-settings …
-    overrides: tuple[Seen, ...] = ()  # "cp311-*: before-build"
-    several: tuple[Seen, ...] = ()  # that workflows set to several values: "archs = x86_64, aarch64"
+    options: Mapping[str, Seen]  # as one text: lists with spaces, commands with &&
+    tables: Mapping[str, Mapping[str, Seen]]  # environment, config-settings …
+    overrides: tuple[Seen, ...]  # "cp311-*: before-build"
+    several: tuple[Seen, ...]  # that workflows set to several values: "archs = x86_64, aarch64"
 
     def words(self, name: str) -> list[str]:
         """Return the words of an option."""
@@ -163,51 +177,35 @@ def _expanded(pattern: str) -> list[str]:
     return found
 
 
-_BUILD, _SETTINGS, _ENV, _TEST = ("build",), ("build", "config-settings"), ("build", "env"), ("test",)
-# Variables that gpuforge sets, or that only an installation of CUDA has a meaning for.
-_OURS = (
-    r"CC|CXX|CFLAGS|CUDACXX|CUDAHOSTCXX|CUDAARCHS|CUDA_(HOME|PATH|ROOT)|CUDAToolkit_ROOT|NVCC_\w+|PATH|LD_LIBRARY_PATH|"
-    r"TORCH_CUDA_ARCH_LIST|CMAKE_CUDA_ARCHITECTURES|MAX_JOBS|CMAKE_BUILD_PARALLEL_LEVEL|(PIP|UV|CIBW|SCCACHE|CCACHE)_\w+"
-)
-_HANDLED = frozenset(
-    {
-        *("build", "skip", "before-all", "before-build", "repair-wheel-command", "manylinux-x86_64-image"),
-        *("test-command", "test-requires", "test-extras", "test-sources", "environment-pass"),
-    }
-)
-
-
 def requires(project: Project) -> Iterator[tuple[str, Reason]]:
     """Yield the requirements that `before-build` installs by pip."""
-    for name, where in _installed(project):
-        yield name, because("cibuildwheel-before-build", where)
-
-
-def guesses(project: Project, taken: set[str]) -> Iterator[Guess | Note]:
-    """Yield keys of [build], [wheel] and [test], and notes; `taken` are the settings and variables guessed before."""
-    yield from _build(project)
-    left = [*_settings(project, taken), *_environment(project, taken)]
-    yield from (each for each in left if isinstance(each, Guess))
-    yield from _test(project)
-    yield from _wheel(project)
-    options = project.wheelbuilder.options
-    others = [f"{name} = {seen.text}" for name, seen in options.items() if name not in _HANDLED]
-    others += [each for each in left if isinstance(each, str)]
-    others += [f"{name} = …" for name in project.wheelbuilder.tables if name == "test-environment"]
-    others += [seen.text for seen in project.wheelbuilder.several]
-    others += [f"overrides for {seen.text}" for seen in project.wheelbuilder.overrides]
-    if others:
-        places = [seen.where for name, seen in options.items() if name not in _HANDLED]
-        places += [seen.where for seen in (*project.wheelbuilder.overrides, *project.wheelbuilder.several)]
-        yield Note(_BUILD, because("cibuildwheel-left", *dict.fromkeys(places[:4]), what="; ".join(others)))
-
-
-def _installed(project: Project) -> Iterator[tuple[str, Where]]:
     before = project.wheelbuilder.options.get("before-build")
     for command in _commands(before) if before else ():
         for word in _packages(command):
             if before and Requirement(word).name not in {"pip", *project.backend.requires}:
-                yield word, before.where
+                yield word, because("cibuildwheel-before-build", before.where)
+
+
+def guesses(project: Project, taken: set[str]) -> Iterator[Guess | Note]:
+    """Yield keys of [build], [wheel] and [test], and notes; `taken` are the settings and variables guessed before."""
+    settings = project.wheelbuilder
+    found = [*_settings(project, taken), *_environment(project, taken)]
+    yield from (each for each in found if isinstance(each, Guess))
+    yield from _tests(settings)
+    excluded = tuple(dict.fromkeys(_excluded(settings)))
+    if excluded:
+        where = settings.options["repair-wheel-command"].where
+        yield Guess(("wheel",), "exclude", excluded, (because("excluded", where),))
+    yield from _notes(settings)
+    left = {name: seen for name, seen in settings.options.items() if name not in _HANDLED}
+    others = [f"{name} = {seen.text}" for name, seen in left.items()]
+    others += [each for each in found if isinstance(each, str)]
+    others += ["test-environment = …"] * ("test-environment" in settings.tables)
+    others += [seen.text for seen in settings.several]
+    others += [f"overrides for {seen.text}" for seen in settings.overrides]
+    if others:
+        places = [seen.where for seen in (*left.values(), *settings.overrides, *settings.several)]
+        yield Note(_BUILD, because("cibuildwheel-left", *dict.fromkeys(places[:4]), what="; ".join(others)))
 
 
 def _commands(seen: Seen) -> list[list[str]]:
@@ -227,31 +225,20 @@ def _packages(command: list[str]) -> list[str]:
         return []
 
 
-def _build(project: Project) -> Iterator[Note]:
-    options = project.wheelbuilder.options
-    if before := options.get("before-all"):
-        yield Note(_BUILD, because("before-all", before.where, command=before.text))
-    if before := options.get("before-build"):
-        left = [each for each in _commands(before) if not _packages(each)]
-        if left:
-            command = " && ".join(" ".join(each) for each in left)
-            yield Note(_BUILD, because("before-build", before.where, command=command))
-    if passed := options.get("environment-pass"):
-        yield Note(_ENV, because("environment-pass", passed.where, names=", ".join(split(passed.text))))
-
-
 def _settings(project: Project, taken: set[str]) -> Iterator[Guess | str]:
+    """Yield config settings as keys, else as texts."""
     for key, seen in project.wheelbuilder.tables.get("config-settings", {}).items():
         name = key.rpartition(".")[2]
         if name in {"CMAKE_CUDA_ARCHITECTURES", "CIBUILDWHEEL"} or name in taken:
             continue
-        if key.isprintable() and seen.text.isprintable() and not re.search(r"[{$]", seen.text):
+        if key.isprintable() and _is_plain(seen.text):
             yield Guess(_SETTINGS, key, seen.text, (because("cibuildwheel", seen.where),))
         else:
             yield f"config-settings {key} = {seen.text}"
 
 
 def _environment(project: Project, taken: set[str]) -> Iterator[Guess | str]:
+    """Yield environment variables as keys, else as texts."""
     skbuild = project.backend.name == "scikit-build-core"
     for name, seen in project.wheelbuilder.tables.get("environment", {}).items():
         reason = because("cibuildwheel", seen.where)
@@ -259,11 +246,7 @@ def _environment(project: Project, taken: set[str]) -> Iterator[Guess | str]:
             for option, value in re.findall(r"-D(\w+)(?::\w+)?=([^\s;]+)", seen.text):
                 if option != "CMAKE_CUDA_ARCHITECTURES" and option not in taken:
                     yield Guess(_SETTINGS, f"cmake.define.{option}", value, (reason,))
-        elif (
-            not re.fullmatch(r"[A-Za-z_]\w*", name)
-            or not seen.text.isprintable()
-            or re.search(r"[{$]", seen.text)
-        ):
+        elif not re.fullmatch(r"[A-Za-z_]\w*", name) or not _is_plain(seen.text):
             yield f"environment {name} = {seen.text}"
         elif re.fullmatch(_OURS, name) or name == "CMAKE_ARGS":
             yield f"environment {name} = {seen.text} (gpuforge sets it)"
@@ -271,44 +254,39 @@ def _environment(project: Project, taken: set[str]) -> Iterator[Guess | str]:
             yield Guess(_ENV, name, seen.text, (reason,))
 
 
-def _test(project: Project) -> Iterator[Guess | Note]:
-    settings = project.wheelbuilder
-    for option, key in (
-        ("test-requires", "requires"),
-        ("test-extras", "extras"),
-        ("test-sources", "sources"),
-    ):
-        words = tuple(
-            word
-            for text in settings.words(option)
-            for word in (text.split(",") if key == "extras" else [text])
-        )
-        plain = r"[\w.-]+" if key == "extras" else r"[^${}\s]+"
-        if (
-            words
-            and all(re.fullmatch(plain, word) for word in words)
-            and not any(".." in word for word in words)
-        ):
-            yield Guess(_TEST, key, words, (because("cibuildwheel", settings.options[option].where),))
-    command = settings.options.get("test-command")
-    if command and command.text.strip():
-        yield Note(_TEST, because("test-command", command.where, command=command.text))
+def _is_plain(text: str) -> bool:
+    return text.isprintable() and not re.search(r"[{$]", text)
 
 
-def _wheel(project: Project) -> Iterator[Guess | Note]:
-    options = project.wheelbuilder.options
-    repair = options.get("repair-wheel-command", Seen("", Where("")))
-    excluded = dict.fromkeys(
-        sonames.bare(name)
-        for name in re.findall(r"--exclude[ =]([\w.*+-]+)", repair.text)
-        if not libraries.is_toolkit_file(name)
-        and not libraries.is_driver(name)
-        and not any(re.match(each.libraries, name) for each in linked_frameworks())
-        and re.fullmatch(r"lib[\w.+-]+\.so[\w.]*", name)
-    )
-    if excluded:
-        yield Guess(("wheel",), "exclude", tuple(excluded), (because("excluded", repair.where),))
-    if repair.text and "auditwheel" not in repair.text:
-        yield Note(("wheel",), because("repair", repair.where, command=repair.text))
-    if image := options.get("manylinux-x86_64-image"):
-        yield Note(("wheel",), because("image", image.where, image=image.text))
+def _tests(settings: Wheelbuilder) -> Iterator[Guess]:
+    for key, plain in (("requires", r"[^${}\s]+"), ("extras", r"[\w.-]+"), ("sources", r"[^${}\s]+")):
+        words = settings.words(f"test-{key}")
+        if key == "extras":
+            words = [word for text in words for word in text.split(",")]
+        if words and all(re.fullmatch(plain, word) and ".." not in word for word in words):
+            where = settings.options[f"test-{key}"].where
+            yield Guess(_TEST, key, tuple(words), (because("cibuildwheel", where),))
+
+
+def _excluded(settings: Wheelbuilder) -> Iterator[str]:
+    """Yield the libraries that auditwheel leaves out; not CUDA's and the frameworks', which gpuforge knows."""
+    repair = settings.options.get("repair-wheel-command")
+    for name in re.findall(r"--exclude[ =]([\w.*+-]+)", repair.text if repair else ""):
+        of_framework = any(re.match(each.libraries, name) for each in linked_frameworks())
+        ours = libraries.is_toolkit_file(name) or libraries.is_driver(name) or of_framework
+        if not ours and re.fullmatch(r"lib[\w.+-]+\.so[\w.]*", name):
+            yield sonames.bare(name)
+
+
+def _notes(settings: Wheelbuilder) -> Iterator[Note]:
+    """Yield the options that become questions."""
+    texts = {name: seen.text for name, seen in settings.options.items() if name in _NOTES}
+    if before := settings.options.get("before-build"):
+        left = [" ".join(each) for each in _commands(before) if not _packages(each)]
+        texts["before-build"] = " && ".join(left)
+    texts["environment-pass"] = ", ".join(settings.words("environment-pass"))
+    if "auditwheel" in texts.get("repair-wheel-command", ""):
+        del texts["repair-wheel-command"]
+    for name, (table, kind, fact) in _NOTES.items():
+        if texts.get(name, "").strip():
+            yield Note(table, because(kind, settings.options[name].where, **{fact: texts[name]}))
