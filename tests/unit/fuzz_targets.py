@@ -11,16 +11,22 @@ import random
 import tempfile
 import zipfile
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 from audit_samples import elf, fatbin, image, wheel
 from document_samples import INDEX
+from kernel_samples import CUBIN_13_0, CUBIN_13_0_OF_120, FATBIN_12_4
+from object_samples import archive, relocatable
 
 from gpuforge.audit import audit
 from gpuforge.audit.elf_patterns import patterns
+from gpuforge.binary import ar, kernels
 from gpuforge.binary import fatbin as fatbins
+from gpuforge.binary.elf.file import ElfFile
 from gpuforge.binary.elf.header import read_header
+from gpuforge.binary.elf.linked_file import _read_linked
 from gpuforge.binary.elf.object_file import ObjectFile
 from gpuforge.binary.elf.reader import outline, read
 from gpuforge.binary.window import Window
@@ -54,17 +60,37 @@ class Target(NamedTuple):
     mutate: Callable[[bytes, random.Random], bytes]
 
 
-def _readers(data: bytes) -> None:
-    for reader in (
-        lambda: read(Window.of(data), patterns().every),
-        lambda: outline(Window.of(data), read_header(Window.of(data))),
-        lambda: ObjectFile(data).symbols,
-        lambda: list(ObjectFile(data).unpacked()),
-    ):
-        try:
-            reader()
-        except (MalformedError, TooLargeError):
-            continue
+def _reading(*readers: Callable[[bytes], object]) -> Callable[[bytes], None]:
+    """Return what passes bytes to each of these readers."""
+
+    def run(data: bytes) -> None:
+        for reader in readers:
+            with suppress(MalformedError, TooLargeError):
+                reader(data)
+
+    return run
+
+
+_readers = _reading(
+    lambda data: read(Window.of(data), patterns().every),
+    lambda data: outline(Window.of(data), read_header(Window.of(data))),
+    lambda data: _read_linked(ElfFile(Window.of(data))),
+)
+_objects = _reading(
+    lambda data: ObjectFile(data).symbols,
+    lambda data: ObjectFile(data).comments,
+    lambda data: ObjectFile(data).needed,
+    lambda data: [*ObjectFile(data).debug(), *ObjectFile(data).unpacked()],
+)
+
+
+def _images(data: bytes) -> None:
+    for each, content in fatbins.images(data):
+        (kernels.of_ptx if each.kind == "ptx" else kernels.of_cubin)(content)
+
+
+def _members(data: bytes) -> None:
+    assert sum(len(member.data or b"") for member in ar.members(data)) <= len(data)
 
 
 def _containers(data: bytes) -> None:
@@ -112,7 +138,9 @@ def _fields(data: bytes, chance: random.Random) -> bytes:
         at = (start + chance.randrange(max(1, near))) // 2 * 2
         number = chance.choice((*_NUMBERS, len(copy), at)) & ((1 << 8 * size) - 1)
         copy[at : at + size] = number.to_bytes(size, "little")
-    return bytes(copy[: chance.randrange(len(copy) + 1)] if chance.random() < 0.1 else copy)
+    if chance.random() < 0.1:
+        copy[chance.randrange(len(copy) + 1) :] = chance.randbytes(chance.choice((0, 0, 64)))
+    return bytes(copy)
 
 
 def _lines(data: bytes, chance: random.Random) -> bytes:
@@ -191,9 +219,21 @@ _OBJECT = elf(
     undefined=("cudaMalloc", "PyInit_x"),
     defined=("f",),
 )
+_RELOCATABLE = relocatable(
+    {".debug_str": b"NVC++ 22.1-0\0"}, wants=["cudaMalloc"], gives=["f"], compressed=[".debug_str"]
+)
+_AR = {"a.o": b"one", "a_name_that_is_longer_than_sixteen.o": b"four", "dir/b.o": b""}
 _LZ4 = image("sm_90", size=4096, compressed=64)
 TARGETS = {
     "elf": Target(_readers, (_OBJECT, elf(interpreter="/lib64/ld.so"), elf(machine=190)), _fields),
+    "object": Target(_objects, (_RELOCATABLE, _OBJECT), _fields),
+    "kernels": Target(
+        _reading(_images, kernels.of_cubin), (CUBIN_13_0, CUBIN_13_0_OF_120, FATBIN_12_4), _fields
+    ),
+    "ptx": Target(_reading(kernels.of_ptx), (b".entry f(\n.param .u64 a, .param .b8 b[4])\n{}\n",), _lines),
+    "ar": Target(
+        _reading(_members), tuple(archive(_AR, style=style) for style in ("gnu", "bsd", "thin")), _fields
+    ),
     "fatbin": Target(
         _containers,
         (fatbin("sm_80", "sm_90a", "compute_90:8.7"), _LZ4, fatbin("sm_80") + bytes(8)),

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from object_samples import archive
 
 from gpuforge.binary import ar
@@ -45,23 +41,3 @@ def test_short_names_are_in_the_header() -> None:
 def test_the_error_names_the_damage(data: bytes, message: str) -> None:
     with pytest.raises(MalformedError, match=message):
         list(ar.members(data))
-
-
-@given(st.binary(max_size=400))
-def test_random_bytes_raise_only_malformed_error(tail: bytes) -> None:
-    for magic in (ar.MAGIC, ar.THIN):
-        try:
-            found = list(ar.members(magic + tail))
-        except MalformedError:
-            continue
-        assert sum(len(m.data or b"") for m in found) <= len(tail)
-
-
-@given(st.data())
-def test_changed_bytes_raise_only_malformed_error(data: st.DataObject) -> None:
-    style = data.draw(st.sampled_from(["gnu", "bsd", "thin"]))
-    content = bytearray(archive(MEMBERS, style=style))
-    for _ in range(data.draw(st.integers(1, 4))):
-        content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
-    with suppress(MalformedError):
-        list(ar.members(bytes(content)))

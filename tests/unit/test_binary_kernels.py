@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import random
-
 import pytest
-from draws import draws
-from hypothesis import given
-from hypothesis import strategies as st
 from kernel_samples import CUBIN_13_0, CUBIN_13_0_OF_120, FATBIN_11_8, FATBIN_12_4, SIZES
 
 from gpuforge.binary import fatbin, kernels
@@ -64,27 +58,3 @@ def test_what_ptx_declares() -> None:
     assert kernels.of_ptx(b".version 8.7\n.target sm_80\n") == {}
     with pytest.raises(MalformedError, match=r"the PTX declares a parameter as '\.param \.x64 a'"):
         kernels.of_ptx(b".entry f(.param .x64 a) {}")
-
-
-@draws(400)
-@given(st.sampled_from([CUBIN_13_0, CUBIN_13_0_OF_120, FATBIN_12_4]), st.integers(0, 2**32))
-def test_a_damaged_image_is_malformed(image: bytes, seed: int) -> None:
-    chance = random.Random(seed)  # noqa: S311
-    data = bytearray(image)
-    for _ in range(chance.randrange(1, 8)):
-        data[chance.randrange(len(data))] = chance.choice((0, 1, 0x10, 0x7F, 0xFF))
-    try:
-        if image is FATBIN_12_4:
-            for each, content in fatbin.images(bytes(data)):
-                (kernels.of_ptx if each.kind == "ptx" else kernels.of_cubin)(content)
-        else:
-            kernels.of_cubin(bytes(data))
-    except MalformedError:
-        pass
-
-
-@draws(200)
-@given(st.binary(max_size=200))
-def test_any_bytes_as_ptx(text: bytes) -> None:
-    with contextlib.suppress(MalformedError):
-        kernels.of_ptx(b".entry f(" + text)

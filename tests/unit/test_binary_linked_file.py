@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import shutil
 import struct
 import subprocess
@@ -10,18 +9,14 @@ from pathlib import Path
 
 import pytest
 from audit_samples import elf, fatbin
-from draws import draws
 from elftools.elf.elffile import ELFFile
 from elftools.elf.gnuversions import GNUVerNeedSection
 from elftools.elf.sections import SymbolTableSection
-from hypothesis import HealthCheck, given
-from hypothesis import strategies as st
 
 from gpuforge.binary.elf import linked_file
 from gpuforge.binary.elf.file import opened
 from gpuforge.binary.elf.linked_file import LinkedFile
 from gpuforge.binary.fatbin import containers
-from gpuforge.errors import MalformedError
 from gpuforge.runtime.arch import Arch
 
 SAMPLE = elf(
@@ -165,26 +160,3 @@ def test_containers_of_a_file_have_their_section(tmp_path: Path) -> None:
     (tmp_path / "x.fatbin").write_bytes(fatbin("sm_80"))
     assert [(c.section, c.cubins) for c in containers(tmp_path / "x.so")] == [(".nv_fatbin", {Arch(8, 0)})]
     assert [(c.section, c.cubins) for c in containers(tmp_path / "x.fatbin")] == [("", {Arch(8, 0)})]
-
-
-@pytest.mark.thorough
-@draws(300, HealthCheck.function_scoped_fixture)
-@given(
-    st.lists(
-        st.tuples(st.integers(0, len(SAMPLE) - 1), st.sampled_from([0, 1, 4, 127, 128, 255])),
-        min_size=1,
-        max_size=8,
-    ),
-    st.booleans(),
-)
-def test_changed_bytes_raise_only_malformed_error(
-    tmp_path: Path, changes: list[tuple[int, int]], stripped: bool
-) -> None:
-    data = bytearray(SAMPLE)
-    if stripped:
-        data[40:48] = bytes(8)
-        data[58:64] = bytes(6)
-    for position, value in changes:
-        data[position] = value
-    with contextlib.suppress(MalformedError):
-        read(tmp_path, bytes(data))

@@ -10,10 +10,12 @@ import pytest
 from draws import draws
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
+from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from gpuforge.cli import matrix
 from gpuforge.cuda import suffix
+from gpuforge.cuda.carriers import cuda_majors
 from gpuforge.errors import UsageError
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.package import naming
@@ -110,3 +112,28 @@ def test_matrix_and_build_give_a_wheel_the_same_name(
         else:
             assert matrix.distributions(file, each) == [canonicalize_name(built.distribution)]
         shutil.rmtree(tree)
+
+
+@pytest.mark.parametrize(
+    ("requirement", "majors"),
+    [
+        ("torch==2.10.*", {12}),
+        ("torch==2.11.*", {13}),
+        ("torch==2.13.*", {13}),  # no row lists it: the range of a row has it
+        ("torch~=2.11.0", {13}),
+        ("torch>=2.11", {13}),
+        ("torch<2.11,>=2.10", {12}),
+        ("torch>=2.10", {12, 13}),
+        ("torch", {11, 12, 13}),
+        ("Torch==2.11", {13}),
+        ("torch==2.11.0+cu126", {12}),
+        ("torch==2.11.0+cu130", {13}),
+        ("torch==2.11.0+cu13", {13}),
+        ("torch==2.11.0+cpu", set()),
+        ("torch===nonsense", set()),
+        ("torch>99", set()),
+        ("numpy==2.11.*", set()),
+    ],
+)
+def test_majors(requirement: str, majors: set[int]) -> None:
+    assert cuda_majors(Requirement(requirement)) == majors

@@ -1,13 +1,18 @@
-"""What a wheel that auditwheel cannot repair lacks is said in the words of its maker."""
+"""Search paths that lead to libraries, libraries named for repair, and what a wheel lacks that cannot be repaired."""
 
 from __future__ import annotations
 
-from pathlib import Path
+import posixpath
+from pathlib import Path, PurePosixPath
 
 import pytest
 from audit_samples import elf
+from hypothesis import given
+from hypothesis import strategies as st
 
-from gpuforge.package import graft
+from gpuforge.errors import ActionError
+from gpuforge.package import graft, links
+from gpuforge.package.graft import runpath_for
 
 OUTPUT = 'ValueError: Cannot repair wheel, because required library "libgpu.so" could not be located'
 
@@ -42,3 +47,81 @@ def test_a_library_that_was_not_located(
     error = graft._explained(OUTPUT, tmp_path, {})
     assert error is not None
     assert (error.diagnostics[0].message, error.diagnostics[0].hint) == (message, hint)
+
+
+CU13 = "nvidia/cu13/lib"
+names = st.text("abcxyz_", min_size=1, max_size=5)
+places = st.lists(names, min_size=1, max_size=6).map(lambda parts: PurePosixPath(*parts))
+
+
+def resolve(entry: str, installed: PurePosixPath) -> str:
+    """As the loader does, for a file installed below /site."""
+    return posixpath.normpath(entry.replace("$ORIGIN", f"/site/{installed.parent}"))
+
+
+@given(places, st.sampled_from(["", "demo-1.data/platlib", "demo-1.data/purelib"]))
+def test_the_entry_leads_to_the_libraries_from_every_depth(place: PurePosixPath, root: str) -> None:
+    (entry,), dropped = runpath_for(PurePosixPath(root, place), [], [CU13])
+    assert resolve(entry, place) == f"/site/{CU13}"
+    assert dropped == ()
+
+
+@given(places, st.lists(st.sampled_from(["..", "lib", ".", "a"]), max_size=6))
+def test_entries_are_kept_exactly_when_they_stay_in_site_packages(
+    place: PurePosixPath, below: list[str]
+) -> None:
+    entry = "/".join(["$ORIGIN", *below])
+    kept, dropped = runpath_for(place, [entry], [])
+    target = resolve(entry, place)
+    if target == "/site" or target.startswith("/site/"):
+        assert [resolve(e, place) for e in kept] == [target]
+        assert dropped == ()
+    else:
+        assert (kept, dropped) == ((), (entry,))
+
+
+@given(places, st.lists(st.sampled_from(["$ORIGIN", "$ORIGIN/lib", "/opt/x", "lib", ""]), max_size=5))
+def test_a_second_pass_changes_nothing(place: PurePosixPath, present: list[str]) -> None:
+    once, _ = runpath_for(place, present, [CU13])
+    assert runpath_for(place, once, [CU13]) == (once, ())
+
+
+def test_own_entries_come_first_and_folders_in_the_order_they_are_needed_without_repeats() -> None:
+    present = ["/usr/local/cuda/lib64", "${ORIGIN}/", "$ORIGIN/../solver.libs", "$ORIGIN", "$ORIGINAL/lib"]
+    folders = ["nvidia/cufft/lib", "nvidia/cuda_runtime/lib", "nvidia/cufft/lib"]
+    assert runpath_for(PurePosixPath("solver/core.so"), present, folders) == (
+        (
+            "$ORIGIN",
+            "$ORIGIN/../solver.libs",
+            "$ORIGIN/../nvidia/cufft/lib",
+            "$ORIGIN/../nvidia/cuda_runtime/lib",
+        ),
+        ("/usr/local/cuda/lib64", "$ORIGINAL/lib"),
+    )
+
+
+def test_a_file_outside_site_packages_cannot_reach_the_libraries() -> None:
+    script = PurePosixPath("demo-1.data/scripts/tool")
+    assert runpath_for(script, ["$ORIGIN/../lib", "/opt/x"], []) == (("$ORIGIN/../lib",), ("/opt/x",))
+    with pytest.raises(ActionError) as caught:
+        runpath_for(script, [], [CU13])
+    assert str(caught.value) == (
+        "demo-1.data/scripts/tool needs libraries from nvidia/cu13/lib, but is installed outside site-packages, "
+        "from where no fixed path leads there\n"
+        "  hint: install the program into the package and start it from a Python entry point"
+    )
+
+
+def test_libraries_are_named_by_their_sonames(tmp_path: Path) -> None:
+    files = {
+        "a/libdep.so": elf(soname="libdep.so.1"),
+        "b/libdep.so": elf(soname="libdep.so.1", needed=["libm.so.6"]),  # the first one counts
+        "a/libplain.so": elf(),
+        "a/libtext.so": b"INPUT(libdep.so.1)",
+    }
+    for name, content in files.items():
+        (tmp_path / "kept" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "kept" / name).write_bytes(content)
+    folder = links.by_soname(tmp_path / "kept", tmp_path / "named")
+    named = {path.name: path.read_bytes() for path in folder.iterdir()}
+    assert named == {"libdep.so.1": files["a/libdep.so"], "libplain.so": files["a/libplain.so"]}
