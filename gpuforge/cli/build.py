@@ -33,7 +33,7 @@ from gpuforge.execute.ledger import FileLedger
 from gpuforge.execute.outcome import Outcome, Step
 from gpuforge.execute.runners.choice import RUNNERS, RunnerSettings, SiteRequest, chosen
 from gpuforge.execute.runners.runner import Limits
-from gpuforge.execute.store import WorkStore
+from gpuforge.execute.store import Store
 from gpuforge.execute.verdict import verdicts
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.plan.cell import Choice
@@ -192,7 +192,7 @@ def _sites(options: Options, file: ManifestFile, cache: Path) -> list[ContainerI
     )
 
 
-def _run(made: Planned, steps: list[Step], store: WorkStore, options: Options, call: Call) -> Outcome:
+def _run(made: Planned, steps: list[Step], store: Store, options: Options, call: Call) -> Outcome:
     """Run the actions that are not stored yet, and show their progress."""
     from gpuforge.cli.progress import progress
 

@@ -195,7 +195,8 @@ def prune(
         return
     entries = upkeep.entries(store)
     since = None if older is None else time.time() - older
-    taken = store.taken()
+    since_then = store.in_use_since()
+    taken = {each.key for each in entries if each.used >= since_then}
     chosen = upkeep.to_prune(entries, unused_since=since, most=size, in_use=taken)
     # A build may use the entry now.
     removed = [each for each in chosen if dry_run or upkeep.discard(store, each)]

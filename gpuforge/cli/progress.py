@@ -18,7 +18,7 @@ from rich.text import Text
 
 from gpuforge.cli.build_report import why, words
 from gpuforge.diagnostics import shown, shown_lines
-from gpuforge.execute.failure import last_line
+from gpuforge.execute.action_log import last_line
 from gpuforge.execute.outcome import ActionResult, Observer, Step
 from gpuforge.execute.times import short_seconds
 from gpuforge.plan.action import Action

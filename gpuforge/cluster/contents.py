@@ -17,7 +17,7 @@ import zstandard
 
 from gpuforge import digest, tree
 from gpuforge.cluster.record import Content, SharedEntry
-from gpuforge.execute.store_entry import StoredFile, StoreEntry
+from gpuforge.execute.entry import StoredFile, StoreEntry
 
 _LEVEL = 3
 _CHUNK = 1 << 20  # bytes

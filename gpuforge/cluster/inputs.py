@@ -10,10 +10,9 @@ from pathlib import Path
 
 from gpuforge import digest, tree
 from gpuforge.errors import ActionError, MissingError
-from gpuforge.execute.integrity import survey
+from gpuforge.execute.entry import StoreEntry, survey
 from gpuforge.execute.runners.runner import InputPath
 from gpuforge.execute.store import Store
-from gpuforge.execute.store_entry import StoreEntry
 from gpuforge.execute.times import now
 from gpuforge.execute.work import changed
 from gpuforge.plan.action import Action, FileInput

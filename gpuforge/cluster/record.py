@@ -12,9 +12,8 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from gpuforge import digest, tree
-from gpuforge.execute import store_entry
-from gpuforge.execute.integrity import MOST_BYTES, MOST_FILES
-from gpuforge.execute.store_entry import StoredFile, StoreEntry
+from gpuforge.execute import entry
+from gpuforge.execute.entry import MOST_BYTES, MOST_FILES, StoredFile, StoreEntry
 
 FORMAT = 2  # 1 had no sum
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -71,7 +70,7 @@ def to_bytes(key: str, record: SharedEntry | Alias) -> bytes:
         return sealed(key, json.dumps({"format": FORMAT, "alias": record.key}).encode())
     data = {
         "format": FORMAT,
-        "entry": json.loads(store_entry.to_json(record.entry)),
+        "entry": json.loads(entry.to_json(record.entry)),
         "folders": record.folders,
         "times": record.times,
         "contents": {name: [each.token, each.size, each.sha256] for name, each in record.contents.items()},
@@ -89,17 +88,17 @@ def from_bytes(key: str, data: bytes) -> SharedEntry | Alias:
         if "alias" in found:
             _hold(is_key(found["alias"]), "it is another name of something that is not an entry")
             return Alias(found["alias"])
-        entry = SharedEntry(
-            store_entry.from_json(json.dumps(found["entry"])),
+        shared = SharedEntry(
+            entry.from_json(json.dumps(found["entry"])),
             tuple(found["folders"]),
             tuple(found["times"]),
             {name: Content(*parts) for name, parts in found["contents"].items()},
         )
-        _check(entry)
+        _check(shared)
     except (KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         msg = f"a part is missing or of the wrong kind ({error})"
         raise ValueError(msg) from error
-    return entry
+    return shared
 
 
 def _check(record: SharedEntry) -> None:

@@ -13,7 +13,7 @@ from gpuforge.cluster.objects import VARIABLE
 from gpuforge.cluster.worker import of_client
 from gpuforge.errors import MissingError, UsageError
 from gpuforge.execute.runners.choice import RunnerSettings, SiteRequest, on_worker
-from gpuforge.execute.store import WorkStore
+from gpuforge.execute.store import Store
 from gpuforge.execute.work import Workers
 from gpuforge.plan.site import ContainerImage
 
@@ -36,7 +36,7 @@ def sites(request: SiteRequest) -> list[ContainerImage]:
 
 
 @contextmanager
-def workers(sites: Sequence[ContainerImage], settings: RunnerSettings, store: WorkStore) -> Iterator[Workers]:
+def workers(sites: Sequence[ContainerImage], settings: RunnerSettings, store: Store) -> Iterator[Workers]:
     """Use the workers of the scheduler, or start some here, during a `with`."""
     from gpuforge.cluster.dask_cluster import connected, started  # noqa: PLC0415  an extra
 

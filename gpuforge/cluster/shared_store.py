@@ -30,8 +30,8 @@ from gpuforge.cluster.record import (
     used_name,
 )
 from gpuforge.execute import locks, upkeep
+from gpuforge.execute.entry import StoreEntry
 from gpuforge.execute.store import FolderStore, Stored
-from gpuforge.execute.store_entry import StoreEntry
 
 MARK = "shared"  # in an entry of this machine: its names in shared stores
 USED = 3600.0  # seconds after which the use of an entry is written down again
@@ -293,6 +293,7 @@ class _Limit:
 def trim(local: FolderStore, most: int) -> None:
     """Remove entries, the least recently used first, until no more than `most` bytes are left."""
     found = upkeep.entries(local)
-    own = {each.key for each in found if not (each.place / MARK).exists()}
-    for each in upkeep.to_prune(found, unused_since=None, most=most, in_use=local.taken() | own):
+    since = local.in_use_since()
+    own = {each.key for each in found if each.used >= since or not (each.place / MARK).exists()}
+    for each in upkeep.to_prune(found, unused_since=None, most=most, in_use=own):
         upkeep.discard(local, each)

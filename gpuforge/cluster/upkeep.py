@@ -22,7 +22,7 @@ from gpuforge.cluster.record import (
     used_name,
 )
 from gpuforge.cluster.shared_store import USED, fetch_content
-from gpuforge.execute.store_entry import StoreEntry
+from gpuforge.execute.entry import StoreEntry
 from gpuforge.execute.upkeep import ListedEntry
 from gpuforge.toolchains.sccache import COMPILED
 

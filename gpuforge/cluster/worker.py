@@ -25,7 +25,7 @@ from gpuforge.errors import GpuforgeError, MissingError
 from gpuforge.execute.outcome import ActionResult
 from gpuforge.execute.runners.choice import RunnerSettings, on_worker
 from gpuforge.execute.runners.runner import Runner
-from gpuforge.execute.store import FolderStore, Store, WorkStore
+from gpuforge.execute.store import FolderStore, Store
 from gpuforge.execute.work import Work, Workplace, failed_by
 from gpuforge.plan.action import FileInput
 from gpuforge.toolchains import sccache
@@ -174,12 +174,12 @@ class Watchdog:
 class SharedPlaces:
     """The store, the objects by which client and workers talk, and this machine's cache folder."""
 
-    store: WorkStore
+    store: Store
     objects: Objects
     cache: Path
 
 
-def of_client(run: Run, folder: Path, store: WorkStore) -> SharedPlaces:
+def of_client(run: Run, folder: Path, store: Store) -> SharedPlaces:
     """Return the places of a run for its client, which has the store already."""
     return SharedPlaces(store, _objects(run, folder, store), folder)
 
@@ -192,7 +192,7 @@ def of_worker(run: Run, environ: Mapping[str, str]) -> SharedPlaces:
 
 
 @cache
-def _store(url: str | None, folder: Path) -> WorkStore:
+def _store(url: str | None, folder: Path) -> Store:
     return opened(folder / "store", url) if url else FolderStore(folder / "store")
 
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
 
 from filelock import FileLock, Timeout
 
 from gpuforge import digest
+
+_POLL = 0.01  # seconds
 
 
 class Claim:
@@ -50,19 +48,7 @@ def claim(path: Path) -> Claim | None:
 def wait(path: Path) -> FileLock:
     """Return the lock at `path` for a `with` that waits for it: only for locks that are held for moments."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    return FileLock(path, thread_local=False)
-
-
-@contextmanager
-def locked(path: Path, *, shared: bool = False) -> Iterator[None]:
-    """Hold a lock for a moment: alone, or `shared` with others that do so; the file at `path` stays."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(handle)
+    return FileLock(path, thread_local=False, poll_interval=_POLL)
 
 
 def file_name(name: str) -> str:

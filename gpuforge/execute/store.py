@@ -9,6 +9,9 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import threading
+import time
+import weakref
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
@@ -19,13 +22,12 @@ from uuid import uuid4
 from gpuforge import digest, tree
 from gpuforge.errors import ActionError
 from gpuforge.execute import locks
-from gpuforge.execute.integrity import changes, damage, stamp
-from gpuforge.execute.sessions import Sessions
-from gpuforge.execute.store_entry import StoreEntry, from_json, to_json
+from gpuforge.execute.entry import StoreEntry, changes, damage, from_json, stamp, to_json
 from gpuforge.tree import remove
 
 ASIDE = "aside"  # in the store: damaged entries, by key
 _LONGEST_RECORD = 1 << 30  # bytes; of a million files it has 200 MB
+_BEGAN = ".began"  # in a process's folder; its time is the process's first use of the store
 _LARGE = 100_000_000  # bytes: a toolkit; reading it takes part of a second
 
 
@@ -73,19 +75,11 @@ class Store(Protocol):
     def alias(self, key: str, other: str) -> None:
         """Let an entry that is there, `other`, be found by `key` too."""
 
-
-class Turns(Protocol):
-    """The port to the others that use a store: which of them does some work, and which are there."""
-
     def claim(self, key: str) -> AbstractContextManager[Any] | None:
         """Claim the work on `key`, across all processes; None while another has it."""
 
     def present(self) -> AbstractContextManager[None]:
         """Register a build that uses the store: during the `with`, entries that the build got are not pruned."""
-
-
-class WorkStore(Store, Turns, Protocol):
-    """A store, with the turns of those that use it."""
 
 
 class FolderStore:
@@ -96,7 +90,10 @@ class FolderStore:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self._sessions = Sessions(root / "tmp")
+        self._tmp = root / "tmp"  # with a folder for each process that uses the store
+        self._guard = threading.Lock()
+        self._own: Path | None = None  # this process's
+        self._used: set[str] = set()  # keys of entries that this process has got
         self._sound: set[str] = set()  # keys of entries whose bytes were read
 
     def get(self, key: str, *, links_out: bool = True) -> Stored | None:
@@ -127,13 +124,15 @@ class FolderStore:
         return wrong or Stored(key, place / "out", entry)
 
     def _record(self, place: Path) -> str:
-        """Return the text of an entry's record; from now on no other process removes the entry."""
+        """Return the text of an entry's record; until this process ends, no other one removes the entry."""
         record = place / "record.json"
-        if not self._sessions.has(place.name) and record.exists():
-            with suppress(OSError), self._sessions.alone(shared=True):  # not if the store is read-only
-                if record.exists():
-                    self._sessions.take(place.name)
-                    os.utime(record)
+        if place.name not in self._used and record.exists():
+            with suppress(OSError):  # a read-only store
+                self._folder()  # first: what was used since its start stays
+                with self._lock():
+                    if record.exists():
+                        os.utime(record)
+                        self._used.add(place.name)
         return read_record(place)
 
     def _changes(self, place: Path, entry: StoreEntry) -> str:
@@ -165,7 +164,7 @@ class FolderStore:
         if not _is_large(entry):
             return
         with suppress(OSError):  # a read-only store: its bytes are read each time
-            new = self._sessions.folder() / uuid4().hex
+            new = self._folder() / uuid4().hex
             new.write_text(stamp(place / "out"), encoding="ascii")
             new.rename(place / "stamp")
 
@@ -175,7 +174,7 @@ class FolderStore:
     @contextmanager
     def scratch(self) -> Iterator[Path]:
         """Make an empty folder on the store's own disk for outputs; gone afterwards if not committed."""
-        box = self._sessions.folder() / uuid4().hex
+        box = self._folder() / uuid4().hex
         folder = box / "out"
         folder.mkdir(parents=True)
         try:
@@ -201,9 +200,8 @@ class FolderStore:
         elif self.damage(key):
             self.set_aside(key)
         try:
-            with self._sessions.alone(shared=True):
-                self._sessions.take(key)
-                box.rename(place)
+            box.rename(place)
+            self._used.add(key)
         except OSError as error:
             if error.errno not in {errno.EEXIST, errno.ENOTEMPTY}:
                 raise
@@ -222,7 +220,7 @@ class FolderStore:
         place.parent.mkdir(parents=True, exist_ok=True)
         if not place.is_symlink():
             remove(place)  # a damaged one
-        link = self._sessions.folder() / uuid4().hex
+        link = self._folder() / uuid4().hex
         link.symlink_to(os.path.relpath(self._place(other), place.parent))
         link.rename(place)
 
@@ -230,28 +228,62 @@ class FolderStore:
         """Move a damaged entry aside, so that it is made again, and return its new place."""
         place, aside = self._place(key), self.root / ASIDE / key
         aside.parent.mkdir(exist_ok=True)
-        with self._sessions.alone():
+        with self._lock():
             remove(aside)
             with suppress(FileNotFoundError):
                 place.rename(aside)
         self._sound.discard(key)
         return aside
 
-    def taken(self) -> set[str]:
-        """Return the keys of the entries that live processes have."""
-        return self._sessions.taken()
+    def in_use_since(self) -> float:
+        """Return the start of the oldest live process with the store: entries used since then stay."""
+        with self._lock():
+            return self._oldest()
 
     def discard(self, key: str, unused_since: float) -> bool:
-        """Remove an entry unless a process has it, or has used it after that time; return whether it is gone."""
-        place, grave = self._place(key), self._sessions.folder() / uuid4().hex
-        with self._sessions.alone():
+        """Remove an entry unless it was used after that time, or by a live process; return whether it is gone."""
+        place, grave = self._place(key), self._folder() / uuid4().hex
+        with self._lock():
             with suppress(FileNotFoundError):  # without a record, nothing can use it
-                if key in self._sessions.taken() or (place / "record.json").stat().st_mtime > unused_since:
+                used = (place / "record.json").stat().st_mtime
+                if used > unused_since or used >= self._oldest() or key in self._used:
                     return False
             with suppress(FileNotFoundError):
                 place.rename(grave)
         remove(grave)
         return True
+
+    def _lock(self) -> AbstractContextManager[Any]:
+        """Return the lock under which entries are taken and removed, and processes come and go."""
+        return locks.wait(self._tmp / ".lock")
+
+    def _folder(self) -> Path:
+        """Return this process's folder, whose lock ends with the process; those of dead ones are removed."""
+        with self._guard:
+            if self._own is None or not self._own.is_dir():
+                with self._lock():  # so that no folder is seen before its process has locked it
+                    for folder in self._others():
+                        if _is_dead(folder):
+                            with suppress(OSError):
+                                remove(folder)
+                    self._own = folder = self._tmp / uuid4().hex
+                    folder.mkdir(mode=0o700)  # a container may write files of any mode, such as setuid
+                    (folder / _BEGAN).touch()
+                    claim = locks.claim(folder / ".lock")
+                weakref.finalize(self, _leave, folder, claim, os.getpid())
+            return self._own
+
+    def _others(self) -> list[Path]:
+        return [each for each in self._tmp.iterdir() if each.is_dir() and each != self._own]
+
+    def _oldest(self) -> float:
+        """Return the start of the oldest live process; that of this one is the first use of its folder."""
+        living = [each for each in self._others() if not _is_dead(each)]
+        found = [time.time()]
+        for folder in [*living, *([self._own] if self._own else [])]:
+            with suppress(FileNotFoundError):
+                found.append((folder / _BEGAN).stat().st_mtime)
+        return min(found)
 
     def claim(self, key: str) -> AbstractContextManager[Any] | None:
         """Claim the work on `key`, across all processes; None while another has it."""
@@ -260,6 +292,21 @@ class FolderStore:
     def present(self) -> AbstractContextManager[None]:
         """Do nothing: no other machine prunes this folder."""
         return nullcontext()
+
+
+def _is_dead(folder: Path) -> bool:
+    """Return whether the process of a folder has ended: it had the lock there."""
+    claim = locks.claim(folder / ".lock")
+    if claim is not None:
+        claim.release()
+    return claim is not None
+
+
+def _leave(folder: Path, claim: locks.Claim | None, owner: int) -> None:
+    if os.getpid() == owner and claim:  # a forked child must not remove its parent's folder
+        with suppress(OSError):
+            remove(folder)
+        claim.release()
 
 
 def read_record(place: Path) -> str:

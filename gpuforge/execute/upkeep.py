@@ -12,9 +12,8 @@ from pathlib import Path
 
 from gpuforge import tree
 from gpuforge.errors import ActionError
-from gpuforge.execute.integrity import changes
+from gpuforge.execute.entry import StoreEntry, changes, from_json
 from gpuforge.execute.store import ASIDE, FolderStore, read_record
-from gpuforge.execute.store_entry import StoreEntry, from_json
 
 _KEY_LENGTH = 64  # hexadecimal digits of a sha256
 _READERS = 4  # threads; hashing lets others run

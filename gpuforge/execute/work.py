@@ -14,12 +14,11 @@ from typing import Protocol
 from gpuforge import digest
 from gpuforge.diagnostics import Diagnostic
 from gpuforge.errors import ActionError, GpuforgeError
-from gpuforge.execute import failure
-from gpuforge.execute.integrity import survey
+from gpuforge.execute import action_log, failure
+from gpuforge.execute.entry import StoreEntry, survey
 from gpuforge.execute.outcome import ActionReason, ActionResult
 from gpuforge.execute.runners.runner import Exit, InputPath, Runner, Task
-from gpuforge.execute.store import Store, Stored, WorkStore
-from gpuforge.execute.store_entry import StoreEntry
+from gpuforge.execute.store import Store, Stored
 from gpuforge.execute.times import now
 from gpuforge.execute.verdict import reuse
 from gpuforge.plan import step_result
@@ -88,7 +87,7 @@ class Workplace:
 
     is_remote = False
 
-    def __init__(self, store: WorkStore, runner: Runner) -> None:
+    def __init__(self, store: Store, runner: Runner) -> None:
         self._store = store
         self._runner = runner
         self._guard = threading.Lock()
@@ -219,7 +218,7 @@ def _failed(
     notes: Sequence[str] = (),
 ) -> ActionResult:
     there = log if log.exists() else None
-    tail = tuple(notes[:_NOTES]) or (failure.errors(log) if work.action.parallel else failure.tail(log))
+    tail = tuple(notes[:_NOTES]) or (action_log.errors(log) if work.action.parallel else action_log.tail(log))
     return ActionResult(work.action.id, "failed", work.reason, seconds, there, error, tail, status)
 
 
@@ -261,8 +260,8 @@ def _sources(work: Work, store: Store) -> dict[str, InputPath]:
 
 def _judge(action: Action, end: Exit, out: Path, log: Path, reported: Diagnostic | None) -> Diagnostic | None:
     if end.status:
-        tail = failure.tail(log)
-        causes = failure.errors(log)
+        tail = action_log.tail(log)
+        causes = action_log.errors(log)
         return failure.of_status(action, end.status, tail, (out, log.parent), causes, reported)
     missing = [name for name in action.outputs if not os.path.lexists(out / name)]
     return failure.of_missing(action.id, missing) if missing else None

@@ -25,7 +25,7 @@ from gpuforge.errors import ActionError, MissingError
 from gpuforge.execute import engine, workdir
 from gpuforge.execute.ledger import FileLedger
 from gpuforge.execute.outcome import Observer, Step
-from gpuforge.execute.runners.docker import contained
+from gpuforge.execute.runners.docker import docker_runner
 from gpuforge.execute.runners.docker.docker_runner import DockerRunner
 from gpuforge.execute.runners.local.local_runner import LocalRunner
 from gpuforge.execute.runners.runner import InputPath, Limits, Task
@@ -172,7 +172,7 @@ def test_no_other_user_gets_to_what_a_build_leaves_in_its_cache(
 def test_what_prints_without_end_is_ended(
     image: ContainerImage, runner: DockerRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(contained, "MOST_PRINTED", 10**6)
+    monkeypatch.setattr(docker_runner, "MOST_PRINTED", 10**6)
     asked = task(tmp_path, image, "yes")
     with pytest.raises(ActionError, match="cell/act printed more than"):
         runner.run(asked)

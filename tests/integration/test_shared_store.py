@@ -17,8 +17,7 @@ from gpuforge import digest
 from gpuforge.cluster import upkeep
 from gpuforge.cluster.folder import connect
 from gpuforge.cluster.shared_store import opened
-from gpuforge.execute.integrity import survey
-from gpuforge.execute.store_entry import StoreEntry
+from gpuforge.execute.entry import StoreEntry, survey
 
 ROOT = Path(__file__).parents[2]
 GPUFORGE = Path(sys.executable).with_name("gpuforge")

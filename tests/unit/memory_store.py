@@ -9,9 +9,9 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
+from gpuforge.execute.entry import StoreEntry
 from gpuforge.execute.ledger import LedgerEntry
 from gpuforge.execute.store import Stored
-from gpuforge.execute.store_entry import StoreEntry
 
 
 class MemoryStore:

@@ -15,10 +15,9 @@ import pytest
 
 from gpuforge.cli import main
 from gpuforge.execute import store as store_module
-from gpuforge.execute.integrity import survey
+from gpuforge.execute.entry import StoreEntry, survey
 from gpuforge.execute.ledger import FileLedger, LedgerEntry
 from gpuforge.execute.store import FolderStore
-from gpuforge.execute.store_entry import StoreEntry
 
 TOOLKIT, WHEEL, REPORT, ALIAS = ("a1" * 32, "b2" * 32, "c3" * 32, "d4" * 32)
 DAY = 86400
@@ -175,8 +174,8 @@ def test_prune_removes_what_is_old_and_then_what_was_used_longest_ago(
 
 def test_what_a_build_has_taken_stays(cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
     builds = FolderStore(cache / "store")
-    assert builds.get(ALIAS) is not None
     age(builds, WHEEL, 40)
+    assert builds.get(ALIAS) is not None
     status, out, err = run(capsys, "prune", "--size", "0 B")
     assert (status, err) == (0, "note: kept 1 entry in use by running builds\n")
     assert [line.split()[2] for line in out.splitlines()[:-1]] == [
@@ -191,9 +190,9 @@ def test_what_a_build_has_taken_stays(cache: Path, capsys: pytest.CaptureFixture
 TAKER = """
 import sys, time
 from pathlib import Path
-from gpuforge.execute.integrity import survey
+from gpuforge.execute.entry import survey
 from gpuforge.execute.store import FolderStore
-from gpuforge.execute.store_entry import StoreEntry
+from gpuforge.execute.entry import StoreEntry
 end, had = time.monotonic() + 4, 0
 while time.monotonic() < end:
     store = FolderStore(Path(sys.argv[1]))

@@ -10,8 +10,7 @@ import pytest
 from plan_samples import PACKAGE
 
 from gpuforge.diagnostics import Diagnostic
-from gpuforge.execute import failure
-from gpuforge.execute.runners import log_header
+from gpuforge.execute import action_log, failure
 from gpuforge.manifest.load import ManifestFile, load
 from gpuforge.plan import advice
 from gpuforge.plan.action import Action
@@ -95,7 +94,7 @@ def test_what_a_script_printed_before_its_traceback_is_shown(
 ) -> None:
     log = tmp_path / "log"
     log.write_text(text)
-    lines = failure.errors(log)
+    lines = action_log.errors(log)
     assert (lines[0], len(lines)) == (first, count)
     assert lines[-1].startswith("CalledProcessError: ")
 
@@ -107,34 +106,34 @@ def test_an_index_that_cannot_be_reached_is_not_told_in_five_lines(tmp_path: Pat
     log.write_text(
         f"fetching\n{''.join(map(retry.format, range(5)))}{missing}error: cannot reach the index\n"
     )
-    assert failure.tail(log) == ("fetching", "error: cannot reach the index")
+    assert action_log.tail(log) == ("fetching", "error: cannot reach the index")
     log.write_text(f"fetching\n{missing}")  # the index was reached, and has none
-    assert failure.tail(log) == ("fetching", missing.strip())
+    assert action_log.tail(log) == ("fetching", missing.strip())
 
 
 def test_the_errors_of_a_parallel_build_are_shown_and_not_a_neighbours_warnings() -> None:
-    shown = "\n".join(failure.errors(GOLDEN / "ninja.log")) + "\n"
+    shown = "\n".join(action_log.errors(GOLDEN / "ninja.log")) + "\n"
     golden = GOLDEN / "ninja.txt"
     if "UPDATE_GOLDEN" in os.environ:
         golden.write_text(shown)
     assert shown == golden.read_text()
-    assert "undeclared_name" not in "\n".join(failure.tail(GOLDEN / "ninja.log"))
+    assert "undeclared_name" not in "\n".join(action_log.tail(GOLDEN / "ninja.log"))
 
 
 def test_a_log_without_such_lines_is_shown_from_its_end(tmp_path: Path) -> None:
     (tmp_path / "log").write_text("".join(f"line {n}\n" for n in range(50)))
-    assert failure.errors(tmp_path / "log") == tuple(f"line {n}" for n in range(30, 50))
+    assert action_log.errors(tmp_path / "log") == tuple(f"line {n}" for n in range(30, 50))
 
 
 def test_output_that_looks_like_the_head_of_a_log_is_shown(tmp_path: Path) -> None:
     action = Action("a", kind="host-build", title="build a", argv=("sh",))
     argv, env = ["sh", "-c", "echo '\n\n\n'"], {"TWO": "a\n\nb\n\n", "ONE": "a\nb"}
-    head = log_header.header(action, argv, env, tmp_path, request="{}")
+    head = action_log.header(action, argv, env, tmp_path, request="{}")
     output = ("# a comment", "", "$ make", "# the last line")
     (tmp_path / "log").write_text(head + "\n" + "\n".join(output) + "\n")
-    assert failure.tail(tmp_path / "log") == output
+    assert action_log.tail(tmp_path / "log") == output
     (tmp_path / "log").write_text(head)
-    assert failure.tail(tmp_path / "log") == ()
+    assert action_log.tail(tmp_path / "log") == ()
     words = head.rstrip().partition("\n$ ")[2]
     shown = subprocess.run(["bash", "-c", f"printf %s {words}"], capture_output=True, text=True, check=True)
     assert shown.stdout == "".join(argv)
@@ -175,7 +174,9 @@ def test_the_hint_of_a_failed_host_build_is_for_the_compilers_error(
     log = tmp_path / "log"
     log.write_text(said + "warning: something else\n" * 20_000 + f"error: {BUILD_FAILED}\n")
     built = Action("build", "build", "", (), advice=advice.of_host_build(manifest), parallel=True)
-    told = failure.of_status(built, 1, failure.tail(log), causes=failure.errors(log), reported=BUILD_FAILED)
+    told = failure.of_status(
+        built, 1, action_log.tail(log), causes=action_log.errors(log), reported=BUILD_FAILED
+    )
     assert (told.message, told.hint) == ("the project's own build failed", hint)
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from gpuforge.containers import fetch_settings, image_environment
 from gpuforge.errors import GpuforgeError
-from gpuforge.execute.runners.docker import image_venv
+from gpuforge.execute.runners.docker import mounts
 from gpuforge.toolchains.cpython import Interpreter
 from gpuforge.toolchains.inventory import Inventory
 
@@ -31,8 +31,8 @@ def inventory(version: str = platform.python_version(), glibc: str = "2.36") -> 
 
 def test_what_fits_is_taken_along_and_finished_once(tmp_path: Path) -> None:
     finished = []
-    made = image_venv.ensure(inventory(), tmp_path, finished.append)
-    assert image_venv.ensure(inventory(), tmp_path, finished.append) == made
+    made = mounts.venv_of_image(inventory(), tmp_path, finished.append)
+    assert mounts.venv_of_image(inventory(), tmp_path, finished.append) == made
     assert len(finished) == 1
     packages = image_environment.site_packages(made, MINOR)
     assert {"pydantic", "auditwheel", "build", "pip", "gpuforge"} <= {
@@ -64,7 +64,7 @@ def test_what_cannot_be_finished_is_not_kept(tmp_path: Path) -> None:
         raise GpuforgeError.of("no")
 
     with pytest.raises(GpuforgeError):
-        image_venv.ensure(inventory(), tmp_path, fail)
+        mounts.venv_of_image(inventory(), tmp_path, fail)
     assert [path.suffix for path in tmp_path.iterdir()] == [".lock"]
 
 

@@ -158,7 +158,7 @@ def test_a_full_disk_fails_what_does_not_fit_and_leaves_nothing_half_written(sma
     assert outcome.results["big"].error is not None
     assert outcome.results["big"].error.message == "big failed: the disk is full"
     files = {path.name for path in (small_disk / "store").rglob("*") if path.is_file()}
-    assert files == {".lock", ".taking.lock", "out", "record.json", *(each.key for each in steps)}
+    assert files == {".lock", "out", "record.json", *(each.key for each in steps)}
 
 
 def test_a_disk_that_is_full_before_anything_starts_is_one_clear_message(small_disk: Path) -> None:

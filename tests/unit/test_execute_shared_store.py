@@ -16,9 +16,8 @@ from gpuforge.cluster.folder import FolderObjects
 from gpuforge.cluster.leases import LOOK, STALE, Leases
 from gpuforge.cluster.record import record_name, sealed
 from gpuforge.cluster.shared_store import SharedStore
-from gpuforge.execute.integrity import survey
+from gpuforge.execute.entry import StoreEntry, survey
 from gpuforge.execute.store import FolderStore, Stored
-from gpuforge.execute.store_entry import StoreEntry
 
 KEY, OTHER = "ab" + "0" * 62, "cd" + "0" * 62
 

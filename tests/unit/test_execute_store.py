@@ -11,9 +11,8 @@ import pytest
 
 from gpuforge.execute import locks
 from gpuforge.execute import store as store_module
-from gpuforge.execute.integrity import survey
+from gpuforge.execute.entry import StoredFile, StoreEntry, from_json, survey, to_json
 from gpuforge.execute.store import FolderStore, Stored
-from gpuforge.execute.store_entry import StoredFile, StoreEntry, from_json, to_json
 from gpuforge.tree import remove
 
 KEY = "ab" + "0" * 62
@@ -161,9 +160,9 @@ def test_the_first_to_commit_wins_and_nothing_is_left_over(tmp_path: Path) -> No
     assert put(second, "second").path("kernel.fatbin").read_text() == "first"
     sessions = [folder for folder in (tmp_path / "tmp").iterdir() if folder.is_dir()]
     assert len(sessions) == 2
-    assert [{each.name for each in session.iterdir()} for session in sessions] == [{".lock", "taken"}] * 2
+    assert [{each.name for each in session.iterdir()} for session in sessions] == [{".lock", ".began"}] * 2
     del first, second
-    assert {each.name for each in (tmp_path / "tmp").iterdir()} == {".lock", ".taking.lock"}
+    assert {each.name for each in (tmp_path / "tmp").iterdir()} == {".lock"}
 
 
 def test_scratch_without_commit_vanishes_even_with_folders_that_cannot_be_written(tmp_path: Path) -> None:

@@ -12,9 +12,9 @@ import pytest
 from memory_store import MemoryLedger, MemoryStore
 
 from gpuforge.cli.build_report import _SENTENCES, words
+from gpuforge.execute.entry import StoreEntry
 from gpuforge.execute.ledger import FileLedger, LedgerEntry
 from gpuforge.execute.outcome import Rests, Runs, Step
-from gpuforge.execute.store_entry import StoreEntry
 from gpuforge.execute.times import short_seconds
 from gpuforge.execute.verdict import verdicts
 from gpuforge.plan.action import Action, ActionInput

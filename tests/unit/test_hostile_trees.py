@@ -21,8 +21,8 @@ from plan_samples import LoadRecipe
 from gpuforge import digest, tree
 from gpuforge.cli.build_report import cache_use
 from gpuforge.errors import ActionError, UsageError
-from gpuforge.execute import integrity
-from gpuforge.execute.integrity import survey
+from gpuforge.execute import entry
+from gpuforge.execute.entry import survey
 from gpuforge.execute.outcome import ActionReason, ActionResult
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.plan.action import FileInput
@@ -244,7 +244,7 @@ def test_an_environments_links_lead_to_its_interpreter(tmp_path: Path) -> None:
 
 def test_reading_outputs_ends_with_an_interrupt(tmp_path: Path) -> None:
     with (tmp_path / "large").open("wb") as stream:
-        stream.truncate(integrity.MOST_BYTES)
+        stream.truncate(entry.MOST_BYTES)
     with pytest.raises(InterruptedError):
         survey(tmp_path, ["large"], stop=lambda: True)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Protocol, cast
 
 from gpuforge.execute.runners.runner import Limits, Runner
-from gpuforge.execute.store import WorkStore
+from gpuforge.execute.store import Store
 from gpuforge.execute.work import Workers
 from gpuforge.plan.site import ContainerImage
 
@@ -71,7 +71,7 @@ class Setup(Protocol):
         """
 
     def workers(
-        self, sites: Sequence[ContainerImage], settings: RunnerSettings, store: WorkStore
+        self, sites: Sequence[ContainerImage], settings: RunnerSettings, store: Store
     ) -> AbstractContextManager[Workers]:
         """Make the workers, for the sites that `sites` returned."""
 

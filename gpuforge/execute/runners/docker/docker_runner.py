@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import closing, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from gpuforge.containers import image_environment
-from gpuforge.containers.container import Containers, ContainerSpec, Mount, run_once
+from gpuforge.containers.container import Container, ContainerEnd, Containers, ContainerSpec, Mount, run_once
+from gpuforge.containers.engine import engine_errors, not_started
 from gpuforge.containers.leftovers import labels
-from gpuforge.errors import ActionError, GpuforgeError
-from gpuforge.execute import workdir
-from gpuforge.execute.runners.docker import image_venv, mounts
-from gpuforge.execute.runners.docker.contained import Contained
-from gpuforge.execute.runners.log_header import header
+from gpuforge.errors import ActionError, GpuforgeError, MissingError
+from gpuforge.execute import action_log, workdir
+from gpuforge.execute.action_log import header
+from gpuforge.execute.runners.docker import mounts
 from gpuforge.execute.runners.runner import GRACE, Activity, Exit, Limits, Runner, Task
 from gpuforge.execute.substitution import fill, write_request
 from gpuforge.plan.action import Action
@@ -163,7 +165,7 @@ class DockerRunner:
             return []
         image = self._images[task.action.image or ""]
         if image.id not in self._venvs:
-            self._venvs[image.id] = image_venv.ensure(
+            self._venvs[image.id] = mounts.venv_of_image(
                 image.inventory, self._cache / "steps", lambda folder: _compile(containers, image, folder)
             )
         minor = image.inventory.steps_python().minor
@@ -186,3 +188,107 @@ def _compile(containers: Containers, image: ContainerImage, folder: Path) -> Non
         raise ActionError.of(
             f"gpuforge's requirements cannot be compiled in image {image.name}: {ran.reason}"
         )
+
+
+# Signals of `docker stop`, `docker kill`, or of the kernel when memory ran out.
+_FROM_OUTSIDE = {signal.SIGINT, signal.SIGTERM, signal.SIGKILL}
+MOST_PRINTED = 2 * 10**9  # bytes of a log; the largest builds print 100 MB
+_AGAIN = "run the same command again: finished work is kept"
+
+
+@dataclass(frozen=True, slots=True)
+class Contained:
+    """Runs one task in a container.
+
+    `running` has the ids of the runner's containers by action, under the activity's guard.
+    """
+
+    task: Task
+    spec: ContainerSpec
+    limits: Limits
+    activity: Activity
+    running: dict[str, str]
+    connect: Callable[[], Containers]
+
+    def run(self, containers: Containers) -> int:
+        """Return the command's status (negative: a signal); raises if something else ended it."""
+        container = containers.create(self.spec)
+        try:
+            with engine_errors(f"to run {self.task.action.id}"), closing(container.attach()) as output:
+                ended = self._follow(container, output)
+            return self._judge(ended)
+        finally:
+            with self.activity.guard:
+                self.running.pop(self.task.action.id, None)
+            container.remove()
+
+    def _follow(self, container: Container, output: Iterable[bytes]) -> ContainerEnd:
+        with self.activity.guard:  # so that `cancel` finds either no container, or one that it can signal
+            if self.task.stop.is_set():
+                return ContainerEnd(-signal.SIGTERM)
+            self.running[self.task.action.id] = container.id
+            container.start()
+        expired = threading.Event()
+
+        def expire() -> None:
+            expired.set()
+            self._kill(container)
+
+        timer = threading.Timer(self.limits.seconds, expire)
+        timer.daemon = True
+        timer.start()
+        try:
+            is_long = self._write_log(container, output)
+            ended = container.wait()
+        finally:
+            timer.cancel()
+        if expired.is_set():
+            raise self.limits.exceeded(self.task.action.id)
+        if is_long:
+            raise ActionError.of(
+                f"{self.task.action.id} printed more than {MOST_PRINTED // 10**9} GB",
+                hint="its log has the first of it",
+            )
+        return ended
+
+    def _write_log(self, container: Container, output: Iterable[bytes]) -> bool:
+        """Write the container's output into the log, and stop it if it prints too much; return whether it did.
+
+        The engine stops a container only while its output is read, so another thread requests the stop.
+        """
+        left = MOST_PRINTED
+        with self.task.log.open("ab", buffering=0) as log:
+            for chunk in output:
+                if left >= 0:
+                    log.write(chunk)
+                    left -= len(chunk)
+                    if left < 0:
+                        threading.Thread(target=self._kill, args=(container,), daemon=True).start()
+        return left < 0
+
+    def _kill(self, container: Container) -> None:
+        with suppress(GpuforgeError, OSError), closing(self.connect()) as containers:
+            containers.signal(container.id, "SIGKILL")
+
+    def _judge(self, ended: ContainerEnd) -> int:
+        if not ended.status or self.task.stop.is_set():
+            return ended.status
+        action, image = self.task.action.id, self.spec.image_name
+        if why := not_started("".join(action_log.tail(self.task.log)[-1:])):
+            raise MissingError.of(
+                f"{action} cannot be started in image {image}: {self.spec.argv[0]} failed: {why}",
+                hint=f"gpuforge images check {image} shows what it lacks",
+            )
+        if ended.out_of_memory:
+            raise ActionError.of(
+                f"{action} needed more memory than its container has",
+                hint="try a smaller --jobs, or allow more by --memory",
+            )
+        if -ended.status in _FROM_OUTSIDE:
+            # Podman does not always report that its container had too little memory.
+            limited = ", or allow more by --memory" if self.limits.memory else ""
+            raise ActionError.of(
+                f"{action} was ended by {signal.Signals(-ended.status).name}, not by gpuforge",
+                hint=f"{_AGAIN}; if memory ran out, try a smaller --jobs{limited}",
+            )
+        return ended.status

@@ -1,16 +1,18 @@
-"""The mounts of an action's container, and their paths in it."""
+"""What an action's container sees: its mounts, their paths in it, and gpuforge's environment for the image's Python."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpuforge.containers import fetch_settings
+from gpuforge.containers import fetch_settings, image_environment
 from gpuforge.containers.container import Mount
-from gpuforge.execute import workdir
+from gpuforge.execute import locks, workdir
 from gpuforge.execute.runners.runner import Task
 from gpuforge.execute.substitution import RunPaths
+from gpuforge.toolchains.inventory import Inventory
+from gpuforge.tree import remove
 
 INSIDE = workdir.DEFAULT  # the folder of working directories in every container
 CACHES = Path("/opt/gpuforge-caches")
@@ -58,3 +60,22 @@ def of_caches(task: Task, folders: Mapping[str, Path], default: Path) -> Iterato
         if default in folder.parent.parents:
             folder.parent.chmod(0o700)
         yield Mount(folder, CACHES / each.name, writable=True)
+
+
+def venv_of_image(inventory: Inventory, cache: Path, finish: Callable[[Path], None]) -> Path:
+    """Return the environment for an image's Python, made in `cache` if it is not there.
+
+    `finish` is called with a new one before it is used. Raises the errors of `image_environment.write`.
+    """
+    folder = cache / image_environment.name(inventory)
+    with locks.wait(folder.with_suffix(".lock")):
+        if not folder.is_dir():
+            part = folder.with_suffix(".part")
+            remove(part)
+            try:
+                image_environment.write(part, inventory)
+                finish(part)
+                part.rename(folder)
+            finally:
+                remove(part)
+    return folder

@@ -15,7 +15,7 @@ from gpuforge.errors import MissingError
 from gpuforge.execute.runners.choice import RunnerSettings, SiteRequest
 from gpuforge.execute.runners.docker.docker_runner import DockerRunner
 from gpuforge.execute.runners.local import local_runner
-from gpuforge.execute.store import WorkStore
+from gpuforge.execute.store import Store
 from gpuforge.execute.work import Workers, Workplace
 from gpuforge.plan.site import ContainerImage
 from gpuforge.plan.survey import machine_type
@@ -52,7 +52,7 @@ def sites(request: SiteRequest) -> list[ContainerImage]:
 
 
 def workers(
-    sites: Sequence[ContainerImage], settings: RunnerSettings, store: WorkStore
+    sites: Sequence[ContainerImage], settings: RunnerSettings, store: Store
 ) -> AbstractContextManager[Workers]:
     """Make the workers."""
     return nullcontext(Workplace(store, runner(sites, settings)))

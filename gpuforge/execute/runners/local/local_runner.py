@@ -12,11 +12,11 @@ from pathlib import Path
 
 from gpuforge.errors import ActionError, MissingError
 from gpuforge.execute import workdir
+from gpuforge.execute.action_log import header
 from gpuforge.execute.runners.choice import RunnerSettings, SiteRequest
 from gpuforge.execute.runners.local.kept_command import End, Keepers, KeptCommand
-from gpuforge.execute.runners.log_header import header
 from gpuforge.execute.runners.runner import GRACE, Activity, Exit, Limits, Task
-from gpuforge.execute.store import WorkStore
+from gpuforge.execute.store import Store
 from gpuforge.execute.substitution import RunPaths, fill, write_request
 from gpuforge.execute.work import Workers, Workplace
 from gpuforge.plan import programs
@@ -187,7 +187,7 @@ def sites(request: SiteRequest) -> list[ContainerImage]:
 
 
 def workers(
-    sites: Sequence[ContainerImage], settings: RunnerSettings, store: WorkStore
+    sites: Sequence[ContainerImage], settings: RunnerSettings, store: Store
 ) -> AbstractContextManager[Workers]:
     """Make the workers."""
     return nullcontext(Workplace(store, runner(sites, settings)))
