@@ -83,7 +83,7 @@ def packed(spec: PackageKernelsWheel[Path], scratch: Path, output: Path) -> Path
     (info / "METADATA").write_bytes(text)
     print_required(added)
     naming.write_tags(tree, repaired.name)
-    declared = [records.Material(p, pins.get(p)) for p in repaired.distributions]
+    declared = {p: pins.get(p) for p in repaired.distributions}
     records.write_bill(tree, declared=declared, pins=pins, cuda=spec.cuda, epoch=epoch())
     records.write_record(tree, spec.record)
     return write(tree, output / str(repaired.name), spec.size_limit)

@@ -132,9 +132,9 @@ def packed(spec: PackageWheel[Path], scratch: Path, output: Path) -> Path:
         reason = import_package.import_first(tree, spec.package, module)
         print(f"{spec.package} imports {module} first{f': {reason}' if reason else ''}")
     naming.write_tags(tree, repaired.name)
-    declared = [records.Material(each, pins.get(each)) for each in distributions]
-    declared += [records.Material(each.package, each.version) for each in repaired.carried]
-    declared += [records.Material(wheel.distribution, None) for wheel in spec.kernels_wheels]
+    declared = {each: pins.get(each) for each in distributions}
+    declared |= {each.package: each.version for each in repaired.carried}
+    declared |= {wheel.distribution: None for wheel in spec.kernels_wheels}
     records.write_bill(tree, declared=declared, pins=pins, cuda=spec.cuda, epoch=epoch())
     _record(spec, tree, [floor for floor in provided.floors if floor.package in distributions])
     return write(tree, output / str(repaired.name), spec.size_limit)

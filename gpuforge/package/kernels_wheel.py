@@ -30,7 +30,7 @@ _SHARED = (
     "License-Expression",
     "License",
     "Requires-Python",
-)  # fields that a kernels wheel takes from the main wheel
+)  # fields that the wheels take from the main one
 
 
 def list_wheels(
@@ -92,7 +92,10 @@ def lay_out(
     name = WheelName(distribution, version, "", "py3", "none", platform)
     info = tree / f"{distribution}-{version}.dist-info"
     info.mkdir()
-    (info / "METADATA").write_text(_metadata(wheel, of, toolkit), encoding="utf-8")
+    main = metadata.required(of, "Name")
+    summary = f"The kernels of {main} for CUDA {major_of(toolkit)}."
+    text = _metadata(of, wheel.distribution, summary, _SHARED, [f"Requires-Dist: {main}=={version}"])
+    (info / "METADATA").write_text(text, encoding="utf-8")
     (info / "WHEEL").write_bytes(metadata.new_wheel_file(purelib=False))
     return name
 
@@ -113,20 +116,17 @@ def refuse_libraries(distributions: Sequence[str]) -> None:
         )
 
 
-def _metadata(wheel: KernelsWheel, of: bytes, toolkit: str) -> str:
+def _metadata(of: bytes, name: str, summary: str, shared: Sequence[str], lines: Sequence[str]) -> str:
+    """Return the METADATA of a wheel beside the one with the METADATA `of`, of which it takes the `shared` fields."""
     headers = metadata.parse(of)
-    name, version = metadata.required(of, "Name"), metadata.required(of, "Version")
-    lines = [
+    head = [
         f"Metadata-Version: {headers.get('Metadata-Version', '2.1')}",
-        f"Name: {wheel.distribution}",
-        f"Version: {version}",
-        f"Summary: The kernels of {name} for CUDA {major_of(toolkit)}.",
+        f"Name: {name}",
+        f"Version: {metadata.required(of, 'Version')}",
+        f"Summary: {summary}",
     ]
-    lines += [f"{key}: {headers[key]}" for key in _SHARED if headers[key] and "\n" not in str(headers[key])]
-    return "\n".join([*lines, f"Requires-Dist: {name}=={version}", "", ""])
-
-
-_SHARED_BY_FRONT = ("License-Expression", "License", "Requires-Python", "Author", "Author-email")
+    head += [f"{key}: {headers[key]}" for key in shared if headers[key] and "\n" not in str(headers[key])]
+    return "\n".join([*head, *lines, "", ""])
 
 
 def check_front(wheels: Sequence[bytes], brought: Sequence[FrontExtra]) -> None:
@@ -155,29 +155,19 @@ def lay_out_front(tree: Path, distribution: str, of: bytes, brought: Sequence[Fr
     stem = canonicalize_name(distribution).replace("-", "_")
     info = tree / f"{stem}-{version}.dist-info"
     info.mkdir(parents=True)
-    (info / "METADATA").write_text(_front_metadata(distribution, of, version, brought), encoding="utf-8")
-    name = WheelName(stem, version, "", "py3", "none", "any")
-    (info / "WHEEL").write_bytes(metadata.new_wheel_file(purelib=True, tags=name.tags))
-    return name
-
-
-def _front_metadata(distribution: str, of: bytes, version: str, brought: Sequence[FrontExtra]) -> str:
-    headers = metadata.parse(of)
-    targets = ", ".join(dict.fromkeys(item.distribution for item in brought))
-    lines = [
-        f"Metadata-Version: {headers.get('Metadata-Version', '2.1')}",
-        f"Name: {distribution}",
-        f"Version: {version}",
-        f"Summary: Has no files; its extras install {targets}.",
-    ]
-    lines += [
-        f"{key}: {headers[key]}" for key in _SHARED_BY_FRONT if headers[key] and "\n" not in str(headers[key])
-    ]
+    lines = []
     for item in brought:
         inside = f"[{item.with_extra}]" if item.with_extra else ""
         lines += [f"Provides-Extra: {item.extra}"]
         lines += [f'Requires-Dist: {item.distribution}{inside}=={version}; extra == "{item.extra}"']
-    return "\n".join([*lines, "", ""])
+    targets = ", ".join(dict.fromkeys(item.distribution for item in brought))
+    summary = f"Has no files; its extras install {targets}."
+    (info / "METADATA").write_text(
+        _metadata(of, distribution, summary, (*_SHARED, "Author", "Author-email"), lines), encoding="utf-8"
+    )
+    name = WheelName(stem, version, "", "py3", "none", "any")
+    (info / "WHEEL").write_bytes(metadata.new_wheel_file(purelib=True, tags=name.tags))
+    return name
 
 
 def write_declaration(tree: Path, scratch: Path, output: Path, *, epoch: int | None) -> None:

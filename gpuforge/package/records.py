@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
@@ -30,34 +29,28 @@ from gpuforge.cuda.version import major_of
 from gpuforge.wheel import metadata, unpacked
 from gpuforge.wheel.filename import LockedRelease
 
+RECORD, SCHEMA = "gpuforge.json", 1
 FOLDER = "sboms"
 BILL = "gpuforge.cdx.json"
 AUDITWHEEL = "auditwheel.cdx.json"
 
 
-@dataclass(frozen=True, slots=True)
-class Material:
-    """A distribution whose libraries a wheel uses, and the version it was linked with (None: unknown)."""
-
-    distribution: str
-    version: str | None
-
-
 def write_bill(
-    tree: Path, *, declared: Iterable[Material], pins: Mapping[str, str], cuda: str, epoch: int | None
+    tree: Path, *, declared: Mapping[str, str | None], pins: Mapping[str, str], cuda: str, epoch: int | None
 ) -> Path:
     """Write the bill of an unpacked wheel and return its file; the same wheel gives the same bytes.
 
-    `declared` are the distributions that the wheel requires for its libraries. `pins` are those of the toolkit `cuda`
-    ("13.0") with their versions; grafted CUDA libraries are assigned to them. `epoch` (seconds since 1970) is the
-    bill's time. Bills of the project's own build, under other names, stay.
+    `declared` are the distributions that the wheel requires for its libraries, with the version that each was linked
+    with, if it is known. `pins` are those of the toolkit `cuda` ("13.0") with their versions; grafted CUDA libraries
+    are assigned to them. `epoch` (seconds since 1970) is the bill's time. Bills of the project's own
+    build, under other names, stay.
     """
     info = unpacked.dist_info(tree)
     text = metadata.of_file(info / "METADATA")
     name, version = metadata.required(text, "Name"), metadata.required(text, "Version")
     subject = _component(name, version, _pypi(name, version))
     parts = [*_grafted(tree, pins, cuda), *_of_auditwheel(info / FOLDER / AUDITWHEEL)]
-    parts += [_declared(material, text) for material in declared]
+    parts += [_declared(name, version, text) for name, version in declared.items()]
     bom = Bom()
     bom.metadata.component = subject
     bom.metadata.timestamp = datetime.fromtimestamp(max(epoch or 0, unpacked.EARLIEST), UTC)
@@ -132,25 +125,18 @@ def _of_auditwheel(file: Path) -> Iterable[Component]:
             )
 
 
-def _declared(material: Material, text: bytes) -> Component:
+def _declared(distribution: str, linked: str | None, text: bytes) -> Component:
     own = [
         requirement
         for requirement in metadata.requirements(text)
-        if canonicalize_name(requirement.name) == canonicalize_name(material.distribution)
-        or (
-            requirement.name == METAPACKAGE
-            and any(material.distribution.endswith(e) for e in requirement.extras)
-        )
+        if canonicalize_name(requirement.name) == canonicalize_name(distribution)
+        or (requirement.name == METAPACKAGE and any(distribution.endswith(e) for e in requirement.extras))
     ]
     facts = {"requires": " · ".join(sorted(map(str, own)))}
-    if material.version:
-        facts["linked-with"] = material.version
-    purl = _pypi(material.distribution, None)
-    return _component(material.distribution, None, purl, provision="declared", **facts)
-
-
-RECORD = "gpuforge.json"
-SCHEMA = 1
+    if linked:
+        facts["linked-with"] = linked
+    purl = _pypi(distribution, None)
+    return _component(distribution, None, purl, provision="declared", **facts)
 
 
 def write_record(

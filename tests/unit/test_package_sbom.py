@@ -50,7 +50,7 @@ def tree(tmp_path: Path) -> Path:
 def bill(tree: Path) -> dict[str, Any]:
     file = records.write_bill(
         tree,
-        declared=[records.Material("nvidia-cufft", "12.0.0.61"), records.Material("nvidia-nccl-cu13", None)],
+        declared={"nvidia-cufft": "12.0.0.61", "nvidia-nccl-cu13": None},
         pins={"nvidia-cuda-runtime": "13.0.96"},
         cuda="13.0",
         epoch=None,
