@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpuforge.cli.options import CACHE_VARIABLE
+from gpuforge.cache_folder import VARIABLE as CACHE_VARIABLE
 from gpuforge.cluster.objects import VARIABLE
 from gpuforge.diagnostics import Diagnostic
 from gpuforge.errors import MissingError, UsageError

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from gpuforge.cache_folder import cache_folder
 from gpuforge.manifest.sizes import size_in_bytes
 
 if TYPE_CHECKING:
     from gpuforge.containers.images import Images
 
 F = TypeVar("F", bound=Callable[..., Any])
-CACHE_VARIABLE = "GPUFORGE_CACHE_DIR"
 
 
 @dataclass(slots=True)
@@ -36,8 +36,6 @@ class Call:
     @property
     def cache(self) -> Path:
         """The folder that is kept between runs: GPUFORGE_CACHE_DIR, else the user's cache folder."""
-        from gpuforge.cache_folder import cache_folder
-
         return cache_folder(self.environ)
 
 

@@ -167,6 +167,7 @@ class CompilerName(Checked):
         return {"anyOf": [{"enum": list(OWN)}, {**handler(schema), "minLength": 1}]}
 
 
+LIBRARY_NAME = r"^(?!lib)(?!.*\.so)[A-Za-z0-9][A-Za-z0-9._+-]{0,63}$"
 VERSION_KEY = r"^[0-9]+(\.[0-9]+)?$"
 """The form of the key of a `[cuda.<version>]` table: a major, or major.minor."""
 
@@ -349,7 +350,7 @@ LibraryName = Annotated[
     Form(
         "the name of a library",
         'its file name without "lib" and ".so": "cufft" of libcufft.so.11',
-        r"^(?!lib)(?!.*\.so)[A-Za-z0-9][A-Za-z0-9._+-]{0,63}$",
+        LIBRARY_NAME,
     ),
 ]
 OpenClExtension = Annotated[

@@ -26,7 +26,7 @@ IDENTITY = "urn:gpuforge:manifest:1"
 def json_schema() -> dict[str, Any]:
     """Return the schema (JSON Schema 2020-12) that every manifest which loads conforms to.
 
-    It has types, choices, forms and required keys; a schema cannot express the conditions in `relations`.
+    It has types, choices, forms and required keys; a schema cannot express the conditions in `checks`.
     """
     generated = Manifest.model_json_schema(by_alias=True, mode="validation")
     definitions = {name: _for_toml(part) for name, part in generated.pop("$defs").items()}

@@ -28,7 +28,7 @@ ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "gpuforge.toml.example"
 GOLDEN = ROOT / "tests" / "golden" / "manifest"
 SMALLEST = 'schema = 1\n[package]\nname = "my-pkg"\npython = ["3.12"]\n[cuda."13.0"]\narchs = ["80"]\n'
-# only relations, or not even TOML
+# conditions between keys, or not even TOML
 BEYOND_A_SCHEMA = {
     "abi",
     "back_ends",
