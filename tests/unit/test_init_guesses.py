@@ -13,129 +13,22 @@ from gpuforge.manifest.load import load
 from gpuforge.project import draft
 from gpuforge.project.facts import look
 
-TORCH = {
-    "setup.py": """
-import os
-import torch
-from setuptools import setup
-from torch.utils.cpp_extension import BuildExtension, CUDAExtension
-
-if os.getenv("FORCE_ONLY_CPU", "0") == "1":
-    pass
-force = os.environ.get("FORCE_CUDA", "0")
-if force == "1":
-    sources = ["csrc/op.cpp", "csrc/op.cu"]
-open("ran", "w")
-setup(
-    name="demo-op",
-    version="1.0",
-    python_requires=">=3.10",
-    ext_modules=[CUDAExtension("demo_op._C", sources)],
-    cmdclass={"build_ext": BuildExtension},
-)
-""",
-    "csrc/op.cu": "#include <curand_kernel.h>\n__global__ void f() {}\n",
-    "demo_op/__init__.py": "",
-}
-CMAKE = {
-    "pyproject.toml": """
-[build-system]
-requires = ["scikit-build-core"]
-build-backend = "scikit_build_core.build"
-[project]
-name = "demo"
-version = "1.0"
-requires-python = ">=3.11"
-classifiers = ["Programming Language :: Python :: 3.11", "Programming Language :: Python :: 3.12"]
-[tool.scikit-build]
-cmake.define = { DEMO_FAST = "ON" }
-[tool.cibuildwheel]
-config-settings = { "cmake.define.DEMO_NATIVE" = "OFF", "cmake.define.CMAKE_CUDA_ARCHITECTURES" = "all" }
-test-command = "pytest {project}/tests"
-[tool.cibuildwheel.linux]
-before-all = "yum install -y fftw-devel"
-manylinux-x86_64-image = "manylinux_2_28"
-repair-wheel-command = "auditwheel repair --exclude libcudart.so.12 --exclude libomp.so -w {dest_dir} {wheel}"
-""",
-    "CMakeLists.txt": """
-cmake_minimum_required(VERSION 3.1)
-project(demo LANGUAGES CXX)
-#[[ enable_language(CUDA) in a comment ]]
-option(DEMO_CUDA "with \\"CUDA\\"" OFF)
-option(DEMO_TESTS "tests" OFF)
-if(DEMO_CUDA)
-  include(gpu)
-endif()
-if(DEMO_TESTS)
-  include(FetchContent)
-  FetchContent_Declare(gtest URL https://example.org/gtest.zip)
-endif()
-add_subdirectory(src)
-""",
-    "cmake/gpu.cmake": """
-enable_language(CUDA)
-find_package(CUDAToolkit REQUIRED)
-find_package(NCCL)
-if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
-  set(CMAKE_CUDA_ARCHITECTURES 70)
-endif()
-file(DOWNLOAD https://example.org/x.cmake x.cmake)
-target_link_libraries(demo PRIVATE CUDA::cufft_static CUDA::cudart)
-""",
-    "modules/FindNCCL.cmake": """
-if(DEMO_SHARED_NCCL)
-  set(NAME nccl)
-else()
-  set(NAME nccl_static)
-endif()
-find_library(NCCL_LIBRARY NAMES ${NAME})
-""",
-    "src/CMakeLists.txt": "# nothing\n",
-    "src/k.cu": "template <int N> __global__ void k();\n",
-    "src/a.cpp": "#include <nccl.h>\n#include <numpy/arrayobject.h>\n#pragma acc parallel loop\n",
-    "demo/__init__.py": "",
-}
-NVCC = {
-    "setup.py": """
-from os import environ
-v = environ["DEMO_BACKEND"]
-if "opencl" not in v.lower():
-    pass
-if "cuda" in v.lower():
-    pass
-import urllib.request
-import numpy
-try:
-    import cupy
-except ImportError:
-    pass
-flags = ["-gencode", "arch=compute_70,code=sm_70", "-lcublas"]
-if bare >= Version("12.8"):
-    flags.append("arch=compute_100,code=compute_100")
-setup(ext_modules=[Extension("a", ["k.cu"], libraries=["cufft", "cuda", "m"], py_limited_api=True)])
-""",
-    "setup.cfg": "[metadata]\nname = demo-cu12\nversion = attr: x\n[options]\npython_requires = >=3.9\n",
-    "k.cu": "#include <pybind11/numpy.h>\n__global__ void k();\n",
-}
-PLAIN = {
-    "pyproject.toml": '[project]\nname = "demo"\nversion = "1"\n',
-    "demo/__init__.py": "",
-    "demo/k.cu": "__global__ void k();",
-    "demo/k.ptx": "",
-}
-PINNED = {
-    **TORCH,
-    "pyproject.toml": '[build-system]\nrequires = ["setuptools", "torch==2.8.*"]\n',
-    "setup.cfg": "[metadata]\nclassifiers =\n  Programming Language :: Python :: 3.12\n",
-}
+PROJECTS = Path(__file__).parents[1] / "golden" / "init"
 
 
-@pytest.mark.parametrize(
-    ("case", "files"),
-    [("torch", TORCH), ("cmake", CMAKE), ("nvcc", NVCC), ("plain", PLAIN), ("pinned", PINNED)],
-)
-def test_each_guess_has_its_reason(case: str, files: dict[str, str], tmp_path: Path) -> None:
-    text = draft.write(drafted(tmp_path, files).found, "gpuforge init")
+def project(case: str) -> dict[str, str]:
+    """Return the files of a project, beside whose folder lies the manifest that `init` drafts for it."""
+    root = PROJECTS / case
+    return {path.relative_to(root).as_posix(): path.read_text() for path in root.rglob("*") if path.is_file()}
+
+
+TORCH, CMAKE, PLAIN = map(project, ("torch", "cmake", "plain"))
+
+
+@pytest.mark.parametrize("case", ["torch", "cmake", "nvcc", "plain", "pinned"])
+def test_each_guess_has_its_reason(case: str, tmp_path: Path) -> None:
+    base = TORCH if case == "pinned" else {}
+    text = draft.write(drafted(tmp_path, {**base, **project(case)}).found, "gpuforge init")
     golden.hold(f"init/{case}.toml", text)
     (tmp_path / "gpuforge.toml").write_text(text)
     load(tmp_path)

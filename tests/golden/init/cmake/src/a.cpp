@@ -1,0 +1,3 @@
+#include <nccl.h>
+#include <numpy/arrayobject.h>
+#pragma acc parallel loop

@@ -1,0 +1,1 @@
+template <int N> __global__ void k();

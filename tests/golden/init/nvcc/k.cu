@@ -1,0 +1,2 @@
+#include <pybind11/numpy.h>
+__global__ void k();

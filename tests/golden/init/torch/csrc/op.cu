@@ -1,0 +1,2 @@
+#include <curand_kernel.h>
+__global__ void f() {}
