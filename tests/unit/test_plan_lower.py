@@ -126,12 +126,12 @@ def test_the_linkage_decides_on_cudart_and_is_in_the_record(recipe: LoadRecipe, 
     assert host_keys["pip"] == host_keys["bundle"] == host_keys["system"] != host_keys["static"]
     record = request_of(next(a for a in plans["bundle"].actions if a.id.endswith("/wheel")))["record"]
     host = {"family": "g++", "version": "12.2.0"}
-    assert record["cuda"]["linkage"] == "bundle"
-    assert (record["host"], record["device"]) == (
+    assert record["linkage"] == "bundle"
+    assert (record["toolchains"]["host"], record["toolchains"]["device"]) == (
         host,
         {"family": "nvcc", "version": "13.0.88", "host": host},
     )
-    assert record["cuda"]["toolkit"]["packages"]["nvidia-cuda-runtime"] == "13.0.96"
+    assert record["toolkit"]["packages"]["nvidia-cuda-runtime"] == "13.0.96"
     assert str(recipe().folder.parent) not in json.dumps(record)
 
 
