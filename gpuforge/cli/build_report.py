@@ -120,7 +120,7 @@ def cache_totals(uses: Iterable[CacheUse]) -> list[str]:
 def cache_data(use: CacheUse) -> dict[str, int | str]:
     """Return it as plain data: `hits` and `steps` if the cache was used, and both as a text."""
     counts = {"hits": use.hits, "steps": use.steps} if use.steps is not None else {}
-    return counts | {"said": str(use)}
+    return counts | {"text": str(use)}
 
 
 def words_of_test(test: TrialResult) -> Iterator[str]:
@@ -390,8 +390,8 @@ def show_result(result: Result, *, images: Sequence[str], explain: bool) -> None
     for line in cache_totals(filter(None, map(cache_use, ran))):
         console.print(Text(f"compiler cache: {line}", style="dim"))
     plan = result.plan
-    of = count(len({*plan.wheels.values(), *plan.kernels.values(), *(plan.front or ())[:1]}), "wheel")
-    console.print(f"{len(wheels)} of {of}, {what} ({short_seconds(result.seconds)})")
+    planned = count(len({*plan.wheels.values(), *plan.kernels.values(), *(plan.front or ())[:1]}), "wheel")
+    console.print(f"{len(wheels)} of {planned}, {what} ({short_seconds(result.seconds)})")
     if not ran and not explain:
         console.print(Text("  --explain shows the reason for each action", style="dim"))
 

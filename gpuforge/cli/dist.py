@@ -112,8 +112,8 @@ def keep_current(
     moved = []
     for name, entry in list(record.items()):
         path = dist / name
-        of = entry.get("package"), entry.get("cell"), entry.get("archs", "")
-        if of not in {(package, cell, tried) for cell in cells}:
+        made_for = entry.get("package"), entry.get("cell"), entry.get("archs", "")
+        if made_for not in {(package, cell, tried) for cell in cells}:
             continue
         del record[name]
         if path.is_file() and digest.of_file(path) == entry.get("sha256"):

@@ -361,9 +361,9 @@ class PlainProgress:
                 return
             for each in running:
                 line = last_line(each.log)
-                said = f": {line}" if line else ""
+                output = f": {line}" if line else ""
                 took = short_seconds(now - each.since)
-                self._line("runs", f"{where(each.action)}{each.action.title} ({took} so far){said}")
+                self._line("runs", f"{where(each.action)}{each.action.title} ({took} so far){output}")
 
     def on_plan(self, steps: Sequence[Step], run: frozenset[str]) -> None:
         """Print the number of actions."""

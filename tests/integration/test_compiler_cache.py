@@ -184,7 +184,7 @@ def test_wheels_have_the_same_bytes_without_a_cache_with_a_new_one_and_with_a_fu
 ) -> None:
     python, name = f"3.{MINOR}", f"cp3{MINOR}"
     without = builder(python, GPUFORGE_NO_SCCACHE="1")
-    assert without[name]["cache"] == {"said": "off (GPUFORGE_NO_SCCACHE)"}
+    assert without[name]["cache"] == {"text": "off (GPUFORGE_NO_SCCACHE)"}
     found = []
     for _ in range(2):
         builder.forget()

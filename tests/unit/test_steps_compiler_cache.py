@@ -274,7 +274,7 @@ def test_counts_are_told_in_one_line_and_summed() -> None:
     assert str(compiler_cache.counted(odd)).startswith(
         "60 of 74 hits, 3 not cacheable (-M, @), 2 failed reads"
     )
-    assert build_report.cache_data(one) == {"hits": 60, "steps": 74, "said": str(one)}
+    assert build_report.cache_data(one) == {"hits": 60, "steps": 74, "text": str(one)}
     unused = CacheUse(notes=("not used: why",))
     assert build_report.cache_totals([one, CacheUse(1, 6), unused, unused]) == [
         "61 of 80 hits",
