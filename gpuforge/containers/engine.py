@@ -18,6 +18,32 @@ from gpuforge.errors import ActionError, MissingError
 
 ANSWER_S = 600  # seconds that the engine may take for one request (making a container of a large image)
 HOW = "start Docker (Debian: apt-get install docker.io; Fedora: dnf install podman; then systemctl start docker)"
+_HINTS = (
+    (
+        "bind source path does not exist",
+        "the engine sees other folders than this process: set GPUFORGE_CACHE_DIR and GPUFORGE_WORK to shared ones",
+    ),
+    ("no space left", "the disk of the engine is full: make room (docker system df)"),
+    ("inimum memory limit", "allow more by --memory"),
+    (
+        "container-init binary not found",
+        "install what Podman runs as its containers' init (Debian: apt-get install catatonit)",
+    ),
+    (
+        "select device driver",
+        "install the NVIDIA Container Toolkit and restart the engine, or leave --gpu out",
+    ),
+)
+_CAUSES = (
+    ("No such file", "there is no such socket"),
+    ("Connection refused", "nothing listens there"),
+    ("Permission denied", "you may not use it (be in the group docker, or be root)"),
+    ("imed out", "no answer in time"),
+)
+# The messages of a container's init if it cannot start the program: Docker's (tini) and Podman's (catatonit).
+_NOT_STARTED = re.compile(
+    r"\[FATAL +tini \(\d+\)\] exec .* failed: (.+)|ERROR \(catatonit:\d+\): failed to exec pid1: (.+)"
+)
 
 
 def connect(environ: Mapping[str, str] | None = None) -> docker.DockerClient:
@@ -69,51 +95,16 @@ def _may_be_there(url: str) -> bool:
     return not url.startswith("unix://") or Path(url.removeprefix("unix://")).exists()
 
 
-_HINTS = (
-    (
-        "bind source path does not exist",
-        "the engine sees other folders than this process: set GPUFORGE_CACHE_DIR and GPUFORGE_WORK to shared ones",
-    ),
-    ("no space left", "the disk of the engine is full: make room (docker system df)"),
-    ("inimum memory limit", "allow more by --memory"),
-    (
-        "container-init binary not found",
-        "install what Podman runs as its containers' init (Debian: apt-get install catatonit)",
-    ),
-    (
-        "select device driver",
-        "install the NVIDIA Container Toolkit and restart the engine, or leave --gpu out",
-    ),
-)
-_CAUSES = (
-    ("No such file", "there is no such socket"),
-    ("Connection refused", "nothing listens there"),
-    ("Permission denied", "you may not use it (be in the group docker, or be root)"),
-    ("imed out", "no answer in time"),
-)
-# The messages of a container's init if it cannot start the program: Docker's (tini) and Podman's (catatonit).
-_NOT_STARTED = re.compile(
-    r"\[FATAL +tini \(\d+\)\] exec .* failed: (.+)|ERROR \(catatonit:\d+\): failed to exec pid1: (.+)"
-)
-
-
 class RefusedError(ActionError):
     """The engine reported an error; `answer` is its own text."""
 
     answer: str = ""
 
     @classmethod
-    def to(cls, doing: str, answer: str) -> Self:
-        """Make the error for an action that the engine refused."""
-        hint = next((hint for sign, hint in _HINTS if sign in answer), "")
-        error = cls.of(f"the container engine failed {doing}: {answer}", hint=hint)
-        error.answer = answer
-        return error
-
-    @classmethod
-    def saying(cls, answer: str) -> Self:
-        """Make the error with the engine's own text as its message."""
-        error = cls.of(answer)
+    def saying(cls, answer: str, doing: str = "") -> Self:
+        """Make the error with the engine's own text, for an action that it refused."""
+        hint = next((hint for sign, hint in _HINTS if sign in answer), "") if doing else ""
+        error = cls.of(f"the container engine failed {doing}: {answer}" if doing else answer, hint=hint)
         error.answer = answer
         return error
 
@@ -124,7 +115,7 @@ def engine_errors(doing: str) -> Iterator[None]:
     try:
         yield
     except APIError as error:
-        raise RefusedError.to(doing, str(error.explanation or error)) from error
+        raise RefusedError.saying(str(error.explanation or error), doing) from error
     except (DockerException, requests.RequestException) as error:
         raise MissingError.of(
             f"the container engine no longer answers ({doing}): {cause(error)}",

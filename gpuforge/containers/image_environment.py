@@ -50,7 +50,21 @@ def write(folder: Path, inventory: Inventory) -> None:
     Python.
     """
     python = inventory.steps_python()
-    _write(folder, python.minor, python.path, _packages(inventory), platforms(inventory))
+    minor, names, tagged = python.minor, _packages(inventory), platforms(inventory)
+    packages = site_packages(folder, minor)
+    packages.mkdir(parents=True)
+    (folder / "bin").mkdir()
+    (folder / "bin" / "python").symlink_to(python.path)
+    (folder / "pyvenv.cfg").write_text(f"home = {python.path.parent}\ninclude-system-site-packages = false\n")
+    usable = frozenset(filename.usable(CPython.parse(minor), tagged))
+    same = minor == str(CPython(*sys.version_info[:2]))  # modules compiled for one work in the other
+    others = [name for name in names if not _take_along(name, packages, folder / "bin", usable, same=same)]
+    if others:
+        _fetch(others, packages, minor, tagged)
+        for source in sorted(packages.glob("bin/*")):
+            _take_program(source, folder / "bin")
+        shutil.rmtree(packages / "bin", ignore_errors=True)
+    (packages / "gpuforge").mkdir()  # the mount point of the code
 
 
 def compiling(inventory: Inventory) -> str:
@@ -68,23 +82,6 @@ def compiling(inventory: Inventory) -> str:
 
 def _compile(python: Path, folder: Path) -> str:
     return shlex.join([str(python), "-I", "-m", "compileall", "-q", str(folder)])
-
-
-def _write(folder: Path, minor: str, python: Path, names: list[str], platforms: list[str]) -> None:
-    packages = site_packages(folder, minor)
-    packages.mkdir(parents=True)
-    (folder / "bin").mkdir()
-    (folder / "bin" / "python").symlink_to(python)
-    (folder / "pyvenv.cfg").write_text(f"home = {python.parent}\ninclude-system-site-packages = false\n")
-    usable = frozenset(filename.usable(CPython.parse(minor), platforms))
-    same = minor == str(CPython(*sys.version_info[:2]))  # modules compiled for one work in the other
-    others = [name for name in names if not _take_along(name, packages, folder / "bin", usable, same=same)]
-    if others:
-        _fetch(others, packages, minor, platforms)
-        for source in sorted(packages.glob("bin/*")):
-            _take_program(source, folder / "bin")
-        shutil.rmtree(packages / "bin", ignore_errors=True)
-    (packages / "gpuforge").mkdir()  # the mount point of the code
 
 
 def _take_along(name: str, packages: Path, programs: Path, usable: frozenset[Tag], *, same: bool) -> bool:

@@ -13,9 +13,8 @@ import docker
 from docker.errors import APIError, ImageNotFound
 
 from gpuforge.containers import image_reference as references
-from gpuforge.containers.container import Containers, ContainerSpec, Ran, run_once
+from gpuforge.containers.container import Containers, ContainerSpec, Ran, labels, run_once
 from gpuforge.containers.engine import RefusedError, connect, engine_errors
-from gpuforge.containers.leftovers import labels
 
 IMAGE_LABEL = "dev.gpuforge.image"  # on every layer: the image that it belongs to
 RELEASE_LABEL = "dev.gpuforge.release"  # sha256 of the InRelease file of an image's Debian release
@@ -67,7 +66,7 @@ class Images:
         finally:
             self._client.api.timeout = seconds
         if "error" in str(answer):
-            raise RefusedError.to(f"to make image {reference}", str(answer))
+            raise RefusedError.saying(str(answer), f"to make image {reference}")
 
     def build(
         self, context: BinaryIO, reference: str, arguments: Mapping[str, str], network: str | None

@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 from docker.errors import APIError
 
+from gpuforge.containers.container import OWNER
 from gpuforge.containers.engine import connect
-from gpuforge.containers.leftovers import OWNER
 
 RECIPES = Path(__file__).parents[2] / "recipes"
 GPUFORGE = str(Path(sys.executable).with_name("gpuforge"))

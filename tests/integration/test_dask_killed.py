@@ -16,8 +16,8 @@ import pytest
 from dask_build import ONCE, Build, _lines, cluster, started, step, until
 
 from gpuforge.cluster.worker import LEASE_S
+from gpuforge.containers.container import ACTION, OWNER
 from gpuforge.containers.engine import connect
-from gpuforge.containers.leftovers import ACTION, OWNER
 from gpuforge.execute.outcome import Step
 from gpuforge.execute.runners.choice import SiteRequest
 from gpuforge.execute.runners.docker import setup as docker_setup

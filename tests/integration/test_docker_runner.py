@@ -16,10 +16,18 @@ from typing import Any
 import pytest
 from docker.errors import NotFound
 
-from gpuforge.containers.container import Containers, ContainerSpec, caller, run_once
+from gpuforge.containers.container import (
+    MACHINE,
+    OWNER,
+    Containers,
+    ContainerSpec,
+    caller,
+    clear_leftovers,
+    labels,
+    run_once,
+)
 from gpuforge.containers.engine import connect
 from gpuforge.containers.images import Images
-from gpuforge.containers.leftovers import MACHINE, OWNER, clear_leftovers, labels
 from gpuforge.containers.obtain import contents
 from gpuforge.errors import ActionError, MissingError
 from gpuforge.execute import engine, workdir
@@ -341,7 +349,7 @@ def test_a_container_that_does_not_start_is_not_left(client: Any, image: Contain
 
 def test_what_a_killed_process_left_is_cleared(client: Any, image: ContainerImage) -> None:
     code = (
-        "import sys; from gpuforge.containers.engine import connect; from gpuforge.containers.leftovers import labels;"
+        "import sys; from gpuforge.containers.engine import connect; from gpuforge.containers.container import labels;"
         "print(connect().containers.run(sys.argv[1], ['sleep', '300'], entrypoint=[], detach=True,"
         "network_mode='none', labels=labels('x')).id)"
     )

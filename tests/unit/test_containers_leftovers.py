@@ -10,8 +10,15 @@ from typing import Any
 
 import pytest
 
-from gpuforge.containers.container import Containers, LabelledContainer
-from gpuforge.containers.leftovers import MACHINE, OWNER, SECONDS, is_left, labels
+from gpuforge.containers.container import (
+    MACHINE,
+    OWNER,
+    SECONDS,
+    Containers,
+    LabelledContainer,
+    is_left,
+    labels,
+)
 
 HOUR = 3600.0
 
@@ -30,7 +37,7 @@ def test_a_process_that_lives_keeps_its_containers_however_old_they_are() -> Non
 
 
 def test_a_process_that_ended_leaves_them_and_one_of_the_same_number_is_another() -> None:
-    ask = "from gpuforge.containers.leftovers import *; print(labels()[OWNER])"
+    ask = "from gpuforge.containers.container import *; print(labels()[OWNER])"
     ended = subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True, check=True)
     assert is_left(labels() | {OWNER: ended.stdout.strip()}, 1.0)
     assert is_left(other(started="1"), 1.0)

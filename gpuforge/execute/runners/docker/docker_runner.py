@@ -12,9 +12,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpuforge.containers import image_environment
-from gpuforge.containers.container import Container, ContainerEnd, Containers, ContainerSpec, Mount, run_once
+from gpuforge.containers.container import (
+    Container,
+    ContainerEnd,
+    Containers,
+    ContainerSpec,
+    Mount,
+    labels,
+    run_once,
+)
 from gpuforge.containers.engine import engine_errors, not_started
-from gpuforge.containers.leftovers import labels
 from gpuforge.errors import ActionError, GpuforgeError, MissingError
 from gpuforge.execute import action_log, workdir
 from gpuforge.execute.action_log import header

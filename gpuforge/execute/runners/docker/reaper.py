@@ -11,9 +11,8 @@ import sys
 import time
 from contextlib import closing, suppress
 
-from gpuforge.containers.container import Containers
+from gpuforge.containers.container import Containers, clear_leftovers
 from gpuforge.containers.engine import connect
-from gpuforge.containers.leftovers import clear_leftovers
 from gpuforge.errors import GpuforgeError
 
 _TRIES_S = (0, 1, 2, 5, 10)  # the process's number counts as alive until its parent has reaped it

@@ -7,10 +7,9 @@ from contextlib import AbstractContextManager, closing, nullcontext
 from pathlib import Path
 
 from gpuforge.containers import obtain
-from gpuforge.containers.container import Containers
+from gpuforge.containers.container import Containers, clear_leftovers
 from gpuforge.containers.engine import connect
 from gpuforge.containers.images import Images
-from gpuforge.containers.leftovers import clear_leftovers
 from gpuforge.errors import MissingError
 from gpuforge.execute.runners.choice import RunnerSettings, SiteRequest
 from gpuforge.execute.runners.docker.docker_runner import DockerRunner
