@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -12,8 +11,16 @@ from typing import Any
 
 from packaging.version import InvalidVersion, Version
 
-from gpuforge.manifest import braces, forms
-from gpuforge.manifest.problem import KeyPath, Problem, Raw, number_text, quote, table
+from gpuforge.manifest import braces
+from gpuforge.manifest.problem import (
+    KeyPath,
+    Problem,
+    Raw,
+    number_text,
+    quote,
+    table,
+    toolkits_of,
+)
 
 Values = tuple[tuple[str, str], ...]  # ("torch", "2.11")
 
@@ -163,7 +170,7 @@ def _taken(data: Raw) -> Iterator[Problem]:
 def _restrictions(data: Raw) -> Iterator[Problem]:
     """Yield axes and values of toolkits that `[axes]` does not have."""
     declared = _declared(data)
-    for key, version in _versions(data):
+    for key, version in toolkits_of(data):
         for name, values in table(version, "axes").items():
             path: KeyPath = ("cuda", key, "axes", name)
             if name not in table(data, "axes"):
@@ -250,7 +257,7 @@ def _restricted(data: Raw, version: Raw) -> dict[str, list[str]]:
 
 def _by_toolkit(data: Raw) -> list[dict[str, list[str]]]:
     """Return the axes that each toolkit has; those of `[axes]` where there is no toolkit."""
-    return [_restricted(data, version) for _, version in _versions(data)] or [_declared(data)]
+    return [_restricted(data, version) for _, version in toolkits_of(data)] or [_declared(data)]
 
 
 def _combinations(own: Mapping[str, Sequence[str]]) -> int:
@@ -271,9 +278,3 @@ def _texts_of(values: object) -> list[str]:
         for value in found
         if isinstance(value, str | int | float)
     ]
-
-
-def _versions(data: Raw) -> Iterator[tuple[str, Raw]]:
-    for key, version in table(data, "cuda").items():
-        if re.search(forms.VERSION_KEY, key) and isinstance(version, Mapping):
-            yield key, version

@@ -7,15 +7,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 from packaging.utils import canonicalize_name
 
 from gpuforge.cuda.suffix import suffix_of
 from gpuforge.cuda.version import is_of, major_of
-from gpuforge.manifest import braces, forms
+from gpuforge.manifest import braces
 from gpuforge.manifest.object_checks import object_problems
 from gpuforge.manifest.problem import (
+    VERSION_KEY,
     KeyPath,
     Problem,
     Raw,
@@ -25,6 +25,8 @@ from gpuforge.manifest.problem import (
     quote,
     table,
     text_of,
+    texts_of,
+    toolkits_of,
 )
 from gpuforge.requirements import Release, WrongLine, constraints_text, read_constraints
 from gpuforge.toolchain_names import compiles_for, needs_cuda
@@ -187,9 +189,8 @@ def without(data: Raw) -> Iterator[Problem]:
     if not data.get("objects") and table(data, "build").get("cuda") is not False:
         hint = f"{_CUDA_EXAMPLE}; for a package without CUDA write cuda = false in [build]"
         yield Problem((), "the manifest has no table [cuda]", hint)
-    for name, toolchain in table(data, "toolchains").items():
-        compiler = toolchain.get("compiler") if isinstance(toolchain, Mapping) else None
-        if isinstance(compiler, str) and needs_cuda(compiler):
+    for name in table(data, "toolchains"):
+        if needs_cuda(compiler := compiler_of(data, name)):
             yield Problem(
                 ("toolchains", name, "compiler"),
                 f"[toolchains.{name}] {compiler} needs a CUDA toolkit, and the manifest has no [cuda]",
@@ -222,16 +223,15 @@ def toolkits(data: Raw) -> Iterator[Problem]:
     cuda = table(data, "cuda")
     if "cuda" not in data or not isinstance(data["cuda"], Mapping):
         return
-    versions = {key: cuda[key] for key in cuda if re.search(forms.VERSION_KEY, key)}
-    if not versions:
+    if not any(re.search(VERSION_KEY, key) for key in cuda):
         yield Problem(
             ("cuda",),
             "[cuda] has no toolkit",
             'add a table for one, e.g. [cuda.13] with toolkit = "13.0" and archs = ["80", "90"]',
         )
     owners: dict[str, str] = {}
-    for key, written in versions.items():
-        toolkit = written.get("toolkit", key) if isinstance(written, Mapping) else None
+    for key, written in toolkits_of(data):
+        toolkit = written.get("toolkit", key)
         if not isinstance(toolkit, str) or not re.fullmatch(r"[0-9]{1,4}\.[0-9]+", toolkit):
             continue
         at: KeyPath = ("cuda", key, "toolkit") if "toolkit" in written else ("cuda", key)
@@ -252,11 +252,8 @@ def toolkits(data: Raw) -> Iterator[Problem]:
 
 def architectures(data: Raw) -> Iterator[Problem]:
     """Yield `ptx` and objects with code for `archs` if a toolkit's `archs = []` means that there is none."""
-    cuda = table(data, "cuda")
-    for key, version in cuda.items():
-        if not (
-            re.search(forms.VERSION_KEY, key) and isinstance(version, Mapping) and version.get("archs") == []
-        ):
+    for key, version in toolkits_of(data):
+        if version.get("archs") != []:
             continue
         if "ptx" in version:
             yield Problem(
@@ -276,10 +273,10 @@ def architectures(data: Raw) -> Iterator[Problem]:
 
 def _without_archs(data: Raw, thing: Raw) -> bool:
     """Return whether none of an object's toolchains compiles for `archs`."""
-    several = thing.get("toolchains")
-    names = [thing.get("toolchain"), *(several if isinstance(several, list) else ())]
-    tables = [table(table(data, "toolchains"), name) for name in names if isinstance(name, str)]
-    compilers = [text_of(each, "compiler") for each in tables]
+    one = [name] if (name := text_of(thing, "toolchain")) else []
+    compilers = [
+        compiler_of(data, name) for name in (*one, *dict(texts_of(thing.get("toolchains"))).values())
+    ]
     return bool(compilers) and all(name and compiles_for(name) != "archs" for name in compilers)
 
 
@@ -412,8 +409,8 @@ def files(data: Raw, folder: Path) -> Iterator[Problem]:
     if isinstance(named, str) and named:
         yield from _constraints(folder, named)
     overlays = build.get("overlay")
-    for index, name in enumerate(overlays if isinstance(overlays, list) else []):
-        if isinstance(name, str) and name and not _is_folder(folder, name):
+    for index, name in texts_of(overlays):
+        if name and not _is_there(folder, name):
             yield Problem(
                 ("build", "overlay", index),
                 f"[build] overlay: no folder {quote(name)} beside the manifest",
@@ -422,7 +419,7 @@ def files(data: Raw, folder: Path) -> Iterator[Problem]:
     yield from _same_sdists(overlays)
     source = table(data, "package").get("source")
     path = source.get("path") if isinstance(source, Mapping) and set(source) == {"path"} else None
-    if isinstance(path, str) and path.strip() and not (_is_folder(folder, path) or _is_sdist(folder, path)):
+    if isinstance(path, str) and path.strip() and not _is_there(folder, path, or_sdist=True):
         yield Problem(
             ("package", "source", "path"),
             f"[package.source] path: no folder and no sdist {quote(path)}",
@@ -447,33 +444,21 @@ def _same_sdists(overlays: object) -> Iterator[Problem]:
         seen.add(name)
 
 
-def _is_folder(folder: Path, name: str) -> bool:
+def _is_there(folder: Path, name: str, *, or_sdist: bool = False) -> bool:
+    """Return whether a name is that of a folder or, with `or_sdist`, of an sdist."""
     try:
-        return (folder / name).is_dir()
+        path = folder / name
+        return path.is_dir() or (or_sdist and name.endswith((".tar.gz", ".zip")) and path.is_file())
     except (OSError, ValueError):  # a name too long, a folder that may not be read, a NUL character
-        return False
-
-
-def _is_sdist(folder: Path, name: str) -> bool:
-    try:
-        return name.endswith((".tar.gz", ".zip")) and (folder / name).is_file()
-    except (OSError, ValueError):
         return False
 
 
 def nul_characters(data: Raw) -> Iterator[Problem]:
     """Yield text with a NUL character: no program can receive it."""
-    pending: list[tuple[KeyPath, Any]] = [((), data)]
-    while pending:
-        path, value = pending.pop()
-        if isinstance(value, Mapping):
-            pending.extend(((*path, key), part) for key, part in value.items())
-        elif isinstance(value, list):
-            pending.extend(((*path, index), part) for index, part in enumerate(value))
-        elif isinstance(value, str) and "\0" in value:
-            yield Problem(
-                path, f"{quote(value)} contains a NUL character", "remove it; no program can receive one"
-            )
+    for path, text in _texts(data):
+        if "\0" in text:
+            hint = "remove it; no program can receive one"
+            yield Problem(path, f"{quote(text)} contains a NUL character", hint)
 
 
 def problems(data: Raw, folder: Path | None) -> Iterator[Problem]:

@@ -168,8 +168,6 @@ class CompilerName(Checked):
 
 
 LIBRARY_NAME = r"^(?!lib)(?!.*\.so)[A-Za-z0-9][A-Za-z0-9._+-]{0,63}$"
-VERSION_KEY = r"^[0-9]+(\.[0-9]+)?$"
-"""The form of the key of a `[cuda.<version>]` table: a major, or major.minor."""
 
 
 def _without_secret(url: str) -> str:

@@ -24,6 +24,7 @@ from pydantic import (
 from gpuforge.cuda.choices import ABOUT_PROVIDER, Linkage, Provider, Requires
 from gpuforge.manifest import forms
 from gpuforge.manifest.forms import CommonOrMany, CompilerName, Distinct, OneOrMany, wrong
+from gpuforge.manifest.problem import VERSION_KEY
 from gpuforge.manifest.sizes import size_in_bytes
 from gpuforge.requirements import Release
 from gpuforge.runtime.arch import Target, targets
@@ -373,7 +374,7 @@ class Cuda(Table):
             return data
         if _VERSIONS in data:
             raise wrong("expected a version", 'write, for example, [cuda.13] or [cuda."12.4"]', (_VERSIONS,))
-        versions = {key: data[key] for key in data if re.search(forms.VERSION_KEY, key)}
+        versions = {key: data[key] for key in data if re.search(VERSION_KEY, key)}
         own = {key: data[key] for key in data if key not in versions}
         _refuse_unquoted(versions)
         for key, table in versions.items():

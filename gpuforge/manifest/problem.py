@@ -11,6 +11,8 @@ from typing import Any
 KeyPath = tuple[str | int, ...]
 """Keys and array indices that lead from the top of the document to a value: ("cuda", "13", "archs", 0)."""
 Raw = Mapping[str, Any]
+VERSION_KEY = r"^[0-9]+(\.[0-9]+)?$"
+"""The form of the key of a `[cuda.<version>]` table: a major, or major.minor."""
 
 
 class WrittenFloat(float):
@@ -77,6 +79,13 @@ def numbered(things: object) -> Iterator[tuple[int, Raw]]:
     for index, thing in enumerate(things if isinstance(things, list) else []):
         if isinstance(thing, Mapping):
             yield index, thing
+
+
+def toolkits_of(data: Raw) -> Iterator[tuple[str, Raw]]:
+    """Yield the tables `[cuda.<version>]` with the name of each."""
+    for key, version in table(data, "cuda").items():
+        if re.search(VERSION_KEY, key) and isinstance(version, Mapping):
+            yield key, version
 
 
 def texts_of(things: object) -> Iterator[tuple[int, str]]:
