@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuforge.errors import ActionError
-from gpuforge.package import graft, links
-from gpuforge.package.graft import runpath_for
+from gpuforge.package import links, repair
+from gpuforge.package.repair import runpath_for
 
 OUTPUT = 'ValueError: Cannot repair wheel, because required library "libgpu.so" could not be located'
 
@@ -44,7 +44,7 @@ def test_a_library_that_was_not_located(
     for name, needed in files.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_bytes(elf(needed=needed))
-    error = graft._explained(OUTPUT, tmp_path, {})
+    error = repair._explained(OUTPUT, tmp_path, {})
     assert error is not None
     assert (error.diagnostics[0].message, error.diagnostics[0].hint) == (message, hint)
 
