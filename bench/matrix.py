@@ -17,12 +17,12 @@ import tempfile
 import time
 from pathlib import Path
 
+from gpuforge.actions.cell_actions import lower
 from gpuforge.containers import catalog
 from gpuforge.execute.store import FolderStore
 from gpuforge.manifest.load import load
 from gpuforge.plan.cell import Choice, select
 from gpuforge.plan.keys import keys
-from gpuforge.plan.lower.cell_actions import lower
 from gpuforge.plan.survey import machine_type, resolve
 
 ROOT = Path(__file__).resolve().parent.parent

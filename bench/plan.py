@@ -13,6 +13,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from gpuforge.actions.cell_actions import Plan, lower
 from gpuforge.execute.ledger import FileLedger
 from gpuforge.execute.outcome import Step
 from gpuforge.execute.store import FolderStore
@@ -20,7 +21,6 @@ from gpuforge.execute.verdict import verdicts
 from gpuforge.manifest.load import load
 from gpuforge.plan.cell import select
 from gpuforge.plan.keys import keys
-from gpuforge.plan.lower.cell_actions import Plan, lower
 from gpuforge.plan.site import ContainerImage
 from gpuforge.plan.survey import machine_type, resolve
 from gpuforge.toolchains.inventory import Inventory

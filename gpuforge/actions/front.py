@@ -10,6 +10,7 @@ from typing import ClassVar
 from packaging.utils import canonicalize_name
 
 from gpuforge import disk
+from gpuforge.actions.audit import AuditWheel
 from gpuforge.cuda.suffix import named_for
 from gpuforge.cuda.version import major_of
 from gpuforge.expectation import Expectation
@@ -17,8 +18,7 @@ from gpuforge.manifest.kernels_wheels import extra_for, toolkits
 from gpuforge.manifest.model import Manifest
 from gpuforge.package.contents import FrontExtra
 from gpuforge.plan.action import ActionInput, Handle, P, Step, Workdir
-from gpuforge.plan.lower.plan_context import PlanContext
-from gpuforge.plan.requests.audit import AuditWheel
+from gpuforge.plan.context import PlanContext
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,9 +32,9 @@ class PackageFront(Step[P]):
 
     def run(self: PackageFront[Path], at: Workdir) -> None:
         """Write the wheel."""
+        from gpuforge.actions.wheelhouse import one_wheel
+        from gpuforge.actions.write_wheel import write
         from gpuforge.package import kernels_wheel
-        from gpuforge.steps.wheelhouse import one_wheel
-        from gpuforge.steps.write_wheel import write
         from gpuforge.wheel import metadata
 
         wheels = [metadata.of_wheel(one_wheel(folder)) for folder in self.of]
@@ -69,17 +69,12 @@ def front_package(context: PlanContext) -> tuple[ActionInput, ActionInput] | Non
         by_content=True,
         cells=users,
     )
-    report = context.add_request(
-        AuditWheel(
-            wheel=Path("${in:wheel}"),
-            expectation=Expectation(no_code=True),
-            report=Path("${out:report.json}"),
-        ),
+    report = context.add_step(
+        AuditWheel[Handle](wheel=made, expectation=Expectation(no_code=True)),
         at,
         id="front/audit",
         kind="audit",
         title=f"audit {manifest.wheel.front}",
-        inputs={"wheel": made},
         outputs=("report.json",),
         by_content=True,
         cells=users,

@@ -8,6 +8,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
+from gpuforge.actions import environment
+from gpuforge.actions.carried import carried
+from gpuforge.actions.toolkit import toolkit
 from gpuforge.actions.wheel import REPAIRS, PackageWheel, add, python_tag
 from gpuforge.cuda.choices import Linkage
 from gpuforge.manifest import kernels_wheels
@@ -16,10 +19,7 @@ from gpuforge.package.contents import KernelsWheel, KernelsWheelSet
 from gpuforge.plan import build_record, recipe
 from gpuforge.plan.action import ActionInput, Handle, P, Step, Workdir
 from gpuforge.plan.cell import Cell
-from gpuforge.plan.lower import build_environment
-from gpuforge.plan.lower.carried import carried
-from gpuforge.plan.lower.plan_context import PlanContext
-from gpuforge.plan.lower.toolkit import toolkit
+from gpuforge.plan.context import PlanContext
 from gpuforge.plan.lowered_object import LoweredObject
 from gpuforge.toolchain_names import needs_cuda
 
@@ -55,13 +55,13 @@ class PackageKernelsWheel(Step[P]):
 
 def packed(spec: PackageKernelsWheel[Path], scratch: Path, output: Path) -> Path:
     """Lay the wheel out in the folder `tree` of `scratch`; write it into `output` and return its path."""
-    from gpuforge.actions.wheel import all_pins, print_required, search_path_of
-    from gpuforge.package import kernel_set, kernels_wheel, naming, records, repair, requirements
-    from gpuforge.steps.wheelhouse import one_wheel
-    from gpuforge.steps.write_wheel import epoch, write
+    from gpuforge.actions.wheel import print_required, search_path_of
+    from gpuforge.actions.wheelhouse import one_wheel
+    from gpuforge.actions.write_wheel import epoch, write
+    from gpuforge.package import kernel_set, kernels_wheel, links, naming, records, repair, requirements
     from gpuforge.wheel import metadata, unpacked
 
-    pins = all_pins(spec.pins, spec.toolkit, spec.pins_file)
+    pins = links.all_pins(spec.pins, spec.toolkit, spec.pins_file)
     tree = scratch / "tree"
     name = kernels_wheel.lay_out(
         tree,
@@ -103,7 +103,7 @@ def host_wheel(
     newest = kernels_wheels.toolkits(manifest)
     step = PackageWheel[Handle](
         wheel=host,
-        requirements=build_environment.lock(context, cell, at),
+        requirements=environment.lock(context, cell, at),
         carried=carried(context, cell),
         kernels=tuple(kernels),
         name=manifest.package.name,
@@ -177,4 +177,4 @@ def _interface(item: LoweredObject) -> str:
 
 def _name_of_host(context: PlanContext, cell: Cell) -> str:
     at, _ = context.machine.host_at(cell)
-    return build_environment.python_name(context, cell, at)
+    return environment.python_name(context, cell, at)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -11,6 +10,10 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from gpuforge import disk
+from gpuforge.actions import environment
+from gpuforge.actions.carried import carried
+from gpuforge.actions.host_build import LIBRARIES
+from gpuforge.actions.toolkit import toolkit
 from gpuforge.cpython import CPython
 from gpuforge.cuda.choices import Linkage, Requires
 from gpuforge.cuda.version import major_of
@@ -18,11 +21,7 @@ from gpuforge.package.contents import KernelsWheel, KernelsWheelSet
 from gpuforge.plan import build_record, recipe, variant
 from gpuforge.plan.action import ActionInput, Handle, P, Step, Workdir
 from gpuforge.plan.cell import Cell
-from gpuforge.plan.lower import build_environment
-from gpuforge.plan.lower.carried import carried
-from gpuforge.plan.lower.host_build import LIBRARIES
-from gpuforge.plan.lower.plan_context import PlanContext
-from gpuforge.plan.lower.toolkit import toolkit
+from gpuforge.plan.context import PlanContext
 from gpuforge.plan.narrow import having
 from gpuforge.plan.site import Location
 
@@ -83,8 +82,8 @@ def make(at: Workdir, pack: Callable[[Path, Path], Path]) -> None:
 
     `pack` gets a folder where it lays the wheel out in `tree`, and the folder to write it into.
     """
+    from gpuforge.actions.write_wheel import epoch
     from gpuforge.package import kernels_wheel
-    from gpuforge.steps.write_wheel import epoch
 
     with disk.errors_at(at.scratch), TemporaryDirectory(dir=at.scratch) as folder:
         scratch = Path(folder)
@@ -97,14 +96,14 @@ def make(at: Workdir, pack: Callable[[Path, Path], Path]) -> None:
 
 def packed(spec: PackageWheel[Path], scratch: Path, output: Path) -> Path:
     """Lay the wheel out in the folder `tree` of `scratch`; write it into `output` and return its path."""
+    from gpuforge.actions import value_file
+    from gpuforge.actions.write_wheel import epoch, write
     from gpuforge.cuda.carriers import BuildLibraries
     from gpuforge.cuda.provided import Provided
     from gpuforge.package import import_package, kernel_set, kernels_wheel, links, naming, records, repair
-    from gpuforge.steps import value_file
-    from gpuforge.steps.write_wheel import epoch, write
     from gpuforge.wheel import metadata, unpacked
 
-    pins = all_pins(spec.pins, spec.toolkit, spec.pins_file)
+    pins = links.all_pins(spec.pins, spec.toolkit, spec.pins_file)
     build = value_file.read(BuildLibraries, spec.carried) if spec.carried else BuildLibraries()
     provided = value_file.read(Provided, spec.provided) if spec.provided else Provided()
     tree = scratch / "tree"
@@ -140,11 +139,6 @@ def packed(spec: PackageWheel[Path], scratch: Path, output: Path) -> Path:
     return write(tree, output / str(repaired.name), spec.size_limit)
 
 
-def all_pins(pins: Mapping[str, str], toolkit: Path | None, file: str) -> dict[str, str]:
-    """Return the versions of a toolkit's pip packages, those in a file of it too."""
-    return {**pins, **(json.loads((toolkit / file).read_bytes()) if toolkit and file else {})}
-
-
 def search_path_of(toolkit: Path | None) -> tuple[Path, ...]:
     """Return the folders of a toolkit's libraries."""
     return (toolkit / "lib64", toolkit / "lib") if toolkit else ()
@@ -158,8 +152,8 @@ def print_required(lines: Sequence[str]) -> None:
 
 def _record(spec: PackageWheel[Path], tree: Path, floors: Sequence[Floor]) -> None:
     """Write what the wheel was built with and what it needs."""
+    from gpuforge.actions import value_file
     from gpuforge.package import records
-    from gpuforge.steps import value_file
     from gpuforge.wheel.filename import LockedWheels
 
     if spec.record:
@@ -169,8 +163,8 @@ def _record(spec: PackageWheel[Path], tree: Path, floors: Sequence[Floor]) -> No
 
 def _host_wheel(spec: PackageWheel[Path], tree: Path) -> WheelName:
     """Unpack the host wheel under its new name; return the name."""
+    from gpuforge.actions.wheelhouse import one_wheel
     from gpuforge.package import naming
-    from gpuforge.steps.wheelhouse import one_wheel
     from gpuforge.wheel import unpacked
     from gpuforge.wheel.filename import WheelName
 
@@ -252,7 +246,7 @@ def finished_wheel(
         wheel=host,
         libraries=ActionInput(host.action, LIBRARIES) if manifest.build.overlay else None,
         toolkit=toolkit(context, cell, at) if found else None,
-        requirements=build_environment.lock(context, cell, host_at),
+        requirements=environment.lock(context, cell, host_at),
         carried=carried(context, cell),
         provided=provided,
         kernels=tuple(kernels),
@@ -318,9 +312,9 @@ class VariantWheel(Step[P]):
 
     def run(self: VariantWheel[Path], at: Workdir) -> None:
         """Write the wheel."""
+        from gpuforge.actions.wheelhouse import one_wheel
+        from gpuforge.actions.write_wheel import epoch
         from gpuforge.package import variants
-        from gpuforge.steps.wheelhouse import one_wheel
-        from gpuforge.steps.write_wheel import epoch
 
         content = variants.describe(self.cuda, self.gpus)
         made = variants.make(one_wheel(self.wheel), at.output("wheel"), content, epoch=epoch())

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from gpuforge.actions.cell_actions import Plan
 from gpuforge.cli.dist import RAN, BuiltWheel, Result, is_done
 from gpuforge.cli.planning import left_out_by_reason, left_out_data
 from gpuforge.cli.terminal import count, results_console
@@ -22,7 +23,6 @@ from gpuforge.execute.times import local_time, short_seconds
 from gpuforge.execute.verdict import Verdict
 from gpuforge.manifest.sizes import size_in_words
 from gpuforge.plan.cell import Cell, Selection
-from gpuforge.plan.lower.cell_actions import Plan
 from gpuforge.plan.site import Machine
 from gpuforge.plan.trial_result import Cuda, Install, State, TrialResult
 from gpuforge.toolchains.sccache import CacheUse

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from gpuforge import digest, disk
+from gpuforge.actions.cell_actions import Plan
 from gpuforge.execute.outcome import Outcome, Step
 from gpuforge.execute.store import Store
 from gpuforge.plan.cell import Selection
-from gpuforge.plan.lower.cell_actions import Plan
 from gpuforge.plan.trial_result import TrialResult
 
 RAN = frozenset({"done", "failed", "cancelled"})  # states of an action that was started

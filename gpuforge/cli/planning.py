@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from gpuforge.actions.cell_actions import Plan, lower
 from gpuforge.cli.terminal import say
 from gpuforge.errors import MissingError
 from gpuforge.manifest.load import ManifestFile, load
 from gpuforge.plan.cell import Choice, LeftOut, LeftOutReason, Selection, select
-from gpuforge.plan.lower.cell_actions import Plan, lower
 from gpuforge.plan.narrow import narrow
 from gpuforge.plan.site import ContainerImage
 from gpuforge.plan.survey import resolve

@@ -7,7 +7,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from gpuforge.errors import ActionError
 from gpuforge.plan import step_result
@@ -46,34 +45,19 @@ def fill(action: Action, places: RunPaths) -> tuple[list[str], dict[str, str]]:
 
 
 def write_request(action: Action, places: RunPaths, work: Path) -> str:
-    """Write the request, if the action has one, into its working directory; return it with its placeholders replaced.
+    """Write the fields of an action's step with their paths into its working directory; return the text, "" for none.
 
     `work` is the working directory as this process sees it.
     """
-    if action.step is not None:
-
-        def path(name: str, handle: Handle) -> Path:
-            return places.work / name if isinstance(handle, (Staged, Laid)) else places.inputs[name]
-
-        text = json.dumps(located(action.step, path).plain(), indent=1)
-        (work / _REQUEST).write_text(f"{text}\n", encoding="utf-8")
-        return text
-    if not action.request:
+    if action.step is None:
         return ""
-    text = json.dumps(_filled(json.loads(action.request), action, places), indent=1)
+
+    def path(name: str, handle: Handle) -> Path:
+        return places.work / name if isinstance(handle, (Staged, Laid)) else places.inputs[name]
+
+    text = json.dumps(located(action.step, path).plain(), indent=1, sort_keys=True)
     (work / _REQUEST).write_text(f"{text}\n", encoding="utf-8")
     return text
-
-
-def _filled(value: Any, action: Action, places: RunPaths) -> Any:
-    """Replace the placeholders in every string of JSON data."""
-    if isinstance(value, str):
-        return _fill(value, action, places)
-    if isinstance(value, list):
-        return [_filled(each, action, places) for each in value]
-    if isinstance(value, dict):
-        return {name: _filled(each, action, places) for name, each in value.items()}
-    return value
 
 
 def _fill(text: str, action: Action, places: RunPaths) -> str:

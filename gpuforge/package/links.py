@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
@@ -88,3 +89,8 @@ def by_soname(libraries: Path, folder: Path) -> Path:
         if name and not name.exists():
             shutil.copyfile(path, name)
     return folder
+
+
+def all_pins(pins: Mapping[str, str], toolkit: Path | None, file: str) -> dict[str, str]:
+    """Return the versions of a toolkit's pip packages, those in a file of it too."""
+    return {**pins, **(json.loads((toolkit / file).read_bytes()) if toolkit and file else {})}

@@ -89,7 +89,7 @@ class Laid:
 
 
 Handle: TypeAlias = FileInput | ImageInput | ActionInput | Staged | Laid
-P = TypeVar("P", Handle, Path)
+P = TypeVar("P")  # what a step has for a file or folder: a `Handle`, or a `Path`
 _HANDLES = get_args(Handle)
 
 
@@ -195,8 +195,8 @@ class Action:
     `${work}` (the action's working directory, empty at the start, the same path on every run and machine
     that can have it), `${stage:NAME}` (an input of `staged`, copied to `work/NAME`, writable, for programs
     whose result depends on the path of what they read) and `${lay:NAME}` (one of `laid`, found at `work/NAME`
-    and only read: a container need not copy it). A step program is called with `${request}` (a file with
-    `request`, whose strings may hold placeholders, too) and `${result}` (where it writes a `StepResult`).
+    and only read: a container need not copy it). A step is called with `${request}` (a file with its fields, in which
+    handles are paths) and `${result}` (where its `StepResult` is written).
     `$$` is a `$`: text that is not gpuforge's own is written so (`literal.py`).
     Everything that influences the result is in the key; paths are not.
     """
@@ -205,7 +205,6 @@ class Action:
     kind: Kind
     title: str  # one line for people: "compile saxpy.cu with nvcc 13.0 for sm_80 sm_90 + PTX 9.0"
     argv: tuple[str, ...]
-    request: str = ""  # JSON
     step: Step[Handle] | None = None
     inputs: Mapping[str, Input] = field(default_factory=dict)
     staged: tuple[str, ...] = ()  # the inputs that are copied into its working directory

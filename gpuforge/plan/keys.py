@@ -86,7 +86,7 @@ def _key(action: Action, found: Mapping[str, Key]) -> Key:
             facts[Fact("input", name)] = _identity(value, found)
     facts |= {Fact("env", name): value for name, value in action.env.items()}
     step = action.step
-    command = [step.program(), step.text()] if step else [*action.argv, action.request]
+    command = [step.program(), step.text()] if step else [*action.argv]
     facts[Fact("", "command")] = digest.of_data(command)
     if action.image:
         facts[Fact("", "image")] = action.image

@@ -10,6 +10,7 @@ from gpuforge.digest import Contents
 from gpuforge.manifest import kernels_wheels
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.manifest.model import DeclaredToolchain, Role
+from gpuforge.package.contents import CompiledBy, LibrarySet, ModuleSet
 from gpuforge.plan import abi, source_files
 from gpuforge.plan.action import FileInput
 
@@ -47,6 +48,31 @@ class LoweredObject:
     def abi_macro(self) -> str:
         """The compiler's option for the id that `runtime/abi.c` puts into a library."""
         return f'-DGPUFORGE_ABI_ID="{self.abi}"'
+
+    def module_set(self, toolkit: str, made_by: CompiledBy, *, install: str = "") -> ModuleSet:
+        """Return the set of a fallback's modules, without them; `install` is the command for what runs them."""
+        return ModuleSet(
+            name=self.name,
+            toolkit=toolkit,
+            toolchain=made_by,
+            modules=(),
+            stands_in_for=self.stands_in_for,
+            cpu=self.cpu,
+            install=install,
+        )
+
+    def library_set(self, toolkit: str, made_by: CompiledBy) -> LibrarySet:
+        """Return the set of a fallback's libraries, without them."""
+        return LibrarySet(
+            name=self.name,
+            toolkit=toolkit,
+            toolchain=made_by,
+            libraries=(),
+            abi=self.abi,
+            packages=self.abi_packages,
+            stands_in_for=self.stands_in_for,
+            fallbacks=self.fallbacks,
+        )
 
     def files_for(self, source: str) -> FileInput:
         """Return what the compilation of one source reads: the source itself, and every header."""

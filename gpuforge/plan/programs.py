@@ -29,42 +29,15 @@ _IMPORT = re.compile(
 )
 # The module of a step imports at its top also what its decisions need, of these folders. What its work needs of them is
 # imported where it works.
-_OF_STEP = re.compile(r"^class \w+\(Step\[P\]\)", re.MULTILINE)
+_OF_STEP = re.compile(r"^class \w+\(\w*Step\[P\]\)", re.MULTILINE)
 _PLANNING = re.compile(
     r"^from gpuforge\.(?:actions|manifest|plan|toolchains|toolkits)\b[\w.]* import (?:\([^)]*\)|.*)\n",
     re.MULTILINE,
 )
 _FILE = re.compile(r"\"([\w.-]+\.(?:toml|json|py|c|h))\"")
-PACKAGES = {
-    "fetch_requirements": ("build", "pip"),
-    "make_environment": ("uv",),
-    "ask_backend": ("build",),
-    "host_build": ("build",),
-    "command_library": ("uv",),
-    "fetch_compiler_package": ("pip",),
-    "packaged_compile": ("uv",),
-    "audit_wheel": ("abi3info", "auditwheel"),  # its policies
-    "fetch_provided": ("pypi-simple",),
-    "fetch_beside": ("pip", "uv"),
-    "fetch_test_requirements": ("pip",),
-    "try_wheel": ("uv",),
-}
-
-
 IN_IMAGE = PurePosixPath(
     "/opt/gpuforge"
 )  # where a container finds gpuforge: an environment of an image's Python
-
-
-def itself(program: str) -> FileInput:
-    """Return this gpuforge as an input: its interpreter by path, the step's own code by content."""
-    identity = _identity(program)
-    return FileInput(Path(sys.executable), identity, program="gpuforge")
-
-
-def in_image(program: str, python: Interpreter) -> ImageInput:
-    """Return the same for a step that runs in a container, with an interpreter of its image."""
-    return ImageInput(IN_IMAGE / "bin" / "python", _identity(program))
 
 
 def of_step(step: Step[Handle], python: Interpreter | None) -> FileInput | ImageInput:
@@ -76,18 +49,18 @@ def of_step(step: Step[Handle], python: Interpreter | None) -> FileInput | Image
     if step.writes_wheel:
         here = (platform.python_version(), zlib.ZLIB_RUNTIME_VERSION)
         versions.append("Python {} zlib {}".format(*((python.version, python.zlib) if python else here)))
-    identity = f"gpuforge {digest.of_data([_code_of(step.__module__, step.copied, step.code()), versions])}"
+    identity = f"gpuforge {digest.of_data([_code(step.__module__, step.copied, step.code()), versions])}"
     if python:
         return ImageInput(IN_IMAGE / "bin" / "python", identity)
     return FileInput(Path(sys.executable), identity, program="gpuforge")
 
 
 @cache
-def _code_of(module: str, copied: tuple[str, ...], more: tuple[str, ...]) -> str:
-    return digest.of_files(_ROOT, map(_ROOT.joinpath, files_of_step(module, copied, more)), _CONTENTS)
+def _code(module: str, copied: tuple[str, ...], more: tuple[str, ...]) -> str:
+    return digest.of_files(_ROOT, map(_ROOT.joinpath, files_of(module, copied, more)), _CONTENTS)
 
 
-def files_of_step(module: str, copied: Iterable[str] = (), more: Iterable[str] = ()) -> list[str]:
+def files_of(module: str, copied: Iterable[str] = (), more: Iterable[str] = ()) -> list[str]:
     """Return the files of gpuforge, relative to its folder, that a step's output depends on.
 
     They are its module, with all that this imports for its work, the folders that it copies, and `more` modules.
@@ -97,29 +70,9 @@ def files_of_step(module: str, copied: Iterable[str] = (), more: Iterable[str] =
     return _with_imports(todo)
 
 
-def _identity(program: str) -> str:
-    versions = [f"{name} {_version(name)}" for name in PACKAGES.get(program, ())]
-    return f"gpuforge {digest.of_data([_code(program), versions])}"
-
-
 @cache
 def _version(package: str) -> str:
     return version(package)
-
-
-@cache
-def _code(program: str) -> str:
-    return digest.of_files(_ROOT, map(_ROOT.joinpath, files_of(program)), _CONTENTS)
-
-
-def files_of(program: str) -> list[str]:
-    """Return the files of gpuforge, relative to its folder, that a step's output depends on.
-
-    They are its module, and all that this imports.
-    """
-    name, _, provider = program.partition(" ")
-    todo = [f"steps/{name}.py", *([f"toolkits/providers/{provider}.py"] if provider else [])]
-    return _with_imports(todo)
 
 
 def modules_of(step: type[Step[Any]]) -> list[str]:

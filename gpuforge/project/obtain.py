@@ -14,10 +14,9 @@ from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel
 from packaging.version import InvalidVersion, Version
 from pypi_simple import DistributionPackage, NoSuchProjectError, PyPISimple
 
+from gpuforge.actions.sdist import download_sdist, unpack
 from gpuforge.errors import MissingError, UsageError
 from gpuforge.requirements import parse_requirement
-from gpuforge.steps import fetch_source
-from gpuforge.steps.sdist import unpack
 from gpuforge.wheel import package_index
 
 
@@ -104,7 +103,7 @@ def fetch(requirement: Requirement, scratch: Path) -> tuple[Origin, Path]:
             f"{index} gives no sha256 for {sdist.filename}", hint="download it yourself, and name the folder"
         )
     pinned = f"{requirement.name}=={sdist.version}"  # the version in its file name
-    archive = fetch_source.download_sdist(pinned, sha256, scratch)
+    archive = download_sdist(pinned, sha256, scratch)
     folder = scratch / "source"
     unpack(archive, folder, scratch)
     origin = Origin(

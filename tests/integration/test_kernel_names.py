@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from gpuforge.actions.module_images import kernels_of
 from gpuforge.errors import ActionError, MissingError
 from gpuforge.package.contents import CompiledModule
 from gpuforge.runtime.signature import Entry, Parameter
-from gpuforge.steps.module_images import kernels_of
 from gpuforge.toolkits.providers.debian import provision_debian
 from gpuforge.toolkits.select import select
 

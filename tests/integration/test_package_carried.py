@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from package_project import GXX, Project
 
+from gpuforge.actions import value_file
 from gpuforge.cuda.carriers import BuildLibraries, Carried
 from gpuforge.errors import ActionError
 from gpuforge.package import links
-from gpuforge.steps import value_file
 
 pytestmark = pytest.mark.skipif(GXX is None or sys.platform != "linux", reason="needs g++ on Linux")
 

@@ -15,9 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from gpuforge.actions.toolkit import FetchToolkit
 from gpuforge.errors import ActionError, MissingError
-from gpuforge.plan.requests.request import dump
-from gpuforge.plan.requests.toolkit import FetchToolkit
 from gpuforge.runtime.arch import targets
 from gpuforge.toolchains.detect import detect
 from gpuforge.toolchains.nvcc import module_argv
@@ -141,9 +140,11 @@ def test_a_terminated_step_leaves_nothing(tmp_path: Path) -> None:
     source = select("13.0", provider=None, libraries=["cufft"], machine=MACHINE).source
     assert source is not None
     file = tmp_path / "request.json"
-    file.write_text(dump(FetchToolkit(provider="pypi", source=source, output=tmp_path / "out" / "cuda")))
+    file.write_text(FetchToolkit(provider="pypi", source=source).text())
+    (tmp_path / "out").mkdir()
+    argv = [sys.executable, "-m", "gpuforge.actions.entry", "toolkit.FetchToolkit"]
     env = {**os.environ, "PIP_NO_CACHE_DIR": "1"}
-    step = subprocess.Popen([sys.executable, "-m", "gpuforge.steps.fetch_toolkit", str(file)],
+    step = subprocess.Popen([*argv, str(file), str(tmp_path / "out" / "end.json")],
                             env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)  # fmt: skip
     deadline = time.monotonic() + 30
     while not list(tmp_path.glob("out/.*.partial/requirements.txt")) and time.monotonic() < deadline:
@@ -153,4 +154,4 @@ def test_a_terminated_step_leaves_nothing(tmp_path: Path) -> None:
     _, said = step.communicate(timeout=30)
 
     assert (step.returncode, said) == (130, "error: interrupted\n")
-    assert list((tmp_path / "out").iterdir()) == []
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["end.json"]

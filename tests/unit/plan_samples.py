@@ -6,11 +6,11 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from gpuforge.actions.cell_actions import Plan, lower
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.plan.action import Action
 from gpuforge.plan.cell import Choice, select
 from gpuforge.plan.keys import keys
-from gpuforge.plan.lower.cell_actions import Plan, lower
 from gpuforge.plan.site import Machine
 
 LoadRecipe = Callable[..., ManifestFile]
@@ -39,7 +39,9 @@ def changed(before: Plan, after: Plan) -> set[str]:
 
 
 def request_of(action: Action) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(action.step.text() if action.step else action.request)
+    """The fields of an action's step; a handle is the name of its type."""
+    assert action.step
+    found: dict[str, Any] = json.loads(action.step.text())
     return found
 
 

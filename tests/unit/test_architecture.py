@@ -47,10 +47,10 @@ MAY_IMPORT = {
     "cuda": set(),
     "toolchains": {"cuda"},
     "toolkits": {"binary", "cuda", "toolchains"},
-    "plan": {"actions", "cuda", "manifest", "package", "toolchains", "toolkits"},
+    "plan": {"cuda", "manifest", "package", "toolchains", "toolkits"},
     "actions": {
         *("binary", "wheel", "cuda", "manifest", "toolchains", "toolkits"),
-        *("plan", "package", "audit", "steps"),
+        *("plan", "package", "audit"),
     },
     "containers": {"cuda", "wheel", "toolchains", "toolkits", "plan"},
     "execute": {"plan", "toolchains", "containers"},
@@ -58,13 +58,9 @@ MAY_IMPORT = {
     "package": {"binary", "wheel", "cuda", "runtime"},
     "audit": {"binary", "wheel", "cuda"},
     "runtime": set(),
-    "steps": {
-        "actions",
-        *("binary", "wheel", "cuda", "manifest", "toolchains", "toolkits"),
-        *("plan", "package", "audit"),
-    },
-    "project": {"cuda", "wheel", "manifest", "toolkits", "plan", "steps"},
+    "project": {"cuda", "wheel", "manifest", "toolkits", "plan", "actions"},
     "cli": {
+        "actions",
         "cuda",
         "project",
         "wheel",
@@ -99,9 +95,9 @@ HEAVY = {
     "isal": {"wheel"},
     "cyclonedx": {"package"},
     "email": {"wheel"},  # METADATA, WHEEL
-    "build": {"steps"},
+    "build": {"actions"},
     "pyopencl": {"runtime/backends/opencl"},
-    "pypi_simple": {"project", "steps"},
+    "pypi_simple": {"project", "actions"},
     "tomli_w": {"project"},
     "iree": {"runtime/backends/iree"},
     "tree_sitter": {"manifest"},
@@ -197,13 +193,13 @@ def compared(text: str) -> set[object]:
 
 def test_what_differs_between_compilers_and_kinds_of_images_stands_in_their_tables() -> None:
     names = {*OWN, *KINDS} - {"library", "cuda"}  # which are also a kind of object, and a key
-    folders = ("cli", "containers", "package", "plan", "runtime", "steps", "toolkits")
+    folders = ("cli", "containers", "package", "plan", "runtime", "actions", "toolkits")
     modules = [path for folder in folders for path in (ROOT / folder).rglob("*.py")]
     assert {path.relative_to(ROOT).as_posix() for path in modules if compared(path.read_text()) & names} == {
         "runtime/arch.py",  # how an architecture is spelled
         "runtime/backends/iree/devices.py",  # the package `iree`
         "runtime/recipe.py",  # defaults for recipes of earlier wheels
-        "steps/wheel_sizes.py",  # what a fatbin has
+        "actions/write_wheel.py",  # what a fatbin has
     }
 
 
@@ -239,7 +235,7 @@ def test_only_the_command_line_prints_or_exits() -> None:
         folder, text = path.relative_to(ROOT).parts[0], path.read_text()
         # What a step prints is its action's log; the others are users' wheels' command line, and forks that must end.
         others = ("runtime/__main__.py", "execute/runners/local/keeper.py")
-        if folder in {"actions", "cli", "steps"} or path in {ROOT / name for name in others}:
+        if folder in {"actions", "cli"} or path in {ROOT / name for name in others}:
             continue
         if not re.search("print|exit|quit", text):  # to parse all of them takes a second
             continue

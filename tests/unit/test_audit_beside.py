@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 from audit_samples import elf, wheel
 
+from gpuforge.actions.audit import is_for, resolve
 from gpuforge.audit import audit
 from gpuforge.audit.beside import Neighbour, judged
 from gpuforge.audit.judge import Ignore
-from gpuforge.plan.lower.audit import is_for
-from gpuforge.steps.fetch_beside import resolve
 from gpuforge.wheel.package_index import reason
 
 CU13 = "$ORIGIN/../nvidia/cu13/lib"

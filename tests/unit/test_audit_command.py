@@ -11,14 +11,13 @@ import pytest
 from audit_samples import elf, fatbin, wheel
 from plan_samples import PACKAGE
 
+from gpuforge.actions import entry
+from gpuforge.actions.audit import AuditWheel
 from gpuforge.cli.main import run
 from gpuforge.cuda.kernels import KernelImage
 from gpuforge.expectation import Expectation
 from gpuforge.manifest.load import load
 from gpuforge.plan.expectation import expectation
-from gpuforge.plan.requests import request as requests
-from gpuforge.plan.requests.audit import AuditWheel
-from gpuforge.plan.requests.request import dump
 from gpuforge.runtime.arch import Arch
 from gpuforge.runtime.cpu_level import CpuLevel
 
@@ -189,13 +188,14 @@ def test_a_toolkit_that_the_manifest_lacks(tmp_path: Path, capfd: pytest.Capture
 
 def step(folder: Path, path: Path) -> subprocess.CompletedProcess[str]:
     (folder / "gpuforge.toml").write_text(MANIFEST)
-    request = AuditWheel(wheel=path, expectation=expectation(load(folder), "13"), report=folder / "r.json")
-    (folder / "request.json").write_text(dump(request))
+    step = AuditWheel(wheel=path, expectation=expectation(load(folder), "13"))
+    (folder / "request.json").write_text(step.text())
     return subprocess.run(
         [
             sys.executable,
             "-m",
-            "gpuforge.steps.audit_wheel",
+            "gpuforge.actions.entry",
+            step.program(),
             *map(str, (folder / "request.json", folder / "end")),
         ],
         capture_output=True,
@@ -214,9 +214,9 @@ def test_the_step_reads_the_architectures_that_were_planned(tmp_path: Path) -> N
     expected = Expectation(
         cubins=(Arch(8, 0),), targets={"blur": images}, kernels_wheels={"demo-kernels-cu13": kernels}
     )
-    request = AuditWheel(wheel=tmp_path, expectation=expected, report=tmp_path / "r.json")
-    text = dump(request)
-    assert requests.load(AuditWheel, text) == request
+    step = AuditWheel(wheel=tmp_path, expectation=expected)
+    text = step.text()
+    assert entry.load(step.program(), text) == step
     written = json.loads(text)["expectation"]
     assert (written["cubins"], written["ptx"]) == (["sm_80"], [])
     written = written["kernels_wheels"]["demo-kernels-cu13"]
@@ -230,7 +230,7 @@ def test_the_step_reports_and_passes(tmp_path: Path) -> None:
         done = step(tmp_path, given)
         assert (done.returncode, done.stderr) == (0, "")
         assert "host-only: core" in done.stdout
-        assert json.loads((tmp_path / "r.json").read_text())["findings"] == []
+        assert json.loads((tmp_path / "report.json").read_text())["findings"] == []
 
 
 @pytest.mark.thorough
@@ -241,7 +241,7 @@ def test_the_step_fails_on_an_error_and_still_reports(tmp_path: Path) -> None:
         "error: the audit found errors: GF301\n"
         "  hint: the findings above say what to change; [audit] ignore accepts one, with a reason\n"
     )
-    assert json.loads((tmp_path / "r.json").read_text())["findings"]
+    assert json.loads((tmp_path / "report.json").read_text())["findings"]
     shown = "\n".join(json.loads((tmp_path / "end").read_text())["notes"])
     assert "error     GF301 " in shown
     assert "\n  fix " in shown

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from gpuforge import digest
+from gpuforge.actions.cell_actions import lower
 from gpuforge.cli.dist import RECORD, BuiltWheel, SetAside, keep_current, kept_back
 from gpuforge.execute.outcome import ActionReason, ActionResult, Outcome
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.plan.cell import Choice, select
-from gpuforge.plan.lower.cell_actions import lower
 from gpuforge.plan.site import Machine
 
 CELL, OTHER = "cp311-cu13.0-x86_64", "cp313-cu13.0-x86_64"

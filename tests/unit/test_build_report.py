@@ -12,6 +12,7 @@ import pytest
 from hostile.names import STEERING
 from memory_store import MemoryLedger, MemoryStore
 
+from gpuforge.actions.cell_actions import Plan, lower
 from gpuforge.cli.build_report import (
     gaps_of_test,
     plan_data,
@@ -30,7 +31,6 @@ from gpuforge.manifest.load import ManifestFile
 from gpuforge.plan import cell as cells
 from gpuforge.plan.cell import Choice, LeftOut, Selection, select
 from gpuforge.plan.keys import keys, labelled
-from gpuforge.plan.lower.cell_actions import Plan, lower
 from gpuforge.plan.site import Machine
 from gpuforge.plan.trial_result import CommandResult, Cuda, Install, LoadedCuda, TrialResult
 from gpuforge.requirements import Release

@@ -17,6 +17,7 @@ from uuid import uuid4
 import pytest
 from local_samples import gone, pids, task
 
+import gpuforge
 from gpuforge.errors import ActionError
 from gpuforge.execute.runners.local import keeper, kept_command
 from gpuforge.execute.runners.local.kept_command import Keepers
@@ -226,9 +227,8 @@ print(sorted(reads), len(os.listdir("/proc/self/task")), tempfile.tempdir, len(o
 @pytest.mark.thorough
 def test_the_modules_of_steps_can_be_imported_before_a_fork() -> None:
     """They start no thread, leave no file open and read no variable: these are the action's only later."""
-    import gpuforge.steps
-
-    modules = [f"gpuforge.steps.{each.stem}" for each in Path(gpuforge.steps.__path__[0]).glob("[a-z]*.py")]
+    folder = Path(gpuforge.__file__).parent / "actions"
+    modules = [f"gpuforge.actions.{each.stem}" for each in folder.glob("[a-z]*.py")]
     ran = subprocess.run(
         [sys.executable, "-I", "-c", IMPORTING, *modules], capture_output=True, text=True, check=True
     )
@@ -237,7 +237,10 @@ def test_the_modules_of_steps_can_be_imported_before_a_fork() -> None:
 
 def test_the_command_of_a_manifest_is_started_as_a_program(tmp_path: Path, runner: LocalRunner) -> None:
     """Only gpuforge's own code runs in a fork; a module of the same name elsewhere is not imported."""
-    asked = task(tmp_path, argv=(sys.executable, "-I", "-m", "gpuforge.steps.try_wheel", "/none"))
+    asked = task(
+        tmp_path,
+        argv=(sys.executable, "-I", "-m", "gpuforge.actions.entry", "trial.TryWheel", "/none", "/no"),
+    )
     assert runner.run(asked).status == 1
     argv = "import os; print(open('/proc/self/cmdline').read().split(chr(0))[0])"
     asked = task(tmp_path, argv, name="other")

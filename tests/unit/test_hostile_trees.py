@@ -19,6 +19,7 @@ from hostile_names import make_maze
 from plan_samples import LoadRecipe
 
 from gpuforge import digest, tree
+from gpuforge.actions.cell_actions import Plan, lower
 from gpuforge.cli.build_report import cache_use
 from gpuforge.errors import ActionError, UsageError
 from gpuforge.execute import entry
@@ -27,7 +28,6 @@ from gpuforge.execute.outcome import ActionReason, ActionResult
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.plan.action import FileInput
 from gpuforge.plan.cell import Choice, select
-from gpuforge.plan.lower.cell_actions import Plan, lower
 from gpuforge.plan.site import Machine
 from gpuforge.plan.step_result import MOST, StepResult
 

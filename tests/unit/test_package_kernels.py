@@ -4,34 +4,25 @@ import hashlib
 import json
 import shutil
 import struct
-from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
 
 import pytest
 from document_samples import TOOLCHAIN
 from kernel_samples import CUBIN_13_0, FATBIN_12_4, SOURCE
 
+from gpuforge.actions import entry, kernel_index, value_file
+from gpuforge.actions.kernel_index import IndexLibraries, LibraryFile
 from gpuforge.binary import fatbin as fatbins
 from gpuforge.cuda.kernels import KernelImage
 from gpuforge.errors import ActionError, UsageError
 from gpuforge.package import embed, kernel_set
-from gpuforge.package.contents import CompiledBy, CompiledLibrary, LibrarySet
-from gpuforge.plan.requests import request
-from gpuforge.plan.requests.kernels import (
-    GatherSources,
-    IndexLibraries,
-    IndexModules,
-    LayKernels,
-    LockedPackage,
-)
+from gpuforge.package.contents import CompiledBy, LibrarySet
+from gpuforge.plan.action import Workdir
 from gpuforge.runtime import document
 from gpuforge.runtime.arch import Arch
 from gpuforge.runtime.cpu_level import CpuLevel
-from gpuforge.steps import gather_sources, index_libraries, index_modules, lay_kernels, value_file
 from gpuforge.wheel.filename import LockedWheels
 
-R = TypeVar("R", bound=LayKernels)
 PTX = next(content for each, content in fatbins.images(FATBIN_12_4) if each.kind == "ptx")
 SAXPY = b"__global__ void saxpy() {}\n"
 
@@ -56,26 +47,20 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def run(step: Callable[[R], None], of: type[R], project: Path, **spec: object) -> Path:
+def run(step: str, project: Path, *, files: dict[str, object] | None = None, **spec: object) -> Path:
+    """Run a step of `kernel_index` on the project; `files` are its compiled ones, `spec` is the set that it makes."""
     whole = {"name": "default-kernels", "toolkit": "13.0", **spec}
-    part = "gathered" if of is GatherSources else "made"
-    step(request.load(of, json.dumps({part: whole, "output": str(project / "out")})))
-    return project / "out"
+    part = "gathered" if step == "GatherSources" else "made"
+    text = json.dumps({part: whole, "sources": str(project), **(files or {})})
+    entry.load(f"kernel_index.{step}", text).run(Workdir(project, project / "out"))
+    return project / "out" / "kernels"
 
 
 def run_fallback(project: Path, content: bytes, sources: tuple[str, ...] = ("kernels/saxpy.cu",)) -> Path:
     (project / "saxpy.fatbin").write_bytes(content)
-    modules = [
-        {
-            "name": Path(s).stem,
-            "source": s,
-            "path": str(project / s),
-            "compiled": str(project / "saxpy.fatbin"),
-        }
-        for s in sources
-    ]
+    modules = [{"source": s, "compiled": str(project / "saxpy.fatbin")} for s in sources]
     made_by = {"family": "nvcc", "version": "13.0.88"}
-    return run(index_modules.main, IndexModules, project, toolchain=made_by, modules=modules)
+    return run("IndexModules", project, files={"modules": modules}, toolchain=made_by, modules=[])
 
 
 def test_the_index_lists_the_images_in_the_fatbin(project: Path) -> None:
@@ -212,13 +197,12 @@ def recipe(*argv: str) -> dict[str, object]:
 
 def user_compiled(project: Path, *argv: str) -> Path:
     return run(
-        gather_sources.main,
-        GatherSources,
+        "GatherSources",
         project,
         kind="library",
         archs=["80"],
-        sources={"kernels/saxpy.cu": str(project / "kernels/saxpy.cu")},
-        includes={"kernels/size.h": str(project / "kernels/size.h")},
+        sources={"kernels/saxpy.cu": "kernels/saxpy.cu"},
+        includes={"kernels/size.h": "kernels/size.h"},
         toolchains=[recipe(*argv)],
         abi="1-abc",
         fallbacks=["shipped", "plain"],
@@ -250,11 +234,11 @@ def test_a_library_is_measured_again_after_the_wheel_was_repaired(project: Path)
     (project / "built").write_bytes(b"a library")
     made = {"family": "g++", "version": "12.2.0"}
     out = run(
-        index_libraries.main,
-        IndexLibraries,
+        "IndexLibraries",
         project,
         toolchain=made,
-        libraries=[{"path": str(project / "built"), "images": [["library", [""], ""]]}],
+        files={"libraries": [{"path": str(project / "built"), "images": [["library", [""], ""]]}]},
+        libraries=[],
         fallbacks=["plain"],
         abi="1-abc",
         stands_in_for="own",
@@ -300,12 +284,13 @@ def index_libraries_for(project: Path, *requested: KernelImage, has: bytes) -> P
         name="default-kernels",
         toolkit="",
         toolchain=CompiledBy("halide", "21.0.0"),
-        libraries=tuple(CompiledLibrary(project / "built", (image,)) for image in requested),
+        libraries=(),
         abi="1-abc",
     )
-    spec = IndexLibraries(made=made, output=project / "out")
-    index_libraries.main(request.load(IndexLibraries, request.dump(spec)))
-    return project / "out"
+    files = tuple(LibraryFile(project / "built", (image,)) for image in requested)
+    step = IndexLibraries(sources=project, libraries=files, made=made)
+    entry.load(step.program(), step.text()).run(Workdir(project, project / "out"))
+    return project / "out" / "kernels"
 
 
 def test_two_libraries_for_one_target_are_refused(project: Path) -> None:
@@ -364,9 +349,9 @@ def test_a_recipe_needs_its_placeholders(project: Path) -> None:
 
 def test_a_wrong_request_is_a_usage_error_with_every_mistake() -> None:
     gathered = {"name": "x", "kind": "other", "sources": {}, "abi": "", "more": 1}
-    spec = {"gathered": gathered, "extra": 1, "output": "out"}
+    spec = {"gathered": gathered, "extra": 1, "sources": "."}
     with pytest.raises(UsageError) as caught:
-        request.load(GatherSources, json.dumps(spec))
+        entry.load("kernel_index.GatherSources", json.dumps(spec))
     assert str(caught.value).splitlines() == [
         "request: gathered.toolkit: Field required",
         "request: gathered.kind: Input should be 'library' or 'module'",
@@ -405,5 +390,5 @@ def test_a_compiler_of_a_package_with_an_extra_has_the_version_of_the_lock(tmp_p
     lock = tmp_path / "lock.json"
     wheels = {"numpy-2.0-py3-none-any.whl": "00", "my_compiler-1.2-py3-none-any.whl": "11"}
     value_file.write(LockedWheels(("My.Compiler[gpu]>=1",), wheels), lock)
-    made_by = lay_kernels.made_by(CompiledBy("mine"), LockedPackage("My.Compiler[gpu]", lock))
+    made_by = kernel_index.made_by(CompiledBy("mine"), "My.Compiler[gpu]", lock)
     assert made_by == CompiledBy("mine", "1.2")

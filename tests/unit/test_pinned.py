@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from gpuforge import toolkits
+from gpuforge.actions import venv
 from gpuforge.containers import catalog
 from gpuforge.datafile import load
 from gpuforge.manifest.model import PypiSource
-from gpuforge.steps import venv
 from gpuforge.toolkits import providers
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from plan_samples import LoadRecipe, request_of
 
+from gpuforge.actions.cell_actions import Plan, lower
 from gpuforge.cli.matrix import github, gitlab
 from gpuforge.errors import UsageError
 from gpuforge.execute.substitution import RunPaths, fill
@@ -17,7 +18,6 @@ from gpuforge.manifest.load import ManifestFile
 from gpuforge.plan.build_record import of
 from gpuforge.plan.cell import Choice, matrix, select
 from gpuforge.plan.keys import keys
-from gpuforge.plan.lower.cell_actions import Plan, lower
 from gpuforge.plan.site import Machine
 
 AXES = """
@@ -45,7 +45,7 @@ def ids(file: ManifestFile) -> list[str]:
 
 
 def requests(plan: Plan, program: str) -> dict[str, Any]:
-    found = [a for a in plan.actions if {program, f"gpuforge.steps.{program}"} & {*a.argv}]
+    found = [action for action in plan.actions if action.step and action.step.program() == program]
     return {action.id: request_of(action) for action in found}
 
 
@@ -87,9 +87,9 @@ def test_one_wheel_serves_the_values_that_it_spans(recipe: LoadRecipe, machine: 
         "cp311-cu13.0-x86_64/test-torch2.11",
         "cp311-cu13.0-x86_64/test-torch2.15",
     ]
-    built = {name: each["requires"] for name, each in requests(plan, "fetch_requirements").items()}
+    built = {name: each["requires"] for name, each in requests(plan, "environment.FetchRequirements").items()}
     assert set(map(tuple, built.values())) == {("torch==2.11.*",)}
-    tried = requests(plan, "try_wheel")
+    tried = requests(plan, "trial.TryWheel")
     assert [each["requires"] for each in tried.values()] == [["torch>=2.11,<2.16"], ["torch>=2.15,<2.16"]]
 
 

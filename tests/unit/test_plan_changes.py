@@ -11,14 +11,19 @@ from plan_samples import LoadRecipe, changed, plan_of
 from test_architecture import statements
 
 import gpuforge
+from gpuforge.actions.audit import AuditWheel
+from gpuforge.actions.environment import FetchRequirements
+from gpuforge.actions.host_build import HostBuild
+from gpuforge.actions.toolkit import FetchToolkit
 from gpuforge.actions.wheel import PackageWheel
 from gpuforge.manifest.load import ManifestFile, load
 from gpuforge.plan import programs, variables
 from gpuforge.plan.keys import keys
 from gpuforge.plan.site import Machine
+from gpuforge.toolkits.toolkit import Wheels
 
 ROOT = Path(gpuforge.__file__).parent
-STEPS = sorted(path for path in (ROOT / "actions").glob("*.py") if "(Step[P]):" in path.read_text())
+STEPS = sorted(path for path in (ROOT / "actions").glob("*.py") if "Step[P]):" in path.read_text())
 PLANNING = ("actions", "manifest", "plan", "toolchains", "toolkits")
 
 
@@ -183,7 +188,7 @@ def test_a_wheel_is_made_again_after_a_change_of_any_file_that_goes_into_it() ->
     runtime = ROOT / "runtime"
     files = [path for path in runtime.rglob("*") if path.suffix in {".py", ".c", ".h"}]
     assert {str(path.relative_to(ROOT)) for path in files} <= {
-        *programs.files_of_step(PackageWheel.__module__, PackageWheel.copied)
+        *programs.files_of(PackageWheel.__module__, PackageWheel.copied)
     }
 
 
@@ -248,19 +253,22 @@ def body(function: ast.FunctionDef) -> Iterator[ast.AST]:
 
 
 def test_the_key_of_a_step_covers_tables_and_programs_that_it_reads_by_name() -> None:
-    assert {"cuda/data/cuda.toml", "audit/data/loaders.toml"} < {*programs.files_of("audit_wheel")}
-    assert "steps/pip_alone.py" in programs.files_of("fetch_requirements")
+    assert {"cuda/data/cuda.toml", "audit/data/loaders.toml"} < {*programs.files_of(AuditWheel.__module__)}
+    assert "actions/pip_alone.py" in programs.files_of(FetchRequirements.__module__)
 
 
 def test_the_key_of_a_toolkit_covers_its_own_provider_and_no_table_that_the_plan_has_read() -> None:
-    found = programs.files_of("fetch_toolkit pypi")
+    step = FetchToolkit(provider="pypi", source=Wheels(()))
+    found = programs.files_of(step.__module__, (), step.code())
     providers = [name for name in found if name.startswith("toolkits/providers/")]
     assert providers == ["toolkits/providers/__init__.py", "toolkits/providers/pypi.py"]
     assert [name for name in found if name.endswith(".toml")] == []
 
 
 def test_an_audit_rule_is_no_part_of_the_key_of_a_host_build() -> None:
-    assert not [name for name in programs.files_of("host_build") if name.startswith(("audit/", "package/"))]
+    assert not [
+        name for name in programs.files_of(HostBuild.__module__) if name.startswith(("audit/", "package/"))
+    ]
 
 
 def imported(name: str) -> set[str]:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from plan_samples import LoadRecipe
 
+from gpuforge.actions.cell_actions import Plan, lower
 from gpuforge.actions.front import PackageFront, brought
 from gpuforge.audit import audit
 from gpuforge.errors import ActionError
@@ -16,7 +17,6 @@ from gpuforge.manifest.load import ManifestFile
 from gpuforge.package.contents import FrontExtra
 from gpuforge.plan.action import ActionInput, Workdir
 from gpuforge.plan.cell import Choice, select
-from gpuforge.plan.lower.cell_actions import Plan, lower
 from gpuforge.plan.site import Machine
 from gpuforge.wheel import metadata
 

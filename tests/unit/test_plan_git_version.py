@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from gpuforge.actions.source import FetchSource, Revision
 from gpuforge.plan import git_version
-from gpuforge.plan.requests.source import FetchSource, LocalSdist, Revision
-from gpuforge.steps import fetch_source
+from gpuforge.plan.action import Workdir
 
 SCM = '[build-system]\nrequires = ["setuptools", "setuptools-scm"]\n'
 
@@ -41,10 +41,10 @@ def test_a_revision_keeps_its_version(
     tmp_path: Path, repository: Path, revision: str, described: str
 ) -> None:
     source = Revision(repository.as_uri(), revision)
-    fetch_source.main(FetchSource(source=source, scratch=tmp_path, output=tmp_path / "out"))
-    text = (tmp_path / "out" / git_version.FILE).read_text()
+    FetchSource(requested=source).run(Workdir(tmp_path, tmp_path))
+    text = (tmp_path / "source" / git_version.FILE).read_text()
     assert f"\ndescribe-name: {described}" in text
-    assert not (tmp_path / "out/.git").exists()
+    assert not (tmp_path / "source/.git").exists()
 
 
 @pytest.mark.thorough
@@ -61,8 +61,8 @@ def test_a_link_in_the_place_of_the_file_is_not_followed(
     git(repository, "commit", "-m", "link")
     git(repository, "tag", "v2$(touch${IFS}x)")
     source = Revision(repository.as_uri(), "main")
-    fetch_source.main(FetchSource(source=source, scratch=tmp_path, output=tmp_path / "out"))
-    assert (tmp_path / "out" / git_version.FILE).is_symlink()
+    FetchSource(requested=source).run(Workdir(tmp_path, tmp_path))
+    assert (tmp_path / "source" / git_version.FILE).is_symlink()
     assert users.exists() == there
     assert not there or users.read_text() == "$Format:%H$\n"
 
@@ -73,8 +73,8 @@ def test_a_project_that_does_not_ask_git_gets_no_file(tmp_path: Path, repository
     git(repository, "commit", "-am", "no scm")
     git(repository, "tag", "plain")
     source = Revision(repository.as_uri(), "plain")
-    fetch_source.main(FetchSource(source=source, scratch=tmp_path, output=tmp_path / "out"))
-    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["pyproject.toml"]
+    FetchSource(requested=source).run(Workdir(tmp_path, tmp_path))
+    assert sorted(path.name for path in (tmp_path / "source").iterdir()) == ["pyproject.toml"]
 
 
 def test_a_folder_without_a_version_has_none(tmp_path: Path, repository: Path) -> None:
@@ -100,11 +100,11 @@ def test_an_sdist_of_this_machine_is_unpacked(tmp_path: Path) -> None:
         check=True,
         cwd=_with_file(tmp_path),
     )
-    source = LocalSdist(tmp_path / "stored", "demo-1.0.tar.gz")
+    step = FetchSource(sdist=tmp_path / "stored", name="demo-1.0.tar.gz")
     scratch = tmp_path / "scratch"
     scratch.mkdir()
-    fetch_source.main(FetchSource(source=source, scratch=scratch, output=tmp_path / "out"))
-    assert (tmp_path / "out/file").read_text() == "text"
+    step.run(Workdir(scratch, tmp_path))
+    assert (tmp_path / "source/file").read_text() == "text"
 
 
 def _with_file(folder: Path) -> Path:

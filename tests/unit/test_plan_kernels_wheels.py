@@ -17,6 +17,7 @@ from plan_samples import LoadRecipe, request_of
 from test_package_kernels import fatbin, image, run_fallback
 
 from gpuforge.actions import entry
+from gpuforge.actions.cell_actions import Plan, lower
 from gpuforge.audit import audit
 from gpuforge.audit.report.sentences import lines
 from gpuforge.cli.dist import kept_back, proved
@@ -27,7 +28,6 @@ from gpuforge.package import kernels_wheel
 from gpuforge.package.contents import KernelsWheel, KernelsWheelSet
 from gpuforge.plan.action import Workdir
 from gpuforge.plan.cell import Choice, select
-from gpuforge.plan.lower.cell_actions import Plan, lower
 from gpuforge.plan.site import Machine
 from gpuforge.wheel import metadata, unpacked
 

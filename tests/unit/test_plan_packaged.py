@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
-from plan_samples import LoadRecipe, plan_of
+from plan_samples import LoadRecipe, plan_of, request_of
 from plug_in_samples import CODE, forget, install_plug_in
 
 from gpuforge.errors import UsageError
@@ -49,13 +48,12 @@ def test_each_source_is_compiled_for_each_target_and_linked_once(
         f"{ID}/library-cpu",
         ID,
     ]
-    request = json.loads(actions[f"{ID}/kernels/blur.plug-cpu"].request)
-    assert request["argv"] == [
-        *("{python}", "${stage:programs}/make.py", "${stage:sources}/kernels/blur.plug"),
-        *("-fast", "${out:made.o}"),
-    ]
+    request = request_of(actions[f"{ID}/kernels/blur.plug-cpu"])
+    assert request["argv"] == ["{python}", "{programs}/make.py", "{source}", "-fast", "{output}"]
+    assert (request["source"], request["output"]) == ("kernels/blur.plug", "made.o")
+    assert {"programs", "sources"} == {*actions[f"{ID}/kernels/blur.plug-cpu"].staged}
     assert not actions[f"{ID}/kernels/blur.plug-cpu"].network
-    (fetch,) = (json.loads(a.request) for name, a in actions.items() if name.endswith("/outside-packages"))
+    (fetch,) = (request_of(a) for name, a in actions.items() if name.endswith("/outside-packages"))
     assert fetch["requires"] == ["plugged-compiler>=2,<3"]
 
 

@@ -9,13 +9,13 @@ from pathlib import PurePosixPath
 import pytest
 from plan_samples import ENVIRON, LoadRecipe
 
+from gpuforge.actions.cell_actions import Plan, lower
 from gpuforge.cli.planning import reason_text
 from gpuforge.errors import MissingError
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.plan.action import FileInput, ImageInput
 from gpuforge.plan.cell import Choice, select
 from gpuforge.plan.keys import keys
-from gpuforge.plan.lower.cell_actions import Plan, lower
 from gpuforge.plan.site import ContainerImage
 from gpuforge.plan.survey import resolve
 from gpuforge.toolchains.inventory import Inventory

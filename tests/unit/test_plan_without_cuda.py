@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 from plan_samples import request_of
 
+from gpuforge.actions.audit import is_for
+from gpuforge.actions.cell_actions import lower
 from gpuforge.errors import ActionError, UsageError
 from gpuforge.manifest.load import ManifestFile, load
 from gpuforge.package import links
 from gpuforge.plan import survey
 from gpuforge.plan.cell import Choice, matrix, select
 from gpuforge.plan.expectation import expectation
-from gpuforge.plan.lower.audit import is_for
-from gpuforge.plan.lower.cell_actions import lower
 from gpuforge.plan.narrow import narrow
 from gpuforge.plan.site import Machine
 

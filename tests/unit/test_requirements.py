@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from packaging.requirements import InvalidRequirement
 
+from gpuforge.actions.project_requirements import checked, rewritten
 from gpuforge.errors import ActionError, UsageError
 from gpuforge.manifest.checks import files
 from gpuforge.project import obtain
@@ -22,7 +23,6 @@ from gpuforge.requirements import (
     read_constraints,
     requirement_by_name,
 )
-from gpuforge.steps.fetch_requirements import checked, rewritten
 from gpuforge.wheel import metadata
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from engine_samples import Listener
 
+from gpuforge.actions.cell_actions import lower
 from gpuforge.execute import engine
 from gpuforge.execute.ledger import FileLedger
 from gpuforge.execute.outcome import Outcome, Step
@@ -20,7 +21,6 @@ from gpuforge.execute.work import Workplace
 from gpuforge.manifest.load import ManifestFile, load
 from gpuforge.plan.cell import select
 from gpuforge.plan.keys import keys
-from gpuforge.plan.lower.cell_actions import lower
 from gpuforge.plan.site import Machine
 from gpuforge.toolchains import sccache
 from gpuforge.toolchains.cpython import Interpreter

@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 from audit_samples import elf
 
+from gpuforge.actions import value_file
+from gpuforge.actions.carried import CarriedLibraries
 from gpuforge.cuda.carriers import BuildLibraries, Carried
 from gpuforge.errors import ActionError
-from gpuforge.plan.requests.carried import CarriedLibraries
-from gpuforge.steps import carried_libraries, value_file
+from gpuforge.plan.action import Workdir
 
 
 def installed(environment: Path, name: str, version: str, **files: bytes) -> None:
@@ -44,9 +45,8 @@ def environment(tmp_path: Path) -> Path:
 
 
 def found(environment: Path, *packages: str) -> BuildLibraries:
-    output = environment / "carried.json"
-    carried_libraries.main(CarriedLibraries(environment=environment, packages=packages, output=output))
-    return value_file.read(BuildLibraries, output)
+    CarriedLibraries(env=environment, named=packages).run(Workdir(environment, environment))
+    return value_file.read(BuildLibraries, environment / "carried.json")
 
 
 def test_torch_is_known_and_others_are_named(environment: Path) -> None:

@@ -11,15 +11,13 @@ from pathlib import Path
 import pytest
 from library_samples import RUNTIME, program
 
+from gpuforge.actions import entry, venv
 from gpuforge.errors import ActionError, GpuforgeError
-from gpuforge.plan.requests import request
-from gpuforge.plan.requests.command_library import CommandLibrary
+from gpuforge.plan.action import Workdir
 from gpuforge.runtime import elf
-from gpuforge.steps import command_library, venv
 
 GXX = shutil.which("g++")
 BUILD = f'mkdir -p out; {GXX} -shared -fPIC "$1" "$2" -o out/libmade.so'
-OWN = ("one.cpp", "abi.c")
 TOOL = "makelib"
 
 
@@ -33,29 +31,30 @@ def spec(tmp_path: Path) -> dict[str, object]:
     (scratch / "one.cpp").write_text('extern "C" int one() { return 1; }\n')
     return {
         "name": "mechanisms",
-        "argv": [TOOL, *(str(scratch / name) for name in OWN)],
+        "argv": [TOOL, "{sources}", "{abi}"],
+        "sources": str(scratch),
+        "compiled": ["one.cpp"],
         "product": "out/lib*.so",
-        "made": str(scratch / "library.so"),
         "abi": "1-abc",
-        "abi_file": str(scratch / "abi.c"),
         "runtime": str(RUNTIME),
-        "environment": str(folder),
+        "env": str(folder),
         "python": sys.executable,
-        "scratch": str(scratch),
-        "output": str(tmp_path / "library"),
     }
 
 
 def make(spec: dict[str, object], script: str) -> Path:
-    program(Path(str(spec["environment"]), "bin"), TOOL, script)
-    command_library.main(request.load(CommandLibrary, json.dumps(spec)))
-    return Path(str(spec["output"]))
+    env = Path(str(spec["env"]))
+    program(env / "bin", TOOL, script)
+    entry.load("command_library.CommandLibrary", json.dumps(spec)).run(
+        Workdir(env.with_name("scratch"), env.parent)
+    )
+    return env.with_name("library")
 
 
 def failure(spec: dict[str, object], script: str) -> str:
     with pytest.raises(GpuforgeError) as caught:
         make(spec, script)
-    assert not Path(str(spec["output"])).exists()
+    assert not Path(str(spec["env"])).with_name("library").exists()
     return str(caught.value)
 
 
@@ -66,19 +65,19 @@ def test_the_library_has_the_id(spec: dict[str, object]) -> None:
 
 @pytest.mark.thorough
 def test_the_versions_of_the_build_environments_packages_are_part_of_the_id(spec: dict[str, object]) -> None:
-    site = next(Path(str(spec["environment"])).glob("lib/python*/site-packages"))
+    site = next(Path(str(spec["env"])).glob("lib/python*/site-packages"))
     for name, number in (("neuron", "9.0.2"), ("other_tool", "4.5.6")):
         info = site / f"{name}-{number}.dist-info"
         info.mkdir()
         (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {number}\n")
-    spec["packages"] = {"other-tool": "exact", "neuron": "major.minor"}
+    spec["abi_packages"] = {"other-tool": "exact", "neuron": "major.minor"}
     assert elf.read_string(make(spec, BUILD), "gpuforge_abi_id") == "1-abc+neuron-9.0+other-tool-4.5.6"
 
 
 @pytest.mark.thorough
 def test_a_package_that_is_not_there_is_asked_for(spec: dict[str, object]) -> None:
     assert version("packaging")  # of this Python, not of the build environment
-    spec["packages"] = {"packaging": "major"}
+    spec["abi_packages"] = {"packaging": "major"}
     assert failure(spec, BUILD) == (
         "object 'mechanisms': packaging is part of its ABI and not in the build environment\n"
         '  hint: add it: [build] requires = ["packaging"]'
@@ -123,7 +122,7 @@ def test_a_command_that_makes_no_library_is_said(spec: dict[str, object], script
 def test_a_program_that_is_not_there_is_said(spec: dict[str, object]) -> None:
     spec["argv"] = ["no-such-program"]
     with pytest.raises(ActionError) as caught:
-        command_library.main(request.load(CommandLibrary, json.dumps(spec)))
+        make(spec, "")
     assert str(caught.value) == (
         "object 'mechanisms': no-such-program cannot be run: No such file or directory\n"
         "  hint: it is looked for in the build environment and in the system's folders: name the package that brings "

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from gpuforge.actions import compiler_cache, compiler_wrappers
 from gpuforge.cli import build_report
 from gpuforge.plan import variables
-from gpuforge.steps import cached_compilers, compiler_cache, stable_nvcc
 from gpuforge.toolchains import sccache
 from gpuforge.toolchains.sccache import CacheUse
 
@@ -37,7 +37,7 @@ def cache(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def gxx(tmp_path: Path) -> Path:
-    return cached_compilers.write(program(tmp_path / "real" / "g++", COMPILER), "g++", tmp_path / "bin")
+    return compiler_wrappers.write(program(tmp_path / "real" / "g++", COMPILER), "g++", tmp_path / "bin")
 
 
 def call(*words: object, cache: object = "", **env: str) -> subprocess.CompletedProcess[str]:
@@ -90,7 +90,7 @@ def test_assembly_that_reads_a_file_is_new_every_time(gxx: Path) -> None:
 def test_another_compiler_is_another_wrapper(tmp_path: Path) -> None:
     one = program(tmp_path / "one" / "g++", COMPILER)
     other = program(tmp_path / "other" / "g++", COMPILER + "# of another version\n")
-    assert cached_compilers.identity(one) != cached_compilers.identity(other)
+    assert compiler_wrappers.identity(one) != compiler_wrappers.identity(other)
 
 
 @pytest.fixture
@@ -105,7 +105,7 @@ def toolkit(tmp_path: Path) -> Path:
 
 
 def test_nvcc_finds_its_programs_behind_the_cache(toolkit: Path, tmp_path: Path, cache: Path) -> None:
-    wrapper = stable_nvcc.write(toolkit / "bin/nvcc", tmp_path / "cuda", tmp_path / "behind")
+    wrapper = compiler_wrappers.write_nvcc(toolkit / "bin/nvcc", tmp_path / "cuda", tmp_path / "behind")
     own = tmp_path / "behind/bin"
     assert call(wrapper, "-c", "a.cu").stdout == f"{own}/nvcc -c a.cu\n"
     assert (own / "nvcc.profile").read_text() == (
@@ -129,13 +129,13 @@ def test_nvcc_finds_its_programs_behind_the_cache(toolkit: Path, tmp_path: Path,
 
 def test_an_nvcc_in_another_layout_is_called_itself(toolkit: Path, tmp_path: Path) -> None:
     (toolkit / "bin/nvcc.profile").unlink()
-    wrapper = stable_nvcc.write(toolkit / "bin/nvcc", tmp_path / "cuda", tmp_path / "behind")
+    wrapper = compiler_wrappers.write_nvcc(toolkit / "bin/nvcc", tmp_path / "cuda", tmp_path / "behind")
     assert call(wrapper, "-c", "a.cu").stdout == f"{toolkit}/bin/nvcc -c a.cu\n"
     assert not (tmp_path / "behind").exists()
 
 
 def test_the_folder_of_nvcc_is_a_toolkit(toolkit: Path, tmp_path: Path) -> None:
-    wrapper = stable_nvcc.write(toolkit / "bin/nvcc", tmp_path / "cuda", tmp_path / "behind")
+    wrapper = compiler_wrappers.write_nvcc(toolkit / "bin/nvcc", tmp_path / "cuda", tmp_path / "behind")
     assert wrapper == tmp_path / "cuda/bin/nvcc"
     assert (wrapper.parent / "../include").resolve() == toolkit / "include"
     assert not wrapper.is_symlink()

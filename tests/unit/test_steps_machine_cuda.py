@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from gpuforge.actions import loaded_cuda, machine_cuda
+from gpuforge.actions.machine_cuda import MachineCuda
 from gpuforge.errors import ActionError
 from gpuforge.plan.trial_result import LoadedCuda
-from gpuforge.steps import loaded_cuda, machine_cuda
-from gpuforge.steps.machine_cuda import MachineCuda
 
 MULTIARCH = f"usr/lib/{os.uname().machine}-linux-gnu"
 
@@ -60,7 +60,7 @@ def test_variables_that_name_a_toolkit_are_forgotten(root: Path) -> None:
 HIDING = """
 import ctypes, os, shutil, sys
 from pathlib import Path
-from gpuforge.steps import machine_cuda
+from gpuforge.actions import machine_cuda
 toolkit, library, program, scratch = map(Path, sys.argv[1:])
 cuda = machine_cuda.hide(machine_cuda.MachineCuda((toolkit,), (library,), (program,)), scratch)
 if not cuda.hidden:

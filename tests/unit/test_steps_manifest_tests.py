@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from gpuforge.actions import trial_runs
 from gpuforge.errors import ActionError
 from gpuforge.plan.trial_result import CommandResult
-from gpuforge.steps import child, manifest_tests
 
 pytestmark = pytest.mark.thorough
 
@@ -29,7 +29,7 @@ def tests(tmp_path: Path) -> Path:
 def tried(folder: Path, *words: str, project: Path | None = None) -> CommandResult:
     """Run pytest as a test command, in this process's environment."""
     command = ["python", "-m", "pytest", "-q", "-p", "no:cacheprovider", *words]
-    return manifest_tests.tested(command, Path(sys.executable), folder, project, "demo")
+    return trial_runs.tested(command, Path(sys.executable), folder, project, "demo")
 
 
 def test_pytests_numbers_are_in_the_result(tests: Path) -> None:
@@ -88,7 +88,7 @@ def test_tests_that_import_the_source_tree_are_told_how_to_avoid_it(tests: Path)
 
 def test_a_process_left_running_does_not_hold_the_test(tmp_path: Path) -> None:
     program = "import subprocess; p = subprocess.Popen(['sleep', '30']); print(p.pid, flush=True)"
-    ran = child.run([sys.executable, "-c", program], tmp_path, os.environ)
+    ran = trial_runs.run([sys.executable, "-c", program], tmp_path, os.environ)
     os.kill(int(ran.lines[0]), 9)
     assert ran.status == 0
     assert ran.seconds < 5

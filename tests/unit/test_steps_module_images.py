@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from gpuforge.actions.module_images import images_of
 from gpuforge.cuda.kernels import KernelImage
 from gpuforge.errors import ActionError
 from gpuforge.package.contents import CompiledModule
 from gpuforge.runtime.arch import Arch
 from gpuforge.runtime.cpu_level import CpuLevel
-from gpuforge.steps.module_images import images_of
 from gpuforge.toolchains.iree import TOOLCHAIN
 
 PTX = "//\n.version {isa}\n.target {target}\n.address_size 64\n.visible .entry f() {{ ret; }}\0"

@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
+from gpuforge.actions import value_file
+from gpuforge.actions.provided_search import Search
+from gpuforge.actions.remote_wheel import Contents, IndexWheel, PackageIndex
 from gpuforge.binary.elf import linked_file
 from gpuforge.binary.elf.linked_file import LinkedFile
 from gpuforge.cuda import provided
@@ -16,9 +19,6 @@ from gpuforge.cuda.provided import Provided
 from gpuforge.errors import ActionError
 from gpuforge.package import requirements
 from gpuforge.requirements import Release
-from gpuforge.steps import value_file
-from gpuforge.steps.fetch_provided import Search
-from gpuforge.steps.remote_wheel import Contents, IndexWheel, PackageIndex
 
 CURAND, CUDART, CUFFT = "nvidia-curand", "nvidia-cuda-runtime", "nvidia-cufft"
 Library = tuple[str, tuple[str, ...], set[str], set[str]]  # SONAME, NEEDED, defines, wants

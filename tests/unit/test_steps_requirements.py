@@ -8,18 +8,18 @@ import sys
 import tarfile
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from gpuforge.actions import private_mounts, value_file, wheelhouse
+from gpuforge.actions.declared_sets import declared_sets
+from gpuforge.actions.environment import NOTHING, AskBackend, requested
+from gpuforge.actions.project_requirements import answered, is_met, required
+from gpuforge.actions.trial import FetchTestRequirements
+from gpuforge.actions.venv import protected
 from gpuforge.errors import ActionError, MissingError
-from gpuforge.plan.lower.build_environment import NOTHING
-from gpuforge.plan.requests.build import AskBackend
-from gpuforge.plan.requests.trial import FetchTestRequirements
-from gpuforge.steps import fetch_test_requirements, private_mounts, value_file, wheelhouse
-from gpuforge.steps.ask_backend import is_met, requested
-from gpuforge.steps.declared_sets import declared_sets
-from gpuforge.steps.fetch_requirements import answered, required
-from gpuforge.steps.shared_environment import protected
+from gpuforge.plan.action import Workdir
 from gpuforge.wheel.filename import LockedWheels
 
 WHEELS = {"cmake-3.31.6-py3-none-any.whl": "00", "scikit_build_core-0.11-py3-none-any.whl": "11"}
@@ -60,21 +60,22 @@ def get_requires_for_build_wheel(settings=None):
 """
 
 
-def answer(folder: Path, code: str) -> list[str]:
+def answer(folder: Path, code: str, **fields: Any) -> list[str]:
     (folder / "backend.py").write_text(BACKEND.format(code))
     (folder / "pyproject.toml").write_text(
         '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'
     )
-    request = AskBackend(
-        source=folder,
-        environment=folder,
-        python=folder,
-        config_settings={},
-        lock=folder,
-        scratch=folder,
-        answer=folder / "answer.json",
-    )
-    return requested(request, Path(sys.executable))
+    places = {"source": folder, "env": folder, "python": folder, "lock": folder}
+    step: AskBackend[Path] = AskBackend(**places, **{"config_settings": {}, **fields})
+    return requested(step, Path(sys.executable), Workdir(folder, folder))
+
+
+def test_a_backend_gets_its_settings_with_the_manifests_names_filled_in(tmp_path: Path) -> None:
+    settings = {"a": "{toolkit}/x", "b": ("{project}", "$HOME {{toolkit}}")}
+    code = "return [''.join(c if c.isalnum() else '-' for c in str(settings)).strip('-')]"
+    found = answer(tmp_path, code, config_settings=settings, toolkit=Path("/tk"))
+    assert found[0].replace("-", " ").split()[:4] == ["a", "tk", "x", "b"]
+    assert found[0].endswith("HOME-{toolkit}".replace("{", "-").replace("}", ""))
 
 
 def test_what_a_backend_requires_is_sorted(tmp_path: Path) -> None:
@@ -242,13 +243,12 @@ def test_the_python_that_a_requirement_needs_is_named(
     "url", ["file:///etc/passwd", "https://evil.example/a.tar.gz", "git+https://evil.example/a"]
 )
 def test_a_projects_wheel_has_nothing_fetched_from_where_it_says(tmp_path: Path, url: str) -> None:
-    request = FetchTestRequirements(
-        python=Path(sys.executable),
-        wheel=wheel_with(tmp_path, f"Requires-Dist: evil @ {url}"),
-        output=tmp_path / "out",
-    )
+    wheel = wheel_with(tmp_path, f"Requires-Dist: evil @ {url}")
+    (tmp_path / "out").mkdir()
     with pytest.raises(ActionError) as caught:
-        fetch_test_requirements.main(request)
+        FetchTestRequirements(python=Path(sys.executable), wheel=wheel).run(
+            Workdir(tmp_path, tmp_path / "out")
+        )
     assert "lib-1.0-py3-none-any.whl declares evil by a direct reference" in str(caught.value)
 
 

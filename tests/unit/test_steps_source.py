@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 from hostile_names import maze
 
+from gpuforge.actions import sdist
 from gpuforge.cli import main
 from gpuforge.errors import ActionError
-from gpuforge.steps import sdist
 from gpuforge.wheel.package_index import public
 
 
@@ -144,7 +144,7 @@ def header(kind: bytes, size: int, name: str = "a-1/x") -> bytes:
 LIMITED = """
 import resource, sys
 from pathlib import Path
-from gpuforge.steps import sdist
+from gpuforge.actions import sdist
 resource.setrlimit(resource.RLIMIT_AS, (1_200_000_000,) * 2)
 resource.setrlimit(resource.RLIMIT_CPU, (20, 20))
 sdist.unpack(Path(sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[2]).parent)

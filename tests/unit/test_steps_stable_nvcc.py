@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from gpuforge.actions import compiler_wrappers
 from gpuforge.errors import MissingError
-from gpuforge.steps import stable_nvcc
 
 
 def stub(folder: Path, knows: str) -> Path:
@@ -28,7 +28,7 @@ def called(wrapper: Path, *arguments: str) -> list[str]:
 
 def test_each_object_has_its_own_seed(tmp_path: Path) -> None:
     nvcc = stub(tmp_path, "--objdir-as-tempdir (-objtemp) --frandom-seed (-frandom-seed)")
-    wrapper = stable_nvcc.write(nvcc, tmp_path / "cuda", tmp_path / "behind")
+    wrapper = compiler_wrappers.write_nvcc(nvcc, tmp_path / "cuda", tmp_path / "behind")
     assert called(wrapper, "-c", "a b.cu", "-o", "x y.o") == [
         "--objdir-as-tempdir", "-frandom-seed=x y.o", "-c", "a b.cu", "-o", "x y.o",
     ]  # fmt: skip
@@ -37,7 +37,7 @@ def test_each_object_has_its_own_seed(tmp_path: Path) -> None:
 
 
 def test_an_older_nvcc_gets_no_option_that_it_does_not_know(tmp_path: Path) -> None:
-    wrapper = stable_nvcc.write(
+    wrapper = compiler_wrappers.write_nvcc(
         stub(tmp_path, "--objdir-as-tempdir (-objtemp)"), tmp_path / "cuda", tmp_path / "behind"
     )
     assert called(wrapper, "-c", "a.cu", "-o", "a.o") == ["--objdir-as-tempdir", "-c", "a.cu", "-o", "a.o"]
@@ -45,4 +45,4 @@ def test_an_older_nvcc_gets_no_option_that_it_does_not_know(tmp_path: Path) -> N
 
 def test_no_nvcc(tmp_path: Path) -> None:
     with pytest.raises(MissingError, match="does not run"):
-        stable_nvcc.write(tmp_path / "nvcc", tmp_path / "cuda", tmp_path / "behind")
+        compiler_wrappers.write_nvcc(tmp_path / "nvcc", tmp_path / "cuda", tmp_path / "behind")

@@ -15,11 +15,11 @@ from pathlib import Path
 
 import pytest
 
+from gpuforge.actions import trial_runs
+from gpuforge.actions.declared_sets import declared_sets, declares
 from gpuforge.errors import ActionError
 from gpuforge.plan.trial_result import CommandResult, Cuda, Install, TrialResult
 from gpuforge.requirements import Release
-from gpuforge.steps import importing
-from gpuforge.steps.declared_sets import declared_sets, declares
 from gpuforge.toolkits import stub_library
 
 pytestmark = pytest.mark.thorough
@@ -61,15 +61,14 @@ class Bench:
             "cell": "cp3-cu13",
             "wheel": path,
             "python": sys.executable,
-            "wheels": [self.wheels],
+            "needed": self.wheels,
             "package": path.name.partition("-")[0],
-            "scratch": work,
-            "result": self.root / "result.json",
             **wanted,
         }
-        file = self.root / "request.json"
+        file = work / "request.json"
         file.write_text(json.dumps(request, default=str))
-        command = [sys.executable, "-I", "-m", "gpuforge.steps.try_wheel", str(file)]
+        step = ["gpuforge.actions.entry", "trial.TryWheel", str(file), str(self.root / "end.json")]
+        command = [sys.executable, "-I", "-m", *step]
         env = {
             "PATH": "/usr/bin:/bin",
             "PIP_CONFIG_FILE": os.devnull,
@@ -199,7 +198,7 @@ def test_a_command_that_is_not_there(bench: Bench) -> None:
     ],
 )
 def test_what_to_do_about_an_import_that_fails(line: str, hint: str) -> None:
-    assert importing.import_hint("demo", line).startswith(hint)
+    assert trial_runs.import_hint("demo", line).startswith(hint)
 
 
 def test_what_a_wheel_declares(tmp_path: Path) -> None:

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from gpuforge.actions import venv
 from gpuforge.errors import ActionError
 from gpuforge.execute import workdir
 from gpuforge.execute.runners.runner import InputPath
-from gpuforge.steps import venv
 
 pytestmark = pytest.mark.xdist_group("stored")  # made once
 

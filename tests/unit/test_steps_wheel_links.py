@@ -7,9 +7,10 @@ from pathlib import Path
 
 from audit_samples import elf, wheel
 
+from gpuforge.actions import value_file
+from gpuforge.actions.provided import WheelLinks
 from gpuforge.cuda.provided import CudaNeeds
-from gpuforge.plan.requests.links import WheelLinks
-from gpuforge.steps import value_file, wheel_links
+from gpuforge.plan.action import Workdir
 
 OTHER = "aarch64" if platform.machine() == "x86_64" else "x86_64"
 
@@ -27,12 +28,7 @@ def test_bounds_count_where_they_always_hold(tmp_path: Path) -> None:
         'nvidia-cufft<12; python_version < "3.12"',
     ]
     files = {"demo/ext.so": elf(needed=["libcufft.so.12"])}
-    request = WheelLinks(
-        wheel=wheel(tmp_path, files, requires=[*others, *counting]),
-        cuda="13.0",
-        scratch=tmp_path / "scratch",
-        output=tmp_path / "links.json",
-    )
-    wheel_links.main(request)
-    needs = value_file.read(CudaNeeds, request.output)
+    step = WheelLinks(wheel=wheel(tmp_path, files, requires=[*others, *counting]), cuda="13.0")
+    step.run(Workdir(tmp_path / "scratch", tmp_path))
+    needs = value_file.read(CudaNeeds, tmp_path / "links.json")
     assert needs == ({"nvidia-cufft": {"libcufft.so.12": []}}, tuple(counting))

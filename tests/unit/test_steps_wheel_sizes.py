@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from audit_samples import wheel
 
+from gpuforge.actions import write_wheel
 from gpuforge.errors import ActionError
 from gpuforge.manifest.sizes import size_in_words
-from gpuforge.steps import wheel_sizes
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ def test_sizes_have_digits_before_the_point(size: int, words: str) -> None:
 def test_a_small_wheel_beyond_a_small_limit(tmp_path: Path) -> None:
     made = wheel(tmp_path, {"demo/table.bin": os.urandom(3000), "demo/tiny.txt": b"x"})
     with pytest.raises(ActionError) as caught:
-        wheel_sizes.check(made, 1000)
+        write_wheel.check(made, 1000)
     message = caught.value.diagnostics[0].message
     assert re.search(r"is \d\.\d kB, more than \[wheel\] size-limit of 1\.0 kB; ", message)
     assert "demo/table.bin 3.0 kB" in message
@@ -36,4 +36,4 @@ def test_a_wheel_hardly_beyond_its_limit(tmp_path: Path) -> None:
     made = wheel(tmp_path, {"demo/table.bin": os.urandom(3000)})
     size = made.stat().st_size
     with pytest.raises(ActionError, match=rf"is {size:,} bytes, more than .* of {size - 1:,} bytes"):
-        wheel_sizes.check(made, size - 1)
+        write_wheel.check(made, size - 1)

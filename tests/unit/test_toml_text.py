@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from gpuforge.actions.project_requirements import required
 from gpuforge.datafile import MOST_PARTS, long_key
 from gpuforge.errors import ActionError, UsageError
 from gpuforge.manifest.load import load
 from gpuforge.project.files import Files
 from gpuforge.project.metadata import Pyproject
-from gpuforge.steps.fetch_requirements import required
 
 LONG = ".".join("a" * (MOST_PARTS + 1))
 ENDLESS = ".".join("a" * 30_000)  # tomllib takes two minutes for it

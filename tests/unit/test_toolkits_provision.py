@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from gpuforge.actions import entry
+from gpuforge.actions.toolkit import FetchToolkit
 from gpuforge.errors import ActionError, GpuforgeError, MissingError, UsageError
-from gpuforge.plan.requests.request import dump
-from gpuforge.plan.requests.toolkit import FetchToolkit
+from gpuforge.plan.action import Workdir
 from gpuforge.plan.step_result import StepResult
-from gpuforge.steps import entry
 from gpuforge.toolkits import pip as module
 from gpuforge.toolkits.pins import PinnedWheel
 from gpuforge.toolkits.providers.pypi import assemble, provision
@@ -132,26 +132,25 @@ def test_how_a_step_ends(
     status: int,
     message: str,
 ) -> None:
-    def main(request: FetchToolkit) -> None:
+    def run(_step: FetchToolkit[Path], _at: Workdir) -> None:
         raise problem
 
     monkeypatch.setattr("signal.signal", lambda *_: None)
+    monkeypatch.setattr(FetchToolkit, "run", run)
     file, result = tmp_path / "request.json", tmp_path / "result.json"
-    file.write_text(dump(FetchToolkit(provider="pypi", source=Wheels(()), output=tmp_path / "cuda")))
-    monkeypatch.setattr("sys.argv", ["step", str(file), str(result)])
-    with pytest.raises(SystemExit) as caught:
-        entry.run(FetchToolkit, main)
-    assert (caught.value.code, capsys.readouterr().err) == (status, f"error: {message}")
+    step = FetchToolkit(provider="pypi", source=Wheels(()))
+    file.write_text(step.text())
+    assert entry.perform(step.program(), file, result) == status
+    assert capsys.readouterr().err == f"error: {message}"
     assert f"{StepResult.read(result).error}\n" == message
 
 
 @pytest.mark.thorough
 def test_the_step_refuses_bad_pins_without_a_traceback(tmp_path: Path) -> None:
     file = tmp_path / "request.json"
-    file.write_text(
-        json.dumps({"provider": "pypi", "source": {"pins": [1]}, "output": str(tmp_path / "cuda")})
-    )
-    argv = [sys.executable, "-m", "gpuforge.steps.fetch_toolkit", str(file)]
+    file.write_text(json.dumps({"provider": "pypi", "source": {"pins": [1]}}))
+    step = ["gpuforge.actions.entry", "toolkit.FetchToolkit", str(file), str(tmp_path / "end.json")]
+    argv = [sys.executable, "-m", *step]
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     first, *others = done.stderr.splitlines()[0].split("; ")
     assert (done.returncode, first) == (

@@ -14,9 +14,8 @@ import pytest
 import toolkit_samples as samples
 from toolkit_samples import Server, publish, relist, wanted
 
+from gpuforge.actions.toolkit import FetchToolkit
 from gpuforge.errors import ActionError, GpuforgeError, MissingError, UsageError
-from gpuforge.plan.requests.request import dump
-from gpuforge.plan.requests.toolkit import FetchToolkit
 from gpuforge.toolkits import download as downloads
 from gpuforge.toolkits import progress
 from gpuforge.toolkits.pins import PinnedWheel
@@ -152,13 +151,14 @@ def test_no_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.thorough
 def test_the_step_fetches_archives(tmp_path: Path, nvidia: Server) -> None:
-    request = FetchToolkit(provider="redist", source=wanted(nvidia.url), output=tmp_path / "cuda")
-    (tmp_path / "request.json").write_text(dump(request))
-    argv = [sys.executable, "-m", "gpuforge.steps.fetch_toolkit", str(tmp_path / "request.json")]
+    file = tmp_path / "request.json"
+    file.write_text(FetchToolkit(provider="redist", source=wanted(nvidia.url)).text())
+    step = ["gpuforge.actions.entry", "toolkit.FetchToolkit", str(file), str(tmp_path / "end.json")]
+    argv = [sys.executable, "-m", *step]
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.endswith(f"CUDA toolkit ready in {tmp_path / 'cuda'}\n")
-    (tmp_path / "request.json").write_text('{"provider": "redist", "source": {}, "output": "cuda"}')
+    assert done.stdout.endswith(f"CUDA toolkit ready in {tmp_path / 'toolkit'}\n")
+    file.write_text('{"provider": "redist", "source": {}}')
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert "source.Archives.label: Field required" in done.stderr

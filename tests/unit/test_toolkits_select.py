@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from gpuforge.actions import entry
+from gpuforge.actions.toolkit import FetchToolkit
 from gpuforge.errors import MissingError, UsageError
-from gpuforge.plan.requests.request import dump, load
-from gpuforge.plan.requests.toolkit import FetchToolkit
 from gpuforge.toolkits.providers import debian, pypi, redist
 from gpuforge.toolkits.select import select
 from gpuforge.toolkits.toolkit import Toolkit
@@ -197,5 +197,5 @@ def test_a_library_that_is_not_offered_for_this_cuda() -> None:
 @pytest.mark.parametrize("provider", ["pypi", "debian", "redist"])
 def test_a_request_has_the_files_that_a_provider_offered(provider: str) -> None:
     found = choose("13.0" if provider == "pypi" else "12.4", provider=provider, libraries=["cufft"])
-    request = FetchToolkit(provider=provider, source=found.source, output=Path("out"))
-    assert load(FetchToolkit, dump(request)) == request
+    step = FetchToolkit(provider=provider, source=found.source)
+    assert entry.load(step.program(), step.text()) == step

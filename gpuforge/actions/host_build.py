@@ -1,0 +1,190 @@
+"""The project's own build: once per Python and toolkit, or per Python alone; all namings share it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from gpuforge import tree
+from gpuforge.actions import compiler
+from gpuforge.actions.compiler import CompilingStep
+from gpuforge.actions.environment import Settings, build_environment, python_name
+from gpuforge.actions.source import sdist, source
+from gpuforge.actions.toolkit import toolkit
+from gpuforge.errors import ActionError
+from gpuforge.plan import advice, source_files, variables
+from gpuforge.plan.action import ActionInput, Handle, Laid, P, Staged, Workdir
+from gpuforge.plan.cell import Cell
+from gpuforge.plan.context import PlanContext, of_build
+
+if TYPE_CHECKING:
+    from gpuforge.actions.venv import HookRunner
+
+if TYPE_CHECKING:
+    from gpuforge.actions.venv import HookRunner
+
+LIBRARIES = "libraries"  # the output with those of the overlays
+
+
+@dataclass(frozen=True, kw_only=True)
+class HostBuild(CompilingStep[P]):
+    """Build one wheel in the environment that `MakeEnvironment` made, by the project's own PEP 517 build.
+
+    Without `toolkit` the build gets none. The folders `overlay` are laid over each other, and `sdist` lie in folders of
+    their names beside them; `before` are commands that run first. Compilers, toolkit and architectures come by
+    environment variables.
+    """
+
+    packages: ClassVar = ("build",)
+    source: P
+    env: P
+    toolkit: P | None = None
+    python: P
+    overlay: tuple[P, ...] = ()
+    sdist: Mapping[str, P] = field(default_factory=dict)
+    config_settings: Settings
+    version: str = ""  # of a checkout, as `git describe` writes it
+    before: tuple[tuple[str, ...], ...] = ()
+    keep_libraries: bool = (
+        False  # the shared libraries that are in the overlays after the build are an output
+    )
+
+    def run(self: HostBuild[Path], at: Workdir) -> dict[str, Any]:
+        """Write the wheel; return what the compiler cache was used for."""
+        from gpuforge.actions import compiler_cache, compiler_wrappers
+        from gpuforge.actions.venv import adopt, runner_of
+        from gpuforge.plan import git_version
+        from gpuforge.toolchains.sccache import CacheUse
+
+        git_version.write(self.source, self.version)
+        settings = compiler_cache.take_settings(os.environ)
+        overlay = at.scratch / "overlay"
+        overlay.mkdir()
+        for folder in self.overlay:
+            tree.copy(folder, overlay)
+        for name, folder in self.sdist.items():
+            tree.copy(folder, overlay / name)
+        for what, path in self.compilers().items():
+            compiler_wrappers.write(path, self.names[what], at.scratch / "bin")
+        if self.toolkit:
+            nvcc = self.toolkit / "bin" / "nvcc"
+            compiler_wrappers.write_nvcc(nvcc, at.scratch / "cuda", at.scratch / "nvcc")
+        python = adopt(self.env, self.python)
+        at.output("wheel").mkdir()
+        used: list[CacheUse] = []
+        with compiler_cache.serving(settings, at.scratch, used.append) as wrapped:
+            os.environ.update(wrapped)
+            build(self, at, runner_of(python))
+        if self.keep_libraries:
+            _keep_libraries(overlay, at.output(LIBRARIES))
+        return {"compiler_cache": asdict(used[0])}
+
+
+def build(step: HostBuild[Path], at: Workdir, runner: HookRunner) -> None:
+    """Run `[build] before`, then the project's build backend; raises ActionError when one of them fails."""
+    from build import BuildBackendException, BuildException, ProjectBuilder
+
+    from gpuforge.actions.venv import filled
+    from gpuforge.manifest.braces import fill
+
+    names = {
+        "project": str(step.source),
+        "overlay": str(at.scratch / "overlay"),
+        "toolkit": str(at.scratch / "cuda"),
+        "env": str(step.env),
+    }
+    for command in step.before:
+        run_before(runner, [fill(word, names) for word in command], step.source)
+    try:
+        builder = ProjectBuilder(step.source, python_executable=str(step.env / "bin/python"), runner=runner)
+        settings = filled(step.config_settings, names)
+        print("wheel:", builder.build("wheel", at.output("wheel"), settings), flush=True)
+    except BuildBackendException as error:
+        raise ActionError.of(
+            "the project's own build failed",
+            hint="its first errors are above, and all of its output is in the log",
+        ) from error
+    except BuildException as error:
+        raise ActionError.of(f"the project cannot be built: {error}") from error
+
+
+def _keep_libraries(overlay: Path, folder: Path) -> None:
+    """Copy the shared libraries of the overlay, also those that the build made there: the wheel may need some."""
+    import shutil
+
+    folder.mkdir()
+    for path in sorted(overlay.rglob("lib*.so*")):
+        if path.is_file():
+            target = folder / path.relative_to(overlay)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, target)
+
+
+def run_before(runner: HookRunner, command: Sequence[str], source: Path) -> None:
+    """Run one of `[build] before`'s commands in the source folder; raises ActionError when it fails."""
+    import subprocess
+
+    print("before:", [*command], flush=True)
+    try:
+        runner(command, str(source))
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise ActionError.of(
+            f"a [build] before command failed: {error}", hint=f"it was {[*command]}"
+        ) from error
+
+
+def host_build(context: PlanContext, cell: Cell) -> ActionInput:
+    """Run the project's own build."""
+    manifest = context.file.manifest
+    build, cuda = manifest.build, manifest.host_cuda
+    at, host = context.machine.host_at(cell)
+    step = HostBuild[Handle](
+        source=Staged(source(context)),
+        env=Laid(build_environment(context, cell, at)),
+        toolkit=toolkit(context, cell, at) if cuda else None,
+        python=compiler.interpreter(cell, at),
+        **compiler.of_step(context, host, at, lay=True),
+        overlay=tuple(
+            source_files.overlay(context.file, n, each, context.contents) for n, each in build.overlay_folders
+        ),
+        sdist={each.folder: sdist(context, each) for each in build.overlay_sdists},
+        config_settings=build.config_settings,
+        version=context.git_version,
+        before=build.before,
+        keep_libraries=bool(build.overlay),
+    )
+    env = variables.host_build(
+        context.environ, host, f"{variables.TOOLKIT_SEEN}/bin:{at.path}" if cuda else at.path
+    )
+    if cuda:
+        targets = manifest.cuda.versions[cell.cuda].targets
+        env |= variables.host_cuda(host, targets, manifest.cuda.linkage)
+    name, users = _shared(context, cell)
+    return context.add_step(
+        step,
+        at,
+        id=f"{name}/host-build",
+        kind="build",
+        title=f"build {manifest.package.name} for Python {cell.python}"
+        + (f" and CUDA {cell.toolkit}" if cuda else ""),
+        outputs=("wheel", LIBRARIES) if build.overlay else ("wheel",),
+        env=env | {name: variables.with_names(text, variables.NAMES) for name, text in build.env.items()},
+        passes=variables.build_passes(context.environ, contained=at.image is not None),
+        caches=variables.COMPILER_CACHE,
+        place="host-build",
+        cells=users,
+        parallel=True,
+        advice=advice.of_host_build(context.file),
+    )
+
+
+def _shared(context: PlanContext, cell: Cell) -> tuple[str, tuple[str, ...]]:
+    """Return the name of the host build of a cell, and the cells that share it."""
+    if context.file.manifest.host_cuda:
+        users = context.users(cuda=cell.cuda, python=cell.python, axes=cell.axes)
+        return cell.build_id, users
+    at, _ = context.machine.host_at(cell)
+    return python_name(context, cell, at), context.users(python=cell.python, part=of_build)

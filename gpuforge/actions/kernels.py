@@ -1,0 +1,245 @@
+"""The kernels of one object, once per toolkit: compiled and indexed (fallback), or gathered (user-compiled)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path, PurePosixPath
+
+from gpuforge.actions import command_library, compiler, packaged_compiler
+from gpuforge.actions.kernel_index import (
+    KERNELS,
+    GatherSources,
+    IndexLibraries,
+    IndexModules,
+    LayingStep,
+    LibraryFile,
+    ModuleFile,
+)
+from gpuforge.actions.toolkit import toolkit
+from gpuforge.cuda.kernels import KernelImage
+from gpuforge.manifest import kernels_wheels
+from gpuforge.package import contents
+from gpuforge.package.contents import CompiledBy, SourceSet
+from gpuforge.plan import advice, recipe, source_files, variables
+from gpuforge.plan.action import Action, ActionInput, Handle, Input
+from gpuforge.plan.cell import Cell
+from gpuforge.plan.context import PlanContext, kernels_name, of_kernels
+from gpuforge.plan.literal import literal, literals
+from gpuforge.plan.lowered_object import LoweredObject
+from gpuforge.plan.supported import refuse_same_modules
+from gpuforge.runtime.cpu_level import CpuLevel
+from gpuforge.runtime.placeholders import fill
+from gpuforge.toolchains import nvcc, registry
+
+
+def kernels(context: PlanContext, cell: Cell) -> dict[str, ActionInput]:
+    """Return the kernels of each object that has some, by its name, for the toolkit of a cell."""
+    return {item.name: _kernels(context, cell, item) for item in context.objects}
+
+
+def _kernels(context: PlanContext, cell: Cell, item: LoweredObject) -> ActionInput:
+    at = context.machine.kernels_at(cell.cuda)
+    refuse_same_modules(context.file, item)
+    step = _way(item)(context, cell, item)
+    return context.add_step(
+        step,
+        at,
+        id=f"{kernels_name(context, cell)}/{item.name}",
+        kind="package",
+        title=f"{step.verb} {item.name}" + (f" for CUDA {cell.toolkit}" if cell.cuda else ""),
+        outputs=(KERNELS,),
+        cells=context.users(cuda=cell.cuda, part=of_kernels),
+    )
+
+
+def _way(item: LoweredObject) -> Callable[[PlanContext, Cell, LoweredObject], LayingStep[Handle]]:
+    """Return the function that lowers an object. It depends on where the compiler is, then on what it makes."""
+    if item.role == "user-compiled":
+        return user_sources
+    toolchain = registry.toolchain(item.toolchain.compiler)
+    if toolchain.packaged:
+        return packaged_compiler.lower
+    if toolchain.by_command:
+        return command_library.lower
+    if item.kind == "module":
+        return modules
+    return library_by_nvcc if toolchain.of_toolkit else libraries_by_host
+
+
+def user_sources(context: PlanContext, cell: Cell, item: LoweredObject) -> GatherSources[Handle]:
+    """Gather the sources that users' machines compile, with a recipe for each compiler that can compile them."""
+    file = context.file
+    toolkit = recipe_for = cell.toolkit
+    targets = file.manifest.cuda.versions[cell.cuda].targets if cell.cuda else ()
+    if kernels_wheels.is_split(file.manifest):  # the wheel that they go into is for all CUDA versions
+        toolkit, targets = "", ()
+        recipe_for = kernels_wheels.toolkits(file.manifest)[0]
+    gathered = SourceSet(
+        name=item.name,
+        toolkit=toolkit,
+        archs=tuple(target.arch.number for target in targets if target.real),
+        sources={name: Path(name) for name in item.sources},
+        includes={name: Path(name) for name, _ in item.files.parts if name not in item.sources},
+        toolchains=recipe.toolchains(file, item, recipe_for),
+        abi=item.abi,
+        packages=item.abi_packages,
+        kind=item.kind,
+        fallbacks=item.fallbacks,
+        cpu=item.cpu,
+    )
+    return GatherSources[Handle](sources=item.files, gathered=gathered)
+
+
+def modules(context: PlanContext, cell: Cell, item: LoweredObject) -> IndexModules[Handle]:
+    """Compile each source by nvcc into one fatbin, for every architecture of a toolkit."""
+    compiled = tuple(ModuleFile[Handle](name, _module(context, cell, item, name)) for name in item.sources)
+    return IndexModules[Handle](
+        sources=item.files, modules=compiled, made=item.module_set(cell.toolkit, _nvcc(context, cell))
+    )
+
+
+def _nvcc(context: PlanContext, cell: Cell) -> CompiledBy:
+    return CompiledBy(nvcc.NVCC.name, context.machine.kernels_at(cell.cuda).toolkits[cell.cuda].nvcc)
+
+
+def _module(context: PlanContext, cell: Cell, item: LoweredObject, source: str) -> ActionInput:
+    """Compile one source."""
+    at = context.machine.kernels_at(cell.cuda)
+    targets = context.file.manifest.cuda.versions[cell.cuda].targets
+    host = compiler.use(context, at.hosts[cell.cuda], at)
+    action = Action(
+        id=f"{kernels_name(context, cell)}/{item.name}/{source}",
+        kind="compile",
+        title=f"compile {source} with nvcc {cell.toolkit} for {nvcc.images(targets)}",
+        advice=advice.of_compile(context.file, item.number),
+        argv=nvcc.module_argv(
+            "${in:toolkit}/bin/nvcc",
+            source=f"${{stage:sources}}/{literal(source)}",
+            output="${out:fatbin}",
+            targets=targets,
+            host=host.programs["cxx"],
+            includes=("${stage:sources}",),
+            flags=literals((*item.toolchain.flags, *item.flags)),
+        ),
+        inputs={
+            "sources": item.files_for(source),
+            "toolkit": toolkit(context, cell, at),
+            **host.inputs,
+        },
+        staged=("sources",),
+        outputs=("fatbin",),
+        env=variables.plain(context.environ) | {"PATH": at.path},
+        image=at.image_id,
+        cells=context.users(cuda=cell.cuda, part=of_kernels),
+    )
+    return context.add(action, "fatbin")
+
+
+def libraries_by_host(context: PlanContext, cell: Cell, item: LoweredObject) -> IndexLibraries[Handle]:
+    """Compile a fallback's libraries by the host compiler; each has its ABI id.
+
+    It makes one library, or one for each CPU level that the object lists.
+    """
+    host = context.machine.kernels_at(cell.cuda).hosts[cell.cuda]
+    made = tuple(
+        LibraryFile[Handle](
+            _compile_by_host(context, cell, item, level), (KernelImage("library", CpuLevel(level)),)
+        )
+        for level in item.levels or ("",)
+    )
+    made_by = CompiledBy(host.family, str(host.version))
+    return IndexLibraries[Handle](
+        sources=item.files, libraries=made, made=item.library_set(cell.toolkit, made_by)
+    )
+
+
+def library_by_nvcc(context: PlanContext, cell: Cell, item: LoweredObject) -> IndexLibraries[Handle]:
+    """Compile a fallback's library by a toolkit's nvcc; it has its ABI id."""
+    made = LibraryFile[Handle](_compile_by_nvcc(context, cell, item))
+    return IndexLibraries[Handle](
+        sources=item.files, libraries=(made,), made=item.library_set(cell.toolkit, _nvcc(context, cell))
+    )
+
+
+def _compile_by_nvcc(context: PlanContext, cell: Cell, item: LoweredObject) -> ActionInput:
+    """Compile for every architecture of the toolkit; libcudart is linked according to the manifest's linkage."""
+    file = context.file
+    at = context.machine.kernels_at(cell.cuda)
+    host = compiler.use(context, at.hosts[cell.cuda], at)
+    targets = file.manifest.cuda.versions[cell.cuda].targets
+    paths = _paths(item)
+    argv = nvcc.library_argv(
+        "${in:toolkit}/bin/nvcc",
+        sources=(*paths["sources"], *paths["abi"]),
+        output=paths["output"][0],
+        targets=targets,
+        cudart="static" if file.manifest.cuda.linkage == "static" else "shared",
+        host=host.programs["cxx"],
+        includes=paths["folders"],
+        flags=literals((item.abi_macro, *item.toolchain.flags, *item.flags)),
+    )
+    title = f"with nvcc {cell.toolkit} for {nvcc.images(targets)}"
+    inputs = {"toolkit": toolkit(context, cell, at), **host.inputs}
+    return _action(context, cell, item, argv=argv, title=title, inputs=inputs)
+
+
+def _compile_by_host(context: PlanContext, cell: Cell, item: LoweredObject, level: str) -> ActionInput:
+    at = context.machine.kernels_at(cell.cuda)
+    host = at.hosts[cell.cuda]
+    used = compiler.use(context, host, at)
+    made = recipe.call(item.toolchain, item, item.sources)
+    assert made is not None  # noqa: S101  plan.supported has refused others
+    argv = (
+        used.programs["cxx"],
+        literal(item.abi_macro),
+        *fill(literals(made.argv[1:]), _paths(item)),
+        *((f"-march={level}",) if level else ()),  # after the flags, so that the index is right
+    )
+    title = f"with {host.family} {host.version}" + (f" for {level}" if level else "")
+    return _action(context, cell, item, argv=argv, title=title, inputs=used.inputs, level=level)
+
+
+def _action(
+    context: PlanContext,
+    cell: Cell,
+    item: LoweredObject,
+    *,
+    argv: Sequence[str],
+    title: str,
+    inputs: Mapping[str, Input],
+    level: str = "",
+) -> ActionInput:
+    at = context.machine.kernels_at(cell.cuda)
+    action = Action(
+        id=f"{kernels_name(context, cell)}/{item.name}/library" + (f"-{level}" if level else ""),
+        kind="compile",
+        title=f"compile {item.name} {title}",
+        advice=advice.of_compile(context.file, item.number),
+        argv=tuple(argv),
+        inputs={
+            "sources": item.files,
+            "abi": source_files.files(contents.FOLDER, [contents.ABI_C], context.contents),
+            **inputs,
+        },
+        staged=("sources", "abi"),
+        outputs=("library",),
+        env=variables.plain(context.environ) | {"PATH": at.path},
+        image=at.image_id,
+        cells=context.users(cuda=cell.cuda, part=of_kernels),
+    )
+    return context.add(action, "library")
+
+
+def _paths(item: LoweredObject) -> dict[str, list[str]]:
+    folders = sorted({".", *(str(PurePosixPath(name).parent) for name, _ in item.files.parts)})
+    return {
+        "include": ["${stage:sources}"],
+        "folders": [
+            "${stage:sources}" if folder == "." else f"${{stage:sources}}/{literal(folder)}"
+            for folder in folders
+        ],
+        "sources": [f"${{stage:sources}}/{literal(name)}" for name in item.sources],
+        "abi": ["${stage:abi}/abi.c"],
+        "output": ["${out:library}"],
+        **{name: [] for name in ("arch", "cuda")},  # unknown in a build
+    }

@@ -1,0 +1,248 @@
+"""The test of a finished wheel: its requirements are fetched, then it is installed, imported and tested."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from gpuforge.actions import compiler
+from gpuforge.actions.source import source
+from gpuforge.actions.toolkit import toolkit
+from gpuforge.errors import ActionError
+from gpuforge.manifest import braces, kernels_wheels
+from gpuforge.manifest.load import ManifestFile
+from gpuforge.plan import source_files, variables
+from gpuforge.plan.action import ActionInput, Handle, P, Staged, Step, Workdir
+from gpuforge.plan.cell import Cell
+from gpuforge.plan.context import PlanContext, of_tests
+
+
+@dataclass(frozen=True, kw_only=True)
+class FetchTestRequirements(Step[P]):
+    """Fetch wheels, to be installed without an index: of `requires`, and of what `wheel` declares."""
+
+    packages: ClassVar = ("pip",)
+    python: P
+    wheel: P | None = None  # the wheel, one of its metadata alone, or the folder that holds it
+    shared: P | None = None  # a folder of wheels: what lies there already is left out
+    kernels: P | None = None  # folder of the wheel's own kernels wheel, which no index has
+    requires: tuple[str, ...] = ()  # what the tests need
+    extras: tuple[str, ...] = ()  # the wheel's extras to install
+    cuda: str = ""  # the CUDA version that it is for: its extra is fetched, too
+
+    def run(self: FetchTestRequirements[Path], at: Workdir) -> None:
+        """Fill the folder of wheels."""
+        from gpuforge.actions import declared_sets, wheelhouse
+        from gpuforge.wheel import filename
+
+        output = at.output("wheels")
+        output.mkdir()
+        known: set[str] = set()
+        if self.wheel:
+            wheel = wheelhouse.one_wheel(self.wheel)
+            known.add(wheel.name)
+            *others, extras = declared_sets.declared_sets(wheel, self.extras, self.cuda)
+            for each in others:
+                self._fetch(output, wheel, each, [])
+            self._fetch(output, wheel, extras, self.requires)
+        else:
+            self._download(output, self.requires, what="what the tests need")
+        known |= {path.name for path in self.shared.glob("*.whl")} if self.shared else set()
+        own = {filename.project(path.name) for path in self.kernels.glob("*.whl")} if self.kernels else set()
+        for path in sorted(output.iterdir()):
+            if path.name in known or filename.project(path.name) in own:
+                path.unlink()
+
+    def _fetch(
+        self: FetchTestRequirements[Path],
+        output: Path,
+        wheel: Path,
+        extras: Sequence[str],
+        requires: Sequence[str],
+    ) -> None:
+        """Fetch the requirements of a wheel that is installed with some of its extras, and those required beside it."""
+        from gpuforge.actions import declared_sets
+        from gpuforge.wheel import metadata
+
+        metadata.refuse_references(metadata.requirements(metadata.of_wheel(wheel)), wheel.name)
+        if not declared_sets.declares(wheel, extras):
+            print(f"{wheel.name}, {declared_sets.title(extras)}, declares nothing")
+            return
+        named = f"{wheel}[{','.join(extras)}]" if extras else str(wheel)
+        self._download(output, [named, *requires], what="what the wheel declares and its tests need")
+
+    def _download(
+        self: FetchTestRequirements[Path], output: Path, requires: Sequence[str], what: str
+    ) -> None:
+        from gpuforge.actions import wheelhouse
+
+        wheelhouse.download(
+            self.python,
+            requires,
+            output,
+            [folder for folder in (self.shared, self.kernels) if folder],
+            what=what,
+            hint="correct the project's dependencies, or `[test] requires`; --no-test builds and audits without a test",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TryWheel(Step[P]):
+    """Install a wheel as users do, import it, run the manifest's test command."""
+
+    packages: ClassVar = ("uv",)
+    python: P
+    wheel: P  # the wheel, or a folder with nothing else
+    needed: P | None = None  # folders of the wheels that it needs
+    shared: P | None = None
+    kernels: P | None = None
+    project: P | None = None  # the source tree
+    tests: P | None = None  # where the command runs; default: an empty folder
+    toolkit: P | None = None  # the toolkit of the machine that the wheel is meant for
+    cell: str  # what messages call the wheel
+    extras: tuple[str, ...] = ()  # to install it with
+    cuda: str = ""  # the CUDA version that it is for: its extra is tried, too
+    package: str  # the import package
+    imports: tuple[str, ...] = ()  # further modules to import
+    stub: bool = True  # import them with a stub of the driver
+    requires: tuple[str, ...] = ()  # what the command needs beside the wheel
+    command: tuple[str, ...] = ()  # words, in which {project} is filled in
+
+    @property
+    def found(self: TryWheel[Path]) -> tuple[Path, ...]:
+        """The folders of wheels that it may install."""
+        return tuple(folder for folder in (self.needed, self.shared, self.kernels) if folder)
+
+    def run(self: TryWheel[Path], at: Workdir) -> None:
+        """Write the tests and their outcomes; raises ActionError for a wheel that fails."""
+        from gpuforge.actions.trial_runs import proved
+
+        try:
+            result = proved(self, at)
+        except ActionError as error:
+            (problem,) = error.diagnostics
+            raise ActionError.of(f"{self.cell}: {problem.message}", hint=problem.hint) from error
+        result.write(at.output("result.json"))
+
+
+def tests(
+    context: PlanContext, cell: Cell, wheel: ActionInput, own: ActionInput | None
+) -> tuple[ActionInput, ...]:
+    """Test the wheel at each point of the manifest's axes that it serves."""
+    return tuple(_test(context.at(point), cell, wheel, own) for point in cell.points)
+
+
+def _test(context: PlanContext, cell: Cell, wheel: ActionInput, own: ActionInput | None) -> ActionInput:
+    """Install the wheel with nothing but its declared requirements, import it, and run the manifest's command.
+
+    `own` is its kernels wheel, if it has one. A wheel for many Pythons is tested on the Python that builds it, the
+    oldest one available.
+    """
+    manifest, test = context.file.manifest, context.file.manifest.test
+    at = context.machine.tested_at(cell)
+    where = _where(context, cell)
+    shared = _shared(context, cell)
+    reads_project = any("project" in braces.names(word) for word in test.command)
+    step = TryWheel[Handle](
+        python=compiler.interpreter(cell, at),
+        wheel=wheel,
+        needed=_declared(context, cell, wheel, own, shared),
+        shared=shared,
+        kernels=own,
+        project=Staged(source(context)) if reads_project else None,
+        tests=Staged(source_files.test_sources(context.file, context.contents))
+        if test.command and test.sources
+        else None,
+        toolkit=toolkit(context, cell, at) if manifest.cuda.linkage == "system" else None,
+        cell=cell.id + where,
+        extras=extras(context.file, cell),
+        cuda=cell.toolkit,
+        package=manifest.package.import_,
+        imports=test.imports,
+        stub=not context.gpu,
+        requires=test.requires,
+        command=test.command,
+    )
+    return context.add_step(
+        step,
+        at,
+        id=f"{cell.id}/test{where}",
+        kind="test",
+        title=f"test the wheel of {cell.id}{where} on Python {_python(context, cell)}",
+        outputs=("result.json",),
+        by_content=True,
+        env=variables.test(context.environ, manifest.cuda.linkage, at.path, gpu=context.gpu),
+        gpu=context.gpu,
+        cells=(cell.id,),
+    )
+
+
+def _shared(context: PlanContext, cell: Cell) -> ActionInput | None:
+    """Fetch the requirements of the test command, once per Python, while the wheels are built; None without any."""
+    test = context.file.manifest.test
+    if not (test.command and test.requires):
+        return None
+    at = context.machine.tested_at(cell)
+    name = f"py{cell.python}{context.label(of_tests)}{f'-{at.image.name}' if at.image else ''}"
+    return context.add_step(
+        FetchTestRequirements[Handle](python=compiler.interpreter(cell, at), requires=test.requires),
+        at,
+        id=f"{name}/test-requirements",
+        kind="fetch",
+        title=f"fetch what the tests need on Python {_python(context, cell)}{context.words(of_tests)}",
+        outputs=("wheels",),
+        cells=context.users(python=cell.python, part=of_tests),
+        **context.by_pip,
+    )
+
+
+def _declared(
+    context: PlanContext, cell: Cell, wheel: ActionInput, own: ActionInput | None, shared: ActionInput | None
+) -> ActionInput:
+    """Fetch a wheel's requirements, chosen together with those of the test command.
+
+    Wheels that declare the same share the result.
+    """
+    test = context.file.manifest.test
+    at = context.machine.tested_at(cell)
+    step = FetchTestRequirements[Handle](
+        python=compiler.interpreter(cell, at),
+        wheel=ActionInput(wheel.action, "declared"),
+        shared=shared,
+        kernels=ActionInput(own.action, "declared") if own else None,
+        requires=test.requires if test.command else (),
+        extras=extras(context.file, cell),
+        cuda=cell.toolkit,
+    )
+    where = _where(context, cell)
+    return context.add_step(
+        step,
+        at,
+        id=f"{cell.id}/test-requirements{where}",
+        kind="fetch",
+        title=f"fetch what the wheel of {cell.id}{where} declares",
+        outputs=("wheels",),
+        by_content=True,
+        cells=(cell.id,),
+        **context.by_pip,
+    )
+
+
+def extras(file: ManifestFile, cell: Cell) -> tuple[str, ...]:
+    """Return the extras that a user would install: that of the kernels or CUDA packages, and the tests'."""
+    cuda = file.manifest.cuda
+    by_extra = (cuda.linkage, cuda.requires) == ("pip", "extra") or kernels_wheels.is_split(file.manifest)
+    own = [kernels_wheels.extra_for(cell.toolkit)] if by_extra else []
+    return tuple(dict.fromkeys([*own, *file.manifest.test.extras]))
+
+
+def _where(context: PlanContext, cell: Cell) -> str:
+    """Return the suffix for the point that a wheel is tested at: "-torch2.11"; "" if it serves only one."""
+    return f"-{context.point.label}" if len(cell.points) > 1 else ""
+
+
+def _python(context: PlanContext, cell: Cell) -> str:
+    """Return the Python that a cell's wheel is tested on: "3.11", also where the wheel serves every Python 3."""
+    return context.machine.tested_at(cell).interpreters[cell.python].minor

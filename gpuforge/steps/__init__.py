@@ -1,1 +1,0 @@
-"""The programs that actions run, as `python -m gpuforge.steps.NAME`."""
