@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import errno
+import os
 import re
 import shutil
+import subprocess
 import sys
 import tarfile
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,17 +18,32 @@ from typing import BinaryIO
 
 from filelock import FileLock, Timeout
 
-from gpuforge.containers import catalog, debootstrap
+from gpuforge import digest
+from gpuforge.containers import catalog
 from gpuforge.containers import image_reference as references
-from gpuforge.containers.build_log import Log
 from gpuforge.containers.catalog import CatalogImage, DebianRelease, Stage
-from gpuforge.containers.debootstrap import mirror
-from gpuforge.containers.images import Images
+from gpuforge.containers.images import RELEASE_LABEL, Images
 from gpuforge.errors import ActionError, GpuforgeError, MissingError
 from gpuforge.toolkits import debian_parts, pip
-from gpuforge.toolkits.download import download
+from gpuforge.toolkits.download import GoneError, download
 from gpuforge.toolkits.providers import debian
 
+MIRROR = "http://deb.debian.org/debian"  # apt checks signatures; a new root has no certificates for https
+# The keyrings of the packages: debian-archive-keyring (Debian, Ubuntu), debian-keyring (Fedora).
+KEYRINGS = (
+    "/usr/share/keyrings/debian-archive-keyring.gpg",
+    "/usr/share/keyrings/debian-archive-keyring.pgp",
+)
+PLACES = ("/usr/sbin", "/sbin")  # the folders of debootstrap, also if PATH lacks them
+_FULL = 32 << 20  # bytes; tar and dpkg do not always report that a disk is full
+# Files that no image needs; lean.cfg in the definitions leaves them out of later packages.
+_LEFT_OUT = (
+    "./var/cache/apt/archives/*.deb", "./var/cache/apt/*.bin", "./var/lib/apt/lists/*_*", "./var/log/*",
+    "./usr/share/man/*", "./usr/share/info/*", "./usr/share/locale/*", "./usr/share/doc/*/[!c]*",
+    "./usr/share/doc/*/c[!o]*", "./dev/*", "./proc/*", "./sys/*",
+)  # fmt: skip
+_COLOUR = re.compile(r"\x1b\[[\d;]*m")  # Docker writes the output to standard error in red
+TAIL = 12  # lines of a failure that are shown
 _REQUIREMENTS = "requirements.txt"
 # Suites for packages that a release no longer has; the release's own come first (priority 500).
 _PREFERENCES = "Package: *\nPin: release n={suite}\nPin-Priority: 100\n"
@@ -105,7 +123,7 @@ class ImageBuilder:
             return self._make(base, log)
         if isinstance(base, DebianRelease):
             with self._scratch(f"debian-{base.suite}") as scratch:
-                return debootstrap.base(base, self.images, scratch, log)
+                return debian_base(base, self.images, scratch, log)
         if not self.images.find(base):
             self._pull(base, log)
         return base
@@ -234,3 +252,148 @@ def _wheels(stage: Stage, folder: Path, log: Log) -> None:
             hint="check the network; behind a proxy set HTTPS_PROXY, with a company's own certificate set PIP_CERT",
         )
     raise ActionError.of(f"pip could not fetch what the image's Pythons need: {log.last()}")
+
+
+def mirror() -> str:
+    """Return the Debian mirror for roots: GPUFORGE_DEBIAN_MIRROR, else Debian's own."""
+    return (os.environ.get("GPUFORGE_DEBIAN_MIRROR") or MIRROR).rstrip("/")
+
+
+def debian_base(release: DebianRelease, images: Images, scratch: Path, log: Log) -> str:
+    """Return the reference of the release's base image, which is made if the engine does not have it.
+
+    Its tag is the digest of the release as it is on the mirror now, so a point release gives another base. `scratch` is
+    an empty folder. Raises MissingError if root, debootstrap, the keyring or the mirror is missing.
+    """
+    found = _in_release(release.suite, scratch)
+    reference = references.local(f"{references.OWN}/debian-{release.suite}:{found[:12]}")
+    if images.find(reference):
+        return reference
+    program, keyring = _needs(release.suite)
+    log.step(f"debootstrap {release.suite} from {mirror()}")
+    root = scratch / "root"
+    checked = [f"--keyring={keyring}", "--force-check-gpg"]
+    argv = [program, "--variant=minbase", *checked, release.suite, str(root), mirror()]
+    _run("debootstrap", _alone(argv), scratch, log)
+    log.step(f"import it as {reference}")
+    archive = scratch / "root.tar"
+    neutral = ["--numeric-owner", "--sort=name", *(f"--exclude={pattern}" for pattern in _LEFT_OUT)]
+    argv = ["tar", "--create", f"--file={archive}", f"--directory={root}", *neutral, "."]
+    _run("tar", argv, scratch, log)
+    with archive.open("rb") as stream:
+        images.load(stream, reference, {RELEASE_LABEL: found})
+    return reference
+
+
+def _in_release(suite: str, scratch: Path) -> str:
+    """Return the sha256 of the release's signed index; debootstrap checks the signature."""
+    target = scratch / "InRelease"
+    try:
+        download(f"{mirror()}/dists/{suite}/InRelease", target)
+    except GoneError:
+        raise MissingError.of(
+            f"{mirror()} has no Debian {suite} (any more)",
+            hint="set GPUFORGE_DEBIAN_MIRROR to one that has it: http://archive.debian.org/debian has the old ones",
+        ) from None
+    return digest.of_file(target)
+
+
+def _needs(suite: str) -> tuple[str, str]:
+    """Return debootstrap's path and the keyring; raises MissingError with a hint if one is missing."""
+    image = f"gpuforge images build {suite}"
+    if os.geteuid() != 0:
+        raise MissingError.of(
+            f"a base image of Debian {suite} needs root: debootstrap makes a root file system",
+            hint=f"run it once as root (sudo $(command -v gpuforge) images build {suite}); builds in it need no root. "
+            "Or give [wheel] image an image of a registry, such as manylinux_2_28",
+        )
+    places = os.pathsep.join((os.environ.get("PATH", ""), *PLACES))
+    program = shutil.which("debootstrap", path=places)
+    if program is None or shutil.which("unshare") is None:
+        raise MissingError.of(
+            f"{image} needs {'util-linux' if program else 'debootstrap'}, which this machine does not have",
+            hint="Debian and Ubuntu: apt-get install debootstrap debian-archive-keyring; "
+            "Fedora: dnf install debootstrap debian-keyring",
+        )
+    keyring = next((name for name in KEYRINGS if Path(name).is_file()), None)
+    if keyring is None:
+        raise MissingError.of(
+            f"{image} needs Debian's archive keys, and {KEYRINGS[0]} is not there",
+            hint="Debian and Ubuntu: apt-get install debian-archive-keyring; Fedora: dnf install debian-keyring",
+        )
+    return program, keyring
+
+
+def _alone(argv: list[str]) -> list[str]:
+    """Return a command in its own namespaces: its mounts and processes end with it."""
+    return ["unshare", "--mount", "--pid", "--fork", "--kill-child=KILL", "--", *argv]
+
+
+def _run(what: str, argv: list[str], scratch: Path, log: Log) -> None:
+    """Run a command to its end, with its output in the log; raises ActionError if it fails."""
+    status, _ = log.run(argv, {**os.environ, "LC_ALL": "C", "DEBIAN_FRONTEND": "noninteractive"})
+    if status == 0:
+        return
+    if shutil.disk_usage(scratch).free < _FULL:
+        raise MissingError.of(
+            f"no space left in {scratch.parent} for the base image",
+            hint="free some space (it takes 1 GB for a moment), or set GPUFORGE_CACHE_DIR to another disk",
+        )
+    raise ActionError.of(f"{what} failed (exit status {status}): {log.last()}")
+
+
+class Log:
+    """A log file in `path`; `show` gets a line for each step."""
+
+    def __init__(self, path: Path, show: Callable[[str], object]) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self.path = path
+        self.tail: deque[str] = deque(maxlen=TAIL)
+        self._show = show
+        self._stream = path.open("w", encoding="utf-8", errors="replace", buffering=1)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._stream.close()
+
+    def step(self, text: str) -> None:
+        """Begin a step, and a new tail."""
+        self.tail.clear()
+        self._show(text)
+        self._stream.write(f"== {text}\n")
+
+    def write(self, line: str) -> None:
+        """Add a line."""
+        line = _COLOUR.sub("", line).rstrip()
+        if line:
+            self.tail.append(line)
+            self._stream.write(f"{line}\n")
+
+    def last(self) -> str:
+        """Return the last line, or "no output"."""
+        return self.tail[-1] if self.tail else "no output"
+
+    def run(self, argv: Sequence[str], environ: Mapping[str, str] | None = None) -> tuple[int, str]:
+        """Run a command to its end, with its output in the log; return its status and its output.
+
+        An interrupt ends the command.
+        """
+        with subprocess.Popen(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            env=environ,
+            start_new_session=True,  # Ctrl-C is passed on by gpuforge
+        ) as process:
+            lines = []
+            try:
+                for line in process.stdout or ():
+                    self.write(line)
+                    lines.append(line)
+                return process.wait(), "".join(lines)
+            except BaseException:
+                process.kill()
+                raise

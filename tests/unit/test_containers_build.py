@@ -14,10 +14,9 @@ from image_samples import MemoryImages
 from toolkit_samples import Server
 
 from gpuforge import digest
-from gpuforge.containers import catalog, debootstrap
-from gpuforge.containers.build_log import Log
+from gpuforge.containers import catalog, image_build
 from gpuforge.containers.catalog import CatalogImage
-from gpuforge.containers.image_build import ImageBuilder
+from gpuforge.containers.image_build import ImageBuilder, Log
 from gpuforge.containers.images import EngineImage, lines
 from gpuforge.errors import ActionError, GpuforgeError, MissingError
 
@@ -175,7 +174,7 @@ def test_a_debian_base_of_the_mirrors_release_is_used_again(
     base = f"localhost/gpuforge/debian-bookworm:{digest.of_file(index)[:12]}"
     images = MemoryImages({base: EngineImage("sha256:0", 1)})
     with closing(Log(tmp_path / "log", said.append)) as log:
-        assert debootstrap.base(catalog.release("bookworm"), images, tmp_path, log) == base
+        assert image_build.debian_base(catalog.release("bookworm"), images, tmp_path, log) == base
     assert said == []
 
 
@@ -201,8 +200,8 @@ def mirrored(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         (programs / name).chmod(0o755)
     (tmp_path / "keys.gpg").write_text("keys")
     monkeypatch.setenv("PATH", str(programs))
-    monkeypatch.setattr(debootstrap, "PLACES", ())
-    monkeypatch.setattr(debootstrap, "KEYRINGS", (str(tmp_path / "keys.gpg"),))
+    monkeypatch.setattr(image_build, "PLACES", ())
+    monkeypatch.setattr(image_build, "KEYRINGS", (str(tmp_path / "keys.gpg"),))
     monkeypatch.setattr(os, "geteuid", lambda: 0)
 
 
