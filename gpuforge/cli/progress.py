@@ -157,24 +157,18 @@ def failure(action: Action, result: ActionResult) -> Text:
     Control characters in names of files and in a build's output are escaped for terminals and CI systems.
     """
     text = Text.assemble(("failed: ", "bold red"), (shown(action.title), "bold"), "\n")
-    for line in _before_message(result):
+    cause, hint = (result.error.message, result.error.hint) if result.error else ("", "")
+    lines = result.tail
+    if (message := f"error: {cause}") in lines:  # the command's own, which is shown as the cause
+        lines = lines[: lines.index(message)]
+    for line in lines:
         text.append("  | ", style="dim").append(f"{shown(line)}\n")
-    if result.error:
-        text.append("  why:  ", style="bold").append(f"{shown(result.error.message)}\n")
-    if result.log:
-        text.append("  log:  ", style="bold").append(f"{shown(str(result.log))}\n")
-    if result.kept:
-        text.append("  kept: ", style="bold").append(f"{shown(str(result.kept))}\n")
-    if result.error and result.error.hint:
-        text.append("  hint: ", style="bold").append(f"{shown_lines(result.error.hint)}\n")
+    parts = {"why": shown(cause), "log": shown(str(result.log or "")), "kept": shown(str(result.kept or ""))}
+    for name, value in (parts | {"hint": shown_lines(hint)}).items():
+        if value:
+            text.append(f"  {name + ':':6}", style="bold").append(f"{value}\n")
     text.right_crop(1)
     return text
-
-
-def _before_message(result: ActionResult) -> tuple[str, ...]:
-    """Return the last lines without the command's own `error: …`, which is shown as the cause."""
-    message = f"error: {result.error.message}" if result.error else ""
-    return result.tail[: result.tail.index(message)] if message in result.tail else result.tail
 
 
 def print_text(console: Console, text: Text) -> None:
@@ -194,15 +188,22 @@ _FIRST = ("running", "failed", "stopped", "waiting", "done", "up to date")  # th
 _MARGIN = 3  # free lines of a terminal; one is the last line of the display
 
 
-class LiveProgress:
-    """A display that is redrawn several times a second; failures are printed above it."""
+class _Display:
+    """What both displays know of a run; another thread draws, or speaks up in a long silence."""
 
     def __init__(self, console: Console, clock: Callable[[], float]) -> None:
         self._console = console
         self._clock = clock
         self._begin = clock()
-        self._guard = threading.Lock()  # the display is drawn on a thread of its own
+        self._guard = threading.Lock()
         self._plan = PlanProgress(())
+
+
+class LiveProgress(_Display):
+    """A display that is redrawn several times a second; failures are printed above it."""
+
+    def __init__(self, console: Console, clock: Callable[[], float]) -> None:
+        super().__init__(console, clock)
         self._live: Live | None = None
         self._stopping = False
         self._unicode = console.encoding.lower().startswith("utf")
@@ -341,16 +342,13 @@ def _beat(plain: PlainProgress, over: threading.Event) -> None:
         plain.beat()
 
 
-class PlainProgress:
+class PlainProgress(_Display):
     """One line for each start and each end, with the time since the beginning: for logs and CI."""
 
     def __init__(self, console: Console, clock: Callable[[], float]) -> None:
-        self._console = console
-        self._clock = clock
-        self._begin = self._last = clock()
-        self._guard = threading.Lock()  # another thread calls `beat`
+        super().__init__(console, clock)
+        self._last = self._begin  # the time of the last line
         self._to_run: frozenset[str] = frozenset()
-        self._plan = PlanProgress(())
 
     def beat(self) -> None:
         """Print what runs if nothing was printed for a while: CI systems stop jobs that are silent."""
@@ -391,19 +389,16 @@ class PlainProgress:
         """Print how an action ended, unless it did not have to run."""
         with self._guard:
             self._plan.finish(action, result, self._clock())
-            self._finished(action, result)
-
-    def _finished(self, action: Action, result: ActionResult) -> None:
-        if action.id not in self._to_run:
-            return
-        if result.state == "not-run":
-            self._line("skipped", f"{where(action)}{action.title}: {why(result.reason)}")
-        else:
-            self._line(result.state, f"{where(action)}{action.title} ({short_seconds(result.seconds)})")
-        if result.state == "failed":
-            print_text(self._console, failure(action, result))
-        if len(self._plan.ended) == self._plan.total:
-            self._line("end", self._plan.counts())
+            if action.id not in self._to_run:
+                return
+            if result.state == "not-run":
+                self._line("skipped", f"{where(action)}{action.title}: {why(result.reason)}")
+            else:
+                self._line(result.state, f"{where(action)}{action.title} ({short_seconds(result.seconds)})")
+            if result.state == "failed":
+                print_text(self._console, failure(action, result))
+            if len(self._plan.ended) == self._plan.total:
+                self._line("end", self._plan.counts())
 
     def _line(self, what: str, text: str) -> None:
         self._last = self._clock()
