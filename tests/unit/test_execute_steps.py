@@ -187,6 +187,30 @@ def test_a_step_that_ends_its_keeper_or_stops_the_program_fails_alone(
     assert runner.run(step("print('again')", name="later")).status == 0
 
 
+FULL = """
+import os
+fork, left = os.fork, [{good}]
+def limited():
+    left[0] -= 1
+    if left[0] == -1:
+        raise BlockingIOError(11, "full")
+    return fork()
+os.fork = limited
+"""
+
+
+@pytest.mark.parametrize("good", [0, 1], ids=["keeper", "step"])
+def test_a_system_without_room_for_a_process_is_reported(
+    good: int, tmp_path: Path, step: Callable[..., Task], runner: LocalRunner
+) -> None:
+    server = tmp_path / "server.py"
+    server.write_text(FULL.format(good=good) + server.read_text())
+    asked = step("print('on')")
+    with pytest.raises(ActionError, match=r"cannot be started: .*: Resource temporarily unavailable"):
+        runner.run(asked)
+    assert Keepers.of_this_process()._process.poll() is None
+
+
 def test_a_prepared_step_is_imported_once_in_a_process_that_runs_none_of_it(
     tmp_path: Path, step: Callable[..., Task], runner: LocalRunner
 ) -> None:

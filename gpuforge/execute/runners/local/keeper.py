@@ -55,7 +55,7 @@ def serve(descriptor: int) -> None:
         waiting.extend(data.decode().split())
         if not handles:
             continue
-        if not os.fork():
+        if not _forked(handles[2]):
             channel.close()
             try:
                 keep(*handles)
@@ -63,6 +63,16 @@ def serve(descriptor: int) -> None:
                 os._exit(0)
         for handle in handles:
             os.close(handle)
+
+
+def _forked(reports: int) -> int:
+    """Fork, and return the child's number, 0 in the child; if there is no room for it, report that and return -1."""
+    try:
+        return os.fork()
+    except OSError as error:
+        _report(reports, NOT_STARTED, error.errno or 0)
+        _report(reports, ENDED, 127)
+        return -1
 
 
 def _import(module: str) -> None:
@@ -87,7 +97,9 @@ def keep(orders: int, log: int, reports: int) -> None:
     os.set_blocking(wakeups, False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.set_wakeup_fd(waking, warn_on_full_buffer=False)
-    child = os.fork()
+    child = _forked(reports)
+    if child < 0:
+        return
     if not child:
         _become(argv, env, folder, reports, is_step=is_step)
     status = _follow(child, orders, wakeups, time.monotonic() + seconds)
