@@ -27,7 +27,7 @@ from s3_service import s3_server
 from gpuforge import digest
 from gpuforge.cluster.shared_store import opened
 from gpuforge.execute import engine
-from gpuforge.execute.ledger import FileLedger
+from gpuforge.execute.ledger import Ledger
 from gpuforge.execute.outcome import ActionResult, Step
 from gpuforge.execute.runners.choice import RunnerSettings, chosen
 from gpuforge.execute.runners.runner import Limits
@@ -106,7 +106,7 @@ def measured(folder: Path, count: int, seconds: float, workers: int, scheduler: 
         outcome = engine.run(
             steps(count, seconds),
             store=store,
-            ledger=FileLedger(cache / "ledger.jsonl"),
+            ledger=Ledger(cache / "ledger.jsonl"),
             workers=found,
             jobs=workers,
             observer=Silent(),

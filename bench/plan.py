@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 
 from gpuforge.actions.cell_actions import Plan, lower
-from gpuforge.execute.ledger import FileLedger
+from gpuforge.execute.ledger import Ledger
 from gpuforge.execute.outcome import Step
 from gpuforge.execute.store import FolderStore
 from gpuforge.execute.verdict import verdicts
@@ -49,7 +49,7 @@ def plan(place: Path) -> Plan:
     found = keys(made.actions)
     steps = [Step(action, found[action.id].digest, found[action.id].facts) for action in made.actions]
     verdicts(
-        steps, store=FolderStore(place / "store"), ledger=FileLedger(place / "ledger"), project=str(manifest)
+        steps, store=FolderStore(place / "store"), ledger=Ledger(place / "ledger"), project=str(manifest)
     )
     return made
 

@@ -29,7 +29,7 @@ from gpuforge.cli.planning import DEFAULT_IMAGE, Planned, missing_status, planne
 from gpuforge.cli.terminal import say
 from gpuforge.errors import MissingError, UsageError
 from gpuforge.execute import engine
-from gpuforge.execute.ledger import FileLedger
+from gpuforge.execute.ledger import Ledger
 from gpuforge.execute.outcome import Outcome, Step
 from gpuforge.execute.runners.choice import RUNNERS, RunnerSettings, SiteRequest, chosen
 from gpuforge.execute.runners.runner import Limits
@@ -145,7 +145,7 @@ def command(ctx: click.Context, call: Call, /, **given: Any) -> int:
         judged = verdicts(
             steps,
             store=store,
-            ledger=FileLedger(call.cache / "ledger.jsonl"),
+            ledger=Ledger(call.cache / "ledger.jsonl"),
             project=str(made.file.path),
             targets=plan.targets,
         )
@@ -222,7 +222,7 @@ def _run(made: Planned, steps: list[Step], store: Store, options: Options, call:
         return engine.run(
             steps,
             store=store,
-            ledger=FileLedger(cache / "ledger.jsonl"),
+            ledger=Ledger(cache / "ledger.jsonl"),
             workers=workers,
             jobs=settings.jobs,
             observer=observer,

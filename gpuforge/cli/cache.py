@@ -24,7 +24,7 @@ from gpuforge.cluster.leases import now
 from gpuforge.cluster.objects import VARIABLE, Objects
 from gpuforge.errors import UsageError
 from gpuforge.execute import upkeep
-from gpuforge.execute.ledger import FileLedger
+from gpuforge.execute.ledger import Ledger
 from gpuforge.execute.store import FolderStore
 from gpuforge.execute.times import local_time
 from gpuforge.execute.upkeep import ListedEntry
@@ -57,7 +57,7 @@ def list_entries(call: Call, /, *, shared: bool, as_json: bool) -> None:
         _show_none(cache, as_json, entries=[], folders=[], set_aside_bytes=0, bytes=0)
         return
     entries = upkeep.entries(store)
-    projects = upkeep.projects(entries, FileLedger(cache / "ledger.jsonl").keys())
+    projects = upkeep.projects(entries, Ledger(cache / "ledger.jsonl").keys())
     folders = {path.name: upkeep.disk_size(path) for path in sorted(cache.iterdir()) if path != store.root}
     aside = sum(upkeep.disk_size(path) for path in upkeep.aside(store))
     total = _size(entries) + sum(folders.values()) + aside

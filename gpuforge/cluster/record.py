@@ -15,7 +15,7 @@ from gpuforge import digest, tree
 from gpuforge.execute import entry
 from gpuforge.execute.entry import MOST_BYTES, MOST_FILES, StoredFile, StoreEntry
 
-FORMAT = 2  # 1 had no sum
+FORMAT = 1
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _TOKEN = re.compile(r"[0-9a-f]{32}")
 _LATEST = 1 << 33  # seconds since the epoch: the year 2242

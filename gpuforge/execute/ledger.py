@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from gpuforge.execute import locks
 
@@ -27,17 +27,7 @@ class LedgerEntry:
     log: str
 
 
-class Ledger(Protocol):
-    """The port to the record of finished actions."""
-
-    def append(self, entry: LedgerEntry) -> None:
-        """Write one entry down for good; raises OSError when that fails."""
-
-    def last(self, project: str, action: str) -> LedgerEntry | None:
-        """Return the newest entry of a project's action."""
-
-
-class FileLedger:
+class Ledger:
     """A ledger in one file, shared by all gpuforge processes of a user."""
 
     def __init__(self, path: Path) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 from gpuforge import digest
 from gpuforge.cluster.shared_store import opened
 from gpuforge.execute import engine
-from gpuforge.execute.ledger import FileLedger
+from gpuforge.execute.ledger import Ledger
 from gpuforge.execute.outcome import ActionResult, Outcome, Step
 from gpuforge.execute.runners.choice import RunnerSettings, chosen
 from gpuforge.execute.runners.runner import Limits
@@ -83,7 +83,7 @@ class Build:
             return engine.run(
                 steps,
                 store=self.store,
-                ledger=FileLedger(self.top / "ledger"),
+                ledger=Ledger(self.top / "ledger"),
                 workers=workers,
                 jobs=self.workers,
                 observer=self.observer,

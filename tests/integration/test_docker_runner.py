@@ -31,7 +31,7 @@ from gpuforge.containers.images import Images
 from gpuforge.containers.obtain import contents
 from gpuforge.errors import ActionError, MissingError
 from gpuforge.execute import engine, workdir
-from gpuforge.execute.ledger import FileLedger
+from gpuforge.execute.ledger import Ledger
 from gpuforge.execute.outcome import Observer, Step
 from gpuforge.execute.runners.docker import docker_runner
 from gpuforge.execute.runners.docker.docker_runner import DockerRunner
@@ -327,7 +327,7 @@ def test_outputs_of_a_container_that_are_meant_to_harm_end_at_once(
     outcome = engine.run(
         [Step(action, "0" * 64)],
         store=store,
-        ledger=FileLedger(tmp_path / "ledger"),
+        ledger=Ledger(tmp_path / "ledger"),
         workers=Workplace(store, runner),
         jobs=1,
         observer=Silent(),

@@ -11,7 +11,7 @@ from typing import Any
 from memory_store import MemoryLedger, MemoryStore
 
 from gpuforge.execute import engine
-from gpuforge.execute.ledger import FileLedger
+from gpuforge.execute.ledger import Ledger
 from gpuforge.execute.outcome import ActionResult, Outcome, Step
 from gpuforge.execute.runners.local.local_runner import LocalRunner
 from gpuforge.execute.runners.runner import Exit, Task
@@ -81,7 +81,7 @@ def real(top: Path, steps: Sequence[Step], jobs: int = 2, store: Path | None = N
     return engine.run(
         steps,
         store=kept,
-        ledger=FileLedger(top / "ledger.jsonl"),
+        ledger=Ledger(top / "ledger.jsonl"),
         workers=Workplace(kept, LocalRunner(root=work, grace=0.5)),
         jobs=jobs,
         observer=Listener(),

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuforge.execute.entry import StoreEntry
-from gpuforge.execute.ledger import LedgerEntry
+from gpuforge.execute.ledger import Ledger, LedgerEntry
 from gpuforge.execute.store import Stored
 
 
@@ -63,7 +63,7 @@ class MemoryStore:
         return nullcontext()
 
 
-class MemoryLedger:
+class MemoryLedger(Ledger):
     """A ledger in a list."""
 
     def __init__(self) -> None:

@@ -16,7 +16,7 @@ import pytest
 from gpuforge.cli import main
 from gpuforge.execute import store as store_module
 from gpuforge.execute.entry import StoreEntry, survey
-from gpuforge.execute.ledger import FileLedger, LedgerEntry
+from gpuforge.execute.ledger import Ledger, LedgerEntry
 from gpuforge.execute.store import FolderStore
 
 TOOLKIT, WHEEL, REPORT, ALIAS = ("a1" * 32, "b2" * 32, "c3" * 32, "d4" * 32)
@@ -47,7 +47,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     put(store, WHEEL, "wheel", 300, 10, "cp311-cu13.0-x86_64/wheel")
     put(store, REPORT, "report.json", 20, 1, "cp311-cu13.0-x86_64/audit")
     store.alias(ALIAS, WHEEL)
-    ledger = FileLedger(tmp_path / "cache/ledger.jsonl")
+    ledger = Ledger(tmp_path / "cache/ledger.jsonl")
     for project, key in (
         ("/a/gpuforge.toml", TOOLKIT),
         ("/b/gpuforge.toml", TOOLKIT),

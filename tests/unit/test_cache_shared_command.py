@@ -7,8 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
-from test_execute_shared_store import KEY, content_of, machine, put, record_of
-from test_execute_shared_upkeep import age
+from shared_store_samples import KEY, age, content_of, machine, put, record_of
 
 from gpuforge.cli import main
 

@@ -18,7 +18,7 @@ from engine_samples import Listener, MemoryRunner, real, states, step
 from gpuforge import digest
 from gpuforge.cli.build_report import words
 from gpuforge.execute import engine
-from gpuforge.execute.ledger import FileLedger
+from gpuforge.execute.ledger import Ledger
 from gpuforge.execute.outcome import Step
 from gpuforge.execute.store import FolderStore, Stored
 from gpuforge.execute.work import Workplace
@@ -65,7 +65,7 @@ def test_of_an_up_to_date_plan_only_the_last_actions_are_looked_up(tmp_path: Pat
     store = Counted(tmp_path / "store")
     steps = [step(f"s{n}", *([f"s{n - 1}"] if n % 5 else [])) for n in range(30)]
     runner = MemoryRunner()
-    ledger, logs = FileLedger(tmp_path / "ledger.jsonl"), tmp_path / "logs"
+    ledger, logs = Ledger(tmp_path / "ledger.jsonl"), tmp_path / "logs"
     for _ in range(2):
         store.looked_up = 0
         outcome = engine.run(

@@ -13,7 +13,7 @@ from memory_store import MemoryLedger, MemoryStore
 
 from gpuforge.cli.build_report import _SENTENCES, words
 from gpuforge.execute.entry import StoreEntry
-from gpuforge.execute.ledger import FileLedger, LedgerEntry
+from gpuforge.execute.ledger import Ledger, LedgerEntry
 from gpuforge.execute.outcome import Rests, Runs, Step
 from gpuforge.execute.times import short_seconds
 from gpuforge.execute.verdict import verdicts
@@ -147,7 +147,7 @@ def test_the_ledger_of_an_earlier_version_explains_a_change(store: MemoryStore, 
         Fact("", "command"): OLD,
     }
     now = Step(step("a").action, "new", facts)
-    (verdict,) = verdicts([now], store=store, ledger=FileLedger(ledger), project="p").values()
+    (verdict,) = verdicts([now], store=store, ledger=Ledger(ledger), project="p").values()
     assert words(verdict.reason) == "runs: kernels/saxpy.cu changed; tests changed; env CFLAGS -O2 → -O3"
 
 

@@ -13,7 +13,7 @@ from engine_samples import Listener
 
 from gpuforge.actions.cell_actions import lower
 from gpuforge.execute import engine
-from gpuforge.execute.ledger import FileLedger
+from gpuforge.execute.ledger import Ledger
 from gpuforge.execute.outcome import Outcome, Step
 from gpuforge.execute.runners.local.local_runner import LocalRunner
 from gpuforge.execute.store import FolderStore
@@ -67,7 +67,7 @@ class Builds:
         outcome = engine.run(
             [Step(action, found[action.id].digest, found[action.id].facts) for action in actions],
             store=store,
-            ledger=FileLedger(self.folder / "ledger"),
+            ledger=Ledger(self.folder / "ledger"),
             workers=Workplace(store, LocalRunner(root=self.folder / "work", project="")),
             jobs=1,
             observer=Listener(),

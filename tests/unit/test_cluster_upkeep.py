@@ -6,19 +6,12 @@ import os
 from pathlib import Path
 
 import pytest
-from test_execute_shared_store import HARMS, KEY, OTHER, machine, put, record_of
+from shared_store_samples import HARMS, KEY, OTHER, age, machine, put, record_of
 
 from gpuforge.cluster import upkeep
 from gpuforge.cluster.leases import now, oldest
 from gpuforge.cluster.shared_store import USED, opened, trim
 from gpuforge.execute import upkeep as local_upkeep
-
-
-def age(tmp_path: Path, hours: float) -> None:
-    for path in (tmp_path / "shared").rglob("*"):
-        if path.is_file():
-            then = path.stat().st_mtime - hours * 3600
-            os.utime(path, (then, then))
 
 
 def test_entries_have_their_names_sizes_and_last_use(tmp_path: Path) -> None:

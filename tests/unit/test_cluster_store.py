@@ -2,49 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import os
 import shutil
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
-import zstandard
+from shared_store_samples import HARMS, KEY, OTHER, content_of, machine, put, record_of
 
 from gpuforge.cluster.folder import FolderObjects
 from gpuforge.cluster.leases import LOOK, STALE, Leases
-from gpuforge.cluster.record import record_name, sealed
+from gpuforge.cluster.record import record_name
 from gpuforge.cluster.shared_store import SharedStore
-from gpuforge.execute.entry import StoreEntry, survey
 from gpuforge.execute.store import FolderStore, Stored
-
-KEY, OTHER = "ab" + "0" * 62, "cd" + "0" * 62
-
-
-def machine(tmp_path: Path, name: str) -> SharedStore:
-    return SharedStore(FolderStore(tmp_path / name), FolderObjects(tmp_path / "shared"))
-
-
-def put(
-    store: SharedStore,
-    text: str = "kernel",
-    key: str = KEY,
-    target: str = "bin",
-    *,
-    links_out: bool = True,
-) -> Stored:
-    with store.scratch() as out:
-        (out / "kernel.fatbin").write_text(text)
-        (out / "tree/bin").mkdir(parents=True)
-        (out / "tree/empty/deep").mkdir(parents=True)
-        (out / "tree/bin/nvcc").write_text("#!/bin/sh\n")
-        (out / "tree/bin/nvcc").chmod(0o775)
-        os.utime(out / "tree/bin/nvcc", (1577836800, 1577836800))
-        (out / "tree/lib64").symlink_to(target)
-        outputs = ("kernel.fatbin", "tree")
-        record = StoreEntry("k", 1.5, "2026-11-21T14:03:00+00:00", outputs, survey(out, outputs))
-        return store.commit(key, out, record, links_out=links_out)
 
 
 def texts(stored: Stored | None) -> str:
@@ -115,19 +83,6 @@ def test_nor_with_links_that_an_action_may_not_have(tmp_path: Path) -> None:
     assert texts(put(machine(tmp_path, "three"), "third", links_out=False)) == "second"
 
 
-def record_of(tmp_path: Path) -> Path:
-    return tmp_path / "shared" / record_name(KEY)
-
-
-def changed(act: Callable[[dict[str, Any]], object]) -> Callable[[Path], None]:
-    def change(place: Path) -> None:
-        data = read(place)
-        act(data)
-        write(place, data)
-
-    return change
-
-
 @pytest.mark.thorough
 def test_no_change_of_a_byte_makes_another_entry(tmp_path: Path) -> None:
     """A byte of a record became another name of a file, and one that was no program any more."""
@@ -154,141 +109,6 @@ def machine_with(tmp_path: Path, key: str) -> SharedStore:
     store = machine(tmp_path, "three")
     store.get(key)
     return store
-
-
-def read(place: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(place.read_text())["record"]
-    return found
-
-
-def write(place: Path, data: dict[str, Any]) -> None:
-    """Write a record as whoever can write to the store may do it: with its sum."""
-    place.write_bytes(sealed(place.parent.name, json.dumps(data).encode()))
-
-
-def content_of(place: Path) -> Path:
-    data = read(place)
-    return place.parent / f"{data['contents']['tree'][0]}.zst"
-
-
-def with_content(data: bytes) -> Callable[[Path], None]:
-    """Replace a content, and its sha256 in the record."""
-
-    def change(place: Path) -> None:
-        import hashlib
-
-        content_of(place).write_bytes(data)
-        record = read(place)
-        record["contents"]["tree"][1:] = [len(data), hashlib.sha256(data).hexdigest()]
-        write(place, record)
-
-    return change
-
-
-def entry(data: dict[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = data["entry"]
-    return found
-
-
-def moved(path: str) -> Callable[[dict[str, Any]], None]:
-    def change(data: dict[str, Any]) -> None:
-        files = entry(data)["files"]
-        files[path] = files.pop("tree/bin/nvcc")
-
-    return change
-
-
-def bomb(place: Path) -> None:
-    with_content(zstandard.compress(b"#!/bin/sh\n" + bytes(100_000_000)))(place)
-
-
-HARMS: dict[str, tuple[Callable[[Path], object], str]] = {
-    "a byte changed": (
-        lambda place: content_of(place).write_bytes(content_of(place).read_bytes()[:-1] + b"!"),
-        "a content is not what was stored",
-    ),
-    "truncated": (
-        lambda place: content_of(place).write_bytes(content_of(place).read_bytes()[:-1]),
-        "a content is not what was stored",
-    ),
-    "lost": (lambda place: content_of(place).unlink(), "a content is gone"),
-    "truncated with its sha256": (
-        with_content(zstandard.compress(b"#!/bin/sh")),
-        "tree/bin/nvcc: 1 bytes missing",
-    ),
-    "another file with its sha256": (
-        with_content(zstandard.compress(b"#!/bin/ls\n")),
-        "tree/bin/nvcc is not what was stored",
-    ),
-    "a bomb": (
-        bomb,
-        "its content has more bytes than its record says",
-    ),
-    "no zstd": (with_content(b"\x1f\x8b" * 20), "its content cannot be unpacked"),
-    "dots": (changed(moved("tree/../../../evil")), "'tree/../../../evil' is not a path inside it"),
-    "absolute": (changed(moved("/etc/evil")), "'/etc/evil' is not a path inside it"),
-    "another output": (changed(moved("more/evil")), "'more/evil' is in none of its outputs"),
-    "below a link": (changed(moved("tree/lib64/evil")), "'tree/lib64/evil' is below a file"),
-    "an output outside": (
-        changed(lambda data: entry(data).update(outputs=["..", "tree"])),
-        "an output's name is not a file name",
-    ),
-    "a folder outside": (
-        changed(lambda data: data.update(folders=["tree/../../evil"])),
-        "'tree/../../evil' is not a path inside it",
-    ),
-    "a folder below a link": (
-        changed(lambda data: data.update(folders=["tree/lib64/evil"])),
-        "'tree/lib64/evil' is below a file",
-    ),
-    "sizes that lie": (
-        changed(lambda data: entry(data)["files"]["tree/bin/nvcc"].__setitem__(0, 9)),
-        "tree/bin/nvcc is not what was stored",
-    ),
-    "a negative size": (
-        changed(lambda data: entry(data)["files"]["tree/bin/nvcc"].__setitem__(0, -1)),
-        "a file's size is not valid",
-    ),
-    "sizes without end": (
-        changed(lambda data: entry(data)["files"]["tree/bin/nvcc"].__setitem__(0, 10**12)),
-        "it is larger than 64 GB",
-    ),
-    "a large content": (
-        changed(lambda data: data["contents"]["tree"].__setitem__(1, 10**9)),
-        "a content is larger than what it holds",
-    ),
-    "a content elsewhere": (
-        changed(lambda data: data["contents"]["tree"].__setitem__(0, "../../../../secret")),
-        "a content's name is not valid",
-    ),
-    "no time": (
-        changed(lambda data: entry(data).update(seconds=float("nan"))),
-        "its time is not valid",
-    ),
-    "no date": (changed(lambda data: entry(data).update(finished="soon")), "Invalid isoformat string"),
-    "text in the place of a number": (
-        changed(lambda data: data.update(times=["now"])),
-        "its times are not those of its files",
-    ),
-    "deep": (
-        lambda place: place.write_bytes(sealed(KEY, b"[" * 100_000)),
-        "a part is missing or of the wrong kind",
-    ),
-    "no record": (lambda place: write(place, {}), "a part is missing or of the wrong kind ('format')"),
-    "no sum": (lambda place: place.write_text("{}"), "its record has no sum"),
-    "an alias of a path": (
-        lambda place: write(place, {"format": 2, "alias": "../../etc"}),
-        "it is another name of something that is not an entry",
-    ),
-    "an alias of nothing": (
-        lambda place: write(place, {"format": 2, "alias": OTHER}),
-        "it is another name of an entry that is gone",
-    ),
-    "an alias of itself": (
-        lambda place: write(place, {"format": 2, "alias": KEY}),
-        "it is another name of an entry that is gone",
-    ),
-}
 
 
 @pytest.mark.thorough
