@@ -248,21 +248,18 @@ class CatalogImage:
         return LinuxTag.of_glibc(self.glibc, self.machine).names[0]
 
 
+@cache
 def images(machine: str | None = None) -> tuple[CatalogImage, ...]:
     """Return the images for a machine type (default: this machine's), in the order of the data."""
-    return _images(machine or platform.machine())
+    machine = machine or platform.machine()
+    return tuple(
+        _image(entry, machine) for entry in rows() if not entry.machines or machine in entry.machines
+    )
 
 
 def find(name: str, machine: str | None = None) -> CatalogImage | None:
     """Return the image with a name or reference; None for any other, which is the user's own reference."""
     return next((image for image in images(machine) if name in {image.name, image.reference}), None)
-
-
-@cache
-def _images(machine: str) -> tuple[CatalogImage, ...]:
-    return tuple(
-        _image(entry, machine) for entry in rows() if not entry.machines or machine in entry.machines
-    )
 
 
 def _image(entry: ImageRow, machine: str) -> CatalogImage:

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import docker
-import docker.types
 from docker.errors import DockerException, ImageNotFound, NotFound
+from docker.types import DeviceRequest
 from docker.types.daemon import CancellableStream
 
 from gpuforge import digest
@@ -173,7 +173,8 @@ class Containers:
             # Mounted files have this machine's SELinux labels, which a container's own label could not read.
             "security_opt": ["no-new-privileges", "label=disable"],
             **(caller(self._info()) if spec.as_caller else {}),
-            **({"device_requests": [_every_gpu()]} if spec.gpus else {}),
+            # as `docker run --gpus all`
+            **({"device_requests": [DeviceRequest(count=-1, capabilities=[["gpu"]])]} if spec.gpus else {}),
         }
 
     def _nano_cpus(self, cpus: float | None) -> int | None:
@@ -217,7 +218,9 @@ class Container:
                 self._container.reload()
             except NotFound:
                 return ContainerEnd(-signal.SIGKILL)
-        return ContainerEnd(_signed(status), bool(self._container.attrs["State"].get("OOMKilled")))
+        is_signal = 128 < status <= 128 + signal.SIGRTMAX
+        killed = bool(self._container.attrs["State"].get("OOMKilled"))
+        return ContainerEnd(128 - status if is_signal else status, killed)
 
     def read(self) -> Ran:
         """Wait for its end and return all its output."""
@@ -262,11 +265,6 @@ def gpus() -> int:
     return len([*Path("/dev").glob("nvidia[0-9]*")])
 
 
-def _every_gpu() -> docker.types.DeviceRequest:
-    """Return the request for all GPUs of the machine, like `docker run --gpus all`."""
-    return docker.types.DeviceRequest(count=-1, capabilities=[["gpu"]])
-
-
 def _as_engine_mounts(mounts: Sequence[Mount]) -> list[dict[str, Any]]:
     """Return mounts in the form of the engine's API, outer folders first."""
     return [
@@ -278,11 +276,6 @@ def _as_engine_mounts(mounts: Sequence[Mount]) -> list[dict[str, Any]]:
         }
         for mount in sorted(mounts, key=lambda m: len(m.target.parts))
     ]
-
-
-def _signed(status: int) -> int:
-    """Return a container's status as a process's: negative for the signal that ended it."""
-    return 128 - status if 128 < status <= 128 + signal.SIGRTMAX else status
 
 
 def _time(text: object) -> float:

@@ -78,7 +78,11 @@ def _candidates(environ: Mapping[str, str]) -> Iterator[tuple[str, Any]]:
             f"unix://{environ['XDG_RUNTIME_DIR']}/{name}" for name in ("docker.sock", "podman/podman.sock")
         ]
     urls.append("unix:///run/podman/podman.sock")
-    there = [url for url in dict.fromkeys(urls) if url and _may_be_there(url)]
+    there = [
+        url
+        for url in dict.fromkeys(urls)
+        if url and (not url.startswith("unix://") or Path(url.removeprefix("unix://")).exists())
+    ]
     for url in there or ["unix:///var/run/docker.sock"]:
         yield url.removeprefix("unix://"), lambda url=url: docker.DockerClient(base_url=url, timeout=ANSWER_S)
 
@@ -89,10 +93,6 @@ def _context_url() -> str | None:
         return context.Host if context else None
     except Exception:  # noqa: BLE001  a broken ~/.docker/config.json is docker's affair; the usual sockets remain
         return None
-
-
-def _may_be_there(url: str) -> bool:
-    return not url.startswith("unix://") or Path(url.removeprefix("unix://")).exists()
 
 
 class RefusedError(ActionError):

@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
 
 from filelock import FileLock, Timeout
 
@@ -112,7 +111,9 @@ class ImageBuilder:
         with self._scratch(stage.name) as scratch:
             _fill(stage, scratch / "context", log)
             log.step(f"build {reference}")
-            with _pack(scratch / "context", scratch / "context.tar") as packed:
+            with tarfile.open(scratch / "context.tar", "w") as archive:
+                archive.add(scratch / "context", ".", filter=_neutral)
+            with (scratch / "context.tar").open("rb") as packed:
                 for line in self.images.build(packed, reference, arguments, self.network):
                     log.write(line)
         return reference
@@ -204,7 +205,12 @@ def _fill(stage: Stage, folder: Path, log: Log) -> None:
         url = f"{debian_parts.mirror()}/{source.path}"
         download(url, folder / "sources" / f"cpython-{source.minor}.tar", sha256=source.sha256)
     if stage.dockerfile == "debian/build.Dockerfile":
-        _apt(stage, folder / "apt")
+        sources, preferences = folder / "apt" / "sources.list.d", folder / "apt" / "preferences.d"
+        sources.mkdir(parents=True)
+        preferences.mkdir()
+        if stage.also_from:
+            (sources / "also.list").write_text(f"deb {mirror()} {stage.also_from} main\n")
+            (preferences / "also").write_text(_PREFERENCES.format(suite=stage.also_from))
     if stage.toolkit:
         log.step(f"fetch CUDA {stage.toolkit}")
         files = debian.source(stage.toolkit, (), stage.machine)
@@ -213,25 +219,11 @@ def _fill(stage: Stage, folder: Path, log: Log) -> None:
         )
 
 
-def _pack(folder: Path, file: Path) -> BinaryIO:
-    """Write a folder's tar, without this machine's users and times, to `file`; return it for reading."""
-    with tarfile.open(file, "w") as archive:
-        archive.add(folder, ".", filter=_neutral)
-    return file.open("rb")
-
-
 def _neutral(member: tarfile.TarInfo) -> tarfile.TarInfo:
+    """Return a member of a tar without this machine's users and times."""
     member.uid = member.gid = member.mtime = 0
     member.uname = member.gname = "root"
     return member
-
-
-def _apt(stage: Stage, folder: Path) -> None:
-    (folder / "sources.list.d").mkdir(parents=True)
-    (folder / "preferences.d").mkdir()
-    if stage.also_from:
-        (folder / "sources.list.d" / "also.list").write_text(f"deb {mirror()} {stage.also_from} main\n")
-        (folder / "preferences.d" / "also").write_text(_PREFERENCES.format(suite=stage.also_from))
 
 
 def _wheels(stage: Stage, folder: Path, log: Log) -> None:

@@ -17,7 +17,6 @@ from gpuforge.cuda.version import minor_of
 from gpuforge.diagnostics import Diagnostic
 from gpuforge.errors import ActionError, MissingError, UsageError
 from gpuforge.plan.site import ContainerImage
-from gpuforge.toolchains.cpython import Interpreter
 from gpuforge.toolchains.detect import family_of
 from gpuforge.toolchains.inventory import OLDEST, SCRIPT, Inventory, question
 from gpuforge.toolchains.toolchain import Compiler
@@ -75,7 +74,8 @@ def missing(inventory: Inventory, image: CatalogImage | None, purpose: Purpose) 
     lacks = []
     if not inventory.glibc:
         lacks.append("the GNU C library: wheels for manylinux need it")
-    if not any(_is_usable(python) for python in inventory.interpreters):
+    usable = (each.cpython >= OLDEST and each.venv and each.pip for each in inventory.interpreters)
+    if not any(usable):
         lacks.append(f"a CPython {OLDEST} or newer with venv and pip, in /opt/python/cpXY-cpXY or on PATH")
     if (
         purpose == "build" and inventory.interpreters and not compilers(inventory, "g++")
@@ -93,10 +93,6 @@ def compilers(inventory: Inventory, family: str) -> list[Compiler]:
         (path, text) for path, text in inventory.compilers.items() if kind.programs.fullmatch(path.name)
     ]
     return [Compiler(family, path, *parsed) for path, text in answers if (parsed := kind.parse(text))]
-
-
-def _is_usable(python: Interpreter) -> bool:
-    return python.cpython >= OLDEST and python.venv and python.pip
 
 
 def _unlike(inventory: Inventory, image: CatalogImage) -> list[str]:

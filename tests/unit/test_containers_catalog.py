@@ -17,7 +17,7 @@ from gpuforge.cuda import releases
 
 MACHINES = ("x86_64", "aarch64")
 ROOT = Path(__file__).parents[2]
-CACHES = (catalog.rows, catalog.release, catalog.cpythons, catalog.stage_of, catalog._images)
+CACHES = (catalog.rows, catalog.release, catalog.cpythons, catalog.stage_of, catalog.images)
 
 
 @pytest.fixture
