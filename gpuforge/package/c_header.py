@@ -7,7 +7,19 @@ import math
 from collections.abc import Iterable
 
 from gpuforge.package.contents import FOLDER
-from gpuforge.runtime import builds, cpu, cpu_level, document, driver, elf, image_kind, index, runs_on, values
+from gpuforge.runtime import (
+    builds,
+    cpu,
+    cpu_level,
+    document,
+    driver,
+    elf,
+    image_kind,
+    index,
+    machine,
+    runs_on,
+    values,
+)
 
 PATH = "include/gpuforge_kernels.h"  # in the runtime's folder of a wheel
 _HEAD = """\
@@ -58,8 +70,8 @@ def _tables() -> str:
             *_array(
                 "const char *const gpuf_levels[][3]",
                 (
-                    f"{{{_text(machine)}, {_text(level)}, {_text(' '.join(features))}}}"
-                    for machine, levels in cpu_level.LEVELS.items()
+                    f"{{{_text(cpu_machine)}, {_text(level)}, {_text(' '.join(features))}}}"
+                    for cpu_machine, levels in cpu_level.LEVELS.items()
                     for level, features in levels.items()
                 ),
             ),
@@ -99,9 +111,9 @@ def _libraries() -> list[str]:
     ]
     for name, table in (
         ("cuda", driver.DRIVER),
-        ("nvml", driver.NVML),
-        ("nccl", driver.NCCL),
-        ("opencl_loader", driver.OPENCL_LOADER),
+        ("nvml", machine.NVML),
+        ("nccl", machine.NCCL),
+        ("opencl_loader", machine.OPENCL_LOADER),
     ):
         files = ", ".join(map(_text, table.files)) + (", NULL" if len(table.files) == 1 else "")
         lines += _array(f"const char *const gpuf_{name}_required[]", [*map(_text, table.required), "NULL"])

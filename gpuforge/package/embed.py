@@ -119,8 +119,8 @@ OPTIONAL = {
     "userbuild": "sources that users compile",
     "wheels": "kernels wheels",
     "cpu": "code for levels of CPUs",
-    "jit": "PTX",
-    "backends.cuda": "code for NVIDIA's driver",
+    "elf": "libraries, and machine code that no index lists",
+    "backends.cuda": "code for NVIDIA's driver, and its part `jit` PTX",
     "cache": "PTX, and sources that are compiled at their first use",
 }
 
@@ -171,7 +171,7 @@ def entries(contents: WheelContents) -> set[str]:
     objects = contents.kinds()
     loaders = {kind.loader for kind in contents.images()}
     if any(kind.has_ptx and kind.loader == kind_of("ptx").loader for kind in contents.images()):
-        found.add("jit")
+        found.add("backends.cuda.jit")
     if "module" in objects:
         found.add("kernelset")
     if "library" in objects or "kernellibrary" in found:

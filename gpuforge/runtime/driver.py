@@ -10,11 +10,68 @@ import math
 import os
 import threading
 from collections.abc import Callable, Sequence
-from ctypes import POINTER, c_char_p, c_int, c_size_t, c_uint, c_uint64, c_void_p
-from typing import Any, NamedTuple, TypeVar
+from ctypes import POINTER, byref, c_char_p, c_int, c_size_t, c_uint, c_uint64, c_void_p
+from typing import Any, NamedTuple
 
 from .process import DriverError, shared
 from .values import Reason, dotted
+
+_CAPABILITY_MAJOR, _CAPABILITY_MINOR = 75, 76  # CUdevice_attribute
+_LOG_BUFFER, _LOG_BUFFER_SIZE = 5, 6  # CUjit_option: CU_JIT_ERROR_LOG_BUFFER and its size in bytes
+_LOG_BYTES = 8192
+SECONDS = "GPUFORGE_DRIVER_TIMEOUT"  # how long a driver may take to start
+LONGEST_SECONDS = 1e8  # three years; a thread cannot wait for an infinite time
+DEFAULT_SECONDS = 60.0  # eight GPUs without the persistence daemon take some 20
+
+# The types of arguments in a `Table`: a capital letter is a pointer to what the small one is.
+_TYPES: dict[str, Any] = {
+    "p": c_void_p, "i": c_int, "u": c_uint, "z": c_size_t, "q": c_uint64, "s": c_char_p,
+    "P": POINTER(c_void_p), "I": POINTER(c_int), "U": POINTER(c_uint), "Z": POINTER(c_size_t),
+    "Q": POINTER(c_uint64), "S": POINTER(c_char_p),
+}  # fmt: skip
+
+
+class Table(NamedTuple):
+    """A shared library: its file names, and its functions with the types of their arguments.
+
+    A library without a function of `required` is not used; a function of `optional` may be absent.
+    """
+
+    what: str  # its name in messages
+    files: tuple[str, ...]
+    required: dict[str, str]
+    optional: dict[str, str]
+    advice: str  # what to do if it does not respond
+
+
+DRIVER = Table(
+    "NVIDIA driver",
+    ("libcuda.so.1", "libcuda.so"),
+    {
+        "cuInit": "u", "cuDriverGetVersion": "I", "cuDeviceGetCount": "I", "cuDeviceGet": "Ii",
+        "cuDeviceGetName": "sii", "cuDeviceGetAttribute": "Iii", "cuDevicePrimaryCtxRetain": "Pi",
+        "cuDevicePrimaryCtxGetState": "iUI", "cuCtxGetCurrent": "P", "cuCtxSetCurrent": "p",
+        "cuCtxSynchronize": "", "cuCtxGetDevice": "I", "cuCtxPushCurrent_v2": "p", "cuCtxPopCurrent_v2": "P",
+        "cuModuleLoadDataEx": "Ppupp", "cuModuleUnload": "p", "cuModuleGetFunction": "Pps",
+        "cuModuleGetGlobal_v2": "QZps", "cuFuncGetAttribute": "Iip", "cuFuncSetAttribute": "pii",
+        "cuPointerGetAttribute": "piq", "cuMemAlloc_v2": "Qz", "cuMemFree_v2": "q",
+        "cuMemcpyHtoDAsync_v2": "qpzp", "cuMemcpyDtoHAsync_v2": "pqzp", "cuStreamSynchronize": "p",
+        "cuStreamWaitEvent": "ppu", "cuEventCreate": "Pu", "cuEventRecord": "pp", "cuEventSynchronize": "p",
+        "cuLaunchKernel": "puuuuuuuppp", "cuGetErrorName": "iS", "cuGetErrorString": "iS",
+    },
+    {
+        "cuLaunchKernelEx": "pppp",  # CUDA 11.8; those of CUDA 12.0 follow
+        "cuLibraryLoadData": "Ppppuppu", "cuLibraryUnload": "p", "cuLibraryGetKernel": "Pps",
+        "cuKernelGetFunction": "Pp", "cuLibraryGetGlobal": "QZps", "cuCtxGetId": "pQ",
+        "cuLinkCreate_v2": "uppP", "cuLinkAddData_v2": "pipzsupp", "cuLinkComplete": "pPZ", "cuLinkDestroy": "p",
+        "cuGraphCreate": "Pu", "cuGraphAddKernelNode_v2": "Pppzp", "cuGraphInstantiateWithFlags": "Ppq",
+        "cuGraphExecKernelNodeSetParams_v2": "ppp", "cuGraphLaunch": "pp", "cuGraphExecDestroy": "p",
+        "cuGraphDestroy": "p", "cuStreamGetPriority": "pI", "cuStreamGetCtx": "pP", "cuStreamIsCapturing": "pI",
+        "cuThreadExchangeStreamCaptureMode": "I",
+    },
+    "`nvidia-smi` and `dmesg` say what is wrong with it; a restart of the machine may be needed",
+)  # fmt: skip
+DRIVER_NEEDED = (11, 0)
 
 _RESTART = (
     "the GPU's state in this process is lost: end the process; `nvidia-smi` and `dmesg` say whether it works"
@@ -56,230 +113,6 @@ ADVICE = {
 }  # fmt: skip
 
 
-_OUT = POINTER(c_void_p)
-_PAIR = (c_void_p, c_void_p)  # options and their values
-
-
-class Table(NamedTuple):
-    """A shared library: its file names, and its functions with their argument types.
-
-    A library without a function of `required` is not used; a function of `optional` may be absent.
-    """
-
-    what: str  # its name in messages
-    files: tuple[str, ...]
-    required: dict[str, tuple[Any, ...]]
-    optional: dict[str, tuple[Any, ...]]
-    advice: str  # what to do if it does not respond
-
-
-DRIVER = Table(
-    "NVIDIA driver",
-    ("libcuda.so.1", "libcuda.so"),
-    {
-        "cuInit": (c_uint,),
-        "cuDriverGetVersion": (POINTER(c_int),),
-        "cuDeviceGetCount": (POINTER(c_int),),
-        "cuDeviceGet": (POINTER(c_int), c_int),
-        "cuDeviceGetName": (c_char_p, c_int, c_int),
-        "cuDeviceGetAttribute": (POINTER(c_int), c_int, c_int),
-        "cuDevicePrimaryCtxRetain": (_OUT, c_int),
-        "cuDevicePrimaryCtxGetState": (c_int, POINTER(c_uint), POINTER(c_int)),
-        "cuCtxGetCurrent": (_OUT,),
-        "cuCtxSetCurrent": (c_void_p,),
-        "cuCtxSynchronize": (),
-        "cuCtxGetDevice": (POINTER(c_int),),
-        "cuCtxPushCurrent_v2": (c_void_p,),
-        "cuCtxPopCurrent_v2": (_OUT,),
-        "cuModuleLoadDataEx": (_OUT, c_void_p, c_uint, c_void_p, c_void_p),
-        "cuModuleUnload": (c_void_p,),
-        "cuModuleGetFunction": (_OUT, c_void_p, c_char_p),
-        "cuModuleGetGlobal_v2": (POINTER(c_uint64), POINTER(c_size_t), c_void_p, c_char_p),
-        "cuFuncGetAttribute": (POINTER(c_int), c_int, c_void_p),
-        "cuFuncSetAttribute": (c_void_p, c_int, c_int),
-        "cuPointerGetAttribute": (c_void_p, c_int, c_uint64),
-        "cuMemAlloc_v2": (POINTER(c_uint64), c_size_t),
-        "cuMemFree_v2": (c_uint64,),
-        "cuMemcpyHtoD_v2": (c_uint64, c_void_p, c_size_t),
-        "cuMemcpyDtoH_v2": (c_void_p, c_uint64, c_size_t),
-        "cuMemcpyHtoDAsync_v2": (c_uint64, c_void_p, c_size_t, c_void_p),
-        "cuMemcpyDtoHAsync_v2": (c_void_p, c_uint64, c_size_t, c_void_p),
-        "cuStreamSynchronize": (c_void_p,),
-        "cuStreamWaitEvent": (c_void_p, c_void_p, c_uint),
-        "cuEventCreate": (_OUT, c_uint),
-        "cuEventRecord": (c_void_p, c_void_p),
-        "cuEventSynchronize": (c_void_p,),
-        "cuEventDestroy_v2": (c_void_p,),
-        "cuLaunchKernel": (c_void_p, *(c_uint,) * 7, c_void_p, c_void_p, c_void_p),
-        "cuGetErrorName": (c_int, POINTER(c_char_p)),
-        "cuGetErrorString": (c_int, POINTER(c_char_p)),
-    },
-    {
-        "cuLaunchKernelEx": (c_void_p, c_void_p, c_void_p, c_void_p),  # CUDA 11.8
-        "cuLaunchCooperativeKernel": (c_void_p, *(c_uint,) * 7, c_void_p, c_void_p),
-        "cuLibraryLoadData": (_OUT, c_void_p, *_PAIR, c_uint, *_PAIR, c_uint),  # CUDA 12.0, as the next three
-        "cuLibraryUnload": (c_void_p,),
-        "cuLibraryGetKernel": (_OUT, c_void_p, c_char_p),
-        "cuKernelGetFunction": (_OUT, c_void_p),
-        "cuLibraryGetGlobal": (POINTER(c_uint64), POINTER(c_size_t), c_void_p, c_char_p),
-        "cuCtxGetId": (c_void_p, POINTER(c_uint64)),  # CUDA 12.0
-        "cuLinkCreate_v2": (c_uint, *_PAIR, _OUT),
-        "cuLinkAddData_v2": (c_void_p, c_int, c_void_p, c_size_t, c_char_p, c_uint, *_PAIR),
-        "cuLinkComplete": (c_void_p, _OUT, POINTER(c_size_t)),
-        "cuLinkDestroy": (c_void_p,),
-        "cuFuncGetParamInfo": (c_void_p, c_size_t, POINTER(c_size_t), POINTER(c_size_t)),  # CUDA 12.4
-        "cuGraphCreate": (_OUT, c_uint),
-        "cuGraphAddKernelNode_v2": (_OUT, c_void_p, c_void_p, c_size_t, c_void_p),  # CUDA 12.0
-        "cuGraphInstantiateWithFlags": (_OUT, c_void_p, c_uint64),  # CUDA 11.4
-        "cuGraphExecKernelNodeSetParams_v2": (c_void_p, c_void_p, c_void_p),  # CUDA 12.0
-        "cuGraphLaunch": (c_void_p, c_void_p),
-        "cuGraphExecDestroy": (c_void_p,),
-        "cuGraphDestroy": (c_void_p,),
-        "cuStreamGetPriority": (c_void_p, POINTER(c_int)),
-        "cuStreamGetCtx": (c_void_p, _OUT),
-        "cuStreamIsCapturing": (c_void_p, POINTER(c_int)),
-        "cuThreadExchangeStreamCaptureMode": (POINTER(c_int),),
-    },
-    "`nvidia-smi` and `dmesg` say what is wrong with it; a restart of the machine may be needed",
-)
-DRIVER_NEEDED = (11, 0)
-
-NVML = Table(
-    "NVML",
-    ("libnvidia-ml.so.1",),
-    {"nvmlInit_v2": (), "nvmlSystemGetDriverVersion": (c_char_p, c_uint), "nvmlShutdown": ()},
-    {},
-    DRIVER.advice,
-)
-NCCL = Table("NCCL", ("libnccl.so.2",), {"ncclGetVersion": (POINTER(c_int),)}, {}, "reinstall nvidia-nccl")
-OPENCL_LOADER = Table(
-    "OpenCL loader",
-    ("libOpenCL.so.1", "libOpenCL.so"),
-    {
-        "clGetPlatformIDs": (c_uint, _OUT, POINTER(c_uint)),
-        "clGetPlatformInfo": (c_void_p, c_uint, c_size_t, c_void_p, POINTER(c_size_t)),
-    },
-    {},
-    "one of the implementations listed in /etc/OpenCL/vendors hangs",
-)
-IREE = Table(
-    "IREE runtime", ("iree.runtime",), {}, {}, "one of its drivers hangs: `iree-run-module --list_devices`"
-)
-NVRTC = Table(
-    "NVRTC",
-    ("libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2"),
-    {
-        "nvrtcVersion": (POINTER(c_int), POINTER(c_int)),
-        "nvrtcGetNumSupportedArchs": (POINTER(c_int),),
-        "nvrtcGetSupportedArchs": (POINTER(c_int),),
-        "nvrtcCreateProgram": (_OUT, c_char_p, c_char_p, c_int, POINTER(c_char_p), POINTER(c_char_p)),
-        "nvrtcCompileProgram": (c_void_p, c_int, POINTER(c_char_p)),
-        "nvrtcGetCUBINSize": (c_void_p, POINTER(c_size_t)),
-        "nvrtcGetCUBIN": (c_void_p, c_char_p),
-        "nvrtcGetProgramLogSize": (c_void_p, POINTER(c_size_t)),
-        "nvrtcGetProgramLog": (c_void_p, c_char_p),
-        "nvrtcDestroyProgram": (_OUT,),
-    },
-    {"nvrtcGetBundledHeadersInfo": (c_void_p, POINTER(c_char_p))},  # CUDA 13.3, as --use-bundled-headers
-    "install its package again",
-)
-
-
-Result = TypeVar("Result")
-SECONDS = "GPUFORGE_DRIVER_TIMEOUT"  # how long a driver may take to start
-LONGEST_SECONDS = 1e8  # three years; a thread cannot wait for an infinite time
-DEFAULT_SECONDS = 60.0  # eight GPUs without the persistence daemon take some 20
-
-
-def open_library(table: Table, files: tuple[str, ...] = ()) -> tuple[ctypes.CDLL, str] | Reason:
-    """Open the first existing file of a table; return it with its name, or why there is none."""
-    problems: dict[str, list[str]] = {}  # the loader's messages, each with its names
-    for file in files or table.files:
-        try:
-            return ctypes.CDLL(file), file
-        except OSError as error:
-            problems.setdefault(str(error).replace(f"{file}: ", "", 1), []).append(file)
-    problem = "; ".join(f"{', '.join(names)}: {words}" for words, names in problems.items())
-    return Reason("no-library", {"what": table.what, "problem": problem})
-
-
-def bind(library: ctypes.CDLL, file: str, table: Table) -> Reason | None:
-    """Set the types of every function of the table; return why the library cannot be used, or None.
-
-    An optional function that is absent becomes None on `library`.
-    """
-    missing = [name for name in table.required if not hasattr(library, name)]
-    if missing:
-        facts = {"library": file, "what": table.what, "problem": f"it lacks {', '.join(missing)}"}
-        return Reason("not-the-library", facts)
-    for name, types in {**table.required, **table.optional}.items():
-        function = getattr(library, name, None)
-        if function is None:
-            setattr(library, name, None)
-        else:
-            function.argtypes = types
-            function.restype = ctypes.c_int
-    return None
-
-
-class Attempt:
-    """Runs a function in a separate thread, so that a library that hangs does not hang the program.
-
-    A thread that waits in a hanging driver cannot be ended. It is a daemon, and stays behind; if it returns a result,
-    the next `wait` has it. `files` are those that the function opens, if they are not the table's. `record` has its
-    state: "thread", "outcome" (a list, empty until the function returned) and "waited". One of another `Attempt` may be
-    given instead of a function.
-    """
-
-    def __init__(
-        self,
-        table: Table,
-        function: Callable[[], Any],
-        files: Sequence[str] = (),
-        record: dict[str, Any] | None = None,
-    ) -> None:
-        self._table = table
-        self._files = files or table.files
-        if record is not None:
-            self.record = record
-            return
-        thread = threading.Thread(target=self._run, args=(function,), name="gpuforge", daemon=True)
-        self.record = {"thread": thread, "outcome": [], "waited": False}
-        thread.start()
-
-    def wait(self, seconds: float) -> Any:
-        """Return the function's result, or a Reason if it takes longer; a second call does not wait again."""
-        self.record["thread"].join(0 if self.record["waited"] else seconds)
-        self.record["waited"] = True
-        if not self.record["outcome"]:
-            facts = {"what": self._table.what, "seconds": f"{seconds:g}", "advice": self._table.advice}
-            return Reason("no-answer", facts)
-        return self.record["outcome"][0]
-
-    def _run(self, function: Callable[[], Any]) -> None:
-        try:
-            found = function()
-        except Exception as error:  # noqa: BLE001  a thread has nobody to raise to
-            facts = {"library": ", ".join(self._files), "what": self._table.what, "problem": str(error)}
-            found = Reason("not-the-library", facts)
-        self.record["outcome"].append(found)
-
-
-def patience(env: Any) -> float:
-    """Return how many seconds a library may take to respond: GPUFORGE_DRIVER_TIMEOUT, else 60."""
-    try:
-        seconds = float(env.get(SECONDS, ""))
-    except ValueError:
-        return DEFAULT_SECONDS
-    return DEFAULT_SECONDS if math.isnan(seconds) else min(max(seconds, 0.0), LONGEST_SECONDS)
-
-
-_CAPABILITY_MAJOR, _CAPABILITY_MINOR = 75, 76  # CUdevice_attribute
-_LOG_BUFFER, _LOG_BUFFER_SIZE = 5, 6  # CUjit_option: CU_JIT_ERROR_LOG_BUFFER and its size in bytes
-_LOG_BYTES = 8192
-_INVALID_VALUE = 1  # CUresult: also for a parameter beyond the last
-
-
 class NoDriver(NamedTuple):
     """The driver cannot be used; `reason` is the reason."""
 
@@ -304,31 +137,35 @@ class DriverModule:
         self.log = log
         self._kept = kept  # the driver writes into the log, and reads options, when it compiles later
 
-    def messages(self) -> str:
-        """Return the log of the driver's compiler as text."""
-        return str(self.log.value.decode(errors="replace").strip())
+
+def log_options() -> tuple[Any, Any, Any]:
+    """Return a buffer for the log of the driver's compiler, and the two options that name it, with their values."""
+    log = ctypes.create_string_buffer(_LOG_BYTES)
+    return log, (c_int * 2)(_LOG_BUFFER, _LOG_BUFFER_SIZE), (c_void_p * 2)(ctypes.addressof(log), len(log))
 
 
 class Driver:
-    """An initialised driver of this process: its version, its devices, and its functions as attributes of `c`."""
+    """An initialised driver of this process: its version, its devices, and its functions as attributes of `c`.
+
+    All methods raise DriverError.
+    """
 
     def __init__(self, library: ctypes.CDLL, files: tuple[str, ...], version: tuple[int, int]) -> None:
         self.c: Any = library
         self.files = files
         self.version = version
         self.pid = os.getpid()
-        self.devices = tuple(self._device(ordinal) for ordinal in range(self._count()))
+        # whether modules can be loaded without a context (CUlibrary, from CUDA 12.0 on)
+        self.has_libraries = bool(self.c.cuLibraryLoadData and self.c.cuKernelGetFunction)
+        count = c_int()
+        self.call("cuDeviceGetCount", byref(count))
+        self.devices = tuple(map(self._device, range(count.value)))
 
-    @property
-    def has_libraries(self) -> bool:
-        """Whether modules can be loaded without a context (CUlibrary, from CUDA 12.0 on)."""
-        return bool(self.c.cuLibraryLoadData and self.c.cuLibraryGetKernel and self.c.cuKernelGetFunction)
-
-    def call(self, name: str, *args: Any) -> None:
-        """Call one driver function; raises DriverError, with the driver's own message, unless it returns 0."""
+    def call(self, name: str, *args: Any, log: Any = None) -> None:
+        """Call a function; `log` has the messages of the driver's compiler if it fails."""
         code = getattr(self.c, name)(*args)
         if code:
-            raise self.error(name, code)
+            raise self.error(name, code, log.value.decode(errors="replace").strip() if log else "")
 
     def quick(self, name: str, *, holds_gil: bool = False) -> Any:
         """Return a function whose arguments must be ready to pass (`byref`, `from_param`), None if it is absent.
@@ -341,126 +178,81 @@ class Driver:
         return ctypes.PyDLL(None, handle=self.c._handle)[name] if holds_gil else self.c[name]
 
     def device(self, ordinal: int) -> int:
-        """Return the CUdevice handle of a device number."""
+        """Return the CUdevice of a device number."""
         handle = c_int()
-        self.call("cuDeviceGet", ctypes.byref(handle), ordinal)
+        self.call("cuDeviceGet", byref(handle), ordinal)
         return handle.value
 
-    def ordinal(self, device: int) -> int:
-        """Return the device number of a CUdevice handle."""
-        return next((n for n in range(len(self.devices)) if self.device(n) == device), 0)
-
     def current_context(self) -> int:
-        """Return the handle of the context that is current in the calling thread, 0 for none."""
+        """Return the context that is current in the calling thread, 0 for none."""
         handle = c_void_p()
-        self.call("cuCtxGetCurrent", ctypes.byref(handle))
+        self.call("cuCtxGetCurrent", byref(handle))
         return handle.value or 0
 
     def context_id(self, context: int) -> int:
         """Return a number that no other context of this process ever has; the handle itself before CUDA 12.0."""
         number = c_uint64()
-        if self.c.cuCtxGetId is None or self.c.cuCtxGetId(context, ctypes.byref(number)):
+        if self.c.cuCtxGetId is None or self.c.cuCtxGetId(context, byref(number)):
             return context
         return -1 - number.value
 
     def load(self, data: bytes) -> DriverModule:
-        """Load a fatbin, cubin or PTX: as a CUlibrary, or into the current context if the driver is older.
-
-        Raises DriverError with the log of the driver's compiler.
-        """
-        log = ctypes.create_string_buffer(_LOG_BYTES)
-        options = (c_int * 2)(_LOG_BUFFER, _LOG_BUFFER_SIZE)
-        values = (c_void_p * 2)(ctypes.addressof(log), len(log))
+        """Load a fatbin, cubin or PTX: as a CUlibrary, or into the current context if the driver is older."""
+        log, options, values = log_options()
         handle = c_void_p()
         code = ctypes.create_string_buffer(data)  # adds the NUL that PTX text must end with
         if self.has_libraries:
-            name = "cuLibraryLoadData"
-            failed = self.c.cuLibraryLoadData(ctypes.byref(handle), code, options, values, 2, None, None, 0)
+            more: tuple[Any, ...] = (options, values, 2, None, None, 0)
+            self.call("cuLibraryLoadData", byref(handle), code, *more, log=log)
         else:
-            name = "cuModuleLoadDataEx"
-            failed = self.c.cuModuleLoadDataEx(ctypes.byref(handle), code, 2, options, values)
-        module = DriverModule(handle.value or 0, log, (options, values))
-        if failed:
-            raise self.error(name, failed, module.messages())
-        return module
+            self.call("cuModuleLoadDataEx", byref(handle), code, 2, options, values, log=log)
+        return DriverModule(handle.value or 0, log, (options, values))
 
     def unload(self, module: DriverModule) -> None:
-        """Unload a module from `load`; its kernels must not be used any more. Raises DriverError."""
+        """Unload a module; its kernels must not be used any more."""
         self.call("cuLibraryUnload" if self.has_libraries else "cuModuleUnload", module.handle)
 
     def function(self, module: DriverModule, name: str) -> int:
-        """Return the CUfunction of a kernel in the current context, compiled and loaded; raises DriverError."""
-        found = c_void_p()
-        if not self.has_libraries:
-            self.call("cuModuleGetFunction", ctypes.byref(found), module.handle, name.encode())
-            return found.value or 0
-        kernel = c_void_p()
-        for step, args in (
-            ("cuLibraryGetKernel", (ctypes.byref(kernel), module.handle, name.encode())),
-            ("cuKernelGetFunction", (ctypes.byref(found), kernel)),
-        ):
-            failed = getattr(self.c, step)(*args)
-            if failed:
-                raise self.error(step, failed, module.messages())
+        """Return the CUfunction of a kernel in the current context, compiled and loaded."""
+        found, kernel = c_void_p(), c_void_p()
+        if self.has_libraries:
+            self.call("cuLibraryGetKernel", byref(kernel), module.handle, name.encode(), log=module.log)
+            self.call("cuKernelGetFunction", byref(found), kernel, log=module.log)
+        else:
+            self.call("cuModuleGetFunction", byref(found), module.handle, name.encode())
         return found.value or 0
 
     def variable(self, module: DriverModule, name: str) -> tuple[int, int]:
-        """Return the address and size in bytes of a `__device__` or `__constant__` variable in the current context.
-
-        Raises DriverError.
-        """
+        """Return the address and the size in bytes of a module's global variable in the current context."""
         address, size = c_uint64(), c_size_t()
         get = "cuLibraryGetGlobal" if self.has_libraries else "cuModuleGetGlobal_v2"
-        self.call(get, ctypes.byref(address), ctypes.byref(size), module.handle, name.encode())
+        self.call(get, byref(address), byref(size), module.handle, name.encode())
         return address.value, size.value
 
-    def parameter_sizes(self, function: int) -> tuple[int, ...] | None:
-        """Return the size of each parameter of a kernel of the current context in bytes, for one without an index.
-
-        None if the driver cannot tell: before CUDA 12.4, or if its last result is not the end of the list. The last
-        call fails, which compute-sanitizer reports.
-        """
-        if self.c.cuFuncGetParamInfo is None:
-            return None
-        offset, size = c_size_t(), c_size_t()
-        sizes: list[int] = []
-        while True:
-            code = self.c.cuFuncGetParamInfo(function, len(sizes), ctypes.byref(offset), ctypes.byref(size))
-            if code:
-                return tuple(sizes) if code == _INVALID_VALUE else None
-            sizes.append(size.value)
-
     def attribute(self, function: int, attribute: int) -> int:
-        """Return an attribute of a kernel, CUfunction_attribute; raises DriverError."""
+        """Return an attribute of a kernel, CUfunction_attribute."""
         value = c_int()
-        self.call("cuFuncGetAttribute", ctypes.byref(value), attribute, function)
+        self.call("cuFuncGetAttribute", byref(value), attribute, function)
         return value.value
 
     def device_attribute(self, ordinal: int, attribute: int) -> int:
-        """Return an attribute of a device, CUdevice_attribute; raises DriverError."""
+        """Return an attribute of a device, CUdevice_attribute."""
         value = c_int()
-        self.call("cuDeviceGetAttribute", ctypes.byref(value), attribute, self.device(ordinal))
+        self.call("cuDeviceGetAttribute", byref(value), attribute, self.device(ordinal))
         return value.value
 
     def pointer(self, address: int, attribute: int) -> int | None:
         """Return a fact about an address as the current context sees it, CUpointer_attribute; None if it has none."""
         value = c_uint64()
-        failed = self.c.cuPointerGetAttribute(ctypes.byref(value), attribute, address)
-        return None if failed else value.value
+        return None if self.c.cuPointerGetAttribute(byref(value), attribute, address) else value.value
 
     def error(self, call: str, code: int, log: str = "", kernel: str = "") -> DriverError:
-        """Return the exception for a driver function's result that is not 0."""
+        """Return the exception for a function's result that is not 0."""
         return _error(self.c, call, code, log, kernel)
 
-    def _count(self) -> int:
-        value = c_int()
-        self.call("cuDeviceGetCount", ctypes.byref(value))
-        return value.value
-
     def _device(self, ordinal: int) -> Device:
-        device = self.device(ordinal)
         name = ctypes.create_string_buffer(256)
-        self.call("cuDeviceGetName", name, len(name), device)
+        self.call("cuDeviceGetName", name, len(name), self.device(ordinal))
         major, minor = (self.device_attribute(ordinal, a) for a in (_CAPABILITY_MAJOR, _CAPABILITY_MINOR))
         return Device(ordinal, name.value.decode(errors="replace"), (major, minor))
 
@@ -480,9 +272,7 @@ def open_driver(files: tuple[str, ...] = ()) -> Driver | NoDriver:
         if isinstance(opened, Reason):
             return NoDriver(opened)
         driver = _drivers.setdefault(files, opened)
-    if driver.pid != os.getpid():
-        return NoDriver(Reason("forked"))
-    return driver
+    return driver if driver.pid == os.getpid() else NoDriver(Reason("forked"))
 
 
 def opened_driver(files: tuple[str, ...] = ()) -> Driver | None:
@@ -522,7 +312,7 @@ def _opened(files: tuple[str, ...]) -> Driver | Reason:
     try:
         return bind(library, second, DRIVER) or Driver(library, files, _version(library) or (0, 0))
     except DriverError as error:
-        return Reason("driver-error", {"message": str(error), "call": error.call, "code": error.code})
+        return _reason(error)
 
 
 def _start(files: tuple[str, ...]) -> tuple[Any, ...]:
@@ -539,10 +329,11 @@ def _start(files: tuple[str, ...]) -> tuple[Any, ...]:
     if problem is not None:
         return tuple(problem)
     failed = library.cuInit(0)
-    if failed:
-        error = _error(library, "cuInit", failed)
-        return "driver-error", {"message": str(error), "call": error.call, "code": error.code}
-    return library._handle, file
+    return tuple(_reason(_error(library, "cuInit", failed))) if failed else (library._handle, file)
+
+
+def _reason(error: DriverError) -> Reason:
+    return Reason("driver-error", {"message": str(error), "call": error.call, "code": error.code})
 
 
 def _error(library: Any, call: str, code: int, log: str = "", kernel: str = "") -> DriverError:
@@ -550,7 +341,7 @@ def _error(library: Any, call: str, code: int, log: str = "", kernel: str = "") 
     words = []
     for function, unknown in (("cuGetErrorName", known), ("cuGetErrorString", "no description")):
         text = c_char_p()
-        failed = getattr(library, function)(code, ctypes.byref(text))
+        failed = getattr(library, function)(code, byref(text))
         words.append(unknown if failed or not text.value else text.value.decode(errors="replace"))
     return DriverError(call, code, words[0], words[1], log, advice, kernel=kernel)
 
@@ -559,6 +350,88 @@ def _version(library: ctypes.CDLL) -> tuple[int, int] | None:
     """Return the newest CUDA version that the driver supports, before any other call."""
     function = getattr(library, "cuDriverGetVersion", None)
     value = c_int()
-    if function is None or function(ctypes.byref(value)) or not value.value:
+    if function is None or function(byref(value)) or not value.value:
         return None
     return value.value // 1000, value.value % 1000 // 10
+
+
+def open_library(table: Table, files: tuple[str, ...] = ()) -> tuple[ctypes.CDLL, str] | Reason:
+    """Open the first existing file of a table; return it with its name, or why there is none."""
+    problems: dict[str, list[str]] = {}  # the loader's messages, each with its names
+    for file in files or table.files:
+        try:
+            return ctypes.CDLL(file), file
+        except OSError as error:
+            problems.setdefault(str(error).replace(f"{file}: ", "", 1), []).append(file)
+    problem = "; ".join(f"{', '.join(names)}: {words}" for words, names in problems.items())
+    return Reason("no-library", {"what": table.what, "problem": problem})
+
+
+def bind(library: ctypes.CDLL, file: str, table: Table) -> Reason | None:
+    """Set the types of every function of the table; return why the library cannot be used, or None.
+
+    An optional function that is absent becomes None on `library`.
+    """
+    missing = [name for name in table.required if not hasattr(library, name)]
+    if missing:
+        facts = {"library": file, "what": table.what, "problem": f"it lacks {', '.join(missing)}"}
+        return Reason("not-the-library", facts)
+    for name, types in {**table.required, **table.optional}.items():
+        function = getattr(library, name, None)
+        if function is None:
+            setattr(library, name, None)
+        else:
+            function.argtypes = [_TYPES[letter] for letter in types]
+            function.restype = c_int
+    return None
+
+
+class Attempt:
+    """Runs a function in a separate thread, so that a library that hangs does not hang the program.
+
+    A thread that waits in a hanging driver cannot be ended. It is a daemon, and stays behind; if it returns a result,
+    the next `wait` has it. `files` are those that the function opens, if they are not the table's. `record` has its
+    state: "thread", "outcome" (a list, empty until the function returned) and "waited". One of another `Attempt` may be
+    given instead of a function.
+    """
+
+    def __init__(
+        self,
+        table: Table,
+        function: Callable[[], Any],
+        files: Sequence[str] = (),
+        record: dict[str, Any] | None = None,
+    ) -> None:
+        self._table = table
+        self._files = files or table.files
+        self.record = record or {}
+        if record is None:
+            thread = threading.Thread(target=self._run, args=(function,), name="gpuforge", daemon=True)
+            self.record = {"thread": thread, "outcome": [], "waited": False}
+            thread.start()
+
+    def wait(self, seconds: float) -> Any:
+        """Return the function's result, or a Reason if it takes longer; a second call does not wait again."""
+        self.record["thread"].join(0 if self.record["waited"] else seconds)
+        self.record["waited"] = True
+        if not self.record["outcome"]:
+            facts = {"what": self._table.what, "seconds": f"{seconds:g}", "advice": self._table.advice}
+            return Reason("no-answer", facts)
+        return self.record["outcome"][0]
+
+    def _run(self, function: Callable[[], Any]) -> None:
+        try:
+            found = function()
+        except Exception as error:  # noqa: BLE001  a thread has nobody to raise to
+            facts = {"library": ", ".join(self._files), "what": self._table.what, "problem": str(error)}
+            found = Reason("not-the-library", facts)
+        self.record["outcome"].append(found)
+
+
+def patience(env: Any) -> float:
+    """Return how many seconds a library may take to respond: GPUFORGE_DRIVER_TIMEOUT, else 60."""
+    try:
+        seconds = float(env.get(SECONDS, ""))
+    except ValueError:
+        return DEFAULT_SECONDS
+    return DEFAULT_SECONDS if math.isnan(seconds) else min(max(seconds, 0.0), LONGEST_SECONDS)

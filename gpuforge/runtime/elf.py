@@ -21,6 +21,8 @@ _DYNSYM = 11  # sh_type
 _FUNCTIONS = frozenset({2, 10})  # STT_FUNC, STT_GNU_IFUNC
 _NULL, _NEEDED, _STRTAB, _STRSZ, _SONAME, _RPATH, _RUNPATH = 0, 1, 5, 10, 14, 15, 29  # d_tag
 MACHINES = {"x86_64": 62, "aarch64": 183, "ppc64le": 21, "riscv64": 243}  # e_machine
+# of `.nv.info`: a value of two bytes with its size, and the bytes; EIATTR_KPARAM_INFO and the later one
+_SVAL, _KPARAM_INFO, _KPARAM_INFO_V2 = 4, 0x17, 0x45
 LONGEST = 1 << 16  # bytes of a string
 MOST = 64 << 20  # bytes of a table
 
@@ -74,6 +76,37 @@ def defines(path: str | os.PathLike[str], symbols: Sequence[str], *, functions: 
     """
     with open(path, "rb") as stream:
         return _File(stream).defines(symbols, _FUNCTIONS if functions else None)
+
+
+def parameter_sizes(cubin: bytes, kernel: str) -> tuple[int, ...] | None:
+    """Return the size of each parameter of a kernel in bytes, as its machine code lists them; None for other code."""
+    if cubin[:6] != b"\x7fELF\x02\x01":
+        return None
+    section = f".nv.info.{kernel}\0".encode()
+    try:
+        (start,) = struct.unpack_from("<Q", cubin, 40)
+        size, count, names = struct.unpack_from("<HHH", cubin, 58)
+        rows = [struct.unpack_from("<I20xQQ", cubin, start + number * size) for number in range(count)]
+        for name, offset, length in rows:
+            if cubin.startswith(section, rows[names][1] + name):
+                return _parameters(cubin[offset : offset + length])
+    except (IndexError, struct.error):
+        pass
+    return None
+
+
+def _parameters(info: bytes) -> tuple[int, ...] | None:
+    """Return the sizes in a section `.nv.info.<kernel>`; see `gpuforge.binary.kernels`."""
+    sizes, at = {}, 0
+    while at + 4 <= len(info):
+        kind, attribute, value = struct.unpack_from("<BBH", info, at)
+        at += 4
+        if kind == _SVAL:
+            if attribute in {_KPARAM_INFO, _KPARAM_INFO_V2}:
+                _, number, _, size = struct.unpack_from("<IHHI", info, at)
+                sizes[number] = size >> 18 if attribute == _KPARAM_INFO else size & 0xFFFF
+            at += value
+    return tuple(sizes[number] for number in sorted(sizes)) if sorted(sizes) == [*range(len(sizes))] else None
 
 
 class _File:

@@ -1,17 +1,30 @@
-"""What callers pass to a launch: numbers, structs, sizes and streams, checked alike by all back ends."""
+"""What callers pass to a launch: numbers, structs, sizes, streams and contexts, checked alike by all back ends."""
 
 from __future__ import annotations
 
 import ctypes
-import math
 import operator
 import sys
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any
 
-from .signature import Given
+from .signature import POINTER, Given
 
 FREED = "the memory was freed, by the end of its `with` statement or by `free`"
-_SEQUENCES = (list, tuple, range, set, frozenset, dict)
+LEGACY = 1  # CU_STREAM_LEGACY: the default stream by its other name
+DEFAULT = (0, LEGACY)
+PER_THREAD = 2  # CU_STREAM_PER_THREAD: the default stream of the calling thread
+
+_MOST = (1 << 31) - 1  # of a grid's first axis, with CUDA; no back end has more
+_MOST_BYTES = (1 << 62) - 1
+_KINDS = {
+    **dict.fromkeys("bhilqcu", "i"),
+    **dict.fromkeys("BHILQ", "u"),
+    **dict.fromkeys("fdg", "f"),
+    "?": "b",
+}  # of ctypes' `_type_`
+_SWAPPED = "is not in the byte order of this machine"
+_known: dict[type, Given] = {}  # by type: those that were used
 
 
 def refusal(value: Any, spelled: str = "") -> str:
@@ -28,7 +41,7 @@ def refusal(value: Any, spelled: str = "") -> str:
         return f"{value.__name__} is a type: pass a value of it"
     if isinstance(value, str):
         return "a str is not an array: pass its bytes, as bytearray(text, 'utf-8') or by upload"
-    if isinstance(value, _SEQUENCES):
+    if isinstance(value, (list, tuple, range, set, frozenset, dict)):
         return f"a {kind} is not an array: pass numpy.array(values, dtype='float32') or the like"
     if hasattr(type(value), "__array__"):
         return f"{kind} does not show its memory: pass numpy.ascontiguousarray(value), and keep that array"
@@ -40,23 +53,10 @@ def _examples(value: Any) -> str:
         return f"ctypes.c_bool({value}), numpy.bool_({value}) or the like"
     if isinstance(value, int):
         text = str(value) if -(1 << 63) <= value < 1 << 64 else "…"
-        unsigned = f"numpy.uint64({text})" if value >= 0 else f"numpy.int64({text})"
-        return f"ctypes.c_int({text}), {unsigned} or the like"
+        return f"ctypes.c_int({text}), numpy.{'uint64' if value >= 0 else 'int64'}({text}) or the like"
     if isinstance(value, float):
         return f"ctypes.c_float({value}), numpy.float32({value}) or the like"
     return f"numpy.complex64({value}), or a ctypes.Structure of two floats, or the like"
-
-
-_KINDS = {
-    **dict.fromkeys("bhilq", "i"),
-    **dict.fromkeys("BHILQ", "u"),
-    **dict.fromkeys("fdg", "f"),
-    "?": "b",
-    "c": "i",
-    "u": "i",
-}  # fmt: skip  of ctypes' `_type_`
-_SWAPPED = "is not in the byte order of this machine"
-_known: dict[type, Given] = {}  # by type: those that were used
 
 
 def type_name(kind: type) -> str:
@@ -65,6 +65,11 @@ def type_name(kind: type) -> str:
         return f"ctypes.{kind.__name__}"
     package = kind.__module__.partition(".")[0]
     return kind.__qualname__ if package in {"builtins", "__main__"} else f"{package}.{kind.__qualname__}"
+
+
+def is_scalar(kind: type) -> bool:
+    """Return whether a type is one of NumPy's numbers and structs."""
+    return kind.__module__ == "numpy" and hasattr(kind, "dtype") and not hasattr(kind, "ctypes")
 
 
 def given_value(value: Any) -> Given | None:
@@ -86,16 +91,16 @@ def whole(value: Any) -> int:
 
 def given_address(kind: type) -> Given:
     """Return an address, which fits any pointer."""
-    return Given("address", "", ctypes.sizeof(ctypes.c_void_p), type_name(kind))
+    return Given("address", "", POINTER, type_name(kind))
 
 
 def given_array(kind: type, dtype: str) -> Given:
     """Return an array of elements of a type, as NumPy writes it: "<f4"; "" for raw bytes."""
-    return Given("array", dtype, ctypes.sizeof(ctypes.c_void_p), type_name(kind))
+    return Given("array", dtype, POINTER, type_name(kind))
 
 
 def _described(kind: Any, value: Any) -> Given | None:
-    if kind.__module__ == "numpy" and hasattr(kind, "dtype") and not hasattr(kind, "ctypes"):
+    if is_scalar(kind):
         dtype = value.dtype
         if dtype.kind not in "biufc" or not dtype.isnative:
             raise TypeError(
@@ -108,12 +113,9 @@ def _described(kind: Any, value: Any) -> Given | None:
     if problem:
         raise TypeError(f"{kind.__name__} {problem}")
     if issubclass(kind, ctypes._SimpleCData):
-        is_address = kind._type_ in {"P", "z", "Z"}
-        return (
-            given_address(kind)
-            if is_address
-            else Given("scalar", _dtype(kind), ctypes.sizeof(kind), type_name(kind))
-        )
+        if kind._type_ in {"P", "z", "Z"}:
+            return given_address(kind)
+        return Given("scalar", _dtype(kind), ctypes.sizeof(kind), type_name(kind))
     if issubclass(kind, ctypes._Pointer):
         dtype = _dtype(kind._type_)
         return given_array(kind, dtype) if dtype else given_address(kind)
@@ -155,34 +157,17 @@ def _dtype(kind: Any) -> str:
     return f"{'<' if sys.byteorder == 'little' else '>'}{letter}{ctypes.sizeof(kind)}" if letter else ""
 
 
-_MOST = (1 << 31) - 1  # of a grid's first axis, with CUDA; no back end has more
-_MOST_BYTES = (1 << 62) - 1
-_AXES = "xyz"
-
-Three = tuple[int, int, int]
-
-
-class Limits(NamedTuple):
-    """The most that a device takes: of each axis of a `grid` and a `block`, and of `threads` in a block."""
-
-    owner: str
-    grid: tuple[int, ...]
-    block: tuple[int, ...]
-    threads: int
-
-
-def three(dim: Any, what: str = "grid or block") -> Three:
+def three(dim: Any, what: str = "grid or block") -> tuple[int, int, int]:
     """Return a grid or block as three numbers.
 
     Raises TypeError for anything but one to three whole numbers, ValueError for a number below 1 or above 2^31-1.
     """
     if type(dim) is int and 0 < dim <= _MOST:
         return dim, 1, 1
-    given = dim if isinstance(dim, (tuple, list)) else (dim,)
-    numbers = [_whole(number) for number in given]
+    numbers = [_whole(number) for number in (dim if isinstance(dim, (tuple, list)) else (dim,))]
     if None in numbers or not 1 <= len(numbers) <= 3:
         raise TypeError(f"a {what} is one to three whole numbers, not {_shown(dim)}")
-    for axis, number in zip(_AXES, numbers):
+    for axis, number in zip("xyz", numbers):
         if number < 1:
             raise ValueError(
                 f"{what} {_shown(dim)}: its axis {axis} is {_shown(number)}, and the least is 1; launch nothing if "
@@ -196,7 +181,9 @@ def three(dim: Any, what: str = "grid or block") -> Three:
     return x, y, z
 
 
-def launch_size(grid: Any, block: Any, shared: Any, cluster: Any = None) -> tuple[Three, Three, int]:
+def launch_size(
+    grid: Any, block: Any, shared: Any, cluster: Any = None
+) -> tuple[tuple[int, int, int], tuple[int, int, int], int]:
     """Return the size of a launch, with `shared` bytes of shared memory; raises TypeError, ValueError."""
     if cluster is not None:
         three(cluster, "cluster")
@@ -205,8 +192,6 @@ def launch_size(grid: Any, block: Any, shared: Any, cluster: Any = None) -> tupl
 
 def size_of(what: str, size: Any) -> int:
     """Return a number of bytes; raises TypeError unless it is a whole number, ValueError if it is negative or huge."""
-    if type(size) is int and 0 <= size <= _MOST_BYTES:
-        return size
     number: int | None = _whole(size)
     if number is None:
         raise TypeError(f"{what} is a whole number of bytes, not {_shown(size)}")
@@ -215,21 +200,6 @@ def size_of(what: str, size: Any) -> int:
     if number > _MOST_BYTES:
         raise ValueError(f"{what} is more bytes than there can be: {_shown(size)}")
     return number
-
-
-def refuse_beyond(limits: Limits, grid: Three, block: Three) -> None:
-    """Raise ValueError, which names the limit, unless a device takes a grid and a block."""
-    for what, numbers, most in (("grid", grid, limits.grid), ("block", block, limits.block)):
-        for axis, number, limit in zip(_AXES, numbers, most):
-            if number > limit:
-                raise ValueError(
-                    f"{what} {numbers}: its axis {axis} is {number}, and the most of {limits.owner} is {limit}"
-                )
-    threads = math.prod(block)
-    if threads > limits.threads:
-        raise ValueError(
-            f"block {block}: it has {threads} threads, and the most of {limits.owner} is {limits.threads}"
-        )
 
 
 def _whole(number: Any) -> Any:
@@ -251,39 +221,50 @@ def _shown(value: Any) -> str:
     return text if len(text) <= 60 else f"{text[:50]}…"
 
 
-LEGACY = 1  # CU_STREAM_LEGACY: the default stream by its other name
-DEFAULT = (0, LEGACY)
-PER_THREAD = 2  # CU_STREAM_PER_THREAD: the default stream of the calling thread
-
-
 def stream_handle(stream: Any) -> int:
-    """Return the CUstream of None (the default stream), a number, or another library's stream; raises TypeError.
+    """Return the CUstream of None (the default stream), a number, or another library's stream.
 
     `__cuda_stream__` is the protocol (https://nvidia.github.io/cuda-python/cuda-core/latest/interoperability.html);
-    `ptr` is CuPy's attribute and `cuda_stream` torch's, of versions without it.
+    `ptr` is CuPy's attribute and `cuda_stream` torch's, of versions without it. Raises TypeError, ValueError.
     """
     if stream is None:
         return 0
-    if isinstance(stream, int):
-        return stream
+    number = _whole(stream)
     protocol = getattr(stream, "__cuda_stream__", None)
     if protocol is not None:
-        _, handle = protocol() if callable(protocol) else protocol
-        return int(handle)
-    for attribute in ("ptr", "cuda_stream", "handle", "value"):
-        handle = getattr(stream, attribute, None)
-        if handle is not None:
-            return int(handle)
-    raise TypeError(f"a stream is a number or has __cuda_stream__, and {type(stream).__name__} is neither")
+        _, number = protocol() if callable(protocol) else protocol
+    elif number is None:
+        handles = (getattr(stream, name, None) for name in ("ptr", "cuda_stream", "handle", "value"))
+        number = next((handle for handle in handles if handle is not None), None)
+    if number is None or isinstance(stream, bool):
+        raise TypeError(
+            f"a stream is a number or has __cuda_stream__, and {type(stream).__name__} is neither"
+        )
+    if int(number) < 0:
+        raise ValueError(f"a stream is a CUstream, and {int(number)} is negative")
+    return int(number)
 
 
-def context_handle(context: Any) -> int:
-    """Return the CUcontext that a caller gives, 0 for "current" and for none; raises TypeError for anything else."""
+def context_handle(context: Any, current: Callable[[], int] = lambda: 0) -> int:
+    """Return the CUcontext that a caller gives, for "current" what a function returns, 0 for none.
+
+    Raises TypeError for anything else.
+    """
+    if isinstance(context, str) and context == "current":
+        return current()
     found = getattr(context, "handle", context)
     found = getattr(found, "value", found)  # ctypes
     try:
-        return 0 if isinstance(found, str) and found == "current" else int(found or 0)
+        return int(found or 0)
     except (TypeError, ValueError):
         raise TypeError(
             f'a context is "current", a CUcontext as a number, or an object with a handle, not {context!r}'
         ) from None
+
+
+def device_number(device: Any) -> int | None:
+    """Return the device that a caller gives, None for none; raises TypeError."""
+    number: int | None = _whole(device)
+    if device is not None and number is None:
+        raise TypeError(f"a device is a number, not {_shown(device)}")
+    return number

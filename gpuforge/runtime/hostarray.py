@@ -7,10 +7,69 @@ import math
 import re
 import sys
 from collections.abc import Sequence
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from ctypes import c_int, c_int64, c_uint8, c_uint64, c_void_p
+from typing import Any, NamedTuple
 
 from .given import refusal
 from .signature import Parameter, reads_only
+
+_REACHABLE = {1, 3, 11}  # DLDeviceType: kDLCPU, kDLCUDAHost, kDLROCMHost
+_READ_ONLY, _IS_COPIED = 1, 2  # DLPACK_FLAG_BITMASK_…
+_NATIVE = "<" if sys.byteorder == "little" else ">"
+DLPACK_KINDS = {0: "i", 1: "u", 2: "f", 4: "V", 5: "c", 6: "b"}  # DLDataTypeCode
+_BUFFER_KINDS = {
+    **dict.fromkeys("bhilqn", "i"),
+    **dict.fromkeys("BHILQN", "u"),
+    **dict.fromkeys("efdg", "f"),
+    "?": "b",
+    **dict.fromkeys(("Zf", "Zd", "Zg"), "c"),
+}  # of `struct` and PEP 3118
+_WORDS = {"i": "int", "u": "uint", "f": "float", "c": "complex", "b": "bool"}
+_CONTENTS = {
+    "O": "Python objects, of which a kernel would see the addresses: convert it, as by .astype('float32')",
+    **dict.fromkeys("SUT", "text: pass its bytes, as an array of uint8"),
+    **dict.fromkeys("mM", "times: pass .view('int64')"),
+}
+_IMMUTABLE = {"jax", "jaxlib"}  # whose arrays never change, and DLPack does not say so
+_FULL_RO = 0x11C  # PyBUF_FULL_RO: whatever its form, and read-only
+
+
+class DLTensor(ctypes.Structure):
+    """An array on a device, the head of DLManagedTensor; https://dmlc.github.io/dlpack/latest/c_api.html.
+
+    `code` is its elements' kind, of `lanes` numbers each.
+    """
+
+    _fields_ = (
+        ("data", c_void_p), ("device_type", c_int), ("device_id", c_int), ("ndim", c_int), ("code", c_uint8),
+        ("bits", c_uint8), ("lanes", ctypes.c_uint16), ("shape", ctypes.POINTER(c_int64)),
+        ("strides", ctypes.POINTER(c_int64)), ("byte_offset", c_uint64),
+    )  # fmt: skip
+
+
+class _Versioned(ctypes.Structure):
+    _fields_ = (  # the head of DLManagedTensorVersioned
+        ("version", c_uint64), ("context", c_void_p), ("deleter", c_void_p), ("flags", c_uint64), ("tensor", DLTensor),
+    )  # fmt: skip
+
+
+class _Buffer(ctypes.Structure):
+    _fields_ = (  # Py_buffer; https://docs.python.org/3/c-api/buffer.html
+        ("buf", c_void_p), ("obj", c_void_p), ("len", ctypes.c_ssize_t), ("itemsize", ctypes.c_ssize_t),
+        ("readonly", c_int), ("ndim", c_int),
+        *((name, c_void_p) for name in ("format", "shape", "strides", "suboffsets", "internal")),
+    )  # fmt: skip
+
+
+def _of_python(name: str, result: Any, *types: Any) -> Any:
+    """Return a function of Python's own: the attributes of `pythonapi` are shared with every other package."""
+    return ctypes.PYFUNCTYPE(result, *types)((name, ctypes.pythonapi))
+
+
+_pointer_of = _of_python("PyCapsule_GetPointer", c_void_p, ctypes.py_object, ctypes.c_char_p)
+_is_valid = _of_python("PyCapsule_IsValid", c_int, ctypes.py_object, ctypes.c_char_p)
+_get_buffer = _of_python("PyObject_GetBuffer", c_int, ctypes.py_object, c_void_p, c_int)
+_release_buffer = _of_python("PyBuffer_Release", None, c_void_p)
 
 
 def refuse_gaps(array: Any, shape: Sequence[int], strides: Sequence[int], step: int) -> None:
@@ -34,61 +93,8 @@ def refuse_gaps(array: Any, shape: Sequence[int], strides: Sequence[int], step: 
         step *= count
 
 
-# functions of their own: the attributes of `pythonapi` are shared with every other package
-_pointer_of = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
-    ("PyCapsule_GetPointer", ctypes.pythonapi)
-)
-_is_valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_char_p)(
-    ("PyCapsule_IsValid", ctypes.pythonapi)
-)
-_READ_ONLY, _IS_COPIED = 1, 2  # DLPACK_FLAG_BITMASK_…
-
-
-class DLTensor(ctypes.Structure):
-    """An array on a device; the head of DLManagedTensor. `code` is its elements' kind, of `lanes` numbers each."""
-
-    _fields_ = (
-        ("data", ctypes.c_void_p),
-        ("device_type", ctypes.c_int),
-        ("device_id", ctypes.c_int),
-        ("ndim", ctypes.c_int),
-        ("code", ctypes.c_uint8),
-        ("bits", ctypes.c_uint8),
-        ("lanes", ctypes.c_uint16),
-        ("shape", ctypes.POINTER(ctypes.c_int64)),
-        ("strides", ctypes.POINTER(ctypes.c_int64)),
-        ("byte_offset", ctypes.c_uint64),
-    )
-
-
-class _Versioned(ctypes.Structure):
-    _fields_ = (  # the head of DLManagedTensorVersioned
-        ("major", ctypes.c_uint32),
-        ("minor", ctypes.c_uint32),
-        ("context", ctypes.c_void_p),
-        ("deleter", ctypes.c_void_p),
-        ("flags", ctypes.c_uint64),
-        ("tensor", DLTensor),
-    )
-
-
-def writable_tensor_of(array: Any) -> tuple[object, DLTensor, bool]:
-    """Return the capsule of an array in the CPU's memory, the array in it, and whether it may be written.
-
-    A capsule before DLPack 1.0 does not say: then it may. Raises what the array's library raises.
-    """
-    try:
-        capsule = array.__dlpack__(max_version=(1, 0), copy=False)
-    except TypeError:  # its library is older
-        capsule = array.__dlpack__()
-    if not _is_valid(capsule, b"dltensor_versioned"):
-        return capsule, tensor_of(capsule), True
-    managed = _Versioned.from_address(_pointer_of(capsule, b"dltensor_versioned"))
-    return capsule, managed.tensor, not managed.flags & (_READ_ONLY | _IS_COPIED)
-
-
 def tensor_of(capsule: object) -> DLTensor:
-    """Return the array in a capsule, which must live as long as it."""
+    """Return the array in a capsule of DLPack, which must live as long as it."""
     return DLTensor.from_address(_pointer_of(capsule, b"dltensor"))
 
 
@@ -99,43 +105,16 @@ def address_of(array: object, tensor: DLTensor) -> int:
     return int((tensor.data or 0) + tensor.byte_offset)
 
 
-_REACHABLE = {1, 3, 11}  # DLDeviceType: kDLCPU, kDLCUDAHost, kDLROCMHost
-_NATIVE = "<" if sys.byteorder == "little" else ">"
-_DLPACK_KINDS = {0: "i", 1: "u", 2: "f", 4: "V", 5: "c", 6: "b"}  # DLDataTypeCode
-_BUFFER_KINDS = {
-    **dict.fromkeys("bhilqn", "i"),
-    **dict.fromkeys("BHILQN", "u"),
-    **dict.fromkeys("efdg", "f"),
-    "?": "b",
-    **dict.fromkeys(("Zf", "Zd", "Zg"), "c"),
-}  # fmt: skip  of `struct` and PEP 3118
-_WORDS = {"i": "int", "u": "uint", "f": "float", "c": "complex", "b": "bool"}
-_CONTENTS = {
-    "O": "Python objects, of which a kernel would see the addresses: convert it, as by .astype('float32')",
-    **dict.fromkeys("SUT", "text: pass its bytes, as an array of uint8"),
-    **dict.fromkeys("mM", "times: pass .view('int64')"),
-}
-_IMMUTABLE = {"jax", "jaxlib"}  # whose arrays never change, and DLPack does not say so
-_FULL_RO = 0x11C  # PyBUF_FULL_RO: whatever its form, and read-only
-
-
-class _Buffer(ctypes.Structure):
-    _fields_ = (  # Py_buffer; https://docs.python.org/3/c-api/buffer.html
-        ("buf", ctypes.c_void_p),
-        ("obj", ctypes.c_void_p),
-        ("len", ctypes.c_ssize_t),
-        ("itemsize", ctypes.c_ssize_t),
-        ("readonly", ctypes.c_int),
-        ("ndim", ctypes.c_int),
-        *((name, ctypes.c_void_p) for name in ("format", "shape", "strides", "suboffsets", "internal")),
-    )
-
-
-# functions of their own: the attributes of `pythonapi` are shared with every other package
-_get_buffer = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_void_p, ctypes.c_int)(
-    ("PyObject_GetBuffer", ctypes.pythonapi)
-)
-_release_buffer = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(("PyBuffer_Release", ctypes.pythonapi))
+def _writable_tensor_of(array: Any) -> tuple[object, DLTensor, bool]:
+    """Return the capsule of an array, the array in it, and whether it may be written; before DLPack 1.0 it may."""
+    try:
+        capsule = array.__dlpack__(max_version=(1, 0), copy=False)
+    except TypeError:  # its library is older
+        capsule = array.__dlpack__()
+    if not _is_valid(capsule, b"dltensor_versioned"):
+        return capsule, tensor_of(capsule), True
+    managed = _Versioned.from_address(_pointer_of(capsule, b"dltensor_versioned"))
+    return capsule, managed.tensor, not managed.flags & (_READ_ONLY | _IS_COPIED)
 
 
 class HostArray(NamedTuple):
@@ -307,10 +286,10 @@ def _of_dlpack(value: Any) -> HostArray | None:
     if not hasattr(value, "__dlpack_device__") or value.__dlpack_device__()[0] not in _REACHABLE:
         return None
     try:
-        capsule, tensor, writable = writable_tensor_of(value)
+        capsule, tensor, writable = _writable_tensor_of(value)
     except Exception as error:  # of its library
         raise TypeError(f"{type(value).__name__} does not give its memory: {error}") from error
-    letter = _DLPACK_KINDS.get(tensor.code)
+    letter = DLPACK_KINDS.get(tensor.code)
     if letter is None:
         raise TypeError(f"{type(value).__name__} has elements that have no C type")
     itemsize = (tensor.bits * tensor.lanes + 7) // 8
@@ -328,25 +307,13 @@ def _foreign(what: str) -> str:
     return f"{what} is not in the byte order of this machine: convert it with {convert}"
 
 
-class _Memory(Protocol):
-    def write(self, source: Any) -> None: ...
-
-    def free(self) -> None: ...
-
-
-M = TypeVar("M", bound=_Memory)
-
-
-class Uploads(Generic[M]):
-    """A kernel with memory on its device."""
+class Uploads:
+    """A kernel with memory on its device, which `memory` allocates."""
 
     __slots__ = ()
+    memory: Any
 
-    def memory(self, size: int) -> M:
-        """Allocate `size` bytes, freed by a `with` statement."""
-        raise NotImplementedError
-
-    def upload(self, source: Any) -> M:
+    def upload(self, source: Any) -> Any:
         """Return device memory with a copy of an array in C's order; raises TypeError, ValueError, DriverError."""
         memory = self.memory(source_of(source).size)
         try:

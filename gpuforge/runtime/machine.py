@@ -11,19 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Optional
 
 from .cpu_level import CpuLevel
-from .driver import (
-    NCCL,
-    NVML,
-    OPENCL_LOADER,
-    Attempt,
-    Device,
-    NoDriver,
-    Table,
-    bind,
-    open_driver,
-    open_library,
-    patience,
-)
+from .driver import DRIVER, Attempt, Device, NoDriver, Table, bind, open_driver, open_library, patience
 from .values import Image, Reason
 
 TYPE_CHECKING = False
@@ -31,6 +19,21 @@ if TYPE_CHECKING:
     from .cpu import Cpu
 
 
+NVML = Table(
+    "NVML",
+    ("libnvidia-ml.so.1",),
+    {"nvmlInit_v2": "", "nvmlSystemGetDriverVersion": "su", "nvmlShutdown": ""},
+    {},
+    DRIVER.advice,
+)
+NCCL = Table("NCCL", ("libnccl.so.2",), {"ncclGetVersion": "I"}, {}, "reinstall nvidia-nccl")
+OPENCL_LOADER = Table(
+    "OpenCL loader",
+    ("libOpenCL.so.1", "libOpenCL.so"),
+    {"clGetPlatformIDs": "uPU", "clGetPlatformInfo": "puzpZ"},
+    {},
+    "one of the implementations listed in /etc/OpenCL/vendors hangs",
+)
 DISABLE_GPU = "GPUFORGE_DISABLE_GPU"
 OPENCL = "GPUFORGE_OPENCL"
 KINDS = ("gpu", "accelerator", "cpu")  # of OpenCL's devices, in the order of preference

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Optional
 
 POINTER = 8  # bytes
+_QUALIFIER = r"\s*\b(?:const|volatile|__restrict__|__restrict|restrict)\b\s*"
 
 
 class Parameter(NamedTuple):
@@ -71,40 +72,19 @@ def matching(kernels: Iterable[Entry], wanted: str) -> tuple[Entry, ...]:
     """
     if not isinstance(wanted, str):
         raise TypeError(f"a kernel's name is a str, not {type(wanted).__name__}")
-    listed = list(kernels)
-    name = _normal(wanted)
-    for spellings in _SPELLINGS:
-        found = {entry.symbol: entry for entry in listed if name in spellings(entry)}
+    listed, name = list(kernels), _normal(wanted)
+    spelled = [(entry, _all_spellings(entry)) for entry in listed]
+    for rank in range(5):
+        found = {entry.symbol: entry for entry, spellings in spelled if name in spellings[rank]}
         if found:
             return tuple(found.values())
     return ()
 
 
-def _spelling_of_symbol(entry: Entry) -> tuple[str, ...]:
-    return (_normal(entry.symbol),)
-
-
-def _spelling_with_types(entry: Entry) -> tuple[str, ...]:
-    return (_normal(entry.signature),)
-
-
-def _spelling_of_name(entry: Entry) -> tuple[str, ...]:
-    return (_normal(entry.name),)
-
-
-def _spellings_with_types(entry: Entry) -> tuple[str, ...]:
-    types = _normal(entry.signature)[len(_normal(entry.name)) :]
-    return tuple(name + types for name in _spellings(entry.name))
-
-
-def _spellings_of_name(entry: Entry) -> tuple[str, ...]:
-    return _spellings(entry.name)
-
-
-_SPELLINGS = (
-    *(_spelling_of_symbol, _spelling_with_types, _spelling_of_name),
-    *(_spellings_with_types, _spellings_of_name),
-)
+def _all_spellings(entry: Entry) -> tuple[Sequence[str], ...]:
+    symbol, signature, name = map(_normal, (entry.symbol, entry.signature, entry.name))
+    shorter, types = _spellings(entry.name), signature[len(name) :]
+    return [symbol], [signature], [name], [each + types for each in shorter], shorter
 
 
 def _spellings(name: str) -> tuple[str, ...]:
@@ -156,11 +136,9 @@ def check(entry: Entry, given: Sequence[Given]) -> None:
 
     A number's value may still be too large or negative: see `limits`.
     """
-    if entry.parameters is None:
-        return
     check_count(entry, len(given))
-    for position, (parameter, one) in enumerate(zip(entry.parameters, given)):
-        problem = refusal(parameter, position, one)
+    for position, (parameter, one) in enumerate(zip(entry.parameters or (), given)):
+        problem = misfit(parameter, position, one)
         if problem:
             raise TypeError(f"{problem}. The kernel is {entry.signature}")
 
@@ -173,7 +151,7 @@ def check_count(entry: Entry, count: int) -> None:
         raise TypeError(f"{entry.signature} takes {some}, and {count} are given")
 
 
-def refusal(parameter: Parameter, position: int, given: Given) -> str:
+def misfit(parameter: Parameter, position: int, given: Given) -> str:
     """Return why an argument does not fit a parameter, with what to pass instead; "" if it fits."""
     problem = _refusal(parameter, given) if parameter.size else ""
     return f"argument {position}: {problem}" if problem else ""
@@ -192,17 +170,13 @@ def limits(parameter: Parameter, dtype: str) -> tuple[int, int] | None:
 
 def reads_only(parameter: Parameter) -> bool:
     """Return whether a parameter is a pointer through which a kernel cannot write, `const float *`."""
-    pointee = re.sub(
-        r"(\s*\b(?:const|volatile|__restrict__|__restrict|restrict)\b\s*)+$", "", parameter.type
-    ).strip()
+    pointee = re.sub(rf"(?:{_QUALIFIER})+$", "", parameter.type).strip()
     if not pointee.endswith("*"):
         return False
     element = pointee[:-1].strip()
-    return (
-        element.endswith("const")
-        if "*" in element
-        else bool(re.search(r"\bconst\b", element.partition("<")[0]))
-    )
+    if "*" in element:
+        return element.endswith("const")
+    return bool(re.search(r"\bconst\b", element.partition("<")[0]))
 
 
 def outside(parameter: Parameter, position: int, value: object) -> str:
@@ -220,38 +194,15 @@ def spelled(parameter: Parameter, value: object) -> str:
 
 # NumPy's types of C++'s numbers on 64-bit Linux: the kind and the bytes
 _NUMBERS = {
-    "bool": "b1",
-    "char": "i1",
-    "signed char": "i1",
-    "unsigned char": "u1",
-    "char8_t": "u1",
-    "short": "i2",
-    "unsigned short": "u2",
-    "char16_t": "u2",
-    "int": "i4",
-    "unsigned int": "u4",
-    "wchar_t": "i4",
-    "char32_t": "u4",
-    "long": "i8",
-    "unsigned long": "u8",
-    "long long": "i8",
-    "unsigned long long": "u8",
-    "__half": "f2",
-    "__nv_bfloat16": "V2",
-    "float": "f4",
-    "double": "f8",
-}
+    "bool": "b1", "char": "i1", "signed char": "i1", "unsigned char": "u1", "char8_t": "u1", "short": "i2",
+    "unsigned short": "u2", "char16_t": "u2", "int": "i4", "unsigned int": "u4", "wchar_t": "i4", "char32_t": "u4",
+    "long": "i8", "unsigned long": "u8", "long long": "i8", "unsigned long long": "u8", "__half": "f2",
+    "__nv_bfloat16": "V2", "float": "f4", "double": "f8",
+}  # fmt: skip
 _NAMES = {
-    **{
-        f"{kind}{size}": f"{name}{8 * size}"
-        for kind, name in (("i", "int"), ("u", "uint"))
-        for size in (1, 2, 4, 8)
-    },
+    **{f"{kind[0]}{size}": f"{kind}{8 * size}" for kind in ("int", "uint", "float") for size in (1, 2, 4, 8)},
     "b1": "bool_",
     "V2": "bfloat16",
-    "f2": "float16",
-    "f4": "float32",
-    "f8": "float64",
     "c8": "complex64",
     "c16": "complex128",
 }
@@ -262,7 +213,7 @@ _COMPLEX = re.compile(r"(?:\w+::)*complex<(float|double)>")
 
 def _bare(type_: str) -> str:
     """Return a type without const, volatile and restrict."""
-    return re.sub(r"\s*\b(?:const|volatile|__restrict__|__restrict|restrict)\b\s*", " ", type_).strip()
+    return re.sub(_QUALIFIER, " ", type_).strip()
 
 
 def _pointee(type_: str) -> str | None:

@@ -18,6 +18,7 @@ from runtime_samples import (  # noqa: F401  fixtures
     built_stub,
     kernel,
     kernels,
+    listed,
     old_stub,
     stub,
     stub_without_launches,

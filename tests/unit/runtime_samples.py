@@ -65,6 +65,13 @@ def kernel(kernels: KernelSet) -> Kernel:
     return kernels.function("saxpy")
 
 
+@pytest.fixture
+def listed(stub: str, tmp_path: Path) -> Kernel:
+    """The kernel of a set whose index has the sizes of its parameters, and not their types."""
+    folder = write_set(tmp_path / "listed", parameters=["", "", "", ""])
+    return KernelSet(folder, env={}, driver=stub).function("saxpy")
+
+
 def write_set(
     folder: Path, fatbin: bytes = b"a fatbin", *, parameters: list[str] | None = None, **changes: Any
 ) -> Path:

@@ -8,6 +8,7 @@ from kernel_samples import CUBIN_13_0, CUBIN_13_0_OF_120, FATBIN_11_8, FATBIN_12
 from gpuforge.binary import fatbin, kernels
 from gpuforge.cuda.kernels import Kernel, Parameter
 from gpuforge.errors import MalformedError
+from gpuforge.runtime import elf
 
 
 def test_every_toolkits_images_list_the_same_kernels() -> None:
@@ -58,3 +59,13 @@ def test_what_ptx_declares() -> None:
     assert kernels.of_ptx(b".version 8.7\n.target sm_80\n") == {}
     with pytest.raises(MalformedError, match=r"the PTX declares a parameter as '\.param \.x64 a'"):
         kernels.of_ptx(b".entry f(.param .x64 a) {}")
+
+
+def test_the_runtime_reads_the_same_sizes_from_machine_code() -> None:
+    """It has no index for NVRTC's code and its users' own files, and asks no driver until that fails."""
+    for cubin in (CUBIN_13_0, CUBIN_13_0_OF_120):
+        assert {name: elf.parameter_sizes(cubin, name) for name in SIZES} == SIZES
+        assert elf.parameter_sizes(cubin, "none") is None
+    assert elf.parameter_sizes(b".version 9.0", "saxpy") is None
+    for length in range(0, len(CUBIN_13_0), 40):
+        elf.parameter_sizes(CUBIN_13_0[:length], "saxpy")

@@ -21,6 +21,7 @@ from dlpack_samples import Capsuled
 from host_misuses import A, N, floats, read_only
 
 from gpuforge.runtime import given, hostarray
+from gpuforge.runtime.backends.opencl.kernel import Limits
 from gpuforge.runtime.backends.system import HostKernel, load
 from gpuforge.runtime.hostarray import host_array
 from gpuforge.runtime.signature import Parameter, plain_entry
@@ -230,23 +231,19 @@ def test_types_are_named_as_numpy_names_them() -> None:
 
 
 @pytest.mark.parametrize(
-    ("grid", "block", "message"),
+    ("block", "message"),
     [
-        (1, 4096, "block (4096, 1, 1): its axis x is 4096, and the most of DEVICE is 1024"),
-        (1, (1, 1, 65), "block (1, 1, 65): its axis z is 65, and the most of DEVICE is 64"),
-        (1, (1024, 2), "block (1024, 2, 1): it has 2048 threads, and the most of DEVICE is 1024"),
-        ((1, 65536), 1, "grid (1, 65536, 1): its axis y is 65536, and the most of DEVICE is 65535"),
+        (4096, "block (4096, 1, 1): its axis x is 4096, and the most of DEVICE is 1024"),
+        ((1, 1, 65), "block (1, 1, 65): its axis z is 65, and the most of DEVICE is 64"),
+        ((1024, 2), "block (1024, 2, 1): it has 2048 threads, and the most of DEVICE is 1024"),
     ],
 )
-def test_the_limit_of_a_device_is_named(grid: Any, block: Any, message: str) -> None:
-    three, limits = (
-        given.three,
-        given.Limits("DEVICE", ((1 << 31) - 1, 65535, 65535), (1024, 1024, 64), 1024),
-    )
+def test_the_limit_of_a_device_is_named(block: Any, message: str) -> None:
+    limits = Limits("DEVICE", (1024, 1024, 64), 1024)
     with pytest.raises(ValueError) as error:  # noqa: PT011  the whole message is compared
-        given.refuse_beyond(limits, three(grid), three(block))
+        limits.check(given.three(block))
     assert str(error.value) == message
-    given.refuse_beyond(limits, ((1 << 31) - 1, 65535, 65535), (16, 1, 64))
+    limits.check((16, 1, 64))
 
 
 def test_a_read_only_array_may_be_copied_from(kernel: HostKernel) -> None:

@@ -126,7 +126,7 @@ FITTING = [
 @pytest.mark.parametrize(("type_", "given"), FITTING, ids=lambda each: getattr(each, "dtype", each))
 def test_an_argument_that_fits(type_: str, given: Given) -> None:
     parameter = Parameter(type_, given.size)
-    assert signature.refusal(parameter, 0, given) == ""
+    assert signature.misfit(parameter, 0, given) == ""
     check(Entry("k", "k", (parameter,)), [given])
 
 
@@ -178,7 +178,7 @@ def test_an_argument_that_fits(type_: str, given: Given) -> None:
 )  # fmt: skip
 def test_an_argument_that_does_not_fit(type_: str, size: int, given: Given, message: str) -> None:
     parameter = Parameter(type_, size)
-    assert signature.refusal(parameter, 2, given) == f"argument 2: {message}"
+    assert signature.misfit(parameter, 2, given) == f"argument 2: {message}"
 
 
 def test_the_number_of_arguments_is_checked_with_the_signature() -> None:

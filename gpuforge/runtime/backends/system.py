@@ -125,7 +125,7 @@ class _Passed(NamedTuple):
     place: tuple[int, int] | None = None
 
 
-class HostKernel(Uploads[HostMemory]):
+class HostKernel(Uploads):
     """A function of a library for the CPU. Safe to use from several threads if the function is.
 
     It gets the arguments and does the whole work: what else a launch has, from grid to cluster, is checked and not

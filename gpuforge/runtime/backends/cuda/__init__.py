@@ -1,26 +1,21 @@
-"""Runs machine code and PTX on NVIDIA's GPUs, loaded by the driver."""
+"""Runs machine code and PTX on NVIDIA's GPUs, loaded by the driver into the caller's context or a primary one."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ... import runs_on
 from ...arch import Arch
 from ...decide import gpu_refusal
 from ...driver import NoDriver, open_driver
-from ...index import Module
+from ...index import BuildPlace, Module
 from ...machine import Probe
+from ...runs_on import is_exact
 from ...signature import Parameter
-from ...values import Build, Image, Reason, Verdict, Version, dotted
-from .. import Request, owner_of
+from ...values import Build, Image, Reason, Verdict, dotted
+from .. import Here, Request, owner_of
 from .context import Context, Function, current_place, given_context, primary_context
 from .kernel import Kernel, LoadedKernel
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from ...index import BuildPlace
-    from .. import Here
 
 
 def look(machine: Probe, places: Sequence[BuildPlace], env: Mapping[str, str]) -> None:
@@ -32,21 +27,52 @@ def judge(image: Image, build: Build, here: Here) -> Verdict:
     arch = image.built_for
     if not isinstance(arch, Arch):
         return Verdict.of(here.obstacle or build.failure, Reason("unread", {"variable": image.variable}))
-    refused = here.obstacle or gpu_refusal(image, arch, here) or build.failure
-    return Verdict.of(refused, _merit(image, arch, here.gpu))
+    if image.about.has_ptx:
+        merit = Reason("jit", {"here": dotted(here.gpu)})
+    elif is_exact(arch, here.gpu):
+        merit = Reason("exact")
+    else:
+        merit = Reason("same-major", {"built": dotted(arch.capability), "here": dotted(here.gpu)})
+    return Verdict.of(here.obstacle or gpu_refusal(image, arch, here) or build.failure, merit)
 
 
 def make(request: Request, image: Image, module: Module, place: BuildPlace) -> Kernel | None:
-    """Return a kernel of a module, which the driver loads once, for any number of its images that fit."""
-    return load(request, image, module)
+    """Return a kernel of a module, which the driver loads once, for any number of its images that fit.
 
-
-def _merit(image: Image, arch: Arch, gpu: Version) -> Reason:
+    None without a context. PTX is looked up in the kernel cache. Raises Refused, DriverError.
+    """
+    context, function = request.context, None
+    if context is None:
+        return None
     if image.about.has_ptx:
-        return Reason("jit", {"here": dotted(gpu)})
-    if runs_on.is_exact(arch, gpu):
-        return Reason("exact")
-    return Reason("same-major", {"built": dotted(arch.capability), "here": dotted(gpu)})
+        try:
+            from ...cache import KernelCache
+            from . import jit
+        except (
+            ImportError
+        ):  # a wheel without PTX, which only its users can have brought: the driver keeps the code
+            pass
+        else:
+            cache = KernelCache.of_user(request.env)
+            function = jit.function(request.name, module, context, cache, use=request.use_cache)
+    function = function or context.function(request.name, module.sha256 or module.file, module.read)
+    return kernel_of(request, context, function, module.read)
+
+
+def kernel_of(request: Request, context: Context, function: Function, read: Callable[[], bytes]) -> Kernel:
+    """Return the kernel of a request; `read` returns its module. Raises Refused, DriverError."""
+    entry = request.entry
+    if entry.parameters is None:
+        try:
+            from ...elf import parameter_sizes
+        except ImportError:  # the wheel's own kernels are in an index
+            sizes = None
+        else:
+            sizes = parameter_sizes(read(), entry.symbol)
+        if sizes is not None:
+            entry = entry._replace(parameters=tuple(Parameter("", size) for size in sizes))
+    loaded = LoadedKernel(entry.name, context, function)
+    return Kernel(loaded, demand=request.demand, load=request.elsewhere, entry=entry, env=request.env)
 
 
 def context_for(machine: Probe, driver: tuple[str, ...], device: int | None, context: Any) -> Context | None:
@@ -64,44 +90,3 @@ def context_for(machine: Probe, driver: tuple[str, ...], device: int | None, con
     if isinstance(place, Context):
         return place
     return primary_context(opened, place) if 0 <= place < len(machine.devices) else None
-
-
-def load(request: Request, image: Image, module: Module) -> Kernel | None:
-    """Return a kernel of a module; None without a context. Raises Refused, DriverError.
-
-    Code that the driver compiles is looked up in the kernel cache.
-    """
-    context = request.context
-    if context is None:
-        return None
-    return kernel_of(request, context, _function(request, context, image, module))
-
-
-def kernel_of(request: Request, context: Context, function: Function) -> Kernel:
-    """Return the kernel of a request, loaded in one context; raises DriverError."""
-    loaded = LoadedKernel(request.entry.name, context, function)
-    entry = request.entry
-    if entry.parameters is None:
-        with context.current():
-            sizes = context.driver.parameter_sizes(loaded.handle)
-        if sizes is not None:
-            entry = entry._replace(parameters=tuple(Parameter("", size) for size in sizes))
-    return Kernel(loaded, demand=request.demand, load=request.elsewhere, entry=entry, env=request.env)
-
-
-def _function(request: Request, context: Context, image: Image, module: Module) -> Function:
-    compiled = _kept_code(request, context, module) if image.about.has_ptx else None
-    return compiled or context.function(request.name, module.sha256 or module.file, module.read)
-
-
-def _kept_code(request: Request, context: Context, module: Module) -> Function | None:
-    """Return what the driver made of PTX, from the kernel cache if it is there; None if that is not possible.
-
-    A wheel without PTX does not have these modules: only its users can have brought PTX, which the driver keeps.
-    """
-    try:
-        from ...cache import KernelCache
-        from ...jit import function
-    except ImportError:
-        return None
-    return function(request.name, module, context, KernelCache.of_user(request.env), use=request.use_cache)

@@ -1,4 +1,4 @@
-"""Arrays in the memory of GPUs, by the libraries that make them: place, address, and the stream of their work.
+"""Kernel arguments: arrays by the libraries that make them, and numbers as the C types that the kernel declares.
 
 A kernel runs where its arrays are, and in the order of their library: what the library queued before is done before,
 and what it queues afterwards comes after.
@@ -11,25 +11,37 @@ import os
 import struct
 import sys
 from collections.abc import Callable, Sequence
-from ctypes import byref, c_char, c_uint64, c_void_p
+from ctypes import byref, c_void_p
 from functools import partial
 from operator import attrgetter
 from typing import Any, NamedTuple, Optional
 
 from ...driver import Driver
-from ...given import LEGACY, PER_THREAD, given_array, given_value, refusal, type_name, whole
-from ...hostarray import DLTensor, address_of, refuse_gaps, tensor_of
-from ...signature import Entry, Given, Parameter, check, limits, outside, spelled
-from ...signature import refusal as refuse
+from ...given import LEGACY, PER_THREAD, given_array, given_value, is_scalar, refusal, type_name, whole
+from ...hostarray import DLPACK_KINDS, DLTensor, address_of, refuse_gaps, tensor_of
+from ...signature import Entry, Given, Parameter, check, limits, misfit, outside, spelled
 from .context import Place, given_context
 from .memory import Memory
-from .replay import NODE
+from .replay import NODE, aligned
 
 _CUDA = 2  # DLDeviceType: kDLCUDA
 _REACHABLE = {_CUDA, 3, 13}  # kDLCUDAHost, kDLCUDAManaged
 _CONTEXT, _ORDINAL = 1, 9  # CUpointer_attribute
-_BFLOAT = 4  # DLDataTypeCode
-MEMORY = "memory"  # the library of `Memory`, which keeps its own order
+_MEMORY = "memory"  # the library of `Memory`, which keeps its own order
+# CUlaunchConfig: grid, block, dynamic shared memory, stream; then the attributes, of which there are none.
+_HEAD = "@7IP16x"
+_ATTRIBUTES = 40  # the offset of the attributes in it
+_UNKNOWN = Parameter("", 0)
+# NumPy's types -> `struct`'s codes; "0" is for the alignment of what follows
+_CODES = {
+    "b1": "?", "i1": "b", "i2": "h", "i4": "i", "i8": "q", "u1": "B", "u2": "H", "u4": "I", "u8": "Q", "f2": "e",
+    "f4": "f", "f8": "d", "c8": "0f8s", "c16": "0d16s",
+}  # fmt: skip
+_TORCH = {
+    "bool": "|b1", "int8": "|i1", "int16": "<i2", "int32": "<i4", "int64": "<i8", "uint8": "|u1", "uint16": "<u2",
+    "uint32": "<u4", "uint64": "<u8", "float16": "<f2", "float32": "<f4", "float64": "<f8", "complex64": "<c8",
+    "complex128": "<c16", "bfloat16": "<V2",
+}  # fmt: skip
 
 # raises TypeError for elements of a type, as NumPy and ml_dtypes write it: "<f4", bfloat16 "<V2"; "" is not known
 Accept = Callable[[str], None]
@@ -60,10 +72,10 @@ class ArrayReader(NamedTuple):
     late: Callable[[Any, int], int] | None = None
 
 
-def array_reader(value: Any, accept: Accept, driver: Driver) -> ArrayReader | None:
+def _array_reader(value: Any, accept: Accept, driver: Driver) -> ArrayReader | None:
     """Return how arrays of a value's type are passed, None for a value that is not in a GPU's memory."""
     if isinstance(value, Memory):
-        return ArrayReader(Memory.located, MEMORY, _of_memory)
+        return ArrayReader(Memory.located, _MEMORY, _of_memory)
     home = _home(type(value))
     if home == "torch":
         return _torch(accept)
@@ -78,8 +90,7 @@ def array_reader(value: Any, accept: Accept, driver: Driver) -> ArrayReader | No
     return None
 
 
-def is_on_host(value: Any) -> bool:
-    """Return whether a value is an array in the CPU's memory."""
+def _is_on_host(value: Any) -> bool:
     try:
         if not hasattr(value, "__dlpack_device__"):  # torch's tensors are not buffers
             memoryview(value)
@@ -88,8 +99,7 @@ def is_on_host(value: Any) -> bool:
     return True
 
 
-def host_memory(value: Any) -> TypeError:
-    """Return the error for an array in host memory."""
+def _host_memory(value: Any) -> TypeError:
     return TypeError(
         f"{type(value).__name__} is host memory, which no kernel can read: copy it with kernel.upload(array), "
         "and the result back with Memory.read(array)"
@@ -128,7 +138,7 @@ def _torch(accept: Accept) -> ArrayReader:
     def locate(tensor: Any) -> Located:
         place = where(tensor)
         if place < 0:
-            raise host_memory(tensor)
+            raise _host_memory(tensor)
         if tensor.dtype not in accepted:
             accept(_TORCH.get(str(tensor.dtype)[6:], ""))
             if not tensor.dtype.is_complex:  # those may be conjugated only when they are read
@@ -152,17 +162,9 @@ def _torch(accept: Accept) -> ArrayReader:
         found: int = torch.cuda.current_stream(place).cuda_stream
         return found
 
-    current = getattr(
-        torch._C, "_cuda_getCurrentRawStream", of_device
-    )  # Triton's way, at a tenth of the time
+    # Triton's way, at a tenth of the time
+    current = getattr(torch._C, "_cuda_getCurrentRawStream", of_device)
     return ArrayReader(locate, "torch", address_in, lambda place, _: current(place), current)
-
-
-_TORCH = {
-    "bool": "|b1", "int8": "|i1", "int16": "<i2", "int32": "<i4", "int64": "<i8", "uint8": "|u1", "uint16": "<u2",
-    "uint32": "<u4", "uint64": "<u8", "float16": "<f2", "float32": "<f4", "float64": "<f8", "complex64": "<c8",
-    "complex128": "<c16", "bfloat16": "<V2",
-}  # fmt: skip
 
 
 def _cupy(accept: Accept, example: Any) -> ArrayReader:
@@ -201,14 +203,13 @@ def _interface(accept: Accept, driver: Driver) -> ArrayReader:
 
     https://numba.readthedocs.io/en/stable/cuda/cuda_array_interface.html
     """
-
     accepted: set[str] = set()
 
     def locate(array: Any) -> Located:
         try:
             interface = array.__cuda_array_interface__
         except AttributeError:  # some of one type may be in host memory
-            raise host_memory(array) from None
+            raise _host_memory(array) from None
         if interface["typestr"] not in accepted:
             accept(interface["typestr"])
             accepted.add(interface["typestr"])
@@ -220,15 +221,13 @@ def _interface(accept: Accept, driver: Driver) -> ArrayReader:
 
     def stream(_: Place, array: Any) -> int:
         found = array.__cuda_array_interface__.get("stream")
-        return int(found) if found is not None else _default_of_numba()
+        if found is not None:
+            return int(found)
+        # the default stream, which Numba can make each thread's own
+        own = os.environ.get("NUMBA_CUDA_PER_THREAD_DEFAULT_STREAM", "0") not in {"", "0"}
+        return PER_THREAD if own and "numba" in sys.modules else 0
 
     return ArrayReader(locate, "interface", stream=stream)
-
-
-def _default_of_numba() -> int:
-    """Return the stream of an array that names none: the default one, which Numba can make each thread's own."""
-    own = os.environ.get("NUMBA_CUDA_PER_THREAD_DEFAULT_STREAM", "0") not in {"", "0"}
-    return PER_THREAD if own and "numba" in sys.modules else 0
 
 
 def place_of(driver: Driver, address: int) -> Place | None:
@@ -250,7 +249,7 @@ def _dlpack(accept: Accept) -> ArrayReader:
     def locate(array: Any) -> Located:
         kind, device = array.__dlpack_device__()
         if kind not in _REACHABLE:
-            raise host_memory(array)
+            raise _host_memory(array)
         return (int(device) if kind == _CUDA else None), 0
 
     def late(array: Any, stream: int) -> int:
@@ -263,14 +262,8 @@ def _dlpack(accept: Accept) -> ArrayReader:
 
 
 def _typestr(tensor: DLTensor) -> str:
-    kind = {0: "i", 1: "u", 2: "f", 5: "c", 6: "b"}.get(tensor.code)  # DLDataTypeCode
-    if tensor.code == _BFLOAT:
-        return "<V2"
-    return f"<{kind}{tensor.bits // 8}" if kind and tensor.lanes == 1 else ""
-
-
-# CUlaunchConfig: grid, block, dynamic shared memory, stream; then the attributes, of which there are none.
-_HEAD = "@7IP16x"
+    kind = DLPACK_KINDS.get(tensor.code)
+    return f"<{kind}{tensor.bits // 8}" if kind and (kind == "V" or tensor.lanes == 1) else ""
 
 
 class Reader(NamedTuple):
@@ -289,45 +282,29 @@ def reader(position: int, value: Any, spelled: str = "") -> Reader:
 
     `spelled` is a Python number in the form that fits the parameter.
     """
-    if is_scalar(value) and value.dtype.name == "bfloat16":
-        return Reader("0H2s", Given("scalar", "<V2", 2, type_name(type(value))), type(value).tobytes)
+    kind = type(value)
+    if is_scalar(kind) and value.dtype.name == "bfloat16":
+        return Reader("0H2s", Given("scalar", "<V2", 2, type_name(kind)), kind.tobytes)
     try:
         given = given_value(value)
         if given is None:
-            raise host_memory(value) if is_on_host(value) else TypeError(refusal(value, spelled))
-        return _reader(given, value)
+            raise _host_memory(value) if _is_on_host(value) else TypeError(refusal(value, spelled))
+        if given.kind == "struct":
+            return Reader(f"0Q{given.size}s", given, bytes)
+        if given.kind != "scalar":
+            return Reader("P", given, _pointer)
+        code = _CODES.get(given.dtype[1:])
+        if code is None:  # GPUs have no long double
+            raise TypeError(f"{given.type} is not a type that a kernel can have")
     except TypeError as error:
         raise TypeError(f"argument {position}: {error}") from None
-
-
-def is_scalar(value: Any) -> bool:
-    """Return whether a value is one number or struct of NumPy."""
-    kind = type(value)
-    return kind.__module__ == "numpy" and hasattr(kind, "dtype") and not hasattr(kind, "ctypes")
-
-
-_CODES = {
-    "b1": "?", "i1": "b", "i2": "h", "i4": "i", "i8": "q", "u1": "B", "u2": "H", "u4": "I", "u8": "Q", "f2": "e",
-    "f4": "f", "f8": "d", "c8": "0f8s", "c16": "0d16s",
-}  # fmt: skip
-
-
-def _reader(given: Given, value: Any) -> Reader:
-    if given.kind == "struct":
-        return Reader(f"0Q{given.size}s", given, bytes)
-    if given.kind != "scalar":
-        return Reader("P", given, _pointer)
-    code = _CODES.get(given.dtype[1:])
-    if code is None:  # GPUs have no long double
-        raise TypeError(f"{given.type} is not a type that a kernel can have")
     if isinstance(value, ctypes._SimpleCData):
-        is_character = isinstance(value.value, (bytes, str))
-        return Reader(code, given, whole if is_character else attrgetter("value"))
-    return Reader(code, given, type(value).tobytes if "s" in code else None)
+        return Reader(code, given, whole if isinstance(value.value, (bytes, str)) else attrgetter("value"))
+    return Reader(code, given, kind.tobytes if "s" in code else None)
 
 
 def _pointer(value: Any) -> int:
-    return ctypes.cast(value, ctypes.c_void_p).value or 0
+    return ctypes.cast(value, c_void_p).value or 0
 
 
 def _limited(parameter: Parameter, position: int, least: int, most: int, read: Any) -> Callable[[Any], int]:
@@ -356,12 +333,9 @@ def _packer(head: str, codes: Sequence[tuple[str, str]]) -> tuple[Callable[..., 
     return packer.pack_into, packer.size, offsets
 
 
-_UNKNOWN = Parameter("", 0)
-
-
 def _accept(parameter: Parameter, position: int, name: str, dtype: str) -> None:
     """Raise TypeError unless an array with elements of a type fits a parameter."""
-    problem = refuse(parameter, position, Given("array", dtype, 8, name)) if parameter.size else ""
+    problem = misfit(parameter, position, Given("array", dtype, 8, name))
     if problem:
         raise TypeError(problem)
 
@@ -401,7 +375,9 @@ class Layout:
         parameters = entry.parameters or ()
         for position, value in enumerate(arguments):
             parameter = parameters[position] if position < len(parameters) else _UNKNOWN
-            array = array_reader(value, partial(_accept, parameter, position, type_name(type(value))), driver)
+            array = _array_reader(
+                value, partial(_accept, parameter, position, type_name(type(value))), driver
+            )
             if array is None:
                 number = reader(position, value, spelled(parameter, value))
                 given.append(number.given)
@@ -437,14 +413,13 @@ class Layout:
         self.arrays.append(position)
         if array.late is not None:
             self.late.append((position, array.late))
-        if array.library == MEMORY:
+        if array.library == _MEMORY:
             self.memories.append(position)
         if array.stream is None:
             return
         self.streams[position] = array.stream
-        if (
-            array.library == "interface" or array.library not in libraries
-        ):  # others have one stream for all arrays
+        # arrays with the interface name a stream each, others have one for all
+        if array.library == "interface" or array.library not in libraries:
             self.sources.append((position, array.stream))
             libraries.add(array.library)
 
@@ -459,12 +434,10 @@ class Layout:
 class Frame:
     """The memory of one launch at a time, from `buffer` on: CUlaunchConfig, then the arguments."""
 
-    __slots__ = ("_raw", "buffer", "config", "current", "current_at", "parameters")
+    __slots__ = ("buffer", "config", "current", "current_at", "parameters")
 
     def __init__(self, size: int, offsets: Sequence[int]) -> None:
-        self._raw = (c_uint64 * (size // 8 + 3))()
-        start = -ctypes.addressof(self._raw) % 16  # a CUDA type is aligned to 16 bytes at most
-        self.buffer = (c_char * size).from_buffer(self._raw, start)
+        self.buffer = aligned(size)
         self.current = c_void_p()  # for the context that is current at a launch
         self.current_at = byref(self.current)
         base = ctypes.addressof(self.buffer)
@@ -475,6 +448,3 @@ class Frame:
         """Point the configuration to an array of CUlaunchAttribute, for this launch."""
         c_void_p.from_buffer(self.buffer, _ATTRIBUTES).value = ctypes.addressof(attributes)
         ctypes.c_uint.from_buffer(self.buffer, _ATTRIBUTES + 8).value = len(attributes)
-
-
-_ATTRIBUTES = 40  # the offset of the attributes in CUlaunchConfig

@@ -3,37 +3,34 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import threading
 from collections.abc import Callable, Iterator
 from ctypes import byref, c_int, c_uint, c_void_p
-from typing import Any, Generic, NamedTuple, TypeVar, Union
+from typing import Any, NamedTuple, Union
 
 from ...driver import Driver, DriverModule
 from ...given import DEFAULT, context_handle
 from ...process import DriverError, shared
 
-Module = TypeVar("Module")
+_NO_TIMING = 2  # CU_EVENT_DISABLE_TIMING
+_RELAXED = 2  # CU_STREAM_CAPTURE_MODE_RELAXED
 
 
-class Modules(Generic[Module]):
+class Modules:
     """Loaded modules by their digest, with a count of their holders. Safe for threads.
 
     A module stays loaded until `release`, and after it as long as it has a holder. `unload` is called outside all
     locks. Modules that were never loaded are never unloaded, and a failed load is not remembered.
     """
 
-    def __init__(self, unload: Callable[[Module], None]) -> None:
+    def __init__(self, unload: Callable[[Any], None]) -> None:
         self._unload = unload
         self._lock = threading.RLock()  # the garbage collector may release a module inside of it
-        self._slots: dict[str, _Slot[Module]] = {}
+        self._slots: dict[str, _Slot] = {}
 
-    def hold(self, digest: str, load: Callable[[], Module]) -> LoadedModule[Module]:
-        """Return the module of `digest`, held until it is released; `load` loads it if necessary.
-
-        Threads that request it at the same time load once. Raises the errors of `load`.
-        """
+    def hold(self, digest: str, load: Callable[[], Any]) -> LoadedModule:
+        """Return the module of `digest`, held until it is released; `load` loads it, once for all threads."""
         with self._lock:
             slot = self._slots.setdefault(digest, _Slot())
             slot.holders += 1
@@ -49,17 +46,16 @@ class Modules(Generic[Module]):
     def release(self) -> None:
         """Release all modules: those without a holder are unloaded now, the others by their last holder."""
         with self._lock:
-            slots = dict(self._slots)
+            slots, self._slots = self._slots, {}
             for slot in slots.values():
                 slot.holders += 1
-            self._slots = {}
         for digest, slot in slots.items():
             self._let_go(digest, slot)
 
     def __len__(self) -> int:
         return len(self._slots)
 
-    def _let_go(self, digest: str, slot: _Slot[Module]) -> None:
+    def _let_go(self, digest: str, slot: _Slot) -> None:
         with self._lock:
             slot.holders -= 1
             kept = self._slots.get(digest) is slot
@@ -70,10 +66,10 @@ class Modules(Generic[Module]):
             self._unload(unused)
 
 
-class LoadedModule(Generic[Module]):
+class LoadedModule:
     """A module that stays loaded until `release`, or until this object is gone; releasing twice is harmless."""
 
-    def __init__(self, module: Module, release: Callable[[], None]) -> None:
+    def __init__(self, module: Any, release: Callable[[], None]) -> None:
         self.module = module
         self._lock = threading.Lock()
         self._release: Callable[[], None] | None = release
@@ -90,30 +86,27 @@ class LoadedModule(Generic[Module]):
             self.release()
 
 
-class _Slot(Generic[Module]):
+class _Slot:
     """One place for a module, and the number of its holders."""
 
     def __init__(self) -> None:
         self.loading = threading.Lock()
-        self.module: Module | None = None
+        self.module: Any = None
         self.holders = 0
-
-
-_NO_TIMING = 2  # CU_EVENT_DISABLE_TIMING
-_RELAXED = 2  # CU_STREAM_CAPTURE_MODE_RELAXED
 
 
 class Function(NamedTuple):
     """A loaded kernel: a CUfunction, and its module, which stays loaded as long as this object exists."""
 
     handle: int
-    loaded: LoadedModule[DriverModule]
+    loaded: LoadedModule
 
 
 class Context:
     """A context and the modules loaded for it. Modules of one context are never used in another.
 
-    Each use makes the context current in the calling thread for its duration, and restores the previous one.
+    Each use makes the context current in the calling thread for its duration, and restores the previous one. All
+    methods raise DriverError.
     """
 
     def __init__(self, driver: Driver, handle: int, ordinal: int, *, primary: bool = False) -> None:
@@ -121,38 +114,28 @@ class Context:
         self.primary = primary
         self.handle = handle
         self.ordinal = ordinal
-        self._modules: Modules[DriverModule] = Modules(self._unload)
+        self.place: Place = ordinal if primary else self
+        self._modules = Modules(self._unload)
         self._events: list[c_void_p] = []
-
-    @property
-    def place(self) -> Place:
-        """The device's number for a primary context, else the context itself."""
-        return self.ordinal if self.primary else self
+        self.release = self._modules.release
 
     def __str__(self) -> str:
-        return (
-            f"device {self.ordinal}" if self.primary else f"context {self.handle:#x} of device {self.ordinal}"
-        )
+        device = f"device {self.ordinal}"
+        return device if self.primary else f"context {self.handle:#x} of {device}"
 
     def function(self, name: str, digest: str, read: Callable[[], bytes]) -> Function:
         """Return kernel `name` of the module with this content digest.
 
         `read` returns the module's bytes and is called once; a module that failed to load is tried again next time.
-        Raises DriverError.
         """
         loaded = self._modules.hold(digest, lambda: self._load(read))
         with self.current(), self.allowed_in_captures():
             return Function(self.driver.function(loaded.module, name), loaded)
 
-    def release(self) -> None:
-        """Release all modules; one with a kernel that is still in use is unloaded when the kernel is gone."""
-        self._modules.release()
-
     def order(self, first: int, then: int, of: Context | None = None) -> None:
-        """Make stream `then` wait for the work that is queued so far on stream `first`; raises DriverError.
+        """Make stream `then` wait for the work that is queued so far on stream `first`, of another context with `of`.
 
-        With `of`, `first` is a stream of that context. Nothing is done if only one of them is being captured into a
-        graph, whose work is queued later.
+        Nothing is done if only one of them is being captured into a graph, whose work is queued later.
         """
         source = of or self
         if source is self and (first == then or (first in DEFAULT and then in DEFAULT)):
@@ -173,7 +156,7 @@ class Context:
         self._events.append(event)
 
     def event(self) -> c_void_p:
-        """Return an event that nothing else uses, of this context, which must be current; raises DriverError."""
+        """Return an event that nothing else uses, of this context, which must be current."""
         try:
             return self._events.pop()
         except IndexError:
@@ -201,6 +184,15 @@ class Context:
             if exchange:
                 exchange(byref(mode))
 
+    @contextlib.contextmanager
+    def current(self) -> Iterator[None]:
+        """Make this context current in the calling thread, then restore the one before."""
+        self.driver.call("cuCtxPushCurrent_v2", self.handle)
+        try:
+            yield
+        finally:
+            self.driver.call("cuCtxPopCurrent_v2", byref(c_void_p()))
+
     def _load(self, read: Callable[[], bytes]) -> DriverModule:
         with self.current(), self.allowed_in_captures():
             return self.driver.load(read())
@@ -211,23 +203,6 @@ class Context:
         # the context may be gone, with everything in it
         with contextlib.suppress(DriverError), self.current():
             self.driver.unload(module)
-
-    @contextlib.contextmanager
-    def current(self) -> Iterator[None]:
-        """Make this context current in the calling thread, then restore the one before."""
-        self.enter()
-        try:
-            yield
-        finally:
-            self.leave()
-
-    def enter(self) -> None:
-        """Push the context; raises DriverError."""
-        self.driver.call("cuCtxPushCurrent_v2", self.handle)
-
-    def leave(self) -> None:
-        """Pop it again."""
-        self.driver.call("cuCtxPopCurrent_v2", ctypes.byref(c_void_p()))
 
 
 Place = Union[int, Context]  # where a kernel runs: a device, with its primary context, or another context
@@ -257,18 +232,20 @@ def given_context(driver: Driver, context: Any) -> Context:
 
     Raises ValueError if none is current, TypeError for something else, DriverError.
     """
-    handle = driver.current_context() if context == "current" else context_handle(context)
+    handle = context_handle(context, driver.current_context)
     if not handle:
         raise ValueError("no CUDA context is current in this thread")
     key = id(driver), handle, driver.context_id(handle)
     found = _contexts.get(key)
     if found is None:
         found = Context(driver, handle, 0)
-        device = c_int()
+        device, active = c_int(), c_int()
         with found.current():
             driver.call("cuCtxGetDevice", byref(device))
-        found.ordinal = driver.ordinal(device.value)
-        if _is_active(driver, found.ordinal):
+        numbers = range(len(driver.devices))
+        found.ordinal = next((n for n in numbers if driver.device(n) == device.value), 0)
+        driver.call("cuDevicePrimaryCtxGetState", device.value, byref(c_uint()), byref(active))
+        if active.value:  # nothing is made here
             primary = primary_context(driver, found.ordinal)
             if primary.handle == handle:
                 return primary
@@ -294,23 +271,13 @@ def release(driver: Driver, device: int | None, context: Any) -> None:
 
     Raises TypeError for anything but a context.
     """
-    if context is not None:
-        handle = driver.current_context() if context == "current" else context_handle(context)
-        with _lock:
+    with _lock:
+        found = [each for each in _contexts.values() if each.driver is driver and each.primary]
+        if context is not None:
+            handle = context_handle(context, driver.current_context)
             given = _contexts.pop((id(driver), handle, driver.context_id(handle)), None) if handle else None
-        found = [given] if given else [c for c in _primaries(driver) if c.handle == handle]
-    else:
-        found = [c for c in _primaries(driver) if device is None or c.ordinal == device]
+            found = [given] if given else [each for each in found if each.handle == handle]
+        elif device is not None:
+            found = [each for each in found if each.ordinal == device]
     for each in found:
         each.release()
-
-
-def _primaries(driver: Driver) -> list[Context]:
-    return [context for context in list(_contexts.values()) if context.driver is driver and context.primary]
-
-
-def _is_active(driver: Driver, ordinal: int) -> bool:
-    """Return whether a device's primary context exists; nothing is made here."""
-    flags, active = c_uint(), c_int()
-    driver.call("cuDevicePrimaryCtxGetState", driver.device(ordinal), byref(flags), byref(active))
-    return active.value != 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from ctypes import byref, c_void_p
@@ -32,13 +33,13 @@ class _Attribute(ctypes.Structure):
     _fields_ = (("id", ctypes.c_uint), ("pad", ctypes.c_uint), ("value", ctypes.c_uint * 16))
 
 
-class Attributes:
+class _Attributes:
     """The attributes of a launch: whether its blocks run at the same time, and the blocks in a cluster."""
 
-    def __init__(self, cooperative: bool, cluster: tuple[int, int, int] | None) -> None:
-        self._cluster = cluster
+    def __init__(self, cooperative: bool, cluster: Any) -> None:
+        self._cluster: tuple[int, ...] = () if cluster is None else three(cluster, "cluster")
         values: list[tuple[int, tuple[int, ...]]] = [(_COOPERATIVE, (1,))] if cooperative else []
-        values += [(_CLUSTER, cluster)] if cluster else []
+        values += [(_CLUSTER, self._cluster)] if self._cluster else []
         self._data = (_Attribute * len(values))(
             *(_Attribute(number, 0, (ctypes.c_uint * 16)(*value)) for number, value in values)
         )
@@ -47,18 +48,13 @@ class Attributes:
         """Add them to a launch; raises ValueError with a driver before CUDA 11.8, DriverError."""
         if context.driver.c.cuLaunchKernelEx is None:
             raise ValueError("cooperative launches and clusters need a driver for CUDA 11.8 or newer")
-        if self._cluster and self._cluster[0] * self._cluster[1] * self._cluster[2] > _PORTABLE_CLUSTER:
+        if math.prod(self._cluster) > _PORTABLE_CLUSTER:
             with context.current():
                 context.driver.call("cuFuncSetAttribute", function, _LARGE_CLUSTERS, 1)
         frame.add_attributes(self._data)
 
 
-def attributes_of(cooperative: bool, cluster: Any) -> Attributes:
-    """Return the attributes of a launch; raises TypeError, ValueError."""
-    return Attributes(cooperative, None if cluster is None else three(cluster, "cluster"))
-
-
-def raise_shared(context: Context, name: str, function: int, wanted: int) -> int:
+def _raise_shared(context: Context, name: str, function: int, wanted: int) -> int:
     """Let a kernel have more dynamic shared memory than 48 KiB with its static one, and return how many bytes.
 
     Raises ValueError if the device has less, DriverError.
@@ -74,13 +70,12 @@ def raise_shared(context: Context, name: str, function: int, wanted: int) -> int
                 f"shared {wanted}: a block of {name} can have at most {most} bytes{own} on GPU {context.ordinal}, "
                 f"{device.name}"
             )
-        driver.call(
-            "cuFuncSetAttribute", function, _DYNAMIC_SHARED, most
-        )  # other launches of it may want more
+        # other launches of it may want more
+        driver.call("cuFuncSetAttribute", function, _DYNAMIC_SHARED, most)
     return most
 
 
-def limit_broken(context: Context, name: str, function: int, frame: Frame) -> str:
+def _limit_broken(context: Context, name: str, function: int, frame: Frame) -> str:
     """Return the limit that a refused launch breaks, and whether it is the device's or the kernel's; "" for none."""
     driver, dims = context.driver, (ctypes.c_uint * 7).from_buffer(frame.buffer)
     gpu = f"GPU {context.ordinal}, {driver.devices[context.ordinal].name}"
@@ -106,7 +101,6 @@ BLOCKING = "GPUFORGE_LAUNCH_BLOCKING"
 _DEVICE_POINTER, _IS_MANAGED = 3, 8  # CUpointer_attribute
 _DEFAULT_SHARED = 48 * 1024  # bytes of a block that every kernel may have
 _REFUSED = {1, 701}  # CUresult: CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES
-_STATIC_SHARED = 1  # CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES
 
 
 class LoadedKernel:
@@ -139,7 +133,7 @@ class LoadedKernel:
 
     def failed(self, code: int, frame: Frame) -> None:
         """Raise DriverError for a launch, with the limit that it breaks."""
-        reason = limit_broken(self.context, self.name, self.handle, frame) if code in _REFUSED else ""
+        reason = _limit_broken(self.context, self.name, self.handle, frame) if code in _REFUSED else ""
         raise self.context.driver.error("cuLaunchKernel", code, reason, kernel=self.name)
 
     def launch_from(self, current: int | None, frame: Frame) -> int:
@@ -157,7 +151,7 @@ class LoadedKernel:
         return Variable(self.context, address, size, self._loaded)
 
 
-class Kernel(Uploads[Memory]):
+class Kernel(Uploads):
     """A kernel on every GPU that its arrays may be on. Safe to use from several threads.
 
     It is loaded for a device when the first launch goes there. A launch without arrays goes to the device that is
@@ -264,7 +258,7 @@ class Kernel(Uploads[Memory]):
             else:
                 usual.launch(layout, grid, block, values)
                 return
-        attributes = None if cluster is None and not cooperative else attributes_of(cooperative, cluster)
+        attributes = _Attributes(cooperative, cluster) if cooperative or cluster is not None else None
         frame = layout.frame()
         try:
             loaded, queue, others, _ = self._fill(
@@ -291,7 +285,7 @@ class Kernel(Uploads[Memory]):
         It keeps the arguments alive, and stays on the stream of now. It waits for other streams now, not at each call.
         """
         layout = self._layouts.get(tuple(map(type, arguments))) or self._layout(arguments)
-        attributes = None if cluster is None and not cooperative else attributes_of(cooperative, cluster)
+        attributes = _Attributes(cooperative, cluster) if cooperative or cluster is not None else None
         frame = layout.frame()
         loaded, queue, _, values = self._fill(
             frame, layout, grid, block, shared, stream, attributes, arguments
@@ -321,7 +315,7 @@ class Kernel(Uploads[Memory]):
 
     def _fill(
         self, frame: Frame, layout: Layout, grid: Dim, block: Dim, shared: int, stream: Any,
-        attributes: Attributes | None, arguments: tuple[Any, ...],
+        attributes: _Attributes | None, arguments: tuple[Any, ...],
     ) -> tuple[LoadedKernel, int, list[tuple[Context, int]], list[Any]]:  # fmt: skip
         """Write a launch into a frame, behind the work of its arrays' libraries.
 
@@ -343,7 +337,7 @@ class Kernel(Uploads[Memory]):
             values[position] = late(arguments[position], queue)
         _pack(layout, frame, grid, block, shared, queue, values)
         if shared > loaded.shared:
-            loaded.shared = raise_shared(context, self.name, loaded.handle, shared)
+            loaded.shared = _raise_shared(context, self.name, loaded.handle, shared)
         if attributes is not None:
             attributes.apply(context, loaded.handle, frame)
         if layout.direct is not None and not others and not self._blocking:
@@ -500,7 +494,7 @@ class _Usual:
                 layout.pack_node(replay.buffer, 0, loaded.handle, *dims, 0, replay.parameters, *values)
                 if not replay.update(replay.instance, replay.node, replay.node_at):
                     replay.sent = launch
-            if replay.look(*replay.at) or replay.current.value != replay.expected or not replay.sent:
+            if replay.ask(*replay.at) or replay.current.value != replay.expected or not replay.sent:
                 self._launch_plainly(layout, dims, queue, values)
             elif code := replay.send(replay.instance, replay.queue):
                 raise loaded.context.driver.error("cuGraphLaunch", code, kernel=loaded.name)
@@ -581,7 +575,7 @@ class BoundLaunch:
             self._launch_plainly()
         else:
             try:
-                if replay.look(*replay.at) or replay.current.value != replay.expected:
+                if replay.ask(*replay.at) or replay.current.value != replay.expected:
                     self._launch_plainly()
                 else:
                     code = replay.send(replay.instance, replay.queue)

@@ -14,7 +14,6 @@ from collections.abc import Callable, Sequence
 from ctypes import byref, c_char, c_int, c_uint64, c_void_p
 from typing import Any
 
-from ...driver import Driver
 from ...given import DEFAULT, PER_THREAD
 from ...process import DriverError, shared
 from .context import Context
@@ -32,23 +31,27 @@ _FUNCTIONS = (
 NODE = "@P7IP24x"
 
 
+def aligned(size: int) -> Any:
+    """Return `size` bytes of memory, aligned to 16 bytes as a CUDA type is at most."""
+    raw = (c_uint64 * (size // 8 + 3))()
+    return (c_char * size).from_buffer(raw, -ctypes.addressof(raw) % 16)
+
+
 class Replay:
     """A graph with one kernel, for launches on one stream. Not for two threads at once.
 
     A launch is packed into `buffer`; `update` changes the graph to it, and `sent` is the launch that it has now. It may
-    be sent while `look(*at)` returns 0 and leaves `expected` in `current`: for the default stream, which each context
+    be sent while `ask(*at)` returns 0 and leaves `expected` in `current`: for the default stream, which each context
     has, this means that the kernel's context is current; for any other, that no capture is under way.
     """
 
-    __slots__ = ("_context", "_graph", "_kept", "at", "buffer", "current", "expected", "instance", "look", "node",
+    __slots__ = ("_context", "_graph", "_kept", "ask", "at", "buffer", "current", "expected", "instance", "node",
                  "node_at", "parameters", "queue", "send", "sent", "update")  # fmt: skip
 
     def __init__(self, context: Context, queue: int, size: int, offsets: Sequence[int], kept: object) -> None:
         """Prepare the memory of a node with arguments at `offsets`; `kept`, the kernel's module, outlives it."""
         driver = context.driver
-        raw = (c_uint64 * (size // 8 + 3))()
-        start = -ctypes.addressof(raw) % 16  # a CUDA type is aligned to 16 bytes at most
-        self.buffer = (c_char * size).from_buffer(raw, start)
+        self.buffer = aligned(size)
         base = ctypes.addressof(self.buffer)
         pointers = (c_void_p * max(len(offsets), 1))(*(base + offset for offset in offsets))
         self.parameters = ctypes.addressof(pointers)
@@ -56,7 +59,7 @@ class Replay:
         self.queue = c_void_p.from_param(queue)
         self.current = c_void_p()
         is_default = queue in DEFAULT
-        self.look = driver.quick("cuCtxGetCurrent" if is_default else "cuStreamIsCapturing", holds_gil=True)
+        self.ask = driver.quick("cuCtxGetCurrent" if is_default else "cuStreamIsCapturing", holds_gil=True)
         self.at: tuple[Any, ...] = (*(() if is_default else (self.queue,)), byref(self.current))
         self.expected = context.handle if is_default else None
         self.update = driver.quick("cuGraphExecKernelNodeSetParams_v2", holds_gil=True)
@@ -109,9 +112,10 @@ class Replays:
 
     def made(self, queue: int, pack: Callable[[Replay], None]) -> Replay | None:
         """Return a graph of a launch, which `pack` writes, None if launches on this stream must be plain."""
+        off = len(shared().graphs) >= _MOST or os.environ.get(OFF) == "0" or _PROFILER in os.environ
         try:
             with self._context.current():
-                if not (_can_replay(self._context.driver) and _usable(self._context, queue)):
+                if off or not self._can_replay(queue):
                     return None
             replay = Replay(self._context, queue, *self._about)
             pack(replay)
@@ -120,19 +124,15 @@ class Replays:
             return None  # the plain launch finds the same error, and reports it
         return replay
 
-
-def _can_replay(driver: Driver) -> bool:
-    """Return whether the driver has all functions (CUDA 12.0), without a profiler, and graphs are not switched off."""
-    off = len(shared().graphs) >= _MOST or os.environ.get(OFF) == "0" or _PROFILER in os.environ
-    return not off and all(getattr(driver.c, name) is not None for name in _FUNCTIONS)
-
-
-def _usable(context: Context, queue: int) -> bool:
-    if queue in DEFAULT:
-        return True
-    if queue == PER_THREAD or context.capturing(queue):
-        return False
-    driver, priority, owner = context.driver, c_int(), c_void_p()
-    driver.call("cuStreamGetPriority", queue, byref(priority))
-    driver.call("cuStreamGetCtx", queue, byref(owner))
-    return not priority.value and owner.value == context.handle
+    def _can_replay(self, queue: int) -> bool:
+        """Return whether the driver has all functions (CUDA 12.0), and a stream is an ordinary one of the context."""
+        driver, priority, owner = self._context.driver, c_int(), c_void_p()
+        if any(getattr(driver.c, name) is None for name in _FUNCTIONS):
+            return False
+        if queue in DEFAULT:
+            return True
+        if queue == PER_THREAD or self._context.capturing(queue):
+            return False
+        driver.call("cuStreamGetPriority", queue, byref(priority))
+        driver.call("cuStreamGetCtx", queue, byref(owner))
+        return not priority.value and owner.value == self._context.handle

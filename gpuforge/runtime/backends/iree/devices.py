@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
 
-from ...driver import IREE, Attempt, patience
+from ...driver import Attempt, Table, patience
 from ...image_kind import KINDS
 from ...machine import gpu_disabled, switched_off
 from ...values import Reason
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     ]  # the names of the devices for each kind of image, or the reason why there are none
 
 
+IREE = Table(
+    "IREE runtime", ("iree.runtime",), {}, {}, "one of its drivers hangs: `iree-run-module --list_devices`"
+)
 VARIABLE = "GPUFORGE_IREE"  # the drivers that may be used, such as "local-task,cuda"; "0" for none
 ADVICE = {
     "cuda": "IREE opens libcuda.so: where there is libcuda.so.1 alone, make a link of that name",

@@ -236,7 +236,7 @@ class _Tensor(NamedTuple):
     own: bool = False  # made for this launch
 
 
-class IreeKernel(Uploads[IreeMemory]):
+class IreeKernel(Uploads):
     """A function on a device of IREE. Safe to use from several threads.
 
     It does the whole work: grid, block, shared memory and stream are not passed. It has finished when `launch` returns.

@@ -21,21 +21,31 @@ from ... import runs_on
 from ...arch import Arch
 from ...cache import CacheKey, KernelCache
 from ...decide import driver_refusal
-from ...driver import NVRTC, Attempt, bind, patience
+from ...driver import Attempt, Table, bind, patience
 from ...index import Module, Refused, Sources
-from ...jit import NOT_FOUND
 from ...machine import Probe
-from ...process import DriverError
 from ...values import Build, Image, Reason, Verdict, dotted
-from ..cuda.context import Context, Function
+from ..cuda import kernel_of
+from ..cuda.jit import kept_function
+from ..cuda.kernel import Kernel
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ...index import BuildPlace, Module
     from .. import Here, Request
-    from ..cuda.kernel import Kernel
 
 
+NVRTC = Table(
+    "NVRTC",
+    ("libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2"),
+    {
+        "nvrtcVersion": "II", "nvrtcGetNumSupportedArchs": "I", "nvrtcGetSupportedArchs": "I",
+        "nvrtcCreateProgram": "PssiSS", "nvrtcCompileProgram": "piS", "nvrtcGetCUBINSize": "pZ",
+        "nvrtcGetCUBIN": "ps", "nvrtcGetProgramLogSize": "pZ", "nvrtcGetProgramLog": "ps", "nvrtcDestroyProgram": "P",
+    },
+    {"nvrtcGetBundledHeadersInfo": "pS"},  # CUDA 13.3, as --use-bundled-headers
+    "install its package again",
+)  # fmt: skip
 SWITCH = "GPUFORGE_NVRTC"  # the only file to use; "0" uses none
 _PACKAGES = ("nvidia/cu[0-9]*/lib", "nvidia/cuda_nvrtc/lib")
 _VERSION = re.compile(r"libnvrtc\.so\.(\d+)(?:\.(\d+))?(?:\.(\d+))?")
@@ -236,36 +246,6 @@ def _check(library: Any, function: str, *arguments: object) -> None:
         raise Refused(Reason("not-the-library", facts))
 
 
-def function(
-    name: str,
-    module: Module,
-    sources: Sources,
-    compiler: Nvrtc,
-    context: Context,
-    cache: KernelCache,
-    *,
-    use: bool = True,
-) -> Function:
-    """Return a kernel of a source that NVRTC compiles for the device of `context`, from the cache if it is there.
-
-    With `use` False nothing is looked up or kept. Raises Refused with the compiler's log, DriverError.
-    """
-    capability = context.driver.devices[context.ordinal].capability
-    key = key_of(module, sources, compiler, capability)
-    for attempt in range(2):  # code that the driver refuses to load is dropped, and compiled once more
-        try:
-            return context.function(
-                name,
-                key.digest,
-                lambda: cache.obtain(key, partial(compile_module, module, sources, compiler, key), cache=use),
-            )
-        except DriverError as error:
-            if error.code == NOT_FOUND or attempt:
-                raise
-            cache.discard(key)
-    raise AssertionError  # the loop has returned or raised
-
-
 def key_of(module: Module, sources: Sources, compiler: Nvrtc, gpu: tuple[int, int]) -> CacheKey:
     """Return the key for the machine code of a source for a device; raises Refused for a damaged source."""
     target = compiler.target(gpu)
@@ -312,13 +292,14 @@ def make(request: Request, image: Image, module: Module, place: BuildPlace) -> K
 
     Raises Refused with the compiler's log, DriverError.
     """
-    from ...cache import KernelCache
-    from ..cuda import kernel_of
-
     compiler: Nvrtc = request.machine.found["NVRTC"]
-    if request.context is None or place.sources is None:
+    context, sources = request.context, place.sources
+    if context is None or sources is None:
         return None
     cache = KernelCache.of_user(request.env)
-    context, use = request.context, request.use_cache
-    compiled = function(request.name, module, place.sources, compiler, context, cache, use=use)
-    return kernel_of(request, context, compiled)
+    key = key_of(module, sources, compiler, context.driver.devices[context.ordinal].capability)
+    compile_it = partial(compile_module, module, sources, compiler, key)
+    compiled = kept_function(request.name, key, context, cache, compile_it, use=request.use_cache)
+    return kernel_of(
+        request, context, compiled, lambda: cache.obtain(key, compile_it, cache=request.use_cache)
+    )

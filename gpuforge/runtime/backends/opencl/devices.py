@@ -8,9 +8,8 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
-from ...driver import OPENCL_LOADER as LOADER
 from ...driver import Attempt, patience
-from ...machine import KINDS, OPENCL, opencl_kind, opencl_off
+from ...machine import KINDS, OPENCL, OPENCL_LOADER, opencl_kind, opencl_off
 from ...values import Reason
 
 TYPE_CHECKING = False
@@ -45,7 +44,9 @@ def find(env: Mapping[str, str], needs: Needs) -> tuple[Any, ...] | Reason:
     off = opencl_off(env)
     if off is not None:
         return off
-    every = _devices.get(os.getpid()) or Attempt(LOADER, partial(_look, needs.install)).wait(patience(env))
+    every = _devices.get(os.getpid()) or Attempt(OPENCL_LOADER, partial(_look, needs.install)).wait(
+        patience(env)
+    )
     return every if isinstance(every, Reason) else _suitable(every, env, needs)
 
 

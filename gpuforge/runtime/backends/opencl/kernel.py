@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import os
 import re
 import threading
@@ -12,13 +13,11 @@ from typing import Any, NamedTuple
 from ...cache import CacheKey
 from ...given import (
     FREED,
-    Limits,
     given_address,
     given_array,
     given_value,
     launch_size,
     refusal,
-    refuse_beyond,
     size_of,
     whole,
 )
@@ -33,8 +32,18 @@ from ...hostarray import (
     target_of,
 )
 from ...process import DriverError
-from ...signature import POINTER, Entry, Given, Parameter, check_count, limits, outside, reads_only, spelled
-from ...signature import refusal as misfit
+from ...signature import (
+    POINTER,
+    Entry,
+    Given,
+    Parameter,
+    check_count,
+    limits,
+    misfit,
+    outside,
+    reads_only,
+    spelled,
+)
 
 _lock = threading.Lock()
 _contexts: dict[tuple[int, int], OpenClContext] = {}  # by process and device
@@ -250,7 +259,28 @@ _LOCAL = "local "
 _TYPE = re.compile(r"(u?)(char|short|int|long|half|float|double)(2|3|4|8|16)?")
 
 
-class OpenClKernel(Uploads[OpenClMemory]):
+class Limits(NamedTuple):
+    """The most that a device takes: of each axis of a work-group, and of all its work-items."""
+
+    owner: str
+    block: tuple[int, ...]
+    threads: int
+
+    def check(self, block: tuple[int, int, int]) -> None:
+        """Raise ValueError, which names the limit, unless the device takes a block."""
+        for axis, number, limit in zip("xyz", block, self.block):
+            if number > limit:
+                raise ValueError(
+                    f"block {block}: its axis {axis} is {number}, and the most of {self.owner} is {limit}"
+                )
+        threads = math.prod(block)
+        if threads > self.threads:
+            raise ValueError(
+                f"block {block}: it has {threads} threads, and the most of {self.owner} is {self.threads}"
+            )
+
+
+class OpenClKernel(Uploads):
     """A kernel in a context; `source` is the file that it was compiled from. Safe to use from several threads."""
 
     backend = "opencl"
@@ -269,7 +299,7 @@ class OpenClKernel(Uploads[OpenClMemory]):
             raise context.failure("clCreateKernel", error, name, source) from error
         self._entry = Entry(name, name, parameters)
         device = context.device
-        self._limits = Limits(context.name, (), tuple(device.max_work_item_sizes), device.max_work_group_size)
+        self._limits = Limits(context.name, tuple(device.max_work_item_sizes), device.max_work_group_size)
 
     @property
     def device(self) -> str:
@@ -297,7 +327,7 @@ class OpenClKernel(Uploads[OpenClMemory]):
         groups, items, local = launch_size(grid, block, shared, cluster)
         if cooperative or cluster is not None:
             raise ValueError("OpenCL has neither cooperative launches nor clusters")
-        refuse_beyond(self._limits, groups, items)
+        self._limits.check(items)
         if local:
             raise ValueError(
                 "a kernel of OpenCL takes its local memory as an argument: pyopencl.LocalMemory(size)"
