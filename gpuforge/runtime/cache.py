@@ -1,7 +1,8 @@
 """The kernel cache of this user, for every back end: code is compiled only once on a machine.
 
 Its own problems never become exceptions: a damaged entry is a miss, an unusable folder is one warning and a cache in
-memory.
+memory. An entry is a checked file, in two levels of folders. Little endian: 8 bytes `MAGIC`; the header's length, u32;
+the header, the key's fields in JSON; 32 bytes, the sha256 of the key's digest, header and payload; the payload.
 """
 
 from __future__ import annotations
@@ -22,13 +23,30 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from .document import open_file
 from .lookup import KERNEL_HOME, home_problem, kernel_home
 
-# Part of every key. Raise it when the runtime compiles the same request differently than before.
-COMPILED_AS = 1
+COMPILED_AS = (
+    1  # part of every key; raise it when the runtime compiles the same request differently than before
+)
+LIMIT = "GPUFORGE_KERNEL_CACHE_SIZE"
+OFF = "GPUFORGE_KERNEL_CACHE"
+MAGIC = b"GPUFKC1\n"
+_DEFAULT_LIMIT = 1 << 30
+_PATIENCE = 300.0  # seconds, after which another process's compilation is assumed to hang
+_ABANDONED = 3600.0  # seconds after which an unfinished file is abandoned
+_TOUCH_EVERY = 600.0  # seconds; the precision of an entry's time of use, which spares a shared disk
+_LARGEST = 1 << 30  # bytes of an entry that is read, unless the limit is larger
+_KEEP = 0.8  # of the limit, so that not every new entry causes a pruning
+_SUFFIX, _UNFINISHED = ".kernel", ".part"
+_LENGTH, _CHECKSUM, _LONGEST_HEADER = struct.Struct("<I"), 32, 1 << 20
+# struct flock of 64-bit Linux: l_type, l_whence, (padding), l_start, l_len, l_pid, (padding)
+_FLOCK = struct.Struct("hhqqi4x")
+_SET_LOCK = getattr(fcntl, "F_OFD_SETLK", 37)
+
+Compile = Callable[[], bytes]
 
 
 @dataclass(frozen=True)
@@ -62,47 +80,31 @@ class CacheKey:
         cls,
         source: bytes,
         *,
-        toolchain: str,
-        arch: str,
         headers: Mapping[str, bytes] | None = None,
         options: Iterable[str] = (),
-        driver: str = "",
-        file: str = "",
-        label: str = "",
+        **fields: str,
     ) -> CacheKey:
         """Return the key of `source`, hashing it and its headers. The order of `options` matters."""
-        included = tuple(sorted((name, sha256(data)) for name, data in (headers or {}).items()))
-        return cls(sha256(source), included, tuple(options), toolchain, arch, driver, file, label)
+        included = tuple(sorted((name, _sha256(data)) for name, data in (headers or {}).items()))
+        return cls(_sha256(source), included, tuple(options), **fields)
 
     @property
     def digest(self) -> str:
         """The key's name in the cache: a sha256 in hexadecimal."""
-        fields = {**self.fields(), "compiled_as": COMPILED_AS}
+        fields = {**asdict(self), "compiled_as": COMPILED_AS}
         del fields["label"]
-        return sha256(json.dumps(fields, sort_keys=True).encode())
-
-    def fields(self) -> dict[str, Any]:
-        """Return all fields, for the header of an entry."""
-        return asdict(self)
+        return _sha256(json.dumps(fields, sort_keys=True).encode())
 
 
-def sha256(data: bytes) -> str:
-    """Return the sha256 of `data` in hexadecimal."""
+def _sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
-
-
-MAGIC = b"GPUFKC1\n"
-_LENGTH = struct.Struct("<I")
-_CHECKSUM = 32
-_LONGEST_HEADER = 1 << 20
 
 
 class BadEntryError(ValueError):
     """A file of the cache is not the complete entry of its name; the message has the problem."""
 
 
-@dataclass(frozen=True)
-class CacheEntry:
+class CacheEntry(NamedTuple):
     """The content of a file of the cache: the key's fields, and the kernel's bytes."""
 
     fields: dict[str, Any]
@@ -111,10 +113,8 @@ class CacheEntry:
 
 def encode(key: CacheKey, payload: bytes) -> bytes:
     """Return the bytes of a file with `payload` under `key`."""
-    header = json.dumps(key.fields(), sort_keys=True).encode()
-    return b"".join(
-        (MAGIC, _LENGTH.pack(len(header)), header, _checksum(key.digest, header, payload), payload)
-    )
+    header = json.dumps(asdict(key), sort_keys=True).encode()
+    return MAGIC + _LENGTH.pack(len(header)) + header + _checksum(key.digest, header, payload) + payload
 
 
 def decode(data: bytes, digest: str) -> CacheEntry:
@@ -139,27 +139,14 @@ def decode(data: bytes, digest: str) -> CacheEntry:
 
 
 def _checksum(digest: str, header: bytes, payload: bytes) -> bytes:
-    total = hashlib.sha256(digest.encode())
-    total.update(header)
-    total.update(payload)
-    return total.digest()
-
-
-_SUFFIX = ".kernel"
-_UNFINISHED = ".part"
-_LOCK = "lock"
-_ABANDONED = 3600.0  # seconds after which an unfinished file is abandoned
-_TOUCH_EVERY = 600.0  # seconds; the precision of an entry's time of use, which spares a shared disk
-_LARGEST = 1 << 30  # bytes of an entry that is read, unless the limit is larger
-_KEEP = 0.8  # of the limit, so that not every new entry causes a pruning
+    return hashlib.sha256(digest.encode() + header + payload).digest()
 
 
 class FolderUnusable(Exception):  # noqa: N818  a state of the machine
     """The folder cannot be used as a cache; the message is the reason."""
 
 
-@dataclass(frozen=True)
-class File:
+class File(NamedTuple):
     """A file of the cache: its digest, its size in bytes, and its time of last use."""
 
     digest: str
@@ -177,7 +164,6 @@ class CacheFolder:
     def __init__(self, path: Path, limit: int) -> None:
         self.path = path
         self.limit = limit
-        self.lock_file = path / _LOCK
         self._counted: int | None = None  # bytes at the last count, plus those written since
 
     def prepare(self) -> None:
@@ -201,18 +187,30 @@ class CacheFolder:
         """
         path = self._file(digest)
         try:
-            with open_file(path) as file:
-                seen = os.fstat(file.fileno())
-                if seen.st_size > max(self.limit, _LARGEST):
-                    return None
-                entry = decode(file.read(), digest)
-            age = time.time() - seen.st_mtime
+            entry, used = self._read(path, digest)
         except (OSError, ValueError):
             return None
-        if touch and age > _TOUCH_EVERY:
+        if touch and time.time() - used > _TOUCH_EVERY:
             with contextlib.suppress(OSError):
                 os.utime(path)
         return entry
+
+    def check(self, file: File) -> str:
+        """Return the problem of an entry's file, "" for a good one."""
+        try:
+            self._read(file.path, file.digest)
+        except BadEntryError as error:
+            return str(error)
+        except (OSError, ValueError) as error:
+            return f"it cannot be read: {error}"
+        return ""
+
+    def _read(self, path: Path, digest: str) -> tuple[CacheEntry, float]:
+        with open_file(path) as file:
+            seen = os.fstat(file.fileno())
+            if seen.st_size > max(self.limit, _LARGEST):
+                raise BadEntryError("it is larger than any entry")
+            return decode(file.read(), digest), seen.st_mtime
 
     def write(self, key: CacheKey, payload: bytes) -> None:
         """Store an entry by rename, then keep within the limit. Raises OSError, and leaves nothing half-written.
@@ -234,7 +232,10 @@ class CacheFolder:
             with contextlib.suppress(OSError):
                 unfinished.unlink()
             raise
-        self._make_room(len(data))
+        counted = self._counted
+        self._counted = sum(f.size for f in self.files()) if counted is None else counted + len(data)
+        if self._counted > self.limit:
+            self.prune(int(self.limit * _KEEP))
 
     def remove(self, digest: str) -> bool:
         """Remove one entry; return whether there was one."""
@@ -252,19 +253,6 @@ class CacheFolder:
                 seen = path.stat()
                 found.append(File(path.stem, path, seen.st_size, seen.st_mtime))
         yield from sorted(found, key=lambda file: (file.used, file.digest))
-
-    def check(self, file: File) -> str:
-        """Return the problem of an entry's file, "" for a good one."""
-        try:
-            with open_file(file.path) as stream:
-                if file.size > max(self.limit, _LARGEST):
-                    return "it is larger than any entry"
-                decode(stream.read(), file.digest)
-        except BadEntryError as error:
-            return str(error)
-        except (OSError, ValueError) as error:
-            return f"it cannot be read: {error}"
-        return ""
 
     def prune(self, limit: int | None = None) -> list[File]:
         """Remove leftovers of killed processes, then the least recently used entries beyond `limit` bytes."""
@@ -291,13 +279,29 @@ class CacheFolder:
                 path.unlink()
         return len(self.prune(limit=-1))
 
-    def _make_room(self, added: int) -> None:
-        if self._counted is None:
-            self._counted = sum(file.size for file in self.files())
-        else:
-            self._counted += added
-        if self._counted > self.limit:
-            self.prune(int(self.limit * _KEEP))
+    @contextlib.contextmanager
+    def locked(self, digest: str) -> Iterator[None]:
+        """Hold the lock of a key's `digest`, among the processes that use this folder.
+
+        It is a lock on one byte of one file, which the kernel releases when its holder dies. It belongs to the open
+        file and not to the process, so threads and other users of the same file do not release it, and it works over
+        NFS: https://man7.org/linux/man-pages/man2/fcntl.2.html. Without one, after some minutes or where there are no
+        locks, the caller computes all the same, which is only slower.
+        """
+        try:
+            handle = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError:
+            yield
+            return
+        try:
+            is_locked = _acquire(handle, int(digest[:15], 16))
+            try:
+                yield
+            finally:
+                if is_locked:  # closing the file would not unlock it, as a forked child may have it open, too
+                    _request(handle, fcntl.F_UNLCK, int(digest[:15], 16))
+        finally:
+            os.close(handle)
 
     def _file(self, digest: str) -> Path:
         return self.path / digest[:2] / f"{digest}{_SUFFIX}"
@@ -305,50 +309,13 @@ class CacheFolder:
     def _paths(self, suffix: str) -> Iterator[Path]:
         with contextlib.suppress(OSError):
             for folder in sorted(self.path.iterdir()):
-                if len(folder.name) == 2:
-                    yield from _named(folder, suffix)
+                with contextlib.suppress(OSError):
+                    if len(folder.name) == 2:
+                        yield from [path for path in folder.iterdir() if path.name.endswith(suffix)]
 
 
-def _named(folder: Path, suffix: str) -> list[Path]:
-    """Return the files of a folder with this suffix; empty if it cannot be listed."""
-    try:
-        return [path for path in folder.iterdir() if path.name.endswith(suffix)]
-    except OSError:
-        return []
-
-
-# struct flock of 64-bit Linux: l_type, l_whence, (padding), l_start, l_len, l_pid, (padding)
-_FLOCK = struct.Struct("hhqqi4x")
-_SET_LOCK = getattr(fcntl, "F_OFD_SETLK", 37)
-_LONGEST_PAUSE = 0.05
-
-
-@contextlib.contextmanager
-def locked(file: Path, digest: str, *, patience: float) -> Iterator[bool]:
-    """Hold the lock of a key's `digest` among processes; yield whether it was acquired.
-
-    It is not after `patience` seconds, or if the file or its file system has no locks: then the caller computes without
-    one, which is only slower. Never raises for a lock.
-    """
-    try:
-        handle = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except OSError:
-        yield False
-        return
-    try:
-        is_locked = _acquire(handle, int(digest[:15], 16), patience)
-        try:
-            yield is_locked
-        finally:
-            if is_locked:  # closing the file would not unlock it, as a forked child may have it open, too
-                _request(handle, fcntl.F_UNLCK, int(digest[:15], 16))
-    finally:
-        os.close(handle)
-
-
-def _acquire(handle: int, offset: int, patience: float) -> bool:
-    end = time.monotonic() + patience
-    pause = 0.001
+def _acquire(handle: int, offset: int) -> bool:
+    end, pause = time.monotonic() + _PATIENCE, 0.001
     while True:
         try:
             _request(handle, fcntl.F_WRLCK, offset)
@@ -359,72 +326,11 @@ def _acquire(handle: int, offset: int, patience: float) -> bool:
         except OSError:  # ENOLCK, EINVAL: the file system has no such locks
             return False
         time.sleep(pause)
-        pause = min(2 * pause, _LONGEST_PAUSE)
+        pause = min(2 * pause, 0.05)
 
 
 def _request(handle: int, kind: int, offset: int) -> None:
     fcntl.fcntl(handle, _SET_LOCK, _FLOCK.pack(kind, os.SEEK_SET, offset, 1, 0))
-
-
-class Flights:
-    """Lets one thread compute a value that several request at once; the others get its result, or its exception."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._flights: dict[str, _Flight] = {}
-
-    def result(self, name: str, compute: Callable[[], bytes], nested: Callable[[], bytes]) -> bytes:
-        """Return the result of `compute`, called by one of the threads that request `name` at this time.
-
-        A thread that requests `name` while it computes it gets the result of `nested`, as it would wait for itself.
-        """
-        while True:
-            with self._lock:
-                flight = self._flights.get(name)
-                if flight is None:
-                    mine = self._flights[name] = _Flight()
-            if flight is None:
-                return self._lead(name, mine, compute)
-            if flight.owner == threading.get_ident():
-                return nested()
-            flight.done.wait()
-            if flight.error is not None:
-                raise flight.error
-            if flight.value is not None:
-                return flight.value
-            # its thread was interrupted: the next one computes
-
-    def _lead(self, name: str, flight: _Flight, compute: Callable[[], bytes]) -> bytes:
-        try:
-            flight.value = compute()
-            return flight.value
-        except Exception as error:
-            flight.error = error
-            raise
-        finally:
-            with self._lock:
-                del self._flights[name]
-            flight.done.set()
-
-
-class _Flight:
-    """A computation under way in the thread `owner`."""
-
-    def __init__(self) -> None:
-        self.owner = threading.get_ident()
-        self.done = threading.Event()
-        self.value: bytes | None = None
-        self.error: Exception | None = None
-
-
-LIMIT = "GPUFORGE_KERNEL_CACHE_SIZE"
-OFF = "GPUFORGE_KERNEL_CACHE"
-_DEFAULT_LIMIT = 1 << 30
-_PATIENCE = 300.0  # seconds, after which another process's compilation is assumed to hang
-_SIZE = re.compile(r"([0-9]{1,15}) *(?:([KMGT])(?:I?B)?)?")
-_SHIFTS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
-
-Compile = Callable[[], bytes]
 
 
 class KernelCache:
@@ -468,13 +374,19 @@ class KernelCache:
         Threads and processes that request one key at the same time compile it once. Exceptions of `compile` are raised
         and not remembered. With `cache=False` nothing is looked up or kept.
         """
+        compiled = compile if self.hook is None else lambda: self.hook(key, compile)  # type: ignore[misc]
         if not cache:
-            return self._compile(key, compile)
-        return self._flights.result(
-            key.digest,
-            lambda: self._look_up_or_compile(key, compile),
-            nested=lambda: self._compile(key, compile),
-        )
+            return compiled()
+        with self._lock:
+            mine = self._under_way.setdefault(key.digest, threading.RLock())
+        with mine:
+            if key.digest in self._nested:  # a compile step that requests its own key
+                return compiled()
+            self._nested.add(key.digest)
+            try:
+                return self._look_up_or_compile(key, compiled)
+            finally:
+                self._nested.discard(key.digest)
 
     def discard(self, key: CacheKey) -> None:
         """Forget one kernel, in memory and on disk: it did not load, or should be compiled again."""
@@ -485,40 +397,28 @@ class KernelCache:
 
     def _look_up_or_compile(self, key: CacheKey, compile: Compile) -> bytes:  # noqa: A002
         self._prepare()
-        stored = self._stored(key.digest)
-        if stored is not None:
-            return stored
-        if self.folder is None:
-            return self._remember(key.digest, self._compile(key, compile))
-        with locked(self.folder.lock_file, key.digest, patience=_PATIENCE):
-            entry = self.folder.read(key.digest)  # another process may have compiled it meanwhile
-            if entry is not None:
-                return entry.payload
-            payload = self._compile(key, compile)
-            self._store(key, payload)
-        return payload
-
-    def _stored(self, digest: str) -> bytes | None:
         with self._lock:
-            payload = self._memory.get(digest)
+            payload = self._memory.get(key.digest)
             if payload is not None:
-                self._memory.move_to_end(digest)
+                self._memory.move_to_end(key.digest)
                 return payload
-        entry = self.folder.read(digest) if self.folder is not None else None
-        return entry.payload if entry is not None else None
-
-    def _compile(self, key: CacheKey, compile: Compile) -> bytes:  # noqa: A002
-        return compile() if self.hook is None else self.hook(key, compile)
-
-    def _store(self, key: CacheKey, payload: bytes) -> None:
         folder = self.folder
         if folder is None:
-            return
-        try:
-            folder.write(key, payload)
-        except OSError as error:
-            self._remember(key.digest, payload)
-            self._warn(f"{folder.path}: {error.strerror or error}")
+            return self._remember(key.digest, compile())
+        entry = folder.read(key.digest)
+        if entry is not None:
+            return entry.payload
+        with folder.locked(key.digest):
+            entry = folder.read(key.digest)  # another process may have compiled it meanwhile
+            if entry is not None:
+                return entry.payload
+            payload = compile()
+            try:
+                folder.write(key, payload)
+            except OSError as error:
+                self._remember(key.digest, payload)
+                self._warn(f"{folder.path}: {error.strerror or error}")
+        return payload
 
     def _remember(self, digest: str, payload: bytes) -> bytes:
         """Keep a kernel in memory; beyond the limit the least recently used ones are dropped."""
@@ -555,7 +455,8 @@ class KernelCache:
     def _start_anew(self) -> None:
         """Make the objects that threads share; in a forked child no thread is left that could release a lock."""
         self._lock = threading.Lock()
-        self._flights = Flights()
+        self._under_way: dict[str, threading.RLock] = {}  # by digest: held by the thread that looks it up
+        self._nested: set[str] = set()
 
 
 _lock = threading.Lock()
@@ -577,7 +478,7 @@ def limit_of(env: Mapping[str, str]) -> int:
 
 def bytes_of(text: str) -> int:
     """Read a size: "500M", "2 GiB", "4096". All units are powers of 1024. Raises ValueError."""
-    found = _SIZE.fullmatch(text.strip().upper())
+    found = re.fullmatch(r"([0-9]{1,15}) *(?:([KMGT])(?:I?B)?)?", text.strip().upper())
     if found is None:
         raise ValueError(f"{text!r} is not a size such as 500M or 2G")
-    return int(found[1]) << _SHIFTS[found[2] or ""]
+    return int(found[1]) << 10 * " KMGT".index(found[2] or " ")

@@ -24,6 +24,8 @@ _ABSENT = "no-such-kernel"
 
 def find(set_name: str, places: Sequence[BuildPlace], name: str, module: str | None) -> Wanted:
     """Return the kernel of a name; raises UnknownKernel, and KernelUnavailable if the set cannot be read."""
+    if module is not None and not isinstance(module, str):
+        raise TypeError(f"a module's name is a str, not {type(module).__name__}")
     known = listed(places)
     modules = [module] if module is not None else sorted(known)
     if module is not None and module not in known:
@@ -76,13 +78,13 @@ def listed(places: Iterable[BuildPlace]) -> Mapping[str, tuple[Entry, ...]]:
             for entry in (entry for file in files for entry in file.kernels):
                 entries.setdefault(entry.symbol, entry)
     if not known and no_set and len(problems) == 1:
-        raise UnknownKernel(f"{no_set.problem}; it has: {_sets(no_set.path)}")
+        raise UnknownKernel(f"{no_set.problem}; it has: {neighbours(no_set.path)}")
     if not known:
         raise KernelUnavailable([str(problem) for problem in problems])
     return {name: tuple(entries.values()) for name, entries in known.items()}
 
 
-def _sets(folder: str) -> str:
+def neighbours(folder: str) -> str:
     """Return the names of what the wheel itself has, with those first that are spelled like the one of a folder."""
     home = layout.home_of(folder)
     names = {*layout.names(layout.kernels(home)), *layout.names(layout.sources(home))}

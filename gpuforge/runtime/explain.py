@@ -9,7 +9,7 @@ from .decide import listed, named, resolve
 from .driver import Device
 from .image_kind import KINDS
 from .machine import Probe
-from .process import KernelUnavailable
+from .process import KernelUnavailable, UnknownKernel
 from .values import Candidate, Origin, Reason
 
 TYPE_CHECKING = False
@@ -135,6 +135,8 @@ def library_facts_of(library: KernelLibrary) -> LibraryFacts:
         found = library.candidates()
     except KernelUnavailable as error:
         return LibraryFacts(library.name, (), str(error))
+    except UnknownKernel as error:  # without what there is, which `explain` lists anyway
+        return LibraryFacts(library.name, (), str(error).partition(";")[0])
     return LibraryFacts(
         library.name, (*(c for c in found if c.accepted), *(c for c in found if not c.accepted))
     )

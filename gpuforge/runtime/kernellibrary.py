@@ -54,7 +54,7 @@ class KernelLibrary:
 
         No other library sees its symbols (RTLD_LOCAL). A warning has the reason if a file that the environment names,
         or the user's own build, cannot be used. Raises KernelUnavailable, with the reason of every place, if there is
-        none; a failure is not remembered.
+        none, and UnknownKernel if the wheel has no library of this name; a failure is not remembered.
         """
         with self._lock:
             if self._opened is None:
@@ -66,7 +66,7 @@ class KernelLibrary:
         return self.load()._name
 
     def candidates(self) -> tuple[Candidate, ...]:
-        """Return every place where the library is looked for, in order; raises KernelUnavailable."""
+        """Return every place where the library is looked for, in order; raises KernelUnavailable, UnknownKernel."""
         from .libraries import candidates
         from .lookup import Lookup
 

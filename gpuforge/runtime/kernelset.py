@@ -124,7 +124,7 @@ class KernelSet:
         if driver is not None:
             try:
                 from .backends.cuda.context import release
-            except ModuleNotFoundError:  # nothing of this wheel is loaded by the driver
+            except ModuleNotFoundError:  # as in `_context`
                 return
             release(driver, device, context)
 
@@ -134,12 +134,6 @@ class KernelSet:
         Raises KernelUnavailable if the set cannot be read, UnknownKernel if it has no such module.
         """
         return self._judged(self.module_named(module), self.probe(), device)
-
-    def _judged(self, module: str, machine: Probe, device: int) -> tuple[Candidate, ...]:
-        from .decide import resolve
-
-        builds = [build for place in self.places() for build in place.builds(module)]
-        return resolve(builds, machine, self.env, device=device)
 
     def module_named(self, module: str | None) -> str:
         """Return the module's name, for None that of the only one; raises UnknownKernel, KernelUnavailable."""
@@ -167,9 +161,8 @@ class KernelSet:
         from .backends import BACKENDS, implementation
         from .machine import Probe, gpu_disabled, probe, switched_off, with_cpu
 
-        machine = (
-            Probe(None, problem=switched_off(self.env)) if gpu_disabled(self.env) else probe(self._driver)
-        )
+        off = gpu_disabled(self.env)
+        machine = Probe(None, problem=switched_off(self.env)) if off else probe(self._driver)
         machine = with_cpu(machine, (image for place in self.places() for image in place.images))
         loaders = [(place, {image.about.loader for image in place.images}) for place in self.places()]
         found = {}
@@ -179,31 +172,38 @@ class KernelSet:
                 found[loader] = implementation(backend).look(machine, own, self.env)
         return machine._replace(found=found)
 
-    def _load(
-        self, name: str, module: str | None, device: int | None, context: Any, cache: bool
-    ) -> AnyKernel:
-        from .machine import gpu_disabled
+    def _judged(self, module: str, machine: Probe, device: int) -> tuple[Candidate, ...]:
+        from .decide import resolve
 
-        if not gpu_disabled(self.env):
+        builds = [build for place in self.places() for build in place.builds(module)]
+        return resolve(builds, machine, self.env, device=device)
+
+    def _load(self, name: str, module: str | None, device: Any, context: Any, cache: bool) -> AnyKernel:
+        if self.env.get(_DISABLE, "") in ("", "0"):
             from .driver import begin_driver
 
             begin_driver(self._driver)  # meanwhile the modules are imported and the set is read
         from functools import partial
 
+        from . import layout
         from .backends import Request, owner_of
-        from .decide import load, reasons
+        from .decide import find, is_absent, load, reasons
+        from .given import context_handle, device_number
+        from .values import Origin
 
+        owner, device = owner_of(context), device_number(device)
+        if not owner and context is not None:
+            context_handle(context)
         if self._forks != _process[0]:
             self._kernels, self._forks = {}, _process[0]
-        from . import layout
-        from .decide import find, is_absent
-
         wanted = find(self.name, self.places(), name, module)
         named = wanted.module
         failures: dict[str, Reason] = {}
         unable = ""
         kernel: AnyKernel | None = None
-        for last in self._stages():
+        # up to these origins one after the other: finding compilers and OpenCL takes time
+        sources = sorted({place.origin for place in self.places() if place.sources})
+        for last in (*(Origin(origin - 1) for origin in sources), Origin.CPU):
             machine, cuda_context = self.probe(until=last), None
             try:
                 cuda_context = self._context(machine, device, context)
@@ -212,13 +212,12 @@ class KernelSet:
             ordinal = cuda_context.ordinal if cuda_context else device or 0
             judged = self._judged(named, machine, ordinal)
             allowed = [c for c in judged if c.origin <= last]
-            if owner_of(context):
-                allowed = [c for c in allowed if c.image and c.image.about.loader == owner_of(context)]
-            free = device is None and context is None
-            demand = None if free or cuda_context is None else cuda_context.place
-            elsewhere = partial(self._elsewhere, name, named, cache)
+            if owner:
+                allowed = [c for c in allowed if c.image and c.image.about.loader == owner]
+            given = cuda_context if device is not None or context is not None else None
             request = Request(
-                *(wanted, machine, cuda_context, ordinal, context, self.env, cache, demand, elsewhere),
+                *(wanted, machine, cuda_context, ordinal, context, self.env, cache),
+                *(given and given.place, partial(self._elsewhere, name, named, cache)),
                 sources=layout.sources(layout.home_of(self._folder), self.name),
             )
             kernel = load(request, allowed, self.places(), failures)
@@ -251,16 +250,7 @@ class KernelSet:
         kernel = self._load(name, module, device, context, cache)
         if isinstance(kernel, Kernel):
             return kernel.loaded
-        machine = self.probe()
-        judged = self._judged(module, machine, place if isinstance(place, int) else place.ordinal)
-        refused = [str(c.reason) for c in judged if not c.accepted] or ["no image runs there"]
-        raise KernelUnavailable(
-            [f"kernel {name} cannot run on device {place}, where its arrays are: {refused[0]}"]
-        )
-
-    def _stages(self) -> tuple[Origin, ...]:
-        """Return the origins up to which to places_of, one after the other: finding compilers and OpenCL takes time."""
-        from .values import Origin
-
-        sources = sorted({place.origin for place in self.places() if place.sources})
-        return (*(Origin(origin - 1) for origin in sources), Origin.CPU)
+        ordinal = place if isinstance(place, int) else place.ordinal
+        refused = [str(c.reason) for c in self._judged(module, self.probe(), ordinal) if not c.accepted]
+        why = (refused or ["no image runs there"])[0]
+        raise KernelUnavailable([f"kernel {name} cannot run on device {place}, where its arrays are: {why}"])

@@ -6,11 +6,11 @@ import os
 from collections.abc import Iterator, Sequence
 
 from . import builds, elf, layout, recipe
-from .decide import judge
+from .decide import judge, neighbours
 from .index import Demands, Library, LibraryIndex, Refused, read_libraries, unreadable
 from .lookup import BuildUnusable, Lookup, home_problem, user_folder, variable
 from .machine import Probe, gpu_disabled, probe, with_cpu
-from .process import KernelUnavailable
+from .process import KernelUnavailable, UnknownKernel
 from .values import Build, Candidate, Origin, Reason
 from .wheels import Listing, installed, listing, none_installed
 
@@ -18,10 +18,10 @@ ABI_SYMBOL = "gpuforge_abi_id"
 
 
 def candidates(lookup: Lookup) -> tuple[Candidate, ...]:
-    """Return every place where a library is looked for, in order; raises KernelUnavailable for a damaged wheel.
+    """Return every place where a library is looked for, in order.
 
     A shipped library is judged for the first GPU, which is the default of CUDA's runtime. The driver is opened only if
-    a library has GPU code.
+    a library has GPU code. Raises KernelUnavailable for a damaged wheel, UnknownKernel if it has nothing of this name.
     """
     try:
         compiled = recipe.read_demands(layout.sources(lookup.home, lookup.name))
@@ -62,9 +62,11 @@ def _without_sources(
             raise KernelUnavailable([str(index.demands)])
         return (lookup.name, *index.demands.fallbacks), identity_of(index.demands)
     if listed is None or lookup.name not in listed.sets:
+        folder = layout.kernels(lookup.home, lookup.name)
+        if index is not None:
+            raise KernelUnavailable([str(Reason("is-set", {"file": layout.index(folder)}))])
         none = Reason("no-library-set", {"name": lookup.name})
-        file = layout.index(layout.kernels(lookup.home, lookup.name))
-        raise KernelUnavailable([str(none if index is None else Reason("is-set", {"file": file}))])
+        raise UnknownKernel(f"{none}; it has: {neighbours(folder)}")
     others = (name for name, each in listed.sets.items() if each.stands_in_for == lookup.name)
     return (lookup.name, *others), listed.sets[lookup.name].abi
 

@@ -360,10 +360,10 @@ def test_a_library_that_is_not_there_has_a_reason_in_a_wheel_without_libraries(t
 import demo
 try:
     demo.KernelLibrary.shipped("solver").load()
-except demo._gpuforge.KernelUnavailable as error:
+except demo._gpuforge.UnknownKernel as error:
     print(error)
 """
-    assert python(site, code) == "this wheel has no kernel library 'solver'\n"
+    assert python(site, code) == "this wheel has no kernel library 'solver'; it has: x\n"
 
 
 def test_the_header_is_there_if_the_manifest_wants_it(tmp_path: Path) -> None:

@@ -19,8 +19,9 @@ import numpy as np
 import pytest
 from dlpack_samples import Capsuled
 from host_misuses import A, N, floats, read_only
+from runtime_samples import write_set
 
-from gpuforge.runtime import given, hostarray
+from gpuforge.runtime import KernelSet, given, hostarray
 from gpuforge.runtime.backends.opencl.kernel import Limits
 from gpuforge.runtime.backends.system import HostKernel, load
 from gpuforge.runtime.hostarray import host_array
@@ -283,3 +284,42 @@ def test_a_character_fits_a_byte_of_either_sign(kernel: HostKernel) -> None:
         typed.launch(1, 1, np.uint64(0), ctypes.c_char(b"a"), floats())
         with pytest.raises(TypeError, match="argument 1: "):
             typed.launch(1, 1, np.uint64(0), ctypes.c_wchar("a"), floats())
+
+
+@pytest.mark.parametrize(
+    ("stream", "error", "message"),
+    [
+        (True, TypeError, "a stream is a number or has __cuda_stream__, and bool is neither"),
+        (-1, ValueError, "a stream is a CUstream, and -1 is negative"),
+        ("0", TypeError, "a stream is a number or has __cuda_stream__, and str is neither"),
+    ],
+)
+def test_what_is_no_stream_is_refused(
+    kernel: HostKernel, stream: object, error: type[Exception], message: str
+) -> None:
+    x = floats()
+    with pytest.raises(error, match=f"^{message}$"):
+        kernel.launch(1, 1, N, A, x, stream=stream)
+    with kernel.upload(x) as memory, pytest.raises(error, match=f"^{message}$"):
+        memory.read(x, stream=stream)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"device": "0"}, "a device is a number, not '0'"),
+        ({"device": True}, "a device is a number, not True"),
+        (
+            {"context": object()},
+            'a context is "current", a CUcontext as a number, or an object with a handle, not ',
+        ),
+        ({"module": 5}, "a module's name is a str, not int"),
+    ],
+    ids=str,
+)
+def test_what_is_no_device_context_or_module_is_refused_also_without_a_gpu(
+    tmp_path: Path, options: dict[str, Any], message: str
+) -> None:
+    kernels = KernelSet(write_set(tmp_path / "default-kernels"), env={"GPUFORGE_DISABLE_GPU": "1"})
+    with pytest.raises(TypeError, match=f"^{message}"):
+        kernels.function("saxpy", **options)
