@@ -18,7 +18,7 @@ from gpuforge.errors import ActionError
 from gpuforge.package import c_header as header
 from gpuforge.package import import_package
 from gpuforge.package.contents import FOLDER, SUFFIXES, KernelsWheelSet
-from gpuforge.runtime.backends.table import BACKENDS, backend_of
+from gpuforge.runtime.backends import BACKENDS, backend_of
 from gpuforge.runtime.image_kind import KINDS, ImageKind, kind_of
 from gpuforge.runtime.layout import HOME, INDEX, KERNELS, RECIPE, SOURCES
 from gpuforge.wheel import unpacked

@@ -19,8 +19,8 @@ from .process import DriverError, KernelUnavailable, UnknownKernel
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from .backends.cuda.context import Memory
     from .backends.cuda.kernel import BoundLaunch, Kernel
-    from .backends.cuda.memory import Memory
     from .driver import Device
     from .kernellibrary import KernelLibrary
     from .kernelset import KernelSet
@@ -46,8 +46,8 @@ __all__ = [
     "probe",
 ]
 HOMES = {  # the modules of names that are imported at their first use
+    "backends.cuda.context": ("Memory",),
     "backends.cuda.kernel": ("BoundLaunch", "Kernel"),
-    "backends.cuda.memory": ("Memory",),
     "driver": ("Device",),
     "kernelset": ("KernelSet",),
     "kernellibrary": ("KernelLibrary",),

@@ -13,7 +13,7 @@ from . import layout, runs_on
 from .arch import Arch
 from .backends import BACKENDS, Here, Request, implementation
 from .cpu_level import CpuLevel
-from .index import BuildPlace, Module, Refused, Sources, Wanted
+from .index import BuildPlace, Module, Refused, Wanted
 from .machine import Probe, gpu_disabled, switched_off
 from .process import DriverError, KernelUnavailable, UnknownKernel
 from .signature import Entry, matching, nearest, plain_name
@@ -132,7 +132,7 @@ def _lacks(candidate: Candidate, failures: Mapping[str, Reason], lists: bool) ->
     return reason.kind in {_ABSENT, "not-compiled"} or (lists and candidate.origin > Origin.USER_BUILD)
 
 
-def _mentions(sources: Sources, module: Module, name: str) -> bool:
+def _mentions(sources: Any, module: Module, name: str) -> bool:
     """Return whether a source or its headers may have a kernel: its name is in them, or they join words to names."""
     word = re.compile(rb"\b" + re.escape(plain_name(name).encode()) + rb"\b")
     try:

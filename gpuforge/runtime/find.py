@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from . import layout
-from .index import BuildPlace, LibraryIndex, Refused, read_index, read_libraries
+from .index import BuildPlace, Refused, read_index
 from .lookup import BuildUnusable, Lookup, guard, guard_place, home_problem, user_folder, variable
 from .values import HOST_LIBRARY, Image, Origin, Reason
 
@@ -208,11 +208,11 @@ def contents(home: str = _HERE) -> Contents:
     parts = {part for recipe in compiled.values() for part in (recipe.fallback, recipe.cpu)}
     shipped, libraries = set(), set(layout.names(layout.sources(home)))
     for name in layout.names(layout.kernels(home)):
-        index = _libraries(layout.index(layout.kernels(home, name)))
-        if index is None:
+        stood_for = _stands_in_for(name, layout.index(layout.kernels(home, name)))
+        if stood_for is None:
             shipped.add(name)
-        elif isinstance(index.stands_in_for, str):
-            libraries.add(index.stands_in_for or name)
+        elif stood_for:
+            libraries.add(stood_for)
     known = kernels_wheels(home)
     for name, each in known.sets.items() if known else ():
         if each.kind == "library":
@@ -240,10 +240,16 @@ def _readable_recipe(folder: str) -> Recipe | None:
         return None
 
 
-def _libraries(file: str) -> LibraryIndex | None:
-    """Read an index, None for one that does not list libraries or cannot be read."""
+def _stands_in_for(name: str, file: str) -> str | None:
+    """Return the object whose libraries an index lists, None for an index of something else."""
+    try:
+        from .libraries import read_libraries
+    except ImportError:  # this wheel has no libraries
+        return None
     try:
         index = read_libraries(file)
     except Refused:
         return None
-    return index if index and index.is_library else None
+    if index is None or not index.is_library:
+        return None
+    return index.stands_in_for or name if isinstance(index.stands_in_for, str) else ""

@@ -5,67 +5,18 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, TypeVar, Union
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from . import document
 from .arch import Arch
 from .cpu_level import CpuLevel
 from .image_kind import kind_of
-from .placeholders import fill
 from .signature import Entry, Parameter, matching, plain_entry
 from .values import Build, Image, Origin, Reason
 
-
-class Sources(NamedTuple):
-    """A toolchain's part of a set: its options, its modules' sources, and the headers that they include.
-
-    In `options`, `{arch}` is the compute capability ("90"), and `{folders}` each folder with sources or headers.
-    """
-
-    family: str
-    options: tuple[str, ...]
-    install: str  # the command to install their compiler
-    folder: str
-    modules: Mapping[str, Module]
-    headers: Mapping[str, str]  # sha256 by name
-    devices: tuple[str, ...] = ()  # the kinds of OpenCL's devices that they are compiled for; empty for any
-    extensions: tuple[str, ...] = ()  # of OpenCL, that a device must have
-
-    def contents(self, name: str) -> Index:
-        """Return them in the form of a place's contents."""
-        modules = {name: (each,) for name, each in self.modules.items()}
-        return Index(name, CompiledBy(self.family), "", modules)
-
-    def filled(self, arch: str = "") -> tuple[str, ...]:
-        """Return the options for an architecture; those with folders are filled by `with_folders`."""
-        return tuple(fill(self.options, {"arch": (arch,), "folders": ()}))
-
-    def with_folders(self) -> tuple[str, ...]:
-        """Return the options with folders, which are not part of a key, as the files there are."""
-        names = [*self.headers, *(os.path.relpath(m.file, self.folder) for m in self.modules.values())]
-        folders = sorted({os.path.dirname(os.path.join(self.folder, name)) for name in names} | {self.folder})
-        return tuple(fill([word for word in self.options if "{folders}" in word], {"folders": folders}))
-
-    def included(self) -> dict[str, bytes]:
-        """Return the headers' contents by their names; raises Refused for one that is missing or was changed."""
-        found = {}
-        for name, expected in self.headers.items():
-            file = os.path.join(self.folder, name)
-            found[name] = Module(name, name, file, expected, ()).read()
-        return found
-
-    def spellings(self, module: Module) -> dict[str, bytes]:
-        """Return the headers by each name for a module's #include: from the top, and from its own folder."""
-        contents = self.included()
-        folder = os.path.dirname(os.path.relpath(module.file, self.folder))
-        beside = {os.path.relpath(name, folder or "."): data for name, data in contents.items()}
-        return {**contents, **beside}
-
-
 SCHEMA = 1
 LONGEST_ARCH = 16  # characters
-_Part = TypeVar("_Part")
 
 
 class Refused(Exception):  # noqa: N818  a reason on its way to a candidate
@@ -141,33 +92,6 @@ class Demands(NamedTuple):
     packages: Mapping[str, str]
 
 
-class Library(NamedTuple):
-    """One library of an object, of `size` bytes: for the CPUs of a level, or for the GPUs of its images."""
-
-    file: str
-    size: int
-    images: tuple[Image, ...]
-
-
-class Libraries(NamedTuple):
-    """The libraries of an object, and their compiler."""
-
-    compiler: CompiledBy
-    files: tuple[Library, ...]
-
-
-class LibraryIndex(NamedTuple):
-    """The index of an object's libraries. Instead of a damaged part there is a reason; the other parts are used.
-
-    Without `is_library` it is the index of a kernel set.
-    """
-
-    is_library: bool
-    demands: Union[Demands, Reason]
-    stands_in_for: Union[str, Reason]  # the object that this one replaces, "" for none
-    libraries: Union[Libraries, Reason]
-
-
 def read_index(path: str) -> Index:
     """Read the index of a kernel set; raises Refused with a reason that has the file and its problem."""
     try:
@@ -193,20 +117,7 @@ def index_of(folder: str, data: dict[str, Any]) -> Index:
         named[module.name] = (*named.get(module.name, ()), module)
     name = document.text(data, "name")
     cpu, install = document.file_name(data, "cpu", ""), document.text(data, "install", "")
-    return Index(name, _made_by(data), toolkit, named, cpu, install)
-
-
-def read_libraries(path: str) -> LibraryIndex | None:
-    """Read the index of an object's libraries, None without a file; raises Refused for a file that is not an index."""
-    data = read_named(path)
-    if data is None:
-        return None
-    return LibraryIndex(
-        data.get("kind") == "library",
-        _part(path, demands_of, data),
-        _part(path, stands_in_for, data),
-        _part(path, libraries_of, data),
-    )
+    return Index(name, made_by(data), toolkit, named, cpu, install)
 
 
 def read_named(path: str) -> dict[str, Any] | None:
@@ -245,42 +156,15 @@ def damaged(path: str, error: document.Damaged) -> Reason:
     return Reason("damaged", {"file": path, "problem": str(error)})
 
 
-def _part(path: str, read: Callable[[dict[str, Any]], _Part], data: dict[str, Any]) -> _Part | Reason:
-    try:
-        return read(data)
-    except document.Damaged as error:
-        return damaged(path, error)
-
-
-def stands_in_for(data: dict[str, Any]) -> str:
-    """Return the object that a library replaces, "" for none; raises Damaged."""
-    return document.text(data, "stands-in-for", "")
-
-
-def libraries_of(data: dict[str, Any]) -> Libraries:
-    """Return the libraries that an index lists; raises Damaged."""
-    compiler, toolkit = _made_by(data), document.text(data, "toolkit")
-    return Libraries(
-        compiler, tuple(_library(entry, toolkit) for entry in document.tables(data, "libraries"))
-    )
-
-
-def _library(entry: dict[str, Any], toolkit: str) -> Library:
-    file = document.file_name(entry, "file")
-    images = tuple(_image(each, toolkit) for each in document.tables(entry, "images"))
-    if not images:
-        raise document.Damaged("'images' is empty")
-    return Library(file, document.whole(entry, "size"), images)
-
-
-def _made_by(data: dict[str, Any]) -> CompiledBy:
+def made_by(data: dict[str, Any]) -> CompiledBy:
+    """Return the compiler in an index; raises Damaged."""
     toolchain = document.table(data, "toolchain")
     return CompiledBy(document.text(toolchain, "family"), document.text(toolchain, "version"))
 
 
 def _module(folder: str, entry: dict[str, Any], toolkit: str) -> Module:
     file = document.file_name(entry, "file")
-    images = tuple(_image(each, toolkit) for each in document.tables(entry, "images"))
+    images = tuple(image_of(each, toolkit) for each in document.tables(entry, "images"))
     for each in images:
         if (
             not each.about.of_module
@@ -304,7 +188,8 @@ def _kernel(entry: dict[str, Any]) -> Entry:
     )
 
 
-def _image(entry: dict[str, Any], toolkit: str) -> Image:
+def image_of(entry: dict[str, Any], toolkit: str) -> Image:
+    """Return an image in an index; raises Damaged."""
     kind, arch = document.text(entry, "kind"), document.text(entry, "arch")
     about = kind_of(kind)
     isa = _version(document.text(entry, "isa")) if about.has_ptx else None
@@ -375,7 +260,7 @@ class BuildPlace(NamedTuple):
     image: Image = Image("unread")
     problem: Reason | None = None
     wheel: str = ""  # the kernels wheel that it is in, such as "saxpy-kernels-cu13"
-    sources: Sources | None = None
+    sources: Any = None  # `recipe.Sources`
 
     @property
     def images(self) -> tuple[Image, ...]:

@@ -3,18 +3,98 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple, TypeVar, Union
 
-from . import builds, elf, layout, recipe
+from . import builds, document, elf, layout, recipe
 from .decide import judge, neighbours
-from .index import Demands, Library, LibraryIndex, Refused, read_libraries, unreadable
+from .index import (
+    CompiledBy,
+    Demands,
+    Refused,
+    damaged,
+    demands_of,
+    image_of,
+    made_by,
+    read_named,
+    unreadable,
+)
 from .lookup import BuildUnusable, Lookup, home_problem, user_folder, variable
 from .machine import Probe, gpu_disabled, probe, with_cpu
 from .process import KernelUnavailable, UnknownKernel
-from .values import Build, Candidate, Origin, Reason
+from .values import Build, Candidate, Image, Origin, Reason
 from .wheels import Listing, installed, listing, none_installed
 
+_Part = TypeVar("_Part")
 ABI_SYMBOL = "gpuforge_abi_id"
+
+
+class Library(NamedTuple):
+    """One library of an object, of `size` bytes: for the CPUs of a level, or for the GPUs of its images."""
+
+    file: str
+    size: int
+    images: tuple[Image, ...]
+
+
+class Libraries(NamedTuple):
+    """The libraries of an object, and their compiler."""
+
+    compiler: CompiledBy
+    files: tuple[Library, ...]
+
+
+class LibraryIndex(NamedTuple):
+    """The index of an object's libraries. Instead of a damaged part there is a reason; the other parts are used.
+
+    Without `is_library` it is the index of a kernel set.
+    """
+
+    is_library: bool
+    demands: Union[Demands, Reason]
+    stands_in_for: Union[str, Reason]  # the object that this one replaces, "" for none
+    libraries: Union[Libraries, Reason]
+
+
+def read_libraries(path: str) -> LibraryIndex | None:
+    """Read the index of an object's libraries, None without a file; raises Refused for a file that is not an index."""
+    data = read_named(path)
+    if data is None:
+        return None
+    return LibraryIndex(
+        data.get("kind") == "library",
+        _part(path, demands_of, data),
+        _part(path, stands_in_for, data),
+        _part(path, libraries_of, data),
+    )
+
+
+def _part(path: str, read: Callable[[dict[str, Any]], _Part], data: dict[str, Any]) -> _Part | Reason:
+    try:
+        return read(data)
+    except document.Damaged as error:
+        return damaged(path, error)
+
+
+def stands_in_for(data: dict[str, Any]) -> str:
+    """Return the object that a library replaces, "" for none; raises Damaged."""
+    return document.text(data, "stands-in-for", "")
+
+
+def libraries_of(data: dict[str, Any]) -> Libraries:
+    """Return the libraries that an index lists; raises Damaged."""
+    compiler, toolkit = made_by(data), document.text(data, "toolkit")
+    return Libraries(
+        compiler, tuple(_library(entry, toolkit) for entry in document.tables(data, "libraries"))
+    )
+
+
+def _library(entry: dict[str, Any], toolkit: str) -> Library:
+    file = document.file_name(entry, "file")
+    images = tuple(image_of(each, toolkit) for each in document.tables(entry, "images"))
+    if not images:
+        raise document.Damaged("'images' is empty")
+    return Library(file, document.whole(entry, "size"), images)
 
 
 def candidates(lookup: Lookup) -> tuple[Candidate, ...]:

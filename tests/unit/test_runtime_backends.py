@@ -27,7 +27,8 @@ from gpuforge.runtime.backends.system import load
 from gpuforge.runtime.cache import KernelCache
 from gpuforge.runtime.explain import as_text, facts_of
 from gpuforge.runtime.image_kind import KINDS, ImageKind
-from gpuforge.runtime.index import Module, Refused, Sources
+from gpuforge.runtime.index import Module, Refused
+from gpuforge.runtime.recipe import Sources
 from gpuforge.runtime.signature import plain_entry
 from gpuforge.runtime.values import Reason
 

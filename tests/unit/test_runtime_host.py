@@ -21,10 +21,10 @@ from dlpack_samples import Capsuled
 from host_misuses import A, N, floats, read_only
 from runtime_samples import write_set
 
-from gpuforge.runtime import KernelSet, given, hostarray
+from gpuforge.runtime import KernelSet, given
 from gpuforge.runtime.backends.opencl.kernel import Limits
 from gpuforge.runtime.backends.system import HostKernel, load
-from gpuforge.runtime.hostarray import host_array
+from gpuforge.runtime.given import host_array
 from gpuforge.runtime.signature import Parameter, plain_entry
 
 KERNELS = """\
@@ -204,7 +204,7 @@ def test_an_array_without_a_format_is_read_by_dlpack(
     def refuse(value: object) -> memoryview:
         raise BufferError("no format for bfloat16")
 
-    monkeypatch.setattr(hostarray, "memoryview", refuse, raising=False)
+    monkeypatch.setattr(given, "memoryview", refuse, raising=False)
     values = floats(6)
     kernel.launch(1, 1, np.uint64(6), A, on_the_cpu(values))
     assert list(values) == [2] * 6
@@ -315,7 +315,7 @@ def test_what_is_no_stream_is_refused(
         ),
         ({"module": 5}, "a module's name is a str, not int"),
     ],
-    ids=str,
+    ids=["text", "bool", "context", "module"],
 )
 def test_what_is_no_device_context_or_module_is_refused_also_without_a_gpu(
     tmp_path: Path, options: dict[str, Any], message: str

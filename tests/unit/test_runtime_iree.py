@@ -21,7 +21,7 @@ import pytest
 from gpuforge.runtime import DriverError, KernelSet, KernelUnavailable
 from gpuforge.runtime.backends.iree.kernel import Parameter, parameters_of
 from gpuforge.runtime.explain import as_text, facts_of, machine_data
-from gpuforge.runtime.hostarray import host_array
+from gpuforge.runtime.given import host_array
 from gpuforge.runtime.index import Refused
 
 NO_CUDA = RuntimeError(

@@ -18,7 +18,7 @@ from gpuforge.runtime.backends.opencl import devices as back_end
 from gpuforge.runtime.backends.opencl import kernel, load
 from gpuforge.runtime.backends.opencl.devices import Needs
 from gpuforge.runtime.backends.opencl.kernel import OpenClKernel, OpenClMemory, context_of
-from gpuforge.runtime.hostarray import HostArray, host_array
+from gpuforge.runtime.given import HostArray, host_array
 from gpuforge.runtime.recipe import read
 from gpuforge.runtime.values import Reason
 

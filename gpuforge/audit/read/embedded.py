@@ -62,19 +62,19 @@ def _first(
 
 def _index(data: dict[str, Any]) -> Index:
     """Read an index as the runtime does, which loads nothing from an invalid one; raises Damaged."""
-    from gpuforge.runtime import index  # noqa: PLC0415  few wheels have kernel sets
+    from gpuforge.runtime import index, libraries  # noqa: PLC0415  few wheels have kernel sets
 
     _check_schema(data)
     files: tuple[ListedFile, ...]
     if data.get("kind") == "library":
         document.text(data, "name")
         demands = index.demands_of(data)
-        index.stands_in_for(data)
-        libraries = index.libraries_of(data).files
+        libraries.stands_in_for(data)
+        listed = libraries.libraries_of(data).files
         digests = [document.text(entry, "sha256") for entry in document.tables(data, "libraries")]
         files = tuple(
             ListedFile(each.file, digest, tuple(map(_image, each.images)))
-            for each, digest in zip(libraries, digests, strict=True)
+            for each, digest in zip(listed, digests, strict=True)
         )
         return _complete(Index("library", files, demands.abi))
     document.text(data, "kind", "module")

@@ -11,18 +11,14 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 from ..signature import Entry
-from ..values import Reason, Verdict
-from .table import BACKENDS, Backend, backend_of, owner_of
+from ..values import Origin, Reason, Verdict
 
-__all__ = ["BACKENDS", "Backend", "Here", "Request", "ahead", "backend_of", "implementation", "owner_of"]
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Protocol
 
     from ..index import BuildPlace, Module, Wanted
     from ..machine import Probe
-    from ..recipe import Recipe, UserToolchain
-    from ..userbuild.compilers import Absent, CompileInputs, Compiler
     from ..values import Build, Image, Version
     from .cuda.context import Context, Place
     from .cuda.kernel import LoadedKernel
@@ -45,14 +41,43 @@ if TYPE_CHECKING:
             Raises Refused, DriverError.
             """
 
-    class Ahead(Protocol):
-        """The module `ahead` of a back end whose compiler is called as a library."""
 
-        def find(self, toolchain: UserToolchain, here: CompileInputs, path: str) -> Compiler | Absent:
-            """Return the compiler of a toolchain, the file at `path` if one is given, or why there is none."""
+class Backend(NamedTuple):
+    """A back end: its name, as in `ImageKind.loader`, and its `folder`.
 
-        def prepare(self, toolchain: UserToolchain, recipe: Recipe, here: CompileInputs) -> str:
-            """Compile sources into the kernel cache, and return the device; raises Stopped. Only with `into_cache`."""
+    If it compiles sources at their first use, `family` is that of their toolchains, `source` the kind of image that
+    they count as, and `origin` their place in the order. With `into_cache`, `compile` puts their images into the kernel
+    cache, not into a user build. `contexts` is the package whose contexts it loads kernels into.
+    """
+
+    loader: str
+    folder: str
+    family: str = ""
+    source: str = ""
+    origin: Origin = Origin.EXPLICIT
+    into_cache: bool = False
+    contexts: str = ""
+
+
+_TABLE = (  # in the order in which they look at the machine
+    Backend("CUDA", "cuda"),
+    Backend("system", "system"),
+    Backend("IREE", "iree"),
+    Backend("NVRTC", "nvrtc", "nvrtc", "cuda", Origin.CACHED_BUILD),
+    Backend("OpenCL", "opencl", "opencl", "opencl", Origin.OPENCL, into_cache=True, contexts="pyopencl"),
+)
+BACKENDS = {backend.loader: backend for backend in _TABLE}
+
+
+def backend_of(family: str) -> Backend | None:
+    """Return the back end that compiles the sources of a family of toolchains at their first use; None without one."""
+    return next((backend for backend in BACKENDS.values() if family and backend.family == family), None)
+
+
+def owner_of(context: Any) -> str:
+    """Return the loader that a caller's context belongs to; "" for CUDA's, and for None."""
+    package = type(context).__module__.partition(".")[0]
+    return next((loader for loader, backend in BACKENDS.items() if backend.contexts == package), "")
 
 
 def implementation(backend: Backend) -> Implementation:
@@ -66,10 +91,9 @@ def implementation(backend: Backend) -> Implementation:
     return found
 
 
-def ahead(backend: Backend) -> Ahead:
-    """Return the functions of a back end for `compile`."""
-    found: Ahead = import_module(f".{backend.folder}.ahead", __name__)
-    return found
+def ahead(backend: Backend) -> Any:
+    """Return the part for `compile`: `find` a toolchain's compiler, `prepare` sources in the cache (`into_cache`)."""
+    return import_module(f".{backend.folder}.ahead", __name__)
 
 
 class Here(NamedTuple):

@@ -10,8 +10,23 @@ from typing import Any, NamedTuple
 from .. import cpu
 from ..cpu_level import CpuLevel
 from ..elf import NotReadable, defines
-from ..given import FREED, given_array, given_value, launch_size, refusal, size_of, stream_handle, whole
-from ..hostarray import Uploads, host_array, pointee_of, refuse_read_only, source_of, target_of, written
+from ..given import (
+    FREED,
+    Uploads,
+    given_array,
+    given_value,
+    host_array,
+    launch_size,
+    pointee_of,
+    refusal,
+    refuse_read_only,
+    size_of,
+    source_of,
+    stream_handle,
+    target_of,
+    whole,
+    written,
+)
 from ..index import Refused
 from ..machine import Probe
 from ..process import DriverError

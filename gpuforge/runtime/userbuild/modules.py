@@ -7,6 +7,7 @@ import json
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
+from typing import cast
 
 from .. import index, layout
 from ..backends import ahead, backend_of
@@ -25,14 +26,14 @@ def find(toolchain: UserToolchain, here: CompileInputs, *, path: str = "") -> Co
     """Return the compiler for a toolchain's part of a set on this machine, or why there is none."""
     backend = backend_of(toolchain.family)
     if backend and backend.into_cache:
-        return ahead(backend).find(toolchain, here, path)
+        return cast("Compiler | Absent", ahead(backend).find(toolchain, here, path))
     strangers = [source for source in here.extra if source.suffix not in _suffixes(toolchain)]
     if strangers:
         return Absent(toolchain, (f"it does not compile {strangers[0].suffix or strangers[0].name}",))
     if toolchain.makes == "module" and not here.arch:
         return Absent(toolchain, (here.no_gpu,), lacks_gpu=True)
     if backend:
-        return ahead(backend).find(toolchain, here, path)
+        return cast("Compiler | Absent", ahead(backend).find(toolchain, here, path))
     return compilers.find(toolchain, here.env, path=path)
 
 

@@ -17,11 +17,23 @@ from operator import attrgetter
 from typing import Any, NamedTuple, Optional
 
 from ...driver import Driver
-from ...given import LEGACY, PER_THREAD, given_array, given_value, is_scalar, refusal, type_name, whole
-from ...hostarray import DLPACK_KINDS, DLTensor, address_of, refuse_gaps, tensor_of
+from ...given import (
+    DLPACK_KINDS,
+    LEGACY,
+    PER_THREAD,
+    DLTensor,
+    address_of,
+    given_array,
+    given_value,
+    is_scalar,
+    refusal,
+    refuse_gaps,
+    tensor_of,
+    type_name,
+    whole,
+)
 from ...signature import Entry, Given, Parameter, check, limits, misfit, outside, spelled
-from .context import Place, given_context
-from .memory import Memory
+from .context import Memory, Place, given_context
 from .replay import NODE, aligned
 
 _CUDA = 2  # DLDeviceType: kDLCUDA

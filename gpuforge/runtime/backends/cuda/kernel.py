@@ -10,12 +10,10 @@ from ctypes import byref, c_void_p
 from typing import Any, Union
 
 from ...driver import Driver
-from ...given import DEFAULT, launch_size, stream_handle, three
-from ...hostarray import Uploads
+from ...given import DEFAULT, Uploads, launch_size, stream_handle, three
 from ...signature import Entry
 from .arguments import ElsewhereError, Frame, Layout, place_of
-from .context import Context, Function, Place, current_place, primary_context
-from .memory import Memory, Variable
+from .context import Context, Function, Memory, Place, Variable, current_place, primary_context
 from .replay import BEFORE, Replay, Replays
 
 _BLOCK_THREADS, _SHARED_OPTIN = 1, 97  # CUdevice_attribute

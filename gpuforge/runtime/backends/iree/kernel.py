@@ -8,8 +8,19 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from ...given import FREED, given_value, launch_size, refusal, size_of, stream_handle
-from ...hostarray import HostArray, Uploads, host_array, source_of, target_of
+from ...given import (
+    FREED,
+    HostArray,
+    Uploads,
+    given_value,
+    host_array,
+    launch_size,
+    refusal,
+    size_of,
+    source_of,
+    stream_handle,
+    target_of,
+)
 from ...image_kind import KINDS
 from ...index import Module, Refused
 from ...process import DriverError

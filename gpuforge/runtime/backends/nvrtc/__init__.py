@@ -22,8 +22,9 @@ from ...arch import Arch
 from ...cache import CacheKey, KernelCache
 from ...decide import driver_refusal
 from ...driver import Attempt, Table, bind, patience
-from ...index import Module, Refused, Sources
+from ...index import Module, Refused
 from ...machine import Probe
+from ...recipe import Sources
 from ...values import Build, Image, Reason, Verdict, dotted
 from ..cuda import kernel_of
 from ..cuda.jit import kept_function

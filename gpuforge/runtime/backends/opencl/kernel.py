@@ -13,23 +13,21 @@ from typing import Any, NamedTuple
 from ...cache import CacheKey
 from ...given import (
     FREED,
+    HostArray,
+    Uploads,
     given_address,
     given_array,
     given_value,
-    launch_size,
-    refusal,
-    size_of,
-    whole,
-)
-from ...hostarray import (
-    HostArray,
-    Uploads,
     host_array,
+    launch_size,
     pointee_of,
+    refusal,
     refuse_gaps,
     refuse_read_only,
+    size_of,
     source_of,
     target_of,
+    whole,
 )
 from ...process import DriverError
 from ...signature import (

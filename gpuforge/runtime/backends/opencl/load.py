@@ -11,7 +11,8 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from ...cache import CacheKey, KernelCache
-from ...index import Module, Refused, Sources
+from ...index import Module, Refused
+from ...recipe import Sources
 from ...values import Reason
 from .devices import Needs, find
 from .kernel import OpenClContext, OpenClKernel, context_of
