@@ -14,11 +14,11 @@ from typing import ClassVar
 from gpuforge.actions import compiler
 from gpuforge.actions.compiler import CompilingStep
 from gpuforge.actions.environment import build_environment
-from gpuforge.actions.kernel_index import IndexLibraries, LibraryFile
+from gpuforge.actions.kernel_index import IndexLibraries
 from gpuforge.cuda.kernels import KernelImage
 from gpuforge.errors import ActionError, UsageError
 from gpuforge.package import contents
-from gpuforge.package.contents import CompiledBy
+from gpuforge.package.contents import CompiledBy, CompiledLibrary
 from gpuforge.plan import advice, recipe, source_files
 from gpuforge.plan.action import ActionInput, Handle, Laid, P, Staged, Workdir
 from gpuforge.plan.cell import Cell
@@ -150,7 +150,7 @@ def lower(context: PlanContext, cell: Cell, item: LoweredObject) -> IndexLibrari
     """Make a fallback's library by the manifest's command."""
     _, host = context.machine.host_at(cell)
     made_by = CompiledBy(f"{item.toolchain.command[0]} and {host.family}", str(host.version))
-    made = LibraryFile[Handle](_run_command(context, cell, item), (KernelImage("library", CpuLevel()),))
+    made = CompiledLibrary[Handle](_run_command(context, cell, item), (KernelImage("library", CpuLevel()),))
     return IndexLibraries[Handle](
         sources=item.files, libraries=(made,), made=item.library_set(cell.toolkit, made_by)
     )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path, PurePosixPath
-from typing import ClassVar, Generic
+from pathlib import Path
+from typing import ClassVar
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -34,80 +34,45 @@ class LayingStep(Step[P]):
     sources: P  # the object's sources and headers
 
 
-@dataclass(frozen=True)
-class ModuleFile(Generic[P]):
-    """A compiled source: its file, and for a compiler with targets the one that it is for."""
-
-    source: str  # its name in the project
-    compiled: P
-    target: str = ""
-    suffix: str = ".fatbin"
-    images: tuple[KernelImage, ...] = ()  # those that were requested; none: all of a fatbin's
-
-
 @dataclass(frozen=True, kw_only=True)
 class IndexModules(LayingStep[P]):
     """Index the modules of a fallback: the images that are really in them."""
 
-    modules: tuple[ModuleFile[P], ...]
+    modules: tuple[CompiledModule[P], ...]
     lock: P | None = None  # the wheels of the compiler's package, if its version is not known yet
     requires: str = ""  # the requirement for that package
-    made: ModuleSet  # all but its modules
+    made: ModuleSet
 
     def run(self: IndexModules[Path], at: Workdir) -> None:
         """Raises ActionError for a file without the images that it should have."""
         from gpuforge.actions.module_images import images_of, kernels_of
         from gpuforge.package import kernel_set
 
-        found = [
-            CompiledModule(
-                name=PurePosixPath(each.source).stem,
-                source=each.source,
-                path=self.sources / each.source,
-                compiled=each.compiled,
-                images=each.images,
-                target=each.target,
-                suffix=each.suffix,
-            )
-            for each in self.modules
-        ]
-
         def pack(output: Path) -> Path:
-            modules = tuple(replace(m, images=images_of(m), kernels=kernels_of(m)) for m in found)
-            toolchain = made_by(self.made.toolchain, self.requires, self.lock)
-            return kernel_set.pack_modules(output, replace(self.made, toolchain=toolchain, modules=modules))
+            modules = [replace(m, images=images_of(m), kernels=kernels_of(m)) for m in self.modules]
+            made = replace(self.made, toolchain=made_by(self.made.toolchain, self.requires, self.lock))
+            return kernel_set.pack_modules(output, made, modules, self.sources)
 
         lay(at, pack)
-
-
-@dataclass(frozen=True)
-class LibraryFile(Generic[P]):
-    """A compiled library, and the GPUs or the level of CPUs that it is for."""
-
-    path: P
-    images: tuple[KernelImage, ...] = ()  # those that were requested; none: all that its GPU code has
 
 
 @dataclass(frozen=True, kw_only=True)
 class IndexLibraries(LayingStep[P]):
     """Index the libraries of a fallback: the GPUs or the level of CPUs that each is for."""
 
-    libraries: tuple[LibraryFile[P], ...]
+    libraries: tuple[CompiledLibrary[P], ...]
     lock: P | None = None  # the wheels of the compiler's package, if its version is not known yet
     requires: str = ""  # the requirement for that package
-    made: LibrarySet  # all but its libraries
+    made: LibrarySet
 
     def run(self: IndexLibraries[Path], at: Workdir) -> None:
         """Raises ActionError for a library without the code that it should have."""
         from gpuforge.package import kernel_set
 
         def pack(output: Path) -> Path:
-            found = (CompiledLibrary(each.path, each.images) for each in self.libraries)
-            libraries = tuple(replace(each, images=library_images(self.made.name, each)) for each in found)
-            toolchain = made_by(self.made.toolchain, self.requires, self.lock)
-            return kernel_set.pack_libraries(
-                output, replace(self.made, toolchain=toolchain, libraries=libraries)
-            )
+            found = [replace(each, images=library_images(self.made.name, each)) for each in self.libraries]
+            made = replace(self.made, toolchain=made_by(self.made.toolchain, self.requires, self.lock))
+            return kernel_set.pack_libraries(output, made, found)
 
         lay(at, pack)
 
@@ -155,7 +120,7 @@ def made_by(compiler: CompiledBy, requires: str, lock: Path | None) -> CompiledB
     return replace(compiler, version=next(str(each.version) for each in releases if each.project == project))
 
 
-def library_images(name: str, made: CompiledLibrary) -> tuple[KernelImage, ...]:
+def library_images(name: str, made: CompiledLibrary[Path]) -> tuple[KernelImage, ...]:
     """Return the GPUs or CPUs that a library runs on.
 
     Raises ActionError if it should have GPU code and has none, or code for another GPU than the requested one.

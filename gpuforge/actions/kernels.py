@@ -12,14 +12,12 @@ from gpuforge.actions.kernel_index import (
     IndexLibraries,
     IndexModules,
     LayingStep,
-    LibraryFile,
-    ModuleFile,
 )
 from gpuforge.actions.toolkit import toolkit
 from gpuforge.cuda.kernels import KernelImage
 from gpuforge.manifest import kernels_wheels
 from gpuforge.package import contents
-from gpuforge.package.contents import CompiledBy, SourceSet
+from gpuforge.package.contents import CompiledBy, CompiledLibrary, CompiledModule, SourceSet
 from gpuforge.plan import advice, recipe, source_files, variables
 from gpuforge.plan.action import Action, ActionInput, Handle, Input
 from gpuforge.plan.cell import Cell
@@ -92,7 +90,9 @@ def user_sources(context: PlanContext, cell: Cell, item: LoweredObject) -> Gathe
 
 def modules(context: PlanContext, cell: Cell, item: LoweredObject) -> IndexModules[Handle]:
     """Compile each source by nvcc into one fatbin, for every architecture of a toolkit."""
-    compiled = tuple(ModuleFile[Handle](name, _module(context, cell, item, name)) for name in item.sources)
+    compiled = tuple(
+        CompiledModule[Handle](name, _module(context, cell, item, name)) for name in item.sources
+    )
     return IndexModules[Handle](
         sources=item.files, modules=compiled, made=item.module_set(cell.toolkit, _nvcc(context, cell))
     )
@@ -142,7 +142,7 @@ def libraries_by_host(context: PlanContext, cell: Cell, item: LoweredObject) -> 
     """
     host = context.machine.kernels_at(cell.cuda).hosts[cell.cuda]
     made = tuple(
-        LibraryFile[Handle](
+        CompiledLibrary[Handle](
             _compile_by_host(context, cell, item, level), (KernelImage("library", CpuLevel(level)),)
         )
         for level in item.levels or ("",)
@@ -155,7 +155,7 @@ def libraries_by_host(context: PlanContext, cell: Cell, item: LoweredObject) -> 
 
 def library_by_nvcc(context: PlanContext, cell: Cell, item: LoweredObject) -> IndexLibraries[Handle]:
     """Compile a fallback's library by a toolkit's nvcc; it has its ABI id."""
-    made = LibraryFile[Handle](_compile_by_nvcc(context, cell, item))
+    made = CompiledLibrary[Handle](_compile_by_nvcc(context, cell, item))
     return IndexLibraries[Handle](
         sources=item.files, libraries=(made,), made=item.library_set(cell.toolkit, _nvcc(context, cell))
     )

@@ -24,7 +24,7 @@ _FORMATS = {
 }
 
 
-def images_of(module: CompiledModule) -> tuple[KernelImage, ...]:
+def images_of(module: CompiledModule[Path]) -> tuple[KernelImage, ...]:
     """Return the images in a module's file; raises ActionError if they are not the requested ones."""
     if not module.images:
         return _of_fatbin(module)
@@ -50,7 +50,7 @@ def images_of(module: CompiledModule) -> tuple[KernelImage, ...]:
     return (expected._replace(isa=newest.isa),)
 
 
-def kernels_of(module: CompiledModule) -> tuple[Kernel, ...]:
+def kernels_of(module: CompiledModule[Path]) -> tuple[Kernel, ...]:
     """Return the kernels of a module, the same in each of its images; none for an IREE module, which is not read.
 
     Raises ActionError if its images have different ones, or none.
@@ -92,7 +92,7 @@ def kernels_of(module: CompiledModule) -> tuple[Kernel, ...]:
 
 
 def _different(
-    module: CompiledModule, first: str, other: str, items: Iterable[tuple[str, kernels.Sizes]]
+    module: CompiledModule[Path], first: str, other: str, items: Iterable[tuple[str, kernels.Sizes]]
 ) -> ActionError:
     named = {kernel.name for kernel in kernels.with_types(dict(items))}
     return ActionError.of(
@@ -102,7 +102,7 @@ def _different(
     )
 
 
-def _of_fatbin(module: CompiledModule) -> tuple[KernelImage, ...]:
+def _of_fatbin(module: CompiledModule[Path]) -> tuple[KernelImage, ...]:
     containers = list(fatbin.scan(module.compiled.read_bytes()))
     if not containers or any(container.damaged for container in containers):
         raise ActionError.of(
@@ -117,7 +117,7 @@ def _of_fatbin(module: CompiledModule) -> tuple[KernelImage, ...]:
     )
 
 
-def _of_iree(module: CompiledModule, expected: KernelImage) -> tuple[FatbinEntry, ...]:
+def _of_iree(module: CompiledModule[Path], expected: KernelImage) -> tuple[FatbinEntry, ...]:
     """Return the PTX in an IREE module for CUDA; nothing for other back ends."""
     code = [name for name in _members(module.compiled) if name != "module.fb"]
     wrong = [name for name in code if not name.endswith(_FORMATS[expected.kind])]
@@ -141,7 +141,7 @@ def _members(file: Path) -> list[str]:
         ) from error
 
 
-def _other(module: CompiledModule, found: str) -> ActionError:
+def _other(module: CompiledModule[Path], found: str) -> ActionError:
     return ActionError.of(
         f"{module.source} was compiled for {module.target} and has {found}",
         hint="leave flags that choose the target to `targets` of the toolchain",

@@ -13,10 +13,10 @@ from typing import ClassVar
 
 from gpuforge.actions import compiler
 from gpuforge.actions.environment import LOCK, MakeEnvironment
-from gpuforge.actions.kernel_index import IndexLibraries, IndexModules, LayingStep, LibraryFile, ModuleFile
+from gpuforge.actions.kernel_index import IndexLibraries, IndexModules, LayingStep
 from gpuforge.errors import ActionError
 from gpuforge.package import contents
-from gpuforge.package.contents import CompiledBy
+from gpuforge.package.contents import CompiledBy, CompiledLibrary, CompiledModule
 from gpuforge.plan import packaged_compilers, source_files, variables
 from gpuforge.plan.action import Action, ActionInput, FileInput, Handle, P, Staged, Step, Workdir
 from gpuforge.plan.cell import Cell
@@ -128,8 +128,8 @@ class _Compilation:
     def modules(self) -> IndexModules[Handle]:
         """Compile a module of each source for each target."""
         compiled = tuple(
-            ModuleFile[Handle](
-                source, self._compile(target, source), target.name, self.package.suffix, (target.image,)
+            CompiledModule[Handle](
+                source, self._compile(target, source), (target.image,), target.name, self.package.suffix
             )
             for source in self.item.sources
             for target in self.targets()
@@ -146,7 +146,7 @@ class _Compilation:
 
     def libraries(self) -> IndexLibraries[Handle]:
         """Link a library for each target, of all sources."""
-        linked = tuple(LibraryFile[Handle](self._link(each), (each.image,)) for each in self.targets())
+        linked = tuple(CompiledLibrary[Handle](self._link(each), (each.image,)) for each in self.targets())
         return IndexLibraries[Handle](
             sources=self.item.files,
             libraries=linked,

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Literal
+from pathlib import Path, PurePosixPath
+from typing import Generic, Literal, TypeVar
 
 from gpuforge.cuda.kernels import Kernel, KernelImage
+
+F = TypeVar("F")  # a file: its path, or in a plan the handle of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,44 +47,46 @@ class CompiledBy:
     version: str = ""  # "" until it is read from a lock
 
 
-@dataclass(frozen=True, slots=True)
-class CompiledModule:
-    """One compiled source: the module's name, the source's path in the project, its file, and the compiled file.
+@dataclass(frozen=True)
+class CompiledModule(Generic[F]):
+    """One compiled source: its path in the project, and the compiled file, in a plan the handle of it.
 
     `images` are those that were requested; without any, the compiled file is a fatbin, with all of its images. In an
     index they are those in the file. `target` distinguishes the files of one source that was compiled for several
     targets.
     """
 
-    name: str
     source: str
-    path: Path
-    compiled: Path
+    compiled: F
     images: tuple[KernelImage, ...] = ()
     target: str = ""
     suffix: str = ".fatbin"
     kernels: tuple[Kernel, ...] = ()  # in the file; empty for a format whose kernels are not read
 
+    @property
+    def name(self) -> str:
+        """The module's name: the source's without the suffix."""
+        return PurePosixPath(self.source).stem
 
-@dataclass(frozen=True, slots=True)
-class CompiledLibrary:
-    """One compiled library, and its targets: the GPUs of its images, or the CPUs of a level.
+
+@dataclass(frozen=True)
+class CompiledLibrary(Generic[F]):
+    """One compiled library, in a plan the handle of it, and the GPUs of its images or the CPUs of a level.
 
     `images` are those that were requested; without any, all that its GPU code has.
     """
 
-    path: Path
+    path: F
     images: tuple[KernelImage, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModuleSet:
-    """The modules of a fallback."""
+    """A fallback of modules, without these."""
 
     name: str
     toolkit: str
     toolchain: CompiledBy
-    modules: tuple[CompiledModule, ...]
     stands_in_for: str = ""  # the object that this fallback is used for
     cpu: str = ""  # the library that does a set's work on the CPU
     install: str = ""  # the command that installs what runs the modules
@@ -90,12 +94,11 @@ class ModuleSet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LibrarySet:
-    """The libraries of a fallback: several are for several levels of CPUs, or for several targets of a compiler."""
+    """A fallback of libraries, without these: several are for several levels of CPUs, or targets of a compiler."""
 
     name: str
     toolkit: str
     toolchain: CompiledBy
-    libraries: tuple[CompiledLibrary, ...]
     abi: str
     # the packages whose versions are part of the ABI: "major.minor"
     packages: Mapping[str, str] = field(default_factory=dict)

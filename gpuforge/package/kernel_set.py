@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -14,7 +14,14 @@ from gpuforge import digest
 from gpuforge.cuda.kernels import Kernel, KernelImage
 from gpuforge.errors import ActionError
 from gpuforge.package import import_package
-from gpuforge.package.contents import CompiledModule, LibrarySet, ModuleSet, SourceSet, UserToolchain
+from gpuforge.package.contents import (
+    CompiledLibrary,
+    CompiledModule,
+    LibrarySet,
+    ModuleSet,
+    SourceSet,
+    UserToolchain,
+)
 from gpuforge.runtime import document
 from gpuforge.runtime.declarations import declared
 from gpuforge.runtime.image_kind import kind_of
@@ -23,16 +30,19 @@ from gpuforge.runtime.layout import HOME, INDEX, KERNELS, RECIPE, SOURCES
 SCHEMA = 1
 
 
-def pack_modules(folder: Path, made: ModuleSet) -> Path:
+def pack_modules(
+    folder: Path, made: ModuleSet, modules: Iterable[CompiledModule[Path]], sources: Path
+) -> Path:
     """Write compiled modules below `folder` in the layout of the wheel; return `folder/kernels/<name>`.
 
-    `index.json` (schema 1) lists for each module its source with a digest, its file with a digest, and its images.
-    Raises ActionError for two sources whose modules have one name, and for a module without images.
+    `sources` is the project's folder. `index.json` (schema 1) lists for each module its source with a digest, its file
+    with a digest, and its images. Raises ActionError for two sources whose modules have one name, and for a module
+    without images.
     """
     target = new_folder(folder / KERNELS, made.name)
     listed = []
     taken: dict[str, str] = {}
-    for module in sorted(made.modules, key=lambda m: m.name):
+    for module in sorted(modules, key=lambda m: m.name):
         if taken.setdefault(module.name, module.source) != module.source:
             raise ActionError.of(
                 f"object {made.name!r} has two sources that give a module {module.name!r}: {module.source} is one",
@@ -43,7 +53,7 @@ def pack_modules(folder: Path, made: ModuleSet) -> Path:
                 f"{module.compiled.name}, compiled from {module.source}, holds no GPU image",
                 hint="check the architectures of the manifest and the compiler's log",
             )
-        listed.append(_module(module, target))
+        listed.append(_module(module, sources, target))
     index = {
         **_head(made, "module"),
         "modules": listed,
@@ -55,16 +65,16 @@ def pack_modules(folder: Path, made: ModuleSet) -> Path:
     return target
 
 
-def pack_libraries(folder: Path, made: LibrarySet) -> Path:
+def pack_libraries(folder: Path, made: LibrarySet, libraries: Sequence[CompiledLibrary[Path]]) -> Path:
     """Write compiled libraries below `folder` in the layout of the wheel; return `folder/kernels/<name>`.
 
     Raises ActionError for two libraries of one target.
     """
     target = new_folder(folder / KERNELS, made.name)
     listed = []
-    for library in made.libraries:
+    for library in libraries:
         image = library.images[0]
-        level = image.target if kind_of(image.kind).built_for == "CPU" or len(made.libraries) > 1 else ""
+        level = image.target if kind_of(image.kind).built_for == "CPU" or len(libraries) > 1 else ""
         file = f"lib{made.name}-{level}.so" if level else f"lib{made.name}.so"
         if (target / file).exists():
             raise ActionError.of(
@@ -111,7 +121,8 @@ def _measure(file: Path) -> dict[str, Any]:
     return {"sha256": digest.of_file(file), "size": file.stat().st_size}
 
 
-def _module(module: CompiledModule, target: Path) -> dict[str, Any]:
+def _module(module: CompiledModule[Path], sources: Path, target: Path) -> dict[str, Any]:
+    path = sources / module.source
     file = f"{module.name}{f'-{module.target}' if module.target else ''}{module.suffix}"
     if relative(file).name != file:
         raise ActionError.of(f"a module cannot be named {module.name!r}", hint="rename its source")
@@ -119,11 +130,11 @@ def _module(module: CompiledModule, target: Path) -> dict[str, Any]:
     return {
         "name": module.name,
         "source": relative(module.source).as_posix(),
-        "digest": digest.of_file(module.path),
+        "digest": digest.of_file(path),
         "file": file,
         "sha256": digest.of_file(target / file),
         "images": [_image(image) for image in module.images],
-        "kernels": [_kernel(_with_types(kernel, module.path)) for kernel in module.kernels],
+        "kernels": [_kernel(_with_types(kernel, path)) for kernel in module.kernels],
     }
 
 

@@ -75,14 +75,14 @@ def compilers(nvcc: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str,
     return found
 
 
-def module(compiler: Path, folder: Path, source: str, *archs: str) -> CompiledModule:
+def module(compiler: Path, folder: Path, source: str, *archs: str) -> CompiledModule[Path]:
     (folder / "k.cu").write_text(source)
     codes = [f"-gencode=arch=compute_{arch},code=sm_{arch}" for arch in archs]
     codes += [f"-gencode=arch=compute_{archs[0]},code=compute_{archs[0]}"]
     options = ("-std=c++17", "-allow-unsupported-compiler", "-Wno-deprecated-gpu-targets")
     command = [compiler, "-fatbin", *options, *codes, "k.cu", "-o", "k.fatbin"]
     subprocess.run(command, cwd=folder, check=True, capture_output=True)
-    return CompiledModule("k", "kernels/k.cu", folder / "k.cu", folder / "k.fatbin")
+    return CompiledModule("kernels/k.cu", folder / "k.fatbin")
 
 
 @pytest.mark.parametrize("toolkit", list(ARCHS))

@@ -95,11 +95,11 @@ def install(
             name="default-answers",
             toolchain=CompiledBy("g++", "12.2.0"),
             toolkit="13.0",
-            libraries=(CompiledLibrary(fallback, (KernelImage("library", CpuLevel()),)),),
             abi=abi,
             packages=packages or {},
             stands_in_for="answers",
         ),
+        [CompiledLibrary(fallback, (KernelImage("library", CpuLevel()),))],
     )
     (site / "demo").mkdir(parents=True)
     (site / "demo" / "__init__.py").write_text("")

@@ -132,10 +132,10 @@ def install_set(
                 name="ops-cpu",
                 toolchain=CompiledBy("g++", "12.2.0"),
                 toolkit="12.4",
-                libraries=(CompiledLibrary(library, (KernelImage("library", CpuLevel()),)),),
                 abi="",
                 stands_in_for="ops",
             ),
+            [CompiledLibrary(library, (KernelImage("library", CpuLevel()),))],
         )
     (site / "demo").mkdir(parents=True)
     (site / "demo" / "__init__.py").write_text("")

@@ -35,7 +35,13 @@ FOUNDATION = {
 }
 # the runtime's modules that the foundation shares with it: they import each other and the standard library
 SHARED = {"arch", "cpu_level", "document", "image_kind", "layout", "placeholders", "runs_on"} | {
-    *("index", "libraries", "recipe", "values", "wheels"),  # the documents in a wheel, which the audit reads, too
+    *(
+        "index",
+        "libraries",
+        "recipe",
+        "values",
+        "wheels",
+    ),  # the documents in a wheel, which the audit reads, too
 }
 # folder, or a module beside them -> the folders it may import from, beside the foundation and itself
 MAY_IMPORT = {

@@ -53,20 +53,20 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def kernels_folder(compiled: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same as a kernel set."""
-    modules = []
+    modules, sources = [], tmp_path_factory.mktemp("sources")
+    (sources / "pipelines").mkdir()
     for file in sorted(compiled.glob("*.ptx")):
         data = file.read_bytes()
         found = ptx.standalone(data, len(data))
         assert found
         images = tuple(KernelImage(e.kind, e.arch, e.isa) for e in found.entries)
         source = f"pipelines/{file.stem}.py"
-        modules.append(CompiledModule(file.stem, source, file, file, images))
+        (sources / source).write_text("")
+        modules.append(CompiledModule(source, file, images))
     assert len(modules) >= COUNT
-    made = ModuleSet(
-        name="ramps", toolchain=CompiledBy("halide", "21.0.0"), toolkit="12.4", modules=tuple(modules)
-    )
+    made = ModuleSet(name="ramps", toolchain=CompiledBy("halide", "21.0.0"), toolkit="12.4")
     target = tmp_path_factory.mktemp("sets")
-    return kernel_set.pack_modules(target, made)
+    return kernel_set.pack_modules(target, made, modules, sources)
 
 
 @dataclass

@@ -31,16 +31,13 @@ def packed(folder: Path, *functions: str, by_recipe: bool = False, other: str = 
     (folder / "k.cu").write_text("")
     (folder / "cpu.so").write_bytes(elf(defined=functions))
     sets = folder / "packed"
-    made = (CompiledModule("k", "k.cu", folder / "k.cu", folder / "k.cu", (KernelImage.parse("cubin", "80"),),
-                           kernels=KERNELS),)  # fmt: skip
-    kernel_set.pack_modules(
-        sets, ModuleSet(name="ops", toolkit="13.0", toolchain=CompiledBy("nvcc", "13.0"), modules=made,
-                        cpu="" if by_recipe else other or "ops-cpu"),
-    )  # fmt: skip
-    kernel_set.pack_libraries(
-        sets, LibrarySet(name="ops-cpu", toolkit="", toolchain=CompiledBy("g++", "12"), abi="",
-                         libraries=(CompiledLibrary(folder / "cpu.so", (KernelImage("library", CpuLevel()),)),)),
-    )  # fmt: skip
+    cpu = "" if by_recipe else other or "ops-cpu"
+    made = ModuleSet(name="ops", toolkit="13.0", toolchain=CompiledBy("nvcc", "13.0"), cpu=cpu)
+    module = CompiledModule("k.cu", folder / "k.cu", (KernelImage.parse("cubin", "80"),), kernels=KERNELS)
+    kernel_set.pack_modules(sets, made, [module], folder)
+    of_cpu = LibrarySet(name="ops-cpu", toolkit="", toolchain=CompiledBy("g++", "12"), abi="")
+    library = CompiledLibrary(folder / "cpu.so", (KernelImage("library", CpuLevel()),))
+    kernel_set.pack_libraries(sets, of_cpu, [library])
     if by_recipe:
         kernel_set.pack_sources(
             sets, SourceSet(name="own", toolkit="13.0", sources={"k.cu": folder / "k.cu"}, kind="module",

@@ -11,12 +11,12 @@ from document_samples import TOOLCHAIN
 from kernel_samples import CUBIN_13_0, FATBIN_12_4, SOURCE
 
 from gpuforge.actions import entry, kernel_index, value_file
-from gpuforge.actions.kernel_index import IndexLibraries, LibraryFile
+from gpuforge.actions.kernel_index import IndexLibraries
 from gpuforge.binary import fatbin as fatbins
 from gpuforge.cuda.kernels import KernelImage
 from gpuforge.errors import ActionError, UsageError
 from gpuforge.package import embed, kernel_set
-from gpuforge.package.contents import CompiledBy, LibrarySet
+from gpuforge.package.contents import CompiledBy, CompiledLibrary, LibrarySet
 from gpuforge.plan.action import Workdir
 from gpuforge.runtime import document
 from gpuforge.runtime.arch import Arch
@@ -60,7 +60,7 @@ def run_fallback(project: Path, content: bytes, sources: tuple[str, ...] = ("ker
     (project / "saxpy.fatbin").write_bytes(content)
     modules = [{"source": s, "compiled": str(project / "saxpy.fatbin")} for s in sources]
     made_by = {"family": "nvcc", "version": "13.0.88"}
-    return run("IndexModules", project, files={"modules": modules}, toolchain=made_by, modules=[])
+    return run("IndexModules", project, files={"modules": modules}, toolchain=made_by)
 
 
 def test_the_index_lists_the_images_in_the_fatbin(project: Path) -> None:
@@ -238,7 +238,6 @@ def test_a_library_is_measured_again_after_the_wheel_was_repaired(project: Path)
         project,
         toolchain=made,
         files={"libraries": [{"path": str(project / "built"), "images": [["library", [""], ""]]}]},
-        libraries=[],
         fallbacks=["plain"],
         abi="1-abc",
         stands_in_for="own",
@@ -284,10 +283,9 @@ def index_libraries_for(project: Path, *requested: KernelImage, has: bytes) -> P
         name="default-kernels",
         toolkit="",
         toolchain=CompiledBy("halide", "21.0.0"),
-        libraries=(),
         abi="1-abc",
     )
-    files = tuple(LibraryFile(project / "built", (image,)) for image in requested)
+    files = tuple(CompiledLibrary(project / "built", (image,)) for image in requested)
     step = IndexLibraries(sources=project, libraries=files, made=made)
     entry.load(step.program(), step.text()).run(Workdir(project, project / "out"))
     return project / "out" / "kernels"

@@ -42,7 +42,7 @@ def cpuinfo(folder: Path, flags: str) -> str:
     return str(file)
 
 
-def library(home: Path, name: str, *images: KernelImage, abi: str = ABI) -> CompiledLibrary:
+def library(home: Path, name: str, *images: KernelImage, abi: str = ABI) -> CompiledLibrary[Path]:
     """A library whose `answer()` tells which one it is: of GPUs 100, of CPUs the place of their level."""
     level = images[0].built_for
     number = level.rank if isinstance(level, CpuLevel) else 100
@@ -51,12 +51,10 @@ def library(home: Path, name: str, *images: KernelImage, abi: str = ABI) -> Comp
     return CompiledLibrary(compile_library(home / f"{name}-{number}.so", source, abi=abi), images)
 
 
-def pack(home: Path, name: str, libraries: Sequence[CompiledLibrary], **stands: object) -> None:
+def pack(home: Path, name: str, libraries: Sequence[CompiledLibrary[Path]], **stands: object) -> None:
     made_by = CompiledBy("nvcc", "13.0.88") if name == "gpu-ops" else CompiledBy("g++", "12.2.0")
-    made = LibrarySet(
-        name=name, toolchain=made_by, toolkit="13.0", libraries=tuple(libraries), abi=ABI, **stands
-    )  # type: ignore[arg-type]
-    kernel_set.pack_libraries(home, made)
+    made = LibrarySet(name=name, toolchain=made_by, toolkit="13.0", abi=ABI, **stands)  # type: ignore[arg-type]
+    kernel_set.pack_libraries(home, made, libraries)
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ from gpuforge.toolchains.iree import TOOLCHAIN
 PTX = "//\n.version {isa}\n.target {target}\n.address_size 64\n.visible .entry f() {{ ret; }}\0"
 
 
-def compiled(tmp_path: Path, kind: str, arch: str, members: dict[str, str] | bytes) -> CompiledModule:
+def compiled(tmp_path: Path, kind: str, arch: str, members: dict[str, str] | bytes) -> CompiledModule[Path]:
     file = tmp_path / "made.vmfb"
     if isinstance(members, bytes):
         file.write_bytes(members)
@@ -27,9 +27,7 @@ def compiled(tmp_path: Path, kind: str, arch: str, members: dict[str, str] | byt
             for name, text in members.items():
                 archive.writestr(name, text)
     built_for = CpuLevel(arch) if kind == "iree-cpu" else Arch.parse(arch) if arch else None
-    return CompiledModule(
-        "a", "kernels/a.mlir", file, file, (KernelImage(kind, built_for),), arch or kind, ".vmfb"
-    )
+    return CompiledModule("kernels/a.mlir", file, (KernelImage(kind, built_for),), arch or kind, ".vmfb")
 
 
 def ptx(target: str, isa: str = "7.6") -> str:

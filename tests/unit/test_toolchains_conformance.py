@@ -159,16 +159,18 @@ def _modules(toolchain: Toolchain, work: Path) -> Path:
         image = KernelImage(
             target.kind, target.built_for, "7.6" if isinstance(target.built_for, Arch) else ""
         )
-        made.append(CompiledModule("a", "a.x", file, file, (image,), target.name, toolchain.packaged.suffix))
+        made.append(CompiledModule("a.x", file, (image,), target.name, toolchain.packaged.suffix))
+    (work / "a.x").write_text("")
     packed = kernel_set.pack_modules(
         work / "packed",
         ModuleSet(
             name="ops",
             toolchain=CompiledBy(toolchain.name, "1.0"),
             toolkit="13.0",
-            modules=tuple(made),
             install=toolchain.packaged.runs_with,
         ),
+        made,
+        work,
     )
     return packed.parents[1]
 
@@ -186,9 +188,9 @@ def _libraries(toolchain: Toolchain, work: Path) -> Path:
             name="default-ops",
             toolchain=CompiledBy(toolchain.name, "1.0"),
             toolkit="",
-            libraries=tuple(made),
             abi=ABI,
         ),
+        made,
     )
     return packed.parents[1]
 
