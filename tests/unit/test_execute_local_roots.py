@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import threading
 import time
 from pathlib import Path
@@ -79,50 +80,67 @@ def test_the_working_root_is_private_or_another_one(tmp_path: Path, monkeypatch:
     )
 
 
+ODD = "which breaks many builds\n  hint: set GPUFORGE_WORK to a folder of plain letters and digits"
+
+
 @pytest.mark.parametrize(
-    ("name", "mode", "owner", "message"),
+    ("make", "name", "message"),
     [
+        ("mkdir -m 700 '{0}/a b'", "a b", f"it has a space in its path, {ODD}"),
+        ("mkdir -m 700 {0}/a:b", "a:b", f"it has the character ':' in its path, {ODD}"),
+        ("mkdir -m 777 {0}/w", "w", "others can write to it (mode 777)\n  hint: chmod go-w {0}/w, or {own}"),
+        ("mkdir -m 770 {0}/w", "w", "others can write to it (mode 770)\n  hint: chmod go-w {0}/w, or {own}"),
         (
-            "a place",
-            0o700,
-            None,
-            "it has a space in its path, which breaks many builds\n"
-            "  hint: set GPUFORGE_WORK to a folder of plain letters and digits",
+            "mkdir {0}/real; ln -s real {0}/w",
+            "w",
+            "it is a link, to real\n  hint: set GPUFORGE_WORK to what it names, or {own}",
         ),
         (
-            "a:b",
-            0o700,
-            None,
-            "it has the character ':' in its path, which breaks many builds\n"
-            "  hint: set GPUFORGE_WORK to a folder of plain letters and digits",
+            "mkdir -m 777 {0}/a; mkdir {0}/a/w; chmod 700 {0}/a/w; ln -s a/w {0}/x; ln -s x {0}/w",
+            "w",
+            "it is a link, to x\n  hint: set GPUFORGE_WORK to what it names, or {own}",
         ),
-        (
-            "open",
-            0o777,
-            None,
-            "others can write to it (mode 777)\n"
-            "  hint: chmod go-w {folder}, or set GPUFORGE_WORK to a folder of your own",
-        ),
-        (
-            "theirs",
-            0o700,
-            4711,
-            "it belongs to another user (uid 4711)\n  hint: set GPUFORGE_WORK to a folder of your own",
+        pytest.param(
+            "mkdir {0}/w; chown 4711 {0}/w",
+            "w",
+            "it belongs to another user (uid 4711)\n  hint: {own}",
+            marks=pytest.mark.skipif(os.geteuid() != 0, reason="only root gives folders away"),
         ),
     ],
 )
-def test_a_named_working_root_is_as_private(
-    tmp_path: Path, name: str, mode: int, owner: int | None, message: str
+def test_a_named_working_root_that_others_could_change_or_builds_cannot_use_is_refused(
+    tmp_path: Path, make: str, name: str, message: str
 ) -> None:
-    folder = tmp_path / name
-    folder.mkdir()
-    folder.chmod(mode)
-    if owner is not None:
-        if os.geteuid():
-            pytest.skip("giving a folder away needs root's rights")
-        os.chown(folder, owner, -1)
+    subprocess.run(["sh", "-c", make.format(tmp_path)], check=True)
     with pytest.raises(MissingError) as caught:
-        workdir.root({"GPUFORGE_WORK": str(folder)})
-    assert str(caught.value) == (
-        f"the working directory {folder}, named by GPUFORGE_WORK, cannot be used: {message.format(folder=folder)}"
-    )
+        workdir.root({"GPUFORGE_WORK": str(tmp_path / name)})
+    why = message.format(tmp_path, own="set GPUFORGE_WORK to a folder of your own")
+    head = f"the working directory {tmp_path}/{name}, named by GPUFORGE_WORK, cannot be used"
+    assert str(caught.value) == f"{head}: {why}"
+
+
+@pytest.mark.parametrize(("mode", "is_refused"), [(0o777, True), (0o1777, False), (0o755, False)])
+def test_a_work_folder_below_one_that_everybody_can_change_is_refused(
+    tmp_path: Path, mode: int, *, is_refused: bool
+) -> None:
+    """They could rename it, and put their own in its place."""
+    above = tmp_path / "above"
+    above.mkdir()
+    above.chmod(mode)
+    (tmp_path / "way").symlink_to(above)
+    for folder in (above / "new/w", tmp_path / "way/new/w"):
+        if not is_refused:
+            assert workdir.root({"GPUFORGE_WORK": str(folder)}) == folder
+            continue
+        with pytest.raises(MissingError) as caught:
+            workdir.root({"GPUFORGE_WORK": str(folder)})
+        assert "above it (mode 777)\n  hint: chmod go-w " in str(caught.value)
+        assert not above.joinpath("new").exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives folders away")
+def test_a_work_folder_below_another_users_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "theirs/w").mkdir(parents=True)
+    os.chown(tmp_path / "theirs", 4711, -1)
+    with pytest.raises(MissingError, match=r"theirs, above it, belongs to another user \(uid 4711\)"):
+        workdir.root({"GPUFORGE_WORK": str(tmp_path / "theirs/w")})

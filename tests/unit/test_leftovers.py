@@ -103,57 +103,6 @@ def test_working_directories_of_a_killed_run_are_gone_after_the_next_of_any_proj
     assert claim is not None
 
 
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (
-            "mkdir {0}/real; ln -s real {0}/w",
-            "it is a link, to real\n  hint: set GPUFORGE_WORK to what it names, or ",
-        ),
-        (
-            "mkdir -m 777 {0}/a; mkdir {0}/a/w; chmod 700 {0}/a/w; ln -s a/w {0}/x; ln -s x {0}/w",
-            "it is a link, to x",
-        ),
-        ("mkdir -m 770 {0}/w", "others can write to it (mode 770)\n  hint: chmod go-w {0}/w, or "),
-    ],
-)
-def test_a_named_work_folder_that_others_could_change_is_refused(
-    tmp_path: Path, make: str, message: str
-) -> None:
-    subprocess.run(["sh", "-c", make.format(tmp_path)], check=True)
-    with pytest.raises(MissingError) as caught:
-        workdir.root({"GPUFORGE_WORK": str(tmp_path / "w")})
-    head = f"the working directory {tmp_path}/w, named by GPUFORGE_WORK, cannot be used: "
-    assert str(caught.value).startswith(head + message.format(tmp_path))
-
-
-@pytest.mark.parametrize(("mode", "is_refused"), [(0o777, True), (0o1777, False), (0o755, False)])
-def test_a_work_folder_below_one_that_everybody_can_change_is_refused(
-    tmp_path: Path, mode: int, *, is_refused: bool
-) -> None:
-    """They could rename it, and put their own in its place."""
-    above = tmp_path / "above"
-    above.mkdir()
-    above.chmod(mode)
-    (tmp_path / "way").symlink_to(above)
-    for folder in (above / "new/w", tmp_path / "way/new/w"):
-        if not is_refused:
-            assert workdir.root({"GPUFORGE_WORK": str(folder)}) == folder
-            continue
-        with pytest.raises(MissingError) as caught:
-            workdir.root({"GPUFORGE_WORK": str(folder)})
-        assert "above it (mode 777)\n  hint: chmod go-w " in str(caught.value)
-        assert not above.joinpath("new").exists()
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives folders away")
-def test_a_work_folder_below_another_users_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "theirs/w").mkdir(parents=True)
-    os.chown(tmp_path / "theirs", 4711, -1)
-    with pytest.raises(MissingError, match=r"theirs, above it, belongs to another user \(uid 4711\)"):
-        workdir.root({"GPUFORGE_WORK": str(tmp_path / "theirs/w")})
-
-
 def test_a_cache_that_every_user_can_write_to_is_refused(tmp_path: Path) -> None:
     (tmp_path / "cache").mkdir()
     (tmp_path / "cache").chmod(0o777)
