@@ -76,13 +76,7 @@ def _missing(graph: LinkGraph, edge: Edge) -> Finding:
     detail, facts = _otherwise_loaded(graph, edge) if bare else ("", ())
     return provider_missing.finding(
         edge.loader.wheel,
-        Subject(
-            library=edge.needed,
-            provider=edge.provider.package,
-            detail=detail,
-            facts=facts,
-            needed_by=(edge.loader.file,),
-        ),
+        _subject(edge, edge.provider.package, detail, facts),
         severity="warning" if others or framework else "error",
         cause=(bare, *others, lacking.line if lacking else "", framework, imported),
         what=(_NOTHING_REQUIRED if bare else _NOTHING_PROVIDES)
@@ -103,40 +97,53 @@ def _missing(graph: LinkGraph, edge: Edge) -> Finding:
 
 def _unproved(edge: Edge) -> Finding:
     """Return the finding of a library whose package is declared, but may not bring it."""
-    match edge.provider.unproved:
-        case "extra":
-            what = "METADATA has no Provides-Extra line for the extras that bring these libraries."
-            why = "pip installs nothing for such an extra, and the import fails; uv installs its packages."
-            fix = (
-                "Add the line Provides-Extra: NAME, as build backends do for [project.optional-dependencies]."
-            )
-        case "python":
-            what = "pip installs the packages of these libraries for only some of the Pythons that the wheel is for."
-            why = "With the other Pythons the import fails."
-            fix = "Require the packages for all of these Pythons, or state the right ones in Requires-Python."
-        case "name":
-            what = "The names of these packages suggest that they have the libraries; no list of their files is known."
-            why = "The import fails if the package does not have them."
-            fix = "Audit the wheel together with that package: gpuforge audit FILE.whl OTHER.whl"
-        case _:
-            what = "No release that the requirement allows is known to have these libraries."
-            why = "The import fails if the release that pip installs does not have them."
-            fix = "Require a release of the package that has the libraries."
     declared = edge.provider.declared
+    detail, facts = ("{requirement!r}", facts_of(requirement=declared.line)) if declared else ("", ())
     return provider_missing.finding(
         edge.loader.wheel,
-        Subject(
-            library=edge.needed,
-            provider=edge.provider.package,
-            detail="{requirement!r}" if declared else "",
-            facts=facts_of(requirement=declared.line) if declared else (),
-            needed_by=(edge.loader.file,),
-        ),
-        severity="info" if edge.provider.unproved in {"release", "name"} else "warning",
+        _subject(edge, edge.provider.package, detail, facts),
+        text=_UNPROVED[edge.provider.unproved],
         cause=(edge.provider.unproved,),
-        what=what,
-        why=why,
-        fix=fix,
+    )
+
+
+_UNPROVED = {
+    "extra": Text(
+        "METADATA has no Provides-Extra line for the extras that bring these libraries.",
+        "pip installs nothing for such an extra, and the import fails; uv installs its packages.",
+        "Add the line Provides-Extra: NAME, as build backends do for [project.optional-dependencies].",
+        "warning",
+    ),
+    "python": Text(
+        "pip installs the packages of these libraries for only some of the Pythons that the wheel is for.",
+        "With the other Pythons the import fails.",
+        "Require the packages for all of these Pythons, or state the right ones in Requires-Python.",
+        "warning",
+    ),
+    "name": Text(
+        "The names of these packages suggest that they have the libraries; no list of their files is known.",
+        "The import fails if the package does not have them.",
+        "Audit the wheel together with that package: gpuforge audit FILE.whl OTHER.whl",
+        "info",
+    ),
+    "release": Text(
+        "No release that the requirement allows is known to have these libraries.",
+        "The import fails if the release that pip installs does not have them.",
+        "Require a release of the package that has the libraries.",
+        "info",
+    ),
+}
+
+
+def _subject(edge: Edge, provider: str = "", detail: str = "", facts: Facts = (), kind: str = "") -> Subject:
+    """Return a NEEDED entry as a subject."""
+    return Subject(
+        library=edge.needed,
+        provider=provider,
+        detail=detail,
+        facts=facts,
+        kind=kind,
+        needed_by=(edge.loader.file,),
     )
 
 
@@ -192,7 +199,7 @@ def _unknown(graph: LinkGraph, edge: Edge, clue: Clue) -> Finding:
     note = "a compiler's runtime" if clue.of_compiler else ""
     return provider_missing.finding(
         edge.loader.wheel,
-        Subject(library=edge.needed, detail=note, needed_by=(edge.loader.file,)),
+        _subject(edge, detail=note),
         severity=severity,
         cause=(clue.kind, clue.packages, clue.parent, family, imported, alternative),
         what=what,
@@ -220,11 +227,7 @@ def _versions(graph: LinkGraph) -> Mapping[tuple[str, str, str], set[str]]:
 
 
 def _family(edge: Edge) -> tuple[str, str, str]:
-    return edge.loader.wheel, _without_numbers(edge.loader.file), sonames.stem(edge.needed)
-
-
-def _without_numbers(name: str) -> str:
-    return re.sub(r"\d+", "#", name)
+    return edge.loader.wheel, re.sub(r"\d+", "#", edge.loader.file), sonames.stem(edge.needed)
 
 
 def _where(clue: Clue) -> str:
@@ -288,7 +291,7 @@ def _declared(graph: LinkGraph, edge: Edge) -> Finding:
         why = "The import fails: the dynamic linker does not search the folder where pip installs them."
     return provider_unreachable.finding(
         edge.loader.wheel,
-        Subject(library=edge.needed, provider=edge.provider.package, needed_by=(edge.loader.file,)),
+        _subject(edge, edge.provider.package),
         severity="warning" if before else "error",
         cause=("declared", before),
         what="No search path leads to these libraries of declared packages.",
@@ -302,11 +305,7 @@ def _from_some(graph: LinkGraph, edge: Edge) -> Finding:
     target = edge.provider.object
     return provider_unreachable.finding(
         edge.loader.wheel,
-        Subject(
-            library=edge.needed,
-            provider=target.file if target else edge.provider.package,
-            needed_by=(edge.loader.file,),
-        ),
+        _subject(edge, target.file if target else edge.provider.package),
         severity="warning",
         cause=("order", edge.unfound_from),
         what=f"No search path leads to these libraries where {edge.unfound_from} is loaded first.",
@@ -323,13 +322,8 @@ def _not_loaded(graph: LinkGraph, edge: Edge, obstacle: Obstacle) -> Finding:
     usual = obstacle.kind == "folder" and not place.among_packages
     return provider_unreachable.finding(
         edge.loader.wheel,
-        Subject(
-            library=edge.needed,
-            provider=edge.provider.package,
-            detail="{path}",
-            facts=facts_of(path=obstacle.file or str(place)),
-            kind=obstacle.kind,
-            needed_by=(edge.loader.file,),
+        _subject(
+            edge, edge.provider.package, "{path}", facts_of(path=obstacle.file or str(place)), obstacle.kind
         ),
         text=text._replace(severity="info") if usual else text,
         cause=("obstacle", obstacle.kind, usual),
@@ -386,7 +380,7 @@ def _in_wheel_given(graph: LinkGraph, edge: Edge) -> Finding:
     whose = "another wheel" if edge.provider.source != "wheel" else f"the {_THINGS.get(form, 'wheel')} itself"
     return provider_unreachable.finding(
         edge.loader.wheel,
-        Subject(library=edge.needed, provider=target.file if target else "", needed_by=(edge.loader.file,)),
+        _subject(edge, target.file if target else ""),
         severity="warning" if loaded else "error",
         cause=("given", whose, edge.loader.is_program),
         what=f"No search path leads to these libraries of {whose}.",
@@ -427,7 +421,9 @@ def provider_undeclared(graph: LinkGraph) -> Iterator[Finding]:
         if edge.provider.source == "sibling" and target and edge.route and edge.route.is_path:
             project = projects.get(target.wheel, "")
             given = project and edge.loader.wheel in projects
-            if given and not (_required(graph, edge, project) or _is_part(graph, edge, target, projects)):
+            # openmm[cuda12] brings its plugins
+            part = given and graph.requires(target.wheel, projects[edge.loader.wheel])
+            if given and not part and not any(graph.requires(w, project) for w in _led_by(graph, edge)):
                 yield _finding(graph, edge, project)
             continue
         provider = edge.provider
@@ -435,15 +431,6 @@ def provider_undeclared(graph: LinkGraph) -> Iterator[Finding]:
             continue
         if provider.other_major is None:  # else it is reported as GF204
             yield _finding(graph, edge, provider.package)
-
-
-def _required(graph: LinkGraph, edge: Edge, project: str) -> bool:
-    return any(graph.requires(name, project) for name in _led_by(graph, edge))
-
-
-def _is_part(graph: LinkGraph, edge: Edge, target: ElfObject, projects: Mapping[str, str]) -> bool:
-    """Return whether the wheel with the library requires the one that needs it: openmm[cuda12] brings its plugins."""
-    return graph.requires(target.wheel, projects[edge.loader.wheel])
 
 
 def _led_by(graph: LinkGraph, edge: Edge) -> set[str]:
@@ -490,11 +477,10 @@ def provider_major(graph: LinkGraph) -> Iterator[Finding]:
             continue
         yield provider_major.finding(
             edge.loader.wheel,
-            Subject(
-                library=edge.needed,
+            _subject(
+                edge,
                 detail="{requirement!r} brings {package}",
                 facts=facts_of(requirement=other.line, package=other.package),
-                needed_by=(edge.loader.file,),
             ),
             cause=(other is edge.provider.other_major,),
             what="The requirements bring libraries of another CUDA major than the one that is NEEDED."
@@ -549,13 +535,7 @@ def provider_preloaded(graph: LinkGraph) -> Iterator[Finding]:
             text = _UNCALLED
         yield provider_preloaded.finding(
             edge.loader.wheel,
-            Subject(
-                library=edge.needed,
-                provider=provider,
-                detail=where,
-                facts=facts_of(extra=extra) if extra else (),
-                needed_by=(edge.loader.file,),
-            ),
+            _subject(edge, provider, where, facts_of(extra=extra) if extra else ()),
             text=text.filled(file=edge.preload.file, function=function),
             cause=(lacking, edge.preload.file, function),
         )
