@@ -39,27 +39,30 @@ class OpenedByName(NamedTuple):
     imported: bool
 
 
+class Uncalled(NamedTuple):
+    """Functions that load libraries and that nothing in their wheel calls, and the strings that only they lead to."""
+
+    functions: tuple[str, ...]
+    strings: tuple[str, ...]
+    names: frozenset[str] = frozenset()  # the libraries and words in these strings
+
+
 class Preload(NamedTuple):
     """A Python file of the wheel that loads shared libraries by itself."""
 
     file: str
     pathfinder: bool  # through cuda-pathfinder
     everything: bool  # it loads all libraries of a list elsewhere into the global scope
-    names: frozenset[str]  # the libraries and words in it, without "lib" and ".so"; see `opens`
+    names: frozenset[str]  # the libraries and words in it, without "lib" and ".so"; see `may_open`
+    by_path: frozenset[str] = frozenset()  # those of them that it opens by a path; see `opens`
     folders: bool = False  # it lists folders, and may load every library in them
     bare: bool = False  # by bare names: it loads only libraries that the linker finds anyway
     # it passes them to a framework (torch.ops.load_library), and loads no others
     ops: bool = False
     fixed: bool = False  # each name is a constant, not a variable
-    starts: bool = False  # it starts programs and mentions LD_LIBRARY_PATH
-    programs: frozenset[str] = frozenset()  # the programs that a script or console entry point starts
     # CUDA's words in the Python files and lists beside it; with pathfinder in all Python files
     listed: frozenset[str] = frozenset()
-    # the framework (torch) of which it raises an error if built with another CUDA release
-    compares_cuda: str = ""
-    uncalled: tuple[str, ...] = ()  # its functions that load, if nothing in the wheel calls any of them
-    uncalled_names: frozenset[str] = frozenset()  # the libraries and words in those functions
-    bare_names: frozenset[str] = frozenset()  # of `names`, those that it only opens by their bare names
+    uncalled: Uncalled | None = None  # if all that it loads is left to users
     by_name: tuple[OpenedByName, ...] = ()
     sonames: frozenset[str] = frozenset()  # the libraries in it with their versions: "libcublas.so.12"
 
@@ -70,11 +73,18 @@ class Preload(NamedTuple):
         or what users must call (`uncalled`), where others have to find the library afterwards.
         """
         known = {*names, *map(sonames.bare, names)}
-        return not self.bare and not known.isdisjoint(self.names - self.bare_names)
+        return not known.isdisjoint(self.by_path)
 
     def may_open(self, *names: str) -> bool:
         """Return whether it names a library that it opens in any way: by its file, its SONAME, or without "lib"."""
         return not self.names.isdisjoint({*names, *map(sonames.bare, names)})
+
+
+class Launcher(NamedTuple):
+    """A Python file that starts programs and mentions LD_LIBRARY_PATH, or a script or entry point that does so."""
+
+    file: str
+    programs: frozenset[str] = frozenset()  # the programs of a script or entry point
 
 
 class Compilers(NamedTuple):
@@ -128,6 +138,9 @@ class WheelFacts(NamedTuple):
     kernels_listing: KernelsWheels | Unusable | None = None  # its list of kernels wheels
     kernels_description: KernelsWheels | Unusable | None = None  # a kernels wheel's description of itself
     preloads: tuple[Preload, ...] = ()
+    launchers: tuple[Launcher, ...] = ()
+    # a framework (torch) -> the Python files that raise an error if built with another CUDA release than it
+    compares_cuda: Mapping[str, tuple[str, ...]] = MappingProxyType({})
     imports: Mapping[str, str] = MappingProxyType({})  # framework -> the file that imports it with a package
     metadata_problems: tuple[MetadataProblem, ...] = ()
     identities: tuple[Identity, ...] = ()

@@ -7,12 +7,20 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from audit_samples import elf, wheel
+from audit_samples import STATIC_CUDART, elf, wheel
+from rule_cases.processes import HASHED, USERS_BUILD
 
 from gpuforge.actions.audit import is_for, resolve
-from gpuforge.audit import audit
+from gpuforge.audit import against, audit
 from gpuforge.audit.beside import Neighbour, judged
+from gpuforge.audit.findings import Finding, Subject, facts_of
 from gpuforge.audit.judge import Ignore
+from gpuforge.audit.read.input import Beside, Input
+from gpuforge.audit.report.sentences import lines
+from gpuforge.binary.mangled import readable
+from gpuforge.cli.main import run
+from gpuforge.errors import UsageError
+from gpuforge.expectation import Expectation
 from gpuforge.wheel.package_index import reason
 
 CU13 = "$ORIGIN/../nvidia/cu13/lib"
@@ -132,3 +140,294 @@ def test_a_names_versions_are_those_of_all_indexes_as_pip_sees_them(
     (tmp_path / "wanted").write_text("neighbour<2\n")
     (found,) = resolve(tmp_path / "wanted", Path(sys.executable), "demo", "neighbour")
     assert str(found) == "neighbour==1.0"
+
+
+# `audit --against`: what a user's own build would load a second time, and the nearest things that are one image.
+
+
+def findings_of(
+    tmp_path: Path, files: dict[str, bytes], what: against.Against, **keys: object
+) -> list[Finding]:
+    path = wheel(tmp_path, files, **keys)  # type: ignore[arg-type]
+    return [f for f in audit([path], against=what).findings if f.code == "GF110"]
+
+
+def test_a_hashed_runtime_and_the_compilers_own_are_two_images(tmp_path: Path) -> None:
+    (finding,) = findings_of(tmp_path, USERS_BUILD, against.parse("nvhpc@24.9"))
+    assert finding == Finding(
+        "GF110",
+        "error",
+        finding.wheel,
+        files=(f"demo.libs/{HASHED}",),
+        subjects=(
+            Subject(
+                file=f"demo.libs/{HASHED}",
+                detail="loaded through {through:3}; {against} brings",
+                facts=facts_of(through=("libhost.so",), against="nvhpc 24.9"),
+                names=("libnvomp.so",),
+            ),
+        ),
+        what="Code that users build with nvhpc 24.9 brings second copies of libraries that this wheel loads.",
+        why="Both copies run in one process, each with its own state.",
+        fix="Use only g++ to compile the libraries that users link against, and leave these libraries out of "
+        "the wheel: auditwheel repair --exclude NAME",
+        project="demo",
+    )
+
+
+@pytest.mark.parametrize("other", ["g++", "intel", "llvm@18"])
+def test_another_compiler_brings_other_runtimes(tmp_path: Path, other: str) -> None:
+    what = against.parse(other)
+    path = wheel(tmp_path, USERS_BUILD)
+    report = audit([path], against=what)
+    assert not [f for f in report.findings if f.code == "GF110"]
+    (proof,) = [p for p in report.wheels[0].proofs if p.topic == "against"]
+    assert proof.text == (
+        f"{what.label}: the wheel loads no second copy of the {len(what.libraries)} libraries "
+        f"that releases of {other.partition('@')[0]} have"
+    )
+
+
+def test_without_the_question_there_is_no_answer(tmp_path: Path) -> None:
+    report = audit([wheel(tmp_path, USERS_BUILD)])
+    assert not [f for f in report.findings if f.code == "GF110"]
+    assert not [p for p in report.wheels[0].proofs if p.topic == "against"]
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "second"),
+    [
+        ("libgomp.so.1", "libgomp.so.1", False),  # one SONAME is one image
+        ("libgomp-a34b3233.so.1.0.0", "libgomp.so.1", True),
+        ("libgomp-a34b3233.so.1.0.0", "libgomp.so", True),
+        ("libcudart.so.12", "libcudart.so.13", True),
+        ("libcudart.so.13", "libcudart.so.13.0.96", False),
+        ("libcudart.so.13", "libcudart.so", False),  # a name for linkers says nothing of the version
+        ("libcudart-0a1b2c3d.so.13", "libcudart.so.13", True),
+        ("libcudart_static_x.so", "libcudart.so.13", False),  # another library
+        ("libgomp.so.1", "libgompx.so.1", False),
+    ],
+)
+def test_what_the_linker_loads_beside_another(ours: str, theirs: str, second: bool) -> None:
+    assert against.Against("x", frozenset([theirs])).second_copies(ours) == ((theirs,) if second else ())
+
+
+def test_a_runtime_linked_in_meets_the_toolkits_own(tmp_path: Path) -> None:
+    (tmp_path / "cuda" / "lib64").mkdir(parents=True)
+    (tmp_path / "cuda" / "lib64" / "libcudart.so.13").touch()
+    what = against.parse(f"toolkit:{tmp_path / 'cuda'}")
+    (finding,) = findings_of(tmp_path, {"demo/a.so": elf(sections={".rodata": STATIC_CUDART})}, what)
+    assert lines(finding) == (
+        f"demo/a.so: a CUDA runtime is linked in; the toolkit {tmp_path}/cuda brings libcudart.so.13",
+    )
+    assert not findings_of(tmp_path, {"demo/a.so": elf(sections={".rodata": b"/cudart.shm"})}, what)
+
+
+def test_a_toolkit_of_another_major_than_the_required_packages(tmp_path: Path) -> None:
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / "libcudart.so.12").touch()
+    extension = elf(needed=["libcudart.so.13"], runpath="$ORIGIN/../nvidia/cu13/lib")
+    keys = {"requires": ["nvidia-cuda-runtime"]}
+    (finding,) = findings_of(tmp_path, {"demo/a.so": extension}, against.parse(str(tmp_path / "lib")), **keys)
+    assert lines(finding) == (
+        "libcudart.so.13 (nvidia-cuda-runtime), NEEDED by demo/a.so; "
+        f"the folder {tmp_path}/lib brings libcudart.so.12",
+    )
+    (tmp_path / "lib" / "libcudart.so.12").rename(tmp_path / "lib" / "libcudart.so.13")
+    assert not findings_of(tmp_path, {"demo/a.so": extension}, against.parse(str(tmp_path / "lib")), **keys)
+
+
+def test_a_compiler_is_known_by_what_lies_beside_it(tmp_path: Path) -> None:
+    home = tmp_path / "hpc_sdk" / "Linux_x86_64" / "24.9" / "compilers"
+    for name in ("bin/nvc++", "lib/libnvomp.so", "lib/libnvc.so", "lib/readme.txt"):
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).touch()
+    (tmp_path / "nvc++").symlink_to(home / "bin" / "nvc++")
+    what = against.parse(str(tmp_path / "nvc++"))
+    assert what == against.Against(
+        f"the compiler {tmp_path}/nvc++", frozenset({"libnvomp.so", "libnvc.so"}), "24.9"
+    )
+
+
+@pytest.mark.parametrize("name", ["g++", "x86_64-linux-gnu-g++-12", "gcc-13", "c++"])
+def test_gccs_own_folder_belongs_to_gcc(tmp_path: Path, name: str) -> None:
+    for file in (
+        f"bin/{name}",
+        "bin/ls",
+        "bin/nvcc",
+        "bin/clang-14",
+        "lib/gcc/x86_64-linux-gnu/12/libgomp.so",
+    ):
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / file).touch()
+    assert against.parse(str(tmp_path / "bin" / name)).libraries == {"libgomp.so"}
+    for other in ("ls", "nvcc", "clang-14"):  # beside it, and its libraries lie elsewhere
+        with pytest.raises(UsageError, match="no library beside it"):
+            against.parse(str(tmp_path / "bin" / other))
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("nope", "'nope' is not a compiler that gpuforge knows"),
+        ("nvhpc@new", "'new' is not a version such as 24.9"),
+        ("toolkit:/nowhere", "no CUDA library in its lib64 or lib"),
+        ("/nowhere", "there is no such file or folder"),
+    ],
+)
+def test_what_cannot_be_compared_with_is_an_error(text: str, problem: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=problem):
+        against.parse(text)
+    assert run(["audit", str(wheel(tmp_path, USERS_BUILD)), "--against", text]) == 2
+
+
+def test_an_empty_folder_proves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no shared library in it"):
+        against.parse(str(tmp_path))
+
+
+# GF216: functions of torch that change with each release, in wheels for several of its releases.
+
+
+ATEN = ["_ZN2at4_ops10empty_like4callERKNS_6TensorE", "_ZN3c106detail14torchCheckFailEPKcS2_jS2_"]
+STABLE = [
+    "aoti_torch_get_numel",
+    "torch_library_impl",
+    "_ZN9torchtext5splitEv",
+    "_ZNSt6vectorIN3c106DeviceEE4pushEv",
+]
+
+
+def findings_of_unstable(
+    folder: Path,
+    undefined: list[str],
+    requires: list[str],
+    *,
+    spans: tuple[str, ...] = (),
+    name: str = "demo-1.0-cp311-cp311-manylinux_2_28_x86_64.whl",
+) -> list[Finding]:
+    files = {"demo/_C.so": elf(undefined=undefined, needed=["libtorch_cpu.so", "libc10.so"])}
+    path = wheel(folder, files, name=name, requires=requires)
+    report = audit([path], expectation=Expectation(spans=spans, exact=False) if spans else None)
+    return [finding for finding in report.findings if finding.code == "GF216"]
+
+
+@pytest.mark.parametrize(
+    "requirement",
+    [
+        "torch",
+        "torch>=2.10",
+        "torch>=2.10,<3",
+        "torch~=2.10",
+        "torch>=2.10,<2.12",
+        "torch>=2.15",
+        "torch<2.12",
+    ],
+)
+def test_a_requirement_of_several_releases_is_a_warning(tmp_path: Path, requirement: str) -> None:
+    (finding,) = findings_of_unstable(tmp_path, ATEN, [requirement])
+    assert finding.severity == "warning"
+    assert "the requirement torch" in finding.message
+    assert "and 1 more" not in finding.message
+
+
+@pytest.mark.parametrize(
+    "requirement", ["torch==2.11.*", "torch==2.15.0", "torch>=2.11,<2.12", "torch~=2.11.0", "numpy>=2"]
+)
+def test_one_release_is_none(tmp_path: Path, requirement: str) -> None:
+    assert findings_of_unstable(tmp_path, ATEN, [requirement]) == []
+
+
+@pytest.mark.parametrize(
+    ("requires", "allows"),
+    [
+        (["torch>=1.5.0", "torch>=2.14,<2.15"], ""),
+        (["torch>=2.14,<2.15", 'torch>=1.5; extra == "all"'], ""),
+        (["torch>=1.5.0", "torch>=2.14"], "torch>=1.5.0,>=2.14"),
+        (["torch>=1.5.0", 'torch>=2.14,<2.15; extra == "all"'], "torch>=1.5.0"),
+        (["torch>=1.5.0", 'torch<2.15; sys_platform == "win32"'], "torch>=1.5.0"),
+    ],
+)
+def test_requirements_on_one_project_are_judged_together(
+    tmp_path: Path, requires: list[str], allows: str
+) -> None:
+    found = findings_of_unstable(tmp_path, ATEN, requires)
+    assert [f"the requirement {allows} allows" in f.message for f in found] == ([True] if allows else [])
+
+
+def test_the_stable_interface_is_none(tmp_path: Path) -> None:
+    assert findings_of_unstable(tmp_path, STABLE, ["torch>=2.10"]) == []
+    assert findings_of_unstable(tmp_path, STABLE, ["torch>=2.10"], spans=("torch",)) == []
+
+
+def test_a_manifest_that_promises_several_releases_makes_it_an_error(tmp_path: Path) -> None:
+    for requirement in ("torch==2.11.*", "torch>=2.10"):
+        (finding,) = findings_of_unstable(tmp_path, ATEN, [requirement], spans=("torch",))
+        assert finding.severity == "error"
+        assert 'spans = ["torch"] of the manifest promises several' in finding.message
+
+
+def test_torch_itself_is_not_searched(tmp_path: Path) -> None:
+    name = "torch-2.15.0-cp311-cp311-manylinux_2_28_x86_64.whl"
+    assert findings_of_unstable(tmp_path, ATEN, ["torch>=2.10"], name=name) == []
+
+
+def test_the_proof_is_there_only_where_nothing_contradicts_it(tmp_path: Path) -> None:
+    proved = {}
+    for names in (ATEN, STABLE):
+        files = {"demo/_C.so": elf(undefined=names, needed=["libtorch_cpu.so"])}
+        path = wheel(tmp_path, files, requires=["torch>=2.10"])
+        report = audit([path], expectation=Expectation(spans=("torch",)))
+        proved[names[0]] = [each.text for each in report.wheels[0].proofs if each.topic == "stable ABI"]
+    assert proved == {
+        ATEN[0]: [],
+        STABLE[0]: ["torch: none of its functions that change with each release is used"],
+    }
+
+
+TORCH = "torch-2.11.0-cp311-cp311-manylinux_2_28_x86_64.whl"
+
+
+@pytest.mark.parametrize(
+    ("objects", "defined", "missing"),
+    [
+        ({"demo/_C.so": ATEN}, ATEN, ()),
+        ({"demo/_C.so": ATEN}, ATEN[:1], ("demo/_C.so: torch: c10::detail::torchCheckFail",)),
+        ({"demo/_C.so": ATEN}, ["_ZN3c105otherEv"],
+         ("demo/_C.so: torch: 2 functions, such as at::_ops::empty_like::call",)),
+        ({"demo/_C.so": STABLE}, ["_ZN3c105otherEv"], ()),
+        ({"demo/x_2.4.so": ATEN, "demo/x_2.11.so": ATEN[:1]}, ATEN[:1], ()),  # alternatives
+        ({"demo/x_2.4.so": ATEN, "demo/y.so": ATEN[:1]}, ATEN[:1],
+         ("demo/x_2.4.so: torch: c10::detail::torchCheckFail",)),
+    ],
+)  # fmt: skip
+def test_the_functions_of_the_torch_at_hand_decide(
+    tmp_path: Path, objects: dict[str, list[str]], defined: list[str], missing: tuple[str, ...]
+) -> None:
+    files = {file: elf(undefined=names, needed=["libtorch_cpu.so"]) for file, names in objects.items()}
+    own = wheel(tmp_path, files, requires=["torch>=2.3.0"])
+    torch = wheel(
+        tmp_path, {"torch/lib/libtorch_cpu.so": elf(soname="libtorch_cpu.so", defined=defined)}, name=TORCH
+    )
+    for report in (audit([own, torch]), audit([own], beside=Beside(wheels=(Input.of(torch),)))):
+        found = [f for f in report.findings if f.code == "GF216"]
+        assert [(f.severity, f.across) for f in found] == [("error", True)] * bool(missing)
+        assert tuple(line for f in found for line in lines(f._replace(subjects=tuple(
+            each._replace(wheel="") for each in f.subjects)))) == missing  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("symbol", "name"),
+    [
+        ("_ZNK2at6Tensor4sizeEl", "at::Tensor::size"),
+        ("_ZN3c1010TensorImplC2EONS_7StorageENS_14DispatchKeySetE", "c10::TensorImpl::TensorImpl"),
+        ("_ZN3c1010TensorImplD1Ev", "c10::TensorImpl::~TensorImpl"),
+        ("_ZTVN3c105ErrorE", "vtable of c10::Error"),
+        ("_ZN5torch3jit5parseIJRKSsEEEvDpT_", "torch::jit::parse"),
+        ("THPVariable_Wrap", "THPVariable_Wrap"),
+        ("_ZN99xE", "_ZN99xE"),
+        ("_ZN", "_ZN"),
+    ],
+)
+def test_a_symbol_has_a_readable_name(symbol: str, name: str) -> None:
+    assert readable(symbol) == name

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 from audit_samples import elf, wheel, with_ident
-from proof_samples import MODULE, proved, tagged
+from environment_samples import environment, one
+from golden import hold
+from packaging.requirements import Requirement
+from proof_samples import AARCH64, CUDNN, MODULE, RISCV64, proved, tagged
 from rule_cases.platform import needs_level
 
-from gpuforge.audit import audit
+from gpuforge.audit import against, audit
+from gpuforge.audit.link.package_tables import candidates
+from gpuforge.audit.read.input import Beside
+from gpuforge.audit.report import text
+from gpuforge.cuda.provided import PackageRelease, Provided, Shared
 
 GLIBC = {"libc.so.6": ["GLIBC_2.17"]}
 RELR = (36, 0x100)
@@ -209,3 +217,297 @@ def test_a_wheel_for_both_c_libraries_has_what_both_systems_bring(
     path = wheel(tmp_path, {MODULE: elf(needed=[library])}, name=tagged(*platforms))
     assert ("GF201" not in findings(path)) is is_there
     assert bool(proved("providers", path)) is is_there
+
+
+# What must not be proved of packages: what pip does not install, or not in the release that has the library.
+
+
+PPC64LE = 21
+NEEDS_CUDNN = {MODULE: elf(needed=["libcudnn.so.9"], runpath=CUDNN)}
+
+
+@pytest.mark.parametrize(
+    ("requires", "change", "code"),
+    [
+        pytest.param((), {}, None, id="nothing is required of it"),
+        pytest.param(["other>=0.5", "other<2"], {}, None, id="its release meets both lines"),
+        pytest.param(["other>=0.5", "other<1"], {}, "GF710", id="its release meets the first line alone"),
+        pytest.param(['other<1; extra == "x"'], {}, None, id="an extra wants another release"),
+        pytest.param(["missing>=3"], {}, "", id="a required package is not there"),
+        pytest.param(
+            ['missing; python_version < "3.11"'], {}, None, id="it is required of another Python alone"
+        ),
+        pytest.param((), {"python": ">=3.9"}, None, id="its Requires-Python holds"),
+        pytest.param((), {"python": ">=3.13"}, "", id="its Requires-Python does not hold"),
+        pytest.param(
+            (),
+            {"name": "demo-1.0-cp39-abi3-manylinux_2_17_x86_64.whl"},
+            None,
+            id="the stable ABI of an older Python",
+        ),
+        pytest.param(
+            (),
+            {"name": "demo-1.0-cp312-abi3-manylinux_2_17_x86_64.whl"},
+            "",
+            id="the stable ABI of a newer Python",
+        ),
+        pytest.param((), {"name": "demo-1.0-py3-none-manylinux_2_17_x86_64.whl"}, None, id="for any Python"),
+        pytest.param(
+            (), {"name": "demo-1.0-cp313-cp313-manylinux_2_17_x86_64.whl"}, "", id="it is for another Python"
+        ),
+        pytest.param(
+            (),
+            {"name": "demo-1.0-cp311-cp311-manylinux_2_17_aarch64.whl"},
+            "",
+            id="it is for another processor",
+        ),
+    ],
+)
+def test_packages_of_an_environment_that_a_wheel_is_not_installed_beside(
+    tmp_path: Path, requires: Sequence[str], change: dict[str, str], code: str | None
+) -> None:
+    other = one(tmp_path, "other-1.0", {"other/ext.so": elf()})
+    place = environment(tmp_path / "env", other)
+    machine = AARCH64 if "aarch64" in change.get("name", "") else 62
+    own = wheel(tmp_path, {"demo/ext.so": elf(machine=machine)}, requires=requires, **change)  # type: ignore[arg-type]
+    assert bool(proved("beside", own, beside=Beside(place))) == (code is None)
+    found = audit([own], beside=Beside(place)).findings
+    assert {f.code for f in found if f.across} == ({code} if code else set())
+
+
+@pytest.mark.parametrize(
+    ("requires", "found"),
+    [
+        (["nvidia-cudnn-cu12>=9"], True),
+        (["nvidia-cudnn-cu12>=9", "nvidia-cudnn-cu12<10"], True),
+        (["nvidia-cudnn-cu12>=9", "nvidia-cudnn-cu12<9"], False),
+        (["nvidia-cudnn-cu12>=9,<8"], False),
+    ],
+)
+def test_clauses_that_no_release_meets(tmp_path: Path, requires: Sequence[str], found: bool) -> None:
+    path = wheel(tmp_path, NEEDS_CUDNN, requires=requires)
+    assert bool(proved("providers", path)) == found
+    assert {f.code for f in audit([path]).findings} == (set() if found else {"GF201"})
+
+
+@pytest.mark.parametrize(
+    ("platform", "machine", "found"),
+    [
+        ("manylinux_2_17_x86_64", 62, True),
+        ("manylinux_2_17_aarch64", AARCH64, True),
+        ("manylinux_2_31_riscv64", RISCV64, False),
+        ("manylinux_2_17_ppc64le", PPC64LE, False),
+        ("musllinux_1_2_x86_64", 62, False),
+    ],
+)
+def test_packages_without_wheels_for_the_platform(
+    tmp_path: Path, platform: str, machine: int, found: bool
+) -> None:
+    needed = ["libcudnn.so.9", *(["libc.musl-x86_64.so.1"] if "musl" in platform else [])]
+    files = {MODULE: elf(needed=needed, runpath=CUDNN, machine=machine)}
+    path = wheel(
+        tmp_path, files, requires=["nvidia-cudnn-cu12>=9"], name=f"demo-1.0-cp311-cp311-{platform}.whl"
+    )
+    assert bool(proved("providers", path)) == found
+    assert {f.code for f in audit([path]).findings} == (set() if found else {"GF201"})
+
+
+@pytest.mark.parametrize(
+    ("needed", "line", "found"),
+    [
+        ("libcublas.so.13", "nvidia-cublas", True),
+        ("libcublas.so.13", "nvidia-cublas<13.5", True),
+        ("libcublas.so.13", "nvidia-cublas<13", False),  # a release without any file
+        ("libcublas.so.12", "nvidia-cublas-cu12==12.6.*", True),
+        ("libcublas.so.12", "nvidia-cublas-cu12==0.0.1.dev5", False),
+        ("libcublas.so.11", "nvidia-cublas-cu11==11.10.3.66", True),
+        ("libnccl.so.2", "nvidia-nccl-cu12==2.21.5", True),
+        ("libcudnn.so.9", "nvidia-cudnn-cu12==9.1.*", True),
+        ("libcudnn.so.9", "nvidia-cudnn-cu12==9.999.*", False),
+    ],
+)
+def test_clauses_that_allow_no_release_like_those_seen(
+    tmp_path: Path, needed: str, line: str, found: bool
+) -> None:
+    (library,) = (each for each in candidates(needed) if each.package == Requirement(line).name)
+    files = {MODULE: elf(needed=[needed], runpath=f"$ORIGIN/../{library.folder}")}
+    path = wheel(tmp_path, files, requires=[line])
+    assert bool(proved("providers", path)) == found
+    assert [f.severity for f in audit([path]).findings] == ([] if found else ["info"])
+
+
+@pytest.mark.parametrize(
+    ("needed", "folder", "line", "found"),
+    [
+        ("libnvcomp.so.4", "nvidia/nvcomp", "nvidia-nvcomp-cu12<5", True),
+        ("libnvcomp.so.4", "nvidia/nvcomp", "nvidia-nvcomp-cu12", False),
+        ("libcutensor.so.1", "cutensor/lib", "cutensor-cu12==1.7.*", True),
+        ("libcutensor.so.1", "cutensor/lib", "cutensor-cu12", False),
+        ("libcutensor.so.2", "cutensor/lib", "cutensor-cu12", True),
+        ("libcudss.so.0", "nvidia/cu12/lib", "nvidia-cudss-cu12<1", True),
+        ("libcudss.so.0", "nvidia/cu12/lib", "nvidia-cudss-cu12", False),
+    ],
+)
+def test_libraries_that_later_releases_lack(
+    tmp_path: Path, needed: str, folder: str, line: str, found: bool
+) -> None:
+    path = wheel(tmp_path, {MODULE: elf(needed=[needed], runpath=f"$ORIGIN/../{folder}")}, requires=[line])
+    assert bool(proved("providers", path)) == found
+    assert {f.code for f in audit([path]).findings} == (set() if found else {"GF201"})
+
+
+@pytest.mark.parametrize(
+    ("soname", "runpath"), [("libnvcomp.so.3", "$ORIGIN/../nvidia/nvcomp"), ("libcudnn.so.77", CUDNN)]
+)
+def test_a_version_that_no_release_of_nvidias_package_was_seen_to_have(
+    tmp_path: Path, soname: str, runpath: str
+) -> None:
+    lines = ["nvidia-nvcomp-cu12", "nvidia-cudnn-cu12"]
+    assert proved("providers", wheel(tmp_path, NEEDS_CUDNN, requires=lines))
+    path = wheel(tmp_path, {MODULE: elf(needed=[soname], runpath=runpath)}, requires=lines)
+    assert proved("providers", path) == []
+
+
+@pytest.mark.parametrize(
+    ("python", "requires_python", "markers", "found"),
+    [
+        ("cp39-abi3", "", ['python_version >= "3.9"'], True),
+        ("cp39-abi3", "", ['python_version < "3.12"'], False),
+        ("cp39-abi3", ">=3.9,<3.12", ['python_version < "3.12"'], True),
+        ("cp39-abi3", "", ['python_version < "3.12"', 'python_version >= "3.12"'], True),
+        ("cp312-abi3", "", ['python_version == "3.12"'], False),
+        ("py3-none", ">=3.9", ['python_version >= "3.9"'], True),
+        ("py3-none", ">=3.9", ['python_version < "3.12"'], False),
+        ("cp311-cp311", "", ['python_version < "3.12"'], True),
+        ("cp311-cp311", "", ['python_full_version < "3.11.5"'], False),
+        ("cp311-cp311", "", ['sys_platform == "linux"'], True),
+    ],
+)
+def test_packages_that_some_pythons_do_not_get(
+    tmp_path: Path, python: str, requires_python: str, markers: Sequence[str], found: bool
+) -> None:
+    files = {"demo/libext.so": elf(needed=["libcudnn.so.9"], runpath=CUDNN)}
+    lines = [f"nvidia-cudnn-cu12>=9; {marker}" for marker in markers]
+    name = f"demo-1.0-{python}-manylinux_2_17_x86_64.whl"
+    path = wheel(tmp_path, files, name=name, requires=lines, python=requires_python)
+    assert bool(proved("providers", path)) == found
+    assert {(f.code, f.severity) for f in audit([path]).findings} == (
+        set() if found else {("GF201", "warning")}
+    )
+
+
+@pytest.mark.parametrize(("extras", "found"), [(["Cuda"], True), ([], False), (["other"], False)])
+def test_an_extra_that_metadata_does_not_provide(tmp_path: Path, extras: Sequence[str], found: bool) -> None:
+    path = wheel(tmp_path, NEEDS_CUDNN, requires=['nvidia-cudnn-cu12>=9; extra == "cuda"'], extras=extras)
+    assert bool(proved("providers", path)) == found
+    assert {(f.code, f.severity) for f in audit([path]).findings} == (
+        set() if found else {("GF201", "warning")}
+    )
+
+
+def test_the_report_says_why_a_declared_package_need_not_bring_a_library(tmp_path: Path) -> None:
+    folders = ("curand", "cudnn", "nccl")
+    files = {
+        "demo/libext.so": elf(
+            needed=["libcurand.so.10", "libcudnn.so.9", "libnccl.so.2"],
+            runpath=":".join(f"$ORIGIN/../nvidia/{folder}/lib" for folder in folders),
+        )
+    }
+    requires = [
+        'nvidia-curand-cu12; extra == "random"',
+        'nvidia-cudnn-cu12>=9; python_version < "3.12"',
+        "nvidia-nccl-cu12==2.999",
+    ]
+    path = wheel(tmp_path, files, name="demo-1.0-py3-none-linux_x86_64.whl", requires=requires, extras=())
+    hold("audit/not_proved_packages.txt", text.render(audit([path]), width=100, verbose=True))
+
+
+@pytest.mark.parametrize(
+    ("own", "extra", "complete"),
+    [
+        ("", "", True),
+        ("", '; extra == "x"', False),
+        ('; extra == "x"', '; extra == "x"', True),
+        ('; extra == "x"', "", True),
+    ],
+)
+def test_what_a_package_needs_is_not_there_without_an_extra(
+    tmp_path: Path, own: str, extra: str, complete: bool
+) -> None:
+    folder = "nvidia/cusolver/lib"
+    shared = Shared("libcusolver.so.11", folder, ("libcurand.so.10",))
+    release = PackageRelease("nvidia-cusolver-cu12", "11.6.1.9", "newest", "", "", libraries=(shared,))
+    files = {MODULE: elf(needed=["libcusolver.so.11"], runpath=f"$ORIGIN/../{folder}")}
+    path = wheel(tmp_path, files, requires=[f"nvidia-cusolver-cu12{own}", f"nvidia-curand-cu12{extra}"])
+    brought = Provided(releases=(release,))
+    assert bool(proved("requirements", path, brought=brought)) == complete
+    assert ("GF214" in {f.code for f in audit([path], brought=brought).findings}) != complete
+
+
+CONSOLE = "demo-1.0.dist-info/entry_points.txt"
+STARTS = b"import os, subprocess\nos.environ['LD_LIBRARY_PATH'] = libs\nsubprocess.call([tool])\n"
+OPS = b'import torch\ntorch.ops.load_library("lib%s")\n'
+CTYPES = b'import ctypes\nctypes.CDLL("lib%s")\nfrom . import ext\n'
+
+
+@pytest.mark.parametrize(
+    ("files", "requires", "found"),
+    [
+        ({MODULE: elf()}, (), "proof"),
+        ({MODULE: elf()}, ["nvidia-cublas"], "proof"),
+        ({MODULE: elf()}, ["nvidia-cublas-cu12"], "warning"),
+        ({MODULE: elf()}, ['nvidia-cublas-cu12; extra == "x"'], "proof"),
+        ({MODULE: elf()}, ["torch>=2.4,<2.6"], "warning"),
+        (NEEDS_CUDNN, ["nvidia-cudnn-cu13>=9"], "proof"),
+        (NEEDS_CUDNN, ["nvidia-cudnn-cu12>=9"], "warning"),
+        ({MODULE: elf(), "demo/__init__.py": CTYPES % b"foo.so.1"}, (), "proof"),
+        ({MODULE: elf(), "demo/__init__.py": CTYPES % b"cudart.so.12"}, (), ""),
+        ({MODULE: elf(), "demo/__init__.py": STARTS + CTYPES % b"cudart.so.12"}, (), ""),
+        ({MODULE: elf(), "demo/__init__.py": OPS % b"cudart.so.12"}, (), ""),
+        ({MODULE: elf(), CONSOLE: b"[console_scripts]\ncudart = runner:main\n"}, (), "proof"),
+        ({MODULE: elf(), "demo/__init__.py": CTYPES % b"cudart.so.13"}, ["nvidia-cuda-runtime"], "proof"),
+        ({MODULE: elf(sections={".rodata": b"\0libcudart.so.13\0"})}, (), "proof"),
+        ({MODULE: elf(sections={".rodata": b"\0libcudart.so.12\0"})}, (), ""),
+    ],
+)
+def test_what_is_opened_or_required_is_a_second_copy_too(
+    tmp_path: Path, files: Mapping[str, bytes], requires: Sequence[str], found: str
+) -> None:
+    libraries = tmp_path / "toolkit" / "lib64"
+    libraries.mkdir(parents=True)
+    for name in ("libcudart.so.13", "libcublas.so.13", "libcudart.so"):
+        (libraries / name).touch()
+    brought = against.parse(f"toolkit:{libraries.parent}")
+    path = wheel(tmp_path, files, requires=requires)
+    assert bool(proved("against", path, against=brought)) == (found == "proof")
+    severities = {f.severity for f in audit([path], against=brought).findings if f.code == "GF110"}
+    assert severities == ({found} - {"proof", ""})
+
+
+def test_the_report_names_required_packages_of_another_cuda_release(tmp_path: Path) -> None:
+    path = wheel(tmp_path, {MODULE: elf()}, requires=["nvidia-curand-cu12", "nvidia-cuda-runtime-cu12"])
+    brought = against.Against("the toolkit 13.0", frozenset(["libcudart.so.13"]))
+    hold("audit/not_proved_against.txt", text.render(audit([path], against=brought), width=100))
+
+
+@pytest.mark.parametrize(
+    ("needed", "line", "found"),
+    [
+        ("libtorch_python.so", "torch", True),
+        ("libtorch.so.9", "torch", False),
+        ("libcuvs_c.so", "libcuvs-cu12", True),
+        ("libcuvs_x.so", "libcuvs-cu12", False),
+        ("librmm.so", "librmm-cu12", True),
+        ("librmm.so", "librmm-cu12==25.4.*", False),  # which has none
+        ("libcuml.so", "libcuml-cu12", True),
+        ("libcuml++.so", "libcuml-cu12", False),  # renamed in 26.6
+        ("libcuml++.so", "libcuml-cu12<26.6", True),
+        ("libdemo_x.so", "libdemo-cu12", False),  # nobody here has seen that package
+    ],
+)
+def test_a_package_called_like_a_library_need_not_have_it(
+    tmp_path: Path, needed: str, line: str, found: bool
+) -> None:
+    path = wheel(tmp_path, {MODULE: elf(needed=[needed])}, requires=[line])
+    assert bool(proved("providers", path)) == found
+    assert {f.code for f in audit([path]).findings} == (set() if found else {"GF201"})

@@ -8,6 +8,8 @@ import pytest
 from audit_samples import TAGS, elf, said, wheel
 
 from gpuforge.audit import audit
+from gpuforge.audit.findings import Finding
+from gpuforge.audit.read.python_source import Parser
 from gpuforge.audit.report.sentences import lines
 
 
@@ -262,3 +264,296 @@ def test_code_that_opens_libraries_of_another_major_only_is_reported(
     files = {"demo/ext.so": elf(), "demo/a.py": text.encode()}
     found = said(audit([wheel(tmp_path, files, requires=["nvidia-cublas==13.*"])]), "GF208")
     assert [f.severity for f in found if "another CUDA major" in f.what] == ["warning"] * reported
+
+
+# What Python code in a wheel loads: by its syntax tree, not by its prose; code that nobody can parse ends nothing.
+
+
+NEEDS = elf(needed=["libcublas.so.12"])
+LOAD = "def load(name):\n    return ctypes.CDLL(os.path.join(ROOT, name))\n"
+EXTRA = ["nvidia-cublas-cu12; extra == 'ctk'"]
+
+
+def findings_of(folder: Path, *, requires: list[str] | None = None, **files: str | bytes) -> list[Finding]:
+    """The findings of a wheel with these Python files of the package `demo`, and an extension that needs cuBLAS."""
+    texts = {name: text.encode() if isinstance(text, str) else text for name, text in files.items()}
+    held = {f"demo/{name}.py": text for name, text in texts.items() if name != "entry_points"}
+    if "entry_points" in texts:
+        held["demo-1.0.dist-info/entry_points.txt"] = texts["entry_points"]
+    path = wheel(folder, {"demo/ext.so": NEEDS, **held}, requires=requires or [])
+    return [f for f in audit([path]).findings if f.code in ("GF201", "GF202", "GF205")]
+
+
+@pytest.mark.parametrize(
+    ("prose", "code"),
+    [
+        ('"""Missing libraries (libcublas.so is not in LD_LIBRARY_PATH) are reported."""\n', "GF201"),
+        ('def f():\n    """libcublas.so"""\n', "GF201"),
+        ("# libcublas.so is opened by torch\n", "GF201"),
+        ('MESSAGE = "cannot open libcublas.so: is it installed?"\n', "GF201"),
+        ('def g(e):\n    return f"{e}: libcublas.so, or {e!r}"\n', "GF201"),
+        ('NAME = "libcublas.so.12"\n', "GF205"),
+        ('NAMES = "libcublas.so.12 libcudart.so.12".split()\n', "GF205"),
+        ('def g(v):\n    return f"libcublas.so.{v}"\n', "GF205"),
+        ("NAME = '#' + 'libcublas.so.12'  # a sign\n", "GF205"),
+    ],
+)
+def test_a_library_is_loaded_by_code_and_not_by_prose(tmp_path: Path, prose: str, code: str) -> None:
+    assert [f.code for f in findings_of(tmp_path, a=prose + LOAD + "load(x)\n")] == [code]
+
+
+@pytest.mark.parametrize(
+    ("files", "left"),
+    [
+        ({}, True),
+        ({"b": "from demo.a import preload\n"}, True),  # offered, not called
+        ({"b": "raise ImportError('call demo.preload() first')\n"}, True),
+        ({"b": "import demo.a\ndemo.a.preload()\n"}, False),
+        ({"b": "import atexit, demo.a\natexit.register(demo.a.preload)\n"}, False),
+        ({"entry_points": "[demo.init]\nload = demo.a:preload\n"}, False),
+        ({"entry_points": "[demo.init]\nload = demo.a : preload [fast]\n"}, False),
+        ({"entry_points": "[demo.init]\npreload = demo.b:load\na = demo.c:preload\n"}, True),
+        ({"entry_points": "[demo.init]\n# load = demo.a:preload\n"}, True),
+    ],
+)
+def test_a_function_that_nobody_calls_is_left_to_users(
+    tmp_path: Path, files: dict[str, str], *, left: bool
+) -> None:
+    text = f"def names():\n    return ['libcublas.so.12']\n{LOAD}\ndef preload():\n    list(map(load, names()))\n"
+    (one,) = findings_of(tmp_path, requires=EXTRA, a=text, **files)
+    assert (one.code, one.severity) == ("GF205", "warning" if left else "info")
+    assert ("preload() in demo/a.py loads them, and nothing in the wheel calls it" in one.message) is left
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        "preload()\n",
+        "class A:\n    def f(self):\n        preload()\n",
+        "def __getattr__(name):\n    preload()\n",
+        "@hook\ndef f():\n    preload()\n",
+        "def own():\n    preload()\n    load('ext.so')\n",  # what the object needs, and the object
+    ],
+)
+def test_a_function_that_is_called_or_loads_the_object_too_is_not_left_to_users(
+    tmp_path: Path, more: str
+) -> None:
+    text = f"{LOAD}\ndef preload():\n    load('libcublas.so.12')\n\n{more}"
+    (one,) = findings_of(tmp_path, requires=EXTRA, a=text)
+    assert (one.code, one.severity) == ("GF205", "info")
+
+
+CALL = b"import ctypes\nctypes.CDLL(find('cublas'))\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        (CALL, "GF205"),
+        (b"\xef\xbb\xbf" + CALL, "GF205"),
+        (b"# -*- coding: idna -*-\n" + CALL, "GF205"),
+        (b"x = '\\d'\r\n" + CALL, "GF205"),
+        (CALL + b"print 'Python 2'\n", "GF201"),
+        (CALL + b"\0", "GF201"),
+        (CALL + b"(" * 5000, "GF201"),
+        (CALL + b"x = " + b"-" * 50_000 + b"1\n", "GF205"),  # too deep for the parser: the text is read
+        (CALL + b"x = a" + b".b" * 40_000 + b"\n", "GF205"),
+        (CALL + b"x = f'" + b"{x}" * 90_000 + b"'\n", "GF205"),
+        pytest.param(CALL + b"a;" * 1_000_000, "GF205", marks=pytest.mark.thorough),
+        (b"def f():\n    ctypes.CDLL('\\ud800' + find('cublas'))\n", "GF205"),
+    ],
+    ids=range(12),
+)
+def test_code_that_cannot_be_parsed_ends_nothing(tmp_path: Path, text: bytes, code: str) -> None:
+    assert [f.code for f in findings_of(tmp_path, a=text)] == [code]
+
+
+@pytest.mark.thorough
+def test_no_more_than_a_budget_is_parsed() -> None:
+    parser = Parser()
+    one = b"x = 1\n" * 25_000
+    trees = [source.tree for _ in range(8) if (source := parser.parse(one))]
+    assert [tree is not None for tree in trees] == [True] * 5 + [False] * 3
+
+
+# Programs in wheels: who starts them, and what they find without anything imported.
+
+
+def test_a_program_starts_with_nothing_imported(tmp_path: Path) -> None:
+    program = elf(needed=["libc10.so"], interpreter="/lib64/ld-linux-x86-64.so.2")
+    report = audit([wheel(tmp_path, {"demo/bin/tool": program}, requires=["torch"])])
+    assert [f.severity for f in said(report, "GF202")] == ["error"]
+    assert (
+        audit([wheel(tmp_path, {"demo/x.so": elf(needed=["libc10.so"])}, requires=["torch"])]).worst() is None
+    )
+
+
+STARTER = b"import os, subprocess\nos.environ['LD_LIBRARY_PATH'] = libs\nsubprocess.call([tool])\n"
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "severity"),
+    [
+        ("demo/run.py", STARTER, "warning"),
+        ("other/run.py", STARTER, "error"),
+        ("demo/run.py", STARTER.replace(b"LD_LIBRARY_PATH", b"PATH"), "error"),
+        ("demo/run.py", b"print(os.environ['LD_LIBRARY_PATH'])\n", "error"),
+    ],
+)
+def test_python_code_may_start_programs(tmp_path: Path, file: str, text: bytes, severity: str) -> None:
+    program = elf(needed=["libx.so"], interpreter="/lib64/ld-linux-x86-64.so.2")
+    files = {"demo/bin/tool": program, "demo/lib/libx.so": elf(soname="libx.so"), file: text}
+    assert [f.severity for f in said(audit([wheel(tmp_path, files)]), "GF202")] == [severity]
+
+
+@pytest.mark.parametrize(
+    ("file", "code", "severity"),
+    [
+        ("demo/worker", {}, "warning"),
+        ("demo/worker", {"demo/__init__.py": b"x = 1\n"}, "error"),
+        ("demo/bin/worker", {}, "error"),
+    ],
+)
+def test_a_program_in_a_wheel_without_code_is_started_by_others(
+    tmp_path: Path, file: str, code: dict[str, bytes], severity: str
+) -> None:
+    program = elf(needed=["libx.so"], interpreter="/lib64/ld-linux-x86-64.so.2")
+    report = audit([wheel(tmp_path, {file: program, "demo/lib/libx.so": elf(soname="libx.so"), **code})])
+    assert [f.severity for f in said(report, "GF202")] == [severity]
+
+
+SCRIPT, CONSOLE = "demo-1.0.data/scripts/tool", "demo-1.0.dist-info/entry_points.txt"
+
+
+@pytest.mark.parametrize(
+    ("beside", "severity"),
+    [
+        # code that is not known here
+        ({SCRIPT: b"#!python\nfrom runner.run import start\nstart()\n"}, "warning"),
+        ({SCRIPT: b"#!python\nimport os, sys\nos.execv(sys.argv[1], [])\n"}, "error"),
+        ({SCRIPT: b"#!python\nfrom demo.run import start\n", "demo/run.py": b"start = 1\n"}, "error"),
+        ({SCRIPT: b"#!python\nfrom demo.run import start\n", "demo/run.py": STARTER}, "warning"),
+        ({SCRIPT: b"#!/bin/sh\n"}, "error"),
+        ({SCRIPT[:-4] + "other": b"#!python\nfrom runner.run import start\n"}, "error"),
+        # as auditwheel makes them
+        ({SCRIPT: b"#!python\nimport os, sysconfig\nos.execv(tool, [])\n"}, "error"),
+        (
+            {
+                CONSOLE: b"[console_scripts]\ntool = demo:start\n",
+                "demo-1.0.data/purelib/demo.py": b"start = 1\n",
+            },
+            "error",
+        ),
+        ({CONSOLE: b"[console_scripts]\ntool = runner.run:start\n"}, "warning"),
+        (
+            {CONSOLE: b"[console_scripts]\nother = runner.run:start\n[demo]\ntool = runner.run:start\n"},
+            "error",
+        ),
+        ({CONSOLE: b"[console_scripts]\n tool=runner.run : start [fast]\n"}, "warning"),
+        (
+            {CONSOLE: b"[console_scripts]\nother = runner.run:start\n[ demo ]\ntool = runner.run:start\n"},
+            "error",
+        ),
+        ({CONSOLE: b"[console_scripts]\n# tool = runner.run:start\n"}, "error"),
+        ({CONSOLE: b"[console_scripts]\ntool = runner.run:start\nother\n"}, "error"),  # pip refuses it
+        ({CONSOLE: b"[console_scripts]\ntool = demo.run:start\n", "demo/run.py": STARTER}, "warning"),
+        ({CONSOLE: b"[console_scripts]\ntool = demo.run:start\n", "demo/run.py": b"start = 1\n"}, "error"),
+    ],
+)
+def test_what_is_called_like_a_program_may_start_it(
+    tmp_path: Path, beside: dict[str, bytes], severity: str
+) -> None:
+    program = elf(needed=["libx.so"], interpreter="/lib64/ld-linux-x86-64.so.2")
+    files = {"prefix/bin/tool": program, "prefix/lib/libx.so": elf(soname="libx.so"), **beside}
+    (found,) = said(audit([wheel(tmp_path, files)]), "GF202")
+    assert found.severity == severity
+    assert ("LD_LIBRARY_PATH" in found.message) == (severity == "warning")
+
+
+@pytest.mark.parametrize(
+    ("file", "code", "severity"),
+    [
+        ("libpart.so", {}, "warning"),  # who loads libcore.so has a path to both
+        ("parts/libpart.so", {}, "error"),
+        ("libpart.so", {"demo/__init__.py": b"x = 1\n"}, "error"),
+    ],
+)
+def test_a_wheel_of_libraries_is_for_others(
+    tmp_path: Path, file: str, code: dict[str, bytes], severity: str
+) -> None:
+    data = "demo-1.0.data/data/lib"
+    files = {
+        f"{data}/libcore.so": elf(soname="libcore.so"), f"{data}/{file}": elf(needed=["libcore.so"]), **code
+    }  # fmt: skip
+    assert [f.severity for f in said(audit([wheel(tmp_path, files)]), "GF202")] == [severity]
+
+
+def test_a_program_finds_the_libraries_of_packages_by_their_folders(tmp_path: Path) -> None:
+    needed = ["libcuopt_mathopt.so", "libcudss.so.0", "libcudss.so.7"]  # no table has the last one
+    requires = ["libcuopt-mathopt-cu12==26.10.*", "nvidia-cudss-cu12"]
+    path = "$ORIGIN/../../libcuopt_mathopt/lib64:$ORIGIN/../../nvidia/cu12/lib"
+    found = elf(needed=needed, runpath=path, interpreter="/lib64/ld-linux-x86-64.so.2")
+    assert audit([wheel(tmp_path, {"demo/bin/tool": found}, requires=requires)]).worst() == "info"
+    (lost,) = said(
+        audit(
+            [
+                wheel(
+                    tmp_path,
+                    {"demo/bin/tool": elf(needed=needed, interpreter="/lib64/ld-linux-x86-64.so.2")},
+                    requires=requires,
+                )
+            ]
+        ),
+        "GF202",
+    )
+    assert (lost.severity, len(lines(lost))) == ("error", len(needed))
+
+
+@pytest.mark.parametrize(
+    ("folder", "severities"),
+    [
+        ("$ORIGIN/../lib/python3.11/site-packages", []),
+        ("$ORIGIN/../lib64/python3.11/site-packages", ["info"]),
+    ],
+)
+def test_a_program_finds_the_packages_of_its_python(
+    folder: str, severities: list[str], tmp_path: Path
+) -> None:
+    program = elf(needed=["liba.so"], runpath=f"{folder}/demo", interpreter="/lib64/ld-linux-x86-64.so.2")
+    files = {"demo-1.0.data/scripts/demo": program, "demo/liba.so": elf(soname="liba.so")}
+    findings = audit([wheel(tmp_path, files)]).findings
+    assert [f.severity for f in findings if f.code == "GF202"] == severities
+    files["demo-1.0.data/scripts/demo"] = program.replace(b"/python3.11/", b"/pythonx.yz/")
+    assert said(audit([wheel(tmp_path, files)]), "GF202")
+
+
+@pytest.mark.parametrize("file", [SCRIPT, CONSOLE])
+def test_a_script_of_empty_lines_takes_no_time(file: str, tmp_path: Path) -> None:
+    """It took minutes: each line was searched to the end of the file."""
+    files = {"demo/ext.so": elf(needed=["libnuma.so.1"]), file: b"#!python" + b"\n" * 200_000}
+    assert said(audit([wheel(tmp_path, files)]), "GF201")
+
+
+def test_a_command_with_the_name_of_a_library_does_not_open_it(tmp_path: Path) -> None:
+    """The linker aborts the process unless code opens libx.so.1 first, and `x` is only a program."""
+    files = {
+        "demo/ext.cpython-311-x86_64-linux-gnu.so": elf(versions={"libx.so.1": ["LIBX_1"]}),
+        CONSOLE: b"[console_scripts]\nx = runner.run:start\n",
+    }
+    assert [f.severity for f in said(audit([wheel(tmp_path, files)]), "GF211")] == ["error"]
+    files["demo/a.py"] = b"import ctypes\nctypes.CDLL('libx.so.1')\n"
+    assert [f.severity for f in said(audit([wheel(tmp_path, files)]), "GF211")] == ["warning"]
+
+
+def test_a_part_that_is_opened_by_its_bare_name_is_not_there(tmp_path: Path) -> None:
+    name = "libcudnn-463fd6d5.so.8.9.7"
+    files = {
+        f"demo.libs/{name}": elf(soname=name, sections={".rodata": b"\0libcudnn_ops_infer.so.8\0"}),
+        "demo/ext.so": elf(needed=[name], runpath="$ORIGIN/../demo.libs"),
+    }
+    for text, codes in (
+        (b"ctypes.CDLL('libcudnn_ops_infer.so.8')\n", ["GF213"]),
+        (b"ctypes.CDLL(os.path.join(root, 'libcudnn_ops_infer.so.8'))\n", []),
+    ):
+        files["demo/a.py"] = b"import ctypes, os\n" + text
+        assert [f.code for f in said(audit([wheel(tmp_path, files)]), "GF213")] == codes

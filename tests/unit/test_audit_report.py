@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import unquote
+from xml.etree import ElementTree as ET
 
 import pytest
-from audit_reports import SCHEMA, hold, sample
+from audit_reports import BAD, GOOD, SCHEMA, hold, sample
 from audit_samples import EXEC_STACK, elf, fatbin, wheel
+from hypothesis import given
+from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
+from markdown_it import MarkdownIt
 
+import gpuforge.audit
 from gpuforge import __version__
 from gpuforge.audit import audit
-from gpuforge.audit.findings import Subject
+from gpuforge.audit.findings import Severity, Subject, facts_of
 from gpuforge.audit.judge import Ignore, Report
-from gpuforge.audit.report import data, tables, text
+from gpuforge.audit.report import data, junit, markdown, sarif, sentences, tables, text
 from gpuforge.audit.report.sentences import bullets, lines
+from gpuforge.audit.report.text import Page, Text
+from gpuforge.audit.rules import RULES
 
 
 @pytest.fixture
@@ -284,3 +294,275 @@ def test_a_clean_report_says_what_was_not_looked_at(
     assert "clean: no findings" in shown
     assert ("not read" in shown) is bool(unread)
     assert unread in shown
+
+
+# Markdown for a step summary: whole, and as GitHub's kind of parser reads it.
+
+
+def test_the_whole_report() -> None:
+    hold("report.md", markdown.render(sample(), show_tree=True, show_gpus=True))
+
+
+def test_nothing_in_it_becomes_markup() -> None:
+    found = MarkdownIt("gfm-like", {"linkify": False}).render(markdown.render(sample(), show_gpus=True))
+    assert "<em>" not in found
+    assert "<b>'" not in found
+    assert "&lt;b&gt;'<code>$ORIGIN</code>' &amp; " in found
+    assert "*stars* <code>$ORIGIN/x</code>" in found
+    assert "&amp; &lt;more&gt;</summary>" in found
+    rows = [row.count("<td") for row in found.split("<tr>")[2:] if "<td" in row]
+    assert set(rows) == {5, 8, 3}  # each row has the columns of its table, also with | in a name
+
+
+def test_errors_are_open_and_the_rest_is_folded() -> None:
+    found = markdown.render(sample())
+    assert found.count("<details open>") == 1
+    assert found.count("<details>") == 4
+    assert found.count("</details>") == 5
+
+
+# Lines of a report: words wrap, names do not break, styles change no text.
+
+
+WORDS = st.text(st.sampled_from("aBc./-_,0…é統一"), min_size=1, max_size=60)
+TEXTS = st.lists(WORDS, min_size=1, max_size=8)
+
+
+@given(TEXTS, st.integers(min_value=8, max_value=40))
+def test_no_word_is_broken_and_only_a_long_one_is_wider_than_the_page(words: list[str], width: int) -> None:
+    lines = list(Page(width, color=False).lines(Text(" ".join(words))))
+    assert [word for line in lines for word in line.split(" ")] == words
+    assert all(len(line) <= width or " " not in line for line in lines)
+
+
+def test_a_path_wider_than_the_terminal_is_whole_on_a_line_of_its_own() -> None:
+    path = f"nvidia/{'a-long-folder/' * 5}libcublasLt-0a1b2c3d.so.12"
+    lines = list(Page(30, color=False).lines(Text(f"found in {path}, twice"), indent=4))
+    assert lines == ["    found in", f"    {path},", "    twice"]
+
+
+@given(TEXTS, TEXTS, st.integers(min_value=8, max_value=40))
+def test_a_style_changes_no_text(start: list[str], rest: list[str], width: int) -> None:
+    text = Text(" ".join(start), "bold red", f" {' '.join(rest)}")
+    head = Text("  error", "bold red")
+    plain = list(Page(width, color=False).lines(text, indent=9, head=head))
+    styled = list(Page(width, color=True).lines(text, indent=9, head=head))
+    assert [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in styled] == plain
+
+
+def test_a_head_stands_before_the_first_line_alone() -> None:
+    text, head = Text("one two", "bold", " three"), Text("  error", "bold red")
+    assert list(Page(16, color=False).lines(text, indent=9, head=head)) == [
+        "  error  one two",
+        "         three",
+    ]
+    assert next(Page(16, color=True).lines(text, indent=9, head=head)) == (
+        "  \x1b[1;31merror\x1b[0m  \x1b[1mone two\x1b[0m"
+    )
+
+
+# JUnit XML: what GitLab and Jenkins read of it.
+
+
+def parsed(text: str) -> ET.Element:
+    return ET.fromstring(text)  # noqa: S314 - it is our own
+
+
+@pytest.mark.parametrize(("fail_on", "failures"), [("error", ["GF301"]), ("warning", ["GF301", "GF502"])])
+def test_what_fails_the_command_fails_a_case(fail_on: Severity, failures: list[str]) -> None:
+    root = parsed(junit.dumps(sample(), fail_on=fail_on))
+    assert [suite.get("name") for suite in root] == [BAD, GOOD, "dist/text.whl"]
+    found = [case.get("name", "")[:5] for case in root.iter("testcase") if case.find("failure") is not None]
+    assert found == failures
+    assert root.get("failures") == str(len(failures))
+
+
+def test_the_counts_are_those_of_the_cases() -> None:
+    root = parsed(junit.dumps(sample()))
+    assert (root.tag, root.get("errors"), root.get("tests")) == ("testsuites", "1", str(2 * len(RULES) + 1))
+    for suite in root:
+        cases = suite.findall("testcase")
+        assert suite.get("tests") == str(len(cases))
+        for kind, attribute in (("failure", "failures"), ("error", "errors"), ("skipped", "skipped")):
+            assert suite.get(attribute) == str(len(suite.findall(f"testcase/{kind}")))
+        assert all(case.get("classname") and case.get("name") and case.get("time") for case in cases)
+
+
+def test_a_whole_suite() -> None:
+    """The cases that say something; those of other rules are empty."""
+    root = parsed(junit.dumps(sample(), fail_on="warning"))
+    for suite in root:
+        for case in suite.findall("testcase"):
+            if len(case) == 0:
+                suite.remove(case)
+        for count in ("tests",):
+            suite.attrib.pop(count)
+    root.attrib.pop("tests")
+    ET.indent(root)
+    hold("report.junit.xml", ET.tostring(root, encoding="unicode") + "\n")
+
+
+# The details of subjects: templates that are filled with facts.
+
+
+@pytest.mark.parametrize(
+    ("subject", "text"),
+    [
+        (Subject(detail="as it stands"), "as it stands"),
+        (Subject(detail="of {provider}", provider="{x}"), "of {x}"),
+        (Subject(detail="{line!r}", facts=facts_of(line="{x} of y")), "'{x} of y'"),
+        (Subject(detail="{size:MiB} MiB", facts=facts_of(size=3 << 20)), "3 MiB"),
+        (Subject(detail="{size:KiB} KiB", facts=facts_of(size=3 << 20)), "3,072 KiB"),
+        (Subject(detail="{names}", facts=facts_of(names=("a", "b", "c"))), "a, b, c"),
+        (Subject(detail="{names}", facts=facts_of(names=())), ""),
+        (Subject(detail="{names:2}", facts=facts_of(names=("a", "b", "c"))), "a, b and 1 more"),
+        (Subject(detail="{by:lines}", facts=facts_of(by=("a>1", "b"))), "'a>1 → b'"),
+        (Subject(detail="{count:,}", facts=facts_of(count=1234)), "1,234"),
+        (Subject(detail="{0} of {size:MiB} MiB", about=("x",), facts=facts_of(size=3 << 20)), "x of 3 MiB"),
+        (Subject(detail="{0} of {1}", about=("x", "{y}")), "x of {y}"),
+        (Subject(detail="{names:chain}", facts=facts_of(names=("a", "b"))), "a → b"),
+        (Subject(detail="in {place:short}", facts=facts_of(place="a.o")), "in a.o"),
+        (Subject(detail="{sizes:sizes}", facts=facts_of(sizes=(("x", 2_000_000),))), "x 2 MiB"),
+        (Subject(detail="{of:images}", facts=facts_of(of=(("x", 1), ("y", 2)))), "x (1 image), y (2 images)"),
+        (Subject(detail="{of:GPUs}", facts=facts_of(of=(("9.0", "Hopper"),))), "9.0 (Hopper)"),
+        (
+            Subject(detail="{of:drivers}", facts=facts_of(of=(("8.0", "525"), ("9.0", "525"), ("10.0", "")))),
+            "8.0, 9.0 with driver 525 or newer; 10.0 with driver of that toolkit or newer",
+        ),
+        (Subject(detail="in {place:short}", facts=facts_of(place="a " * 25)), f'in "{"a " * 24}…"'),
+    ],
+)
+def test_a_detail_is_filled_with_its_facts(subject: Subject, text: str) -> None:
+    assert sentences.detail(subject) == sentences.sentence(subject) == text
+    assert sentences.filled(subject) == subject._replace(detail=text, facts=())
+
+
+def _templates(nodes: list[ast.AST]) -> Iterator[ast.expr]:
+    """Yield what is written as a subject's detail."""
+    yield from (n.value for n in nodes if isinstance(n, ast.keyword) and n.arg == "detail")
+    yield from (n.value for n in nodes if isinstance(n, ast.Assign) and ast.unparse(n.targets[0]) == "detail")
+
+
+def test_templates_have_no_values_in_them() -> None:
+    """A brace in a value would be taken for a field."""
+    for module in Path(gpuforge.audit.__file__).parent.rglob("*.py"):
+        for template in _templates([*ast.walk(ast.parse(module.read_text()))]):
+            assert not any(isinstance(node, ast.JoinedStr) for node in ast.walk(template)), module
+
+
+def test_json_has_the_facts_as_values() -> None:
+    facts = facts_of(size=3 << 20, names=("x", "y"), sizes=(("x", 2_000_000),))
+    subject = Subject(detail="{size:MiB} MiB of {names}: {sizes:sizes}", facts=facts)
+    assert data._subject(subject) == {
+        "detail": "3 MiB of x, y: x 2 MiB",
+        "facts": {"size": 3 << 20, "names": ("x", "y"), "sizes": {"x": 2_000_000}},
+    }
+    properties = SCHEMA["$defs"]["subject"]["properties"]
+    assert properties["facts"]["additionalProperties"] == {
+        "type": ["string", "integer", "array", "object"],
+        "items": {"type": "string"},
+        "additionalProperties": {"type": ["string", "integer"]},
+    }
+
+
+# SARIF 2.1.0: what the standard and GitHub's code scanning demand, and the results whole.
+
+
+LEVELS = {"none", "note", "warning", "error"}
+
+
+def test_the_results() -> None:
+    (run,) = sarif.as_log(sample())["runs"]
+    for result in run["results"]:
+        del result["ruleIndex"]  # of rules that come and go; another test looks at it
+    hold("report.sarif.json", json.dumps({k: run[k] for k in ("invocations", "results")}, indent=2) + "\n")
+
+
+def test_the_log_and_its_tool() -> None:
+    log = json.loads(sarif.dumps(sample()))
+    assert log["version"] == "2.1.0"
+    assert log["$schema"].endswith("sarif-2.1.0.json")
+    driver = log["runs"][0]["tool"]["driver"]
+    assert driver["name"] == "gpuforge"
+    assert re.fullmatch(r"\d+\.\d+.*", driver["version"])
+    assert len(json.dumps(log)) < 10 << 20  # what GitHub takes
+
+
+def test_the_types_and_choices_of_the_standard() -> None:
+    models = pytest.importorskip("sarif_pydantic", reason="sarif-pydantic is not installed")
+    log = models.Sarif.model_validate(sarif.as_log(sample()))
+    assert len(log.runs[0].results) == 4
+
+
+def test_each_rule_has_its_page() -> None:
+    rules = sarif.as_log(sample())["runs"][0]["tool"]["driver"]["rules"]
+    assert [rule["id"] for rule in rules] == [rule.code for rule in RULES]
+    for rule in rules:
+        assert re.fullmatch(r"[A-Z]\w+", rule["name"])
+        assert rule["shortDescription"]["text"]
+        assert rule["fullDescription"]["text"].endswith(".")
+        assert len(rule["fullDescription"]["text"]) < 1024
+        assert rule["help"]["markdown"]
+        assert "**" not in rule["help"]["text"]
+        assert rule["defaultConfiguration"]["level"] in LEVELS
+    assert rules[0]["name"] == "RuntimesHashed"
+    assert "\n\n**Fix:** Use only" in rules[0]["help"]["markdown"]
+    assert "\n\nFix: Use only" in rules[0]["help"]["text"]
+
+
+def test_every_result_says_which_rule_where_and_whether_it_was_accepted() -> None:
+    (run,) = sarif.as_log(sample())["runs"]
+    rules = run["tool"]["driver"]["rules"]
+    assert [len(r["suppressions"]) for r in run["results"]] == [0, 0, 0, 1]
+    for result in run["results"]:
+        assert rules[result["ruleIndex"]]["id"] == result["ruleId"]
+        assert result["level"] in LEVELS
+        assert result["message"]["text"]
+        for location in result["locations"]:
+            uri = location["physicalLocation"]["artifactLocation"]["uri"]
+            assert re.fullmatch(r"[!-~]+", uri)
+            assert unquote(uri).startswith(BAD)
+            assert location["physicalLocation"]["region"]["startLine"] == 1
+        (fingerprint,) = result["partialFingerprints"].values()
+        assert re.fullmatch(r"[0-9a-f]{64}", fingerprint)
+
+
+def test_the_same_cause_keeps_its_fingerprint_in_the_next_build() -> None:
+    first = sample()
+    held, *_ = first.wheels
+    finding, *others = held.findings
+    changed, *same = finding.subjects
+    changed = changed._replace(file=changed.file.replace("fb1a2b9f", "00112233"))
+    renamed = finding._replace(subjects=(changed, *same), wheel=finding.wheel.replace("1.0", "1.1"))
+    assert renamed != finding
+    second = first._replace(wheels=(held._replace(findings=(renamed, *others)),))
+    one, two = (sarif.as_log(r)["runs"][0]["results"][0]["partialFingerprints"] for r in (first, second))
+    assert one == two
+
+
+def test_without_accepted_findings_no_result_speaks_of_it() -> None:
+    report = sample()
+    report = report._replace(wheels=tuple(held._replace(ignored=()) for held in report.wheels))
+    assert all("suppressions" not in r for r in sarif.as_log(report)["runs"][0]["results"])
+
+
+def test_no_result_has_more_places_than_github_takes() -> None:
+    report = sample()
+    held = report.wheels[0]
+    many = tuple(f"bad/{n}.so" for n in range(1500))
+    finding = held.findings[0]._replace(
+        files=many, subjects=tuple(Subject(file, detail=file) for file in many)
+    )
+    (run,) = sarif.as_log(report._replace(wheels=(held._replace(findings=(finding,)),)))["runs"]
+    result = run["results"][0]
+    assert len(result["locations"]) == 1000
+    assert result["message"]["text"].split("\n")[-2] == "- and 1,470 more (--format json lists all)"
+
+
+def test_a_name_is_no_link_in_a_message(tmp_path: Path) -> None:
+    names = ["[x](http://example.org)", "[x\\](http://example.org)", "[x\\\\](http://example.org)"]
+    report = audit([tmp_path / f"{name.replace('/', '')}.whl" for name in names])
+    (run,) = sarif.as_log(report)["runs"]
+    texts = [each["message"]["text"] for each in run["invocations"][0]["toolExecutionNotifications"]]
+    assert len(texts) == len(names)
+    assert not [text for text in texts if "](" in text]

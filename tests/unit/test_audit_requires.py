@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import zipfile
 from pathlib import Path
 
 import pytest
 from audit_samples import TAGS, elf, said, torch, wheel
+from hypothesis import given
+from hypothesis import strategies as st
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.version import Version
 
-from gpuforge.audit import audit
+from gpuforge.audit import audit, version_clauses
+from gpuforge.audit.findings import Finding
+from gpuforge.audit.read.input import Beside, Input, Remote
 from gpuforge.audit.report.sentences import lines
+from gpuforge.wheel.archive import Archive
 
 
 @pytest.mark.parametrize(("requires", "code"), [([], "GF201"), (["base==1.0"], "GF202")])
@@ -214,3 +222,234 @@ def test_whose_rpath_leads_to_a_wheel_may_require_it(
         for name, held in files.items()
     ]
     assert [f.wheel for f in said(audit(paths), "GF203")] == wheels
+
+
+# The releases that version clauses allow, name and end below.
+
+
+FINAL = st.from_regex(r"\A(0|[1-9][0-9]?)(\.(0|[1-9][0-9]?)){0,3}\Z")
+ANY = st.one_of(FINAL, FINAL, st.from_regex(r"\A[0-9](\.[0-9]){0,2}(a1|rc2|\.post3|\.dev0|dev1|\+cu12)\Z"))
+CLAUSE = st.builds(
+    "{}{}{}{}".format,
+    st.sampled_from([">=", "<=", ">", "<", "==", "!=", "~=", "==="]),
+    st.sampled_from(["", " "]),
+    ANY,
+    st.sampled_from(["", "", "", ".*"]),
+)
+
+
+def test_arbitrary_equality_compares_the_text_as_it_is_written() -> None:
+    assert version_clauses.allows("===0dev1", "0dev1")
+    assert not version_clauses.allows("===0dev1", "0.dev1")
+
+
+@pytest.mark.thorough
+@given(st.lists(CLAUSE, max_size=3).map(",".join), ANY)
+def test_releases_are_allowed_as_packaging_allows_them(versions: str, release: str) -> None:
+    try:
+        expected = SpecifierSet(versions)
+    except InvalidSpecifier:
+        return
+    assert version_clauses.allows(versions, release) == expected.contains(release, prereleases=True)
+    assert {Version(v) for v in version_clauses.named(versions)} == {
+        Version(s.version.removesuffix(".*")) for s in expected
+    }
+
+
+@given(st.sets(ANY))
+def test_releases_are_ordered_as_packaging_does(given_releases: set[str]) -> None:
+    found = list(map(Version, version_clauses.newest_first(given_releases)))
+    assert found == sorted(map(Version, given_releases), reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("versions", "below"),
+    [("<1.19,>=1.15.0", ["1.18.999"]), ("<13", ["12.999"]), ("<2.0.0", ["1.999"]), (">=2,<=3", []), ("", [])],
+)
+def test_release_below_an_upper_bound(versions: str, below: list[str]) -> None:
+    assert list(version_clauses.below(versions)) == below
+    assert all(version_clauses.allows(versions, release) for release in below)
+
+
+@pytest.mark.parametrize("release", ["", "1.x", "9" * 30, "1.0+cu12"])
+def test_any_text_may_be_asked_for(release: str) -> None:
+    assert version_clauses.allows(">=1,<2", release) is (release == "1.0+cu12")
+
+
+# A wheel's file name and its metadata are of one release and one platform.
+
+
+def _renamed(path: Path, info: str | None = None, text: tuple[str, str] = ("", "")) -> Path:
+    """Rewrite a wheel with another name for its .dist-info folder and other words in METADATA."""
+    with zipfile.ZipFile(path) as archive:
+        held = {name: archive.read(name) for name in archive.namelist()}
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, data in held.items():
+            changed = data.replace(*(t.encode() for t in text)) if text[0] else data
+            archive.writestr(name.replace("demo-1.0.dist-info", info or "demo-1.0.dist-info"), changed)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("info", "text", "problems"),
+    [
+        ("other-1.0.dist-info", ("", ""), ["the name is 'other' in the .dist-info folder and 'demo' in the file name"]),
+        ("demo-1.1.dist-info", ("", ""), ["the version is 1.1 in the .dist-info folder and 1.0 in the file name"]),
+        (None, ("Name: demo", "Name: other"), ["the name is 'other' in METADATA and 'demo' in the file name"]),
+        (None, ("Version: 1.0\nReq", "Version: 2.0\nReq"), ["the version is 2.0 in METADATA and 1.0 in the file name"]),
+        (None, ("Name: demo\n", ""), ["METADATA gives no name"]),
+        (None, ("Name: demo", "Name: DEMO"), []),
+        (None, ("Version: 1.0\nReq", "Version: 1.0.0\nReq"), []),
+        ("Demo-1.dist-info", ("", ""), []),
+    ],
+)  # fmt: skip
+def test_metadata_and_file_name_are_of_one_release(
+    tmp_path: Path, info: str | None, text: tuple[str, str], problems: list[str]
+) -> None:
+    path = _renamed(wheel(tmp_path, {"demo/ext.so": elf()}, requires=["numpy"]), info, text)
+    found = said(audit([path]), "GF704")
+    assert [line for f in found for line in lines(f)] == problems
+
+
+def test_a_tag_that_is_none_is_no_traceback(tmp_path: Path) -> None:
+    path = wheel(tmp_path, {"demo/ext.so": elf()}, tags=["py3-none-any", "10-none-any", "cp311"])
+    (found,) = said(audit([path]), "GF502")
+    assert "10-none-any: in WHEEL only" in lines(found)
+
+
+@pytest.mark.parametrize(
+    ("platform", "differs"),
+    [("manylinux2014_x86_64", False), ("manylinux_2_17_x86_64", False), ("manylinux_2_28_x86_64", True)],
+)
+def test_both_names_of_a_platform_are_one_tag(tmp_path: Path, platform: str, differs: bool) -> None:
+    tags = [f"py3-none-{platform}", "py3-none-manylinux_2_17_x86_64"]
+    path = wheel(
+        tmp_path, {"demo/ext.so": elf()}, name="demo-1.0-py3-none-manylinux2014_x86_64.whl", tags=tags
+    )
+    assert bool(said(audit([path]), "GF502")) == differs
+
+
+# GF709: what two packages would install in the same place.
+
+
+ONE, OTHER = elf(soname="one.so"), elf(soname="other.so")
+
+
+def findings_of(
+    folder: Path, one: tuple[str, dict[str, bytes]], other: tuple[str, dict[str, bytes]]
+) -> list[Finding]:
+    paths = [wheel(folder, files, name=f"{name}.whl") for name, files in (one, other)]
+    return [f for f in audit(paths).findings if f.code == "GF709"]
+
+
+@pytest.mark.parametrize(
+    ("name", "files", "severity"),
+    [
+        (f"demo_gpu-1.0-{TAGS}", {"demo/ext.so": OTHER}, "error"),
+        (f"demo_gpu-1.0-{TAGS}", {"demo_gpu-1.0.data/platlib/demo/ext.so": OTHER}, "error"),
+        (f"demo_gpu-1.0-{TAGS}", {"demo/ext.so": ONE, "demo/__init__.py": b"y\n"}, "warning"),
+        (f"demo_gpu-1.0-{TAGS}", {"demo/LICENSE": b"y\n"}, "info"),
+    ],
+)
+def test_the_last_one_wins(tmp_path: Path, name: str, files: dict[str, bytes], severity: str) -> None:
+    base = {"demo/ext.so": ONE, "demo/__init__.py": b"x\n", "demo/LICENSE": b"x\n"}
+    (finding,) = findings_of(tmp_path, (f"demo-1.0-{TAGS}", base), (name, files))
+    path = next(iter(p for p in files if files[p] not in base.values())).removeprefix(
+        "demo_gpu-1.0.data/platlib/"
+    )
+    assert (finding.severity, lines(finding)) == (severity, (f"{name}.whl: {path}",))
+    assert finding.files == (path,)
+
+
+@pytest.mark.parametrize(
+    ("name", "files"),
+    [
+        (f"other-1.0-{TAGS}", {"demo/ext.so": ONE}),  # the same bytes
+        (f"demo-1.1-{TAGS}", {"demo/ext.so": OTHER}),  # another release
+        ("other-1.0-cp312-cp312-manylinux_2_17_x86_64", {"demo/ext.so": OTHER}),
+        ("other-1.0-cp311-cp311-manylinux_2_28_aarch64", {"demo/ext.so": OTHER}),
+    ],
+)
+def test_what_is_the_same_or_never_meets_is_no_finding(
+    tmp_path: Path, name: str, files: dict[str, bytes]
+) -> None:
+    assert findings_of(tmp_path, (f"demo-1.0-{TAGS}", {"demo/ext.so": ONE}), (name, files)) == []
+
+
+def test_a_wrong_hash_in_record_makes_no_other_file_of_it(tmp_path: Path) -> None:
+    paths = [
+        wheel(tmp_path, {"demo/ext.so": ONE}, name=f"{name}-1.0-{TAGS}.whl", record=record)
+        for name, record in (
+            ("demo", {}),
+            ("other", {"demo/ext.so": f"demo/ext.so,sha256={'A' * 43},{len(ONE)}"}),
+        )
+    ]
+    assert "GF709" not in {f.code for f in audit(paths).findings}
+
+
+def test_other_tags_that_meet_do_not_hide_it(tmp_path: Path) -> None:
+    name = "other-1.0-cp38-abi3-manylinux_2_28_x86_64.manylinux2014_x86_64"
+    (finding,) = findings_of(
+        tmp_path, (f"demo-1.0-{TAGS}", {"demo/ext.so": ONE}), (name, {"demo/ext.so": OTHER})
+    )
+    assert finding.severity == "error"
+
+
+def test_builds_of_one_release_are_alternatives(tmp_path: Path) -> None:
+    one, other = (f"demo_cu{cuda}-1.0-{TAGS}" for cuda in (12, 13))
+    (finding,) = findings_of(tmp_path, (one, {"demo/ext.so": ONE}), (other, {"demo/ext.so": OTHER}))
+    assert finding.severity == "warning"
+    assert "They are builds of one release, and only one belongs in an environment." in finding.message
+
+
+def test_a_guard_in_each_of_them_is_enough(tmp_path: Path) -> None:
+    guard = {"demo/_gpuforge_guard/__init__.py": b"refuse\n"}
+    one, other = (f"demo_cu{cuda}-1.0-{TAGS}" for cuda in (12, 13))
+    (finding,) = findings_of(
+        tmp_path, (one, {"demo/ext.so": ONE, **guard}), (other, {"demo/ext.so": OTHER, **guard})
+    )
+    assert finding.severity == "info"
+    assert finding.message.endswith("If both are installed, the import fails and names them.")
+    (tmp_path / "half").mkdir()
+    (half,) = findings_of(
+        tmp_path / "half", (one, {"demo/ext.so": ONE, **guard}), (other, {"demo/ext.so": OTHER})
+    )
+    assert half.severity == "warning"
+
+
+@pytest.mark.parametrize(
+    ("file", "severity", "proved"),
+    [("nvidia/nccl/lib/libnccl.so.2", "error", False), ("nvidia/nccl/include/nccl.h", "info", True)],
+)
+@pytest.mark.parametrize("version", ["2.27.5", "2.27.7"])
+def test_libraries_that_are_only_listed_overwrite_each_other_too(
+    tmp_path: Path, file: str, severity: str, version: str, *, proved: bool
+) -> None:
+    def listed(cuda: int, version: str, data: bytes) -> Input:
+        path = wheel(
+            tmp_path, {file: data}, name=f"nvidia_nccl_cu{cuda}-{version}-py3-none-manylinux_2_17_x86_64.whl"
+        )
+        return Input.of(path)._replace(remote=Remote(lambda: Archive(path), 1000, outline=True))
+
+    own = wheel(tmp_path, {"tiny.py": b""}, name="tiny-1.0-py3-none-any.whl", requires=["nvidia-nccl-cu12"])
+    beside = Beside(wheels=(listed(12, "2.27.5", ONE), listed(13, version, OTHER)))
+    report = audit([own], beside=beside)
+    (found,) = [f for f in report.findings if f.code == "GF709" and f.across]
+    assert (found.severity, found.files) == (severity, (file,))
+    assert any(proof.topic == "beside" for w in report.wheels for proof in w.proofs) is proved
+
+
+def test_required_packages_of_two_majors_share_names(tmp_path: Path) -> None:
+    files = {"demo/ext.so": elf()}
+
+    def said(*requires: str) -> list[tuple[str, tuple[str, ...]]]:
+        path = wheel(tmp_path, files, requires=requires)
+        return [(f.severity, lines(f)) for f in audit([path]).findings if f.code == "GF709"]
+
+    line = (
+        "nvidia/nccl/lib/libnccl.so.2: nvidia-nccl-cu12, by 'nvidia-nccl-cu12', and nvidia-nccl-cu13, "
+        "by 'torch>=2.11'"
+    )
+    assert said("nvidia-nccl-cu12", "torch>=2.11") == [("warning", (line,))]
+    assert said("nvidia-nccl-cu12", "torch<2.11") == []
+    assert said("nvidia-nccl-cu12; extra == 'x'", "torch>=2.11") == []

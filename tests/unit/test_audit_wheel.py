@@ -2,20 +2,39 @@
 
 from __future__ import annotations
 
+import struct
+import threading
+import time
 import zipfile
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from pathlib import Path
+from threading import Event, Thread
 
 import pytest
+from archive_samples import wheel_file, zip_file
 from audit_samples import elf, fatbin, read, wheel
+from golden import hold_findings
 from packaging.tags import Tag, parse_tag
+from refused_samples import EVIL, SAMPLES, SOUND, TWINS, Sample
 
 from gpuforge.audit import audit
+from gpuforge.audit.elf_patterns import patterns
+from gpuforge.audit.findings import Finding
 from gpuforge.audit.model import Preload, WheelFacts, machine_of
 from gpuforge.audit.read import scan
+from gpuforge.audit.read import wheel as reader
+from gpuforge.audit.read.input import Input
+from gpuforge.audit.read.scan import Scanned
+from gpuforge.audit.read.wheel import reading
 from gpuforge.audit.report import text as page
 from gpuforge.audit.report.sentences import lines
+from gpuforge.binary.elf.symbols import Patterns
 from gpuforge.binary.facts import ElfObject
+from gpuforge.datafile import load
 from gpuforge.errors import MalformedError
+from gpuforge.wheel import checks
+from gpuforge.wheel.archive import Archive, Member
 
 FILES = {
     "demo/_core.so": elf(
@@ -70,6 +89,7 @@ def test_cuda_pathfinder_is_recognised(tmp_path: Path) -> None:
             pathfinder=True,
             everything=False,
             names=frozenset({"cublas"}),
+            by_path=frozenset({"cublas"}),
             fixed=True,
         ),
     )
@@ -299,3 +319,157 @@ def test_a_wheel_is_for_one_processor_by_its_tags_or_else_by_its_objects(
         ElfObject("demo.whl", f"{n}.so", 0, 64, number, 3, ((0, 0),)) for n, number in enumerate(machines)
     )
     assert machine_of([tag for text in tags for tag in parse_tag(text)], objects) == machine
+
+
+# Several threads read what one reads, and end when the caller does.
+
+
+FILES_PARALLEL = {
+    f"demo/lib{n}.so": elf(soname=f"lib{n}.so", sections={".nv_fatbin": fatbin("sm_80")}) for n in range(9)
+}
+
+
+def outcomes_of(paths: list[Path], jobs: int) -> list[WheelFacts | MalformedError | OSError]:
+    with reading([Input.of(path) for path in paths], patterns(), jobs) as outcomes:
+        return outcomes()
+
+
+@pytest.mark.parametrize("allowed", [0, 1, 2])
+@pytest.mark.parametrize("count", [1, 2])
+def test_wheels_are_read_with_the_threads_that_can_be_started(
+    count: int, allowed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ("demo", "other")[:count]
+    paths = [
+        wheel(tmp_path, FILES_PARALLEL, name=f"{name}-1.0-cp311-cp311-linux_x86_64.whl") for name in names
+    ]
+    without = outcomes_of(paths, 1)
+    left, start = [None] * allowed, Thread.start
+
+    def limited(thread: Thread) -> None:
+        if not left:
+            raise RuntimeError("can't start new thread")
+        left.pop()
+        start(thread)
+
+    monkeypatch.setattr(Thread, "start", limited)
+    assert outcomes_of(paths, 4) == without
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_an_interrupt_does_not_wait_for_the_threads(
+    count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ("demo", "other")[:count]
+    paths = [
+        wheel(tmp_path, FILES_PARALLEL, name=f"{name}-1.0-cp311-cp311-linux_x86_64.whl") for name in names
+    ]
+    reading, go_on = Event(), Event()
+    ended = []
+    others = set(threading.enumerate())
+
+    def scan(archive: Archive, member: Member, wheel: str, sought: Patterns) -> Scanned:
+        reading.set()
+        ended.append(go_on.wait(5))
+        return Scanned(member.name)
+
+    def interrupted(function: Callable[..., object]) -> Callable[..., object]:
+        def called(*arguments: object) -> object:
+            if threading.current_thread() is not threading.main_thread():
+                return function(*arguments)
+            assert reading.wait(60)
+            raise KeyboardInterrupt
+
+        return called
+
+    monkeypatch.setattr(reader, "scan", scan)
+    monkeypatch.setattr(Future, "result", interrupted(Future.result))
+    with pytest.raises(KeyboardInterrupt):
+        audit(paths, jobs=4)
+    assert not ended
+    go_on.set()
+    for thread in set(threading.enumerate()) - others:
+        thread.join(60)
+
+
+@pytest.mark.parametrize("jobs", [1, 3])
+def test_an_unexpected_error_is_that_of_the_wheel_that_brings_it_out(
+    jobs: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise ArithmeticError("no number")
+
+    monkeypatch.setattr(reader, "scan", fail)
+    (error,) = outcomes_of([wheel(tmp_path, FILES_PARALLEL)], jobs)
+    assert (
+        str(error)
+        == "gpuforge itself failed at it: ArithmeticError: no number\n  hint: this is a bug; report it with the file"
+    )
+
+
+# What indexes and installers refuse: each kind, the nearest archive that they accept, and who is named.
+
+
+RULES = {"GF712", "GF713"}
+TABLE = load(checks.__file__, "refusals.toml")
+
+
+def findings_of(folder: Path, sample: Sample) -> list[Finding]:
+    report = audit([wheel_file(folder, sample.data, sample.name)])
+    assert not report.problems
+    return [f for f in report.findings if f.code in RULES]
+
+
+def each(samples: Mapping[str, Sample]) -> list[object]:
+    """The samples as parameters; those of many MiB are thorough."""
+    large = [pytest.mark.thorough]
+    return [pytest.param(s, id=name, marks=large if "MiB" in name else []) for name, s in samples.items()]
+
+
+@pytest.mark.parametrize("sample", each(SAMPLES))
+def test_each_kind_is_one_finding(tmp_path: Path, sample: Sample) -> None:
+    (finding,) = findings_of(tmp_path, sample)
+    assert {subject.item for subject in finding.subjects} == {sample.kind}
+    assert finding.code == ("GF712" if TABLE[sample.kind]["by"] else "GF713")
+
+
+@pytest.mark.parametrize("sample", each(TWINS))
+def test_the_nearest_archive_that_nobody_refuses_is_clean(tmp_path: Path, sample: Sample) -> None:
+    assert findings_of(tmp_path, sample) == []
+
+
+def test_every_kind_has_a_sample() -> None:
+    assert {sample.kind for sample in SAMPLES.values()} == TABLE.keys()
+
+
+@pytest.mark.thorough
+def test_what_is_said(tmp_path: Path) -> None:
+    findings = [(name, findings_of(tmp_path, sample)[0]) for name, sample in SAMPLES.items()]
+    for code in sorted(RULES):
+        hold_findings(code, [(name, finding) for name, finding in findings if finding.code == code])
+
+
+def test_a_build_for_linux_alone_may_have_names_that_differ_in_case(tmp_path: Path) -> None:
+    sample = SAMPLES["names that differ in case"]._replace(name="demo-1.0-py3-none-manylinux_2_17_x86_64.whl")
+    assert findings_of(tmp_path, sample) == []
+
+
+def test_the_first_members_of_many_are_named(tmp_path: Path) -> None:
+    many = [EVIL._replace(name=f"demo/{n}\n.py".encode()) for n in range(300)]
+    (finding,) = findings_of(tmp_path, Sample("", zip_file([*SOUND, *many])))
+    assert len(finding.subjects) == 201
+    assert lines(finding)[-1] == "control characters: and 100 more"
+
+
+@pytest.mark.thorough
+def test_hostile_records_cost_little(tmp_path: Path) -> None:
+    """Deep names, many small extra fields, and many entries that lead to one header with long ones."""
+    deep = [EVIL._replace(name=b"/".join([b"a"] * 32_000) + b"%d" % n) for n in range(7)]
+    fields = struct.pack("<HH", 0x9999, 0) * 16_000
+    long = [EVIL._replace(name=b"demo/%d" % n, local={"extra": fields}) for n in range(15)]
+    one = EVIL._replace(local={"extra": fields})
+    many = [one, *(EVIL._replace(listed_at=0) for _ in range(10_000))]
+    start = time.process_time()
+    for number, entries in enumerate(([*SOUND, *deep], [*SOUND, *long], [*many, *SOUND])):
+        audit([wheel_file(tmp_path, zip_file(entries), f"demo-1.{number}-py3-none-any.whl")])
+    assert time.process_time() - start < 5

@@ -29,6 +29,7 @@ class Installed:
         }
         self.majors = {w.name: cuda_major(n for o in w.objects for n in o.needed) for w in wheels}
         self.preloads = {wheel.name: wheel.preloads for wheel in wheels}
+        self.with_code = {wheel.name for wheel in wheels if wheel.preloads or wheel.launchers}
         self.projects = {wheel.name: wheel.project for wheel in wheels}
         self.musl = {w.name: w.platforms for w in wheels if any(p.startswith("musl") for p in w.platforms)}
         self._unpromised = {w.name for w in wheels if not any(p.startswith("manylinux") for p in w.platforms)}

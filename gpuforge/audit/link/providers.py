@@ -121,8 +121,8 @@ class Providers:
 
     def _has_code(self, wheel: str) -> bool:
         """Return whether a wheel has modules whose import loads libraries; else its libraries need a path to them."""
-        return bool(
-            self.installed.preloads[wheel] or self.installed.modules.get(self.installed.projects[wheel])
+        return wheel in self.installed.with_code or bool(
+            self.installed.modules.get(self.installed.projects[wheel])
         )
 
     def _same_named(self, wheel: str, name: str) -> Declared | None:

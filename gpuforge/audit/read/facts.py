@@ -33,7 +33,7 @@ def facts(wheel: OpenWheel) -> WheelFacts:
     info = _dist_info(wheel)
     project, version, tags = source.claims if source.form in ARCHIVES else _claims(info)
     code = loading_code.PythonCode(archive)
-    preloads = loading_code.preloads(code) if wheel.binaries else ()
+    loading = loading_code.loading(code) if wheel.binaries else loading_code.Loading()
     imports = framework_imports(code) if wheel.binaries else {}
     compilers, paths = build_files.compilers(archive), build_files.build_paths(archive)
     refusals = _refusals(wheel, info)
@@ -64,7 +64,9 @@ def facts(wheel: OpenWheel) -> WheelFacts:
         sources=tuple(embedded.source_sets(archive)),
         kernels_listing=embedded.kernels_listing(archive),
         kernels_description=embedded.kernels_description(archive),
-        preloads=tuple(p for p in preloads if _is_judged(wheel, p.file)) if linked else (),
+        preloads=tuple(p for p in loading.preloads if linked and _is_judged(wheel, p.file)),
+        launchers=tuple(each for each in loading.launchers if linked and _is_judged(wheel, each.file)),
+        compares_cuda=loading.compares_cuda if linked else {},
         imports=imports,
         metadata_problems=info.problems,
         identities=info.identities,

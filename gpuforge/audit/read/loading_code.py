@@ -9,12 +9,12 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
-from gpuforge.audit.model import Preload
+from gpuforge.audit.model import Launcher, Preload
 from gpuforge.audit.read.framework_imports import refuses_another
 from gpuforge.audit.read.opening_calls import opening_calls, uncalled, used_names
 from gpuforge.audit.read.python_source import Parser, Source, walk
@@ -122,16 +122,39 @@ def cuda_release(code: PythonCode) -> str:
     return ""
 
 
-def preloads(code: PythonCode) -> tuple[Preload, ...]:
-    """Return the Python files of a wheel that load libraries, with the names in them."""
+class Loading(NamedTuple):
+    """The Python files of a wheel that load libraries, start programs, or refuse a framework: see `WheelFacts`."""
+
+    preloads: tuple[Preload, ...] = ()
+    launchers: tuple[Launcher, ...] = ()
+    compares_cuda: Mapping[str, tuple[str, ...]] = {}
+
+
+def loading(code: PythonCode) -> Loading:
+    """Read the Python code of a wheel."""
     parser = Parser()
-    found = tuple(found for found in _loaders(code, parser) if found)
-    return _beside(code, _left_to_users(code, found, parser))
+    preloads: list[Preload] = []
+    launchers: list[Launcher] = []
+    compared: dict[str, tuple[str, ...]] = {}
+    for member in _modules(code):
+        text = code.text(member)
+        if b"LD_LIBRARY_PATH" in text and re.search(_STARTS, text):
+            launchers.append(Launcher(member.name))
+        source = None
+        if _may_load(text):
+            parsed = re.search(_patterns().worth, text)
+            source = parser.parse(text) if parsed else Source(re.sub(_COMMENT, b"", text))
+        if source and _may_load(read := source.code()):
+            preloads.append(_loader(member.name, read, source.tree))
+            if source.tree and (framework := _compared(read, source.tree)):
+                compared[framework] = (*compared.get(framework, ()), member.name)
+    launchers += _launchers(code, {_package(each.file) for each in launchers})
+    found = _with_lists(code, _left_to_users(code, tuple(preloads), parser))
+    return Loading(found, tuple(launchers), compared)
 
 
-def _beside(code: PythonCode, found: tuple[Preload, ...]) -> tuple[Preload, ...]:
-    """Add the files that start programs; to each file that opens lists of libraries, add the libraries beside it."""
-    found += tuple(_launchers(code, {_package(p.file) for p in found if p.starts}))
+def _with_lists(code: PythonCode, found: tuple[Preload, ...]) -> tuple[Preload, ...]:
+    """Add to each file that opens lists of libraries the libraries beside it."""
     lists = [p for p in found if (p.everything or p.pathfinder) and not p.fixed and not p.ops]
     if not lists:
         return found
@@ -139,24 +162,6 @@ def _beside(code: PythonCode, found: tuple[Preload, ...]) -> tuple[Preload, ...]
     # code that calls cuda.pathfinder loads NVIDIA's libraries, whose names may come from any module
     listed = near | _listed(code, None) if any(p.pathfinder for p in lists) else near
     return tuple(p._replace(listed=listed if p.pathfinder else near) for p in found)
-
-
-def _loaders(code: PythonCode, parser: Parser) -> Iterator[Preload | None]:
-    """Yield each Python file's preload, or None."""
-    for member in _modules(code):
-        text = code.text(member)
-        starts = b"LD_LIBRARY_PATH" in text and re.search(_STARTS, text) is not None
-        source = None
-        if _may_load(text):
-            source = (
-                parser.parse(text)
-                if re.search(_patterns().worth, text)
-                else Source(re.sub(_COMMENT, b"", text))
-            )
-        if source and _may_load(read := source.code()):
-            yield _loader(member.name, read, source.tree, starts=starts)
-        else:
-            yield _starter(member.name, frozenset()) if starts else None
 
 
 def _may_load(text: bytes) -> bool:
@@ -167,7 +172,7 @@ def _hands_over(text: bytes) -> bool:
     return b"environ[" in text and re.search(_HANDS_OVER, text) is not None
 
 
-def _loader(file: str, text: bytes, tree: ast.Module | None, *, starts: bool) -> Preload:
+def _loader(file: str, text: bytes, tree: ast.Module | None) -> Preload:
     calls, hands_over = _calls(text), _hands_over(text)
     pathfinder = b"load_nvidia_dynamic_lib(" in text
     opened = re.findall(_patterns().opened, calls)
@@ -175,26 +180,26 @@ def _loader(file: str, text: bytes, tree: ast.Module | None, *, starts: bool) ->
     by_users = None
     if tree and not (hands_over or ops) and (pathfinder or re.search(_A_LIBRARY, text)):
         by_users = uncalled(tree, _LOADING)
-    strings = by_users.strings if by_users else ()
     opening = opening_calls(tree) if tree and not (pathfinder or hands_over) else None
     # of values that are not known, a file that names libraries and makes no paths opens bare names
     bare = not pathfinder and re.search(_BARE, text) is not None and re.search(_PATHS, text) is None
     if opening and tree and _only_these(calls):
         bare = not opening.paths or (bare and not opening.known)
+    names = _names(text)
     return Preload(
         file=file,
         pathfinder=pathfinder,
         everything=b"RTLD_GLOBAL" in text and b"CDLL(" in text,
+        names=names,
+        by_path=frozenset()
+        if bare
+        else names - (_bare_names(tree, opening.bare) if opening and tree else set()),
         folders=re.search(_WHOLE_FOLDERS, text) is not None,
         bare=bare,
         ops=ops,
-        starts=starts,
         fixed=bool(opened) and all(re.search(_WRITTEN, argument) for argument in opened),
-        names=_names(text),
-        compares_cuda=_compared(text, tree) if tree else "",
-        uncalled=by_users.functions if by_users else (),
-        uncalled_names=frozenset(strings) | _names(_quoted(strings)),
-        bare_names=_bare_names(tree, opening.bare) if opening and tree else frozenset(),
+        uncalled=by_users
+        and by_users._replace(names=frozenset(by_users.strings) | _names(_quoted(by_users.strings))),
         by_name=opening.by_name if opening else (),
         sonames=frozenset(name.decode() for name in re.findall(_SONAME, text)),
     )
@@ -231,7 +236,7 @@ def _names(text: bytes) -> frozenset[str]:
 
 def _left_to_users(code: PythonCode, found: tuple[Preload, ...], parser: Parser) -> tuple[Preload, ...]:
     """Return the files that load libraries; functions that other files of the wheel use do not count as uncalled."""
-    left = {p.file: p for p in found if p.uncalled}
+    left = {p.file: p.uncalled.functions for p in found if p.uncalled}
     if left:
         points = (point for member in code.members for point in _entry_points(code, member))
         used = (_used(member, code.text(member), left, parser) for member in _modules(code))
@@ -240,35 +245,32 @@ def _left_to_users(code: PythonCode, found: tuple[Preload, ...], parser: Parser)
                 del left[file]
             if not left:
                 break
-    return tuple(p._replace(uncalled=()) if p.uncalled and p.file not in left else p for p in found)
+    return tuple(p._replace(uncalled=None) if p.uncalled and p.file not in left else p for p in found)
 
 
-def _used(member: Member, text: bytes, left: Mapping[str, Preload], parser: Parser) -> list[str]:
+def _used(member: Member, text: bytes, left: Mapping[str, Sequence[str]], parser: Parser) -> list[str]:
     """Return the files whose functions this one uses: it contains their module's name and a function's name."""
-    near = {p: names for p in left.values() if p.file != member.name and (names := _named(text, p))}
+    others = {file: names for file, names in left.items() if file != member.name}
+    near = {file: names for file, them in others.items() if (names := _named(text, file, them))}
     if near and member.name.endswith(".py"):
         source = parser.parse(text)
         known = used_names(source.tree.body) if source and source.tree else None
-        near = {p: names for p, names in near.items() if source and (known is None or names & known)}
-    return [p.file for p in near]
+        near = {file: names for file, names in near.items() if source and (known is None or names & known)}
+    return list(near)
 
 
-def _entered(point: EntryPoint, left: Mapping[str, Preload]) -> list[str]:
+def _entered(point: EntryPoint, left: Mapping[str, Sequence[str]]) -> list[str]:
     """Return the files with a function that an entry point calls."""
     module, _, function = point.target.partition(":")
     names = set(re.findall(r"\w+", function))
-    return [
-        p.file
-        for p in left.values()
-        if _module(p.file) == module.strip() and not names.isdisjoint(p.uncalled)
-    ]
+    return [f for f, them in left.items() if _module(f) == module.strip() and not names.isdisjoint(them)]
 
 
-def _named(text: bytes, loader: Preload) -> set[str]:
-    """Return the uncalled functions whose names are in a text that also has their module's name."""
-    if _module(loader.file).rpartition(".")[2].encode() not in text:
+def _named(text: bytes, file: str, functions: Iterable[str]) -> set[str]:
+    """Return the functions of a file whose names are in a text that also has their module's name."""
+    if _module(file).rpartition(".")[2].encode() not in text:
         return set()
-    return {name for name in loader.uncalled if re.search(rb"\b%b\b" % name.encode(), text)}
+    return {name for name in functions if re.search(rb"\b%b\b" % name.encode(), text)}
 
 
 def _modules(code: PythonCode) -> Iterator[Member]:
@@ -294,7 +296,7 @@ def _calls(text: bytes) -> bytes:
     return re.sub(_LIBC, b"", b"".join(parts)) if parts else b""
 
 
-def _launchers(code: PythonCode, starting: Collection[str]) -> Iterator[Preload]:
+def _launchers(code: PythonCode, starting: Collection[str]) -> Iterator[Launcher]:
     """Yield the scripts and console entry points that may start the program of their name with a path to libraries.
 
     Their code is in one of the wheel's packages that do so (`starting`), or in a package that is not read.
@@ -312,12 +314,7 @@ def _launchers(code: PythonCode, starting: Collection[str]) -> Iterator[Preload]
         else:
             continue
         if names:
-            yield _starter(member.name, frozenset(names))
-
-
-def _starter(file: str, programs: frozenset[str]) -> Preload:
-    """Return the preload of a file that loads nothing itself but starts programs."""
-    return Preload(file, False, False, frozenset(), bare=True, ops=True, starts=True, programs=programs)
+            yield Launcher(member.name, frozenset(names))
 
 
 def _package(member: str) -> str:

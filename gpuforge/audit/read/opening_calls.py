@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from gpuforge.audit.model import OpenedByName
+from gpuforge.audit.model import OpenedByName, Uncalled
 from gpuforge.audit.read.python_source import walk
 
 _OPENERS = re.compile(r"CDLL|PyDLL|LoadLibrary|dlopen")
@@ -377,13 +377,6 @@ def _parts_for(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, ast.exp
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _MOST_UNCALLED = 500  # functions per file; each is followed through all the others
-
-
-class Uncalled(NamedTuple):
-    """The functions of a file through which all of its calls are reached, and the strings that only they reach."""
-
-    functions: tuple[str, ...]
-    strings: tuple[str, ...]
 
 
 def uncalled(tree: ast.Module, calls: str) -> Uncalled | None:

@@ -191,7 +191,32 @@ def cuda_majors(graph: LinkGraph) -> Iterator[Finding]:
             continue
         reported.add(key)
         reported_wheels.update(o.wheel for o in process.objects)
-        yield _cuda_majors_finding(process, found)
+        wide = process.scope != "import"
+        yield cuda_majors.finding(
+            process.blamed([i.wheel for names in found.values() for i in names.values()]),
+            tuple(
+                Subject(
+                    item=f"CUDA {major}",
+                    library=copy.requested,
+                    detail=_HOW[copy.how],
+                    kind="" if copy.how == "linked" else copy.how,
+                    loaded_by=copy.loaders,
+                    imported_by=copy.importers,
+                    wheel=copy.wheel,
+                )
+                for major, names in sorted(found.items())
+                for copy in names.values()
+            ),
+            files=(process.root,) if process.root else (),
+            across=process.across,
+            severity="warning" if wide else "error",
+            what="Libraries of two CUDA majors come into one process if all these modules are imported."
+            if wide
+            else "One import loads libraries of two CUDA majors.",
+            why="Each major has its own runtime, so library handles (cuBLAS, cuFFT) and kernels of one are invalid in "
+            "the other.",
+            fix="Build everything that is used together for one CUDA major, and limit the requirements to it.",
+        )
     yield from _required(graph, reported_wheels)
 
 
@@ -309,35 +334,6 @@ def _own(graph: LinkGraph, wheel: WheelFacts) -> dict[int, list[str]]:
     return found
 
 
-def _cuda_majors_finding(process: Process, by_major: _ByMajor) -> Finding:
-    wide = process.scope != "import"
-    return cuda_majors.finding(
-        process.blamed([i.wheel for names in by_major.values() for i in names.values()]),
-        tuple(
-            Subject(
-                item=f"CUDA {major}",
-                library=copy.requested,
-                detail=_HOW[copy.how],
-                kind="" if copy.how == "linked" else copy.how,
-                loaded_by=copy.loaders,
-                imported_by=copy.importers,
-                wheel=copy.wheel,
-            )
-            for major, names in sorted(by_major.items())
-            for copy in names.values()
-        ),
-        files=(process.root,) if process.root else (),
-        across=process.across,
-        severity="warning" if wide else "error",
-        what="Libraries of two CUDA majors come into one process if all these modules are imported."
-        if wide
-        else "One import loads libraries of two CUDA majors.",
-        why="Each major has its own runtime, so library handles (cuBLAS, cuFFT) and kernels of one are invalid in "
-        "the other.",
-        fix="Build everything that is used together for one CUDA major, and limit the requirements to it.",
-    )
-
-
 @rule(
     "GF109",
     "warning",
@@ -370,7 +366,16 @@ def cuda_libraries(graph: LinkGraph) -> Iterator[Finding]:
             known = unsure or inside or loads_only_one(found) or any(origins <= known for known in reported)
             if len(origins) > 1 and not known:
                 reported.append(origins)
-                yield _cuda_libraries_finding(process, soname, found)
+                yield cuda_libraries.finding(
+                    process.blamed([i.wheel for i in found]),
+                    tuple(i.subject(item=soname) for i in found),
+                    files=(process.root,) if process.root else (),
+                    across=process.across,
+                    severity="warning" if process.scope == "import" else "info",
+                    what="One import loads several copies of a CUDA library."
+                    if process.scope == "import"
+                    else "Modules that are imported together load several copies of a CUDA library.",
+                )
 
 
 def _counts(soname: str) -> bool:
@@ -397,16 +402,3 @@ def _imported(
                 origin = LibraryOrigin("package", known.package)
                 yield LoadedLibrary(origin, soname, found_object.wheel, "", soname, imported=known.loaded_by)
                 return
-
-
-def _cuda_libraries_finding(process: Process, soname: str, libraries: list[LoadedLibrary]) -> Finding:
-    return cuda_libraries.finding(
-        process.blamed([i.wheel for i in libraries]),
-        tuple(i.subject(item=soname) for i in libraries),
-        files=(process.root,) if process.root else (),
-        across=process.across,
-        severity="warning" if process.scope == "import" else "info",
-        what="One import loads several copies of a CUDA library."
-        if process.scope == "import"
-        else "Modules that are imported together load several copies of a CUDA library.",
-    )

@@ -24,7 +24,7 @@ from gpuforge.audit.rules.containers import (
 )
 from gpuforge.audit.rules.recognise import is_nvidia_wheel
 from gpuforge.audit.rules.rule import Text, rule
-from gpuforge.binary.facts import DeviceCode, ElfObject, FatbinContainer, FatbinEntry
+from gpuforge.binary.facts import DeviceCode, FatbinContainer, FatbinEntry
 from gpuforge.binary.runnable import (
     EMPTY_PTX,
     bearing_ptx,
@@ -56,38 +56,31 @@ def architectures_missing(graph: LinkGraph) -> Iterator[Finding]:
             continue
         own = list(of_archs(expectation, wheel))
         if not any(map(has_kernels, own)) and (expectation.kernel_sets or not expectation.source_sets):
-            yield _nothing(wheel)  # sources are compiled elsewhere
+            yield architectures_missing.finding(
+                wheel.name,
+                Subject(detail="the whole wheel"),
+                cause=("nothing",),
+                what="The manifest declares GPU architectures, and the wheel contains no GPU code of its own.",
+                why="Users get a package without kernels: some builds skip them without an error when they find "
+                "no compiler.",
+                fix="Check in the log of the host build that it compiles its kernels. For a package without "
+                "kernels, write archs = [] in its [cuda.*] tables.",
+            )
         for code in own:
             judged, _ = to_compare(expectation, code)
             for arch in expectation.cubins:
                 lacking = sum(arch not in c.cubins for c in judged)
                 if lacking:
-                    yield _lacking(wheel, code, arch, lacking, len(judged))
-
-
-def _lacking(wheel: WheelFacts, code: DeviceCode, arch: Arch, lacking: int, total: int) -> Finding:
-    detail, facts = coverage(total - lacking, total)
-    return architectures_missing.finding(
-        wheel.name,
-        Subject(file=code.file, item=arch.sm, detail=detail, facts=facts),
-        what="Declared GPU architectures are missing in the wheel.",
-        why="GPUs of these architectures run the kernels by JIT compilation of PTX, or not at all.",
-        fix="Pass the declared architectures to the build (CMAKE_CUDA_ARCHITECTURES), or declare the "
-        "architectures that it uses.",
-    )
-
-
-def _nothing(wheel: WheelFacts) -> Finding:
-    return architectures_missing.finding(
-        wheel.name,
-        Subject(detail="the whole wheel"),
-        cause=("nothing",),
-        what="The manifest declares GPU architectures, and the wheel contains no GPU code of its own.",
-        why="Users get a package without kernels: some builds skip them without an error when they find "
-        "no compiler.",
-        fix="Check in the log of the host build that it compiles its kernels. For a package without "
-        "kernels, write archs = [] in its [cuda.*] tables.",
-    )
+                    total = len(judged)
+                    detail, facts = coverage(total - lacking, total)
+                    yield architectures_missing.finding(
+                        wheel.name,
+                        Subject(file=code.file, item=arch.sm, detail=detail, facts=facts),
+                        what="Declared GPU architectures are missing in the wheel.",
+                        why="GPUs of these architectures run the kernels by JIT compilation of PTX, or not at all.",
+                        fix="Pass the declared architectures to the build (CMAKE_CUDA_ARCHITECTURES), or declare the "
+                        "architectures that it uses.",
+                    )
 
 
 @rule(
@@ -493,7 +486,16 @@ def tool_outdated(graph: LinkGraph) -> Iterator[Finding]:
         newer = _newer(lacking, wheel)
         if newer and all(known.values()):
             for tool in tools:
-                yield _tool_outdated_finding(wheel, tool, newer)
+                yield tool_outdated.finding(
+                    wheel.name,
+                    Subject(
+                        file=tool.file,
+                        detail="of CUDA {release}; no code for {lacking:GPUs}",
+                        facts=facts_of(
+                            release=tool.release, lacking=tuple((g.capability, g.name) for g in newer)
+                        ),
+                    ),
+                )
 
 
 def _targets(release: str) -> frozenset[Arch]:
@@ -505,17 +507,6 @@ def _newer(lacking: list[Generation], wheel: WheelFacts) -> list[Generation]:
     """Return the generations that came after all those that toolkits have dropped."""
     newest = releases.releases()[-1].archs
     return [g for g in lacking if Arch.parse(g.capability) in newest]
-
-
-def _tool_outdated_finding(wheel: WheelFacts, tool: ElfObject, lacking: list[Generation]) -> Finding:
-    return tool_outdated.finding(
-        wheel.name,
-        Subject(
-            file=tool.file,
-            detail="of CUDA {release}; no code for {lacking:GPUs}",
-            facts=facts_of(release=tool.release, lacking=tuple((g.capability, g.name) for g in lacking)),
-        ),
-    )
 
 
 @rule(

@@ -8,7 +8,7 @@ from gpuforge.audit import layout
 from gpuforge.audit.link import package_tables
 from gpuforge.audit.link.edges import Edge
 from gpuforge.audit.link.graph import LinkGraph
-from gpuforge.audit.model import PACKAGES, Preload, WheelFacts
+from gpuforge.audit.model import PACKAGES, Launcher, Preload, WheelFacts
 from gpuforge.binary.facts import ElfObject
 
 
@@ -27,7 +27,7 @@ def may_be_loaded(graph: LinkGraph, edge: Edge) -> bool:
     if edge.loader.is_program:
         # programs in a folder `bin` are meant to be started by hand, too
         others = not has_code(wheel) and "/bin/" not in f"/{edge.loader.file}"
-        return others or any(p.starts and _may_start(p, edge.loader) for p in wheel.preloads)
+        return others or any(_may_start(each, edge.loader) for each in wheel.launchers)
     loaders = list(wheel.preloads)
     if edge.provider.source == "sibling":  # importing a required package may load it
         loaders += [p for w in _required(graph, wheel) if w.name == target.wheel for p in w.preloads]
@@ -42,10 +42,10 @@ def _required(graph: LinkGraph, wheel: WheelFacts) -> Iterator[WheelFacts]:
     return (w for w in graph.wheels if w is not wheel and w.project in known and not known[w.project].extra)
 
 
-def _may_start(preload: Preload, program: ElfObject) -> bool:
+def _may_start(launcher: Launcher, program: ElfObject) -> bool:
     """Return whether code that starts programs may start this one: it is in its part of the wheel or has its name."""
     part = program.file.partition("/")[0]
-    return preload.file.partition("/")[0] == part or program.name in preload.programs
+    return launcher.file.partition("/")[0] == part or program.name in launcher.programs
 
 
 def _may_load(preload: Preload, target: ElfObject) -> bool:

@@ -173,7 +173,21 @@ def purelib(graph: LinkGraph) -> Iterator[Finding]:
     for wheel in graph.wheels:
         bound = [o.file for o in wheel.linked if not re.match(_ELSEWHERE, o.file)]
         if len(wheel.purelib_lines) > 1:
-            yield _several(wheel, bound)
+            yield purelib.finding(
+                wheel.name,
+                Subject(
+                    detail="Root-Is-Purelib: {lines}",
+                    facts=facts_of(lines=wheel.purelib_lines),
+                    kind="Root-Is-Purelib",
+                    about=("several",),
+                ),
+                cause=("several",),
+                what="WHEEL has several Root-Is-Purelib lines.",
+                why="pip takes the first and other installers may take the last: where lib and lib64 differ, the files "
+                "are installed into another folder.",
+                fix="Write one line. Of two tools that write WHEEL, let only one change it.",
+                commands=commands.with_purelib(wheel, pure=not bound),
+            )
             continue
         beside = all(file.startswith("nvidia/") for file in bound)
         if wheel.purelib and bound and not is_nvidia_wheel(wheel) and not beside:
@@ -193,24 +207,6 @@ def purelib(graph: LinkGraph) -> Iterator[Finding]:
             )
 
 
-def _several(wheel: WheelFacts, bound: list[str]) -> Finding:
-    return purelib.finding(
-        wheel.name,
-        Subject(
-            detail="Root-Is-Purelib: {lines}",
-            facts=facts_of(lines=wheel.purelib_lines),
-            kind="Root-Is-Purelib",
-            about=("several",),
-        ),
-        cause=("several",),
-        what="WHEEL has several Root-Is-Purelib lines.",
-        why="pip takes the first and other installers may take the last: where lib and lib64 differ, the files are "
-        "installed into another folder.",
-        fix="Write one line. Of two tools that write WHEEL, let only one change it.",
-        commands=commands.with_purelib(wheel, pure=not bound),
-    )
-
-
 @rule("GF710", "error", "a wheel requires another version of a wheel in the same audit", applies_to=PACKAGES)
 def requirements_conflict(graph: LinkGraph) -> Iterator[Finding]:
     """Find requirements that no wheel of that project in the audit meets, so that pip does not install them together.
@@ -223,8 +219,23 @@ def requirements_conflict(graph: LinkGraph) -> Iterator[Finding]:
             others = [w for w in wheels if w.project == project and w is not wheel and can_coexist(wheel, w)]
             if others and not known.extra and not any(_meets(other, known.requirement) for other in others):
                 joined = f"{project}{known.requirement.versions}"
-                yield _conflict(wheel, _unmet(wheel, others) or joined, others)
-        for framework in dict.fromkeys(p.compares_cuda for p in wheel.preloads if p.compares_cuda):
+                line = _unmet(wheel, others) or joined
+                yield requirements_conflict.finding(
+                    wheel.name,
+                    Subject(
+                        provider=others[0].project,
+                        detail="requires {0!r}; this audit has {provider} {versions}",
+                        facts=facts_of(versions=tuple(sorted({other.version for other in others}))),
+                        kind="requires",
+                        about=(line,),
+                    ),
+                    across=True,
+                    what="These wheels cannot be installed together: one requires a different version of the other.",
+                    why="pip refuses them, and objects that were compiled for the required version may not work with "
+                    "this one.",
+                    fix="Audit the wheels that pip would install together, or widen the requirement.",
+                )
+        for framework in wheel.compares_cuda:
             others = [
                 w for w in wheels if w.project == framework and w is not wheel and can_coexist(wheel, w)
             ]
@@ -251,7 +262,7 @@ def _unmet(wheel: WheelFacts, others: list[WheelFacts]) -> str:
 
 def _refused(wheel: WheelFacts, framework: str, others: list[WheelFacts]) -> Iterator[Finding]:
     """Find a framework of another CUDA release than a wheel whose own code compares the two and raises an error."""
-    checking = [p.file for p in wheel.preloads if p.compares_cuda == framework]
+    checking = wheel.compares_cuda[framework]
     releases_of = {e.toolkit for d in wheel.device for c in d.containers for e in c.entries if e.toolkit}
     if len(releases_of) != 1:
         return
@@ -274,24 +285,6 @@ def _refused(wheel: WheelFacts, framework: str, others: list[WheelFacts]) -> Ite
             fix=f"Install the build of the package for the CUDA release of {framework}, or build both with one "
             "release.",
         )
-
-
-def _conflict(wheel: WheelFacts, line: str, others: list[WheelFacts]) -> Finding:
-    return requirements_conflict.finding(
-        wheel.name,
-        Subject(
-            provider=others[0].project,
-            detail="requires {0!r}; this audit has {provider} {versions}",
-            facts=facts_of(versions=tuple(sorted({other.version for other in others}))),
-            kind="requires",
-            about=(line,),
-        ),
-        across=True,
-        what="These wheels cannot be installed together: one requires a different version of the other.",
-        why="pip refuses them, and objects that were compiled for the required version may not work with "
-        "this one.",
-        fix="Audit the wheels that pip would install together, or widen the requirement.",
-    )
 
 
 _NOT_LINUX = {"case", "path on Windows"}  # surprises only users of other systems

@@ -564,4 +564,5 @@ _UNCALLED = Text(
 def _left_to_users(preload: Preload, loader: ElfObject) -> str:
     """Return the function that only users call to load libraries; "" if it is called, or loads the object, too."""
     stems = {loader.name, sonames.bare(loader.name)}
-    return f"{preload.uncalled[0]}()" if preload.uncalled and not stems & preload.uncalled_names else ""
+    left = preload.uncalled
+    return f"{left.functions[0]}()" if left and not stems & left.names else ""

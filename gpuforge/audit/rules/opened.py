@@ -174,7 +174,8 @@ def _is_loaded_by_code(graph: LinkGraph, wheel: WheelFacts, name: str, packages:
     """Return whether other code of the wheel, one of its objects, or the import of another package loads a library."""
     known = graph.declared[wheel.name]
     return (
-        any(p.pathfinder or p.starts or p.opens(name) for p in wheel.preloads)
+        bool(wheel.launchers)
+        or any(p.pathfinder or p.opens(name) for p in wheel.preloads)
         or any(edge.needed == name and edge.route for edge in graph.of(wheel))
         or any(package in known and known[package].loaded_by for package in packages)
     )

@@ -471,7 +471,20 @@ def _across(graph: LinkGraph) -> Iterator[Finding]:
         owner, original = min(owners, key=_ownership)
         for wheel, copy in owners:
             if wheel.project != owner.project and not _one_copy(graph, original, copy):
-                yield _copied(graph, wheel, copy, owner, original)
+                runtime = is_nvidia_library(graph, copy) or libraries.compiler_runtime(copy.name) is not None
+                yield library_twice.finding(
+                    wheel.name,
+                    Subject(
+                        file=copy.file,
+                        detail="{original} of {owner}",
+                        facts=facts_of(original=original.file, owner=owner.name),
+                    ),
+                    severity="warning" if runtime else "info",
+                    cause=("another package",),
+                    what="These libraries are byte for byte those of another package.",
+                    why="A process that uses both packages loads both copies.",
+                    fix="Leave them out of the wheel (auditwheel repair --exclude NAME), and require the package.",
+                )
 
 
 def _ownership(owners: tuple[WheelFacts, ElfObject]) -> tuple[bool, bool]:
@@ -487,25 +500,6 @@ def _one_copy(graph: LinkGraph, original: ElfObject, copy: ElfObject) -> bool:
     hashed = sonames.plain_name(copy.name) != copy.name
     same = copy.name == original.name and copy.soname == original.soname
     return same and (hashed or not is_nvidia_library(graph, copy))
-
-
-def _copied(
-    graph: LinkGraph, wheel: WheelFacts, copy: ElfObject, owner: WheelFacts, original: ElfObject
-) -> Finding:
-    runtime = is_nvidia_library(graph, copy) or libraries.compiler_runtime(copy.name) is not None
-    return library_twice.finding(
-        wheel.name,
-        Subject(
-            file=copy.file,
-            detail="{original} of {owner}",
-            facts=facts_of(original=original.file, owner=owner.name),
-        ),
-        severity="warning" if runtime else "info",
-        cause=("another package",),
-        what="These libraries are byte for byte those of another package.",
-        why="A process that uses both packages loads both copies.",
-        fix="Leave them out of the wheel (auditwheel repair --exclude NAME), and require the package.",
-    )
 
 
 @rule(

@@ -1,4 +1,4 @@
-"""Cases of the rules, for `test_audit_words`: device."""
+"""Cases of the rules: GPU code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cases of the rules, for `test_audit_words`: plain."""
+"""Cases of the rules: the plainest of each group."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cases of the rules, for `test_audit_words`: platform."""
+"""Cases of the rules: platform tags, and the wheel as a package."""
 
 from __future__ import annotations
 

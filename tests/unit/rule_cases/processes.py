@@ -1,4 +1,4 @@
-"""Cases of the rules, for `test_audit_words`: processes."""
+"""Cases of the rules: what meets in one process."""
 
 from __future__ import annotations
 

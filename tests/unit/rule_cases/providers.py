@@ -1,4 +1,4 @@
-"""Cases of the rules, for `test_audit_words`: providers."""
+"""Cases of the rules: who provides what, and where it is searched for."""
 
 from __future__ import annotations
 
