@@ -82,18 +82,13 @@ class GatherSources(LayingStep[P]):
     """Gather the sources that users compile, with a recipe."""
 
     verb: ClassVar[str] = "gather"
-    gathered: SourceSet  # its paths are relative to the sources
+    gathered: SourceSet
 
     def run(self: GatherSources[Path], at: Workdir) -> None:
         """Copy them."""
         from gpuforge.package import kernel_set
 
-        made = replace(
-            self.gathered,
-            sources={name: self.sources / path for name, path in self.gathered.sources.items()},
-            includes={name: self.sources / path for name, path in self.gathered.includes.items()},
-        )
-        lay(at, lambda output: kernel_set.pack_sources(output, made))
+        lay(at, lambda output: kernel_set.pack_sources(output, self.gathered, self.sources))
 
 
 def lay(at: Workdir, pack: Callable[[Path], Path]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 
 from gpuforge.actions import command_library, compiler, packaged_compiler
 from gpuforge.actions.kernel_index import (
@@ -76,8 +76,8 @@ def user_sources(context: PlanContext, cell: Cell, item: LoweredObject) -> Gathe
         name=item.name,
         toolkit=toolkit,
         archs=tuple(target.arch.number for target in targets if target.real),
-        sources={name: Path(name) for name in item.sources},
-        includes={name: Path(name) for name, _ in item.files.parts if name not in item.sources},
+        sources=tuple(item.sources),
+        includes=tuple(name for name, _ in item.files.parts if name not in item.sources),
         toolchains=recipe.toolchains(file, item, recipe_for),
         abi=item.abi,
         packages=item.abi_packages,

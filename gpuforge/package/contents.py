@@ -113,8 +113,8 @@ class SourceSet:
     name: str
     toolkit: str
     archs: tuple[str, ...] = ()
-    sources: Mapping[str, Path]  # the arguments of the compiler
-    includes: Mapping[str, Path] = field(default_factory=dict)  # headers that must lie beside them
+    sources: tuple[str, ...]  # the arguments of the compiler
+    includes: tuple[str, ...] = ()  # headers that must lie beside them
     toolchains: tuple[UserToolchain, ...] = ()  # in the order of the tries
     abi: str = ""  # the id of each compiled library
     # the packages whose versions are part of the ABI: "major.minor"

@@ -205,15 +205,15 @@ _BUILD_PATH = re.compile(r"(?:^|[=,]|:(?!//[^/])|^-[A-Za-z]+)(?:/|~/)")  # "/x",
 _PLACEHOLDERS = ("{compiler}", "{sources}", "{output}")
 
 
-def pack_sources(folder: Path, gathered: SourceSet) -> Path:
-    """Write sources, their headers and their recipe below `folder`; return `folder/sources/<name>`.
+def pack_sources(folder: Path, gathered: SourceSet, sources: Path) -> Path:
+    """Write the project's `sources`, with headers and a recipe, below `folder`; return `folder/sources/<name>`.
 
     `recipe.json` (schema 1) lists both with their sha256, and the toolchains in the order of the tries. Raises
     ActionError if a recipe has a path of the build machine, or lacks a placeholder.
     """
     target = new_folder(folder / SOURCES, gathered.name)
-    files = {**gathered.includes, **gathered.sources}
-    copied = {file: _copy_source(path, file, target) for file, path in files.items()}
+    files = (*gathered.includes, *gathered.sources)
+    copied = {file: _copy_source(sources / file, file, target) for file in files}
     for toolchain in gathered.toolchains:
         _check_argv(gathered.name, toolchain)
     content = {

@@ -133,12 +133,13 @@ def compiling(neuron_wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> U
         folder / "packed",
         SourceSet(
             name=item.name,
-            sources={name: RECIPE / name for name in item.sources},
+            sources=tuple(item.sources),
             toolchains=recipe.toolchains(file, item, "13.0"),
             toolkit="13.0",
             abi=item.abi,
             packages=item.abi_packages,
         ),
+        RECIPE,
     )
     embed.kernel_sets(site, "ringnet", [packed.parents[1]])
     return User(python, folder / "user")

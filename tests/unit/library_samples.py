@@ -69,16 +69,16 @@ def install(
     `packages` are part of the ABI; `versions` is what the fallback's id has of them.
     """
     work = site.parent / "work"
-    work.mkdir(parents=True)
-    (work / "answer.h").write_text("#ifndef ANSWER\n#define ANSWER 42\n#endif\n")
-    (work / "answer.cpp").write_text(SOURCE)
+    (work / "mod").mkdir(parents=True)
+    (work / "mod" / "answer.h").write_text("#ifndef ANSWER\n#define ANSWER 42\n#endif\n")
+    (work / "mod" / "answer.cpp").write_text(SOURCE)
     packed = [
         kernel_set.pack_sources(
             work / "packed",
             SourceSet(
                 name="answers",
-                sources={"mod/answer.cpp": work / "answer.cpp"},
-                includes={"mod/answer.h": work / "answer.h"},
+                sources=("mod/answer.cpp",),
+                includes=("mod/answer.h",),
                 toolchains=toolchains,
                 toolkit="13.0",
                 archs=("80",),
@@ -86,9 +86,12 @@ def install(
                 packages=packages or {},
                 fallbacks=("default-answers",),
             ),
+            work,
         ).parents[1],
     ]
-    fallback = compile_library(work / "fallback.so", work / "answer.cpp", "-DANSWER=7", abi=abi + versions)
+    fallback = compile_library(
+        work / "fallback.so", work / "mod" / "answer.cpp", "-DANSWER=7", abi=abi + versions
+    )
     kernel_set.pack_libraries(
         work / "packed",
         LibrarySet(

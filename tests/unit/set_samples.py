@@ -104,23 +104,24 @@ def install_set(
     `more` are other sources of it.
     """
     work = site.parent / "set-work"
-    work.mkdir(parents=True)
+    (work / "mod").mkdir(parents=True)
     texts = {"scale.cu": cuda, "scale.cl": OPENCL, "scale.cpp": CPU, "scale.h": HEADER}
     for name, text in {**texts, **more}.items():
-        (work / name).write_text(text)
+        (work / "mod" / name).write_text(text)
     packed = [
         kernel_set.pack_sources(
             work / "packed",
             SourceSet(
                 name="ops",
                 kind="module",
-                sources={f"mod/{name}": work / name for name in ("scale.cu", "scale.cl", "scale.cpp", *more)},
-                includes={"mod/scale.h": work / "scale.h"},
+                sources=tuple(f"mod/{name}" for name in ("scale.cu", "scale.cl", "scale.cpp", *more)),
+                includes=("mod/scale.h",),
                 toolchains=toolchains or (NVRTC, OPENCL_C),
                 toolkit="12.4",
                 archs=("80",),
                 cpu="ops-cpu" if cpu else "",
             ),
+            work,
         ).parents[1]
     ]
     if cpu:

@@ -40,8 +40,8 @@ def packed(folder: Path, *functions: str, by_recipe: bool = False, other: str = 
     kernel_set.pack_libraries(sets, of_cpu, [library])
     if by_recipe:
         kernel_set.pack_sources(
-            sets, SourceSet(name="own", toolkit="13.0", sources={"k.cu": folder / "k.cu"}, kind="module",
-                            fallbacks=("ops",), cpu="ops-cpu"),
+            sets, SourceSet(name="own", toolkit="13.0", sources=("k.cu",), kind="module",
+                            fallbacks=("ops",), cpu="ops-cpu"), folder,
         )  # fmt: skip
     return [sets]
 

@@ -201,8 +201,8 @@ def user_compiled(project: Path, *argv: str) -> Path:
         project,
         kind="library",
         archs=["80"],
-        sources={"kernels/saxpy.cu": "kernels/saxpy.cu"},
-        includes={"kernels/size.h": "kernels/size.h"},
+        sources=["kernels/saxpy.cu"],
+        includes=["kernels/size.h"],
         toolchains=[recipe(*argv)],
         abi="1-abc",
         fallbacks=["shipped", "plain"],
@@ -346,7 +346,7 @@ def test_a_recipe_needs_its_placeholders(project: Path) -> None:
 
 
 def test_a_wrong_request_is_a_usage_error_with_every_mistake() -> None:
-    gathered = {"name": "x", "kind": "other", "sources": {}, "abi": "", "more": 1}
+    gathered = {"name": "x", "kind": "other", "sources": [], "abi": "", "more": 1}
     spec = {"gathered": gathered, "extra": 1, "sources": "."}
     with pytest.raises(UsageError) as caught:
         entry.load("kernel_index.GatherSources", json.dumps(spec))

@@ -139,13 +139,14 @@ def _recipe(toolchain: Toolchain, work: Path) -> Path:
         work / "packed",
         SourceSet(
             name="ops",
-            sources={source.name: source},
+            sources=(source.name,),
             toolchains=(recipe,),
             toolkit="13.0",
             archs=("80",),
             abi="" if toolchain.module else ABI,
             kind="module" if toolchain.module else "library",
         ),
+        work,
     )
     return made.parents[1]
 
