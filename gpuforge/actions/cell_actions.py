@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from graphlib import TopologicalSorter
 from types import MappingProxyType
 
 from gpuforge.actions.audit import audit
@@ -17,11 +18,10 @@ from gpuforge.actions.wheel import finished_wheel, make_variant
 from gpuforge.manifest import kernels_wheels
 from gpuforge.manifest.axes import Point, Values
 from gpuforge.manifest.load import ManifestFile
-from gpuforge.plan.action import Action, ActionInput
+from gpuforge.plan.action import Action, ActionInput, Pool, Turns
 from gpuforge.plan.cell import Cell, matrix
 from gpuforge.plan.context import PlanContext
 from gpuforge.plan.lowered_object import LoweredObject
-from gpuforge.plan.schedule import scheduled
 from gpuforge.plan.site import Machine
 from gpuforge.plan.supported import notes, refuse, tested_where_built
 
@@ -143,3 +143,37 @@ def _is_library(item: LoweredObject) -> bool:
 def _chosen(context: PlanContext, compiled: Mapping[str, ActionInput], *, own: bool) -> list[ActionInput]:
     """Return the objects' kernels that go into a cell's kernels wheel (`own`), or into the package's."""
     return [compiled[item.name] for item in context.objects if item.in_kernels_wheel is own]
+
+
+def scheduled(actions: Iterable[Action]) -> tuple[Action, ...]:
+    """Return the actions, in their order, with `pool`, `priority` and `turns`.
+
+    Downloads and preparations come in order of the longest chain of actions that waits for each. Packaging is short and
+    others wait for it, so it comes before long actions.
+    """
+    plan = tuple(actions)
+    waiting = _chains(plan)
+    found = []
+    for action in plan:
+        pool: Pool = "downloads" if action.network else "jobs"
+        chained = action.network or action.kind == "prepare"
+        priority = waiting[action.id] if chained else int(action.kind == "package")
+        found.append(replace(action, pool=pool, priority=priority, turns=_turns(action)))
+    return tuple(found)
+
+
+def _turns(action: Action) -> Turns:
+    """On this machine siblings have one directory; in containers the first fills the compiler cache of the others."""
+    if not action.place:
+        return "together"
+    return "one at a time" if action.image is None else "first alone"
+
+
+def _chains(actions: tuple[Action, ...]) -> dict[str, int]:
+    """Return, by id, the length of the longest chain of actions that waits for each one."""
+    needs = {action.id: action.needs for action in actions}
+    found = dict.fromkeys(needs, 0)
+    for name in reversed(tuple(TopologicalSorter(needs).static_order())):
+        for need in needs[name]:
+            found[need] = max(found[need], found[name] + 1)
+    return found

@@ -54,7 +54,8 @@ class HostBuild(CompilingStep[P]):
 
     def run(self: HostBuild[Path], at: Workdir) -> dict[str, Any]:
         """Write the wheel; return what the compiler cache was used for."""
-        from gpuforge.actions import compiler_cache, compiler_wrappers
+        from gpuforge.actions import compiler_cache
+        from gpuforge.actions.compiler_cache import write_nvcc, write_wrapper
         from gpuforge.actions.venv import adopt, runner_of
         from gpuforge.plan import git_version
         from gpuforge.toolchains.sccache import CacheUse
@@ -68,10 +69,10 @@ class HostBuild(CompilingStep[P]):
         for name, folder in self.sdist.items():
             tree.copy(folder, overlay / name)
         for what, path in self.compilers().items():
-            compiler_wrappers.write(path, self.names[what], at.scratch / "bin")
+            write_wrapper(path, self.names[what], at.scratch / "bin")
         if self.toolkit:
             nvcc = self.toolkit / "bin" / "nvcc"
-            compiler_wrappers.write_nvcc(nvcc, at.scratch / "cuda", at.scratch / "nvcc")
+            write_nvcc(nvcc, at.scratch / "cuda", at.scratch / "nvcc")
         python = adopt(self.env, self.python)
         at.output("wheel").mkdir()
         used: list[CacheUse] = []

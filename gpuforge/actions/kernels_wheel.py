@@ -11,12 +11,12 @@ from typing import Any, ClassVar
 from gpuforge.actions import environment
 from gpuforge.actions.carried import carried
 from gpuforge.actions.toolkit import toolkit
-from gpuforge.actions.wheel import REPAIRS, PackageWheel, add, python_tag
+from gpuforge.actions.wheel import REPAIRS, PackageWheel, add, python_tag, record_of_host, record_of_kernels
 from gpuforge.cuda.choices import Linkage
 from gpuforge.manifest import kernels_wheels
 from gpuforge.manifest.model import Manifest
 from gpuforge.package.contents import KernelsWheel, KernelsWheelSet
-from gpuforge.plan import build_record, recipe
+from gpuforge.plan import recipe
 from gpuforge.plan.action import ActionInput, Handle, P, Step, Workdir
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.context import PlanContext
@@ -118,7 +118,7 @@ def host_wheel(
         more_requires=manifest.wheel.requires,
         # NVRTC is for one CUDA major and this wheel for all, so the runtime names the package that fits the driver.
         extras={k: v for k, v in recipe.extras(file, newest[0]).items() if not needs_cuda(k)},
-        record=build_record.of_host(file, cell, compiler),
+        record=record_of_host(file, cell, compiler),
         c_header=manifest.package.c_header,
         kernels_wheels=tuple(_described(manifest, version) for version in newest),
         sets=_sets(context),
@@ -146,7 +146,7 @@ def kernels_wheel(context: PlanContext, cell: Cell, kernels: Sequence[ActionInpu
         size_limit=manifest.wheel.size_limit_bytes,
         pins=found.packages,
         pins_file=found.packages_file,
-        record=build_record.of_kernels(file, at, cell, at.hosts[cell.cuda]),
+        record=record_of_kernels(file, at, cell, at.hosts[cell.cuda]),
     )
     title = f"make {kernels_wheels.distribution(manifest, cell.toolkit)}"
     name = f"cu{cell.toolkit}/kernels-wheel"

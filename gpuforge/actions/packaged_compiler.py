@@ -21,9 +21,9 @@ from gpuforge.plan import packaged_compilers, source_files, variables
 from gpuforge.plan.action import Action, ActionInput, FileInput, Handle, P, Staged, Step, Workdir
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.context import PlanContext, kernels_name, of_kernels
-from gpuforge.plan.literal import literal, literals
 from gpuforge.plan.lowered_object import LoweredObject
 from gpuforge.plan.site import Location
+from gpuforge.plan.variables import literal, literals
 from gpuforge.runtime.placeholders import fill
 from gpuforge.toolchains import registry
 from gpuforge.toolchains.toolchain import CompilerTarget, PackagedCompiler

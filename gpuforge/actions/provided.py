@@ -67,8 +67,7 @@ class FetchProvided(Step[P]):
     def run(self: FetchProvided[Path], at: Workdir) -> None:
         """Write what the packages have `Provided` of the `CudaNeeds`."""
         from gpuforge.actions import value_file
-        from gpuforge.actions.provided_search import Search
-        from gpuforge.actions.remote_wheel import PackageIndex
+        from gpuforge.actions.provided_search import PackageIndex, Search
         from gpuforge.cache_folder import cache_folder
 
         needs = value_file.read(CudaNeeds, self.links)

@@ -17,15 +17,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpuforge.actions import declared_sets, loaded_cuda, machine_cuda, wheelhouse
-from gpuforge.actions.loaded_cuda import LoadWatch
-from gpuforge.actions.machine_cuda import NONE, MachineCuda
+from gpuforge.actions import declared_sets, machine_cuda, wheelhouse
+from gpuforge.actions.machine_cuda import NONE, LoadWatch, MachineCuda, library_advice, watch_loading
+from gpuforge.actions.trial import CommandResult, Cuda, Install, TrialResult
 from gpuforge.actions.venv import check, create, require
 from gpuforge.binary.elf import linked_file
 from gpuforge.cuda import libraries
 from gpuforge.errors import ActionError, MalformedError
 from gpuforge.manifest import braces
-from gpuforge.plan.trial_result import CommandResult, Cuda, Install, TrialResult
 from gpuforge.requirements import Release
 from gpuforge.toolkits import stub_library
 from gpuforge.wheel import filename
@@ -100,7 +99,7 @@ def tried(
     """
     python = create(step.python, folder)
     version, there = installed(wheel, python, step.found, extras)
-    watch = loaded_cuda.watch(python, folder / "loaded", step.toolkit)
+    watch = watch_loading(python, folder / "loaded", step.toolkit)
     done = imported(step.package, python, scratch / "nowhere", machine, optional=optional)
     lacks, cuda = done.lacks, None
     if optional and (taken := watch.elsewhere()):
@@ -219,9 +218,7 @@ def import_hint(package: str, line: str, machine: MachineCuda = NONE) -> str:
     absent = _absent(line)
     if libraries.is_toolkit_file(absent):
         here = machine.has(absent)
-        return loaded_cuda.advice(absent) + (
-            f"; the test hides the one of this machine, {here}" if here else ""
-        )
+        return library_advice(absent) + (f"; the test hides the one of this machine, {here}" if here else "")
     if absent:
         return "no declared package has that library on the wheel's search paths: see the audit's findings"
     return "an import must work where there is no GPU; the log has all of its output"

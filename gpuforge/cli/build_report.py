@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from gpuforge.actions.cell_actions import Plan
+from gpuforge.actions.trial import Cuda, Install, State, TrialResult
 from gpuforge.cli.dist import RAN, BuiltWheel, Result, is_done
 from gpuforge.cli.planning import left_out_by_reason, left_out_data
 from gpuforge.cli.terminal import count, results_console
@@ -24,7 +25,6 @@ from gpuforge.execute.verdict import Verdict
 from gpuforge.manifest.sizes import size_in_words
 from gpuforge.plan.cell import Cell, Selection
 from gpuforge.plan.site import Machine
-from gpuforge.plan.trial_result import Cuda, Install, State, TrialResult
 from gpuforge.toolchains.sccache import CacheUse
 from gpuforge.wheel import filename
 from gpuforge.wheel.filename import LinuxTag, claims

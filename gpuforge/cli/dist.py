@@ -11,10 +11,10 @@ from typing import Any
 
 from gpuforge import digest, disk
 from gpuforge.actions.cell_actions import Plan
+from gpuforge.actions.trial import TrialResult
 from gpuforge.execute.outcome import Outcome, Step
 from gpuforge.execute.store import Store
 from gpuforge.plan.cell import Selection
-from gpuforge.plan.trial_result import TrialResult
 
 RAN = frozenset({"done", "failed", "cancelled"})  # states of an action that was started
 

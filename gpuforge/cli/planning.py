@@ -10,8 +10,7 @@ from gpuforge.actions.cell_actions import Plan, lower
 from gpuforge.cli.terminal import say
 from gpuforge.errors import MissingError
 from gpuforge.manifest.load import ManifestFile, load
-from gpuforge.plan.cell import Choice, LeftOut, LeftOutReason, Selection, select
-from gpuforge.plan.narrow import narrow
+from gpuforge.plan.cell import Choice, LeftOut, LeftOutReason, Selection, narrow, select
 from gpuforge.plan.site import ContainerImage
 from gpuforge.plan.survey import resolve
 

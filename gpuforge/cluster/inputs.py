@@ -16,7 +16,7 @@ from gpuforge.execute.store import Store
 from gpuforge.execute.times import now
 from gpuforge.execute.work import changed
 from gpuforge.plan.action import Action, FileInput
-from gpuforge.plan.program_identities import identities
+from gpuforge.plan.programs import identities
 
 _FILE, _FOLDER = "file", "folder"  # the name of the output in the store's entry
 

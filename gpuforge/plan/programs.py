@@ -7,7 +7,7 @@ import platform
 import re
 import sys
 import zlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path, PurePosixPath
@@ -15,8 +15,10 @@ from typing import Any
 
 from gpuforge import digest
 from gpuforge.package import contents
-from gpuforge.plan.action import FileInput, Handle, ImageInput, Step
+from gpuforge.plan.action import FileInput, Handle, ImageInput, Program, Step
+from gpuforge.toolchains import cpython, detect
 from gpuforge.toolchains.cpython import Interpreter
+from gpuforge.toolkits.providers import system
 
 _ROOT = Path(__file__).resolve().parent.parent
 _CONTENTS = digest.Contents()  # most files are of several steps
@@ -131,3 +133,24 @@ def _files() -> frozenset[str]:
     """Return all files of gpuforge that an output can depend on, relative to its folder."""
     found = (f"{folder}/{name}" for folder, _, names in os.walk(_ROOT) for name in names)
     return frozenset(name[len(f"{_ROOT}/") :] for name in found if PurePosixPath(name).suffix in SUFFIXES)
+
+
+def identities(kind: Program, path: Path) -> frozenset[str]:
+    """Return the identities, as keys have them, of the program at a path of this machine; none without one."""
+    return _ASK[kind](path)
+
+
+def _interpreter_at(path: Path) -> frozenset[str]:
+    found = cpython.ask(path)
+    return frozenset({found.identity} if found else ())
+
+
+def _toolkit_at(path: Path) -> frozenset[str]:
+    return frozenset(each.identity for each in system.installed([path]))
+
+
+_ASK: Mapping[Program, Callable[[Path], frozenset[str]]] = {
+    "compiler": detect.identities,
+    "interpreter": _interpreter_at,
+    "toolkit": _toolkit_at,
+}

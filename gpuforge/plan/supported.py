@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import PurePosixPath
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from gpuforge.cuda.carriers import linked_frameworks
+from gpuforge.cuda.carriers import cuda_majors, linked_frameworks, newest
 from gpuforge.cuda.suffix import named_for
 from gpuforge.cuda.version import major_of
 from gpuforge.diagnostics import Diagnostic, Place
 from gpuforge.errors import UsageError
-from gpuforge.manifest import kernels_wheels
+from gpuforge.manifest import braces, kernels_wheels
+from gpuforge.manifest.axes import Point
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.manifest.model import Object
-from gpuforge.plan import abi, packaged_compilers, pairs
+from gpuforge.plan import abi, packaged_compilers
 from gpuforge.plan.cell import Cell
-from gpuforge.plan.host_compilers import host_toolchain
 from gpuforge.plan.lowered_object import LoweredObject
-from gpuforge.plan.site import Machine
+from gpuforge.plan.site import Machine, host_toolchain
 from gpuforge.toolchain_names import OWN
 from gpuforge.toolchains import registry
 from gpuforge.toolchains.toolchain import Toolchain
@@ -36,7 +37,7 @@ def refuse(file: ManifestFile, cells: Sequence[Cell]) -> None:
         *_unsupported(file, cells),
         *_named_for_others(file, cells),
         *_same_wheels(file, cells),
-        *pairs.impossible(file, cells),
+        *impossible_pairs(file, cells),
         *_narrowed_variants(file, cells),
     ]
     if problems:
@@ -206,3 +207,81 @@ def tested_where_built(cells: Iterable[Cell], machine: Machine) -> Iterator[str]
             f"{lacks}: these wheels are tested in {image}, where they are built; [test] image can name another, "
             f'such as "python:{pythons[0]}-slim"'
         )
+
+
+_KEYS = (("build", "requires"), ("wheel", "requires"), ("test", "requires"))
+
+
+def impossible_pairs(file: ManifestFile, cells: Sequence[Cell]) -> Iterator[Diagnostic]:
+    """Yield each point at which only wheels of another CUDA major than the toolkit's meet a requirement."""
+    seen = set()
+    for cell in cells:
+        for point in cell.points:
+            if (cell.cuda, point) not in seen:
+                seen.add((cell.cuda, point))
+                yield from islice(_pairs_at(file, cell, point), 1)
+
+
+def _pairs_at(file: ManifestFile, cell: Cell, point: Point) -> Iterator[Diagnostic]:
+    there = file.at(point).manifest
+    for table, key in _KEYS:
+        for number, text in enumerate(getattr(getattr(there, table), key)):
+            if majors := _others(text, cell):
+                yield _wrong_pair(file, cell, point, (table, key, number), text, majors)
+
+
+def _others(text: str, cell: Cell) -> frozenset[int]:
+    """Return the CUDA majors of a requirement's wheels if none of them is the toolkit's."""
+    majors = cuda_majors(Requirement(text))
+    return frozenset() if not cell.cuda or _major(cell) in majors else majors
+
+
+def _wrong_pair(
+    file: ManifestFile, cell: Cell, point: Point, at: tuple[str, str, int], text: str, majors: frozenset[int]
+) -> Diagnostic:
+    written = _written(file.data, at)
+    axis = next((name for name, _ in point.values if name in written), None)
+    found = " or ".join(map(str, sorted(majors)))
+    message = f"the wheels of {text} on PyPI are for CUDA {found}, and [cuda.{cell.cuda}] is {cell.toolkit}"
+    major, newest_release = _major(cell), _newest_release(text, cell)
+    remove = f"or remove [cuda.{cell.cuda}]"
+    if axis is None:
+        hint = f"require a release for CUDA {major}{newest_release}, {remove}"
+        return Diagnostic(message, file.place(*at), hint)
+    if fitting := ", ".join(f'"{value}"' for value in _fitting(file, cell, axis, at)):
+        hint = f"write axes = {{ {axis} = [{fitting}] }} below [cuda.{cell.cuda}]"
+    else:
+        hint = f"no value of [axes] {axis} has wheels for CUDA {major}: add one{newest_release}, {remove}"
+    own = file.manifest.cuda.versions[cell.cuda].axes
+    return Diagnostic(message, file.place("cuda", cell.cuda, *(("axes", axis) if axis in own else ())), hint)
+
+
+def _newest_release(text: str, cell: Cell) -> str:
+    name = Requirement(text).name
+    version = newest(name, _major(cell))
+    return f" ({name} {version} is the newest known)" if version else ""
+
+
+def _fitting(file: ManifestFile, cell: Cell, axis: str, at: tuple[str, str, int]) -> list[str]:
+    """Return the values of an axis at which a requirement has wheels for a cell's CUDA major."""
+    found = []
+    for value in file.manifest.axes[axis]:
+        point = Point(((axis, value),), ((axis, value),))
+        text = braces.fill_known(_text(file.data, at), point.names)
+        if "{" not in text and not _others(text, cell):
+            found.append(value)
+    return found
+
+
+def _written(data: Mapping[str, object], at: tuple[str, str, int]) -> set[str]:
+    return {name.removesuffix("-next") for name in braces.names(_text(data, at))}
+
+
+def _text(data: Mapping[str, object], at: tuple[str, str, int]) -> str:
+    table, key, number = at
+    found = data[table]
+    return str(found[key][number])  # type: ignore[index]  # it was read from there
+
+
+def _major(cell: Cell) -> int:
+    return major_of(cell.toolkit)

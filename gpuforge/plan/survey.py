@@ -13,7 +13,11 @@ from gpuforge.errors import MissingError, UsageError
 from gpuforge.manifest.checks import OLDEST_PYTHON
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.plan.cell import Cell, LeftOut, LeftOutReason, Selection
-from gpuforge.plan.host_compilers import (
+from gpuforge.plan.site import (
+    Location,
+    Machine,
+    Site,
+    ThisMachine,
     accepted,
     host_compiler,
     host_compilers,
@@ -21,7 +25,6 @@ from gpuforge.plan.host_compilers import (
     host_place,
     to_install,
 )
-from gpuforge.plan.site import Location, Machine, Site, ThisMachine
 from gpuforge.runtime.arch import Arch
 from gpuforge.toolchains import registry
 from gpuforge.toolchains.cpython import Interpreter

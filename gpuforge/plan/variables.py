@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from gpuforge import digest
 from gpuforge.cuda.choices import Linkage
 from gpuforge.manifest.braces import fill
 from gpuforge.plan.action import CacheFolder
-from gpuforge.plan.literal import literal
 from gpuforge.runtime.arch import Target
 from gpuforge.toolchains import sccache
 from gpuforge.toolchains.detect import family_of
@@ -233,3 +232,13 @@ def with_names(text: str, names: Mapping[str, str]) -> str:
 def torch_architectures(targets: Sequence[Target]) -> str:
     """Return TORCH_CUDA_ARCH_LIST: `8.0;9.0a;9.0+PTX`."""
     return ";".join(target.torch for target in targets)
+
+
+def literal(text: str) -> str:
+    """Return text that an action's command will get as it is."""
+    return text.replace("$", "$$")
+
+
+def literals(words: Iterable[str]) -> tuple[str, ...]:
+    """Return the same for several words."""
+    return tuple(map(literal, words))

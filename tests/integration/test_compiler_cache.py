@@ -15,7 +15,8 @@ from typing import Any
 
 import pytest
 
-from gpuforge.actions import compiler_cache, compiler_wrappers
+from gpuforge.actions import compiler_cache
+from gpuforge.actions.compiler_cache import PROGRAM, write_wrapper
 from gpuforge.errors import MissingError
 from gpuforge.toolchains import cpython
 from gpuforge.toolchains.detect import detect
@@ -31,7 +32,7 @@ class Compiler:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.real = detect("g++").path
-        self.wrapper = compiler_wrappers.write(self.real, "g++", folder / "bin")
+        self.wrapper = write_wrapper(self.real, "g++", folder / "bin")
         self.cache: dict[str, str] = {}
 
     def serving(self, **settings: str) -> Any:
@@ -134,7 +135,7 @@ def test_a_server_that_is_killed_is_done_without(
         (server,) = servers(compiler.folder)
         os.kill(server, signal.SIGKILL)
         deadline = time.monotonic() + 10
-        while Path(compiler.cache[compiler_wrappers.PROGRAM]).exists() and time.monotonic() < deadline:
+        while Path(compiler.cache[PROGRAM]).exists() and time.monotonic() < deadline:
             time.sleep(0.01)
         assert compiler("int y;") == compiler("int y;", real=True)
     assert "ended before the build did" in capsys.readouterr().out

@@ -16,7 +16,8 @@ import pytest
 import s3_service
 from services import Service, free_ports
 
-from gpuforge.actions import compiler_cache, compiler_wrappers
+from gpuforge.actions import compiler_cache
+from gpuforge.actions.compiler_cache import write_wrapper
 from gpuforge.plan import variables
 from gpuforge.toolchains import sccache
 from gpuforge.toolchains.detect import detect
@@ -67,7 +68,7 @@ class Machine:
 def compile_one(folder: Path) -> None:
     """Do what the step of a host build does with its environment."""
     settings = compiler_cache.take_settings(os.environ)
-    wrapper = compiler_wrappers.write(detect("g++").path, "g++", folder / "bin")
+    wrapper = write_wrapper(detect("g++").path, "g++", folder / "bin")
     with compiler_cache.serving(settings, folder) as variables:
         env = {**os.environ, **variables}
         subprocess.run([wrapper, "-c", "a.cpp", "-o", "a.o"], check=True, cwd=folder, env=env)

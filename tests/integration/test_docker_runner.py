@@ -41,8 +41,8 @@ from gpuforge.execute.store import FolderStore
 from gpuforge.execute.work import Workplace
 from gpuforge.plan import variables
 from gpuforge.plan.action import Action, FileInput
-from gpuforge.plan.literal import literal
 from gpuforge.plan.site import ContainerImage
+from gpuforge.plan.variables import literal
 
 pytestmark = [pytest.mark.docker, pytest.mark.xdist_group("docker")]
 

@@ -20,10 +20,9 @@ from typing import Any
 import pytest
 from packaging.version import Version
 
-from gpuforge.actions.wheel import VariantWheel
+from gpuforge.actions.wheel import VariantWheel, variant_gpus
 from gpuforge.cli.dist import put_index
 from gpuforge.plan.action import Workdir
-from gpuforge.plan.variant import gpus
 from gpuforge.runtime.arch import targets
 from gpuforge.wheel import unpacked
 
@@ -90,7 +89,7 @@ def release(folder: Path) -> Path:
     dist.mkdir(parents=True)
     for cuda, (archs, ptx) in CELLS.items():
         wheel = plain(folder / cuda, f"cu{cuda}")
-        VariantWheel(wheel=wheel, cuda=cuda, gpus=gpus(targets(archs, ptx))).run(
+        VariantWheel(wheel=wheel, cuda=cuda, gpus=variant_gpus(targets(archs, ptx))).run(
             Workdir(folder, folder / cuda)
         )
         (made,) = (folder / cuda / "wheel").iterdir()

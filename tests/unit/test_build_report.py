@@ -15,6 +15,7 @@ from hostile.names import STEERING
 from memory_store import MemoryLedger, MemoryStore
 
 from gpuforge.actions.cell_actions import Plan, lower
+from gpuforge.actions.trial import CommandResult, Cuda, Install, LoadedCuda, TrialResult
 from gpuforge.cli.build_report import (
     gaps_of_test,
     plan_data,
@@ -35,7 +36,6 @@ from gpuforge.plan import cell as cells
 from gpuforge.plan.cell import Choice, LeftOut, Selection, select
 from gpuforge.plan.keys import keys, labelled
 from gpuforge.plan.site import Machine
-from gpuforge.plan.trial_result import CommandResult, Cuda, Install, LoadedCuda, TrialResult
 from gpuforge.requirements import Release
 from gpuforge.toolkits.select import select as select_toolkit
 

@@ -11,11 +11,11 @@ import pytest
 from plan_samples import LoadRecipe, request_of
 
 from gpuforge.actions.cell_actions import Plan, lower
+from gpuforge.actions.wheel import record_of
 from gpuforge.cli.matrix import github, gitlab
 from gpuforge.errors import UsageError
 from gpuforge.execute.substitution import RunPaths, fill
 from gpuforge.manifest.load import ManifestFile
-from gpuforge.plan.build_record import of
 from gpuforge.plan.cell import Choice, matrix, select
 from gpuforge.plan.keys import keys
 from gpuforge.plan.site import Machine
@@ -208,7 +208,7 @@ def test_an_axis_that_is_not_there_is_refused(
             [NAME, NEW],
             AXES.replace('"2.10", ', ""),
             "the wheels of torch==2.11.* on PyPI are for CUDA 13, and [cuda.12] is 12.4",
-            "no value of [axes] torch has wheels for CUDA 12: add one (torch 2.10.0 is the newest known), "
+            "no value record_of [axes] torch has wheels for CUDA 12: add one (torch 2.10.0 is the newest known), "
             "or remove [cuda.12]",
         ),
     ],
@@ -253,10 +253,10 @@ def test_the_record_names_the_values(recipe: LoadRecipe, machine: Machine) -> No
     file = recipe(NEW, ONE, add=AXES + SPANS)
     cell = select(file, "x86_64", Choice(cuda=["13"])).cells[0]
     at, host = machine.host_at(cell)
-    record = of(file.at(cell.point), at, cell, host, host)
+    record = record_of(file.at(cell.point), at, cell, host, host)
     assert record["axes"] == {"built": {"torch": "2.11"}, "serves": [{"torch": "2.11"}, {"torch": "2.15"}]}
     plain = recipe(ONE)
-    assert "axes" not in of(plain, at, select(plain, "x86_64").cells[0], host, host)
+    assert "axes" not in record_of(plain, at, select(plain, "x86_64").cells[0], host, host)
 
 
 def test_a_narrowed_manifest_keeps_its_architectures_at_every_point(recipe: LoadRecipe) -> None:

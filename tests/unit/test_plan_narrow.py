@@ -12,10 +12,9 @@ from gpuforge.cli.planning import reason_text
 from gpuforge.errors import UsageError
 from gpuforge.manifest.load import ManifestFile, load
 from gpuforge.plan.action import Action
-from gpuforge.plan.cell import Choice, select
+from gpuforge.plan.cell import Choice, narrow, select
 from gpuforge.plan.expectation import expectation
 from gpuforge.plan.keys import keys
-from gpuforge.plan.narrow import narrow
 from gpuforge.plan.site import Machine
 from gpuforge.runtime.arch import Arch
 

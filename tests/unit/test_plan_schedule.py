@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from gpuforge.actions.cell_actions import scheduled
 from gpuforge.plan.action import Action, ActionInput
-from gpuforge.plan.schedule import scheduled
 
 
 def action(name: str, *needs: str, **more: Any) -> Action:

@@ -12,8 +12,9 @@ from plan_samples import LoadRecipe
 
 from gpuforge.cli.planning import reason_text
 from gpuforge.errors import GpuforgeError, MissingError, UsageError
-from gpuforge.plan import host_compilers, site, survey
+from gpuforge.plan import site, survey
 from gpuforge.plan.cell import Choice, select
+from gpuforge.plan.site import host_compiler, host_compilers
 from gpuforge.toolchains.cpython import Interpreter
 from gpuforge.toolchains.toolchain import Compiler
 from gpuforge.toolkits import compilers
@@ -213,8 +214,8 @@ def test_a_declared_family_is_kept_and_an_undeclared_one_may_change(
     with pytest.raises(UsageError, match="as host compiler"):
         survey.resolve(file, select(file, "x86_64", Choice(cuda=["11"])))
     undeclared = recipe(CUDA_11, (HOST, ""), ('toolchains = ["host"]', 'toolchains = ["device"]'))
-    usual = host_compilers.host_compiler(undeclared, site.ThisMachine())
-    found = host_compilers.host_compilers(undeclared, ["11"], site.ThisMachine(), usual)
+    usual = host_compiler(undeclared, site.ThisMachine())
+    found = host_compilers(undeclared, ["11"], site.ThisMachine(), usual)
     assert (usual.family, found["11"].family) == ("g++", "clang++")
 
 

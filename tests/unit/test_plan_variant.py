@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpuforge.plan.variant import _capabilities, gpus
+from gpuforge.actions.wheel import _capabilities, variant_gpus
 from gpuforge.runtime.arch import targets
 from gpuforge.runtime.runs_on import EMBEDDED, binary_mismatch, ptx_mismatch
 
@@ -25,7 +25,7 @@ from gpuforge.runtime.runs_on import EMBEDDED, binary_mismatch, ptx_mismatch
     ],
 )
 def test_the_values_of_sm_arch(archs: list[str], ptx: str | None, found: str) -> None:
-    assert " ".join(gpus(targets(archs, ptx))) == found
+    assert " ".join(variant_gpus(targets(archs, ptx))) == found
 
 
 def reported(gpu: tuple[int, int]) -> set[str]:
@@ -46,4 +46,4 @@ def test_a_gpu_that_is_offered_the_wheel_runs_it(archs: list[str], ptx: str | No
             or (each.ptx and not ptx_mismatch(each.arch, gpu))
             for each in wanted
         )
-        assert runs or not reported(gpu) & set(gpus(wanted)), gpu
+        assert runs or not reported(gpu) & set(variant_gpus(wanted)), gpu

@@ -16,9 +16,8 @@ from gpuforge.errors import ActionError, UsageError
 from gpuforge.manifest.load import ManifestFile, load
 from gpuforge.package import links
 from gpuforge.plan import survey
-from gpuforge.plan.cell import Choice, matrix, select
+from gpuforge.plan.cell import Choice, matrix, narrow, select
 from gpuforge.plan.expectation import expectation
-from gpuforge.plan.narrow import narrow
 from gpuforge.plan.site import Machine
 
 RECIPE = Path(__file__).parents[2] / "recipes" / "cython-opencl"

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from gpuforge.actions import compiler_cache, compiler_wrappers
+from gpuforge.actions import compiler_cache
+from gpuforge.actions.compiler_cache import compiler_identity, write_nvcc, write_wrapper
 from gpuforge.cli import build_report
 from gpuforge.plan import variables
 from gpuforge.toolchains import sccache
@@ -37,7 +38,7 @@ def cache(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def gxx(tmp_path: Path) -> Path:
-    return compiler_wrappers.write(program(tmp_path / "real" / "g++", COMPILER), "g++", tmp_path / "bin")
+    return write_wrapper(program(tmp_path / "real" / "g++", COMPILER), "g++", tmp_path / "bin")
 
 
 def call(*words: object, cache: object = "", **env: str) -> subprocess.CompletedProcess[str]:
@@ -90,7 +91,7 @@ def test_assembly_that_reads_a_file_is_new_every_time(gxx: Path) -> None:
 def test_another_compiler_is_another_wrapper(tmp_path: Path) -> None:
     one = program(tmp_path / "one" / "g++", COMPILER)
     other = program(tmp_path / "other" / "g++", COMPILER + "# of another version\n")
-    assert compiler_wrappers.identity(one) != compiler_wrappers.identity(other)
+    assert compiler_identity(one) != compiler_identity(other)
 
 
 @pytest.fixture
@@ -105,7 +106,7 @@ def toolkit(tmp_path: Path) -> Path:
 
 
 def test_nvcc_finds_its_programs_behind_the_cache(toolkit: Path, tmp_path: Path, cache: Path) -> None:
-    wrapper = compiler_wrappers.write_nvcc(toolkit / "bin/nvcc", tmp_path / "cuda", tmp_path / "behind")
+    wrapper = write_nvcc(toolkit / "bin/nvcc", tmp_path / "cuda", tmp_path / "behind")
     own = tmp_path / "behind/bin"
     assert call(wrapper, "-c", "a.cu").stdout == f"{own}/nvcc -c a.cu\n"
     assert (own / "nvcc.profile").read_text() == (
@@ -129,13 +130,13 @@ def test_nvcc_finds_its_programs_behind_the_cache(toolkit: Path, tmp_path: Path,
 
 def test_an_nvcc_in_another_layout_is_called_itself(toolkit: Path, tmp_path: Path) -> None:
     (toolkit / "bin/nvcc.profile").unlink()
-    wrapper = compiler_wrappers.write_nvcc(toolkit / "bin/nvcc", tmp_path / "cuda", tmp_path / "behind")
+    wrapper = write_nvcc(toolkit / "bin/nvcc", tmp_path / "cuda", tmp_path / "behind")
     assert call(wrapper, "-c", "a.cu").stdout == f"{toolkit}/bin/nvcc -c a.cu\n"
     assert not (tmp_path / "behind").exists()
 
 
 def test_the_folder_of_nvcc_is_a_toolkit(toolkit: Path, tmp_path: Path) -> None:
-    wrapper = compiler_wrappers.write_nvcc(toolkit / "bin/nvcc", tmp_path / "cuda", tmp_path / "behind")
+    wrapper = write_nvcc(toolkit / "bin/nvcc", tmp_path / "cuda", tmp_path / "behind")
     assert wrapper == tmp_path / "cuda/bin/nvcc"
     assert (wrapper.parent / "../include").resolve() == toolkit / "include"
     assert not wrapper.is_symlink()

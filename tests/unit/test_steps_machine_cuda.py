@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from gpuforge.actions import loaded_cuda, machine_cuda
-from gpuforge.actions.machine_cuda import MachineCuda
+from gpuforge.actions import machine_cuda
+from gpuforge.actions.machine_cuda import MachineCuda, watch_loading
+from gpuforge.actions.trial import LoadedCuda
 from gpuforge.errors import ActionError
-from gpuforge.plan.trial_result import LoadedCuda
 
 MULTIARCH = f"usr/lib/{os.uname().machine}-linux-gnu"
 
@@ -126,7 +126,7 @@ def environment(tmp_path: Path) -> Path:
 def test_a_library_of_the_environment_is_named_and_one_of_the_machine_is_refused(
     environment: Path, tmp_path: Path
 ) -> None:
-    watch = loaded_cuda.watch(environment, tmp_path / "loaded")
+    watch = watch_loading(environment, tmp_path / "loaded")
     load = f"import ctypes; ctypes.CDLL('{environment.parent.parent}/lib/own/libcufft.so.11')"
     subprocess.run([environment, "-I", "-c", load], check=True)
     assert watch.judged("`import demo`") == (

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from gpuforge.actions import trial_runs
+from gpuforge.actions.trial import CommandResult
 from gpuforge.errors import ActionError
-from gpuforge.plan.trial_result import CommandResult
 
 pytestmark = pytest.mark.thorough
 

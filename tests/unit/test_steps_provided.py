@@ -10,8 +10,7 @@ import pytest
 from packaging.requirements import Requirement
 
 from gpuforge.actions import value_file
-from gpuforge.actions.provided_search import Search
-from gpuforge.actions.remote_wheel import Contents, IndexWheel, PackageIndex
+from gpuforge.actions.provided_search import Contents, IndexWheel, PackageIndex, Search
 from gpuforge.binary.elf import linked_file
 from gpuforge.binary.elf.linked_file import LinkedFile
 from gpuforge.cuda import provided

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuforge.actions import compiler_wrappers
+from gpuforge.actions.compiler_cache import write_nvcc
 from gpuforge.errors import MissingError
 
 
@@ -28,7 +28,7 @@ def called(wrapper: Path, *arguments: str) -> list[str]:
 
 def test_each_object_has_its_own_seed(tmp_path: Path) -> None:
     nvcc = stub(tmp_path, "--objdir-as-tempdir (-objtemp) --frandom-seed (-frandom-seed)")
-    wrapper = compiler_wrappers.write_nvcc(nvcc, tmp_path / "cuda", tmp_path / "behind")
+    wrapper = write_nvcc(nvcc, tmp_path / "cuda", tmp_path / "behind")
     assert called(wrapper, "-c", "a b.cu", "-o", "x y.o") == [
         "--objdir-as-tempdir", "-frandom-seed=x y.o", "-c", "a b.cu", "-o", "x y.o",
     ]  # fmt: skip
@@ -37,7 +37,7 @@ def test_each_object_has_its_own_seed(tmp_path: Path) -> None:
 
 
 def test_an_older_nvcc_gets_no_option_that_it_does_not_know(tmp_path: Path) -> None:
-    wrapper = compiler_wrappers.write_nvcc(
+    wrapper = write_nvcc(
         stub(tmp_path, "--objdir-as-tempdir (-objtemp)"), tmp_path / "cuda", tmp_path / "behind"
     )
     assert called(wrapper, "-c", "a.cu", "-o", "a.o") == ["--objdir-as-tempdir", "-c", "a.cu", "-o", "a.o"]
@@ -45,4 +45,4 @@ def test_an_older_nvcc_gets_no_option_that_it_does_not_know(tmp_path: Path) -> N
 
 def test_no_nvcc(tmp_path: Path) -> None:
     with pytest.raises(MissingError, match="does not run"):
-        compiler_wrappers.write_nvcc(tmp_path / "nvcc", tmp_path / "cuda", tmp_path / "behind")
+        write_nvcc(tmp_path / "nvcc", tmp_path / "cuda", tmp_path / "behind")
