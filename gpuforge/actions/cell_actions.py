@@ -21,8 +21,8 @@ from gpuforge.manifest.load import ManifestFile
 from gpuforge.plan.action import Action, ActionInput, Pool, Turns
 from gpuforge.plan.cell import Cell, matrix
 from gpuforge.plan.context import PlanContext
-from gpuforge.plan.lowered_object import LoweredObject
 from gpuforge.plan.site import Machine
+from gpuforge.plan.source_files import LoweredObject
 from gpuforge.plan.supported import notes, refuse, tested_where_built
 
 _Kernels = Mapping[

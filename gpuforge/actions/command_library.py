@@ -23,7 +23,7 @@ from gpuforge.plan import advice, recipe, source_files
 from gpuforge.plan.action import ActionInput, Handle, Laid, P, Staged, Workdir
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.context import PlanContext, kernels_name, of_kernels
-from gpuforge.plan.lowered_object import LoweredObject
+from gpuforge.plan.source_files import LoweredObject
 from gpuforge.runtime.cpu_level import CpuLevel
 from gpuforge.runtime.placeholders import fill
 

@@ -1,4 +1,4 @@
-"""The compiler cache of one host build: an sccache server that runs as long as the build.
+"""The compilers of one host build, behind wrappers, and their cache: an sccache server that runs as long as the build.
 
 The result never depends on it: without a server, or when it fails, the wrappers of `cached_compilers` call the
 compilers themselves.

@@ -16,8 +16,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from gpuforge.diagnostics import Diagnostic
 from gpuforge.errors import GpuforgeError, UsageError
-from gpuforge.plan.action import Step, Workdir
-from gpuforge.plan.step_result import StepResult
+from gpuforge.plan.action import Step, StepResult, Workdir
 
 INTERRUPTED = 130
 INTERNAL = 70  # EX_SOFTWARE of sysexits.h

@@ -22,7 +22,7 @@ from gpuforge.plan import advice, recipe, source_files, variables
 from gpuforge.plan.action import Action, ActionInput, Handle, Input
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.context import PlanContext, kernels_name, of_kernels
-from gpuforge.plan.lowered_object import LoweredObject
+from gpuforge.plan.source_files import LoweredObject
 from gpuforge.plan.supported import refuse_same_modules
 from gpuforge.plan.variables import literal, literals
 from gpuforge.runtime.cpu_level import CpuLevel

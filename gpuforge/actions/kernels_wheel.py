@@ -20,7 +20,7 @@ from gpuforge.plan import recipe
 from gpuforge.plan.action import ActionInput, Handle, P, Step, Workdir
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.context import PlanContext
-from gpuforge.plan.lowered_object import LoweredObject
+from gpuforge.plan.source_files import LoweredObject
 from gpuforge.toolchain_names import needs_cuda
 
 

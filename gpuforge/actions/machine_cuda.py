@@ -1,4 +1,4 @@
-"""Finds the CUDA of the machine that a wheel is tested on, and hides it from the test: users may not have it."""
+"""Hides the CUDA of the machine that a wheel is tested on, which users may not have, and sees which CUDA it loaded."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gpuforge import tree
-from gpuforge.actions.trial import LoadedCuda, Place, State
+from gpuforge.actions.trial_result import LoadedCuda, Place, State
 from gpuforge.actions.venv import cover_file, cover_folder, enter_private_mounts
 from gpuforge.cuda import libraries
 from gpuforge.errors import ActionError

@@ -17,12 +17,13 @@ from gpuforge.actions.kernel_index import IndexLibraries, IndexModules, LayingSt
 from gpuforge.errors import ActionError
 from gpuforge.package import contents
 from gpuforge.package.contents import CompiledBy, CompiledLibrary, CompiledModule
-from gpuforge.plan import packaged_compilers, source_files, variables
+from gpuforge.plan import source_files, variables
 from gpuforge.plan.action import Action, ActionInput, FileInput, Handle, P, Staged, Step, Workdir
 from gpuforge.plan.cell import Cell
 from gpuforge.plan.context import PlanContext, kernels_name, of_kernels
-from gpuforge.plan.lowered_object import LoweredObject
+from gpuforge.plan.recipe import runs_with
 from gpuforge.plan.site import Location
+from gpuforge.plan.source_files import LoweredObject
 from gpuforge.plan.variables import literal, literals
 from gpuforge.runtime.placeholders import fill
 from gpuforge.toolchains import registry
@@ -134,8 +135,8 @@ class _Compilation:
             for source in self.item.sources
             for target in self.targets()
         )
-        runs_with = packaged_compilers.runs_with(self.item.toolchain)
-        install = f'pip install "{runs_with}"' if runs_with else ""
+        needed = runs_with(self.item.toolchain)
+        install = f'pip install "{needed}"' if needed else ""
         return IndexModules[Handle](
             sources=self.item.files,
             modules=compiled,

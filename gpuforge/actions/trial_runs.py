@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from gpuforge.actions import declared_sets, machine_cuda, wheelhouse
 from gpuforge.actions.machine_cuda import NONE, LoadWatch, MachineCuda, library_advice, watch_loading
-from gpuforge.actions.trial import CommandResult, Cuda, Install, TrialResult
+from gpuforge.actions.trial_result import CommandResult, Cuda, Install, TrialResult
 from gpuforge.actions.venv import check, create, require
 from gpuforge.binary.elf import linked_file
 from gpuforge.cuda import libraries

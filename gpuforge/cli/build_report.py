@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from gpuforge.actions.cell_actions import Plan
-from gpuforge.actions.trial import Cuda, Install, State, TrialResult
+from gpuforge.actions.trial_result import Cuda, Install, State, TrialResult
 from gpuforge.cli.dist import RAN, BuiltWheel, Result, is_done
 from gpuforge.cli.planning import left_out_by_reason, left_out_data
 from gpuforge.cli.terminal import count, results_console

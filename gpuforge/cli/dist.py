@@ -11,7 +11,7 @@ from typing import Any
 
 from gpuforge import digest, disk
 from gpuforge.actions.cell_actions import Plan
-from gpuforge.actions.trial import TrialResult
+from gpuforge.actions.trial_result import TrialResult
 from gpuforge.execute.outcome import Outcome, Step
 from gpuforge.execute.store import Store
 from gpuforge.plan.cell import Selection

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpuforge.errors import ActionError
-from gpuforge.plan import step_result
-from gpuforge.plan.action import Action, Handle, Laid, Staged, located
+from gpuforge.plan.action import RESULT, Action, Handle, Laid, Staged, located
 
 _PLACEHOLDER = re.compile(r"\$\$|\$\{(?:(in|out|stage|lay):([^}]+)|(work|request|result))\}")
 _REQUEST = "request.json"  # in the working directory
@@ -32,7 +31,7 @@ class RunPaths:
     @property
     def result(self) -> Path:
         """The file that a step program writes for the engine."""
-        return self.out / step_result.FILE
+        return self.out / RESULT
 
 
 def fill(action: Action, places: RunPaths) -> tuple[list[str], dict[str, str]]:

@@ -21,10 +21,8 @@ from gpuforge.execute.runners.runner import Exit, InputPath, Runner, Task
 from gpuforge.execute.store import Store, Stored
 from gpuforge.execute.times import now
 from gpuforge.execute.verdict import reuse
-from gpuforge.plan import step_result
-from gpuforge.plan.action import Action, ActionInput, FileInput, ImageInput
+from gpuforge.plan.action import RESULT, Action, ActionInput, FileInput, ImageInput, StepResult
 from gpuforge.plan.keys import FORMAT, Fact, labelled
-from gpuforge.plan.step_result import StepResult
 
 _INTERRUPTED = ActionReason("interrupted")
 _NOT_STARTED = ActionReason("not-started")
@@ -183,9 +181,9 @@ class Workplace:
         inputs = _sources(work, self._store)
         with self._store.scratch() as out:
             end = self._runner.run(Task(action, inputs, out, log, work.jobs, stop))
-            result = StepResult.read(out / step_result.FILE)
+            result = StepResult.read(out / RESULT)
             with suppress(IsADirectoryError):  # the store removes it as something that is not an output
-                (out / step_result.FILE).unlink(missing_ok=True)
+                (out / RESULT).unlink(missing_ok=True)
             if end.cancelled:
                 return ActionResult(action.id, "cancelled", _INTERRUPTED, end.seconds, log)
             error = _judge(action, end, out, log, result.error) or _changed(work)

@@ -1,4 +1,4 @@
-"""Cells: the points of the matrix, and the choice among them."""
+"""Cells: the points of the matrix, and the choice among them and among their architectures."""
 
 from __future__ import annotations
 

@@ -26,8 +26,8 @@ from gpuforge.plan.action import (
     handles,
 )
 from gpuforge.plan.cell import Cell
-from gpuforge.plan.lowered_object import LoweredObject, lower_objects
 from gpuforge.plan.site import Location, Machine
+from gpuforge.plan.source_files import LoweredObject, lower_objects
 from gpuforge.toolchains import registry
 from gpuforge.toolchains.toolchain import Compiler
 

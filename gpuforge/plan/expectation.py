@@ -10,7 +10,7 @@ from gpuforge.expectation import Accepted, Expectation, GpuFiles, HostOnly
 from gpuforge.manifest import kernels_wheels
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.manifest.model import Manifest, Object
-from gpuforge.plan import packaged_compilers
+from gpuforge.plan.recipe import packaged_images
 from gpuforge.toolchain_names import compiles_for
 
 
@@ -65,9 +65,7 @@ def _expectation(manifest: Manifest, key: str | None, objects: Sequence[Object])
         kernel_sets=tuple(o.name for o in objects if o.role == "fallback" and o.kind == "module"),
         source_sets=tuple(o.name for o in objects if o.role == "user-compiled"),
         library_sets=tuple(o.name for o in objects if o.role == "fallback" and o.kind == "library"),
-        targets={
-            o.name: packaged_compilers.images(manifest, o) for o in objects if _has_targets(manifest, o)
-        },
+        targets={o.name: packaged_images(manifest, o) for o in objects if _has_targets(manifest, o)},
         linkage=manifest.cuda.linkage,
         no_code=without or (table is not None and not table.archs),
         exact=(without or table is not None) and manifest.cuda.linkage != "static",

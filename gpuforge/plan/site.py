@@ -1,4 +1,4 @@
-"""The places of work: this machine or container images, and the programs that are found there."""
+"""The places of work: this machine or container images, and the programs found there, host compilers among them."""
 
 from __future__ import annotations
 

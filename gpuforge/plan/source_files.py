@@ -1,11 +1,12 @@
-"""Which files of a recipe an action reads: the host build's tree and each object's sources."""
+"""Which files of a recipe an action reads: the host build's tree, and the sources of objects, which become kernels."""
 
 from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
@@ -13,7 +14,10 @@ from gpuforge import digest, tree
 from gpuforge.diagnostics import Place
 from gpuforge.digest import Contents
 from gpuforge.errors import UsageError
+from gpuforge.manifest import kernels_wheels
 from gpuforge.manifest.load import ManifestFile
+from gpuforge.manifest.model import DeclaredToolchain, Manifest, Object, Role
+from gpuforge.package.contents import CompiledBy, LibrarySet, ModuleSet
 from gpuforge.plan.action import FileInput
 
 PatternKey = Literal["sources", "headers", "abi"]
@@ -193,3 +197,139 @@ def _tree(root: Path) -> Iterator[Path]:
         )
 
     yield from (root / each.path for each in tree.walk(root, leaves_out) if not each.is_folder)
+
+
+@dataclass(frozen=True)
+class LoweredObject:
+    """An object of the manifest that has sources. Names of files are relative to the manifest's folder."""
+
+    name: str
+    number: int  # its index among the manifest's objects
+    role: Role
+    kind: Literal["library", "module"]
+    toolchains: Mapping[str, DeclaredToolchain]  # by name, in the order they are tried; a fallback has one
+    flags: tuple[str, ...]
+    levels: tuple[str, ...]  # of CPUs, each with a library; none: one library
+    files: FileInput  # sources and headers
+    sources: tuple[str, ...]  # what is compiled
+    headers: frozenset[str]  # what each source may include
+    abi: str  # the id of its ABI, or ""
+    abi_packages: Mapping[
+        str, str
+    ]  # installed packages that are part of its ABI, with what counts of their versions
+    stands_in_for: str  # the object that this fallback replaces, or ""
+    fallbacks: tuple[str, ...]  # those of the same kind that replace this object
+    cpu: str  # the library that does the work of a set of modules on the CPU, or ""
+    in_kernels_wheel: bool
+
+    @property
+    def toolchain(self) -> DeclaredToolchain:
+        """The toolchain of a fallback."""
+        (only,) = self.toolchains.values()
+        return only
+
+    @property
+    def abi_macro(self) -> str:
+        """The compiler's option for the id that `runtime/c` puts into a library."""
+        return f'-DGPUFORGE_ABI_ID="{self.abi}"'
+
+    def module_set(self, toolkit: str, made_by: CompiledBy, *, install: str = "") -> ModuleSet:
+        """Return the set of a fallback's modules, without them; `install` is the command for what runs them."""
+        return ModuleSet(
+            name=self.name,
+            toolkit=toolkit,
+            toolchain=made_by,
+            stands_in_for=self.stands_in_for,
+            cpu=self.cpu,
+            install=install,
+        )
+
+    def library_set(self, toolkit: str, made_by: CompiledBy) -> LibrarySet:
+        """Return the set of a fallback's libraries, without them."""
+        return LibrarySet(
+            name=self.name,
+            toolkit=toolkit,
+            toolchain=made_by,
+            abi=self.abi,
+            packages=self.abi_packages,
+            stands_in_for=self.stands_in_for,
+            fallbacks=self.fallbacks,
+        )
+
+    def files_for(self, source: str) -> FileInput:
+        """Return what the compilation of one source reads: the source itself, and every header."""
+        return part(self.files, {source, *self.headers})
+
+
+def lower_objects(file: ManifestFile, contents: Contents) -> tuple[LoweredObject, ...]:
+    """Return the manifest's objects that have sources; raises UsageError for a pattern that matches nothing."""
+    return tuple(
+        _lower_object(file, number, contents)
+        for number, item in enumerate(file.manifest.objects)
+        if item.sources
+    )
+
+
+def _lower_object(file: ManifestFile, number: int, contents: Contents) -> LoweredObject:
+    manifest = file.manifest
+    item = manifest.objects[number]
+    names = [item.toolchain] if item.toolchain else item.toolchains
+    return LoweredObject(
+        name=item.name,
+        number=number,
+        role=item.role,
+        kind=item.kind,
+        toolchains={name: manifest.toolchains[name] for name in names},
+        flags=item.flags,
+        levels=item.cpu,
+        files=files(file.folder, matches(file, number), contents),
+        sources=matching(file, number, "sources"),
+        headers=frozenset(matching(file, number, "headers")),
+        abi=abi_identity(file, number, contents),
+        abi_packages=abi_packages_of(file, number),
+        stands_in_for=item.stands_in_for or "",
+        fallbacks=fallbacks_of(manifest, item),
+        cpu=cpu_of(manifest, item),
+        in_kernels_wheel=kernels_wheels.in_kernels_wheel(manifest, item),
+    )
+
+
+def abi_identity(file: ManifestFile, number: int, contents: digest.Contents) -> str:
+    """Return "VERSION-DIGEST" over the declared headers, their names and contents; "" without an `abi`.
+
+    A fallback that stands in for another object has that object's. Raises UsageError for patterns without a file.
+    """
+    owner = _owner(file.manifest, number)
+    about = file.manifest.objects[owner].abi
+    if about is None:
+        return ""
+    headers = matching(file, owner, "abi")
+    parts = {name: contents.of(file.folder, name) for name in headers}
+    return f"{about.version}-{digest.of_data([about.version, parts])}"
+
+
+def abi_packages_of(file: ManifestFile, number: int) -> dict[str, str]:
+    """Return the installed packages whose version is part of an object's ABI, each with the part that counts."""
+    about = file.manifest.objects[_owner(file.manifest, number)].abi
+    return dict(about.packages) if about else {}
+
+
+def fallbacks_of(manifest: Manifest, item: Object) -> tuple[str, ...]:
+    """Return the names of the fallbacks that stand in for an object and are of its kind, in the manifest's order."""
+    return _stand_ins(manifest, item, item.kind)
+
+
+def cpu_of(manifest: Manifest, item: Object) -> str:
+    """Return the name of the library that does the work of a set of modules on the CPU, or ""."""
+    return next(iter(_stand_ins(manifest, item, "library")), "") if item.kind == "module" else ""
+
+
+def _stand_ins(manifest: Manifest, item: Object, kind: str) -> tuple[str, ...]:
+    others = (other for other in manifest.objects if other.stands_in_for == item.name)
+    return tuple(other.name for other in others if other.kind == kind)
+
+
+def _owner(manifest: Manifest, number: int) -> int:
+    """Return the index of the object whose ABI an object has: its own, or that of the one that it stands in for."""
+    name = manifest.objects[number].stands_in_for
+    return next((n for n, other in enumerate(manifest.objects) if other.name == name), number)

@@ -18,10 +18,10 @@ from gpuforge.manifest import braces, kernels_wheels
 from gpuforge.manifest.axes import Point
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.manifest.model import Object
-from gpuforge.plan import abi, packaged_compilers
 from gpuforge.plan.cell import Cell
-from gpuforge.plan.lowered_object import LoweredObject
+from gpuforge.plan.recipe import of_modules, wrong_objects, wrong_targets
 from gpuforge.plan.site import Machine, host_toolchain
+from gpuforge.plan.source_files import LoweredObject, abi_packages_of
 from gpuforge.toolchain_names import OWN
 from gpuforge.toolchains import registry
 from gpuforge.toolchains.toolchain import Toolchain
@@ -47,7 +47,7 @@ def refuse(file: ManifestFile, cells: Sequence[Cell]) -> None:
 def _unsupported(file: ManifestFile, cells: Sequence[Cell]) -> Iterator[Diagnostic]:
     manifest = file.manifest
     for name, toolchain in manifest.toolchains.items():
-        yield from packaged_compilers.wrong_targets(file, name, cells)
+        yield from wrong_targets(file, name, cells)
         if toolchain.path and not _uses(file, name) & TAKES_PATH:
             yield Diagnostic(*_unused_path(file, name))
     for number, item in enumerate(manifest.objects):
@@ -55,13 +55,13 @@ def _unsupported(file: ManifestFile, cells: Sequence[Cell]) -> Iterator[Diagnost
             continue
         tool = registry.toolchain(manifest.toolchain_of(item).compiler)
         if tool.packaged:
-            yield from packaged_compilers.wrong_objects(file, number, item, tool.packaged)
+            yield from wrong_objects(file, number, item, tool.packaged)
             continue
         if item.kind == "library" and not tool.by_command:
             yield from _versions_unknown(file, number, item)
             yield from _not_the_host(file, number, item, tool)
         elif f"fallback {item.kind}" not in tool.uses:
-            able = " and ".join(packaged_compilers.of_modules())
+            able = " and ".join(of_modules())
             message = f"object {item.name!r}: modules are compiled by {able} only, so far"
             place = file.place("objects", number, "toolchain")
             yield Diagnostic(message, place, f"name a toolchain whose compiler is {able}")
@@ -119,7 +119,7 @@ def _not_the_host(file: ManifestFile, number: int, item: Object, tool: Toolchain
 
 def _versions_unknown(file: ManifestFile, number: int, item: Object) -> Iterator[Diagnostic]:
     """Yield libraries whose ABI id needs installed versions: a compiler gets the id before anything is installed."""
-    if abi.packages(file, number):
+    if abi_packages_of(file, number):
         yield Diagnostic(
             f"object {item.name!r}: its ABI has `packages`, which only a library made by a command can have, so far",
             file.place("objects", number, "toolchain"),

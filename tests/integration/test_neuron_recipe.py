@@ -16,7 +16,7 @@ from gpuforge.manifest.load import load
 from gpuforge.package import embed, kernel_set
 from gpuforge.package.contents import SourceSet
 from gpuforge.plan import recipe
-from gpuforge.plan.lowered_object import lower_objects
+from gpuforge.plan.source_files import lower_objects
 
 ROOT = Path(__file__).parents[2]
 RECIPE = ROOT / "recipes" / "neuron"

@@ -15,7 +15,7 @@ from hostile.names import STEERING
 from memory_store import MemoryLedger, MemoryStore
 
 from gpuforge.actions.cell_actions import Plan, lower
-from gpuforge.actions.trial import CommandResult, Cuda, Install, LoadedCuda, TrialResult
+from gpuforge.actions.trial_result import CommandResult, Cuda, Install, LoadedCuda, TrialResult
 from gpuforge.cli.build_report import (
     gaps_of_test,
     plan_data,

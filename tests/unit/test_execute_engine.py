@@ -18,8 +18,7 @@ from gpuforge.diagnostics import Diagnostic
 from gpuforge.errors import MissingError
 from gpuforge.execute.outcome import Step
 from gpuforge.execute.runners.runner import Task
-from gpuforge.plan.action import Action, ActionInput
-from gpuforge.plan.step_result import FILE, StepResult
+from gpuforge.plan.action import RESULT, Action, ActionInput, StepResult
 
 
 @pytest.fixture
@@ -230,7 +229,7 @@ def test_a_command_that_leaves_an_output_out_has_failed(tmp_path: Path) -> None:
 def test_what_a_step_notes_of_its_error_is_shown_instead_of_the_end_of_its_log(tmp_path: Path) -> None:
     def act(task: Task) -> int:
         task.log.write_text("proved    all the rest\n")
-        StepResult(Diagnostic("errors"), notes=("error GF301", "", "remedy: …")).write(task.out / FILE)
+        StepResult(Diagnostic("errors"), notes=("error GF301", "", "remedy: …")).write(task.out / RESULT)
         return 1
 
     result = Rig(tmp_path, act).run(step("a")).results["a"]

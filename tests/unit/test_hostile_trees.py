@@ -26,10 +26,9 @@ from gpuforge.execute import entry
 from gpuforge.execute.entry import survey
 from gpuforge.execute.outcome import ActionReason, ActionResult
 from gpuforge.manifest.load import ManifestFile
-from gpuforge.plan.action import FileInput
+from gpuforge.plan.action import MOST_OF_RESULT, FileInput, StepResult
 from gpuforge.plan.cell import Choice, select
 from gpuforge.plan.site import Machine
-from gpuforge.plan.step_result import MOST, StepResult
 
 
 @pytest.fixture(autouse=True)
@@ -317,5 +316,5 @@ def test_a_steps_result_that_a_build_has_forged_is_no_result(tmp_path: Path, mak
 
 
 def test_a_steps_result_is_read_up_to_a_limit(tmp_path: Path) -> None:
-    (tmp_path / "result").write_text(json.dumps({"error": None, "counts": {"x": "y" * MOST}}))
+    (tmp_path / "result").write_text(json.dumps({"error": None, "counts": {"x": "y" * MOST_OF_RESULT}}))
     assert StepResult.read(tmp_path / "result") == StepResult()

@@ -208,7 +208,7 @@ def test_an_axis_that_is_not_there_is_refused(
             [NAME, NEW],
             AXES.replace('"2.10", ', ""),
             "the wheels of torch==2.11.* on PyPI are for CUDA 13, and [cuda.12] is 12.4",
-            "no value record_of [axes] torch has wheels for CUDA 12: add one (torch 2.10.0 is the newest known), "
+            "no value of [axes] torch has wheels for CUDA 12: add one (torch 2.10.0 is the newest known), "
             "or remove [cuda.12]",
         ),
     ],

@@ -9,8 +9,8 @@ import pytest
 from plan_samples import LoadRecipe, plan_of
 
 from gpuforge.errors import UsageError
-from gpuforge.plan import packaged_compilers
 from gpuforge.plan.keys import keys
+from gpuforge.plan.recipe import of_modules
 from gpuforge.plan.site import Machine
 from gpuforge.plan.survey import unfit_compilers
 
@@ -60,7 +60,7 @@ toolchain = "host"
         plan_of(file, machine)
     assert [d.message for d in caught.value.diagnostics] == [
         "object 'default-kernels': libraries are compiled by nvcc, the host toolchain or a command, so far",
-        f"object 'more-kernels': modules are compiled by {' and '.join(packaged_compilers.of_modules())} only, so far",
+        f"object 'more-kernels': modules are compiled by {' and '.join(of_modules())} only, so far",
     ]
     assert all(d.place and d.place.line and d.hint for d in caught.value.diagnostics)
 

@@ -12,7 +12,7 @@ import pytest
 
 from gpuforge.actions import machine_cuda
 from gpuforge.actions.machine_cuda import MachineCuda, watch_loading
-from gpuforge.actions.trial import LoadedCuda
+from gpuforge.actions.trial_result import LoadedCuda
 from gpuforge.errors import ActionError
 
 MULTIARCH = f"usr/lib/{os.uname().machine}-linux-gnu"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gpuforge.actions import trial_runs
-from gpuforge.actions.trial import CommandResult
+from gpuforge.actions.trial_result import CommandResult
 from gpuforge.errors import ActionError
 
 pytestmark = pytest.mark.thorough

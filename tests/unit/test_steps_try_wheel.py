@@ -17,7 +17,7 @@ import pytest
 
 from gpuforge.actions import trial_runs
 from gpuforge.actions.declared_sets import declared_sets, declares
-from gpuforge.actions.trial import CommandResult, Cuda, Install, TrialResult
+from gpuforge.actions.trial_result import CommandResult, Cuda, Install, TrialResult
 from gpuforge.errors import ActionError
 from gpuforge.requirements import Release
 from gpuforge.toolkits import stub_library

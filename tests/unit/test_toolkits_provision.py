@@ -14,8 +14,7 @@ import pytest
 from gpuforge.actions import entry
 from gpuforge.actions.toolkit import FetchToolkit
 from gpuforge.errors import ActionError, GpuforgeError, MissingError, UsageError
-from gpuforge.plan.action import Workdir
-from gpuforge.plan.step_result import StepResult
+from gpuforge.plan.action import StepResult, Workdir
 from gpuforge.toolkits import pip as module
 from gpuforge.toolkits.pins import PinnedWheel
 from gpuforge.toolkits.providers.pypi import assemble, provision
