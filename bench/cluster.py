@@ -31,7 +31,7 @@ from gpuforge.execute.ledger import Ledger
 from gpuforge.execute.outcome import ActionResult, Step
 from gpuforge.execute.runners.choice import RunnerSettings, chosen
 from gpuforge.execute.runners.runner import Limits
-from gpuforge.execute.store import FolderStore, WorkStore
+from gpuforge.execute.store import FolderStore, Store
 from gpuforge.plan.action import Action
 
 SIZES = (1, 2, 4)  # workers
@@ -98,7 +98,7 @@ def measured(folder: Path, count: int, seconds: float, workers: int, scheduler: 
         scheduler=scheduler,
         shared=os.environ["GPUFORGE_STORE"],
     )
-    store: WorkStore = FolderStore(cache / "store")
+    store: Store = FolderStore(cache / "store")
     if scheduler:
         store = opened(cache / "store", os.environ["GPUFORGE_STORE"])
     with chosen("dask" if scheduler else "local").workers([], settings, store) as found:
