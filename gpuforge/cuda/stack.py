@@ -37,7 +37,8 @@ def member(filename: str) -> str | None:
 def is_name(text: str) -> bool:
     """Return whether a name in a manifest's `needs` is a library of a GPU stack: "cufft". Case is ignored."""
     folded = text.casefold()
-    return folded in {name.casefold() for name in _names()} or member(f"lib{text}.so") is not None
+    known = folded in {name.casefold() for name in _names()} or member(f"lib{text}.so") is not None
+    return known or re.fullmatch(_patterns().pattern, text, re.IGNORECASE) is not None
 
 
 def opened(data: bytes) -> frozenset[str]:
