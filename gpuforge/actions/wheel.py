@@ -17,6 +17,7 @@ from gpuforge.actions.toolkit import toolkit
 from gpuforge.cpython import CPython
 from gpuforge.cuda import releases
 from gpuforge.cuda.choices import Linkage, Requires
+from gpuforge.cuda.targets import Target
 from gpuforge.cuda.version import major_of
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.manifest.model import CudaVersion
@@ -26,7 +27,7 @@ from gpuforge.plan.action import ActionInput, Handle, P, Step, Workdir
 from gpuforge.plan.cell import Cell, having
 from gpuforge.plan.context import PlanContext
 from gpuforge.plan.site import Location
-from gpuforge.runtime.arch import Arch, Target
+from gpuforge.runtime.arch import Arch
 from gpuforge.runtime.runs_on import RENAMED, Version, binary_mismatch
 from gpuforge.toolchains.nvcc import NVCC
 from gpuforge.toolchains.toolchain import Compiler

@@ -1,8 +1,9 @@
 """The architectures that users expect of a wheel without a manifest: `--expect 80,90a,120+ptx`."""
 
+from gpuforge.cuda.targets import Target
 from gpuforge.errors import UsageError
 from gpuforge.expectation import Expectation
-from gpuforge.runtime.arch import Arch, Target
+from gpuforge.runtime.arch import Arch
 
 
 def expecting(text: str) -> Expectation:

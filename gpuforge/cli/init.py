@@ -15,6 +15,7 @@ from gpuforge.cli.folders import unwritable
 from gpuforge.cli.options import PATH, Call, pass_call
 from gpuforge.cli.planning import Planned, left_out_by_reason, planned
 from gpuforge.cli.terminal import complain, count, result
+from gpuforge.cuda.targets import Target
 from gpuforge.diagnostics import shown
 from gpuforge.errors import GpuforgeError, MissingError, UsageError
 from gpuforge.manifest.load import FILE_NAME
@@ -23,7 +24,6 @@ from gpuforge.plan.survey import machine_type
 from gpuforge.project import draft, facts
 from gpuforge.project.guess import Guess, Note, Reason
 from gpuforge.project.obtain import obtain
-from gpuforge.runtime.arch import Target
 
 
 @click.command("init")

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 from collections.abc import Iterable, Sequence
 from itertools import chain
 
+from gpuforge.cuda.targets import Target
 from gpuforge.cuda.version import major_of
 from gpuforge.runtime import runs_on
-from gpuforge.runtime.arch import Target
 
 
 class ToolkitRelease(NamedTuple):

@@ -22,12 +22,12 @@ from pydantic import (
 )
 
 from gpuforge.cuda.choices import ABOUT_PROVIDER, Linkage, Provider, Requires
+from gpuforge.cuda.targets import Target, targets
 from gpuforge.manifest import forms
 from gpuforge.manifest.forms import CommonOrMany, CompilerName, Distinct, OneOrMany, wrong
 from gpuforge.manifest.problem import VERSION_KEY
 from gpuforge.manifest.sizes import size_in_bytes
 from gpuforge.requirements import Release
-from gpuforge.runtime.arch import Target, targets
 from gpuforge.toolchain_names import OWN
 
 

@@ -17,6 +17,7 @@ from gpuforge.runtime import (
     image_kind,
     index,
     machine,
+    more_reasons,
     runs_on,
     values,
 )
@@ -61,8 +62,11 @@ def _tables() -> str:
             *(f"    {name} = {value}," for name, value in limits.items()),
             "};",
             "",
-            *_array("const char *const gpuf_sentences[][2]", _pairs(values.SENTENCES)),
-            *_array("const char *const gpuf_without[][2]", _pairs(values.WITHOUT)),
+            *_array(
+                "const char *const gpuf_sentences[][2]",
+                _pairs({**values.SENTENCES, **more_reasons.SENTENCES}),
+            ),
+            *_array("const char *const gpuf_without[][2]", _pairs(more_reasons.WITHOUT)),
             *_array(
                 "const char *const gpuf_named[][2]",
                 _pairs({name: kind.label for name, kind in image_kind.KINDS.items() if not kind.of_module}),

@@ -118,6 +118,7 @@ OPTIONAL = {
     "recipe": "sources that users compile",
     "userbuild": "sources that users compile",
     "wheels": "kernels wheels",
+    "more_reasons": "anything but kernel sets for NVIDIA's driver",
     "cpu": "code for levels of CPUs",
     "elf": "libraries, and machine code that no index lists",
     "backends.cuda": "code for NVIDIA's driver, and its part `jit` PTX",
@@ -193,6 +194,8 @@ def entries(contents: WheelContents) -> set[str]:
                 loaders.add(backend.loader)
                 found.add(f"backends.{backend.folder}.ahead")
     found |= {f"backends.{BACKENDS[loader].folder}" for loader in loaders if loader in BACKENDS}
+    if contents.apart or contents.recipes or "kernellibrary" in found or loaders - {kind_of("cubin").loader}:
+        found.add("more_reasons")
     return found | ({"include"} if contents.c_header else set())
 
 

@@ -9,6 +9,7 @@ from itertools import product
 from typing import Literal
 
 from gpuforge.cpython import CPython
+from gpuforge.cuda.targets import Target
 from gpuforge.cuda.version import is_of
 from gpuforge.diagnostics import Diagnostic
 from gpuforge.errors import UsageError
@@ -16,7 +17,7 @@ from gpuforge.manifest import kernels_wheels
 from gpuforge.manifest.axes import Point, Values, label, wheels
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.manifest.model import CudaVersion
-from gpuforge.runtime.arch import Arch, Target
+from gpuforge.runtime.arch import Arch
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from gpuforge import digest
 from gpuforge.cuda.choices import Linkage
+from gpuforge.cuda.targets import Target
 from gpuforge.manifest.braces import fill
 from gpuforge.plan.action import CacheFolder
-from gpuforge.runtime.arch import Target
 from gpuforge.toolchains import sccache
 from gpuforge.toolchains.detect import family_of
 from gpuforge.toolchains.toolchain import Compiler

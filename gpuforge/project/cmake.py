@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from gpuforge.cuda.targets import Target
 from gpuforge.cuda.version import numbers_of
 from gpuforge.project.cmake_language import Command, Variables, commands, names_in
 from gpuforge.project.files import Files, Seen, Where
 from gpuforge.project.sources import is_lacking
-from gpuforge.runtime.arch import Arch, Target
+from gpuforge.runtime.arch import Arch
 
 MOST_ARCHS = 100  # in one list
 GENCODE = r"arch=(\w+),code=\[?([\w,]+)\]?"

@@ -11,13 +11,14 @@ from packaging.version import Version
 from gpuforge.cuda import carriers, sonames
 from gpuforge.cuda.releases import release
 from gpuforge.cuda.suffix import number_of
+from gpuforge.cuda.targets import Target
 from gpuforge.project.cmake import OWN_ARCHS, Use
 from gpuforge.project.facts import FrameworkUse, Project
 from gpuforge.project.files import Seen, Where
 from gpuforge.project.guess import Guess, Note, Reason, because
 from gpuforge.project.sources import OF_EVERY_TOOLKIT, is_lacking, library, names
 from gpuforge.requirements import parse_requirement
-from gpuforge.runtime.arch import Arch, Target
+from gpuforge.runtime.arch import Arch
 from gpuforge.toolkits import pins
 from gpuforge.toolkits.providers import debian, pypi, redist
 

@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 from packaging.version import Version
 
+from gpuforge.cuda.targets import Target
 from gpuforge.cuda.version import minor_of
-from gpuforge.runtime.arch import Target
 from gpuforge.toolchains.toolchain import CompilerCall, Family, Toolchain
 
 

@@ -14,8 +14,8 @@ import pytest
 
 pytest.importorskip("packaging", reason="gpuforge's own compilers are read with packaging")
 
+from gpuforge.cuda.targets import targets
 from gpuforge.runtime import probe
-from gpuforge.runtime.arch import targets
 from gpuforge.toolchains.nvcc import library_argv
 
 pytestmark = pytest.mark.gpu

@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from gpuforge.actions.toolkit import FetchToolkit
+from gpuforge.cuda.targets import targets
 from gpuforge.errors import ActionError, MissingError
-from gpuforge.runtime.arch import targets
 from gpuforge.toolchains.detect import detect
 from gpuforge.toolchains.nvcc import module_argv
 from gpuforge.toolkits.pins import PinnedWheel

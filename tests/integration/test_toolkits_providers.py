@@ -21,8 +21,8 @@ from typing import Any
 
 import pytest
 
+from gpuforge.cuda.targets import targets
 from gpuforge.errors import MissingError
-from gpuforge.runtime.arch import targets
 from gpuforge.toolchains.detect import detect
 from gpuforge.toolchains.nvcc import module_argv
 from gpuforge.toolkits import debian_parts

@@ -22,8 +22,8 @@ from packaging.version import Version
 
 from gpuforge.actions.wheel import VariantWheel, variant_gpus
 from gpuforge.cli.dist import put_index
+from gpuforge.cuda.targets import targets
 from gpuforge.plan.action import Workdir
-from gpuforge.runtime.arch import targets
 from gpuforge.wheel import unpacked
 
 pytestmark = [

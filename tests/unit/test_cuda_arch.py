@@ -10,9 +10,10 @@ from gpuforge.audit.reach import reach
 from gpuforge.binary.facts import DeviceCode, FatbinContainer, FatbinEntry
 from gpuforge.cuda import releases
 from gpuforge.cuda.releases import generations
+from gpuforge.cuda.targets import Target, targets
 from gpuforge.runtime import arch as runtime_arch
 from gpuforge.runtime import runs_on
-from gpuforge.runtime.arch import Arch, Target, targets
+from gpuforge.runtime.arch import Arch
 from gpuforge.runtime.decide import resolve
 from gpuforge.runtime.machine import Device, Probe
 from gpuforge.runtime.values import Build, Image, Origin

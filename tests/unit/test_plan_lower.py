@@ -11,6 +11,7 @@ from packaging.version import Version
 from plan_samples import LoadRecipe, changed, plan_of, request_of
 
 from gpuforge.actions.cell_actions import lower
+from gpuforge.cuda.targets import targets
 from gpuforge.errors import UsageError
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.plan import variables
@@ -18,7 +19,6 @@ from gpuforge.plan.action import Action, ActionInput, FileInput
 from gpuforge.plan.cell import Choice, select
 from gpuforge.plan.keys import keys
 from gpuforge.plan.site import Machine
-from gpuforge.runtime.arch import targets
 from gpuforge.toolchains.toolchain import Compiler
 from gpuforge.toolkits import compilers
 from gpuforge.toolkits.select import select as select_toolkit

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpuforge.actions.wheel import _capabilities, variant_gpus
-from gpuforge.runtime.arch import targets
+from gpuforge.cuda.targets import targets
 from gpuforge.runtime.runs_on import EMBEDDED, binary_mismatch, ptx_mismatch
 
 

@@ -9,11 +9,19 @@ from pathlib import Path
 from string import Formatter
 
 from gpuforge.runtime import decide
-from gpuforge.runtime.values import LAST, SENTENCES, WITHOUT
+from gpuforge.runtime.more_reasons import SENTENCES as MORE
+from gpuforge.runtime.more_reasons import WITHOUT
+from gpuforge.runtime.values import LAST
+from gpuforge.runtime.values import SENTENCES as OF_CUDA
 
+SENTENCES = {**OF_CUDA, **MORE}
 ROOT = Path(__file__).parents[2]
 RUNTIME = ROOT / "gpuforge" / "runtime"
-MODULES = {path: ast.parse(path.read_text()) for path in RUNTIME.rglob("*.py") if path.name != "values.py"}
+MODULES = {
+    path: ast.parse(path.read_text())
+    for path in RUNTIME.rglob("*.py")
+    if path.name not in {"values.py", "more_reasons.py"}
+}
 HEADER = "".join(path.read_text() for path in sorted((RUNTIME / "c").glob("*.h")))
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from packaging.version import Version
 
+from gpuforge.cuda.targets import targets
 from gpuforge.errors import MissingError, UsageError
-from gpuforge.runtime.arch import targets
 from gpuforge.toolchains import nvcc
 from gpuforge.toolchains.detect import detect
 from gpuforge.toolchains.host_compilers import parse_clangxx, parse_gxx, parse_nvcxx

@@ -12,10 +12,11 @@ from plan_samples import LoadRecipe
 
 from gpuforge.cuda import releases
 from gpuforge.cuda.releases import common, known_gpus
+from gpuforge.cuda.targets import Target
 from gpuforge.errors import UsageError
 from gpuforge.manifest.load import ManifestFile, load
 from gpuforge.runtime import runs_on
-from gpuforge.runtime.arch import Arch, Target
+from gpuforge.runtime.arch import Arch
 
 RELEASES = {release.version: release for release in releases.releases()}
 EMBEDDED = {Arch(5, 3), Arch(6, 2), Arch(7, 2), Arch(8, 7), Arch(10, 1), Arch(11, 0)}  # Jetson, DRIVE
