@@ -53,6 +53,7 @@ def _tables() -> str:
         "GPUF_SCHEMA": index.SCHEMA,
     }
     assert index.SCHEMA == builds.SCHEMA  # noqa: S101  the header has one number for both
+    sentences = {**values.SENTENCES, **more_reasons.SENTENCES}
     needed = ", ".join(map(str, driver.DRIVER_NEEDED))
     return "\n".join(
         [
@@ -62,10 +63,7 @@ def _tables() -> str:
             *(f"    {name} = {value}," for name, value in limits.items()),
             "};",
             "",
-            *_array(
-                "const char *const gpuf_sentences[][2]",
-                _pairs({**values.SENTENCES, **more_reasons.SENTENCES}),
-            ),
+            *_array("const char *const gpuf_sentences[][2]", _pairs(sentences)),
             *_array("const char *const gpuf_without[][2]", _pairs(more_reasons.WITHOUT)),
             *_array(
                 "const char *const gpuf_named[][2]",

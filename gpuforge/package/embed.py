@@ -189,7 +189,8 @@ def entries(contents: WheelContents) -> set[str]:
     for recipe in contents.recipes:
         for toolchain in recipe["toolchains"]:
             backend = backend_of(toolchain["family"])
-            loaders.add(kind_of("cubin" if toolchain["makes"] == "module" else "library").loader)
+            if not (backend and backend.into_cache):  # else the back end itself loads what it compiles
+                loaders.add(kind_of("cubin" if toolchain["makes"] == "module" else "library").loader)
             if backend:
                 loaders.add(backend.loader)
                 found.add(f"backends.{backend.folder}.ahead")
