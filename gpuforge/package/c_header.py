@@ -42,16 +42,18 @@ def joined() -> str:
     return "\n".join([_HEAD, texts[0], _tables(), *texts[1:]])
 
 
+_LIMITS = {
+    "GPUF_LARGEST": document.LARGEST,
+    "GPUF_DEEPEST": document.DEEPEST,
+    "GPUF_LONGEST_NUMBER": document.LONGEST_NUMBER,
+    "GPUF_LONGEST_ARCH": index.LONGEST_ARCH,
+    "GPUF_MOST": elf.MOST,
+    "GPUF_LONGEST": elf.LONGEST,
+    "GPUF_SCHEMA": index.SCHEMA,
+}
+
+
 def _tables() -> str:
-    limits = {
-        "GPUF_LARGEST": document.LARGEST,
-        "GPUF_DEEPEST": document.DEEPEST,
-        "GPUF_LONGEST_NUMBER": document.LONGEST_NUMBER,
-        "GPUF_LONGEST_ARCH": index.LONGEST_ARCH,
-        "GPUF_MOST": elf.MOST,
-        "GPUF_LONGEST": elf.LONGEST,
-        "GPUF_SCHEMA": index.SCHEMA,
-    }
     assert index.SCHEMA == builds.SCHEMA  # noqa: S101  the header has one number for both
     sentences = {**values.SENTENCES, **more_reasons.SENTENCES}
     needed = ", ".join(map(str, driver.DRIVER_NEEDED))
@@ -60,7 +62,7 @@ def _tables() -> str:
             "/* ---- tables of the Python runtime ---- */",
             "",
             "enum {",
-            *(f"    {name} = {value}," for name, value in limits.items()),
+            *(f"    {name} = {value}," for name, value in _LIMITS.items()),
             "};",
             "",
             *_array("const char *const gpuf_sentences[][2]", _pairs(sentences)),
