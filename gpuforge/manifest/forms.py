@@ -167,9 +167,6 @@ class CompilerName(Checked):
         return {"anyOf": [{"enum": list(OWN)}, {**handler(schema), "minLength": 1}]}
 
 
-LIBRARY_NAME = r"^(?!lib)(?!.*\.so)[A-Za-z0-9][A-Za-z0-9._+-]{0,63}$"
-
-
 def _without_secret(url: str) -> str:
     """Return the URL of a repository; refuse one that holds a token, which would be in logs, keys and records."""
     try:
@@ -348,7 +345,7 @@ LibraryName = Annotated[
     Form(
         "the name of a library",
         'its file name without "lib" and ".so": "cufft" of libcufft.so.11',
-        LIBRARY_NAME,
+        r"^(?!lib)(?!.*\.so)[A-Za-z0-9][A-Za-z0-9._+-]{0,63}$",
     ),
 ]
 OpenClExtension = Annotated[

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import cached_property
 
-from gpuforge.cuda import stack
-from gpuforge.manifest import forms
 from gpuforge.manifest.model import ROLE_KEYS
 from gpuforge.manifest.problem import (
     KeyPath,
@@ -85,7 +81,6 @@ def object_problems(data: Raw) -> Iterator[Problem]:
     for item in objects:
         yield from _role_keys(item)
         yield from _undeclared(item, data.get("toolchains", {}))
-        yield from _unknown_needs(item)
         if item.role == "user-compiled":
             yield from _compilers(data, item)
         if (name := text_of(item.data, "name")) in by_name:
@@ -132,21 +127,6 @@ def _undeclared(item: _Object, declared: object) -> Iterator[Problem]:
                 if declared
                 else f"add a table [toolchains.{name}] with compiler = {likely}",
                 *at,
-            )
-
-
-def _unknown_needs(item: _Object) -> Iterator[Problem]:
-    """Yield names in `needs` of host-only objects that are not known libraries of a GPU stack."""
-    for index, name in texts_of(item.data.get("needs")) if item.role == "host-only" else ():
-        if re.search(forms.LIBRARY_NAME, name) and not stack.is_name(name):
-            close = get_close_matches(name, stack.names(), 1)
-            other = "remove it: only GPU libraries are listed in `needs`"
-            yield item.problem(
-                f"object {text_of(item.data, 'name')!r}: `needs` names {name!r}, which is not a known library of a GPU "
-                "stack",
-                f"did you mean {close[0]!r}?" if close else other,
-                "needs",
-                index,
             )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import PurePosixPath
@@ -9,6 +10,7 @@ from pathlib import PurePosixPath
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from gpuforge.cuda import stack
 from gpuforge.cuda.carriers import cuda_majors, linked_frameworks, newest
 from gpuforge.cuda.suffix import named_for
 from gpuforge.cuda.version import major_of
@@ -35,6 +37,7 @@ def refuse(file: ManifestFile, cells: Sequence[Cell]) -> None:
     """Refuse what this version cannot do yet, and wheels that would overwrite each other, all of it at once."""
     problems = [
         *_unsupported(file, cells),
+        *_unknown_needs(file),
         *_named_for_others(file, cells),
         *_same_wheels(file, cells),
         *impossible_pairs(file, cells),
@@ -89,6 +92,24 @@ def _unused_path(file: ManifestFile, name: str) -> tuple[str, Place, str]:
         message = f"[toolchains.{name}] path: nothing is compiled with this toolchain here"
         hint = "leave it out; the host build uses [toolchains.host]"
     return message, file.place("toolchains", name, "path"), hint
+
+
+def _unknown_needs(file: ManifestFile) -> Iterator[Diagnostic]:
+    """Yield each name in `needs` of host-only objects that is not a known library of a GPU stack."""
+    for number, item in enumerate(file.manifest.objects):
+        for index, name in enumerate(item.needs):
+            if not stack.is_name(name):
+                close = difflib.get_close_matches(name, stack.names(), 1)
+                hint = (
+                    f"did you mean {close[0]!r}?"
+                    if close
+                    else "remove it: only GPU libraries are listed in `needs`"
+                )
+                yield Diagnostic(
+                    f"object {item.name!r}: `needs` names {name!r}, which is not a known library of a GPU stack",
+                    file.place("objects", number, "needs", index),
+                    hint,
+                )
 
 
 def _narrowed_variants(file: ManifestFile, cells: Sequence[Cell]) -> Iterator[Diagnostic]:
