@@ -18,7 +18,7 @@ from gpuforge.actions.wheel import finished_wheel, make_variant
 from gpuforge.manifest import kernels_wheels
 from gpuforge.manifest.axes import Point, Values
 from gpuforge.manifest.load import ManifestFile
-from gpuforge.plan.action import Action, ActionInput, Pool, Turns
+from gpuforge.plan.action import Action, ActionInput
 from gpuforge.plan.cell import Cell, matrix
 from gpuforge.plan.context import PlanContext
 from gpuforge.plan.site import Machine
@@ -146,7 +146,7 @@ def _chosen(context: PlanContext, compiled: Mapping[str, ActionInput], *, own: b
 
 
 def scheduled(actions: Iterable[Action]) -> tuple[Action, ...]:
-    """Return the actions, in their order, with `pool`, `priority` and `turns`.
+    """Return the actions, in their order, with their `priority`.
 
     Downloads and preparations come in order of the longest chain of actions that waits for each. Packaging is short and
     others wait for it, so it comes before long actions.
@@ -155,18 +155,10 @@ def scheduled(actions: Iterable[Action]) -> tuple[Action, ...]:
     waiting = _chains(plan)
     found = []
     for action in plan:
-        pool: Pool = "downloads" if action.network else "jobs"
         chained = action.network or action.kind == "prepare"
         priority = waiting[action.id] if chained else int(action.kind == "package")
-        found.append(replace(action, pool=pool, priority=priority, turns=_turns(action)))
+        found.append(replace(action, priority=priority))
     return tuple(found)
-
-
-def _turns(action: Action) -> Turns:
-    """On this machine siblings have one directory; in containers the first fills the compiler cache of the others."""
-    if not action.place:
-        return "together"
-    return "one at a time" if action.image is None else "first alone"
 
 
 def _chains(actions: tuple[Action, ...]) -> dict[str, int]:

@@ -228,10 +228,7 @@ class Action:
     by_content: bool = False  # an earlier result is reused if the outputs that it reads have the same content
     parallel: bool = False  # it runs several jobs at once; the runner sets how many
     caches: tuple[CacheFolder, ...] = ()  # folders that a container leaves to the next one; not in the key
-    pool: Pool = "jobs"
     priority: int = 0  # the ready action with the highest starts first; equal ones in the plan's order
-    # "first alone": the others wait until one has ended, unless it is known to be short
-    turns: Turns = "together"
 
     def __post_init__(self) -> None:
         for name in ("inputs", "env", "facts"):
@@ -241,6 +238,22 @@ class Action:
         """Make it fit for pickle, which cannot write read-only mappings."""
         values = (getattr(self, each.name) for each in fields(self))
         return type(self), tuple(dict(v) if isinstance(v, MappingProxyType) else v for v in values)
+
+    @property
+    def pool(self) -> Pool:
+        """Which slots it takes."""
+        return "downloads" if self.network else "jobs"
+
+    @property
+    def turns(self) -> Turns:
+        """How actions take turns that share a `place`.
+
+        On this machine they have one directory. In containers the first fills the compiler cache of the others, which
+        wait until it has ended, unless it is known to be short.
+        """
+        if not self.place:
+            return "together"
+        return "one at a time" if self.image is None else "first alone"
 
     @property
     def needs(self) -> tuple[str, ...]:

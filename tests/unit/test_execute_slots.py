@@ -41,8 +41,8 @@ def test_actions_with_jobs_of_their_own_share_the_slots(tmp_path: Path) -> None:
 def test_downloads_run_beside_the_rest_and_the_highest_priority_comes_first(tmp_path: Path) -> None:
     steps = (
         step("compile"),
-        step("for tests", pool="downloads", priority=1),
-        step("for builds", pool="downloads", priority=2),
+        step("for tests", network=True, priority=1),
+        step("for builds", network=True, priority=2),
         step("build", "for builds"),
         step("test", "build", "for tests"),
     )
@@ -76,14 +76,14 @@ def test_an_action_with_jobs_of_its_own_starts_beside_a_small_one(tmp_path: Path
 
 @pytest.mark.thorough
 def test_one_working_directory_is_for_one_action_at_a_time(tmp_path: Path) -> None:
-    steps = [step(name, parallel=True, place="build", turns="one at a time") for name in "ab"]
+    steps = [step(name, parallel=True, place="build") for name in "ab"]
     here = watched(tmp_path / "1", *steps, jobs=2)
     assert (here.most, here.jobs) == (1, {"a": 2, "b": 2})
 
 
 @pytest.mark.thorough
 def test_where_the_first_is_alone_the_others_wait_until_it_has_filled_their_cache(tmp_path: Path) -> None:
-    steps = [step(name, parallel=True, place="build", turns="first alone") for name in "abc"]
+    steps = [step(name, parallel=True, place="build", image="i") for name in "abc"]
     first = watched(tmp_path / "1", *steps, jobs=8)
     assert first.jobs == {"a": 8, "b": 4, "c": 4}
     assert first.events[1:3] == ["start a", "done a"]
@@ -146,7 +146,7 @@ def test_workers_that_are_apart_keep_room_themselves(tmp_path: Path, monkeypatch
             return len(asked) > 3
 
     outcome = engine.run(
-        [step(name, place="one", turns="one at a time", parallel=True) for name in "abc"],
+        [step(name, place="one", parallel=True) for name in "abc"],
         store=rig.store,
         ledger=rig.ledger,
         workers=Apart(rig.store, rig.runner),
