@@ -6,6 +6,7 @@ import os
 import platform
 import subprocess
 import sys
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from gpuforge.toolkits.select import select
 from gpuforge.wheel.package_index import index_url
 
 TEST_IMAGE = "bookworm-test"
+PLATFORMS = ("manylinux_2_28", "manylinux_2_27", "manylinux_2_24", "manylinux2014", "manylinux_2_17")
 ROOT = Path(__file__).parents[2]
 
 
@@ -50,6 +52,25 @@ def _missing(item: pytest.Item) -> str:
 @cache
 def _engine() -> Any:
     return connect()
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Download one wheel for CPython 3.11, once; for another machine than x86_64 it is named: "numpy (aarch64)"."""
+
+    @cache
+    def download(requirement: str) -> Path:
+        requirement, _, machine = requirement.removesuffix(")").partition(" (")
+        options = ["--no-deps", "--only-binary=:all:", "--python-version=3.11"]
+        options += [f"--platform={platform}_{machine or 'x86_64'}" for platform in PLATFORMS]
+        folder = tmp_path_factory.mktemp("wheels")
+        argv = [sys.executable, "-m", "pip", "download", "-q", *options, "-d", str(folder), requirement]
+        done = subprocess.run(argv, capture_output=True, text=True, check=False)
+        if done.returncode:
+            pytest.skip(f"pip does not download {requirement}: {done.stderr.strip().splitlines()[-1]}")
+        return next(folder.glob("*.whl"))
+
+    return download
 
 
 @pytest.fixture(scope="session")

@@ -9,11 +9,9 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Sequence
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -22,35 +20,10 @@ from gpuforge.audit.elf_patterns import patterns
 from gpuforge.audit.read.wheel import read
 from gpuforge.binary.facts import ElfObject, FatbinContainer
 
-PLATFORMS = (
-    "manylinux_2_28_x86_64",
-    "manylinux_2_27_x86_64",
-    "manylinux2014_x86_64",
-    "manylinux_2_17_x86_64",
-)
 CUOBJDUMP = "nvidia-cuda-cuobjdump==13.5.37"
 GIVEN = [path for path in os.environ.get("GPUFORGE_AUDIT_WHEELS", "").split(os.pathsep) if path]
 
 Wheel = Callable[[str], Path]
-
-
-@pytest.fixture(scope="session")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Wheel:
-    """Download one wheel for CPython 3.11, once; for another machine than x86_64 it is named: "numpy (aarch64)"."""
-
-    @cache
-    def download(requirement: str) -> Path:
-        requirement, _, machine = requirement.removesuffix(")").partition(" (")
-        options = ["--no-deps", "--only-binary=:all:", "--python-version=3.11"]
-        options += [f"--platform={p.replace('x86_64', machine or 'x86_64')}" for p in PLATFORMS]
-        folder = tmp_path_factory.mktemp("wheels")
-        argv = [sys.executable, "-m", "pip", "download", "-q", *options, "-d", str(folder), requirement]
-        done = subprocess.run(argv, capture_output=True, text=True, check=False)
-        if done.returncode:
-            pytest.skip(f"PyPI cannot be reached: {done.stderr.strip().splitlines()[-1]}")
-        return next(folder.glob("*.whl"))
-
-    return download
 
 
 @pytest.mark.network

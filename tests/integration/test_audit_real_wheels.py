@@ -1,4 +1,4 @@
-"""The audit on wheels from PyPI: what it must say of them, what it must not, and every dynamic field of every ELF."""
+"""The audit on wheels from PyPI: what it must say of them, what it must not, and versions and sections."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from elftools.elf.dynamic import DynamicSegment
 from elftools.elf.elffile import ELFFile
 from elftools.elf.gnuversions import GNUVerNeedSection
 
@@ -25,35 +24,8 @@ from gpuforge.runtime.arch import Arch
 
 pytestmark = pytest.mark.network
 
-PLATFORMS = (
-    "manylinux_2_28_x86_64",
-    "manylinux_2_27_x86_64",
-    "manylinux_2_24_x86_64",
-    "manylinux2014_x86_64",
-    "manylinux_2_17_x86_64",
-)
-
-
 Wheel = Callable[[str], Path]
 Said = Callable[[str], dict[tuple[str, str], tuple[str, ...]]]
-
-
-@pytest.fixture(scope="session")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Wheel:
-    """Download one wheel for CPython 3.11 on x86_64, once."""
-    options = ["--no-deps", "--only-binary=:all:", "--python-version=3.11"]
-    options += [f"--platform={platform}" for platform in PLATFORMS]
-
-    @cache
-    def download(requirement: str) -> Path:
-        folder = tmp_path_factory.mktemp("wheels")
-        argv = [sys.executable, "-m", "pip", "download", "-q", *options, "-d", str(folder), requirement]
-        done = subprocess.run(argv, capture_output=True, text=True, check=False)
-        if done.returncode:
-            pytest.skip(f"pip does not download {requirement}: {done.stderr.strip().splitlines()[-1]}")
-        return next(folder.glob("*.whl"))
-
-    return download
 
 
 @pytest.fixture(scope="session")
@@ -291,7 +263,7 @@ def test_sound_wheels_are_clean(said: Said, requirement: str) -> None:
         "tokenizers==0.23.3",
     ],
 )
-def test_every_dynamic_field_is_what_pyelftools_reads(wheel: Wheel, requirement: str) -> None:
+def test_versions_and_sections_are_what_pyelftools_reads(wheel: Wheel, requirement: str) -> None:
     path = wheel(requirement)
     objects = {found.file: found for found in read(path, patterns()).objects}
     seen = 0
@@ -303,18 +275,6 @@ def test_every_dynamic_field_is_what_pyelftools_reads(wheel: Wheel, requirement:
             peer = ELFFile(io.BytesIO(archive.read(name)))
             found = objects[name]
             seen += 1
-            segment = next((s for s in peer.iter_segments() if isinstance(s, DynamicSegment)), None)
-            tags = list(segment.iter_tags()) if segment else []
-            assert [value for _, value in found.dynamic] == [
-                t.entry.d_val for t in tags if t.entry.d_tag != "DT_NULL"
-            ]
-            assert list(found.needed) == [t.needed for t in tags if t.entry.d_tag == "DT_NEEDED"], name
-            paths = {"DT_RPATH": found.rpath, "DT_RUNPATH": found.runpath}
-            joined = {tag: None if path is None else ":".join(path) for tag, path in paths.items()}
-            held = {"DT_SONAME": found.soname or None, **joined}
-            for tag, value in held.items():
-                expected = [getattr(t, tag[3:].lower()) for t in tags if t.entry.d_tag == tag]
-                assert value == (expected[0] if expected else None), (name, tag)
             needs = peer.get_section_by_name(".gnu.version_r")
             if isinstance(needs, GNUVerNeedSection):
                 assert [(n.library, list(n.versions)) for n in found.version_needs] == [
