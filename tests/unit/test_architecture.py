@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from source_samples import statements
 
 import gpuforge
 from gpuforge.package import contents
@@ -108,15 +109,6 @@ HEAVY = {
     "iree": {"runtime/backends/iree"},
     "tree_sitter": {"manifest"},
 }
-
-
-def statements(node: ast.AST, *, types: bool = True) -> Iterator[ast.AST]:
-    """Yield every statement of a tree, those for type checkers too; expressions, most of its nodes, hold none."""
-    for child in ast.iter_child_nodes(node):
-        for_types = isinstance(child, ast.If) and "TYPE_CHECKING" in ast.dump(child.test)
-        if not isinstance(child, ast.expr) and (types or not for_types):
-            yield child
-            yield from statements(child, types=types)
 
 
 @cache

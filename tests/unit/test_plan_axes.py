@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from plan_samples import LoadRecipe, request_of
+from plan_samples import LoadRecipe, plan_of, request_of
 
-from gpuforge.actions.cell_actions import Plan, lower
+from gpuforge.actions.cell_actions import Plan
 from gpuforge.actions.wheel import record_of
 from gpuforge.cli.matrix import github, gitlab
 from gpuforge.errors import UsageError
@@ -34,10 +34,6 @@ OLD = ('toolkit = "12.4"', 'toolkit = "12.4"\naxes = { torch = ["2.10"] }')
 NEW = ('toolkit = "13.0"', 'toolkit = "13.0"\naxes = { torch = ["2.11", "2.15"] }')
 ONE = ('python = ["3.11", "3.13"]', 'python = ["3.11"]')
 SPANS = '[wheel]\nspans = ["torch"]\n'
-
-
-def plan_of(file: ManifestFile, machine: Machine, **choice: Any) -> Plan:
-    return lower(file, select(file, "x86_64", Choice(**choice)).cells, machine)
 
 
 def ids(file: ManifestFile) -> list[str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from plan_samples import LoadRecipe, changed, plan_of
-from test_architecture import statements
+from source_samples import statements
 
 import gpuforge
 from gpuforge.actions.audit import AuditWheel

@@ -4,29 +4,21 @@ from __future__ import annotations
 
 import zipfile
 from pathlib import Path
-from typing import Any
 
 import pytest
-from plan_samples import LoadRecipe
+from plan_samples import LoadRecipe, plan_of
 
-from gpuforge.actions.cell_actions import Plan, lower
 from gpuforge.actions.front import PackageFront, brought
 from gpuforge.audit import audit
 from gpuforge.errors import ActionError
-from gpuforge.manifest.load import ManifestFile
 from gpuforge.package.contents import FrontExtra
 from gpuforge.plan.action import ActionInput, Workdir
-from gpuforge.plan.cell import Choice, select
 from gpuforge.plan.site import Machine
 from gpuforge.wheel import metadata
 
 FRONT = '\n[wheel]\nfront = "demo-cuda"\n'
 BY_EXTRA = ("[cuda]\n", '[cuda]\nrequires = "extra"\n')
 BROUGHT = (FrontExtra("cuda12", "demo-cu12"), FrontExtra("cuda13", "demo-cu13", "cuda13"))
-
-
-def plan_of(file: ManifestFile, machine: Machine, **choice: Any) -> Plan:
-    return lower(file, select(file, "x86_64", Choice(**choice)).cells, machine)
 
 
 def test_it_is_made_once_from_one_wheel_of_each_cuda_version(recipe: LoadRecipe, machine: Machine) -> None:
