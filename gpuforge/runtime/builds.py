@@ -41,7 +41,7 @@ class UserBuild:
     sources: tuple[str, ...]  # the sources that the user added
     home: str = ""
     release: str = ""  # "membrane 1.2"; "" if no version was known
-    # the user's choice of the toolchain: "", its name, or "NAME=PATH"; `asked` in the file
+    # the user's choice of the toolchain: "", its name, or "NAME=PATH"
     requested: str = ""
 
 
@@ -67,7 +67,7 @@ class BuildsFolder:
                 document.text(data, "compiler"),
                 document.text(data, "arch"),
                 document.texts(data, "sources"),
-                *(document.text(data, key, "") for key in ("home", "release", "asked")),
+                *(document.text(data, key, "") for key in ("home", "release", "requested")),
             )
         except FileNotFoundError:
             return None

@@ -81,9 +81,9 @@ def whole(entry: dict[str, Any], key: str) -> int:
     return value
 
 
-def flag(entry: dict[str, Any], key: str, otherwise: bool) -> bool:
-    """Return true or false; `otherwise` if it is missing. Raises Damaged."""
-    value = entry.get(key, otherwise)
+def flag(entry: dict[str, Any], key: str) -> bool:
+    """Return true or false; raises Damaged."""
+    value = _value(entry, key)
     if not isinstance(value, bool):
         raise Damaged(f"'{key}' is not true or false")
     return value

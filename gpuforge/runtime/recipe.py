@@ -284,16 +284,15 @@ def _at_first_use(entry: dict[str, Any]) -> UserToolchain:
         family=document.text(entry, "family"),
         sources=document.texts(entry, "sources"),
         install={"": document.text(document.table(entry, "install"), "", "")},
-        # the first wheels of this schema do not have the next two
-        devices=document.texts(entry, "devices") if "devices" in entry else (),
-        extensions=document.texts(entry, "extensions") if "extensions" in entry else (),
+        devices=document.texts(entry, "devices"),
+        extensions=document.texts(entry, "extensions"),
         argv=document.texts(entry, "argv"),
     )
 
 
 def _toolchain(entry: dict[str, Any]) -> UserToolchain:
     text, texts = partial(document.text, entry), partial(document.texts, entry)
-    install, family = document.table(entry, "install"), text("family")
+    install = document.table(entry, "install")
     if not texts("argv") and (text("programs") or text("makes") == "library"):  # else called as a library
         raise document.Damaged("'argv' is empty")
     return _at_first_use(entry)._replace(
@@ -307,8 +306,8 @@ def _toolchain(entry: dict[str, Any]) -> UserToolchain:
         runtimes=texts("runtimes"),
         install={key: document.text(install, key) for key in install},
         makes=text("makes"),
-        by_command=document.flag(entry, "by_command", family == "command"),  # earlier wheels have no flags
-        of_toolkit=document.flag(entry, "of_toolkit", family == "nvcc"),
+        by_command=document.flag(entry, "by_command"),
+        of_toolkit=document.flag(entry, "of_toolkit"),
     )
 
 

@@ -196,7 +196,6 @@ def test_what_differs_between_compilers_and_kinds_of_images_stands_in_their_tabl
     assert {path.relative_to(ROOT).as_posix() for path in modules if compared(path.read_text()) & names} == {
         "runtime/arch.py",  # how an architecture is spelled
         "runtime/backends/iree/devices.py",  # the package `iree`
-        "runtime/recipe.py",  # defaults for recipes of earlier wheels
         "actions/write_wheel.py",  # what a fatbin has
     }
 

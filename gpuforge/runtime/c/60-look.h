@@ -390,7 +390,7 @@ static gpuf_active gpuf_active_build(gpuf_arena *arena, const char *folder)
     gpuf_items(arena, document.content, "sources", GPUF_TEXT, "a list of texts", &count, &problem);
     active.home = gpuf_word(arena, document.content, "home", "", &problem);
     active.release = gpuf_word(arena, document.content, "release", "", &problem);
-    gpuf_word(arena, document.content, "asked", "", &problem);
+    gpuf_word(arena, document.content, "requested", "", &problem);
     if (problem) {
         active.problem = gpuf_because("build-damaged", "file", path, "problem", problem, NULL, NULL);
         return active;
@@ -966,18 +966,16 @@ static const gpuf_index *gpuf_read_sources(gpuf_arena *arena, const char *folder
 {
     gpuf_index *index = (gpuf_index *)gpuf_new(arena, sizeof *index);
     gpuf_image *image = (gpuf_image *)gpuf_new(arena, sizeof *image);
-    static const char *const added[] = {"devices", "extensions"}; /* not in the first wheels of this schema */
     const gpuf_json *item;
-    size_t count, ignored, n;
+    size_t count, ignored;
     gpuf_word(arena, entry, "name", NULL, problem);
     *family = gpuf_word(arena, entry, "family", NULL, problem);
     image->kind = gpuf_same(*family, "nvrtc") ? "cuda" : "opencl";
     image->arch = "";
     item = gpuf_items(arena, entry, "sources", GPUF_TEXT, "a list of texts", &count, problem);
     gpuf_word(arena, gpuf_table(arena, entry, "install", problem), "", "", problem);
-    for (n = 0; n < sizeof added / sizeof *added; ++n)
-        if (gpuf_find(entry, added[n]))
-            gpuf_items(arena, entry, added[n], GPUF_TEXT, "a list of texts", &ignored, problem);
+    gpuf_items(arena, entry, "devices", GPUF_TEXT, "a list of texts", &ignored, problem);
+    gpuf_items(arena, entry, "extensions", GPUF_TEXT, "a list of texts", &ignored, problem);
     gpuf_items(arena, entry, "argv", GPUF_TEXT, "a list of texts", &ignored, problem);
     index->compiler = *family, index->toolkit = index->cpu = "";
     index->modules = (gpuf_module *)gpuf_array(arena, count, sizeof *index->modules);

@@ -91,7 +91,6 @@ def activate(place: BuildsFolder, library: Path, made: UserBuild) -> UserBuild:
                 _sync(file)
             library.rename(build.file)
             content = {**asdict(build), "schema": SCHEMA, "build": folder.name, "file": build.file.name}
-            content["asked"] = content.pop("requested")
             draft = folder / ACTIVE
             draft.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
             draft.chmod(0o644)
