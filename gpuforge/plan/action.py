@@ -177,9 +177,9 @@ def _replaced(value: Any, name: str, change: Callable[[str, Handle], Any]) -> An
 
 
 def _plain(value: Any) -> Any:
-    """Return data for JSON; the content of a handle is not in it, as each input has a digest of its own."""
+    """Return data for JSON: how an input is laid, not what it is, as each has a digest of its own."""
     if isinstance(value, _HANDLES):
-        return type(value).__name__
+        return type(value).__name__ if isinstance(value, Staged | Laid) else "input"
     if isinstance(value, (list, tuple)):
         return [_plain(each) for each in value]
     if isinstance(value, Mapping):

@@ -56,12 +56,20 @@ done:
 """
 
 
-def kernel_set(folder: Path, ptx: str) -> KernelSet:
+LISTED_ADD = {
+    "symbol": "add",
+    "name": "add",
+    "parameters": [{"type": "", "size": 8}, {"type": "", "size": 8}, {"type": "", "size": 4}],
+}
+
+
+def kernel_set(folder: Path, ptx: str, *kernels: object) -> KernelSet:
+    """Write a set of one module, whose index lists `kernels`, or none as an index of a user's own files."""
     folder.mkdir()
     (folder / "m.fatbin").write_text(ptx)
     module = {"name": "m", "source": "m.cu", "digest": "", "file": "m.fatbin",
               "sha256": hashlib.sha256(ptx.encode()).hexdigest(),
-              "images": [{"kind": "ptx", "arch": "compute_52", "isa": "7.0"}], "kernels": []}  # fmt: skip
+              "images": [{"kind": "ptx", "arch": "compute_52", "isa": "7.0"}], "kernels": kernels}  # fmt: skip
     index = {"schema": 1, "name": folder.name, "kind": "module", "toolkit": "11.0", "modules": [module],
              "toolchain": {"family": "nvcc", "version": "11.0"}}  # fmt: skip
     (folder / "index.json").write_text(json.dumps(index))

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ptx_samples import ENTRY, HEAD, kernel_set
+from ptx_samples import ADD, ENTRY, HEAD, LISTED_ADD, kernel_set
 from thread_samples import COUNT, in_threads
 
 from gpuforge.runtime import DriverError, Kernel, KernelSet, probe
@@ -40,11 +40,8 @@ def test_host_arrays_are_copied_in_and_out(add: Kernel) -> None:
     assert added(add) == [3.0] * 32
 
 
-def test_the_driver_knows_the_parameters(add: Kernel) -> None:
-    """Only from CUDA 12.4 on."""
-    driver = probe().driver
-    if driver is None or driver < (12, 4):
-        pytest.skip("the driver is older than CUDA 12.4")
+def test_arguments_are_checked_by_what_the_index_lists(tmp_path: Path) -> None:
+    add = kernel_set(tmp_path / "listed", HEAD + ADD, LISTED_ADD).function("add")
     with add.memory(128) as memory:
         with pytest.raises(
             TypeError, match=r"^argument 2: ctypes.c_double has 8 bytes, and the parameter has 4 bytes"

@@ -299,8 +299,14 @@ def make(request: Request, image: Image, module: Module, place: BuildPlace) -> K
         return None
     cache = KernelCache.of_user(request.env)
     key = key_of(module, sources, compiler, context.driver.devices[context.ordinal].capability)
-    compile_it = partial(compile_module, module, sources, compiler, key)
+    made: list[bytes] = []
+
+    def compile_it() -> bytes:
+        made[:] = [compile_module(module, sources, compiler, key)]
+        return made[0]
+
+    def code() -> bytes:
+        return made[0] if made else cache.obtain(key, compile_it, cache=request.use_cache)
+
     compiled = kept_function(request.name, key, context, cache, compile_it, use=request.use_cache)
-    return kernel_of(
-        request, context, compiled, lambda: cache.obtain(key, compile_it, cache=request.use_cache)
-    )
+    return kernel_of(request, context, compiled, code)
