@@ -98,8 +98,8 @@ def test_a_variant_is_made_of_the_proved_wheel(recipe: LoadRecipe, machine: Mach
     assert made.needs == (f"{cell}/audit", f"{cell}/wheel")
     gpus = ("80_real", "90a_real", "90_real", "120_virtual")
     assert request_of(made) == {
-        "wheel": "ActionInput",
-        "report": "ActionInput",
+        "wheel": "input",
+        "report": "input",
         "cuda": "13.0",
         "gpus": list(gpus),
     }
@@ -191,7 +191,7 @@ def test_a_hook_sees_the_toolkit_and_the_variables_of_the_build(
     found = {a.id: request_of(a) for a in plan.actions if a.step and "config_settings" in vars(a.step)}
     assert {name.rpartition("/")[2] for name in found} == {"hook", "host-build"}
     assert {str(each["config_settings"]) for each in found.values()} == {"{'cmake.define.TK': '{toolkit}'}"}
-    assert {each["toolkit"] for each in found.values()} == {"ActionInput"}
+    assert {each["toolkit"] for each in found.values()} == {"input"}
     (hook,) = (action for action in plan.actions if action.id == "py3.11-cu13.0/hook")
     assert hook.env["CUDA_HOME"] == hook.env["TK"] == "${in:toolkit}"
     assert hook.env["PATH"].startswith("${in:toolkit}/bin:")

@@ -46,9 +46,9 @@ def test_every_wheel_is_installed_and_imported_where_the_manifest_says_nothing(
     assert test.title == f"test the wheel of {CELL} on Python 3.11"
     assert test.needs == (f"{CELL}/test-requirements", f"{CELL}/wheel")
     assert options(test) == {
-        "python": "FileInput",
-        "wheel": "ActionInput",
-        "needed": "ActionInput",
+        "python": "input",
+        "wheel": "input",
+        "needed": "input",
         "cell": CELL,
         "cuda": "13.0",
         "package": "demo_pkg",

@@ -86,17 +86,6 @@ def test_a_plug_ins_compiler_of_a_toolkit_is_called_as_nvcc_is(tmp_path: Path) -
     assert {"-arch=sm_80", f"-DOF={tmp_path}"} <= {*arguments}
 
 
-def test_nvcc_in_an_earlier_recipe_belongs_to_a_toolkit(tmp_path: Path) -> None:
-    site = tmp_path / "site"
-    file = install(site, toolchain("device", "nvcc")) / "sources" / "answers" / "recipe.json"
-    content = json.loads(file.read_text())
-    del content["toolchains"][0]["of_toolkit"], content["toolchains"][0]["by_command"]
-    file.write_text(json.dumps(content))
-    nvcc = program(tmp_path / "bin", "nvcc", NVCC)
-    assert run(site, "compile", PATH=f"{nvcc.parent}:/usr/bin:/bin").returncode == 0
-    assert "-arch=sm_80" in (nvcc.parent / "arguments").read_text()
-
-
 def test_nvcc_without_a_gpu_and_a_wheel_that_names_no_architecture(tmp_path: Path) -> None:
     site = tmp_path / "site"
     recipe = install(site, toolchain("device", "nvcc")) / "sources" / "answers" / "recipe.json"

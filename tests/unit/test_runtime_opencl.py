@@ -291,8 +291,8 @@ def test_what_fits_the_parameters_of_a_kernel_is_passed(scale: OpenClKernel, sum
 
 def freed(kernel: OpenClKernel) -> OpenClMemory:
     memory = kernel.memory(16)
-    kernel.free()
-    kernel.free()
+    memory.free()
+    memory.free()
     return memory
 
 
@@ -433,5 +433,5 @@ def test_a_kernel_runs_in_the_queue_of_its_arrays_and_in_their_order(scale: Open
         scale.launch(1, 1, memory, two, TWO, stream=queues[1])
         scale.launch(1, 1, memory, two, TWO)
         gate.set_status(pyopencl.command_execution_status.COMPLETE)
-        kernel.read(result)
+        memory.read(result)
     assert result.tolist() == [4.0] * 8
