@@ -285,7 +285,7 @@ def _expectation(options: Options) -> Expectation | None:
         source = load(options.manifest, alone=True)
         return expectation(source, options.cuda or _cuda_of(source, options.wheels))
     if options.expect:
-        from gpuforge.audit.expected_archs import expecting
+        from gpuforge.expectation import expecting
 
         return expecting(options.expect)
     return None

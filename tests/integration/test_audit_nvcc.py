@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gpuforge.audit import audit
-from gpuforge.audit.expected_archs import expecting
+from gpuforge.expectation import expecting
 from gpuforge.runtime.arch import Arch
 
 pytestmark = [

@@ -20,10 +20,10 @@ from object_samples import archive, relocatable
 
 from gpuforge.audit import audit
 from gpuforge.audit.evidence import GapKind
-from gpuforge.audit.expected_archs import expecting
 from gpuforge.audit.host import collect
 from gpuforge.audit.rules import roles
 from gpuforge.cli.main import run
+from gpuforge.expectation import expecting
 from gpuforge.manifest.load import load
 from gpuforge.plan.expectation import expectation
 

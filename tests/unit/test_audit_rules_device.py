@@ -26,7 +26,6 @@ from promise_samples import BASE, PROMISES
 from rule_cases.device import NV, REL, written_by
 
 from gpuforge.audit import audit
-from gpuforge.audit.expected_archs import expecting
 from gpuforge.audit.reach import reach
 from gpuforge.audit.report import sentences
 from gpuforge.audit.report.sentences import bullets, lines
@@ -34,6 +33,7 @@ from gpuforge.binary import fatbin as reader
 from gpuforge.binary.facts import DeviceCode, FatbinContainer, FatbinEntry
 from gpuforge.cuda.releases import generations
 from gpuforge.errors import UsageError
+from gpuforge.expectation import expecting
 from gpuforge.manifest.load import ManifestFile, load
 from gpuforge.plan.expectation import expectation
 from gpuforge.runtime.arch import Arch
