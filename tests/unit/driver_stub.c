@@ -166,16 +166,6 @@ int cuLinkComplete(void *state, const void **code, size_t *size)
     return 0;
 }
 int cuLinkDestroy(void *state) { return !state; }
-int cuFuncGetParamInfo(void *function, size_t index, size_t *offset, size_t *size)
-{
-    static const size_t sizes[] = {8, 4, 8, 8};
-    (void)function;
-    if (number("STUB_PARAMETERS", 0)) return number("STUB_PARAMETERS", 0);
-    if (!depth) return 201;
-    if (index >= 4) return 1;
-    *offset = 0, *size = sizes[index];
-    return 0;
-}
 #endif
 
 // The operations of all streams in the order in which they were queued. The default stream is 0 and 1, one for each context.
