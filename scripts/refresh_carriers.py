@@ -38,14 +38,12 @@ class Difference:
 
     title: str  # "carrier torch >=2.15"
     key: str  # "brings"
-    said: tuple[str, ...]
+    recorded: tuple[str, ...]
     found: tuple[str, ...]
 
     def __str__(self) -> str:
         """Write it on one line."""
-        return (
-            f"{self.title}: {self.key} is {quoted(set(self.said))}, the package has {quoted(set(self.found))}"
-        )
+        return f"{self.title}: {self.key} is {quoted(set(self.recorded))}, the package has {quoted(set(self.found))}"
 
 
 def rows(table: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -151,7 +149,7 @@ def rewritten(text: str, found: Sequence[Difference]) -> str:
         kind, package, *_ = difference.title.split(" ")
         for block in re.findall(rf"\[\[{kind}\]\]\npackage = \"{package}\"\n(?:[^\[\n].*\n|\]\n)*", text):
             row = tomli.loads(block)[kind][0]
-            if tuple(row[difference.key]) == difference.said:
+            if tuple(row[difference.key]) == difference.recorded:
                 lines = "".join(f'  "{name}",\n' for name in difference.found)
                 value = f"{difference.key} = [\n{lines}]\n" if lines else f"{difference.key} = []\n"
                 changed = re.sub(

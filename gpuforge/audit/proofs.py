@@ -184,12 +184,12 @@ def _platform(graph: LinkGraph, wheel: WheelFacts) -> Iterator[str]:
     highest = ", ".join(f"{name} {v} ({posixpath.basename(file)})" for name, (v, file) in floors.items())
     machines = {o.processor for o in objects}
     promises = [(tag, *policy.of_tag(tag)) for tag in wheel.platforms]
-    held = [tag for tag, p, machine in promises if p and machine in machines and policy.is_known(p)]
-    if held:
+    fulfilled = [tag for tag, p, machine in promises if p and machine in machines and policy.is_known(p)]
+    if fulfilled:
         unknown = [e for e in graph.of(wheel) if e.provider.source == "nobody" and not _is_found(graph, e)]
         if not unknown:  # that a required package may have a library is a guess
-            hold = "hold" if len(held) > 1 else "holds"
-            yield f"{', '.join(held)} {hold}; highest required: {highest}"
+            hold = "hold" if len(fulfilled) > 1 else "holds"
+            yield f"{', '.join(fulfilled)} {hold}; highest required: {highest}"
     elif bare := next((tag for tag in wheel.platforms if tag.startswith("linux_")), ""):
         fitting = policy.fitting(objects, policy.of_tag(bare)[1], _of_system(graph, wheel))
         has = "no manylinux policy has it all"

@@ -171,9 +171,9 @@ def _notes(project: Project) -> Iterator[Note]:
     for seen in project.script.downloads[:1]:
         yield Note(_BUILD, because("script-downloads", seen.where, module=seen.text))
     known = load(__file__, "requirements.toml")["requirements"]
-    asked = {each.module: each.where for each in _unmet(project) if each.module not in known}
-    if asked:
-        yield Note(_BUILD, because("import-unknown", *asked.values(), modules=", ".join(asked)))
+    unknown = {each.module: each.where for each in _unmet(project) if each.module not in known}
+    if unknown:
+        yield Note(_BUILD, because("import-unknown", *unknown.values(), modules=", ".join(unknown)))
     for switch in project.script.switches if project.cuda is None else ():
         if re.fullmatch(_TOOLKIT, switch.variable) or re.fullmatch(_SWITCHES, switch.variable):
             yield Note(_BUILD, because("cuda-perhaps", switch.where, name=switch.variable))

@@ -64,15 +64,15 @@ def plain_entry(name: str) -> Entry:
     return Entry(name, name, None)
 
 
-def matching(kernels: Iterable[Entry], wanted: str) -> tuple[Entry, ...]:
+def matching(kernels: Iterable[Entry], given: str) -> tuple[Entry, ...]:
     """Return the kernels that a name may mean: none, one, or several that it is ambiguous between.
 
     A name is a symbol, a signature, or a name with or without its namespaces and its template arguments. Of these, the
     first that any kernel has counts: `scale` is the global function where there is a `ns::scale`, too.
     """
-    if not isinstance(wanted, str):
-        raise TypeError(f"a kernel's name is a str, not {type(wanted).__name__}")
-    listed, name = list(kernels), _normal(wanted)
+    if not isinstance(given, str):
+        raise TypeError(f"a kernel's name is a str, not {type(given).__name__}")
+    listed, name = list(kernels), _normal(given)
     spelled = [(entry, _all_spellings(entry)) for entry in listed]
     for rank in range(5):
         found = {entry.symbol: entry for entry, spellings in spelled if name in spellings[rank]}
@@ -118,15 +118,15 @@ def plain_name(name: str) -> str:
     return _spellings(name.partition("(")[0] or name)[-1]
 
 
-def nearest(names: Iterable[str], wanted: str) -> list[str]:
-    """Return names with those first that are spelled most like the wanted one."""
+def nearest(names: Iterable[str], word: str) -> list[str]:
+    """Return names with those first that are spelled most like a word."""
     listed = list(names)
     if len(listed) < 2:
         return listed
     from difflib import SequenceMatcher
 
     def unlike(name: str) -> float:
-        return -SequenceMatcher(None, wanted.lower(), plain_name(name).lower()).ratio()
+        return -SequenceMatcher(None, word.lower(), plain_name(name).lower()).ratio()
 
     return sorted(listed, key=unlike)
 
@@ -145,9 +145,9 @@ def check(entry: Entry, given: Sequence[Given]) -> None:
 
 def check_count(entry: Entry, count: int) -> None:
     """Raise TypeError unless a kernel takes this number of arguments, if that is known."""
-    wanted = count if entry.parameters is None else len(entry.parameters)
-    if count != wanted:
-        some = f"{wanted} argument{'' if wanted == 1 else 's'}"
+    expected = count if entry.parameters is None else len(entry.parameters)
+    if count != expected:
+        some = f"{expected} argument{'' if expected == 1 else 's'}"
         raise TypeError(f"{entry.signature} takes {some}, and {count} are given")
 
 
@@ -162,8 +162,8 @@ def limits(parameter: Parameter, dtype: str) -> tuple[int, int] | None:
 
     It fits by its type: it is an integer of the parameter's size whose signedness differs.
     """
-    wanted, kind = _NUMBERS.get(_bare(parameter.type), ""), dtype.lstrip("<|=")[:1]
-    if wanted[:1] not in {"i", "u"} or kind not in {"i", "u"} or wanted[0] == kind:
+    expected, kind = _NUMBERS.get(_bare(parameter.type), ""), dtype.lstrip("<|=")[:1]
+    if expected[:1] not in {"i", "u"} or kind not in {"i", "u"} or expected[0] == kind:
         return None
     return 0, (1 << (8 * parameter.size - 1)) - 1
 
@@ -250,15 +250,17 @@ def _refusal(parameter: Parameter, given: Given) -> str:
         return _refusal_of_pointer(parameter, element, given, dtype)
     if not parameter.type or given.kind == "struct":
         return _refusal_of_size(parameter, given)
-    wanted = _fitting(_bare(parameter.type))
+    expected = _fitting(_bare(parameter.type))
     if given.kind == "array":
         if parameter.type.endswith((")", "]")):  # a function or an array
             return _refusal_of_size(parameter, given)
-        return f"{_described(given)} is given, and the parameter is a value: {parameter.type}{_hint(wanted)}"
+        return (
+            f"{_described(given)} is given, and the parameter is a value: {parameter.type}{_hint(expected)}"
+        )
     if given.kind == "address":
-        integer = not wanted or wanted[0][0] in "iu"
-        return _refusal_of_size(parameter, given) if integer else _other(parameter, given, wanted)
-    return _refusal_of_number(parameter, given, dtype, wanted)
+        integer = not expected or expected[0][0] in "iu"
+        return _refusal_of_size(parameter, given) if integer else _other(parameter, given, expected)
+    return _refusal_of_number(parameter, given, dtype, expected)
 
 
 def _refusal_of_pointer(parameter: Parameter, element: str, given: Given, dtype: str) -> str:
@@ -269,13 +271,13 @@ def _refusal_of_pointer(parameter: Parameter, element: str, given: Given, dtype:
             f"{_described(given)} is given, and the parameter is a pointer, {parameter.type}: pass an array, or "
             "an address as ctypes.c_void_p"
         )
-    wanted = _fitting(element)
-    if not dtype or not wanted or element in _BYTES or dtype in wanted:
+    expected = _fitting(element)
+    if not dtype or not expected or element in _BYTES or dtype in expected:
         return ""
     kind, size = dtype[0], int(re.sub(r"\D", "", dtype) or 0)
-    if kind == "V" and given.dtype[0] != "<" and size % int(wanted[0][1:]) == 0:  # a struct, or raw bytes
+    if kind == "V" and given.dtype[0] != "<" and size % int(expected[0][1:]) == 0:  # a struct, or raw bytes
         return ""
-    target = next((each for each in wanted if each[0] == kind), wanted[0])
+    target = next((each for each in expected if each[0] == kind), expected[0])
     same_bits = kind in "iub" and target[0] in "iub" and size == int(target[1:])
     parts = kind == "c" and target == f"f{size // 2}"
     torch = given.type.startswith("torch.")
@@ -284,19 +286,19 @@ def _refusal_of_pointer(parameter: Parameter, element: str, given: Given, dtype:
     way = f".view({spelling})" if same_bits or parts else f"{'.to' if torch else '.astype'}({spelling})"
     return (
         f"{_described(given)} is given, and the parameter is {parameter.type}: pass an array of "
-        f"{' or '.join(_NAMES[each].rstrip('_') for each in wanted)}, as from {way}"
+        f"{' or '.join(_NAMES[each].rstrip('_') for each in expected)}, as from {way}"
     )
 
 
-def _refusal_of_number(parameter: Parameter, given: Given, dtype: str, wanted: tuple[str, ...]) -> str:
-    if not wanted or not dtype or dtype in wanted:
+def _refusal_of_number(parameter: Parameter, given: Given, dtype: str, expected: tuple[str, ...]) -> str:
+    if not expected or not dtype or dtype in expected:
         return _refusal_of_size(parameter, given)
-    kinds = {dtype[0], wanted[0][0]}
+    kinds = {dtype[0], expected[0][0]}
     whole = kinds <= {"i", "u"} or (kinds == {"b", "u"} and dtype[0] == "b")
-    raw = wanted[0] == "V2" and dtype in {"u2", "i2"}  # bfloat16's bits
+    raw = expected[0] == "V2" and dtype in {"u2", "i2"}  # bfloat16's bits
     if (whole or raw) and given.size == parameter.size:
         return ""
-    return _other(parameter, given, wanted)
+    return _other(parameter, given, expected)
 
 
 def _refusal_of_size(parameter: Parameter, given: Given) -> str:
@@ -307,12 +309,12 @@ def _refusal_of_size(parameter: Parameter, given: Given) -> str:
     return f"{_described(given)} has {given.size} bytes, and the parameter{known} has {some}"
 
 
-def _other(parameter: Parameter, given: Given, wanted: tuple[str, ...]) -> str:
-    return f"{_described(given)} is given, and the parameter is {parameter.type}{_hint(wanted)}"
+def _other(parameter: Parameter, given: Given, expected: tuple[str, ...]) -> str:
+    return f"{_described(given)} is given, and the parameter is {parameter.type}{_hint(expected)}"
 
 
-def _hint(wanted: tuple[str, ...]) -> str:
-    name = _NAMES.get(wanted[0], "") if wanted else ""
+def _hint(expected: tuple[str, ...]) -> str:
+    name = _NAMES.get(expected[0], "") if expected else ""
     if not name:
         return ""
     return ": pass a value of ml_dtypes.bfloat16" if name == "bfloat16" else f": pass numpy.{name}(…)"

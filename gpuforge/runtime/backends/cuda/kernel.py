@@ -52,7 +52,7 @@ class _Attributes:
         frame.add_attributes(self._data)
 
 
-def _raise_shared(context: Context, name: str, function: int, wanted: int) -> int:
+def _raise_shared(context: Context, name: str, function: int, requested: int) -> int:
     """Let a kernel have more dynamic shared memory than 48 KiB with its static one, and return how many bytes.
 
     Raises ValueError if the device has less, DriverError.
@@ -61,11 +61,11 @@ def _raise_shared(context: Context, name: str, function: int, wanted: int) -> in
     with context.current():
         static = driver.attribute(function, _STATIC_SHARED)
         most = driver.device_attribute(context.ordinal, _SHARED_OPTIN) - static
-        if wanted > most:
+        if requested > most:
             device = driver.devices[context.ordinal]
             own = f" beside its {static} bytes of static shared memory" if static else ""
             raise ValueError(
-                f"shared {wanted}: a block of {name} can have at most {most} bytes{own} on GPU {context.ordinal}, "
+                f"shared {requested}: a block of {name} can have at most {most} bytes{own} on GPU {context.ordinal}, "
                 f"{device.name}"
             )
         # other launches of it may want more

@@ -393,10 +393,10 @@ class OpenClKernel(Uploads):
         except ValueError as error:
             raise ValueError(f"argument {number}: {error}") from error.__cause__
         given = given or given_array(type(value), array.dtype if array else "")
-        role, wanted = _role(value, given), _role_of(parameter)
-        judged = parameter.size and {role, wanted} <= {"memory", "value"}
-        if wanted and role != wanted and not judged:
-            hint = ": pass pyopencl.LocalMemory(size)" if wanted == "local" else ""
+        role, expected = _role(value, given), _role_of(parameter)
+        judged = parameter.size and {role, expected} <= {"memory", "value"}
+        if expected and role != expected and not judged:
+            hint = ": pass pyopencl.LocalMemory(size)" if expected == "local" else ""
             raise TypeError(
                 f"argument {number}: {given.type} is given, and the parameter is {parameter.type}{hint}"
             )
