@@ -65,11 +65,12 @@ for module in modules:
 """
 USE = """
 import json, os, sys, time
+from dataclasses import asdict
 import numpy as np
 from demo._gpuforge import KernelSet
 from demo._gpuforge.cache import KernelCache
 compiled = []
-KernelCache.of_user(os.environ).hook = lambda key, compile: compiled.append(key.fields()) or compile()
+KernelCache.of_user(os.environ).hook = lambda key, compile: compiled.append(asdict(key)) or compile()
 begin = time.perf_counter()
 kernel = KernelSet.shipped("ops").function("saxpy")
 seconds = time.perf_counter() - begin
