@@ -1,4 +1,4 @@
-"""Take the tutorial of docs/kernels.md apart, its files and its commands, so that tests run them as printed.
+"""Take the tutorial of docs/tutorial.md apart, its files and its commands, so that tests run them as printed.
 
 `python scripts/tutorial.py FOLDER` writes the files of the finished package into FOLDER. `gpuforge build FOLDER` then
 makes the wheel that tests/gpu/test_gpu_tutorial.py wants.
@@ -12,8 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-PAGE = Path(__file__).parents[1] / "docs" / "kernels.md"
-_BEGIN, _END = "## From one .cu file to a wheel\n", "\n## Which kernels are used\n"
+PAGE = Path(__file__).parents[1] / "docs" / "tutorial.md"
 _FENCE = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _WHOLE = re.compile(r"\*\*`([^`]+)`\*\*\n\Z")
 _ADDED = re.compile(r"Add to `([^`]+)`:\n\Z")
@@ -46,7 +45,6 @@ class ConsoleBlock:
 def blocks() -> Iterator[FileBlock | ConsoleBlock]:
     """Yield the blocks in the page's order; raises ValueError for one that is neither a file nor commands."""
     text = PAGE.read_text()
-    text = text[text.index(_BEGIN) : text.index(_END)]
     for fence in _FENCE.finditer(text):
         language, machine, content = fence[1], fence[2] or "", fence[3]
         before = text[: fence.start()]

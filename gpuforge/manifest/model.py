@@ -131,7 +131,7 @@ class Package(Table):
     """Import package that receives the kernels and the runtime. Default: `name` with `-` replaced by `_`."""
     c_header: bool = Field(default=False, alias="c-header", examples=[True])
     """Put the header `gpuforge_kernels.h` into the wheel, by which programs in C and C++ find and load its kernels
-    ([C programs](kernels.md#c-and-c-programs))."""
+    ([C programs](kernels-c.md))."""
 
 
 Setting = Annotated[

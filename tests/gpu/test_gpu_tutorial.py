@@ -1,4 +1,4 @@
-"""The tutorial of docs/kernels.md on a GPU: its wheel is installed, its programs are run as printed."""
+"""The tutorial of docs/tutorial.md on a GPU: its wheel is installed, its programs are run as printed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A program in C finds the libraries of recipes/openacc's installed wheel: the one of docs/kernels.md, as printed."""
+"""A program in C finds the libraries of recipes/openacc's installed wheel: the one of docs/kernels-c.md, as printed."""
 
 from __future__ import annotations
 
@@ -61,10 +61,9 @@ def run(site: Path, *command: object) -> str:
 
 def blocks() -> tuple[str, list[str], str]:
     """The page's program, the commands that compile and run it, and what they print."""
-    page = (ROOT / "docs" / "kernels.md").read_text()
-    section = page[page.index("## C and C++ programs") : page.index("## When something is missing")]
-    (program,) = re.findall(r"```c\n(.*?)```", section, re.DOTALL)
-    (console,) = re.findall(r"```console\n(.*?)```", section, re.DOTALL)
+    page = (ROOT / "docs" / "kernels-c.md").read_text()
+    (program,) = re.findall(r"```c\n(.*?)```", page, re.DOTALL)
+    (console,) = re.findall(r"```console\n(.*?)```", page, re.DOTALL)
     lines = console.splitlines(keepends=True)
     shown = "".join(line for line in lines if not line.startswith("$ "))
     return program, [line[2:] for line in lines if line.startswith("$ ")], shown

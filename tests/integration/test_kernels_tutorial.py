@@ -1,4 +1,4 @@
-"""The tutorial of docs/kernels.md, as printed there: its files are written, its commands are run, in its order."""
+"""The tutorial of docs/tutorial.md, as printed there: its files are written, its commands are run, in its order."""
 
 from __future__ import annotations
 

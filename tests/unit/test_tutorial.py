@@ -1,4 +1,4 @@
-"""The tutorial of docs/kernels.md can be taken apart: no block of it escapes the tests that run it."""
+"""The tutorial of docs/tutorial.md can be taken apart: no block of it escapes the tests that run it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_what_a_command_printed_is_held_against_the_page(printed: str, same: boo
 def test_a_block_without_a_files_name_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import tutorial
 
-    page = tmp_path / "kernels.md"
+    page = tmp_path / "tutorial.md"
     text = tutorial.PAGE.read_text()
     page.write_text(text.replace("**`demo.py`**\n", "Such a program calls it:\n\n"))
     monkeypatch.setattr(tutorial, "PAGE", page)
