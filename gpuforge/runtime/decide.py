@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import warnings
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Optional
 
@@ -276,12 +276,12 @@ def load(
     candidates: Sequence[Candidate],
     places: Sequence[BuildPlace],
     failures: dict[str, Reason],
-) -> Any:
-    """Return the kernel of the first accepted candidate that loads; `failures` gets the reasons of earlier files.
+) -> tuple[Any, str]:
+    """Return the kernel of the first accepted candidate that loads, and its file; (None, "") if none does.
 
-    A fatbin is loaded once, for any number of its images that fit: the driver chooses among them. Code that is compiled
-    here is looked up in the kernel cache that `env` names. A warning has the reason if a file that the environment
-    names is not used.
+    `failures` gets the reasons of earlier files. A fatbin is loaded once, for any number of its images that fit: the
+    driver chooses among them. Code that is compiled here is looked up in the kernel cache that `env` names. A warning
+    has the reason if a file that the environment names is not used.
     """
     module_name = request.wanted.module
     found = {module.file: (module, place) for place in places for module in place.files(module_name)}
@@ -297,8 +297,13 @@ def load(
         if kernel is None:
             continue
         _warn(candidates, failures, candidate)
-        return kernel
-    return None
+        return kernel, file
+    return None, ""
+
+
+def of_file(failures: Mapping[str, Reason]) -> Iterator[tuple[str, Reason]]:
+    """Yield the failures that any kernel of a file has: its others may be there, and load."""
+    yield from ((file, why) for file, why in failures.items() if why.kind not in {_ABSENT, "not-a-kernel"})
 
 
 def _load(request: Request, candidate: Candidate, module: Module, place: BuildPlace) -> Any:

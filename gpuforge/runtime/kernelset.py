@@ -61,7 +61,8 @@ class KernelSet:
         self.env: Mapping[str, str] = os.environ if env is None else env
         self._driver = (driver,) if isinstance(driver, str) else tuple(driver)
         self._places: tuple[BuildPlace, ...] | None = None
-        self._failures: dict[tuple[str, str], Reason] = {}  # (module, file): why its last load failed
+        self._failures: dict[tuple[str, str], Reason] = {}  # (module, file): why no kernel of it loads
+        self._used: set[tuple[str, str]] = set()  # those that a kernel was loaded from
         self._kernels: dict[tuple[str, str | None, int | None], AnyKernel] = {}
         self._forks = _process[0]
         _sets.add(self)
@@ -119,7 +120,7 @@ class KernelSet:
         if context is not None:
             context_handle(context)
         for each in list(_sets):
-            each._kernels = {}
+            each._kernels, each._used = {}, set()
         driver = opened_driver(self._driver)
         if driver is not None:
             try:
@@ -150,8 +151,8 @@ class KernelSet:
         return self._places
 
     def failure(self, module: str, file: str) -> Reason | None:
-        """Return why the last attempt to load a module's file failed, None if there was none."""
-        return self._failures.get((module, file))
+        """Return why a module's file could not be loaded, None if a kernel of it was or none was tried."""
+        return None if (module, file) in self._used else self._failures.get((module, file))
 
     def probe(self, *, until: Origin | None = None) -> Probe:
         """Return the facts about this machine, without opening the driver if the environment switches the GPU off.
@@ -187,7 +188,7 @@ class KernelSet:
 
         from . import layout
         from .backends import Request, owner_of
-        from .decide import find, is_absent, load, reasons
+        from .decide import find, is_absent, load, of_file, reasons
         from .given import context_handle, device_number
         from .values import Origin
 
@@ -220,12 +221,13 @@ class KernelSet:
                 *(given and given.place, partial(self._elsewhere, name, named, cache)),
                 sources=layout.sources(layout.home_of(self._folder), self.name),
             )
-            kernel = load(request, allowed, self.places(), failures)
+            kernel, used = load(request, allowed, self.places(), failures)
             if kernel is not None:
+                self._used.add((named, used))
                 break
         for candidate in judged:
             self._failures.pop((named, candidate.build.place), None)
-        self._failures.update({(named, file): reason for file, reason in failures.items()})
+        self._failures.update({(named, file): reason for file, reason in of_file(failures)})
         if kernel is None and is_absent(wanted, judged, failures, self.places()):
             raise UnknownKernel("\n".join([wanted.message, *reasons(judged, failures, machine)]))
         if kernel is None:

@@ -164,3 +164,14 @@ def test_the_switch_for_gpus_leaves_the_cpu(kernels: KernelSet, backend: str) ->
     else:
         with pytest.raises(KernelUnavailable, match="switched off"):
             off.function("saxpy")
+
+
+def test_a_kernel_that_is_not_there_says_nothing_about_the_others(kernels: KernelSet) -> None:
+    before = kernels.explain()
+    with pytest.raises((UnknownKernel, KernelUnavailable)):
+        kernels.function("nothing")
+    assert kernels.explain() == before
+    kernels.function("saxpy")
+    with pytest.raises((UnknownKernel, KernelUnavailable)):
+        kernels.function("nothing")
+    assert kernels.explain() == before
