@@ -121,8 +121,8 @@ OPTIONAL = {
     "more_reasons": "anything but kernel sets for NVIDIA's driver",
     "cpu": "code for levels of CPUs",
     "elf": "libraries, and machine code that no index lists",
-    "backends.cuda": "code for NVIDIA's driver, and its part `jit` PTX",
-    "cache": "PTX, and sources that are compiled at their first use",
+    "backends.cuda": "code for NVIDIA's driver, and its part `jit` PTX in wheels with the kernel cache",
+    "cache": "sources that are compiled at their first use, and Python files that import it",
 }
 
 
@@ -171,8 +171,9 @@ def entries(contents: WheelContents) -> set[str]:
     found = {*_ALWAYS, *contents.imported}
     objects = contents.kinds()
     loaders = {kind.loader for kind in contents.images()}
-    if any(kind.has_ptx and kind.loader == kind_of("ptx").loader for kind in contents.images()):
-        found.add("backends.cuda.jit")
+    cached = contents.recipes or "cache" in contents.imported
+    if cached and any(kind.has_ptx and kind.loader == kind_of("ptx").loader for kind in contents.images()):
+        found.add("backends.cuda.jit")  # in other wheels the driver's own cache keeps what it compiles
     if "module" in objects:
         found.add("kernelset")
     if "library" in objects or "kernellibrary" in found:

@@ -17,7 +17,10 @@ COMMANDS = {
         "userbuild.command",
         "there is nothing to compile: it has no sources for compilers of its users",
     ),
-    "cache": ("cache_command", "there is no kernel cache: nothing of it is compiled on its users' machines"),
+    "cache": (
+        "cache_command",
+        "there is no kernel cache: it has no sources to compile, and the driver keeps its PTX",
+    ),
     "include": (
         "include",
         "it does not have gpuforge_kernels.h: `c-header = true` in [package] of its manifest adds the header",

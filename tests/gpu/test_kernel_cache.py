@@ -1,8 +1,4 @@
-"""PTX on a real GPU: compiled by the driver in the first process, and taken from the kernel cache in the second.
-
-Install the saxpy wheel of a CUDA major that has no machine code for this GPU (`saxpy-cu11` on 9.0 and newer), then
-`python -m pytest tests/gpu -m gpu`.
-"""
+"""PTX on a real GPU is compiled once: the second process takes the machine code from a cache."""
 
 from __future__ import annotations
 
@@ -13,78 +9,107 @@ import sys
 from pathlib import Path
 
 import pytest
+from ptx_samples import ADD, HEAD, kernel_set
 
-pytestmark = pytest.mark.gpu
+from gpuforge.package import embed
 
-PROCESS = """
-import json, os, time
+pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("device")]
+
+ADDED = """
+import ctypes, json, os, sys
 from array import array
-import saxpy
-from saxpy._gpuforge import KernelSet
-from saxpy._gpuforge.cache import KernelCache
-
+x, y = (array("f", [number] * 32) for number in (1.0, 2.0))
+kernel = kernels.function("add")
+with kernel.upload(x) as left, kernel.upload(y) as right:
+    kernel.launch(1, 32, left, right, ctypes.c_uint(0))
+    right.read(y)
+print(json.dumps({"compiled": compiled, "right": list(y) == [3.0] * 32}))
+"""
+PROCESS = f"""
+import os
+from gpuforge.runtime import KernelSet
+from gpuforge.runtime.cache import KernelCache
 compiled = []
-cache = KernelCache.of_user(os.environ)
-cache.hook = lambda key, compile: compiled.append(key.arch) or compile()
-begin = time.perf_counter()
-kernels = KernelSet.shipped("default-kernels")
-kernels.function("saxpy")
-seconds = time.perf_counter() - begin
-x, y = array("f", range(1000)), array("f", [1.0] * 1000)
-right = list(saxpy.saxpy(2.0, x, y)) == [2.0 * i + 1 for i in range(1000)]
-used = kernels.candidates()[0].label
-print(json.dumps({"compiled": compiled, "seconds": seconds, "right": right, "used": used}))
+KernelCache.of_user(os.environ).hook = lambda key, compile: compiled.append(key.label) or compile()
+kernels = KernelSet(os.environ["SET"])
+{ADDED}
+"""
+OF_WHEEL = f"""
+from demo._gpuforge import KernelSet
+compiled, kernels = [], KernelSet.shipped("adding")
+{ADDED}
 """
 
 
-def process(home: Path, **env: str) -> dict[str, object]:
-    environment = {**os.environ, "GPUFORGE_KERNEL_HOME": str(home), "CUDA_CACHE_DISABLE": "1", **env}
+def run(code: str, **env: str) -> dict[str, object]:
     done = subprocess.run(
-        [sys.executable, "-c", PROCESS], env=environment, capture_output=True, text=True, check=False
+        [sys.executable, "-c", code], env={**os.environ, **env}, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
     result: dict[str, object] = json.loads(done.stdout)
     return result
 
 
-def command(home: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    argv = [sys.executable, "-m", "saxpy._gpuforge", "cache", *words]
-    environment = {**os.environ, "GPUFORGE_KERNEL_HOME": str(home)}
-    return subprocess.run(argv, env=environment, capture_output=True, text=True, check=False)
+class Machine:
+    """Processes of a user with a home of his own, where the driver keeps nothing."""
+
+    def __init__(self, folder: Path) -> None:
+        self.home = folder / "home"
+        kernel_set(folder / "adding", HEAD + ADD)
+        self._env = {
+            "GPUFORGE_KERNEL_HOME": str(self.home), "CUDA_CACHE_DISABLE": "1", "SET": str(folder / "adding"),
+        }  # fmt: skip
+
+    def process(self, **env: str) -> dict[str, object]:
+        return run(PROCESS, **self._env, **env)
+
+    def cache(self, *words: str) -> subprocess.CompletedProcess[str]:
+        argv = [sys.executable, "-m", "gpuforge.runtime", "cache", *words]
+        return subprocess.run(
+            argv, env={**os.environ, **self._env}, capture_output=True, text=True, check=False
+        )
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Path:
-    pytest.importorskip("saxpy", reason="the saxpy wheel is not installed")
-    found = process(tmp_path / "look")
-    if not str(found["used"]).startswith("PTX"):
-        pytest.skip(f"this GPU runs {found['used']} of the wheel: nothing is compiled")
-    return tmp_path / "home"
+def machine(tmp_path: Path) -> Machine:
+    return Machine(tmp_path)
 
 
-def test_the_second_process_takes_the_code_from_the_cache(home: Path) -> None:
-    first, second = process(home), process(home)
-    print(first, second)  # noqa: T201  the times are for people
-    assert (first["right"], second["right"]) == (True, True)
-    assert (len(first["compiled"]), second["compiled"]) == (1, [])  # type: ignore[arg-type]
-    assert command(home, "verify").stdout == "all 1 entries are whole\n"
-    assert "saxpy (PTX)" in command(home, "ls").stdout
+ONCE, NEVER = {"compiled": ["m (PTX)"], "right": True}, {"compiled": [], "right": True}
 
 
-def test_a_damaged_entry_is_compiled_again_and_the_result_is_right(home: Path) -> None:
-    process(home)
-    (entry,) = home.rglob("*.kernel")
+def test_the_second_process_takes_the_code_from_the_cache(machine: Machine) -> None:
+    assert (machine.process(), machine.process()) == (ONCE, NEVER)
+    assert machine.cache("verify").stdout == "all 1 entries are whole\n"
+    assert "m (PTX)" in machine.cache("ls").stdout
+
+
+def test_a_damaged_entry_is_compiled_again_and_the_result_is_right(machine: Machine) -> None:
+    machine.process()
+    (entry,) = machine.home.rglob("*.kernel")
     data = bytearray(entry.read_bytes())
     data[len(data) // 2] ^= 1
     entry.write_bytes(data)
-    assert command(home, "verify").returncode == 1
-    again = process(home)
-    assert (again["right"], len(again["compiled"])) == (True, 1)  # type: ignore[arg-type]
-    assert command(home, "verify").returncode == 0
+    assert machine.cache("verify").returncode == 1
+    assert machine.process() == ONCE
+    assert machine.cache("verify").returncode == 0
 
 
-def test_without_a_cache_it_is_compiled_each_time(home: Path) -> None:
+def test_without_a_cache_it_is_compiled_each_time(machine: Machine) -> None:
     for _ in range(2):
-        found = process(home, GPUFORGE_KERNEL_CACHE="0")
-        assert (found["right"], len(found["compiled"])) == (True, 1)  # type: ignore[arg-type]
-    assert not home.exists()
+        assert machine.process(GPUFORGE_KERNEL_CACHE="0") == ONCE
+    assert not machine.home.exists()
+
+
+def test_the_driver_keeps_the_ptx_of_a_wheel_without_the_kernel_cache(tmp_path: Path) -> None:
+    site, kept = tmp_path / "site", tmp_path / "kept"
+    (site / "demo").mkdir(parents=True)
+    (site / "demo" / "__init__.py").touch()
+    (tmp_path / "packed" / "kernels").mkdir(parents=True)
+    kernel_set(tmp_path / "packed" / "kernels" / "adding", HEAD + ADD)
+    added = embed.kernel_sets(site, "demo", [tmp_path / "packed"])
+    assert "demo/_gpuforge/cache.py" not in added
+    env = {"PYTHONPATH": str(site), "CUDA_CACHE_PATH": str(kept), "CUDA_CACHE_DISABLE": "0"}
+    assert run(OF_WHEEL, **env) == NEVER
+    assert any(path.is_file() for path in kept.rglob("*"))
+    assert run(OF_WHEEL, **env) == NEVER

@@ -102,10 +102,10 @@ class Kind:
 KINDS = {
     "CUDA kernels": Kind(
         of_cuda,
-        "cache",
+        "",
         "cuda",
-        "kernellibrary libraries recipe more_reasons wheels userbuild elf cpu",
-        most=94_500,
+        "kernellibrary libraries recipe more_reasons wheels userbuild elf cpu cache",
+        most=84_500,
     ),
     "machine code": Kind(
         of_machine_code,
@@ -117,7 +117,7 @@ KINDS = {
     "IREE": Kind(
         of_iree, "", "iree", "kernellibrary libraries recipe wheels userbuild elf cache", most=72_500
     ),
-    "kernels wheels": Kind(of_kernels_wheels, "cache", "cuda", "kernellibrary recipe userbuild elf"),
+    "kernels wheels": Kind(of_kernels_wheels, "", "cuda", "kernellibrary recipe userbuild elf"),
     "a library": Kind(of_a_library, "", "system", "kernelset userbuild cache", most=84_500),
     "users' libraries": Kind(of_users_libraries, "cache compile", "system", "crossover"),
     "NVRTC": Kind(of_nvrtc, "cache compile", "cuda nvrtc", "crossover"),
@@ -205,8 +205,8 @@ def test_the_commands_that_a_wheel_has_work_and_the_others_say_why_they_are_not_
     else:
         assert command(site, "cache", "ls") == (
             2,
-            "error: demo does not have the command cache: there is no kernel cache: nothing of it is compiled on "
-            "its users' machines\n\n",
+            "error: demo does not have the command cache: there is no kernel cache: it has no sources to "
+            "compile, and the driver keeps its PTX\n\n",
         )
     if "compile" not in there:
         assert command(site, "compile", "--object", "x") == (
@@ -369,6 +369,17 @@ def test_what_the_packages_own_files_import_is_copied(tmp_path: Path) -> None:
             site, "demo", [write_set(tmp_path / str(number) / "p/kernels/x").parents[1]]
         )
         assert ("demo/_gpuforge/crossover.py" in added) is bool(text)
+
+
+def test_ptx_is_in_the_kernel_cache_of_a_package_that_imports_it(tmp_path: Path) -> None:
+    for number, text in enumerate(["", "from ._gpuforge.cache import KernelCache\n"]):
+        site = tmp_path / str(number) / "site"
+        (site / "demo").mkdir(parents=True)
+        (site / "demo" / "kernels.py").write_text(text)
+        packed = write_set(tmp_path / str(number) / "p/kernels/x").parents[1]
+        added = {name.rpartition("/_gpuforge/")[2] for name in embed.kernel_sets(site, "demo", [packed])}
+        parts = {"cache.py", "cache_command.py", "backends/cuda/jit.py"}
+        assert added & parts == (parts if text else set())
 
 
 @pytest.mark.thorough
