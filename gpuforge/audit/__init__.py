@@ -36,6 +36,7 @@ def audit(
     watch: Watch | None = None,
     hashes: bool = False,
     beside: Beside = ALONE,
+    one_process: bool = False,
 ) -> Report:
     """Audit wheels and other inputs (see `inputs`) together: one may provide a library that another needs.
 
@@ -43,7 +44,8 @@ def audit(
     build found in the packages that the wheel requires, `against` the libraries that a user's own build brings into the
     process. `jobs` threads read members. An input that cannot be read becomes a problem of the report. `watch` gets the
     inputs that are being read. With `hashes` the hashes in RECORD are compared with the files, too. Packages `beside`
-    the wheels are audited only for the libraries that they bring into one process with them.
+    the wheels are audited only for the libraries that they bring into one process with them. With `one_process` all of
+    them are promised to be used together, so that conflicts between them are errors.
     """
     with inputs.expand(paths, hashes=hashes, beside=beside) as given, ExitStack() as stack:
         several = given.readable if len(given.readable) > 1 else []
@@ -55,5 +57,7 @@ def audit(
         import gpuforge.wheel.metadata  # noqa: F401, PLC0415
         from gpuforge.audit.judge import Question, judge  # noqa: PLC0415
 
-        question = Question(expectation, against, brought, tuple(ignore), together=bool(beside))
+        question = Question(
+            expectation, against, brought, tuple(ignore), together=bool(beside), one_process=one_process
+        )
         return judge(given, outcomes(), question)

@@ -34,7 +34,7 @@ def judged(
     """
     wheel, *kernels = report.wheels
     for neighbour in neighbours:
-        together = audit([*neighbour.wheels, *own])  # findings of both belong to the last of them
+        together = audit([*neighbour.wheels, *own], one_process=True)  # findings of both belong to the last
         wheel = _with(wheel, own, neighbour, together, accepted)
         report = report._replace(problems=(*report.problems, *together.problems))
     return report._replace(wheels=(wheel, *kernels))

@@ -100,6 +100,7 @@ class Question(NamedTuple):
     brought: Provided | None = None
     ignore: Sequence[Ignore | Baseline] = ()
     together: bool = False  # whether to list the libraries that all of them bring into one process
+    one_process: bool = False  # whether all of them are promised to work in one process
 
 
 def judge(given: inputs.Inputs, outcomes: Sequence[Outcome], question: Question) -> Report:
@@ -120,7 +121,12 @@ def _judged(
     expectation = question.expectation
     accepted = [*question.ignore, *accepted_by(expectation)]
     linked = _graph(facts, question)
-    graph = replace(linked, evidence=collect(given.readable, linked), overriding=given.overriding)
+    graph = replace(
+        linked,
+        evidence=collect(given.readable, linked),
+        overriding=given.overriding,
+        one_process=question.one_process,
+    )
     findings = _findings(graph)
     wheels = tuple(
         _report(graph, each, findings.get(each.name, ()), accepted)

@@ -590,7 +590,8 @@ class Audit(Table):
 
     beside: tuple[forms.PythonRequirement, ...] = Field(default=(), examples=[["jax[cuda12]"]])
     """Packages that must work in the same process as this one. `build` resolves each together with the wheel and audits
-    both. Packages for another CUDA major are skipped (`jax[cuda12]` for a CUDA 13 wheel)."""
+    both; a second libcudart, or libraries of two CUDA majors, fail it. Packages for another CUDA major are skipped
+    (`jax[cuda12]` for a CUDA 13 wheel)."""
     ignore: tuple[Ignore, ...] = Field(
         default=(), examples=[[{"rule": "GF205", "file": "*", "reason": "why it is accepted"}]]
     )

@@ -7,7 +7,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from audit_samples import STATIC_CUDART, elf, wheel
+from audit_samples import STATIC_CUDART, elf, fatbin, wheel
 from rule_cases.processes import HASHED, USERS_BUILD
 
 from gpuforge.actions.audit import is_for, resolve
@@ -44,9 +44,59 @@ def test_what_both_bring_into_one_process_is_found_and_of_neither_alone(tmp_path
     alone = audit([own])
     report = judged(alone, [own], [neighbour(tmp_path)], [])
     new = [f for f in report.findings if f not in alone.findings]
-    assert [(f.code, f.message.partition(": ")[0]) for f in new] == [("GF102", "beside other[cuda13]")]
+    assert [(f.code, f.severity, f.message.partition(": ")[0]) for f in new] == [
+        ("GF102", "error", "beside other[cuda13]")
+    ]
     assert {f.wheel for f in new} == {own.name}
     assert "beside" not in {p.topic for p in report.wheels[0].proofs}
+
+
+def test_two_cuda_majors_are_an_error_only_where_one_process_is_promised(tmp_path: Path) -> None:
+    runpath = "$ORIGIN/../nvidia/cuda_runtime/lib"
+    files = {"demo/ext.so": elf(needed=["libcudart.so.12"], runpath=runpath)}
+    own = wheel(tmp_path, files, requires=["nvidia-cuda-runtime-cu12"])
+    other = neighbour(tmp_path)
+    beside = judged(audit([own]), [own], [other], [])
+    together = audit([*other.wheels, own])
+    found = [
+        [(f.code, f.severity) for f in each.findings if f.code == "GF104"] for each in (beside, together)
+    ]
+    assert found == [[("GF104", "error")], [("GF104", "warning")]]
+
+
+JAX_LOADS = b"""import ctypes, importlib, pathlib
+def _load(module, name):
+    ctypes.CDLL(pathlib.Path(importlib.import_module(f"nvidia.{module}").__path__[0]) / "lib" / name)
+_load("cu13", "libcudart.so.13")
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "by_path", "second"),
+    [
+        ("libcudart-0a1b2c3d.so.13", False, True),  # another SONAME is another copy
+        ("libcudart.so.13", False, False),  # the linker reuses it for the plain name
+        ("libcudart.so.13", True, True),
+    ],
+)
+def test_a_neighbours_cudart_that_is_opened_at_run_time_counts(
+    tmp_path: Path, name: str, by_path: bool, second: bool
+) -> None:
+    """JAX's plugin has no NEEDED entry for it."""
+    bundled = {
+        "demo/ext.so": elf(needed=[name], runpath="$ORIGIN/../demo.libs"),
+        f"demo.libs/{name}": elf(soname=name),
+    }
+    own = wheel(tmp_path, bundled)
+    plugin = {
+        "other/plugin.so": elf(sections={".nv_fatbin": fatbin("compute_80:9.0")}),
+        **({"other/__init__.py": JAX_LOADS} if by_path else {}),
+    }
+    (tmp_path / "other").mkdir()
+    file = "other-1.0-cp311-cp311-manylinux_2_17_x86_64.whl"
+    other = wheel(tmp_path / "other", plugin, name=file, requires=["nvidia-cuda-runtime"])
+    report = judged(audit([own]), [own], [Neighbour("other", (), (other,))], [])
+    assert [f.severity for f in report.findings if f.code == "GF102"] == ["error"] * second
 
 
 def test_an_accepted_finding_keeps_its_reason(tmp_path: Path) -> None:

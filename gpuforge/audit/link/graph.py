@@ -50,6 +50,8 @@ class LinkGraph:
     too_large: Mapping[str, str] = field(default_factory=dict)
     # a library in LD_LIBRARY_PATH -> the first folder that has it
     overriding: Mapping[str, str] = field(default_factory=dict)
+    # whether all wheels are promised to work in one process, as by `[audit] beside`
+    one_process: bool = False
     # of files that were read completely, as the expectation asks
     evidence: Mapping[Key, Evidence] = field(default_factory=dict)
     _chosen: dict[Callable[[Edge], bool], dict[Key, list[Edge]]] = field(

@@ -23,6 +23,7 @@ from gpuforge.audit.rules.processes import (
     loaded_cudarts,
     loaded_libraries,
     loads_only_one,
+    opened_cudarts,
     own_runtimes,
     processes,
 )
@@ -32,6 +33,11 @@ from gpuforge.binary.facts import ElfObject
 from gpuforge.cuda import carriers, sonames
 from gpuforge.cuda.libraries import is_cudart
 from gpuforge.runtime import layout
+
+_OF_MANIFEST = (
+    'Write linkage = "pip" in gpuforge.toml: the wheel then has no libcudart of its own, and uses the one that the '
+    "other packages use."
+)
 
 
 @rule(
@@ -47,6 +53,8 @@ def cudart_copies(graph: LinkGraph) -> Iterator[Finding]:
     reported: list[set[LibraryOrigin]] = []
     for process in processes(graph):
         found = loaded_cudarts(graph, process.objects)
+        if process.across:
+            found += opened_cudarts(graph, process.objects, list(found))
         for major in sorted({i.soname for i in found}):
             copies = [i for i in found if i.soname == major]
             origins = {i.origin for i in copies}
@@ -66,7 +74,7 @@ def _cudart_copies_finding(graph: LinkGraph, process: Process, libraries: list[L
         tuple(i.subject("", *origin(graph, i.file)) for i in libraries),
         files=(process.root,) if process.root else files,
         across=process.across,
-        severity="warning" if wide or one else "error",
+        severity="warning" if one or (wide and not graph.one_process) else "error",
         cause=(one,),
         what=SEVERAL_PLACES
         if one
@@ -76,6 +84,7 @@ def _cudart_copies_finding(graph: LinkGraph, process: Process, libraries: list[L
         if one
         else "Each copy has its own last error and registered kernels. Kernels that are "
         "registered with one cannot be launched through the other.",
+        fix=_OF_MANIFEST if graph.one_process else "",
     )
 
 
@@ -192,6 +201,7 @@ def cuda_majors(graph: LinkGraph) -> Iterator[Finding]:
         reported.add(key)
         reported_wheels.update(o.wheel for o in process.objects)
         wide = process.scope != "import"
+        sure = not wide or (process.across and graph.one_process)
         yield cuda_majors.finding(
             process.blamed([i.wheel for names in found.values() for i in names.values()]),
             tuple(
@@ -209,7 +219,7 @@ def cuda_majors(graph: LinkGraph) -> Iterator[Finding]:
             ),
             files=(process.root,) if process.root else (),
             across=process.across,
-            severity="warning" if wide else "error",
+            severity="error" if sure else "warning",
             what="Libraries of two CUDA majors come into one process if all these modules are imported."
             if wide
             else "One import loads libraries of two CUDA majors.",

@@ -239,6 +239,23 @@ def _carried(graph: LinkGraph, edge: Edge) -> Iterator[LoadedLibrary]:
             yield LoadedLibrary(origin, soname, edge.loader.wheel, "", soname, imported=edge.imported_unseen)
 
 
+def opened_cudarts(
+    graph: LinkGraph, objects: Iterable[ElfObject], known: Iterable[LoadedLibrary]
+) -> Iterator[LoadedLibrary]:
+    """Yield the libcudart that objects with GPU code, such as JAX's, open at run time, beside the `known` copies.
+
+    By its plain name it is a known copy of that name, as the dynamic linker reuses it; by a path it is a file.
+    """
+    names = {copy.requested for copy in known}
+    for own in own_runtimes(graph, objects):
+        brought = (package for package, soname in _packages().items() if soname == own.soname)
+        package = next((p for p in brought if any(p in each for each in graph.declared.values())), "")
+        by_path = package and any(preload.opens(own.soname) for preload in graph.wheel(own.wheel).preloads)
+        if own.how == "opened" and (by_path or own.soname not in names):
+            origin = LibraryOrigin("package", package) if package else LibraryOrigin("system", own.soname)
+            yield own._replace(origin=origin, opened=bool(by_path))
+
+
 @cache
 def _packages() -> Mapping[str, str]:
     """Return the packages that have a libcudart, each with its SONAME."""
