@@ -6,7 +6,8 @@ BIN    := $(VENV)/bin
 # Processes that run tests. Integration tests often wait: with `make test WORKERS=3` others run meanwhile on two cores.
 WORKERS ?= auto
 
-# Everything is installed from a lock with hashes: the same versions on every day. `make lock` writes both files.
+# Everything is installed from a lock with hashes: the same versions on every day. `make lock` writes these files, and
+# the constraints of the demo's build.
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 LOCKED  := $(INSTALL) --require-hashes --no-deps --only-binary :all: --requirement
 
@@ -56,6 +57,7 @@ LOCK    := $(COMPILE) --universal --python-version 3.11 --generate-hashes $(UPGR
 lock: .venv-uv/bin/uv
 	echo hatchling | $(LOCK) requirements/demo.txt pyproject.toml -
 	$(LOCK) requirements/develop.txt --constraint requirements/demo.txt --extra test --extra lint pyproject.toml
+	printf '%s\n' scikit-build-core cmake ninja | $(LOCK) recipes/saxpy/build-constraints.txt -
 	for python in 3.11 3.12 3.13 3.14; do for machine in x86_64 aarch64; do \
 	  $(COMPILE) --no-deps --only-binary :all: --python-version $$python --python-platform $$machine-manylinux_2_28 \
 	    requirements/demo.txt requirements/develop.txt >/dev/null || exit; \
