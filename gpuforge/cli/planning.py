@@ -81,5 +81,8 @@ def missing_status(selection: Selection, *, allowed: bool) -> int:
     for hint in dict.fromkeys(hint for item in missing for hint in item.reason.facts["hints"]):
         say(f"hint: {hint}")
     cells = "1 cell is" if len(missing) == 1 else f"{len(missing)} cells are"
-    say(f"{cells} left out, so the exit status is {MissingError.exit_code}; --allow-missing makes it 0")
+    pythons = dict.fromkeys(cell.python for cell in selection.cells)
+    whole = pythons and not any(item.cell.python in pythons for item in missing)
+    way = f"--python {','.join(pythons)}, or --allow-missing," if whole else "--allow-missing"
+    say(f"{cells} left out, so the exit status is {MissingError.exit_code}; {way} makes it 0")
     return MissingError.exit_code

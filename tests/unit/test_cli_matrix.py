@@ -137,7 +137,7 @@ def test_what_an_image_lacks_is_left_out_and_without_any_cell_an_error(
     }
     assert err == (
         "hint: choose another with --python, or name another image with --image or in [wheel] image\n"
-        "2 cells are left out, so the exit status is 3; --allow-missing makes it 0\n"
+        "2 cells are left out, so the exit status is 3; --python 3.11, or --allow-missing, makes it 0\n"
     )
     assert run(["matrix", str(file.folder), "--allow-missing"]) == 0
     assert run(["matrix", str(file.folder), "--python", "3.11"]) == 0
@@ -249,14 +249,14 @@ def test_a_compiler_that_an_image_does_not_have_is_not_planned_with(
 def test_the_readmes_workflow_uses_what_the_jobs_have(
     recipe: LoadRecipe, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    readme = (Path(__file__).parents[2] / "README.md").read_text()
-    (workflow,) = re.findall(r"^```yaml\n(.*?)^```$", readme, re.DOTALL | re.MULTILINE)
+    page = (Path(__file__).parents[2] / "docs" / "ci.md").read_text()
+    (workflow,) = re.findall(r"^```yaml\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
     steps = yaml.safe_load(workflow)["jobs"]["build"]
     used = set(re.findall(r"(?<!needs\.)\bmatrix\.(\w+)", json.dumps(steps)))
     (job, *_), _ = jobs_of(recipe().folder, capsys, "--cuda", "13")
     assert {"runner", "prepare", "build", "cell"} == used
     assert used <= job.keys()
-    assert "pip install gpuforge" not in readme  # a name on PyPI that is not the project's
+    assert "pip install gpuforge" not in page  # a name on PyPI that is not the project's
 
 
 @pytest.mark.thorough

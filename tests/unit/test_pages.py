@@ -46,6 +46,16 @@ def test_a_command_of_the_readme_works(
     assert (status, capsys.readouterr().out != "") == (0, True)
 
 
+def test_the_page_of_saxpy_names_jobs_of_which_none_is_missing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = "gpuforge matrix recipes/saxpy --python 3.11,3.13"
+    assert command in (ROOT / "recipes/saxpy/README.md").read_text()
+    monkeypatch.chdir(ROOT)
+    assert main.run(shlex.split(command)[1:]) == 0
+    assert "6 cells; build one with" in capsys.readouterr().out
+
+
 def test_the_manifest_of_the_readme_is_one(tmp_path: Path) -> None:
     (text,) = FENCE.findall(README)
     (tmp_path / "gpuforge.toml").write_text(text)
