@@ -11,7 +11,7 @@ import re
 import shutil
 import stat
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
@@ -229,9 +229,10 @@ def copy(root: Path, target: Path, members: Iterable[str] | None = None) -> None
 def remove(place: Path) -> None:
     """Remove a folder, if it is there, and all below it: folders without write permission, and of any depth.
 
-    Raises OSError for what cannot be removed, and removes nothing where something is mounted below.
+    A file or link is removed, too. Raises OSError for what cannot be removed, and removes nothing where something is
+    mounted below.
     """
-    if place.is_symlink():
+    with suppress(FileNotFoundError, IsADirectoryError):
         place.unlink()
         return
     if mounted := _mounted_below(place):

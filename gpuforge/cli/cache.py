@@ -204,7 +204,7 @@ def prune(
     freed = _size(removed) + sum(upkeep.disk_size(path) for path in others)
     if not dry_run:
         for path in others:
-            remove(path) if path.is_dir() else path.unlink(missing_ok=True)
+            remove(path)
     left = _size(entries) - _size(removed)
     if as_json:
         numbers = {"others_removed": len(others), "in_use": len(taken), "bytes": freed, "bytes_left": left}

@@ -11,9 +11,9 @@ from datetime import datetime
 from pathlib import PurePosixPath
 from typing import Any
 
-from gpuforge import digest, tree
+from gpuforge import tree
 from gpuforge.execute import entry
-from gpuforge.execute.entry import MOST_BYTES, MOST_FILES, StoredFile, StoreEntry
+from gpuforge.execute.entry import MOST_BYTES, MOST_FILES, StoredFile, StoreEntry, sealed, unsealed
 
 FORMAT = 1
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -158,30 +158,6 @@ def _is_name(text: Any) -> bool:
 def _hold(fact: object, otherwise: str) -> None:
     if not fact:
         raise ValueError(otherwise)
-
-
-_SEALED = re.compile(rb'\{"sha256":"([0-9a-f]{64})","record":(.*)\}', re.DOTALL)
-
-
-def sealed(key: str, record: bytes) -> bytes:
-    """Return a JSON record with its checksum, as JSON."""
-    return b'{"sha256":"%s","record":%s}' % (_sum(key, record), record)
-
-
-def unsealed(key: str, data: bytes) -> bytes:
-    """Return the record without its checksum; raises ValueError for changed bytes and for another key's record."""
-    found = _SEALED.fullmatch(data)
-    if found is None:
-        msg = "its record has no sum"
-        raise ValueError(msg)
-    if found[1] != _sum(key, found[2]):
-        msg = "its record has changed, or is that of another key"
-        raise ValueError(msg)
-    return found[2]
-
-
-def _sum(key: str, record: bytes) -> bytes:
-    return digest.of_bytes(key.encode() + b"\n" + record).encode()
 
 
 ENTRIES, LEASES, USES, BUILDS, CLOCK = "entries", "leases", "used", "builds", "clock"

@@ -174,7 +174,7 @@ class SharedStore:
 
     def _share(self, key: str, stored: Stored) -> None:
         """Share an entry of this machine under one of its names, and write down that it is used."""
-        own = stored.folder.resolve().parent.name
+        own = stored.folder.parent.name
         marked = self._marks(stored)
         if own not in marked:
             self._push(own, stored)
@@ -182,7 +182,7 @@ class SharedStore:
         if key not in {own, *marked}:
             self._create(key, to_bytes(key, Alias(own)))
             self._mark(key, stored)
-        mark = stored.folder.resolve().parent / MARK
+        mark = stored.folder.parent / MARK
         if time.time() - mark.stat().st_mtime > USED:
             self._push(own, stored)  # it may have been pruned
             self.objects.put(used_name(own), b"")
@@ -229,13 +229,13 @@ class SharedStore:
     def _marks(self, stored: Stored) -> set[str]:
         """Return the names under which the shared store has an entry of this machine."""
         try:
-            lines = (stored.folder.resolve().parent / MARK).read_text(encoding="ascii").splitlines()
+            lines = (stored.folder.parent / MARK).read_text(encoding="ascii").splitlines()
         except (OSError, ValueError):
             return set()
         return {line.partition(" ")[2] for line in lines if line.startswith(f"{self._id} ")}
 
     def _mark(self, key: str, stored: Stored) -> None:
-        with (stored.folder.resolve().parent / MARK).open("a", encoding="ascii") as stream:
+        with (stored.folder.parent / MARK).open("a", encoding="ascii") as stream:
             stream.write(f"{self._id} {key}\n")
 
 

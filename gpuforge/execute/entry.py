@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -13,6 +14,8 @@ from gpuforge import digest, tree
 from gpuforge.errors import ActionError
 
 FORMAT = 1
+_SEALED = re.compile(rb'\{"sha256":"([0-9a-f]{64})","record":(.*)\}', re.DOTALL)
+_ALIAS = re.compile(rb'"([0-9a-f]{64})"')
 _EXECUTABLE = "executable"
 
 
@@ -81,6 +84,41 @@ def from_json(text: str) -> StoreEntry:
     except (KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         msg = f"a part is missing or of the wrong kind ({error})"
         raise ValueError(msg) from error
+
+
+def sealed(key: str, record: bytes) -> bytes:
+    """Return a JSON record with a checksum of it and of its key, as JSON."""
+    return b'{"sha256":"%s","record":%s}' % (_sum(key, record), record)
+
+
+def unsealed(key: str, data: bytes) -> bytes:
+    """Return the record without its checksum; raises ValueError for changed bytes and for another key's record."""
+    found = _SEALED.fullmatch(data)
+    if found is None:
+        msg = "its record has no checksum"
+        raise ValueError(msg)
+    if found[1] != _sum(key, found[2]):
+        msg = "its record has changed, or is that of another key"
+        raise ValueError(msg)
+    return found[2]
+
+
+def _sum(key: str, record: bytes) -> bytes:
+    return digest.of_bytes(key.encode() + b"\n" + record).encode()
+
+
+def alias_to_bytes(key: str, other: str) -> bytes:
+    """Return the record of a key that is another name of the entry `other`."""
+    return sealed(key, json.dumps(other).encode())
+
+
+def alias_from_bytes(key: str, data: bytes) -> str:
+    """Return the entry that `key` is another name of; raises ValueError for any other bytes."""
+    found = _ALIAS.fullmatch(unsealed(key, data))
+    if found is None:
+        msg = "it is another name of something that is not an entry"
+        raise ValueError(msg)
+    return found[1].decode()
 
 
 def _check_names(names: list[str]) -> None:
@@ -194,13 +232,15 @@ def changes(folder: Path, entry: StoreEntry, stop: Callable[[], bool] = bool) ->
     return ""
 
 
-def stamp(folder: Path) -> str:
-    """Return a digest of when each file and folder below `folder` last changed; no byte of them is read.
+def stamp(key: str, folder: Path) -> str:
+    """Return a digest of a key and of when each file and folder below `folder` last changed; no byte of them is read.
 
     The kernel sets these times (ctime), so a write shows even if the modification time was reset.
     """
     found = [os.lstat(folder), *(each.stat for each in tree.walk(folder))]
-    return digest.of_data([[each.st_ino, each.st_size, each.st_mtime_ns, each.st_ctime_ns] for each in found])
+    return digest.of_data(
+        [key, *([each.st_ino, each.st_size, each.st_mtime_ns, each.st_ctime_ns] for each in found)]
+    )
 
 
 def _bytes(count: int) -> str:

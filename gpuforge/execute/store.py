@@ -22,11 +22,23 @@ from uuid import uuid4
 from gpuforge import digest, tree
 from gpuforge.errors import ActionError
 from gpuforge.execute import locks
-from gpuforge.execute.entry import StoreEntry, changes, damage, from_json, stamp, to_json
+from gpuforge.execute.entry import (
+    StoreEntry,
+    alias_from_bytes,
+    alias_to_bytes,
+    changes,
+    damage,
+    from_json,
+    sealed,
+    stamp,
+    to_json,
+    unsealed,
+)
 from gpuforge.tree import remove
 
 ASIDE = "aside"  # in the store: damaged entries, by key
 _LONGEST_RECORD = 1 << 30  # bytes; of a million files it has 200 MB
+_LONGEST_ALIAS = 1 << 10  # bytes
 _BEGAN = ".began"  # in a process's folder; its time is the process's first use of the store
 _LARGE = 100_000_000  # bytes: a toolkit; reading it takes part of a second
 
@@ -85,7 +97,8 @@ class Store(Protocol):
 class FolderStore:
     """A store in a folder: `ROOT/KEY[:2]/KEY/{record.json,out/NAME}`; entries appear whole, by rename.
 
-    An alias is a link to an entry. A record's time is when the entry was last used.
+    An alias is a file in the place of the folder. Records and aliases have a checksum of their own key, so that none
+    counts in the place of another. A record's time is when the entry was last used.
     """
 
     def __init__(self, root: Path) -> None:
@@ -111,20 +124,22 @@ class FolderStore:
         return "" if isinstance(found, Stored) else found
 
     def _look(self, key: str) -> Stored | str:
-        place = self._place(key)
+        place = self.place(key)
         try:
-            entry = from_json(self._record(place.resolve()))
+            if other := alias_of(place):
+                place = self.place(other)
+            entry = self._record(place)
         except FileNotFoundError:
             return "its record is gone" if place.exists() else ""
         except OSError as error:  # also where something else lies there, such as a pipe
             return f"its record cannot be read: {error.strerror}"
         except ValueError as error:
-            return f"its record cannot be read: {error}"
+            return str(error)
         wrong = damage(place / "out", entry) or self._changes(place, entry)
         return wrong or Stored(key, place / "out", entry)
 
-    def _record(self, place: Path) -> str:
-        """Return the text of an entry's record; until this process ends, no other one removes the entry."""
+    def _record(self, place: Path) -> StoreEntry:
+        """Return an entry's record; until this process ends, no other one removes the entry."""
         record = place / "record.json"
         if place.name not in self._used and record.exists():
             with suppress(OSError):  # a read-only store
@@ -137,11 +152,10 @@ class FolderStore:
 
     def _changes(self, place: Path, entry: StoreEntry) -> str:
         """Return how an entry's bytes differ from its record, or an empty string."""
-        name = place.resolve().name  # of an alias, that of the entry
-        if name in self._sound:
+        if place.name in self._sound:
             return ""
         try:
-            if not (_is_large(entry) and self._stamped(place) == stamp(place / "out")):
+            if not (_is_large(entry) and self._stamped(place) == stamp(place.name, place / "out")):
                 wrong = changes(place / "out", entry)
                 if wrong:
                     return wrong
@@ -150,7 +164,7 @@ class FolderStore:
             return f"{error.filename} cannot be read: {error.strerror}"
         except ActionError as error:  # no file that can be stored
             return str(error)
-        self._sound.add(name)
+        self._sound.add(place.name)
         return ""
 
     def _stamped(self, place: Path) -> str:
@@ -165,10 +179,11 @@ class FolderStore:
             return
         with suppress(OSError):  # a read-only store: its bytes are read each time
             new = self._folder() / uuid4().hex
-            new.write_text(stamp(place / "out"), encoding="ascii")
+            new.write_text(stamp(place.name, place / "out"), encoding="ascii")
             new.rename(place / "stamp")
 
-    def _place(self, key: str) -> Path:
+    def place(self, key: str) -> Path:
+        """Return where the entry of a key lies, or its alias."""
         return self.root / key[:2] / key
 
     @contextmanager
@@ -189,15 +204,15 @@ class FolderStore:
         for other in {each.name for each in folder.iterdir()} - {*entry.outputs}:
             _discard(folder / other)
         box = folder.parent
-        with (box / "record.json").open("w", encoding="utf-8") as stream:
-            stream.write(to_json(entry))
+        with (box / "record.json").open("wb") as stream:
+            stream.write(sealed(key, to_json(entry).encode()))
             stream.flush()
             os.fsync(stream.fileno())
-        place = self._place(key)
+        place = self.place(key)
         place.parent.mkdir(parents=True, exist_ok=True)
-        if place.is_symlink():
+        with suppress(FileNotFoundError, IsADirectoryError):  # an alias
             place.unlink()
-        elif self.damage(key):
+        if self.damage(key):
             self.set_aside(key)
         try:
             box.rename(place)
@@ -216,17 +231,17 @@ class FolderStore:
 
     def alias(self, key: str, other: str) -> None:
         """Let an entry that is there, `other`, be found by `key` too."""
-        place = self._place(key)
+        place = self.place(key)
         place.parent.mkdir(parents=True, exist_ok=True)
-        if not place.is_symlink():
+        if place.is_dir():
             remove(place)  # a damaged one
-        link = self._folder() / uuid4().hex
-        link.symlink_to(os.path.relpath(self._place(other), place.parent))
-        link.rename(place)
+        new = self._folder() / uuid4().hex
+        new.write_bytes(alias_to_bytes(key, other))
+        new.rename(place)
 
     def set_aside(self, key: str) -> Path:
         """Move a damaged entry aside, so that it is made again, and return its new place."""
-        place, aside = self._place(key), self.root / ASIDE / key
+        place, aside = self.place(key), self.root / ASIDE / key
         aside.parent.mkdir(exist_ok=True)
         with self._lock():
             remove(aside)
@@ -242,7 +257,7 @@ class FolderStore:
 
     def discard(self, key: str, unused_since: float) -> bool:
         """Remove an entry unless it was used after that time, or by a live process; return whether it is gone."""
-        place, grave = self._place(key), self._folder() / uuid4().hex
+        place, grave = self.place(key), self._folder() / uuid4().hex
         with self._lock():
             with suppress(FileNotFoundError):  # without a record, nothing can use it
                 used = (place / "record.json").stat().st_mtime
@@ -309,9 +324,21 @@ def _leave(folder: Path, claim: locks.Claim | None, owner: int) -> None:
         claim.release()
 
 
-def read_record(place: Path) -> str:
-    """Return the text of the record of an entry that is not an alias; raises OSError."""
-    return tree.read(place, "record.json", _LONGEST_RECORD).decode(errors="replace")
+def read_record(place: Path) -> StoreEntry:
+    """Return the record of the entry in a folder; raises OSError, and ValueError with a sentence of what is wrong."""
+    text = unsealed(place.name, tree.read(place, "record.json", _LONGEST_RECORD)).decode(errors="replace")
+    try:
+        return from_json(text)
+    except ValueError as error:
+        msg = f"its record cannot be read: {error}"
+        raise ValueError(msg) from error
+
+
+def alias_of(place: Path) -> str:
+    """Return the key of the entry that an alias names, "" for what is none; raises as `read_record`."""
+    if not place.is_file():
+        return ""
+    return alias_from_bytes(place.name, tree.read(place.parent, place.name, _LONGEST_ALIAS))
 
 
 def _is_large(entry: StoreEntry) -> bool:

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from gpuforge import tree
 from gpuforge.errors import ActionError
-from gpuforge.execute.entry import StoreEntry, changes, from_json
-from gpuforge.execute.store import ASIDE, FolderStore, read_record
+from gpuforge.execute.entry import StoreEntry, changes
+from gpuforge.execute.store import ASIDE, FolderStore, alias_of, read_record
 
 _KEY_LENGTH = 64  # hexadecimal digits of a sha256
 _READERS = 4  # threads; hashing lets others run
@@ -45,13 +45,24 @@ def entries(store: FolderStore) -> list[ListedEntry]:
     """Return all entries of a store, the least recently used first."""
     names: dict[str, list[Path]] = {}
     places = []
-    for place in store.root.glob("[0-9a-f][0-9a-f]/" + "[0-9a-f]" * _KEY_LENGTH):
-        if place.is_symlink():
-            names.setdefault(place.readlink().name, []).append(place)
+    for place in _places(store):
+        if other := _named(place):
+            names.setdefault(other, []).append(place)
         else:
             places.append(place)
     found = (_listed_entry(place, tuple(names.get(place.name, ()))) for place in places)
     return sorted((each for each in found if each), key=lambda each: (each.used, each.key))
+
+
+def _places(store: FolderStore) -> Iterator[Path]:
+    return store.root.glob("[0-9a-f][0-9a-f]/" + "[0-9a-f]" * _KEY_LENGTH)
+
+
+def _named(place: Path) -> str:
+    """Return the entry that an alias names; a damaged alias is listed as an entry that cannot be read."""
+    with suppress(OSError, ValueError):
+        return alias_of(place)
+    return ""
 
 
 def _listed_entry(place: Path, aliases: tuple[Path, ...]) -> ListedEntry | None:
@@ -59,7 +70,7 @@ def _listed_entry(place: Path, aliases: tuple[Path, ...]) -> ListedEntry | None:
     try:
         used = place.stat().st_mtime
         with suppress(OSError, ValueError):
-            record = from_json(read_record(place))
+            record = read_record(place)
             used = (place / "record.json").stat().st_mtime
     except FileNotFoundError:  # another process removed it just now
         return None
@@ -113,15 +124,15 @@ def verify(
 
 def _wrong(each: ListedEntry, stop: threading.Event) -> str:
     try:
-        record = from_json(read_record(each.place))
-        return changes(each.place / "out", record, stop.is_set)
+        alias_of(each.place)  # a sound one is not listed
+        return changes(each.place / "out", read_record(each.place), stop.is_set)
     except InterruptedError:
         return ""
     except FileNotFoundError as error:
         gone = Path(error.filename).relative_to(each.place)
         return f"{gone} is gone" if each.place.is_dir() else ""  # removed just now
     except ValueError as error:
-        return f"its record cannot be read: {error}"
+        return str(error)
     except OSError as error:
         return f"{Path(error.filename).name}: {error.strerror}"
     except ActionError as error:
@@ -138,8 +149,8 @@ def _taken_away(store: FolderStore, each: ListedEntry, stop: threading.Event) ->
 
 def loose_names(store: FolderStore) -> list[Path]:
     """Return the aliases of entries that are gone."""
-    places = store.root.glob("[0-9a-f][0-9a-f]/" + "[0-9a-f]" * _KEY_LENGTH)
-    return sorted(place for place in places if place.is_symlink() and not place.exists())
+    named = ((place, _named(place)) for place in _places(store))
+    return sorted(place for place, other in named if other and not store.place(other).exists())
 
 
 def aside(store: FolderStore) -> list[Path]:
@@ -173,7 +184,7 @@ def discard(store: FolderStore, each: ListedEntry) -> bool:
     if not store.discard(each.key, each.used):
         return False
     for name in each.aliases:
-        if not name.exists():
+        if not each.place.exists():
             name.unlink(missing_ok=True)
     return True
 

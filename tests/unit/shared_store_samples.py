@@ -11,9 +11,9 @@ from typing import Any
 import zstandard
 
 from gpuforge.cluster.folder import FolderObjects
-from gpuforge.cluster.record import record_name, sealed
+from gpuforge.cluster.record import record_name
 from gpuforge.cluster.shared_store import SharedStore
-from gpuforge.execute.entry import StoreEntry, survey
+from gpuforge.execute.entry import StoreEntry, sealed, survey
 from gpuforge.execute.store import FolderStore, Stored
 
 KEY, OTHER = "ab" + "0" * 62, "cd" + "0" * 62
@@ -176,7 +176,7 @@ HARMS: dict[str, tuple[Callable[[Path], object], str]] = {
         "a part is missing or of the wrong kind",
     ),
     "no record": (lambda place: write(place, {}), "a part is missing or of the wrong kind ('format')"),
-    "no sum": (lambda place: place.write_text("{}"), "its record has no sum"),
+    "no sum": (lambda place: place.write_text("{}"), "its record has no checksum"),
     "an alias of a path": (
         lambda place: write(place, {"format": 1, "alias": "../../etc"}),
         "it is another name of something that is not an entry",

@@ -107,7 +107,7 @@ def test_verify_reads_large_entries_too_and_sets_the_damaged_one_aside(
     with file.open("r+b") as stream:
         stream.seek(4000)
         stream.write(b"y")
-    (place / "stamp").write_text(store_module.stamp(place / "out"))
+    (place / "stamp").write_text(store_module.stamp(TOOLKIT, place / "out"))
     assert FolderStore(cache / "store").get(TOOLKIT) is not None  # what the stamp is for
     del stream
     status, out, _ = run(capsys, "verify")
@@ -127,13 +127,14 @@ def test_verify_reads_large_entries_too_and_sets_the_damaged_one_aside(
     ("harm", "words"),
     [
         ("rm {0}/record.json", "record.json is gone"),
-        ("echo '{{' > {0}/record.json", "its record cannot be read: "),
+        ("echo '{{' > {0}/record.json", "its record has no checksum"),
         ("rm -r {0}/out", "wheel: out is gone"),
         ("rm {0}/out/wheel/file; mkfifo {0}/out/wheel/file", "wheel/file of the outputs is a pipe"),
         ("rm {0}/out/wheel/file; ln -s /etc/passwd {0}/out/wheel/file", "wheel/file is not what was stored"),
         ("rm -r {0}/out/wheel; ln -s /etc {0}/out/wheel", "the output wheel is a link, to /etc"),
         ("rm {0}/record.json; mkfifo {0}/record.json", "it is a pipe, not a file"),
         ("touch '{0}/out/wheel/a\nb'", r"wheel/a\nb was put there later"),
+        ("cp {0}/../../a1/*/record.json {0}", "its record has changed, or is that of another key"),
     ],
 )
 def test_verify_survives_every_kind_of_damage(

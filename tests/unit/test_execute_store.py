@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from gpuforge.execute import locks
+from gpuforge.execute import locks, upkeep
 from gpuforge.execute import store as store_module
-from gpuforge.execute.entry import StoredFile, StoreEntry, from_json, survey, to_json
+from gpuforge.execute.entry import StoredFile, StoreEntry, from_json, sealed, survey, to_json, unsealed
 from gpuforge.execute.store import FolderStore, Stored
 from gpuforge.tree import remove
 
-KEY = "ab" + "0" * 62
+KEY, OTHER = "ab" + "0" * 62, "cd" + "0" * 62
 
 
 def put(store: FolderStore, text: str = "kernel", key: str = KEY) -> Stored:
@@ -74,14 +74,10 @@ def test_an_unknown_key_is_absent_without_damage_and_looking_writes_nothing(tmp_
         ("chmod -x out/tree/bin/nvcc", "tree/bin/nvcc is not what was stored"),
         ("touch out/tree/more.pth", "tree/more.pth was put there later"),
         ("rm record.json", "its record is gone"),
+        ("echo '{}' > record.json", "its record has no checksum"),
         (
-            "echo '{}' > record.json",
-            "its record cannot be read: a part is missing or of the wrong kind ('format')",
-        ),
-        ("echo '[' > record.json", "its record cannot be read: Expecting value: line 2 column 1 (char 2)"),
-        (
-            'sed -i \'s/"format": 1/"format": 9/\' record.json',
-            "its record cannot be read: format 9 instead of 1",
+            'sed -i \'s/"seconds": 1.5/"seconds": 9.5/\' record.json',
+            "its record has changed, or is that of another key",
         ),
     ],
 )
@@ -96,6 +92,57 @@ def test_a_damaged_entry_is_absent_with_a_reason_and_is_replaced(
     put(store, "second")
     assert store.damage(KEY) == ""
     assert (entry / "out/kernel.fatbin").read_text() == "second"
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("{}", "its record cannot be read: a part is missing or of the wrong kind ('format')"),
+        ("[", "its record cannot be read: Expecting value: line 1 column 2 (char 1)"),
+        ('{"format": 9}', "its record cannot be read: format 9 instead of 1"),
+    ],
+)
+def test_a_record_that_is_not_as_gpuforge_writes_it_is_damage(tmp_path: Path, text: str, reason: str) -> None:
+    entry = put(FolderStore(tmp_path)).folder.parent
+    (entry / "record.json").write_bytes(sealed(KEY, text.encode()))
+    assert FolderStore(tmp_path).damage(KEY) == reason
+
+
+@pytest.mark.parametrize("swap", ["", "record.json", "out", "out stamp"])
+def test_entries_that_took_each_others_place_are_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, swap: str
+) -> None:
+    """Two fatbins of the same size: the kernel of one project came into the other one's wheel."""
+    monkeypatch.setattr(store_module, "_LARGE", 1)  # with stamps
+    one = put(FolderStore(tmp_path), "kernel").folder.parent
+    other = put(FolderStore(tmp_path), "KERNEL", OTHER).folder.parent
+    for name in swap.split() or [""]:
+        (one / name).rename(tmp_path / "between")
+        (other / name).rename(one / name)
+        (tmp_path / "between").rename(other / name)
+    store = FolderStore(tmp_path)
+    assert [store.get(key) for key in (KEY, OTHER)] == [None, None]
+    found = upkeep.verify(store, upkeep.entries(store))
+    assert {each.entry.key for each in found} == {KEY, OTHER}
+    assert put(store, "again").path("kernel.fatbin").read_text() == "again"
+
+
+def test_an_alias_in_the_place_of_another_is_damaged(tmp_path: Path) -> None:
+    store, names = FolderStore(tmp_path), ["ef" + "0" * 62, "12" + "0" * 62]
+    put(store)
+    put(store, "other", OTHER)
+    for name, key in zip(names, (KEY, OTHER), strict=True):
+        store.alias(name, key)
+    one, other = map(store.place, names)
+    one.rename(tmp_path / "between")
+    other.rename(one)
+    (tmp_path / "between").rename(other)
+    assert [store.get(name) for name in names] == [None, None]
+    assert store.damage(names[0]) == "its record has changed, or is that of another key"
+    store.alias(names[0], KEY)
+    assert store.get(names[0]).path("kernel.fatbin").read_text() == "kernel"  # type: ignore[union-attr]
+    assert [each.entry.key for each in upkeep.verify(store, upkeep.entries(store))] == [names[1]]
+    assert not other.exists()
 
 
 @pytest.mark.parametrize("harm", ["tree/bin/nvcc", "tree/more.h"])
@@ -265,7 +312,7 @@ def test_no_change_of_a_byte_of_a_record_ends_in_anything_but_an_entry_or_damage
     """A size of "1e999" and a name that no system takes ended builds with a traceback."""
     put(FolderStore(tmp_path))
     record = tmp_path / "ab" / KEY / "record.json"
-    whole = record.read_bytes().replace(b"kernel.fatbin", b"k\\u00efrnel.fatbin")
+    whole = unsealed(KEY, record.read_bytes()).replace(b"kernel.fatbin", b"k\\u00efrnel.fatbin")
     entry = from_json(whole.decode())
     odd = [
         whole[:at] + byte + whole[at + 1 :]
@@ -275,7 +322,7 @@ def test_no_change_of_a_byte_of_a_record_ends_in_anything_but_an_entry_or_damage
     odd += [whole.replace(b"u00ef", name) for name in (b"u0000", b"ud8ef")]
     odd += [whole.replace(b"[\n   6,", size) for size in (b"[1e999,", b"[NaN,")]
     for text in (*odd, b"[" * 100_000):
-        record.write_bytes(text)
+        record.write_bytes(sealed(KEY, text))  # as whoever can write to the store may do it
         stored = FolderStore(tmp_path).get(KEY)
         assert stored is None or stored.entry.files == entry.files
 
