@@ -33,10 +33,10 @@ KINDS = frozenset(
     """
     bare name|other major|static C++
     |ABI|CUDA release|GPU code|HPC SDK|RECORD|RPATH|RUNPATH|Requires-Dist|Root-Is-Purelib|calls|differs|end|entry
-    |file name|folder|for any Python|hash|interface|machine|made by|missing|more|name|needs|newer|no file|no hash
+    |file name|folder|for any Python|hash|hidden|interface|machine|made by|missing|more|name|needs|newer|no file|no hash
     |no library|no name|no path|no version|nodefaultlib|nodlopen|not declared|not listed|not stable|nvcc|option|outside
     |overlap|package|packages|page|place|program|requires|schema|several .dist-info folders|shared files|size
-    |static libcudart|strings|system|unreadable|version|wants
+    |static libcudart|strings|system|twice|unreadable|version|wants
     """.replace("\n    ", "").split("|")
 )
 WHOLE_WHEEL = {"GF401", "GF708", "GF714"}  # what these find may be true of a wheel as a whole

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -91,6 +92,18 @@ def of_paths(first: str, last: str) -> Files:
     return {MODULE: elf(needed=needed, strings=[first], dynamic=[(DT["runpath"], 1)], runpath=last), **X}
 
 
+def cut_short(*needed: str) -> bytes:
+    """A module whose PT_DYNAMIC ends before its last NEEDED entry, which glibc reads all the same."""
+    data = bytearray(elf(needed=needed, runpath="$ORIGIN/../demo.libs"))
+    start, size = struct.unpack_from("<Q16xQ", data, 64 + 56 + 8)
+    entries = [bytes(data[at : at + 16]) for at in range(start, start + size, 16)]
+    last = [entry for entry in entries if struct.unpack_from("<q", entry)[0] == DT["needed"]][-1]
+    entries.remove(last)
+    data[start : start + size] = b"".join((*entries[:-1], last, entries[-1]))
+    struct.pack_into("<QQ", data, 64 + 56 + 32, size - 32, size - 32)
+    return bytes(data)
+
+
 POINTER = b"version https://git-lfs.github.com/spec/v1\nsize 1\n"
 LOST = "error GF202"
 
@@ -134,6 +147,12 @@ LOST = "error GF202"
             {**module("$ORIGIN_x/../demo.libs"), **X},
             LOST,
             id="a longer name than ORIGIN",
+        ),
+        pytest.param(
+            {MODULE: cut_short("libc.so.6", "libx.so.1"), **X},
+            {MODULE: cut_short("libc.so.6", "libz.so.9"), **X},
+            "warning GF201",
+            id="a NEEDED entry behind the end of PT_DYNAMIC",
         ),
         pytest.param(
             first(elf(soname="libx.so.1", machine=AARCH64)), first(POINTER), LOST, id="a text comes first"

@@ -26,6 +26,13 @@ GNU_STACK, UNKNOWN = struct.pack("<I", 0x6474E551), struct.pack("<I", 0x65041580
 VERNEEDNUM = 0x6FFFFFFF
 
 
+def second_stack(flags: int) -> bytes:
+    """Return an object with two PT_GNU_STACK, the second with these flags."""
+    data = bytearray(elf(versions=GLIBC, segment=(0x6474E551, b"")))
+    struct.pack_into("<I", data, 64 + 56 * 3 + 4, flags)
+    return bytes(data)
+
+
 def two_libraries(number: int, version: str = "GLIBC_2.99") -> bytes:
     """Return an object that needs versions of two libraries, with this number of them in DT_VERNEEDNUM."""
     versions = {**GLIBC, "libm.so.6": [version]}
@@ -57,6 +64,13 @@ def findings(path: Path) -> set[str]:
             "manylinux_2_17_x86_64",
             "GF503",
             id="the stack is executable",
+        ),
+        pytest.param(
+            second_stack(6),
+            second_stack(7),
+            "manylinux_2_17_x86_64",
+            "GF503",
+            id="the last of two PT_GNU_STACK makes the stack executable",
         ),
         pytest.param(
             elf(versions=GLIBC, machine=183).replace(GNU_STACK, UNKNOWN),

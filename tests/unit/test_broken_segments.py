@@ -19,6 +19,8 @@ LOAD, DYNAMIC, RELRO = 0, 1, 3  # program headers of the sample
 OFFSET, ADDRESS, SIZE, MEMORY = 8, 16, 32, 40  # fields
 PLAIN = elf(needed=["libm.so.6"], soname="libx.so", segment=(0x6474E552, b"relocated"))
 
+DYNAMIC_SIZE: int = struct.unpack_from("<Q", PLAIN, 64 + 56 + SIZE)[0]
+
 
 def changed(segment: int, field: int, value: int) -> bytes:
     """Return the sample with this much added to a field of a program header."""
@@ -45,6 +47,13 @@ def second_load(address: int) -> bytes:
     return bytes(data)
 
 
+def twice_dynamic() -> bytes:
+    """Return the sample with its stack header turned into a second header of the dynamic section."""
+    data = bytearray(PLAIN)
+    data[64 + 112 : 64 + 168] = data[64 + 56 : 64 + 112]
+    return bytes(data)
+
+
 def with_short_load() -> bytes:
     """Return the sample with a load that ends before the dynamic section, as patchelf left it in casadi's programs."""
     start: int = struct.unpack_from("<Q", PLAIN, 64 + 56 + OFFSET)[0]
@@ -61,6 +70,8 @@ BROKEN = {
     "the dynamic section elsewhere": ("error", changed(DYNAMIC, ADDRESS, 1 << 20)),
     "the dynamic section in the rest of a page": ("warning", with_short_load()),
     "the dynamic section at two places": ("warning", changed(DYNAMIC, OFFSET, -16)),
+    "two dynamic sections": ("error", twice_dynamic()),
+    "a dynamic section without a size": ("error", changed(DYNAMIC, SIZE, -DYNAMIC_SIZE)),
     "read-only data elsewhere": ("error", changed(RELRO, ADDRESS, 1 << 20)),
     "strings elsewhere": ("error", with_dynamic(5, 1 << 20)),
     "strings without an end": ("warning", with_dynamic(10, 1 << 20)),

@@ -54,8 +54,12 @@ class Header(NamedTuple):
     os_abi: int = 0
 
     def segment(self, kind: int) -> Segment | None:
-        """Return the first segment of a type."""
-        return next((s for s in self.segments if s.type == kind), None)
+        """Return the segment of a type that counts if there are several.
+
+        glibc and Linux take the last one (elf/dl-load.c, fs/binfmt_elf.c), but Linux the first PT_INTERP.
+        """
+        of_kind = (s for s in (self.segments if kind == PT_INTERP else self.segments[::-1]) if s.type == kind)
+        return next(of_kind, None)
 
     def file_offset(self, address: int) -> int:
         """Return the offset in the file of an address in memory. Raises MalformedError."""
@@ -216,6 +220,8 @@ DT_VERNEED, DT_FILTER = 0x6FFFFFFE, 0x7FFFFFFF
 DT_FLAGS_1, DF_1_PIE = 0x6FFFFFFB, 0x08000000
 NAMES = (DT_NEEDED, DT_SONAME, DT_RPATH, DT_RUNPATH, DT_FILTER)
 _LONGEST_DYNAMIC = 1 << 20  # bytes of the section
+_PAGE = 1 << 12  # bytes; no Linux has smaller pages
+_NEXT_ENTRIES = 1 << 12  # bytes that are read at once beyond the segment
 
 
 def is_program(kind: int, values: Mapping[int, int], *, interpreter: bool) -> bool:
@@ -282,17 +288,31 @@ class Dynamic:
 
 
 def _dynamic_entries(window: Window, header: Header) -> tuple[tuple[int, int], ...]:
+    """Return the entries up to DT_NULL: glibc reads them from the segment's address on, whatever its size."""
     segment = header.segment(PT_DYNAMIC)
-    if segment is None:
+    if segment is None or not segment.size:
         return ()
-    if segment.size > _LONGEST_DYNAMIC:
-        raise MalformedError.of(f"a dynamic section of {segment.size} bytes")
     fields = layout(header.order + ("iI" if header.bits == 32 else "qQ"))
-    table = window.read(segment.offset, segment.size - segment.size % fields.size)
+    load = next((s for s in header.segments if s.type == PT_LOAD and _begins_in(segment, s)), segment)
+    start, stop = load.offset + segment.address - load.address, load.offset + load.size
+    stop = min(stop, start + _LONGEST_DYNAMIC)
+    count = segment.size
     entries: list[tuple[int, int]] = []
-    for tag, value in fields.iter_unpack(table):
-        if tag == DT_NULL:
-            break
-        entries.append((tag, value))
-    window.budget.spend("entries", len(entries))
-    return tuple(entries)
+    while start + fields.size <= stop:
+        count = min(count, stop - start) // fields.size * fields.size or fields.size
+        for tag, value in fields.iter_unpack(window.read(start, count)):
+            if tag == DT_NULL:
+                return tuple(entries)
+            entries.append((tag, value))
+        window.budget.spend("entries", count // fields.size)
+        start, count = start + count, _NEXT_ENTRIES
+    if load.memory > load.size and stop == load.offset + load.size:  # zeros follow
+        return tuple(entries)
+    raise MalformedError.of("its dynamic section has no end")
+
+
+def _begins_in(segment: Segment, load: Segment) -> bool:
+    """Return whether a segment begins in a load, which Linux can map only in whole pages."""
+    return (
+        load.address - load.offset
+    ) % _PAGE == 0 and load.address <= segment.address < load.address + load.size

@@ -51,6 +51,8 @@ SENTENCES = {
     "outside": "{0} lies in no PT_LOAD segment",
     "place": "{0} lies at another place of its segment in the file than in memory",
     "strings": "{0} names no string table",
+    "twice": "{0} is there twice, and tools and releases of glibc take one or the other",
+    "hidden": "{0} has no size in the file, and older releases of glibc read it all the same",
     "behind strings": "{0} lies past the string table (DT_STRTAB)",
     "end outside": "{0} ends in no PT_LOAD segment",
 }
@@ -72,6 +74,7 @@ def problems(file: ElfFile) -> tuple[BrokenSegment, ...]:
     if broken:  # the other segments are measured by these
         return tuple(broken)
     others = [problem for segment in header.segments if (problem := _of_other(segment, loads))]
+    others += _of_dynamic([s for s in header.segments if s.type == PT_DYNAMIC], loads)
     return tuple(others) or _of_strings(file, header)
 
 
@@ -101,6 +104,15 @@ def _of_other(segment: Segment, loads: list[Segment]) -> BrokenSegment | None:
     if segment.address - load.address != segment.offset - load.offset:
         return BrokenSegment(name, "place", loads=True)
     return None
+
+
+def _of_dynamic(segments: list[Segment], loads: list[Segment]) -> list[BrokenSegment]:
+    """Return the problems of dynamic sections that readers do not agree on; linkers write one, with a size."""
+    name = _NAMES[PT_DYNAMIC]
+    if len(segments) > 1:
+        return [BrokenSegment(name, "twice")]
+    empty = (s for s in segments if s.memory and not s.size)
+    return [BrokenSegment(name, "hidden") for s in empty if any(_within(s, m, 1) and m.size for m in loads)]
 
 
 def _within(segment: Segment, load: Segment, room: int) -> bool:
