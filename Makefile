@@ -1,4 +1,4 @@
-.PHONY: demo test quick lint lock newest floors bench fuzz clean
+.PHONY: demo test quick lint docs lock newest floors bench fuzz clean
 
 PYTHON ?= python3
 VENV   ?= .venv
@@ -46,6 +46,10 @@ lint: $(VENV)/.installed
 	MYPYPATH=bench:scripts:tests/unit:tests/integration $(BIN)/mypy --ignore-missing-imports bench scripts
 	if [ "$$(uname -m)" = x86_64 ]; then $(BIN)/shellcheck --shell=sh containers/debian/*.sh containers/debian/manylinux-interpreters; fi  # PyPI has no other
 
+# The pages as a site, in dist/site. A link or an anchor that leads nowhere is an error.
+docs: $(VENV)/.installed
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+
 .venv-uv/bin/uv:
 	$(PYTHON) -m venv .venv-uv
 	.venv-uv/bin/python -m pip install --quiet --disable-pip-version-check uv
@@ -56,7 +60,7 @@ COMPILE := UV_CUSTOM_COMPILE_COMMAND='make lock' .venv-uv/bin/uv pip compile --q
 LOCK    := $(COMPILE) --universal --python-version 3.11 --generate-hashes $(UPGRADE) --output-file
 lock: .venv-uv/bin/uv
 	echo hatchling | $(LOCK) requirements/demo.txt pyproject.toml -
-	$(LOCK) requirements/develop.txt --constraint requirements/demo.txt --extra test --extra lint pyproject.toml
+	$(LOCK) requirements/develop.txt --constraint requirements/demo.txt --extra test --extra lint --extra docs pyproject.toml
 	printf '%s\n' scikit-build-core cmake ninja | $(LOCK) recipes/saxpy/build-constraints.txt -
 	for python in 3.11 3.12 3.13 3.14; do for machine in x86_64 aarch64; do \
 	  $(COMPILE) --no-deps --only-binary :all: --python-version $$python --python-platform $$machine-manylinux_2_28 \
@@ -66,7 +70,7 @@ lock: .venv-uv/bin/uv
 # The unit tests with the newest and with the oldest releases that pyproject.toml allows, and lint with the newest.
 newest floors: .venv-uv/bin/uv
 	.venv-uv/bin/uv venv --quiet --clear --python $(PYTHON) .venv-$@
-	.venv-uv/bin/uv pip install --quiet --python .venv-$@ $(if $(filter floors,$@),--resolution lowest-direct --editable '.[test]',--editable '.[test,lint]')
+	.venv-uv/bin/uv pip install --quiet --python .venv-$@ $(if $(filter floors,$@),--resolution lowest-direct --editable '.[test]',--editable '.[test,lint,docs]')
 	.venv-$@/bin/python -m pytest tests/unit -n $(WORKERS) --dist loadgroup
 	$(if $(filter newest,$@),touch .venv-$@/.demo .venv-$@/.installed && $(MAKE) lint VENV=.venv-$@)
 
