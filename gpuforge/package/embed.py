@@ -116,7 +116,7 @@ OPTIONAL = {
     "kernellibrary": "kernel libraries",
     "libraries": "libraries, those for the CPU of a kernel set too",
     "recipe": "sources that users compile",
-    "userbuild": "sources that users compile",
+    "userbuild": "sources that users compile, and its part `check` if that does not make cached code alone",
     "wheels": "kernels wheels",
     "more_reasons": "anything but kernel sets for NVIDIA's driver",
     "cpu": "code for levels of CPUs",
@@ -192,6 +192,7 @@ def entries(contents: WheelContents) -> set[str]:
             backend = backend_of(toolchain["family"])
             if not (backend and backend.into_cache):  # else the back end itself loads what it compiles
                 loaders.add(kind_of("cubin" if toolchain["makes"] == "module" else "library").loader)
+                found.add("userbuild.check")
             if backend:
                 loaders.add(backend.loader)
                 found.add(f"backends.{backend.folder}.ahead")

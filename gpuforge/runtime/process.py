@@ -75,8 +75,8 @@ class UnknownKernel(LookupError):  # noqa: N818  as KernelUnavailable
 class DriverError(RuntimeError):
     """A call into a driver failed: its name (`call`), its `code` with `name` and `text`, and advice.
 
-    `advice` is "" if there is none; `log` is the output of the driver's compiler. For OpenCL, `kernel` is the kernel
-    that failed, `source` the file that it was compiled from, and `device` its device.
+    `advice` is "" if there is none; `log` is the output of the driver's compiler. `kernel` is the kernel that failed;
+    OpenCL and IREE have its `device`, too, and OpenCL the file that it was compiled from, `source`.
     """
 
     def __init__(

@@ -285,11 +285,18 @@ def test_what_the_function_writes_must_be_writable(kernel: Any) -> None:
 def test_a_failure_has_its_status_and_its_place(kernel: Any) -> None:
     with pytest.raises(DriverError) as caught:
         kernel("failing").launch(1, 1, np.float32(2), np.zeros(4, "f4"), np.zeros(4, "f4"))
-    assert (
-        str(caught.value) == "kernel failing with IREE's local-task failed: ABORTED (0): the device is gone"
+    assert str(caught.value) == (
+        "running a function with IREE's local-task failed: ABORTED (10): the device is gone\n"
+        "kernel failing, on default\n"
+        "What to do: look the kernel up again: the device was lost, or an earlier kernel has failed"
     )
-    with pytest.raises(DriverError, match="allocating with IREE's local-task failed: RESOURCE_EXHAUSTED"):
+    assert (caught.value.code, caught.value.kernel, caught.value.device) == (10, "failing", "default")
+    with pytest.raises(
+        DriverError, match="allocating with IREE's local-task failed: RESOURCE_EXHAUSTED"
+    ) as full:
         kernel("saxpy").memory(1 << 50)
+    assert (full.value.code, full.value.kernel) == (8, "")
+    assert full.value.advice == "free arrays on the device, or compute in parts"
 
 
 def test_a_module_that_is_damaged_or_lacks_the_function_leads_to_the_next_candidate(
@@ -317,7 +324,7 @@ def test_a_module_that_iree_refuses_says_why(made: Made, use: Any) -> None:
         )
     )
     with pytest.raises(
-        KernelUnavailable, match=r"INVALID_ARGUMENT \(0\): FlatBuffer length prefix out of bounds"
+        KernelUnavailable, match=r"INVALID_ARGUMENT \(3\): FlatBuffer length prefix out of bounds"
     ):
         kernels.function("saxpy")
 

@@ -154,7 +154,7 @@ def test_options_of_the_user_enter_the_key(tmp_path: Path, monkeypatch: pytest.M
 class Buffer:
     """Stands in for memory of a device."""
 
-    def __init__(self, _home: Any, size: int) -> None:
+    def __init__(self, _home: Any, size: int, _kernel: Any) -> None:
         self.content = bytearray(size)
 
     def copy_in(self, array: HostArray) -> None:
@@ -407,6 +407,47 @@ def test_an_error_has_its_kernel_its_source_and_its_device() -> None:
     assert str(error) == "clFinish failed: OUT_OF_RESOURCES (-5): failed\nkernel f of k/f.cl, on D"
     assert (error.kernel, error.source, error.device) == ("f", "k/f.cl", "D")
     assert str(DriverError("cuInit", 1, "X", "failed")) == "cuInit failed: X (1): failed"
+
+
+def test_a_failed_allocation_is_not_the_last_kernels_fault(scale: OpenClKernel) -> None:
+    scale.launch(1, 1, np.ones(1, "f4"), np.uint64(1), TWO)
+    with pytest.raises(DriverError) as caught:
+        scale.memory(1 << 60)
+    error = caught.value
+    assert (error.code, error.name, error.kernel) == (-61, "INVALID_BUFFER_SIZE", "")
+    assert error.advice == "free arrays on the device, or compute in parts"
+    assert f"{1 << 60} bytes are requested, and a buffer there can have" in error.log
+
+
+def test_a_status_has_a_meaning_and_only_late_faults_are_of_the_last_kernel(scale: OpenClKernel) -> None:
+    import pyopencl
+
+    scale.launch(1, 1, np.ones(1, "f4"), np.uint64(1), TWO)
+    memory = scale.memory(4)
+    for code, blamed, text in (
+        (-5, "scale", "OUT_OF_RESOURCES (-5): the device has no resources left, or a kernel used memory"),
+        (-34, "", "INVALID_CONTEXT (-34): the parts belong to several contexts"),
+    ):
+        record = SimpleNamespace(
+            what=lambda: "", code=lambda code=code: code, routine=lambda: "clEnqueueReadBuffer"
+        )
+        error = pyopencl.Error(record)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(pyopencl, "enqueue_copy", Raising(error))
+            with pytest.raises(DriverError) as caught:
+                memory.read(bytearray(4))
+        assert (caught.value.code, caught.value.kernel) == (code, blamed)
+        assert str(caught.value).startswith(f"clEnqueueReadBuffer failed: {text}")
+        assert caught.value.advice
+        assert "object at" not in str(caught.value)
+
+
+class Raising:
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+    def __call__(self, *_: object, **__: object) -> None:
+        raise self.error
 
 
 @pytest.mark.thorough

@@ -25,7 +25,7 @@ from ..machine import Probe, gpu_disabled, probe
 from ..process import KernelUnavailable
 from ..recipe import Recipe, UserToolchain
 from ..values import Candidate, Origin
-from . import activation, check, modules
+from . import activation, modules
 from .activation import remove_leftovers
 from .compilers import Absent, CompileInputs, Compiler, Find, find, how_to_install, select
 from .execute import FAILED, INTERRUPTED, MISSING, USAGE, Interrupted, Stopped, interruptible, uninterrupted
@@ -77,6 +77,9 @@ def _used(judged: tuple[Candidate, ...]) -> str:
 
 LIMIT_S = 1800.0
 Say = Callable[[str], object]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .check import LibraryGroup
 
 
 @dataclass(frozen=True)
@@ -250,6 +253,8 @@ def _compile(recipe: Recipe, package: Package, options: argparse.Namespace) -> s
     arch = arch or substitute
     here = replace(here, arch=arch)
     why = _why(substitute, untried=arch != first and toolchain.makes == "module")
+    from .check import release
+
     with _work(recipe, package, options.output) as (work, place):
         log = activation.log_of(place) if place else options.output / f"{recipe.name}.log"
         try:
@@ -260,7 +265,7 @@ def _compile(recipe: Recipe, package: Package, options: argparse.Namespace) -> s
         made = replace(
             _made(recipe, toolchain, compiler, product, arch, sources),
             home=recorded(str(package.home)),
-            release=check.release(package.home, package.name),
+            release=release(package.home, package.name),
             requested=requested,
         )
         if place is None:
@@ -353,7 +358,9 @@ def _product(
         if loads:
             modules.check(product)
     else:
-        check.check(product, recipe, toolchain, _parts(recipe, package), package.env)
+        from .check import check
+
+        check(product, recipe, toolchain, _parts(recipe, package), package.env)
     return product
 
 
@@ -431,8 +438,10 @@ def _work(
         yield work, place
 
 
-def _parts(recipe: Recipe, package: Package) -> list[check.LibraryGroup]:
+def _parts(recipe: Recipe, package: Package) -> list[LibraryGroup]:
     """Return the libraries that are in the process already: of the package, its requirements, and its other objects."""
+    from .check import LibraryGroup, parts
+
     others = [
         library_in_use(_lookup(other, package))
         for other in recipes(package.home)
@@ -440,8 +449,8 @@ def _parts(recipe: Recipe, package: Package) -> list[check.LibraryGroup]:
     ]
     builds = tuple(Path(used.build.place) for used in others if used and used.origin is not Origin.SHIPPED)
     return [
-        *check.parts(package.home, package.name, without=recipe.demands.fallbacks),
-        *([check.LibraryGroup("", builds)] if builds else []),
+        *parts(package.home, package.name, without=recipe.demands.fallbacks),
+        *([LibraryGroup("", builds)] if builds else []),
     ]
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from ...driver import Attempt, Table, patience
 from ...image_kind import KINDS
 from ...machine import gpu_disabled, switched_off
+from ...process import DriverError
 from ...values import Reason
 
 TYPE_CHECKING = False
@@ -30,6 +31,28 @@ VARIABLE = "GPUFORGE_IREE"  # the drivers that may be used, such as "local-task,
 ADVICE = {
     "cuda": "IREE opens libcuda.so: where there is libcuda.so.1 alone, make a link of that name",
     "vulkan": "install a Vulkan loader and a driver, such as libvulkan1 and mesa-vulkan-drivers",
+}
+# IREE's statuses from 1 on, each with what to do, as in
+# https://github.com/iree-org/iree/blob/main/runtime/src/iree/base/status.h
+_ADVICE = {
+    "CANCELLED": "",
+    "UNKNOWN": "",
+    "INVALID_ARGUMENT": "pass arrays of the sizes that the function expects: its declaration has them",
+    "DEADLINE_EXCEEDED": "",
+    "NOT_FOUND": "install the wheel again: its module lacks a part that it names",
+    "ALREADY_EXISTS": "",
+    "PERMISSION_DENIED": "let this user open the device, such as by the group `render` or `video`",
+    "RESOURCE_EXHAUSTED": "free arrays on the device, or compute in parts",
+    "FAILED_PRECONDITION": "",
+    "ABORTED": "look the kernel up again: the device was lost, or an earlier kernel has failed",
+    "OUT_OF_RANGE": "pass arrays of the sizes that the function expects: its declaration has them",
+    "UNIMPLEMENTED": "choose another driver of IREE (GPUFORGE_IREE), or update that of the device",
+    "INTERNAL": "run `iree-run-module` with the same module, and report it to IREE's authors",
+    "UNAVAILABLE": "check that the device's driver works: `iree-run-module --list_devices`",
+    "DATA_LOSS": "install the wheel again: the module is damaged",
+    "UNAUTHENTICATED": "",
+    "DEFERRED": "",
+    "INCOMPATIBLE": "install the release of IREE's runtime that the wheel names",
 }
 _STATUS = re.compile(r"(?:^|\s)\S+:\d+: (?P<status>[A-Z_]+); (?P<text>.*)", re.DOTALL)
 
@@ -129,4 +152,13 @@ def status_of(error: Exception) -> tuple[str, str]:
     """Return the status and the message of a failure in IREE, in one line without places in IREE's code."""
     found = _STATUS.search(str(error))
     text = found["text"] if found else str(error)
-    return found["status"] if found else "UNKNOWN", text.strip().partition("\n")[0].rstrip(": ")
+    return found["status"] if found else "UNKNOWN", text.strip().partition("\n")[0].rstrip(": ;")
+
+
+def failure(error: Exception, call: str, driver: str, device: str, kernel: str = "") -> DriverError:
+    """Return an error of IREE as a driver's error, with the kernel that it belongs to."""
+    status, text = status_of(error)
+    code = list(_ADVICE).index(status) + 1 if status in _ADVICE else 2
+    return DriverError(
+        f"{call} with IREE's {driver}", code, status, text, advice=_ADVICE.get(status, ""), kernel=kernel, device=device
+    )  # fmt: skip

@@ -23,9 +23,8 @@ from ...given import (
 )
 from ...image_kind import KINDS
 from ...index import Module, Refused
-from ...process import DriverError
 from ...values import Reason
-from .devices import opened, status_of
+from .devices import failure, opened
 
 DECLARATION = "iree.abi.declaration"
 LONGEST = 10_000  # characters of a declaration
@@ -156,10 +155,9 @@ class IreeDevice:
         except (RuntimeError, ValueError) as error:
             raise self.failure("copying", error) from error
 
-    def failure(self, call: str, error: Exception) -> DriverError:
-        """Return an error of IREE as a driver's error."""
-        status, text = status_of(error)
-        return DriverError(f"{call} with IREE's {self.driver}", 0, status, text)
+    def failure(self, call: str, error: Exception, kernel: str = "") -> Exception:
+        """Return an error of IREE as a DriverError."""
+        return failure(error, call, self.driver, self.name, kernel)
 
 
 class IreeMemory:
@@ -317,7 +315,7 @@ class IreeKernel(Uploads):
             try:
                 self._context.invoke(self._function, values, iree.VmVariantList(1))
             except (RuntimeError, ValueError) as error:
-                raise self._iree_device.failure(f"kernel {self.name}", error) from error
+                raise self._iree_device.failure("running a function", error, self.name) from error
 
     def _push(
         self, values: Any, number: int, parameter: Parameter, value: Any, tensors: list[_Tensor]
@@ -411,6 +409,6 @@ def _device(driver: str, number: int) -> IreeDevice:
             try:
                 device = found.create_device(info["device_id"])
             except (RuntimeError, ValueError) as error:
-                raise DriverError(f"opening {name} with IREE's {driver}", 0, *status_of(error)) from error
+                raise failure(error, "opening the device", driver, name) from error
             iree_device = _devices[driver, number] = IreeDevice(driver, device, name)
         return iree_device

@@ -29,7 +29,6 @@ from ...given import (
     target_of,
     whole,
 )
-from ...process import DriverError
 from ...signature import (
     POINTER,
     Entry,
@@ -42,6 +41,7 @@ from ...signature import (
     reads_only,
     spelled,
 )
+from .errors import failure, is_of_earlier_work
 
 _lock = threading.Lock()
 _contexts: dict[tuple[int, int], OpenClContext] = {}  # by process and device
@@ -55,7 +55,10 @@ class OpenClContext:
 
         self.context = context
         self.device = context.devices[0]
-        self.queue = cl.CommandQueue(context, self.device)
+        try:
+            self.queue = cl.CommandQueue(context, self.device)
+        except cl.Error as error:
+            raise failure(error, "clCreateCommandQueue", self.name) from error
         self.launched = ("", "")  # name and source of the last kernel, whose fault shows in a later call
         self._lock = threading.Lock()
         self._programs: dict[str, Any] = {}
@@ -80,30 +83,18 @@ class OpenClContext:
             raise TypeError(f"a stream of OpenCL is a pyopencl.CommandQueue, not {type(stream).__name__}")
         return self.queue if stream is None else stream
 
-    def failure(self, call: str, error: Any, kernel: str = "", source: str = "") -> DriverError:
-        """Return an error of pyopencl as a driver's error, with the kernel that it belongs to.
-
-        By default, that is the last one that was launched.
-        """
-        import pyopencl as cl
-
-        if not kernel:
-            kernel, source = self.launched
-        name = cl.status_code.to_string(error.code)
-        call = error.routine or call
-        details = getattr(error.what, "what", None)  # a record of pyopencl
-        text = str(details() if callable(details) else error.what).strip() or "OpenCL gives no details"
-        return DriverError(call, error.code, name, text, kernel=kernel, source=source, device=self.name)
-
 
 def context_of(device: Any) -> OpenClContext:
-    """Return the context of a device of pyopencl, made once in a process."""
+    """Return the context of a device of pyopencl, made once in a process; raises DriverError."""
     import pyopencl as cl
 
     with _lock:
         key = (os.getpid(), device.int_ptr)
         if key not in _contexts:
-            _contexts[key] = OpenClContext(cl.Context([device]))
+            try:
+                _contexts[key] = OpenClContext(cl.Context([device]))
+            except cl.Error as error:
+                raise failure(error, "clCreateContext", device.name.strip()) from error
         return _contexts[key]
 
 
@@ -112,7 +103,11 @@ class OpenClMemory:
 
     __slots__ = ("_buffer", "_context", "events", "size")
 
-    def __init__(self, context: OpenClContext, size: int) -> None:
+    def __init__(self, context: OpenClContext, size: int, kernel: tuple[str, str] = ("", "")) -> None:
+        """Allocate `size` bytes, for a launch of `kernel` if that is given.
+
+        Raises TypeError, ValueError, DriverError.
+        """
         import pyopencl as cl
 
         self.size = size_of("the memory's size", size)
@@ -121,7 +116,9 @@ class OpenClMemory:
         try:
             self._buffer: Any = cl.Buffer(context.context, cl.mem_flags.READ_WRITE, max(self.size, 1))
         except cl.Error as error:
-            raise context.failure("clCreateBuffer", error) from error
+            most = context.device.max_mem_alloc_size
+            details = f"{self.size} bytes are requested, and a buffer there can have {most}"
+            raise failure(error, "clCreateBuffer", context.name, kernel, details=details) from error
 
     @property
     def buffer(self) -> Any:
@@ -180,7 +177,8 @@ class OpenClMemory:
         try:
             cl.enqueue_copy(queue, target, source, is_blocking=True, wait_for=self.events)
         except cl.Error as error:
-            raise self._context.failure("clEnqueueCopyBuffer", error) from error
+            kernel = self._context.launched if is_of_earlier_work(error) else ("", "")
+            raise failure(error, "clEnqueueCopyBuffer", self._context.name, kernel) from error
 
 
 class _Copy(NamedTuple):
@@ -201,8 +199,9 @@ class Copies:
     written would overwrite each other: it is refused.
     """
 
-    def __init__(self, context: OpenClContext) -> None:
+    def __init__(self, context: OpenClContext, kernel: tuple[str, str] = ("", "")) -> None:
         self._context = context
+        self._kernel = kernel
         self._copies: list[_Copy] = []
 
     def add(self, number: int, array: HostArray, *, written: bool) -> OpenClMemory:
@@ -216,7 +215,7 @@ class Copies:
                     self._copies[at] = other._replace(array=array, written=True)
                 self._refuse_overlap(number, self._copies[at])
                 return other.memory
-        new = _Copy(number, array, OpenClMemory(self._context, array.size), written)
+        new = _Copy(number, array, OpenClMemory(self._context, array.size, self._kernel), written)
         try:
             self._refuse_overlap(number, new)
             new.memory.copy_in(array)
@@ -294,7 +293,7 @@ class OpenClKernel(Uploads):
             self._kernel = cl.Kernel(program, name)
             parameters = tuple(_parameter(self._kernel, number) for number in range(self._kernel.num_args))
         except cl.Error as error:
-            raise context.failure("clCreateKernel", error, name, source) from error
+            raise failure(error, "clCreateKernel", context.name, (name, source)) from error
         self._entry = Entry(name, name, parameters)
         device = context.device
         self._limits = Limits(context.name, tuple(device.max_work_item_sizes), device.max_work_group_size)
@@ -335,7 +334,7 @@ class OpenClKernel(Uploads):
         ]  # `OpenClMemory`, arrays of pyopencl
         own = next((each.queue for each in ordered if getattr(each, "queue", None) is not None), None)
         queue = self._context.queue_of(own if stream is None else stream)
-        copies = Copies(self._context)
+        copies = Copies(self._context, (self.name, self.source))
         try:
             check_count(self._entry, len(arguments))
             values = [
@@ -347,7 +346,8 @@ class OpenClKernel(Uploads):
             if copies:
                 queue.finish()
         except cl.Error as error:
-            raise self._context.failure("clEnqueueNDRangeKernel", error, self.name, self.source) from error
+            kernel = self.name, self.source
+            raise failure(error, "clEnqueueNDRangeKernel", self._context.name, kernel) from error
         finally:
             copies.free()
 

@@ -15,6 +15,7 @@ from ...index import Module, Refused
 from ...recipe import Sources
 from ...values import Reason
 from .devices import Needs, find
+from .errors import failure
 from .kernel import OpenClContext, OpenClKernel, context_of
 
 OPTIONS = "GPUFORGE_OPENCL_OPTIONS"
@@ -113,9 +114,8 @@ def _build(compilation: Compilation, context: OpenClContext, key: CacheKey) -> A
             return cl.Program(context.context, [context.device], [binary]).build([_TYPES], cache_dir=False)
         except cl.Error as error:
             if attempt:
-                raise context.failure(
-                    "clCreateProgramWithBinary", error, compilation.module.name, compilation.module.source
-                ) from error
+                kernel = compilation.module.name, compilation.module.source
+                raise failure(error, "clCreateProgramWithBinary", context.name, kernel) from error
             compilation.cache.discard(key)
     raise AssertionError  # the loop has returned or raised
 
