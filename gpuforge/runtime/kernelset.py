@@ -12,7 +12,7 @@ from .process import DriverError, KernelUnavailable, UnknownKernel
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from typing import Any, Union
 
     from .backends.cuda.context import Context, Place
@@ -188,7 +188,7 @@ class KernelSet:
 
         from . import layout
         from .backends import Request, owner_of
-        from .decide import find, is_absent, load, of_file, reasons
+        from .decide import find, is_absent, load, reasons
         from .given import context_handle, device_number
         from .values import Origin
 
@@ -223,11 +223,8 @@ class KernelSet:
             )
             kernel, used = load(request, allowed, self.places(), failures)
             if kernel is not None:
-                self._used.add((named, used))
                 break
-        for candidate in judged:
-            self._failures.pop((named, candidate.build.place), None)
-        self._failures.update({(named, file): reason for file, reason in of_file(failures)})
+        self._note(named, judged, failures, used)
         if kernel is None and is_absent(wanted, judged, failures, self.places()):
             raise UnknownKernel("\n".join([wanted.message, *reasons(judged, failures, machine)]))
         if kernel is None:
@@ -235,6 +232,17 @@ class KernelSet:
         if context is None:
             self._kernels[name, module, device] = kernel
         return kernel
+
+    def _note(
+        self, module: str, judged: Iterable[Candidate], failures: Mapping[str, Reason], used: str
+    ) -> None:
+        """Keep for `explain` why files of a module could not be loaded; `used` could."""
+        from .decide import of_file
+
+        self._used.add((module, used))
+        for candidate in judged:
+            self._failures.pop((module, candidate.build.place), None)
+        self._failures.update({(module, file): reason for file, reason in of_file(failures)})
 
     def _context(self, machine: Probe, device: int | None, context: Any) -> Context | None:
         """Return CUDA's context for a look-up, None without one; raises as `context_for`."""
