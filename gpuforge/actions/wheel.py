@@ -76,6 +76,8 @@ class PackageWheel(Step[P]):
     more_requires: tuple[str, ...] = ()  # Requires-Dist lines of the manifest
     extras: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # besides CUDA's packages
     record: Mapping[str, Any] = field(default_factory=dict)
+    # fallbacks by a command that compiles their object on users' machines, too, with its program
+    by_command: Mapping[str, str] = field(default_factory=dict)
     c_header: bool = False  # whether programs in C find the kernels by a header in the wheel
     kernels_wheels: tuple[KernelsWheel, ...] = ()  # that its extras bring; then it is for all CUDA versions
     sets: tuple[KernelsWheelSet, ...] = ()  # the kernel sets in them
@@ -108,7 +110,7 @@ def packed(spec: PackageWheel[Path], scratch: Path, output: Path) -> Path:
     from gpuforge.actions.write_wheel import epoch, write
     from gpuforge.cuda.carriers import BuildLibraries
     from gpuforge.cuda.provided import Provided
-    from gpuforge.package import import_package, kernel_set, kernels_wheel, links, naming, records, repair
+    from gpuforge.package import import_package, kernels_wheel, links, naming, records, repair
     from gpuforge.wheel import metadata, unpacked
 
     pins = links.all_pins(spec.pins, spec.toolkit, spec.pins_file)
@@ -125,7 +127,7 @@ def packed(spec: PackageWheel[Path], scratch: Path, output: Path) -> Path:
         )
     linking = repair.Linking(spec.cuda, spec.linkage, pins, search_path, spec.exclude, build)
     repaired = repair.repair(tree, name, scratch, linking, print)
-    kernel_set.measure_again(tree, spec.package)
+    _judge_kernels(spec, tree, search_path)
     distributions = tuple(dict.fromkeys((*repaired.distributions, *provided.forgotten)))
     if spec.kernels_wheels:
         kernels_wheel.refuse_libraries(distributions)
@@ -197,6 +199,15 @@ def _embed(spec: PackageWheel[Path], tree: Path, name: WheelName) -> None:
         refused = import_package.guard(tree, spec.package, name.distribution, embed.GUARD_SOURCE)
         if refused:
             print(f"no guard against a second build installed over this one: {refused}")
+
+
+def _judge_kernels(spec: PackageWheel[Path], tree: Path, search: Sequence[Path]) -> None:
+    """Judge the kernel sets after the repair, which has changed libraries."""
+    from gpuforge.package import embed, kernel_set
+
+    kernel_set.measure_again(tree, spec.package)
+    if spec.by_command:
+        embed.check_runtimes(tree, spec.package, spec.kernels, spec.by_command, search)
 
 
 def _require(
@@ -275,6 +286,7 @@ def finished_wheel(
         more_requires=manifest.wheel.requires,
         extras=recipe.extras(file, cell.toolkit),
         record=record_of(file, at, cell, host_compiler, of_nvcc),
+        by_command=recipe.by_command(manifest),
         c_header=manifest.package.c_header,
     )
     title = f"repair and name the wheel of {cell.id}"

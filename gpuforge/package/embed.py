@@ -21,6 +21,7 @@ from gpuforge.package.contents import FOLDER, SUFFIXES, KernelsWheelSet
 from gpuforge.runtime.backends import BACKENDS, backend_of
 from gpuforge.runtime.image_kind import KINDS, ImageKind, kind_of
 from gpuforge.runtime.layout import HOME, INDEX, KERNELS, RECIPE, SOURCES
+from gpuforge.runtime.userbuild import check
 from gpuforge.wheel import unpacked
 
 GUARD_SOURCE = (
@@ -106,6 +107,38 @@ def _check(name: str, index: dict[str, Any], library: Path) -> None:
             f"{', '.join(missing)}",
             hint='define one for each kernel, as extern "C" or with the parameters of the kernel',
         )
+
+
+def check_runtimes(
+    tree: Path, name: str, packed: Sequence[Path], by_command: Mapping[str, str], search: Sequence[Path]
+) -> None:
+    """Raise ActionError if `compile` would refuse what a command makes, for a second runtime in the process.
+
+    `by_command` are the fallbacks whose object is compiled by the same command on users' machines, with the command's
+    program. The libraries in `packed` are as the command left them; `tree` is the repaired wheel, whose libraries are
+    loaded beside what a user compiles, except that fallback's. `search` are folders of a toolkit's libraries.
+    """
+    home = import_package.folder(tree, name) / HOME
+    env = {"LD_LIBRARY_PATH": ":".join(map(str, search))}
+    for folder, index in _documents(packed, KERNELS, INDEX):
+        if index["name"] not in by_command:
+            continue
+        others = check.loaded(unpacked.files(tree), [home / KERNELS / index["name"]])
+        for library in index["libraries"]:
+            part = [check.LibraryGroup("", others)]
+            for conflict in check.conflicts(part, folder / library["file"], env):
+                raise _second_runtime(index["name"], by_command[index["name"]], tree, conflict)
+
+
+def _second_runtime(name: str, program: str, tree: Path, conflict: check.Conflict) -> ActionError:
+    there, brought = conflict.there, conflict.brought
+    place, root = there.path.resolve(), tree.resolve()
+    has = place.relative_to(root) if place.is_relative_to(root) else place
+    return ActionError.of(
+        f"object {name!r}: users' `compile` would refuse what {program} makes: it brings {brought.path.name}, a second "
+        f"{there.kind} beside {has} of the wheel",
+        hint="leave the runtime to the user's machine: name it in [wheel] exclude; or build the host code without it",
+    )
 
 
 _ALWAYS = ("", "__main__", "explain_command")

@@ -140,6 +140,19 @@ def _accepts(
         ) from None
 
 
+def by_command(manifest: Manifest) -> dict[str, str]:
+    """Return the fallbacks by a command that makes their object on users' machines, too, with its program."""
+    objects = {item.name: item for item in manifest.objects}
+    made = ((item, objects.get(item.stands_in_for or "")) for item in manifest.objects if item.toolchain)
+    return {
+        item.name: manifest.toolchain_of(item).command[0]
+        for item, other in made
+        if other
+        and item.toolchain in other.toolchains
+        and registry.toolchain(manifest.toolchain_of(item).compiler).by_command
+    }
+
+
 def of_modules() -> list[str]:
     """Return the names of gpuforge's own toolchains that compile modules for a wheel."""
     return [name for name in OWN if "fallback module" in registry.toolchain(name).uses]

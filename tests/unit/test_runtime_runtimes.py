@@ -11,6 +11,8 @@ from typing import NamedTuple
 import pytest
 from audit_samples import elf
 
+from gpuforge.errors import ActionError
+from gpuforge.package import embed
 from gpuforge.runtime.userbuild.check import LibraryGroup, conflicts, parts, release
 
 STATIC_CUDART = {".rodata": b"\0/cudart.shm.%x\0"}
@@ -286,3 +288,53 @@ def test_the_fallback_that_is_replaced_does_not_count_and_others_do(tmp_path: Pa
         ("", ["libanother.so", "core.so"]),
         ("demo-kernels-cu12", ["libanother.so"]),
     ]
+
+
+def test_what_only_the_replaced_fallback_needs_is_not_loaded(tmp_path: Path) -> None:
+    """A grafted library that nothing else needs is in no process with the user's build."""
+    fallback = "demo/_gpuforge/kernels/default/libdefault.so"
+    files = {
+        **RUNTIME,
+        fallback: elf(needed=[HASHED_GOMP], runpath="$ORIGIN/../../../../demo.libs"),
+        f"demo.libs/{HASHED_GOMP}": elf(soname=HASHED_GOMP),
+    }
+    distribution(tmp_path / "site", "demo", files=files)
+    lay(tmp_path, {"libgomp.so.1": GOMP, "libanswers.so": needing("libgomp.so.1")})
+    env = {"LD_LIBRARY_PATH": str(tmp_path)}
+    found = {
+        name: conflicts(parts(tmp_path / "site/demo/_gpuforge", "demo", without=[name]), library, env)
+        for library in [tmp_path / "libanswers.so"]
+        for name in ("default", "another")
+    }
+    assert [bool(found["default"]), bool(found["another"])] == [False, True]
+
+
+@pytest.mark.parametrize("host_needs", [True, False])
+def test_a_build_refuses_what_its_users_compilations_would_be_refused_for(
+    tmp_path: Path, host_needs: bool
+) -> None:
+    """A fallback by a command needs the machine's libgomp; repair gave the wheel one of its own."""
+    kernels = "kernels/default/libdefault.so"
+    hashed = elf(needed=[HASHED_GOMP], runpath="$ORIGIN/../demo.libs")
+    lay(tmp_path / "tree", {f"demo/_gpuforge/{kernels}": needing(), "demo/__init__.py": b""})
+    lay(tmp_path / "tree", {"demo/core.so": hashed if host_needs else needing()})
+    lay(tmp_path / "tree", {f"demo.libs/{HASHED_GOMP}": elf(soname=HASHED_GOMP)})
+    index = {"name": "default", "libraries": [{"file": "libdefault.so"}]}
+    lay(tmp_path / "packed", {"kernels/default/index.json": json.dumps(index).encode()})
+    lay(tmp_path / "packed", {kernels: needing("libgomp.so.1")})
+    lay(tmp_path / "lib", {"libgomp.so.1": GOMP})
+
+    def check(by_command: dict[str, str]) -> None:
+        embed.check_runtimes(tmp_path / "tree", "demo", [tmp_path / "packed"], by_command, [tmp_path / "lib"])
+
+    check({})
+    if not host_needs:
+        check({"default": "make-it"})
+        return
+    with pytest.raises(ActionError) as caught:
+        check({"default": "make-it"})
+    assert str(caught.value) == (
+        "object 'default': users' `compile` would refuse what make-it makes: it brings libgomp.so.1, a second OpenMP "
+        f"runtime beside demo.libs/{HASHED_GOMP} of the wheel\n"
+        "  hint: leave the runtime to the user's machine: name it in [wheel] exclude; or build the host code without it"
+    )

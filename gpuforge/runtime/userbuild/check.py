@@ -12,7 +12,7 @@ import platform
 import re
 import struct
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib.metadata import Distribution, PathDistribution, distributions
@@ -158,8 +158,8 @@ def parts(home: Path, package: str, *, without: Sequence[str]) -> list[LibraryGr
     unused = {Path(layout.kernels(str(place), name)) for place in kernels for name in without}
     required = _required(wheel, site) if wheel else ()
     found = [
-        LibraryGroup("", _libraries(own, unused)),
-        *(LibraryGroup(str(other.metadata["Name"]), _libraries(_files(other), unused)) for other in required),
+        LibraryGroup("", loaded(own, unused)),
+        *(LibraryGroup(str(other.metadata["Name"]), loaded(_files(other), unused)) for other in required),
     ]
     return [part for part in found if part.libraries]
 
@@ -207,12 +207,19 @@ def _files(other: Distribution) -> Iterator[Path]:
             yield Path(os.path.normpath(str(other.locate_file(file))))
 
 
-def _libraries(files: Iterable[Path], unused: set[Path]) -> tuple[Path, ...]:
+def loaded(files: Iterable[Path], unused: Collection[Path]) -> tuple[Path, ...]:
+    """Return the libraries among files that a process may load, without the folders `unused`.
+
+    A grafted one (libx-0a1b2c3d.so) is loaded only by those that need it, and so left to `graph`.
+    """
     return tuple(
         sorted(
             path
             for path in files
-            if _LIBRARY.fullmatch(path.name) and path.is_file() and unused.isdisjoint(path.parents)
+            if _LIBRARY.fullmatch(path.name)
+            and not _HASHED.fullmatch(path.name)
+            and path.is_file()
+            and not any(folder in path.parents for folder in unused)
         )
     )
 
