@@ -232,9 +232,9 @@ def remove(place: Path) -> None:
     A file or link is removed, too. Raises OSError for what cannot be removed, and removes nothing where something is
     mounted below.
     """
-    with suppress(FileNotFoundError, IsADirectoryError):
-        place.unlink()
-        return
+    with suppress(FileNotFoundError):
+        if not stat.S_ISDIR(place.lstat().st_mode):
+            place.unlink()
     if mounted := _mounted_below(place):
         raise OSError(errno.EBUSY, "something is mounted there; unmount it", mounted)
     try:

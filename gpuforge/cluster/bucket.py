@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -12,7 +11,7 @@ from typing import Any
 
 import fsspec
 
-from gpuforge.cluster.objects import MOST, VARIABLE, ListedObject, ObjectsError, hidden, within
+from gpuforge.cluster.objects import MOST, VARIABLE, ListedObject, ObjectsError, hidden
 from gpuforge.diagnostics import shown
 from gpuforge.errors import GpuforgeError
 
@@ -43,14 +42,14 @@ class RemoteObjects:
         return self._url
 
     def read(self, name: str, most: int = MOST) -> bytes | None:
-        """Return an object's bytes, or None where it is not there."""
+        """Return an object's bytes, None where it is not there, b"" for more than `most`."""
         with self._errors(f"read {name}"):
             try:
                 with self._open(name) as stream:
                     data: bytes = stream.read(most + 1)
             except FileNotFoundError:
                 return None
-            return within(data, most)
+            return data if len(data) <= most else b""
 
     def put(self, name: str, data: bytes) -> None:
         """Write an object, in place of one that is there."""
@@ -99,18 +98,18 @@ class RemoteObjects:
             self._system.put_file(str(path), self._path(name))
 
     def download(self, name: str, path: Path, most: int) -> bool:
-        """Write an object's bytes to a new file; False where it is not there."""
+        """Write an object's bytes to a new file; False where it is not there, or larger than `most`."""
         with self._errors(f"read {name}"):
             try:
                 with self._open(name) as source, path.open("xb") as stream:
-                    while chunk := source.read(_BLOCK):
+                    while stream.tell() <= most and (chunk := source.read(_BLOCK)):
                         stream.write(chunk)
-                        if stream.tell() > most:
-                            raise OSError(errno.EFBIG, f"it is larger than {most:,} bytes")
+                    is_whole = stream.tell() <= most
             except FileNotFoundError:
+                is_whole = False
+            if not is_whole:
                 path.unlink(missing_ok=True)
-                return False
-            return True
+            return is_whole
 
     def _open(self, name: str) -> Any:
         return self._system.open(self._path(name), "rb", block_size=_BLOCK, cache_type="readahead")

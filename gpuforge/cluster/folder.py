@@ -6,6 +6,7 @@ import errno
 import os
 import re
 import shutil
+import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
@@ -15,12 +16,13 @@ from urllib.parse import urlsplit
 from uuid import uuid4
 
 from gpuforge import tree
-from gpuforge.cluster.objects import MOST, VARIABLE, ListedObject, Objects, ObjectsError, within
+from gpuforge.cluster.objects import MOST, VARIABLE, ListedObject, Objects, ObjectsError
 from gpuforge.diagnostics import shown
 from gpuforge.errors import MissingError, UsageError
 
 _PARTS = ".parts"  # incomplete objects
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_NO_FILE = {errno.EINVAL, errno.ELOOP, errno.ENXIO}  # of `tree.reading`: a folder or pipe, a link, a socket
 _CHUNK = 1 << 22  # bytes
 _TRIES = 100
 _HINTS = {
@@ -45,13 +47,17 @@ class FolderObjects:
         return str(self.root)
 
     def read(self, name: str, most: int = MOST) -> bytes | None:
-        """Return an object's bytes, or None where it is not there."""
+        """Return an object's bytes, None where it is not there, b"" for more than `most` or no file."""
         with self._errors("read", name):
             try:
                 data = tree.read(self.root, name, most + 1)
             except (FileNotFoundError, NotADirectoryError):
                 return None
-            return within(data, most)
+            except OSError as error:
+                if error.errno in _NO_FILE:
+                    return b""
+                raise
+            return data if len(data) <= most else b""
 
     def put(self, name: str, data: bytes) -> None:
         """Write an object, in place of one that is there."""
@@ -93,10 +99,10 @@ class FolderObjects:
         return [each.name for each in self.find(folder)]
 
     def remove(self, name: str) -> None:
-        """Remove an object, and the folders that become empty."""
+        """Remove an object, or what else lies there, and the folders that become empty."""
         place = self.root / name
-        with self._errors("removed", name):
-            place.unlink(missing_ok=True)
+        with self._errors("removed", name), suppress(NotADirectoryError):
+            tree.remove(place)
         with suppress(OSError):
             for folder in place.parents:
                 if folder == self.root:
@@ -111,23 +117,26 @@ class FolderObjects:
             self._named(name, part.rename)
 
     def download(self, name: str, path: Path, most: int) -> bool:
-        """Write an object's bytes to a new file; False where it is not there."""
+        """Write an object's bytes to a new file; False where it is not there, larger than `most`, or no file."""
         with self._errors("read", name):
             try:
                 with tree.reading(self.root, name) as source, path.open("xb") as stream:
-                    while chunk := os.read(source, _CHUNK):
+                    while stream.tell() <= most and (chunk := os.read(source, _CHUNK)):
                         stream.write(chunk)
-                        if stream.tell() > most:
-                            raise OSError(errno.EFBIG, f"it is larger than {most:,} bytes")
+                    is_whole = stream.tell() <= most
             except (FileNotFoundError, NotADirectoryError):
                 return False
-            return True
+            except OSError as error:
+                if error.errno in _NO_FILE:
+                    return False
+                raise
+            if not is_whole:
+                path.unlink()
+            return is_whole
 
     @contextmanager
     def _part(self) -> Iterator[tuple[Path, BinaryIO]]:
-        folder = self.root / _PARTS
-        folder.mkdir(parents=True, exist_ok=True)
-        part = folder / uuid4().hex
+        part = self._folder(self.root / _PARTS) / uuid4().hex
         try:
             with os.fdopen(os.open(part, _NEW, 0o666), "wb") as stream:
                 yield part, stream
@@ -143,11 +152,27 @@ class FolderObjects:
         """Give a complete object its name; its folder may vanish meanwhile, when another process empties it."""
         place = self.root / name
         for _ in range(_TRIES):
-            place.parent.mkdir(parents=True, exist_ok=True)
-            with suppress(FileNotFoundError):
+            self._folder(place.parent)
+            try:
                 give(place)
-                return
+            except FileNotFoundError:
+                continue
+            except IsADirectoryError:
+                tree.remove(place)
+                continue
+            return
         raise OSError(errno.ENOENT, "its folder vanishes again and again")
+
+    def _folder(self, folder: Path) -> Path:
+        """Make a folder below the root. What lies in its place is removed, a link also: it would lead out."""
+        place = self.root
+        for part in folder.relative_to(self.root).parts:
+            place /= part
+            with suppress(FileNotFoundError):
+                if not stat.S_ISDIR(place.lstat().st_mode):
+                    place.unlink()
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
 
     @contextmanager
     def _errors(self, done: str, name: str) -> Iterator[None]:

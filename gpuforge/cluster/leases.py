@@ -79,8 +79,12 @@ class Leases:
         token = uuid4().hex
         name = f"{lease_folder(key)}/{number:09}"
         content = self.content(token)
-        if not self.objects.create(name, content) and self.objects.read(name, _LARGEST) != content:
-            return None
+        if not self.objects.create(name, content):
+            found = self.objects.read(name, _LARGEST)
+            if found != content:
+                if found == b"":  # no lease, such as a folder
+                    self.objects.remove(name)
+                return None
         self._seen.pop(key, None)
         for old in there:
             self.objects.remove(old)

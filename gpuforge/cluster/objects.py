@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -28,13 +27,6 @@ class ListedObject:
     modified: float  # seconds since the epoch
 
 
-def within(data: bytes, most: int) -> bytes:
-    """Return an object's bytes, read up to `most` + 1; raises OSError if there are more than `most`."""
-    if len(data) > most:
-        raise OSError(errno.EFBIG, f"it is larger than {most:,} bytes")
-    return data
-
-
 class Objects(Protocol):
     """Objects by name: words with `/` between them. Every method raises ObjectsError when the place fails."""
 
@@ -43,7 +35,10 @@ class Objects(Protocol):
         """Where the objects lie, for messages; it never holds credentials."""
 
     def read(self, name: str, most: int = MOST) -> bytes | None:
-        """Return an object's bytes, or None where it is not there; ObjectsError for more than `most`."""
+        """Return an object's bytes, None where it is not there, and b"" for more than `most` or something else there.
+
+        In a folder something else may lie there, such as another folder, a pipe or a link.
+        """
 
     def put(self, name: str, data: bytes) -> None:
         """Write an object, in place of one that is there."""
@@ -61,13 +56,13 @@ class Objects(Protocol):
         """Return the names of all objects below a folder, in order."""
 
     def remove(self, name: str) -> None:
-        """Remove an object, if it is there."""
+        """Remove an object, or something else in its place, if it is there."""
 
     def upload(self, path: Path, name: str) -> None:
         """Write a file's bytes as an object, in place of one that is there."""
 
     def download(self, name: str, path: Path, most: int) -> bool:
-        """Write an object's bytes to a new file; False where it is not there, ObjectsError for more than `most`."""
+        """Write an object's bytes to a new file; False where there is none, or more than `most`, as in `read`."""
 
 
 _NAMES = re.compile(r"KEY|SECRET|TOKEN|PASSW|CREDENTIAL|CONNECTION_STRING", re.IGNORECASE)

@@ -191,7 +191,7 @@ class SharedStore:
     def _push(self, key: str, stored: Stored) -> bool:
         """Upload an entry; False if the shared store has one of that name."""
         data = self.objects.read(record_name(key))
-        if data is not None and not self._is_refused(key, data):
+        if data and not self._is_refused(key, data):
             return False
         made: dict[str, Content] = {}
         with self.local.scratch() as parts:
@@ -217,7 +217,7 @@ class SharedStore:
         there = self.objects.read(name)
         if there == record:
             return True  # the answer to a first try was lost
-        if there is None or self._is_refused(key, there):
+        if not there or self._is_refused(key, there):
             self.objects.remove(name)
             self._refused.pop(key, None)
             return self.objects.create(name, record)
@@ -242,7 +242,7 @@ class SharedStore:
 def fetch_content(objects: Objects, key: str, content: Content, place: Path) -> None:
     """Download the bytes of an output; raises ValueError when they are gone, or are not those that were stored."""
     if not objects.download(content_name(key, content.token), place, content.size):
-        msg = "a content is gone"
+        msg = "a content is gone, or is not a file of its size"
         raise ValueError(msg)
     if digest.of_file(place) != content.sha256:
         msg = "a content is not what was stored"

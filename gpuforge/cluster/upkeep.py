@@ -62,12 +62,15 @@ def entries(objects: Objects) -> list[EntryObjects]:
         if isinstance(record, Alias):
             aliases.setdefault(record.key, []).append(key)
             continue
-        used = max(found[record_name(key)].modified, uses.get(used_name(key), 0.0))
+        written = max(
+            each.modified for each in found.values()
+        )  # a folder in the record's place is not listed
+        used = max(written, uses.get(used_name(key), 0.0))
         entry: StoreEntry | None = record.entry if record else None
         listed = ListedEntry(
             key, Path(record_name(key)), entry, sum(each.size for each in found.values()), used
         )
-        ordered = sorted(found, key=lambda name: name != record_name(listed.key))
+        ordered = dict.fromkeys((record_name(key), *sorted(found)))
         kept.append(EntryObjects(listed, record, data, tuple(ordered), ()))
     complete = [
         EntryObjects(k.listed, k.record, k.data, k.objects, tuple(aliases.get(k.listed.key, ())))

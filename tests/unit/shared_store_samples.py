@@ -103,6 +103,21 @@ def bomb(place: Path) -> None:
     with_content(zstandard.compress(b"#!/bin/sh\n" + bytes(100_000_000)))(place)
 
 
+def folder_at(place: Path) -> None:
+    place.unlink()
+    (place / "full").mkdir(parents=True)
+
+
+def pipe_at(place: Path) -> None:
+    place.unlink()
+    os.mkfifo(place)
+
+
+def link_at(place: Path) -> None:
+    place.rename(place.with_name("elsewhere"))
+    place.symlink_to("elsewhere")
+
+
 HARMS: dict[str, tuple[Callable[[Path], object], str]] = {
     "a byte changed": (
         lambda place: content_of(place).write_bytes(content_of(place).read_bytes()[:-1] + b"!"),
@@ -113,6 +128,19 @@ HARMS: dict[str, tuple[Callable[[Path], object], str]] = {
         "a content is not what was stored",
     ),
     "lost": (lambda place: content_of(place).unlink(), "a content is gone"),
+    "larger": (
+        lambda place: content_of(place).write_bytes(content_of(place).read_bytes() + b"more"),
+        "a content is gone, or is not a file",
+    ),
+    "a folder for a content": (
+        lambda place: folder_at(content_of(place)),
+        "a content is gone, or is not a file",
+    ),
+    "a pipe for a content": (lambda place: pipe_at(content_of(place)), "a content is gone, or is not a file"),
+    "a link for a content": (lambda place: link_at(content_of(place)), "a content is gone, or is not a file"),
+    "a folder for a record": (folder_at, "its record has no checksum"),
+    "a pipe for a record": (pipe_at, "its record has no checksum"),
+    "a link for a record": (link_at, "its record has no checksum"),
     "truncated with its sha256": (
         with_content(zstandard.compress(b"#!/bin/sh")),
         "tree/bin/nvcc: 1 bytes missing",

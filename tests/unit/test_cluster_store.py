@@ -10,7 +10,7 @@ from shared_store_samples import HARMS, KEY, OTHER, content_of, machine, put, re
 
 from gpuforge.cluster.folder import FolderObjects
 from gpuforge.cluster.leases import LOOK, STALE, Leases
-from gpuforge.cluster.record import record_name
+from gpuforge.cluster.record import lease_folder, record_name
 from gpuforge.cluster.shared_store import SharedStore
 from gpuforge.execute.store import FolderStore, Stored
 
@@ -151,6 +151,12 @@ def test_a_claim_is_for_one_of_all_machines_and_ends_with_its_owner(tmp_path: Pa
     with turn:
         assert one.objects.names("leases") == [f"leases/{KEY}/000000001"]
     assert one.objects.names("leases") == []
+
+
+def test_a_folder_in_the_place_of_a_lease_holds_no_build_up(tmp_path: Path) -> None:
+    (tmp_path / lease_folder(KEY) / "000000001").mkdir(parents=True)
+    leases = Leases(FolderObjects(tmp_path), "one")
+    assert [leases.take(KEY) is None, leases.take(KEY) is None] == [True, False]
 
 
 class Clock:
