@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import struct
 import zlib
+from base64 import urlsafe_b64encode
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -136,15 +138,20 @@ def zip_file(
     return data + end(count, len(listed), start, comment) + after
 
 
-def metadata(**texts: str) -> list[Entry]:
-    """Return the members of the `.dist-info` folder of a small wheel; `texts` replace or add files of it."""
-    files = {"METADATA": METADATA, "WHEEL": TAGS, **texts}
-    names = ["demo/__init__.py", *(f"{INFO}/{name}" for name in files), f"{INFO}/RECORD"]
-    files["RECORD"] = texts.get("RECORD", "".join(f"{name},,\n" for name in names))
-    return [Entry(f"{INFO}/{name}".encode(), text.encode()) for name, text in files.items()]
+def _recorded(entry: Entry) -> str:
+    digest = urlsafe_b64encode(hashlib.sha256(entry.data).digest()).rstrip(b"=").decode()
+    return f"{entry.name.decode()},sha256={digest},{len(entry.data)}\n"
 
 
 CODE = Entry(b"demo/__init__.py", b"answer = 42\n")
+
+
+def metadata(**texts: str) -> list[Entry]:
+    """Return the members of the `.dist-info` folder of a small wheel; `texts` replace or add files of it."""
+    files = {"METADATA": METADATA, "WHEEL": TAGS, **texts}
+    listed = [CODE, *(Entry(f"{INFO}/{name}".encode(), text.encode()) for name, text in files.items())]
+    files["RECORD"] = texts.get("RECORD", "".join(map(_recorded, listed)) + f"{INFO}/RECORD,,\n")
+    return [Entry(f"{INFO}/{name}".encode(), text.encode()) for name, text in files.items()]
 
 
 def wheel_file(folder: Path, data: bytes, name: str = WHEEL) -> Path:

@@ -11,10 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import refused_samples
+from archive_samples import wheel_file
 from audit_samples import wheel
 
 from gpuforge.audit import audit
 from gpuforge.audit.findings import Finding
+from gpuforge.datafile import load
+from gpuforge.wheel import checks
 
 pytestmark = pytest.mark.thorough
 
@@ -25,7 +29,9 @@ TORCH = "torch==2.3.0"
 ANYBODYS = "/var/tmp"  # noqa: S108 - nothing is written there
 
 
-def library(place: Path, *flags: str, needed: Sequence[Path] = (), source: str = "") -> Path:
+def library(
+    place: Path, *flags: str, needed: Sequence[Path] = (), source: str = "", compiler: str = "gcc"
+) -> Path:
     """Compile a library with the name of its file as SONAME; a module, if that is `ext`."""
     place.parent.mkdir(parents=True, exist_ok=True)
     name = place.name.partition(".")[0].replace("-", "_")
@@ -33,7 +39,9 @@ def library(place: Path, *flags: str, needed: Sequence[Path] = (), source: str =
     soname = (
         [] if name == "ext" or any("-soname" in flag for flag in flags) else [f"-Wl,-soname,{place.name}"]
     )
-    argv = ["gcc", "-shared", "-fPIC", "-x", "c", "-", "-x", "none", "-Wl,--no-as-needed", *map(str, needed)]
+    language = "c++" if compiler == "g++" else "c"
+    argv = [compiler, "-shared", "-fPIC", "-x", language, "-", "-x", "none", "-Wl,--no-as-needed"]
+    argv += map(str, needed)
     # the folders of the NEEDED libraries of libraries are not looked for when linking
     argv += ["-Wl,--allow-shlib-undefined", "-Wl,--enable-new-dtags", *soname, *flags, "-o", str(place)]
     subprocess.run(argv, input=code, text=True, check=True)
@@ -279,7 +287,31 @@ FAULTS |= {
     ),
     "debug information": Fault("GF508", _debug),
     "a wheel that is declared pure": Fault("GF706", _module, purelib=True),
+    "declared pure and not pure": Fault(
+        "GF706",
+        lambda f: {
+            **_module(f),
+            "demo-1.0.dist-info/WHEEL": written(
+                f / "WHEEL",
+                "Wheel-Version: 1.0\nRoot-Is-Purelib: false\nRoot-Is-Purelib: true\n"
+                "Tag: cp39-abi3-manylinux_2_39_x86_64\n",
+            ),
+        },
+    ),
+    "a framework that nothing requires": Fault(
+        "GF217",
+        lambda f: {
+            "demo/ext.abi3.so": library(f / "ext.so"),
+            "demo/__init__.py": written(f / "__init__.py", "import torch\n"),
+        },
+    ),
 }
+
+
+def written(place: Path, text: str) -> Path:
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_text(text)
+    return place
 
 
 def _of_glibc(folder: Path, version: str) -> Path:
@@ -321,6 +353,68 @@ def test_the_commands_of_a_finding_mend_the_wheel(fault: Fault, tmp_path: Path) 
     assert all(f.commands for f in found)
     after = audit([followed(before, found[0], tmp_path / "work")])
     assert {f.code for f in after.findings} == fault.leaves
+
+
+PACKED_AGAIN = {
+    kind for kind, row in load(checks.__file__, "refusals.toml").items() if "wheel pack" in row["fix"]
+}
+
+
+@pytest.mark.parametrize(
+    "sample",
+    [
+        pytest.param(sample, id=name)
+        for name, sample in refused_samples.SAMPLES.items()
+        if sample.kind in PACKED_AGAIN - {"overlap", "folder with data"}  # in these, RECORD lacks the file
+    ],
+)
+def test_an_archive_that_is_unpacked_and_packed_again_is_accepted(
+    sample: refused_samples.Sample, tmp_path: Path
+) -> None:
+    before = wheel_file(tmp_path, sample.data, sample.name)
+    (found,) = (f for f in audit([before]).findings if f.code == "GF712")
+    after = audit([followed(before, found, tmp_path / "work")])
+    assert "GF712" not in {f.code for f in after.findings}
+
+
+CXX = (
+    f'extern "C" {MODULE}'
+    + r"""
+#include <iostream>
+void f() { try { throw 1; } catch (int n) { std::cout << n; } }
+"""
+)
+DATA = f"{MODULE}int x; int *y = &x;\nint *f(void) {{ return y; }}\n"
+
+
+@pytest.mark.parametrize(
+    ("code", "compiler", "source", "fault", "flag"),
+    [
+        ("GF107", "g++", CXX, ["-static-libstdc++"], "-Wl,--exclude-libs,ALL"),
+        ("GF506", "gcc", DATA, ["-fno-pic", "-mcmodel=large", "-Wl,-z,notext"], "-fPIC"),
+        ("GF507", "gcc", DATA, ["-Wl,-z,norelro"], "-Wl,-z,relro,-z,now"),
+    ],
+    ids=["GF107", "GF506", "GF507"],
+)
+def test_the_flag_that_a_finding_names_mends_the_build(
+    code: str, compiler: str, source: str, fault: Sequence[str], flag: str, tmp_path: Path
+) -> None:
+    """Build with the flags of a fault, and again with the one that is advised behind them."""
+
+    def found(folder: str, *flags: str) -> dict[str, str]:
+        place = tmp_path / folder / "ext.abi3.so"
+        place.parent.mkdir()
+        shared = library(
+            place.with_name("libshared.so"), source=CXX.replace("PyInit_ext", "shared"), compiler="g++"
+        )
+        module = library(
+            place, *path_of("$ORIGIN"), *flags, needed=[shared], source=source, compiler=compiler
+        )
+        files = {f"demo/{path.name}": path.read_bytes() for path in (module, shared)}
+        return {f.code: f.fix for f in audit([wheel(place.parent, files, name=NAME)]).findings}
+
+    assert flag in found("built", *fault)[code]
+    assert found("again", *fault, flag) == {}
 
 
 def test_the_driver_is_left_out_by_the_command_of_its_finding(tmp_path: Path) -> None:
