@@ -567,6 +567,9 @@ def _foreign(what: str) -> str:
     return f"{what} is not in the byte order of this machine: convert it with {convert}"
 
 
+_typed: dict[tuple[type, str], type] = {}  # classes of memory, by the type of what was uploaded
+
+
 class Uploads:
     """A kernel with memory on its device, which `memory` allocates."""
 
@@ -574,11 +577,20 @@ class Uploads:
     memory: Any
 
     def upload(self, source: Any) -> Any:
-        """Return device memory with a copy of an array in C's order; raises TypeError, ValueError, DriverError."""
-        memory = self.memory(source_of(source).size)
+        """Return device memory with a copy of an array in C's order; raises TypeError, ValueError, DriverError.
+
+        A kernel takes it for elements of the array's type alone; raw bytes, and what `memory` returns, for any.
+        """
+        array = source_of(source)
+        memory = self.memory(array.size)
         try:
             memory.write(source)
         except BaseException:
             memory.free()
             raise
+        key = kind, dtype = type(memory), array.dtype
+        if key not in _typed:
+            members = {"__slots__": (), "__module__": kind.__module__, "dtype": dtype}
+            _typed[key] = type(kind.__name__, (kind,), members)
+        memory.__class__ = _typed[key]
         return memory

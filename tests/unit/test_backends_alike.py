@@ -175,3 +175,20 @@ def test_a_kernel_that_is_not_there_says_nothing_about_the_others(kernels: Kerne
     with pytest.raises((UnknownKernel, KernelUnavailable)):
         kernels.function("nothing")
     assert kernels.explain() == before
+
+
+def test_what_was_uploaded_keeps_its_type(kernels: KernelSet, backend: str) -> None:
+    """Memory of raw bytes fits any pointer, a copy of other numbers none."""
+    kernel = kernels.function("saxpy")
+    if backend == "cuda":  # the stand-in's kernel has no types
+        return
+    for wrong in ("f2", "i4", "f8"):
+        with kernel.upload(np.zeros(4, wrong)) as memory, pytest.raises(TypeError, match=r"argument [12]: "):
+            kernel.launch(1, 1, *saxpy_arguments(backend, memory))
+    for right in (np.zeros(4, "f4"), bytes(16)):
+        with kernel.upload(right) as memory:
+            kernel.launch(1, 1, *saxpy_arguments(backend, memory))
+
+
+def saxpy_arguments(backend: str, memory: Any) -> list[Any]:
+    return [np.float32(1), memory, memory] if backend == "iree" else [np.uint64(1), np.float32(1), memory]

@@ -8,6 +8,7 @@ from array import array
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from dlpack_samples import Capsuled
 from runtime_samples import counter, write_set
@@ -317,3 +318,15 @@ def test_numbers_that_no_gpu_has(value: Any) -> None:
         TypeError, match=r"is not a type that a kernel can have|is a Python object, not a number of C"
     ):
         reader(0, value)
+
+
+def test_a_copy_of_other_numbers_is_refused_as_the_array_is(tmp_path: Path, stub: str) -> None:
+    types = ["unsigned long long", "float", "const float4 *", "float4 *"]
+    kernel = KernelSet(write_set(tmp_path / "typed", parameters=types), env={}, driver=stub).function("saxpy")
+    numbers = np.zeros(8, "f2")
+    with kernel.upload(numbers) as half, kernel.upload(numbers.astype("f4")) as right:
+        with pytest.raises(
+            TypeError, match=r"^argument 3: an array of float16 \(gpuforge\.Memory\) is given"
+        ):
+            kernel.launch(1, 1, np.uint64(1), np.float32(1), right, half)
+        kernel.launch(1, 1, np.uint64(1), np.float32(1), right, right)

@@ -83,6 +83,7 @@ class HostMemory:
     """A copy of an array in the CPU's memory, so that code for a GPU runs here unchanged; see `Memory`."""
 
     __slots__ = ("_bytes", "_size")
+    dtype = ""
 
     def __init__(self, size: int) -> None:
         self._size = size_of("the memory's size", size)
@@ -239,7 +240,7 @@ class HostKernel(Uploads):
             content = value.content()
             address = ctypes.addressof(content)
             return _Passed(
-                ctypes.c_void_p(address), given_array(HostMemory, ""), content, (address, value.size)
+                ctypes.c_void_p(address), given_array(HostMemory, value.dtype), content, (address, value.size)
             )
         described = given_value(value)
         if described is not None:

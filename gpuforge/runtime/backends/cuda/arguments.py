@@ -402,7 +402,7 @@ class Layout:
                     read = _limited(parameter, position, *bounds, read)
                 direct = None if read is None else _placeless(read)
             else:
-                given.append(given_array(type(value), ""))
+                given.append(given_array(type(value), value.dtype if array.library == _MEMORY else ""))
                 alignment, part, read = "0P", "P", array.locate
                 self._add_array(position, array, libraries)
                 direct = array.address

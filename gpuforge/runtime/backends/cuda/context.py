@@ -302,6 +302,7 @@ class Memory:
     """
 
     __slots__ = ("_context", "_driver", "address", "on_default", "pending", "place", "size")
+    dtype = ""  # as NumPy writes it, "<f4", of what was uploaded
 
     def __init__(self, context: Context, size: int) -> None:
         size = size_of("the memory's size", size)

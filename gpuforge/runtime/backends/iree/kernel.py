@@ -164,6 +164,7 @@ class IreeMemory:
     """Memory of a device of IREE; see `Memory`."""
 
     __slots__ = ("_buffer", "_iree_device", "size")
+    dtype = ""
 
     def __init__(self, iree_device: IreeDevice, size: int) -> None:
         import iree.runtime as iree
@@ -335,6 +336,8 @@ class IreeKernel(Uploads):
         """Return an argument as a tensor in device memory: IREE checks neither its type nor its size."""
         if isinstance(value, IreeMemory):
             sizes = parameter.sizes_of(value.size)
+            if value.dtype and value.dtype[1:] not in _DTYPES[parameter.element]:
+                raise TypeError(f"argument {number}: a copy of {value.dtype} cannot be passed as {parameter}")
             if sizes is None:
                 raise TypeError(f"argument {number}: {value.size} bytes do not give the sizes of {parameter}")
             return _Tensor(value, sizes)

@@ -102,6 +102,7 @@ class OpenClMemory:
     """Memory of an OpenCL device; see `Memory`."""
 
     __slots__ = ("_buffer", "_context", "events", "size")
+    dtype = ""
 
     def __init__(self, context: OpenClContext, size: int, kernel: tuple[str, str] = ("", "")) -> None:
         """Allocate `size` bytes, for a launch of `kernel` if that is given.
@@ -420,7 +421,7 @@ def _passed(value: Any) -> tuple[Any, Given | None, HostArray | None]:
     """Return an argument in pyopencl's form and its description, or an array of the host."""
     kind = type(value)
     if isinstance(value, OpenClMemory):
-        return value.buffer, given_array(kind, ""), None
+        return value.buffer, given_array(kind, value.dtype), None
     if kind.__module__.partition(".")[0] == "pyopencl":
         if not hasattr(value, "base_data"):
             return value, _of_pyopencl(value), None
