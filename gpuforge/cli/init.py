@@ -6,6 +6,7 @@ import contextlib
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
+from importlib import resources
 from pathlib import Path
 
 import click
@@ -25,6 +26,8 @@ from gpuforge.project import draft, facts
 from gpuforge.project.guess import Guess, Note, Reason
 from gpuforge.project.obtain import obtain
 
+WORKFLOWS = {"github": Path(".github", "workflows", "wheels.yml"), "gitlab": Path(".gitlab-ci.yml")}
+
 
 @click.command("init")
 @click.argument("project", default=".", metavar="[PROJECT|FOLDER|SDIST]")
@@ -35,14 +38,34 @@ from gpuforge.project.obtain import obtain
     metavar="FILE",
     help="Where to write the manifest (`-`: print it). Default: gpuforge.toml in FOLDER, else here.",
 )
+@click.option(
+    "--ci",
+    type=click.Choice(list(WORKFLOWS)),
+    help="Also write the CI system's workflow, which plans, builds, audits and (GitHub) publishes. "
+    "A manifest that is there stays as it is.",
+)
 @pass_call
-def command(call: Call, /, project: str, output: Path | None) -> int:
+def command(call: Call, /, project: str, output: Path | None, ci: str | None) -> int:
     """Write a first gpuforge.toml for a project: its folder (default: here), its sdist, or its name on the index.
 
     It reads the project's files and runs none of its code. The reason of each guess is a comment above it.
     """
-    folder = Path(project)
-    target = output or (folder if folder.is_dir() else Path()) / FILE_NAME
+    folder = Path(project) if Path(project).is_dir() else Path()
+    target = output or folder / FILE_NAME
+    if ci is None:
+        return _manifest(call, project, target)
+    workflow = folder / WORKFLOWS[ci]
+    if workflow.exists():
+        raise UsageError.of(f"{workflow} exists already", hint="remove it, or leave --ci out")
+    status = 0 if target.is_file() else _manifest(call, project, target)
+    workflow.parent.mkdir(parents=True, exist_ok=True)
+    disk.write_text(workflow, resources.files(__package__).joinpath("workflows", f"{ci}.yml").read_text())
+    result([f"\n{workflow}: set GPUFORGE in it, and read what else it says\n"])
+    return status
+
+
+def _manifest(call: Call, project: str, target: Path) -> int:
+    """Write or print the manifest."""
     if target.is_dir():
         target /= FILE_NAME
     printed = str(target) == "-"

