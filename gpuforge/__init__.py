@@ -1,3 +1,3 @@
 """GPU Python wheels from one manifest: built, tagged, and proved not to mix runtimes."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
