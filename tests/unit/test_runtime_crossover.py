@@ -8,7 +8,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
+import numpy as np
 import pytest
 
 from gpuforge.runtime import cache, crossover
@@ -26,14 +28,18 @@ class Work:
         self.sampled: list[int] = []
         self.own: Callable[[int], float] = lambda size: size * 1e-6
         self.kernel: Callable[[int], float] = lambda size: 5e-5
+        self.result: Callable[[], object] = lambda: 1.0  # of the kernel
         monkeypatch.setattr(time, "perf_counter", lambda: self.now)
 
     def __call__(self, size: int) -> tuple[Callable[[], object], Callable[[], object]]:
         self.sampled.append(size)
-        return (lambda: self.takes(self.own(size))), (lambda: self.takes(self.kernel(size)))
+        return (lambda: self.takes(self.own(size), 1.0)), (
+            lambda: self.takes(self.kernel(size), self.result())
+        )
 
-    def takes(self, seconds: float) -> None:
+    def takes(self, seconds: float, result: object) -> object:
         self.now += seconds
+        return result
 
 
 @pytest.fixture
@@ -45,10 +51,13 @@ def work(monkeypatch: pytest.MonkeyPatch) -> Work:
 def found(tmp_path: Path, work: Work, monkeypatch: pytest.MonkeyPatch) -> Callable[..., float]:
     """Ask as a new process does."""
 
-    def find(kernel: object = KERNEL, version: str = "1", name: str = "work") -> float:
+    def find(
+        kernel: object = KERNEL, *arrays: object, version: str = "1", name: str = "work", **options: Any
+    ) -> float:
         monkeypatch.setattr(cache, "_caches", {})
         env = {"GPUFORGE_KERNEL_HOME": str(tmp_path)}
-        return Crossover(name, work, version=version, sizes=SIZES, env=env).size(kernel)
+        made = Crossover(name, work, version=version, rtol=1e-6, sizes=SIZES, env=env, **options)
+        return made.size(kernel, *arrays)
 
     return find
 
@@ -72,6 +81,56 @@ def test_a_kernel_that_is_slower_at_the_largest_size_is_never_taken(
     assert found() == math.inf
     assert found() == math.inf
     assert work.sampled == list(SIZES)
+
+
+def test_a_kernel_that_computes_something_else_is_refused_with_the_reason(
+    work: Work, found: Callable[..., float]
+) -> None:
+    work.result = lambda: 1.0 + 5e-7
+    assert found(version="close") == 100
+    work.result = lambda: 1.5
+    for _ in range(2):  # the second process reads it from disk
+        with pytest.warns(
+            RuntimeWarning,
+            match=r"with 10 elements, result 0 of the kernel is 1\.5, and that of the package's own",
+        ):
+            assert found() == math.inf
+    work.result = lambda: None
+    with pytest.raises(TypeError, match="the calls of a sample return their results"):
+        found(version="nothing")
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_a_kernel_that_writes_nothing_is_noticed(shared: bool, tmp_path: Path) -> None:
+    def sample(size: int) -> Any:
+        out, other = (
+            np.zeros(size),
+            np.full(size, 2.0),
+        )  # what the kernel should have written is there by chance
+
+        def own() -> Any:
+            out[:] = 2.0
+            return out
+
+        return own, lambda: out if shared else other
+
+    env = {"GPUFORGE_KERNEL_HOME": str(tmp_path)}
+    made = Crossover("nothing", sample, version="1", rtol=1e-6, sizes=[4], env=env)
+    with pytest.warns(RuntimeWarning, match="result 0 of the kernel is nan"):
+        assert made.size(KERNEL) == math.inf
+    assert made.problem(KERNEL).startswith("with 4 elements, result 0 of the kernel is nan")
+
+
+def test_it_knows_where_the_data_lies(work: Work, found: Callable[..., float]) -> None:
+    on_device = SimpleNamespace(__cuda_array_interface__={})
+    assert found(KERNEL, np.zeros(3)) == 100
+    assert found(KERNEL, np.zeros(3), on_device) == 0
+
+    def resident(size: int) -> Any:
+        return (lambda: work.takes(size * 1e-5, 1.0)), (lambda: work.takes(5e-5, 1.0))
+
+    assert found(KERNEL, on_device, resident=resident) == 10
+    assert found(KERNEL, resident=resident) == 100
 
 
 def test_sizes_that_take_too_long_are_left_out(work: Work, found: Callable[..., float]) -> None:
@@ -111,7 +170,8 @@ def test_an_entry_that_makes_no_sense_is_measured_again(
     work: Work, found: Callable[..., float], tmp_path: Path, kept: str
 ) -> None:
     env = {"GPUFORGE_KERNEL_HOME": str(tmp_path)}
-    key = Crossover("work", work, version="1", sizes=SIZES, env=env)._key(KERNEL.device)
+    made = Crossover("work", work, version="1", rtol=1e-6, sizes=SIZES, env=env)
+    key = made._key(KERNEL.device, "host")
     cache.KernelCache.of_user(env).obtain(key, lambda: kept.encode("latin-1"))
     assert found() == 100
     assert found() == 100
