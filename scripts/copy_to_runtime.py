@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,14 +28,23 @@ def families() -> str:
     own |= {f"{soname.partition('.so')[0]}.so" for row in libraries["package"] for soname in row["sonames"]}
     names = [f'        "{soname}",\n' for soname in sorted(own - {"libcudart.so"})]
     return (
-        '"""The family of each SONAME: from gpuforge/cuda/data, by scripts/copy_to_runtime.py."""\n'
+        '"""The families of SONAMEs and the forms of GPU code, copied by scripts/copy_to_runtime.py."""\n'
         f"\n# Runtimes of toolchains, and their families.\nFAMILIES = {{\n{''.join(lines)}}}\n"
         "\n# The families whose runtimes fit their own release only, and the runtimes of OpenMP, of any family.\n"
         f"ONE_RELEASE = frozenset({{{', '.join(alone)}}})\nOPENMP = frozenset({{{', '.join(openmp)}}})\n"
         "\n# NVIDIA's own libraries, which have a CUDA runtime inside by design, and those of the driver.\n"
         f"NVIDIAS = frozenset(\n    {{\n{''.join(names)}    }}\n)\n"
         f'\n# The beginning of the names of NVIDIA\'s projects.\nPROJECTS = "{NVIDIAS}"\n'
+        f"\n# The first bytes of each form of GPU code.\nGPU_CODE = {{\n{''.join(_code())}}}\n"
     )
+
+
+def _code() -> Iterator[str]:
+    """Yield a line for each form of GPU code that host-only objects must not have."""
+    file = ROOT / "audit" / "host" / "data" / "gpu_traces.toml"
+    for row in tomllib.loads(file.read_text(encoding="utf-8"))["code"]:
+        if row["patterns"]:
+            yield f'    "{row["kind"]}": rb"{"|".join(row["patterns"])}",\n'
 
 
 def guard() -> str:

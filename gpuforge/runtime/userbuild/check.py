@@ -19,10 +19,12 @@ from importlib.metadata import Distribution, PathDistribution, distributions
 from pathlib import Path
 
 from .. import elf, layout, wheels
+from ..arch import Arch
 from ..libraries import wrong_abi
 from ..recipe import Recipe, UserToolchain
 from .execute import Stopped, execute
 from .families import FAMILIES, NVIDIAS, ONE_RELEASE, OPENMP, PROJECTS
+from .gpu_code import gpu_code
 from .invoke import abi_of
 
 _CACHE = Path("/etc/ld.so.cache")
@@ -398,21 +400,36 @@ def check(
     toolchain: UserToolchain,
     parts: Sequence[LibraryGroup],
     env: Mapping[str, str],
+    arch: Arch | None = None,
 ) -> None:
-    """Raise Stopped unless the library can be used in one process with the wheel and its requirements."""
+    """Raise Stopped unless the library can be used in one process with the wheel and its requirements.
+
+    `arch` is the GPU's that it was compiled for: it must have code for it.
+    """
     refusal = wrong_abi(str(library), abi_of(recipe))
     if refusal:
         raise Stopped(f"what was compiled cannot be used: {refusal}")
-    if toolchain.offload and not any(
-        name.startswith("GOMP_offload_register") for name in elf.imports(library)
-    ):
-        raise Stopped(
-            f"what was compiled has no GPU code: the compiler made none for {toolchain.offload}, although it has the "
-            "flags for it; look for the pragmas that it should come from"
-        )
+    target = arch.sm if arch and toolchain.takes_arch else toolchain.offload
+    if target:
+        _require_gpu_code(library, target, arch if toolchain.takes_arch else None)
     for conflict in conflicts(parts, library, env):
         raise Stopped(_refusal(conflict, library, recipe))
     _load(library, env)
+
+
+def _require_gpu_code(library: Path, target: str, arch: Arch | None) -> None:
+    found = gpu_code(library)
+    if not found:
+        raise Stopped(
+            f"what was compiled has no GPU code: the compiler made none for {target}, although it has the flags for "
+            "it; look for the kernels or pragmas that it should come from"
+        )
+    if arch and not any(image.runs_on(arch) for image in found):
+        has = ", ".join(image.label for image in found)
+        raise Stopped(
+            f"what was compiled does not run on {arch.sm}: it has GPU code for {has}; look for flags that choose "
+            "another architecture"
+        )
 
 
 def _refusal(conflict: Conflict, library: Path, recipe: Recipe) -> str:

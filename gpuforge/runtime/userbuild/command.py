@@ -360,7 +360,7 @@ def _product(
     else:
         from .check import check
 
-        check(product, recipe, toolchain, _parts(recipe, package), package.env)
+        check(product, recipe, toolchain, _parts(recipe, package), package.env, here.arch)
     return product
 
 

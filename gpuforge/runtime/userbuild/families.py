@@ -1,4 +1,4 @@
-"""The family of each SONAME: from gpuforge/cuda/data, by scripts/copy_to_runtime.py."""
+"""The families of SONAMEs and the forms of GPU code, copied by scripts/copy_to_runtime.py."""
 
 # Runtimes of toolchains, and their families.
 FAMILIES = {
@@ -150,3 +150,17 @@ NVIDIAS = frozenset(
 
 # The beginning of the names of NVIDIA's projects.
 PROJECTS = "nvidia-"
+
+# The first bytes of each form of GPU code.
+GPU_CODE = {
+    "fatbin": rb"\x50\xed\x55\xba\x01\x00\x10\x00",
+    "cubin": rb"\x7fELF[\x01\x02]\x01.{12}\xbe\x00",
+    "AMD GPU": rb"\x7fELF\x02\x01.{12}\xe0\x00",
+    "Intel GPU": rb"\x7fELF[\x01\x02]\x01.{12}\xcd\x00",
+    "LTO-IR": rb"\A\xed\x43\x4e\x7f|\xed\x43\x4e\x7f[\x01-\x0f].[\x01-\x0f].[\x01-\x0f].[\x01-\x7f].\x18\x00",
+    "Tile IR": rb"\x7fTileIR\x00",
+    "clang offload bundle": rb"__CLANG_OFFLOAD_BUNDLE__[\x01-\xff]\x00{7}",
+    "compressed clang offload bundle": rb"CCOB[\x01-\x03]\x00[\x00-\x02]\x00",
+    "LLVM offload binary": rb"\x10\xff\x10\xad[\x01-\x03]\x00\x00\x00",
+    "SPIR-V": rb"\x03\x02\x23\x07\x00[\x00-\x06]\x01\x00|\x07\x23\x02\x03\x00\x01[\x00-\x06]\x00",
+}
