@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,20 +29,18 @@ from gpuforge.cli.options import (
 from gpuforge.cli.planning import DEFAULT_IMAGE, Planned, missing_status, planned
 from gpuforge.cli.terminal import say
 from gpuforge.errors import MissingError, UsageError
-from gpuforge.execute import engine
 from gpuforge.execute.ledger import Ledger
 from gpuforge.execute.outcome import Outcome, Step
 from gpuforge.execute.runners.choice import RUNNERS, RunnerSettings, SiteRequest, chosen
 from gpuforge.execute.runners.runner import Limits
 from gpuforge.execute.store import Store
-from gpuforge.execute.verdict import verdicts
+from gpuforge.execute.verdict import Verdict, nothing_ran, verdicts
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.plan.cell import Choice
 from gpuforge.plan.compiler_cache import sharing
 from gpuforge.plan.keys import keys
 from gpuforge.plan.site import ContainerImage
 from gpuforge.plan.survey import machine_type
-from gpuforge.toolchains import sccache
 
 # Options that only some runners support, with their parameters.
 _FOR_RUNNERS = (("image", "images"), ("memory", "memory"), ("scheduler", "scheduler"), ("timeout", "timeout"))
@@ -141,7 +140,7 @@ def command(ctx: click.Context, call: Call, /, **given: Any) -> int:
     found = keys(plan.actions)
     steps = [Step(action, found[action.id].digest, found[action.id].facts) for action in plan.actions]
     store = folders.opened(call.cache, call.environ)
-    if options.dry_run:
+    with store.present():
         judged = verdicts(
             steps,
             store=store,
@@ -149,9 +148,13 @@ def command(ctx: click.Context, call: Call, /, **given: Any) -> int:
             project=str(made.file.path),
             targets=plan.targets,
         )
-        show_plan(plan, selection, judged, explain=options.explain, as_json=options.as_json)
-        return missing_status(selection, allowed=options.allow_missing)
-    outcome = _run(made, steps, store, options, call)
+        if options.dry_run:
+            show_plan(plan, selection, judged, explain=options.explain, as_json=options.as_json)
+            return missing_status(selection, allowed=options.allow_missing)
+        if any(verdict.run for verdict in judged.values()):
+            outcome = _run(made, steps, judged, store, options, call)
+        else:
+            outcome = nothing_ran(judged)
     wheels = copy_wheels(plan, steps, store, outcome, options.dist)
     name, tried = made.file.manifest.package.name, ",".join(options.archs)
     aside = keep_current(options.dist, name, wheels, kept_back(plan, outcome), tried)
@@ -192,9 +195,18 @@ def _sites(options: Options, file: ManifestFile, cache: Path) -> list[ContainerI
     )
 
 
-def _run(made: Planned, steps: list[Step], store: Store, options: Options, call: Call) -> Outcome:
+def _run(
+    made: Planned,
+    steps: list[Step],
+    judged: Mapping[str, Verdict],
+    store: Store,
+    options: Options,
+    call: Call,
+) -> Outcome:
     """Run the actions that are not stored yet, and show their progress."""
     from gpuforge.cli.progress import progress
+    from gpuforge.execute import engine
+    from gpuforge.toolchains import sccache
 
     cache, url, shared = call.cache, folders.address(call.environ), sharing(made.file)
     for why in shared.refused:
@@ -215,12 +227,12 @@ def _run(made: Planned, steps: list[Step], store: Store, options: Options, call:
     if made.sites and (back_end := sccache.back_end(call.environ)):
         say(f"note: builds in containers have no network: their compiler cache is a folder, not {back_end}")
     with (
-        store.present(),
         progress() as observer,
         chosen(options.runner).workers(made.sites, settings, store) as workers,
     ):
         return engine.run(
             steps,
+            judged=judged,
             store=store,
             ledger=Ledger(cache / "ledger.jsonl"),
             workers=workers,

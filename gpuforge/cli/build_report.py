@@ -9,15 +9,12 @@ from typing import Any
 
 import click
 from packaging.utils import canonicalize_name
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from gpuforge.actions.cell_actions import Plan
 from gpuforge.actions.trial_result import Cuda, Install, State, TrialResult
 from gpuforge.cli.dist import RAN, BuiltWheel, Result, is_done
 from gpuforge.cli.planning import left_out_by_reason, left_out_data
-from gpuforge.cli.terminal import count, results_console
+from gpuforge.cli.terminal import count, line, say
 from gpuforge.diagnostics import shown
 from gpuforge.execute.outcome import ActionReason, ActionResult, Change
 from gpuforge.execute.times import local_time, short_seconds
@@ -291,33 +288,31 @@ def trial_data(test: TrialResult) -> dict[str, Any]:
     return {**data["installs"][-1], **data, **ran}
 
 
-def show_wheel(console: Console, wheels: Sequence[BuiltWheel], images: Sequence[str]) -> None:
+def show_wheel(wheels: Sequence[BuiltWheel], images: Sequence[str]) -> None:
     """Print one wheel with the tests of all its cells."""
     wheel = wheels[0]
-    console.print(Text(shown(str(wheel.path)), style="bold"))
-    console.print(Text(f"  {size_in_words(wheel.size)}"))
-    console.print(Text(f"  sha256 {wheel.sha256}"))
-    lines = Table.grid(padding=(0, 1))
-    lines.add_column(no_wrap=True)
-    lines.add_column()
-    for line in wheel.report.get("proved", []):
-        lines.add_row(Text("  ✓", style="green"), Text(shown(line)))
+    line(str(wheel.path), bold=True)
+    line(f"  {size_in_words(wheel.size)}")
+    line(f"  sha256 {wheel.sha256}")
+    for proved in wheel.report.get("proved", []):
+        _good(proved)
     for test in (test for each in wheels for test in each.tests):
-        for line in words_of_test(test):
-            lines.add_row(Text("  ✓", style="green"), Text(shown(line)))
-        for line in gaps_of_test(test):
-            lines.add_row(Text("  !", style="yellow"), Text(shown(line)))
+        for text in words_of_test(test):
+            _good(text)
+        for text in gaps_of_test(test):
+            _warning(text)
     for finding in wheel.report["findings"]:
-        text = f"{finding['severity']} {finding['code']}: {finding['message']}"
-        lines.add_row(Text("  !", style="yellow"), Text(shown(text)))
-    newer = newer_platform(wheel.path.name, images)
-    if newer:
-        lines.add_row(Text("  !", style="yellow"), Text(shown(newer)))
-    if console.is_terminal:
-        console.print(lines)  # wraps with a hanging indent
-    else:
-        for mark, text in zip(*(column.cells for column in lines.columns), strict=True):
-            console.print(mark, text)
+        _warning(f"{finding['severity']} {finding['code']}: {finding['message']}")
+    if newer := newer_platform(wheel.path.name, images):
+        _warning(newer)
+
+
+def _good(text: str) -> None:
+    line(text, mark="  ✓ ", fg="green")
+
+
+def _warning(text: str) -> None:
+    line(text, mark="  ! ", fg="yellow")
 
 
 def newer_platform(wheel: str, images: Sequence[str]) -> str:
@@ -343,8 +338,7 @@ def show_plan(
         reasons = {name: (verdict.run, verdict.reason) for name, verdict in verdicts.items()}
         click.echo(json.dumps(plan_data(plan, selection, reasons), indent=2))
         return
-    console = results_console()
-    console.print(Text(count(len(plan.cells), "cell"), style="bold"))
+    line(count(len(plan.cells), "cell"), bold=True)
     for cell in plan.cells:
         python = "every Python 3" if cell.python == "3" else f"Python {cell.python}"
         at = plan.machine.at(cell)
@@ -352,48 +346,48 @@ def show_plan(
         cuda = f"CUDA {cell.toolkit} by {toolkit.provider} (nvcc {toolkit.nvcc})" if toolkit else "no CUDA"
         where = f", in {at.image.name}" if at.image else ""
         values = "".join(f", {name} {value}" for name, value in cell.axes)
-        text = f"{cell.id}: {python}, {cuda}{values}, {host.family} {host.version}{where}"
-        console.print(Text(f"  {shown(text)}"))
+        line(f"  {cell.id}: {python}, {cuda}{values}, {host.family} {host.version}{where}")
     runs = [name for name, verdict in verdicts.items() if verdict.run]
-    console.print()
-    console.print(Text(f"{count(len(plan.actions), 'action')}, {len(runs)} to run", style="bold"))
+    line()
+    line(f"{count(len(plan.actions), 'action')}, {len(runs)} to run", bold=True)
     for action in plan.actions:
         verdict = verdicts[action.id]
-        mark = Text("run      ", style="yellow") if verdict.run else Text("reuse    ", style="green")
-        if not verdict.run and verdict.stored is None:
-            mark = Text("unneeded ", style="dim")
-        console.print(Text("  ") + mark + Text(shown(action.title)))
+        if verdict.run:
+            line(action.title, mark="  run      ", fg="yellow")
+        elif verdict.stored is not None:
+            line(action.title, mark="  reuse    ", fg="green")
+        else:
+            line(action.title, mark="  unneeded ", dim=True)
         if explain:
-            console.print(Text(f"           {shown(why(verdict.reason))}", style="dim"))
-    _show_left_out(console, selection)
+            line(f"           {why(verdict.reason)}", dim=True)
+    _show_left_out(selection)
 
 
 def show_result(result: Result, *, images: Sequence[str], explain: bool) -> None:
     """Print the wheels and their proofs, then the cells without a wheel, and why."""
-    console = results_console()
     if explain:
         for action in result.plan.actions:
-            console.print(Text(shown(action.title)))
-            console.print(Text(f"  {shown(words(result.outcome.results[action.id].reason))}", style="dim"))
-        console.print()
+            line(action.title)
+            line(f"  {words(result.outcome.results[action.id].reason)}", dim=True)
+        line()
     wheels: dict[Path, list[BuiltWheel]] = {}
     for wheel in result.wheels:
         wheels.setdefault(wheel.path, []).append(wheel)
     for same in wheels.values():
-        show_wheel(console, same, images)
-    _show_left_out(console, result.selection)
+        show_wheel(same, images)
+    _show_left_out(result.selection)
     _show_missing(result)
     ran = [r for r in result.outcome.results.values() if r.state in RAN]
     what = (
         f"{count(len(ran), 'action')} ran" if ran else "nothing to do: every action's inputs are as they were"
     )
-    for line in cache_totals(filter(None, map(cache_use, ran))):
-        console.print(Text(f"compiler cache: {line}", style="dim"))
+    for text in cache_totals(filter(None, map(cache_use, ran))):
+        line(f"compiler cache: {text}", dim=True)
     plan = result.plan
     planned = count(len({*plan.wheels.values(), *plan.kernels.values(), *(plan.front or ())[:1]}), "wheel")
-    console.print(f"{len(wheels)} of {planned}, {what} ({short_seconds(result.seconds)})")
+    line(f"{len(wheels)} of {planned}, {what} ({short_seconds(result.seconds)})")
     if not ran and not explain:
-        console.print(Text("  --explain shows the reason for each action", style="dim"))
+        line("  --explain shows the reason for each action", dim=True)
 
 
 def _show_missing(result: Result) -> None:
@@ -413,17 +407,16 @@ def _show_missing(result: Result) -> None:
             missing.setdefault("kept back, as its test did not pass", []).append(cell)
         elif plan.kernels and cell not in put:
             missing.setdefault(_TOGETHER, []).append(cell)
-    console = Console(stderr=True, highlight=False, soft_wrap=True)
     for what, cells in missing.items():
-        console.print(Text(shown(f"{what}: {', '.join(cells)}"), style="bold red"))
+        say(shown(f"{what}: {', '.join(cells)}"), fg="red", bold=True)
     for action in plan.actions:
         if (failed := outcome.results[action.id]).state == "failed" and failed.error:
-            console.print(Text(shown(f"  {action.title}: {failed.error.message}")))
+            say(shown(f"  {action.title}: {failed.error.message}"))
     for each in result.set_aside:
         moved = f"the older {shown(each.path.name)} is now in {shown(str(each.to.parent))}/"
-        console.print(Text(f"{moved}, so that nobody publishes it by mistake"))
+        say(f"{moved}, so that nobody publishes it by mistake")
 
 
-def _show_left_out(console: Console, selection: Selection) -> None:
+def _show_left_out(selection: Selection) -> None:
     for reason, cells in left_out_by_reason(selection.missing).items():
-        console.print(Text(shown(f"left out: {', '.join(cells)}: {reason}"), style="yellow"))
+        line(f"left out: {', '.join(cells)}: {reason}", fg="yellow")

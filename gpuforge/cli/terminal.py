@@ -4,32 +4,32 @@ from __future__ import annotations
 
 import io
 import os
+import shutil
 import sys
+import textwrap
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
-from gpuforge.diagnostics import Diagnostic, shown_lines
+import click
+
+from gpuforge.diagnostics import Diagnostic, shown, shown_lines
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 
-_RED = "\x1b[31m\x1b[1m"
-_PLAIN = "\x1b[0m"
-
-
-def say(message: str, before: str = "") -> None:
-    """Write one line to stderr; control characters for terminals and CI systems are escaped."""
+def say(message: str, before: str = "", **style: Any) -> None:
+    """Write one line to stderr, in a style of `click.style`; control characters for terminals and CI are escaped."""
     if sys.stderr is not None:  # None after `2>&-`
         try:
-            sys.stderr.write(f"{before}{shown_lines(message)}\n")
+            sys.stderr.write(f"{before}{_styled(shown_lines(message), sys.stderr, style)}\n")
         except OSError:  # its reader is gone or its disk is full: result and status are the same
             drop_output(2)
 
 
 def complain(diagnostics: Sequence[Diagnostic]) -> None:
     """Write diagnostics to stderr, each as `error: place: message` and its hint."""
-    error = f"{_RED}error: {_PLAIN}" if in_color(sys.stderr) else "error: "
+    error = _styled("error: ", sys.stderr, {"fg": "red", "bold": True})
     for diagnostic in diagnostics:
         say(str(diagnostic), before=error)
     if len(diagnostics) > 1:
@@ -47,6 +47,24 @@ def result(pieces: Iterable[str]) -> None:
         except OSError as error:
             error.filename = error.filename or "the standard output"
             raise
+
+
+def line(text: str = "", mark: str = "", **style: Any) -> None:
+    """Write one line of a result to stdout; a style of `click.style` is that of the mark, if there is one.
+
+    On a terminal the text is wrapped beside its mark; the readers of a pipe need whole lines.
+    """
+    text = shown(text)
+    if mark and sys.stdout is not None and sys.stdout.isatty():
+        room = max(20, shutil.get_terminal_size().columns - len(mark))
+        text = "\n".join(textwrap.wrap(text, room, break_long_words=False, break_on_hyphens=False))
+        text = text.replace("\n", "\n" + " " * len(mark))
+    styled = _styled(mark or text, sys.stdout, style)
+    result([f"{styled}{text if mark else ''}\n"])
+
+
+def _styled(text: str, stream: TextIO | None, style: dict[str, Any]) -> str:
+    return click.style(text, **style) if style and in_color(stream) else text
 
 
 def drop_output(*streams: int) -> None:

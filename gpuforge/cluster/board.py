@@ -27,11 +27,10 @@ from pydantic import TypeAdapter
 
 from gpuforge import tree
 from gpuforge.cluster.objects import Objects, ObjectsError
-from gpuforge.execute import locks
-from gpuforge.execute.locks import file_name
 from gpuforge.execute.outcome import ActionResult
 from gpuforge.execute.runners.runner import Limits
 from gpuforge.execute.work import Work
+from gpuforge.locks import file_name
 from gpuforge.plan.site import ContainerImage
 from gpuforge.tree import remove
 
@@ -222,7 +221,7 @@ def fetch_workdir(board: Board, folder: Path, action: str) -> Path | None:
 
     Left out are links that lead out of the directory, and anything but files, folders and links.
     """
-    kept = folder / locks.file_name(action)
+    kept = folder / file_name(action)
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".gpuforge-kept-", dir=folder) as place:
         archive = Path(place, "kept.tar.gz")

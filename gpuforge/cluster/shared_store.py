@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from gpuforge import digest, tree
+from gpuforge import digest, locks, tree
 from gpuforge.cluster import contents
 from gpuforge.cluster.folder import connect
 from gpuforge.cluster.leases import Leases, present
@@ -29,7 +29,7 @@ from gpuforge.cluster.record import (
     to_bytes,
     used_name,
 )
-from gpuforge.execute import locks, upkeep
+from gpuforge.execute import upkeep
 from gpuforge.execute.entry import StoreEntry
 from gpuforge.execute.store import FolderStore, Stored
 

@@ -15,9 +15,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from filelock import FileLock, Timeout
-
-from gpuforge import digest
+from gpuforge import digest, locks
 from gpuforge.containers import catalog
 from gpuforge.containers import image_reference as references
 from gpuforge.containers.catalog import CatalogImage, DebianRelease, Stage
@@ -142,19 +140,12 @@ class ImageBuilder:
     def _alone(self) -> Iterator[None]:
         """Let one process at a time make images, and remove leftovers of a killed one."""
         folder = self.cache / "images"
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(folder / "lock")
-        try:
-            lock.acquire(blocking=False)
-        except Timeout:
+        if (claim := locks.claim(folder / "lock")) is None:
             self.show("waiting for another gpuforge that makes images")
-            lock.acquire()
-        try:
+        with claim or locks.wait(folder / "lock"):
             for left in folder.glob("*.partial"):
                 shutil.rmtree(left)
             yield
-        finally:
-            lock.release()
 
     @contextmanager
     def _scratch(self, name: str) -> Iterator[Path]:

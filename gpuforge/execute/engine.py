@@ -13,8 +13,8 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import Literal
 
+from gpuforge import locks
 from gpuforge.errors import GpuforgeError
-from gpuforge.execute import locks
 from gpuforge.execute.ledger import Ledger, LedgerEntry
 from gpuforge.execute.outcome import ActionReason, ActionResult, Observer, Outcome, Step
 from gpuforge.execute.slots import slots_of
@@ -40,16 +40,17 @@ def run(
     logs: Path,
     project: str,
     targets: Collection[str] = (),
+    judged: Mapping[str, Verdict] | None = None,
 ) -> Outcome:
     """Bring every step's outputs into the store, running only the steps that must run, and return how each one ended.
 
-    `jobs` is the number of job slots; `logs` the folder for one log per action; `project` names the manifest in the
-    ledger; `targets` the ids of steps whose outputs the caller reads, in addition to those of the last steps. A failed
-    step fails only the steps that need it; steps that only these need are stopped, or not started any more.
-    KeyboardInterrupt in the calling thread stops the running commands (a second one, at once and by force) and ends in
-    an Outcome with `interrupted`.
+    `judged` are the verdicts on the steps, if the caller has them. `jobs` is the number of job slots; `logs` the folder
+    for one log per action; `project` names the manifest in the ledger; `targets` the ids of steps whose outputs the
+    caller reads, in addition to those of the last steps. A failed step fails only the steps that need it; steps that
+    only these need are stopped, or not started any more. KeyboardInterrupt in the calling
+    thread stops the running commands (a second one, at once and by force) and ends in an Outcome with `interrupted`.
     """
-    found = verdicts(steps, store=store, ledger=ledger, project=project, targets=targets)
+    found = judged or verdicts(steps, store=store, ledger=ledger, project=project, targets=targets)
     record = _Record(ledger, project, logs, {step.action.id: step.key for step in steps})
     return _Engine(steps, found, record, workers, max(1, jobs), observer, targets).run()
 
@@ -124,8 +125,7 @@ class _Engine:
         self._observer.on_plan(tuple(self._steps.values()), self._to_run)
         for name, verdict in self._verdicts.items():
             if not verdict.run:
-                saved = verdict.stored.entry.seconds if verdict.stored else 0.0
-                self._settle(ActionResult(name, "reused", verdict.reason, saved))
+                self._settle(verdict.reused(name))
         if not self._to_run:
             return Outcome({name: self._results[name] for name in self._steps})
         self._workers.prepare([self._steps[name].action for name in self._steps if name in self._to_run])

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from gpuforge.execute import locks
+from gpuforge import locks
 
 
 @dataclass(frozen=True, slots=True)

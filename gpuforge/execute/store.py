@@ -19,9 +19,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Protocol
 from uuid import uuid4
 
-from gpuforge import digest, tree
+from gpuforge import digest, locks, tree
 from gpuforge.errors import ActionError
-from gpuforge.execute import locks
 from gpuforge.execute.entry import (
     StoreEntry,
     alias_from_bytes,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from graphlib import TopologicalSorter
 
 from gpuforge.execute.ledger import Ledger, LedgerEntry
-from gpuforge.execute.outcome import ActionReason, Change, Step
+from gpuforge.execute.outcome import ActionReason, ActionResult, Change, Outcome, Step
 from gpuforge.execute.store import Store, Stored
 from gpuforge.plan.action import ActionInput
 from gpuforge.plan.keys import Fact
@@ -22,6 +22,10 @@ class Verdict:
     run: bool
     reason: ActionReason
     stored: Stored | None = None
+
+    def reused(self, name: str) -> ActionResult:
+        """Return the result of its step, which does not run."""
+        return ActionResult(name, "reused", self.reason, self.stored.entry.seconds if self.stored else 0.0)
 
 
 def verdicts(
@@ -46,6 +50,11 @@ def verdicts(
         else:
             found[name] = Verdict(run=False, reason=_NOT_NEEDED)
     return found
+
+
+def nothing_ran(found: Mapping[str, Verdict]) -> Outcome:
+    """Return the outcome of a run in which no step must run."""
+    return Outcome({name: verdict.reused(name) for name, verdict in found.items()})
 
 
 def _needed(steps: Sequence[Step], store: Store, targets: Collection[str]) -> dict[str, Stored | None]:

@@ -12,9 +12,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpuforge import tree
+from gpuforge import locks, tree
 from gpuforge.errors import MissingError
-from gpuforge.execute import locks
 from gpuforge.execute.runners.runner import InputPath
 from gpuforge.tree import remove
 

@@ -32,9 +32,12 @@ from gpuforge.toolchain_names import OWN
 
 
 class Table(BaseModel):
-    """A table of the manifest: immutable, and unknown keys are errors."""
+    """A table of the manifest: immutable, and unknown keys are errors.
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    Models are built when a manifest is read, all at once; `schema` adds the docstrings below the fields.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 def listed(before: str, items: Iterable[str], after: str = "") -> str:
@@ -626,15 +629,15 @@ class Manifest(Table):
     `config-settings`, `env`, `before` and `overlay`; the `flags` of toolchains and objects; `[wheel] requires` and
     `provided-by`; `[test] requires`, `command` and `extras`; and `[audit] beside`. With `naming = ["local"]` the wheels
     have the values in their versions: `1.0+cu13.torch2.11`. [Axes](axes.md) has examples."""
-    build: Build = Build()
+    build: Build = Field(default_factory=Build)
     toolchains: Mapping[forms.Name, DeclaredToolchain] = {}
     """The compilers that objects name, each under a name of your choice. The host build uses the toolchain
     `host`, otherwise the only C++ toolchain. Without any, it uses g++ or another compiler that fits the toolkit."""
-    cuda: Cuda = Cuda()
+    cuda: Cuda = Field(default_factory=Cuda)
     objects: tuple[Object, ...] = ()
-    wheel: Wheel = Wheel()
-    audit: Audit = Audit()
-    test: Test = Test()
+    wheel: Wheel = Field(default_factory=Wheel)
+    audit: Audit = Field(default_factory=Audit)
+    test: Test = Field(default_factory=Test)
 
     @property
     def host_cuda(self) -> bool:

@@ -2,25 +2,43 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from itertools import groupby
+from itertools import groupby, pairwise
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeGuard, Union, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
+from gpuforge.manifest import model as models
 from gpuforge.manifest.forms import Form, OneOrMany
 from gpuforge.manifest.model import ROLE_KEYS, Manifest, Object, Table
 from gpuforge.manifest.problem import toml_key
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 IDENTITY = "urn:gpuforge:manifest:1"
+
+
+def _describe() -> None:
+    """Describe the fields of the models by the docstrings below them: each build would be slower if pydantic did it."""
+    for found in ast.parse(inspect.getsource(models)).body:
+        cls = getattr(models, found.name) if isinstance(found, ast.ClassDef) else None
+        if not (isinstance(found, ast.ClassDef) and isinstance(cls, type) and issubclass(cls, Table)):
+            continue
+        inherited = [base for base in cls.__bases__ if issubclass(base, Table)]
+        texts = {name: field.description for base in inherited for name, field in base.model_fields.items()}
+        for line, below in pairwise(found.body):
+            if isinstance(line, ast.AnnAssign) and isinstance(below, ast.Expr):
+                texts[ast.unparse(line.target)] = inspect.cleandoc(ast.literal_eval(below.value))
+        for name, field in cls.model_fields.items():
+            field.description = field.description or texts.get(name)
+        cls.model_rebuild(force=True)
 
 
 def json_schema() -> dict[str, Any]:
@@ -154,8 +172,6 @@ def _default(field: FieldInfo) -> str:
     default = field.default
     if default in (None, PydanticUndefined) or isinstance(default, Mapping):
         return "optional"
-    if isinstance(default, Table) and not any(getattr(default, name) for name in default.model_fields_set):
-        return "optional"
     return f"default `{toml(default)}`"
 
 
@@ -244,6 +260,9 @@ def _header(name: str, annotation: Any, key: str) -> str:
 def keys_of(model: type[Table]) -> dict[str, FieldInfo]:
     """Return the fields of a table by the key that the manifest writes."""
     return {field.alias or name: field for name, field in model.model_fields.items()}
+
+
+_describe()
 
 
 def tables_in(annotation: Any) -> Iterator[type[Table]]:

@@ -128,10 +128,13 @@ def _candidates(minor: str, search: Sequence[Path] | None) -> Iterator[Path]:
         if minor == str(CPython(*sys.version_info[:2])):
             yield Path(sys.executable)
         search = [Path(folder) for folder in os.environ.get("PATH", "").split(os.pathsep) if folder]
+    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
+    search = [
+        folder for folder in search if folder != pyenv / "shims"
+    ]  # slow scripts; what they start comes below
     yield from (path for folder in search if os.access(path := folder / f"python{minor}", os.X_OK))
     tag = CPython.parse(minor).tag
     yield from sorted(Path("/opt/python").glob(f"{tag}-{tag}/bin/python3"))
-    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
     yield from sorted(pyenv.glob(f"versions/{minor}.*/bin/python{minor}"), reverse=True)
     yield from sorted(_of_uv().glob(f"cpython-{minor}.*/bin/python{minor}"), reverse=True)
 

@@ -31,6 +31,7 @@ FOUNDATION = {
     "diagnostics",
     "digest",
     "disk",
+    "locks",
     "toolchain_names",
     "tree",
 }

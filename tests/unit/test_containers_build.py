@@ -9,11 +9,10 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from filelock import FileLock
 from image_samples import MemoryImages
 from toolkit_samples import Server
 
-from gpuforge import digest
+from gpuforge import digest, locks
 from gpuforge.containers import catalog, image_build
 from gpuforge.containers.catalog import CatalogImage
 from gpuforge.containers.image_build import ImageBuilder, Log
@@ -149,9 +148,8 @@ def test_a_second_process_waits_and_then_finds_the_image(
     builder: Callable[..., ImageBuilder], said: list[str], tmp_path: Path
 ) -> None:
     images = MemoryImages()
-    (tmp_path / "cache" / "images").mkdir(parents=True)
-    first = FileLock(tmp_path / "cache" / "images" / "lock")
-    first.acquire()
+    first = locks.claim(tmp_path / "cache" / "images" / "lock")
+    assert first
     made = []
     second = threading.Thread(target=lambda: made.append(builder(images).make(PYPA)))
     second.start()

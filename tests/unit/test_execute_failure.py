@@ -213,9 +213,9 @@ def test_a_missing_header_of_a_project_without_objects(tmp_path: Path) -> None:
 
 
 def test_the_manual_lists_the_names_of_libraries() -> None:
-    from gpuforge.manifest.model import Cuda
+    from gpuforge.manifest.schema import json_schema
 
-    text = Cuda.model_fields["libraries"].description or ""
+    text = json_schema()["$defs"]["Cuda"]["properties"]["libraries"]["description"]
     listed = {name for name in text.split("`") if name.isalpha()}
     newest = set(pypi.libraries(pypi.minors()[-1]))
     tools = {"cuxxfilt", "opencl", "sanitizer"}

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from gpuforge.execute import locks, upkeep
+from gpuforge import locks
 from gpuforge.execute import store as store_module
+from gpuforge.execute import upkeep
 from gpuforge.execute.entry import StoredFile, StoreEntry, from_json, sealed, survey, to_json, unsealed
 from gpuforge.execute.store import FolderStore, Stored
 from gpuforge.tree import remove

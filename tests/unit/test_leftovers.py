@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from gpuforge import disk
+from gpuforge import disk, locks
 from gpuforge.cli import folders
 from gpuforge.cli.dist import put
 from gpuforge.errors import MissingError
-from gpuforge.execute import locks, workdir
+from gpuforge.execute import workdir
 
 HALF = """
 import sys, time
@@ -113,3 +113,14 @@ def test_a_cache_that_every_user_can_write_to_is_refused(tmp_path: Path) -> None
         f"every user can write to it\n"
         f"  hint: chmod o-w {tmp_path}/cache, or set GPUFORGE_CACHE_DIR to a folder of your own"
     )
+
+
+def test_a_lock_is_of_one_holder_until_it_is_released_and_its_file_stays(tmp_path: Path) -> None:
+    held = locks.claim(tmp_path / "new" / "lock")
+    assert held
+    assert locks.claim(tmp_path / "new" / "lock") is None
+    held.release()
+    held.release()  # again, as `with` does: nothing else is closed
+    with locks.wait(tmp_path / "new" / "lock"):
+        assert locks.claim(tmp_path / "new" / "lock") is None
+    assert (tmp_path / "new" / "lock").is_file()

@@ -42,6 +42,16 @@ def test_pythons_that_a_tool_keeps_for_itself_are_found(
         cpython.find("3.42")
 
 
+def test_the_slow_scripts_that_pyenv_has_on_path_are_not_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYENV_ROOT", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path / "shims"))
+    install(tmp_path / "shims/python3.41", "3.41.1")
+    path = install(tmp_path / "versions/3.41.2/bin/python3.41", "3.41.2")
+    assert cpython.find("3.41").path == path
+
+
 def test_a_build_that_leaves_cells_out_ends_with_status_3_unless_that_is_allowed(
     recipe: LoadRecipe,
     tmp_path: Path,

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from gpuforge import locks
 from gpuforge.containers import fetch_settings, image_environment
 from gpuforge.containers.container import Mount
-from gpuforge.execute import locks, workdir
+from gpuforge.execute import workdir
 from gpuforge.execute.runners.runner import Task
 from gpuforge.execute.substitution import RunPaths
 from gpuforge.toolchains.inventory import Inventory
