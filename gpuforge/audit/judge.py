@@ -61,6 +61,7 @@ class WheelReport(NamedTuple):
     findings: tuple[Finding, ...]
     ignored: tuple[Ignored, ...]
     proofs: tuple[Proof, ...]
+    withheld: tuple[Proof, ...] = ()  # what is not proved although no finding contradicts it, with the reason
 
     @property
     def with_accepted(self) -> tuple[Finding, ...]:
@@ -259,5 +260,5 @@ def _report(
             ignored.append(Ignored(finding, reason))
     if facts.too_large or facts.neighbour:
         return WheelReport(facts, by_cause(kept), tuple(ignored), ())
-    proved = proofs(graph, facts, (*kept, *(each.finding for each in ignored)))
-    return WheelReport(facts, by_cause(kept), tuple(ignored), proved)
+    proved, withheld = proofs(graph, facts, (*kept, *(each.finding for each in ignored)))
+    return WheelReport(facts, by_cause(kept), tuple(ignored), proved, withheld)

@@ -109,6 +109,16 @@ class BuildPath(NamedTuple):
     path: str
 
 
+class Contents(NamedTuple):
+    """What the files of a wheel hold that are no binaries, as far as their bytes tell it."""
+
+    code: Mapping[str, Literal["ELF", "GPU code"]] = MappingProxyType(
+        {}
+    )  # file -> code in it that is not judged
+    unknown: tuple[str, ...] = ()  # of no format that is known, or too large to be read
+    packed: tuple[str, ...] = ()  # that could not be unpacked
+
+
 class WheelFacts(NamedTuple):
     """Everything read from one wheel; the rules see nothing else of it."""
 
@@ -146,6 +156,7 @@ class WheelFacts(NamedTuple):
     identities: tuple[Identity, ...] = ()
     damaged: Mapping[str, str] = MappingProxyType({})  # member -> why it cannot be read
     corrupt: frozenset[str] = frozenset()  # those of them that cannot even be unpacked
+    contents: Contents = Contents()  # of a wheel with binaries
     form: Form = "wheel"
     neighbour: bool = False  # read only for the libraries that it brings into one process with the others
     # symbolic links made after installation, by their member names

@@ -23,7 +23,7 @@ from gpuforge.audit.link.graph import LinkGraph, others
 from gpuforge.audit.link.requirement import Requirement, can_coexist, required_together
 from gpuforge.audit.model import WheelFacts
 from gpuforge.audit.rules import RULES
-from gpuforge.audit.rules.containers import as_declared, own_code
+from gpuforge.audit.rules.containers import as_declared, is_own, own_code
 from gpuforge.binary.facts import FatbinContainer
 from gpuforge.binary.runnable import has_only_empty_cubins
 from gpuforge.cpython import CPython
@@ -51,19 +51,33 @@ class Proof(NamedTuple):
     text: str
 
 
-def proofs(graph: LinkGraph, wheel: WheelFacts, findings: Iterable[Finding]) -> tuple[Proof, ...]:
-    """List the proofs about a wheel that no finding contradicts; accepted findings count, too.
+class Withheld(NamedTuple):
+    """Why something is not proved that no finding contradicts, in words."""
+
+    text: str
+
+
+_Proving = Iterator[str | Withheld]
+
+
+def proofs(
+    graph: LinkGraph, wheel: WheelFacts, findings: Iterable[Finding]
+) -> tuple[tuple[Proof, ...], tuple[Proof, ...]]:
+    """List the proofs about a wheel that no finding contradicts, and those that are withheld, with the reason.
+
+    Accepted findings count, too.
 
     If binaries cannot be read or loaded, proofs about all binaries are left out.
     """
     contradicted = _contradicted(wheel, {f.code: f for f in sorted(findings, key=_severity, reverse=True)})
     if not wheel.complete:
         contradicted |= _OF_BINARIES
-    return tuple(
-        Proof(topic, text)
-        for topic, prove in _PROOFS
-        if topic not in contradicted
-        for text in prove(graph, wheel)
+    found = [
+        (topic, each) for topic, prove in _PROOFS if topic not in contradicted for each in prove(graph, wheel)
+    ]
+    return (
+        tuple(Proof(topic, each) for topic, each in found if isinstance(each, str)),
+        tuple(Proof(topic, each.text) for topic, each in found if isinstance(each, Withheld)),
     )
 
 
@@ -85,7 +99,7 @@ def _severity(finding: Finding) -> int:
     return SEVERITIES.index(finding.severity)
 
 
-def _providers(graph: LinkGraph, wheel: WheelFacts) -> Iterator[str]:
+def _providers(graph: LinkGraph, wheel: WheelFacts) -> _Proving:
     """Yield the number of NEEDED libraries for each place, then those of packages.
 
     Some may be found only after packages were imported; the audit does not check that they are imported first.
@@ -94,6 +108,9 @@ def _providers(graph: LinkGraph, wheel: WheelFacts) -> Iterator[str]:
     if not wheel.linked or not all(_is_found(graph, e) for e in edges):
         return
     if any(p.lacking(_of_system(graph, wheel)) for p, _ in policy.strictest(wheel.platforms).values()):
+        return
+    if reason := _hidden(wheel):
+        yield Withheld(f"every NEEDED library is found, but {reason}")
         return
     found: dict[str, set[str]] = {}
     packages: dict[tuple[str, str, Route], dict[str, None]] = {}
@@ -106,11 +123,37 @@ def _providers(graph: LinkGraph, wheel: WheelFacts) -> Iterator[str]:
     counts = [f"{len(found[place])} {words}" for place, words in _PLACES.items() if place in found]
     imports = sorted({edge.route.package for edge in edges if edge.route} - {""})
     once = f", {_once(imports)}" if imports else ""
-    yield f"every NEEDED library is found{once}: {', '.join(counts) or 'none is needed'}"
+    yield f"every NEEDED library is found{once}: {', '.join(counts) or 'none is needed'}{_unread(wheel)}"
     for (package, of_extra, route), names in packages.items():
         extra = f" (extra {of_extra})" if of_extra else ""
         way = _once((route.package,)) if route.package else f"by {route}"
         yield f"{', '.join(names)} ← {package}{extra}, {way}"
+
+
+def _hidden(wheel: WheelFacts, *, gpu: bool = False) -> str:
+    """Return which files hold libraries, or GPU code, that were not judged, or may hold them; "" if there are none."""
+    code = [file for file, kind in wheel.contents.code.items() if kind == "ELF" or (gpu and is_own(file))]
+    reasons = (
+        (code, "code inside of other files was not judged"),
+        (wheel.contents.packed, "files were not unpacked"),
+    )
+    return "; ".join(f"{what}: {_files(files)}" for files, what in reasons if files)
+
+
+def _unread(wheel: WheelFacts) -> str:
+    """Return how many files may be anything, as the end of a sentence; "" if all were understood."""
+    files = wheel.contents.unknown
+    if not files:
+        return ""
+    count = (
+        f"{len(files):,} files of unknown content were" if len(files) > 1 else "a file of unknown content was"
+    )
+    return f"; {count} not read: {_files(files)}"
+
+
+def _files(files: Sequence[str]) -> str:
+    names = sorted(posixpath.basename(file) for file in files)
+    return ", ".join(names[:_NAMED]) + " …" * (len(names) > _NAMED)
 
 
 def _once(packages: Sequence[str]) -> str:
@@ -149,7 +192,7 @@ def _requirements(graph: LinkGraph, wheel: WheelFacts) -> Iterator[str]:
         yield f"no undeclared CUDA library is needed by {', '.join(releases)}"
 
 
-def _device(graph: LinkGraph, wheel: WheelFacts) -> Iterator[str]:
+def _device(graph: LinkGraph, wheel: WheelFacts) -> _Proving:
     found: dict[str, Counter[str]] = {}
     for code in own_code(wheel):
         other = "cubin" if code.file.endswith(".cubin") else "fatbin"
@@ -158,9 +201,14 @@ def _device(graph: LinkGraph, wheel: WheelFacts) -> Iterator[str]:
                 kind = "ptx" if container.is_ptx else other
                 found.setdefault(kind, Counter())[images(container)] += 1
     expectation = graph.expectation_of(wheel)
+    hidden, unread = _hidden(wheel, gpu=True), _unread(wheel)
     declared = " as declared" if found and expectation and as_declared(expectation, wheel) else ""
+    if declared and (hidden or unread):
+        yield Withheld(f"all that was read is as declared, but {hidden or unread.removeprefix('; ')}")
+        declared = unread = ""
     for kind, counts in found.items():
-        yield f"{_CONTAINERS[kind]}{declared}: {'; '.join(f'{n} of {text}' for text, n in counts.items())}"
+        listed = "; ".join(f"{n} of {text}" for text, n in counts.items())
+        yield f"{_CONTAINERS[kind]}{declared}: {listed}{unread}"
 
 
 def images(container: FatbinContainer) -> str:
@@ -176,7 +224,7 @@ def images(container: FatbinContainer) -> str:
     return joined if ptx or not native else f"{joined}, no PTX"
 
 
-def _platform(graph: LinkGraph, wheel: WheelFacts) -> Iterator[str]:
+def _platform(graph: LinkGraph, wheel: WheelFacts) -> _Proving:
     objects = wheel.linked
     floors = policy.floors(objects)
     if not floors or not _symbols_searched(wheel):
@@ -187,9 +235,11 @@ def _platform(graph: LinkGraph, wheel: WheelFacts) -> Iterator[str]:
     fulfilled = [tag for tag, p, machine in promises if p and machine in machines and policy.is_known(p)]
     if fulfilled:
         unknown = [e for e in graph.of(wheel) if e.provider.source == "nobody" and not _is_found(graph, e)]
-        if not unknown:  # that a required package may have a library is a guess
+        if not unknown and (reason := _hidden(wheel)):
+            yield Withheld(f"what was read fits {', '.join(fulfilled)}, but {reason}")
+        elif not unknown:  # that a required package may have a library is a guess
             hold = "hold" if len(fulfilled) > 1 else "holds"
-            yield f"{', '.join(fulfilled)} {hold}; highest required: {highest}"
+            yield f"{', '.join(fulfilled)} {hold}; highest required: {highest}{_unread(wheel)}"
     elif bare := next((tag for tag in wheel.platforms if tag.startswith("linux_")), ""):
         fitting = policy.fitting(objects, policy.of_tag(bare)[1], _of_system(graph, wheel))
         has = "no manylinux policy has it all"
@@ -281,7 +331,7 @@ def _may_open_copies(graph: LinkGraph, wheel: WheelFacts, against: Against) -> b
     return any(code.may_open(*others) for code in wheel.preloads)
 
 
-_PROOFS: tuple[tuple[Topic, Callable[[LinkGraph, WheelFacts], Iterator[str]]], ...] = (
+_PROOFS: tuple[tuple[Topic, Callable[[LinkGraph, WheelFacts], _Proving]], ...] = (
     ("providers", _providers),
     ("GPU code", _device),
     ("platform", _platform),

@@ -13,7 +13,7 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
-from gpuforge.binary import cubin
+from gpuforge.binary import cubin, ptx
 from gpuforge.binary.elf.file import opened
 from gpuforge.binary.facts import FatbinContainer, FatbinEntry, Section
 from gpuforge.binary.window import Budget, find
@@ -21,7 +21,7 @@ from gpuforge.errors import MalformedError
 from gpuforge.runtime.arch import Arch
 
 MAGIC = b"\x50\xed\x55\xba"
-_START = MAGIC + b"\x01\x00\x10\x00"  # version 1, a header of 16 bytes
+START = MAGIC + b"\x01\x00\x10\x00"  # version 1, a header of 16 bytes
 _KINDS = {1: "ptx", 2: "cubin", 8: "lto-ir"}
 _LONGEST = 1 << 16  # stored bytes of a cubin that is unpacked
 _LONGEST_UNPACKED = 1 << 20
@@ -115,7 +115,8 @@ _Request = Generator[tuple[int, int], bytes, None]
 class Scanner:
     """Lists the containers of a file of `size` bytes, which is passed in chunks in order; payloads are skipped.
 
-    The bytes outside of the containers are also searched for `mark`; `marked` is true after it was found.
+    The bytes outside of the containers are also searched for `mark`; `marked` is true after it was found. `texts` are
+    the offsets of PTX there.
     """
 
     def __init__(self, size: int, mark: bytes = b"", wheel: Budget | None = None) -> None:
@@ -123,10 +124,11 @@ class Scanner:
         self.wheel = wheel or Budget(size)
         self.containers: list[FatbinContainer] = []
         self.marked = False
+        self.texts: set[int] = set()
         self.budget = _BUDGET
         self._size = size
         self._mark = mark
-        self._overlap = max(len(mark), len(_START))
+        self._overlap = max(len(mark), len(START), ptx.HEADER)
         self._walk: _Request | None = None
         self._want = (0, 0)
         self._resume = 0  # where the search continues
@@ -143,7 +145,7 @@ class Scanner:
         rest, self._rest = self._rest, b""
         if rest and self._walk is None and len(chunk) >= self._overlap:
             seam = rest + chunk[: self._overlap]
-            if _START not in seam and not (self._mark and self._mark in seam):
+            if not any(word in seam for word in (START, ptx.VERSION, self._mark) if word):
                 rest = b""  # avoids a copy of the chunk
         data = self._data = rest + chunk if rest else chunk
         self._base = offset - len(rest)
@@ -167,9 +169,14 @@ class Scanner:
     def _search(self, data: bytes, position: int) -> int:
         """Search from `position`; return the next position, or the end of `data`."""
         start = position - self._base
-        hit = find(data, _START, start)
+        hit = find(data, START, start)
         if self._mark and not self.marked:
             self.marked = find(data, self._mark, start, hit if hit >= 0 else None) >= 0
+        text = find(data, ptx.VERSION, start, hit if hit >= 0 else None)
+        while text >= 0:
+            if ptx.occurs(data[text : text + ptx.HEADER]):
+                self.texts.add(self._base + text)
+            text = find(data, ptx.VERSION, text + 1, hit if hit >= 0 else None)
         if hit < 0:
             keep = min(self._overlap - 1, len(data) - start)
             self._rest = data[len(data) - keep :] if keep else b""
@@ -200,7 +207,7 @@ class Scanner:
         self.wheel.spend("entries", 1)
         header = self._at_once(offset, 16) or (yield offset, 16)
         (payload,) = struct.unpack_from("<Q", header, 8)
-        self._resume = offset + len(_START)  # if this is not a container
+        self._resume = offset + len(START)  # if this is not a container
         end = offset + 16 + payload
         if payload < _ENTRY.size or end > self._size:
             return

@@ -5,32 +5,39 @@ from __future__ import annotations
 import re
 
 from gpuforge.binary.facts import FatbinContainer, FatbinEntry
-from gpuforge.binary.window import Budget, find_all
+from gpuforge.binary.window import Budget, find, find_all
 from gpuforge.runtime.arch import Arch
 
 _VERSION = rb"(?:^|(?<=\0))[ \t]*\.version[ \t]+(\d{1,4}\.\d{1,4})\b"  # at the start of a line, or of a text in a file
 _TARGET = rb"^[ \t]*\.target[ \t]+sm_(\d{2,4}[af]?)\b"
 _TEXT = re.compile(_VERSION + rb"\s+" + _TARGET, re.MULTILINE)
 _INDENTED = 64  # bytes before a directive, at most
-_SPACE, _NUMBER, _NAME = re.compile(rb"\s*+"), re.compile(rb"\d{1,2}\.\d{1,2}(?!\d)"), re.compile(rb"sm_\d")
+VERSION = b".version"
+HEADER = 1 << 9  # bytes in which the first directives are, in all compilers' output
+# White space, and what is between the lines of a text in the strings of a source: quotation marks and escapes.
+_SPACE, _NUMBER, _NAME = (
+    re.compile(rb"(?:[\s\"']|\\+[nrt])*+"),
+    re.compile(rb"\d{1,2}\.\d{1,2}(?!\d)"),
+    re.compile(rb"sm_\d"),
+)
 
 
 def occurs(data: bytes) -> bool:
-    """Return whether there is a PTX text anywhere in a file, with any comments.
+    """Return whether there is a PTX text anywhere in a file, with any comments, also in the strings of a source.
 
     Each byte is read once: the search continues after the skipped bytes.
     """
-    last_end = data.rfind(b"*/")
-    at = data.find(b".version")
+    at = find(data, VERSION)
+    last_end = data.rfind(b"*/") if at >= 0 else -1
     while at >= 0:
-        version = _NUMBER.match(data, after := _blank(data, at + len(b".version"), last_end))
+        version = _NUMBER.match(data, after := _blank(data, at + len(VERSION), last_end))
         if version:
             after = _blank(data, version.end(), last_end)
             if data.startswith(b".target", after):
                 after = _blank(data, after + len(b".target"), last_end)
                 if _NAME.match(data, after):
                     return True
-        at = data.find(b".version", after)
+        at = find(data, VERSION, after)
     return False
 
 
@@ -52,7 +59,7 @@ def embedded(data: bytes, budget: Budget | None = None, start: int = 0) -> tuple
     """Describe the PTX texts in bytes at `start` of a file, each of which ends with a NUL, as in Halide's libraries."""
     found = []
     end = 0
-    for at in find_all(data, b".version"):
+    for at in find_all(data, VERSION):
         before = data[max(0, at - _INDENTED) : at]
         match = _TEXT.match(data, at - len(before) + len(before.rstrip(b" \t")))
         if match is None:

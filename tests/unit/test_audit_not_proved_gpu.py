@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import base64
+import bz2
+import gzip
+import io
 import json
+import lzma
 import shutil
 import struct
 import subprocess
+import zipfile
+import zlib
 from pathlib import Path
 
 import pytest
+import zstandard
 from audit_samples import KERNEL, SET, elf, fatbin, wheel
 from document_samples import INDEX, LIBRARIES
 from proof_samples import CUBIN, MODULE, PTX, VULKAN, proved, set_of
@@ -300,11 +308,78 @@ def test_code_is_not_as_declared_beside_a_file_that_was_not_searched_to_its_end(
         assert found == f"fatbin containers{' as declared' * declared}: 1 of sm_80, no PTX"
 
 
-@pytest.mark.parametrize(("name", "declared"), [("demo/x.bin", True), ("demo/x.ltoir", False)])
-def test_code_is_not_as_declared_beside_a_file_of_lto_ir(tmp_path: Path, name: str, declared: bool) -> None:
-    path = wheel(tmp_path, {"demo/k.fatbin": fatbin("sm_80"), name: LTO_IR})
-    (found,) = proved("GPU code", path, expectation=Expectation(cubins=(Arch(8, 0),)))
-    assert found == f"fatbin containers{' as declared' * declared}: 1 of sm_80, no PTX"
+OTHER = fatbin("sm_50")
+TEXT = b".version 8.7\n.target sm_90\n.address_size 64\n.entry k() { ret; }\n"
+NUMPY = b"\x93NUMPY\x01\0v\0" + b"{'descr': '|u1', 'fortran_order': False, 'shape': (8,)}".ljust(118)
+INSIDE, UNPACKED = "code inside of other files was not judged: {}", "files were not unpacked: {}"
+UNKNOWN = "a file of unknown content was not read: {}"
+
+
+def packed(data: bytes, method: int = zipfile.ZIP_DEFLATED) -> bytes:
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", method) as archive:
+        archive.writestr("k.npy", data)
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "reason"),
+    [
+        pytest.param("demo/LICENSE", b"MIT\n" * 40, "", id="a text"),
+        pytest.param("demo/latin.txt", "Gr\xfc\xdfe, grüezi".encode("latin-1"), "", id="an old text"),
+        pytest.param("demo/a.npy", NUMPY + bytes(range(8)), "", id="an array"),
+        pytest.param("demo/a.npz", packed(NUMPY + bytes(range(8))), "", id="arrays"),
+        pytest.param("demo/a.csv.gz", gzip.compress(b"1,2\n" * 40), "", id="a packed text"),
+        pytest.param("demo/a.mo", b"\xde\x12\x04\x95" + bytes(40), "", id="translations"),
+        pytest.param("demo/a.png", b"\x89PNG\r\n\x1a\n" + bytes(40), "", id="an image"),
+        pytest.param("demo/a.py", b"TARGET = '.version and .target sm_90'\n", "", id="words of PTX"),
+        pytest.param("demo/flag", b"\0\1\2", "", id="a few bytes"),
+        pytest.param("demo/k.h", OTHER, INSIDE, id="a fatbin as a header"),
+        pytest.param("demo/k.bin", bytes(range(16)) + OTHER, INSIDE, id="behind other bytes"),
+        pytest.param("demo/k.txt", b"text\n" * 200 + OTHER, INSIDE, id="behind a text"),
+        pytest.param("demo/k.npy", NUMPY + OTHER, INSIDE, id="in an array"),
+        pytest.param("demo/k.npz", packed(OTHER), INSIDE, id="packed"),
+        pytest.param("demo/k.npz", packed(NUMPY + OTHER, zipfile.ZIP_STORED), INSIDE, id="stored"),
+        pytest.param("demo/k.gz", gzip.compress(packed(OTHER)), INSIDE, id="packed twice"),
+        pytest.param("demo/k.gz", gzip.compress(b"a") + gzip.compress(OTHER), INSIDE, id="after it"),
+        pytest.param("demo/k.bz2", bz2.compress(OTHER), INSIDE, id="by bzip2"),
+        pytest.param("demo/k.xz", lzma.compress(OTHER), INSIDE, id="by xz"),
+        pytest.param("demo/k.zst", zstandard.compress(OTHER), INSIDE, id="by zstd"),
+        pytest.param("demo/k.z", zlib.compress(OTHER), INSIDE, id="by zlib"),
+        pytest.param("demo/k.gz", gzip.compress(b"1,2\n" * 40)[:-9], UNPACKED, id="cut off"),
+        pytest.param("demo/k.gz", gzip.compress(b"a") + OTHER[1:], UNPACKED, id="with something behind it"),
+        pytest.param("demo/k.bin", zlib.compress(OTHER, wbits=-15), UNKNOWN, id="without a header"),
+        pytest.param("demo/k.bin", bytes(each ^ 90 for each in OTHER), UNKNOWN, id="disguised"),
+        pytest.param("demo/x.bin", LTO_IR, UNKNOWN, id="LTO-IR"),
+        pytest.param("demo/libdevice.bc", b"BC\xc0\xde" + bytes(40), INSIDE, id="bitcode"),
+        pytest.param("demo/k.inl", TEXT, INSIDE, id="PTX"),
+        pytest.param("demo/k.py", b'K = """' + TEXT + b'"""\n', INSIDE, id="PTX in Python"),
+        pytest.param("demo/k.json", json.dumps(TEXT.decode()).encode(), INSIDE, id="PTX with escapes"),
+        pytest.param(
+            "demo/k.h",
+            b"".join(b'"%s\\n"\n' % line for line in TEXT.splitlines()),
+            INSIDE,
+            id="PTX in the strings of a header",
+        ),
+        pytest.param("demo/k.py", b"K = %r\n" % OTHER, INSIDE, id="a fatbin in Python"),
+        pytest.param("demo/k.py", b"K = '%s'\n" % base64.b64encode(b"1" + OTHER), INSIDE, id="as base64"),
+        pytest.param("demo/k.so", elf(sections={".text": TEXT}), INSIDE, id="PTX among machine code"),
+        pytest.param("demo/k.so", elf(sections={".nvdata": TEXT}), INSIDE, id="in a section by another name"),
+        pytest.param("demo/k.ptx", gzip.compress(TEXT), INSIDE, id="a packed file with the name of PTX"),
+    ],
+)
+def test_code_is_not_as_declared_beside_a_file_that_may_have_more(
+    tmp_path: Path, file: str, content: bytes, reason: str
+) -> None:
+    path = wheel(tmp_path, {"demo/k.fatbin": fatbin("sm_80"), file: content})
+    report = audit([path], expectation=Expectation(cubins=(Arch(8, 0),))).wheels[0]
+    declared = " as declared" * (not reason)
+    assert [p.text for p in report.proofs if p.topic == "GPU code"] == [
+        f"fatbin containers{declared}: 1 of sm_80, no PTX"
+    ]
+    name = file.rpartition("/")[2]
+    expected = [f"all that was read is as declared, but {reason.format(name)}"] if reason else []
+    assert [p.text for p in report.withheld if p.topic == "GPU code"] == expected
 
 
 @pytest.mark.parametrize(

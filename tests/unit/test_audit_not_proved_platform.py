@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import struct
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -38,6 +39,46 @@ def two_libraries(number: int, version: str = "GLIBC_2.99") -> bytes:
     versions = {**GLIBC, "libm.so.6": [version]}
     data = elf(needed=["libm.so.6", "libc.so.6"], versions=versions)
     return data.replace(struct.pack("<qQ", VERNEEDNUM, 2), struct.pack("<qQ", VERNEEDNUM, number))
+
+
+INSIDE = "code inside of other files was not judged: {}"
+NEWER = elf(versions={"libc.so.6": ["GLIBC_2.99"]})
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "end", "reason"),
+    [
+        pytest.param("demo/a.txt", b"text\n" * 20, "", "", id="a text"),
+        pytest.param("demo/a.txt.gz", gzip.compress(b"text\n" * 20), "", "", id="a packed text"),
+        pytest.param(
+            "demo/a.pkl",
+            b"\x80\4" + bytes(40),
+            "; a file of unknown content was not read: a.pkl",
+            "",
+            id="a pickle",
+        ),
+        pytest.param("demo/x.h", NEWER, "", INSIDE, id="a library as a header"),
+        pytest.param(
+            "demo/x.bin", b"0123456789abcdef" + NEWER, "", INSIDE, id="a library behind other bytes"
+        ),
+        pytest.param("demo/x.gz", gzip.compress(NEWER), "", INSIDE, id="a packed library"),
+        pytest.param("demo/x.gz", gzip.compress(b"text\n" * 20)[:-9], "", "files were not unpacked: {}", id="cut off"),
+    ],
+)
+def test_objects_that_are_not_read(tmp_path: Path, file: str, content: bytes, end: str, reason: str) -> None:
+    path = wheel(tmp_path, {MODULE: elf(versions=GLIBC), file: content}, name=tagged("manylinux_2_17_x86_64"))
+    report = audit([path]).wheels[0]
+    reason = reason.format(file.rpartition("/")[2])
+    for topic, what in (
+        ("platform", "what was read fits manylinux_2_17_x86_64"),
+        ("providers", "every NEEDED library is found"),
+    ):
+        held = [p.text for p in report.proofs if p.topic == topic]
+        assert [p.text for p in report.withheld if p.topic == topic] == [f"{what}, but {reason}"] * bool(
+            reason
+        )
+        assert len(held) == (not reason)
+        assert all(text.endswith(end) for text in held)
 
 
 def uses_zlib(symbol: str, *needed: str) -> bytes:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from packaging.tags import Tag
 
 from gpuforge.audit.layout import left_over_folder
-from gpuforge.audit.model import ARCHIVES, AS_BUILT, PACKAGES, WheelFacts, machine_of
-from gpuforge.audit.read import build_files, embedded, loading_code
+from gpuforge.audit.model import ARCHIVES, AS_BUILT, PACKAGES, Contents, WheelFacts, machine_of
+from gpuforge.audit.read import build_files, contents, embedded, loading_code
 from gpuforge.audit.read.framework_imports import framework_imports
 from gpuforge.binary.facts import DeviceCode
 from gpuforge.errors import MalformedError
@@ -19,7 +19,11 @@ from gpuforge.wheel.checks import Refusal, archive, content
 from gpuforge.wheel.dist_info import DistInfo
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gpuforge.audit.read.scan import Scanned
     from gpuforge.audit.read.wheel import OpenWheel
+    from gpuforge.wheel.archive import Member
 
 _MOST = 200  # members of a kind of refusal that are named
 
@@ -29,10 +33,9 @@ def facts(wheel: OpenWheel) -> WheelFacts:
 
     Everything else is read while threads read the binaries.
     """
-    source, archive = wheel.source, wheel.archive
-    info = _dist_info(wheel)
+    source, archive, info = wheel.source, wheel.archive, _dist_info(wheel)
     project, version, tags = source.claims if source.form in ARCHIVES else _claims(info)
-    code = loading_code.PythonCode(archive)
+    code, others = loading_code.PythonCode(archive), _others(wheel)
     loading = loading_code.loading(code) if wheel.binaries else loading_code.Loading()
     imports = framework_imports(code) if wheel.binaries else {}
     compilers, paths = build_files.compilers(archive), build_files.build_paths(archive)
@@ -72,6 +75,7 @@ def facts(wheel: OpenWheel) -> WheelFacts:
         identities=info.identities,
         damaged={s.file: s.problem for s in scanned if s.problem} | (code.damaged if linked else {}),
         corrupt=frozenset(s.file for s in scanned if s.corrupt) | (code.corrupt if linked else set()),
+        contents=_contents(wheel, others, scanned),
         form=source.form,
         neighbour=source.neighbour,
         links=info.links,
@@ -79,6 +83,37 @@ def facts(wheel: OpenWheel) -> WheelFacts:
         machine=machine_of(tags, objects),
         rehashed=_rehashed(wheel, info) if source.hashes else (),
     )
+
+
+def _others(wheel: OpenWheel) -> contents.Reader:
+    """Read the files that are no binaries, for the proofs about those; of a neighbour nothing is proved."""
+    reader = contents.Reader(wheel.archive.budget)
+    if not wheel.binaries or wheel.source.neighbour or wheel.source.remote:
+        return reader
+    binaries = {member.name for member in wheel.binaries}
+    for member in wheel.archive.members:
+        if member.packed and member.name not in binaries and _is_judged(wheel, member.name):
+            reader.add(member.name, _content(wheel, reader, member))
+    return reader
+
+
+def _contents(wheel: OpenWheel, reader: contents.Reader, scanned: Sequence[Scanned]) -> Contents:
+    """Return what was read, with files that are binaries by their names only, and those with PTX in no constant."""
+    members = {member.name: member for member in wheel.binaries}
+    for each in scanned:
+        if each.hidden:
+            reader.add_code(each.file)
+        elif not (each.object or each.containers or each.problem or each.file.endswith(".vmfb")):
+            reader.add(each.file, _content(wheel, reader, members[each.file]))
+    return reader.contents()
+
+
+def _content(wheel: OpenWheel, reader: contents.Reader, member: Member) -> bytes | None:
+    """Return the bytes of a file; None if it is damaged, or more than is read of these files."""
+    try:
+        return wheel.archive.data(member) if reader.fits(member.size) else None
+    except MalformedError:
+        return None
 
 
 def _is_judged(wheel: OpenWheel, file: str) -> bool:

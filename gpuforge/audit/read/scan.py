@@ -29,6 +29,7 @@ class Scanned(NamedTuple):
     object: ElfObject | None = None
     containers: tuple[FatbinContainer, ...] = ()
     problem: str = ""
+    hidden: bool = False  # it has PTX that is in no constant, so that it is not in `containers`
     corrupt: bool = False  # it could not even be unpacked
 
 
@@ -73,7 +74,7 @@ def _scan(archive: Archive, member: Member, wheel: str, sought: Patterns) -> Sca
             return Scanned(member.name, containers=(found,))
         if member.name.endswith(".vmfb"):
             return Scanned(member.name, containers=ptx.embedded(archive.data(member)))
-        return Scanned(member.name, containers=tuple(scanner.containers))
+        return Scanned(member.name, containers=tuple(scanner.containers), hidden=bool(scanner.texts))
     for _ in range(_PASSES):
         try:
             found_object = read(window, sought, wheel=wheel, file=member.name)
@@ -125,11 +126,13 @@ def _fetch(archive: Archive, member: Member, window: Window, missed: tuple[int, 
 def _with_device_code(binary: ElfObject, scanner: fatbin.Scanner, mark: TextMarker) -> Scanned:
     found = tuple(placed(scanner.containers, binary.sections))
     containers = (*found, *outside(found, binary.containers))
+    texts = [(each.offset, each.offset + each.size) for each in binary.containers]
+    hidden = any(not any(start <= at < end for start, end in texts) for at in scanner.texts)
     markers = binary.markers
     if scanner.marked and not binary.soname.startswith(mark.own):
         markers |= {mark.name}
     binary = binary._replace(containers=containers, markers=markers)
-    return Scanned(binary.file, binary, containers)
+    return Scanned(binary.file, binary, containers, hidden=hidden)
 
 
 _RANGES = 256  # at most, of one file; valid files need a dozen

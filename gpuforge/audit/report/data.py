@@ -126,6 +126,7 @@ def _wheel(wheel: WheelReport) -> dict[str, Any]:
         "verdict": verdict(wheel),
         "counts": dict(Counter(f.severity for f in wheel.findings)),
         "proved": [{"topic": p.topic, "text": p.text} for p in wheel.proofs],
+        "not_proved": [{"topic": p.topic, "text": p.text} for p in wheel.withheld],
     }
 
 

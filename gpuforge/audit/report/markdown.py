@@ -92,6 +92,9 @@ def _wheel(wheel: WheelReport) -> Iterator[str]:
     if wheel.proofs:
         rows = [f"- **{_text(proof.topic)}**: {_subject(proof.text)}" for proof in wheel.proofs]
         yield from _folded("Proved", rows)
+    if wheel.withheld:
+        rows = [f"- **{_text(proof.topic)}**: {_subject(proof.text)}" for proof in wheel.withheld]
+        yield from _folded("Not proved", rows)
 
 
 def _finding(finding: Finding) -> Iterator[str]:

@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     from gpuforge.expectation import Expectation
 
 
-_LTO_IR = ".ltoir"  # as nvcc -ltoir names its output
-
-
 def own_code(wheel: WheelFacts) -> Iterator[DeviceCode]:
     """Yield the GPU code that the project itself compiled, without that of NVIDIA's libraries or compilers' runtimes.
 
@@ -30,13 +27,18 @@ def own_code(wheel: WheelFacts) -> Iterator[DeviceCode]:
     """
     if not wheel.device or is_nvidia_wheel(wheel):
         return
-    yield from (code for code in wheel.device if _is_own(code.file.rpartition("/")[2]))
+    yield from (code for code in wheel.device if is_own(code.file))
 
 
 def of_archs(expectation: Expectation, wheel: WheelFacts) -> Iterator[DeviceCode]:
     """Yield the project's own GPU code for `[cuda.*] archs`; GF701 compares the rest with its targets."""
     apart = tuple(f"{layout.kernels(layout.HOME, name)}/" for name in expectation.targets)
     yield from (code for code in own_code(wheel) if not any(folder in code.file for folder in apart))
+
+
+def is_own(file: str) -> bool:
+    """Return whether a file is of the project, and not NVIDIA's or of a compiler."""
+    return _is_own(file.rpartition("/")[2])
 
 
 @cache  # several rules call it, for thousands of files in some wheels
@@ -63,11 +65,11 @@ def _stems() -> frozenset[str]:
 def as_declared(expectation: Expectation, wheel: WheelFacts) -> bool:
     """Return whether every container has machine code and PTX for the declared architectures, and nothing else.
 
-    Files of LTO-IR are not read, and not all constants of large objects.
+    Not all constants of large objects are read.
     """
-    if not (expectation.cubins or expectation.ptx) or any(name.endswith(_LTO_IR) for name in wheel.members):
+    if not (expectation.cubins or expectation.ptx):
         return False
-    if any(not o.all_searched and _is_own(o.name) for o in wheel.objects):
+    if any(not o.all_searched and is_own(o.file) for o in wheel.objects):
         return False
     codes = list(of_archs(expectation, wheel))
     return any(map(has_kernels, codes)) and all(_is_as_declared(expectation, code) for code in codes)

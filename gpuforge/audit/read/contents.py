@@ -1,0 +1,179 @@
+"""Tells by content what the files of a wheel that are no binaries may hold: text, data of a known format, or code.
+
+Each of them is read once. Files that are packed are unpacked, also in each other. What remains is of unknown content:
+nobody knows whether it is code.
+"""
+
+from __future__ import annotations
+
+import bz2
+import io
+import lzma
+import re
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from typing import Literal, Protocol
+
+from gpuforge.audit.model import Contents
+from gpuforge.binary import ar, fatbin, ptx
+from gpuforge.binary.window import Budget, find
+from gpuforge.errors import MalformedError
+from gpuforge.wheel.archive import BROKEN
+
+_LEAST = 16  # bytes; nothing that a machine runs is smaller, even if it is packed
+_MOST = 128 << 20  # bytes that are read of all these files of a wheel
+_UNPACKED = 32 << 20  # bytes of one packed file
+_DEEPEST = 4  # packed files in each other
+_ELF = re.compile(rb"\x7fELF[\x01\x02][\x01\x02]\x01")
+_BITCODE = b"BC\xc0\xde"  # LLVM's, also for GPUs
+# the beginning of a fatbin in Python's and C's strings, in hexadecimal digits, and at each place of a base64 text
+_WRITTEN = (rb"\xedU\xba", rb"\xed\x55\xba", b"50ed55ba", b"UO1VugEAEA", b"DtVboBABAA", b"Q7VW6AQAQA")
+# Formats of data by their first bytes, as in https://github.com/file/file/tree/master/magic/Magdir
+_DATA = (
+    b"\x89PNG\r\n", b"\xff\xd8\xff", b"GIF8", b"RIFF", b"OggS", b"fLaC", b"ID3", b"II*\0", b"MM\0*", b"\0\0\1\0",
+    b"\x93NUMPY", b"\x89HDF\r\n", b"MATLAB 5.0", b"SR\0\4", b"SIMPLE  =", b"CDF\1", b"CDF\2", b"CDF\5", b"PAR1",
+    b"ARROW1", b"SQLite format 3", b"TZif", b"\xde\x12\x04\x95", b"\x95\x04\x12\xde", b"%PDF", b"\xff\xfe", b"\xfe\xff",
+    b"\0\1\0\0", b"true", b"OTTO", b"ttcf", b"wOFF", b"wOF2",
+    # code that Linux does not load: for Windows, macOS, WebAssembly, and SPIR-V and DXIL, which the audit names
+    b"MZ", b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe", b"\0asm", b"\3\2\x23\7", b"DXBC",
+)  # fmt: skip
+
+
+class _Inflater(Protocol):
+    def decompress(self, data: bytes, /, limit: int) -> bytes: ...
+
+
+class Reader:
+    """Collects what the files of one wheel hold."""
+
+    def __init__(self, budget: Budget) -> None:
+        """Spend the wheel's `budget` for what is unpacked."""
+        self._budget = budget
+        self._left = _MOST
+        self._code: dict[str, Literal["ELF", "GPU code"]] = {}
+        self._unknown: list[str] = []
+        self._unpackable: list[str] = []
+
+    def fits(self, size: int) -> bool:
+        """Return whether a file of this size is still read."""
+        return size <= self._left
+
+    def add(self, file: str, data: bytes | None) -> None:
+        """Add a file with its content; None if it is not read."""
+        if data is None:
+            self._unknown.append(file)
+            return
+        self._left -= len(data)
+        self._judge(file, data, 0)
+
+    def add_code(self, file: str) -> None:
+        """Add a file that has GPU code which is not judged."""
+        self._code[file] = "GPU code"
+
+    def contents(self) -> Contents:
+        """Return what was found."""
+        return Contents(
+            self._code, tuple(dict.fromkeys(self._unknown)), tuple(dict.fromkeys(self._unpackable))
+        )
+
+    def _judge(self, file: str, data: bytes, depth: int) -> None:
+        if len(data) < _LEAST or data.startswith(ar.MAGIC):
+            return
+        if _is_text(data):
+            if ptx.occurs(data) or any(find(data, word) >= 0 for word in _WRITTEN):
+                self._code.setdefault(file, "GPU code")
+        elif find(data, b"\x7fELF") >= 0 and _ELF.search(data):
+            self._code[file] = "ELF"
+        elif find(data, fatbin.START) >= 0 or ptx.occurs(data) or data.startswith(_BITCODE):
+            self._code.setdefault(file, "GPU code")
+        elif unpack := _unpacker(data):
+            self._unpack(file, unpack, data, depth)
+        elif not (data.startswith(_DATA) or (file.endswith(".pyc") and data[2:4] == b"\r\n")):
+            self._unknown.append(file)
+
+    def _unpack(self, file: str, unpack: Callable[[bytes], Iterator[bytes]], data: bytes, depth: int) -> None:
+        try:
+            if depth == _DEEPEST:
+                raise MalformedError.of("it is packed too often")
+            for part in unpack(data):
+                self._budget.spend("bytes", len(part))
+                self._judge(file, part, depth + 1)
+        except (MalformedError, RuntimeError, OSError, zlib.error, lzma.LZMAError, tarfile.TarError, *BROKEN):
+            self._unpackable.append(file)
+
+
+def _is_text(data: bytes) -> bool:
+    """Return whether bytes are text: they have no NUL, and are UTF-8 or of an older encoding without control bytes."""
+    if b"\0" in data:
+        return False
+    if data.isascii():
+        return True
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return re.search(rb"[\x01-\x08\x0e-\x1a\x1c-\x1f\x7f]", data) is None
+    return True
+
+
+def _unpacker(data: bytes) -> Callable[[bytes], Iterator[bytes]] | None:
+    if data.startswith(b"PK\3\4"):
+        return _zip
+    if data[257:262] == b"ustar":
+        return _tar
+    if data.startswith(b"\x28\xb5\x2f\xfd"):
+        return _zstd
+    return _stream if _inflater(data) else None
+
+
+def _inflater(data: bytes) -> _Inflater | None:
+    if data.startswith(b"\x1f\x8b"):
+        return zlib.decompressobj(31)
+    if data[:1] == b"\x78" and int.from_bytes(data[:2], "big") % 31 == 0:  # RFC 1950, FCHECK
+        return zlib.decompressobj()
+    if data.startswith(b"BZh"):
+        return bz2.BZ2Decompressor()
+    return lzma.LZMADecompressor() if data.startswith((b"\xfd7zXZ\0", b"\x5d\0\0")) else None
+
+
+def _stream(data: bytes) -> Iterator[bytes]:
+    """Yield the content of each stream; raises the errors of its library, and MalformedError if it is too large."""
+    left = data
+    while inflater := _inflater(left):
+        yield inflater.decompress(left, _UNPACKED)
+        left = getattr(inflater, "unused_data", b"")
+        if not getattr(inflater, "eof", True):
+            raise MalformedError.of("it is cut off or too large")
+    if len(left) >= _LEAST:
+        raise MalformedError.of("something follows its end")
+
+
+def _zstd(data: bytes) -> Iterator[bytes]:
+    import zstandard  # noqa: PLC0415  few wheels have such files
+
+    try:
+        with zstandard.ZstdDecompressor().stream_reader(data, read_across_frames=True) as stream:
+            yield _bounded(stream.read(_UNPACKED + 1))
+    except zstandard.ZstdError as error:
+        raise MalformedError.of(str(error)) from error
+
+
+def _zip(data: bytes) -> Iterator[bytes]:
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        for info in archive.infolist():
+            with archive.open(info) as member:
+                yield _bounded(member.read(_UNPACKED + 1))
+
+
+def _tar(data: bytes) -> Iterator[bytes]:
+    with tarfile.open(fileobj=io.BytesIO(data), mode="r:") as archive:
+        for info in archive:
+            if member := archive.extractfile(info):
+                yield _bounded(member.read(_UNPACKED + 1))
+
+
+def _bounded(content: bytes) -> bytes:
+    if len(content) > _UNPACKED:
+        raise MalformedError.of("it is too large")
+    return content
