@@ -106,16 +106,8 @@ def make(at: Workdir, pack: Callable[[Path, Path], Path]) -> None:
 
 def packed(spec: PackageWheel[Path], scratch: Path, output: Path) -> Path:
     """Lay the wheel out in the folder `tree` of `scratch`; write it into `output` and return its path."""
-    from gpuforge.actions import value_file
-    from gpuforge.actions.write_wheel import epoch, write
-    from gpuforge.cuda.carriers import BuildLibraries
-    from gpuforge.cuda.provided import Provided
-    from gpuforge.package import import_package, kernels_wheel, links, naming, records, repair
-    from gpuforge.wheel import metadata, unpacked
+    from gpuforge.package import links
 
-    pins = links.all_pins(spec.pins, spec.toolkit, spec.pins_file)
-    build = value_file.read(BuildLibraries, spec.carried) if spec.carried else BuildLibraries()
-    provided = value_file.read(Provided, spec.provided) if spec.provided else Provided()
     tree = scratch / "tree"
     name = _host_wheel(spec, tree)
     _embed(spec, tree, name)
@@ -125,10 +117,31 @@ def packed(spec: PackageWheel[Path], scratch: Path, output: Path) -> Path:
             links.by_soname(spec.libraries, scratch / "libraries"),
             *search_path,
         )
+    return repaired(spec, name, scratch, search_path, output)
+
+
+def repaired(
+    spec: PackageWheel[Path], name: WheelName, scratch: Path, search_path: Sequence[Path], output: Path
+) -> Path:
+    """Repair the unpacked wheel in `tree` of `scratch` and declare what it needs; write it into `output`.
+
+    Libraries to graft are also looked for in the folders of `search_path`. Returns the wheel's path.
+    """
+    from gpuforge.actions import value_file
+    from gpuforge.actions.write_wheel import epoch, write
+    from gpuforge.cuda.carriers import BuildLibraries
+    from gpuforge.cuda.provided import Provided
+    from gpuforge.package import import_package, kernels_wheel, links, naming, records, repair
+    from gpuforge.wheel import metadata, unpacked
+
+    tree = scratch / "tree"
+    pins = links.all_pins(spec.pins, spec.toolkit, spec.pins_file)
+    build = value_file.read(BuildLibraries, spec.carried) if spec.carried else BuildLibraries()
+    provided = value_file.read(Provided, spec.provided) if spec.provided else Provided()
     linking = repair.Linking(spec.cuda, spec.linkage, pins, search_path, spec.exclude, build)
-    repaired = repair.repair(tree, name, scratch, linking, print)
+    done = repair.repair(tree, name, scratch, linking, print)
     _judge_kernels(spec, tree, search_path)
-    distributions = tuple(dict.fromkeys((*repaired.distributions, *provided.forgotten)))
+    distributions = tuple(dict.fromkeys((*done.distributions, *provided.forgotten)))
     if spec.kernels_wheels:
         kernels_wheel.refuse_libraries(distributions)
         print_required(kernels_wheel.list_wheels(tree, spec.package, spec.kernels_wheels, spec.sets))
@@ -136,17 +149,17 @@ def packed(spec: PackageWheel[Path], scratch: Path, output: Path) -> Path:
     text = metadata.of_file(file)
     if not spec.kernels_wheels:
         text = _require(text, {each: pins.get(each) for each in distributions}, spec, provided)
-    file.write_bytes(_declare(text, repaired.carried, spec))
-    for module in (each.module for each in repaired.carried if each.module):
+    file.write_bytes(_declare(text, done.carried, spec))
+    for module in (each.module for each in done.carried if each.module):
         reason = import_package.import_first(tree, spec.package, module)
         print(f"{spec.package} imports {module} first{f': {reason}' if reason else ''}")
-    naming.write_tags(tree, repaired.name)
+    naming.write_tags(tree, done.name)
     declared = {each: pins.get(each) for each in distributions}
-    declared |= {each.package: each.version for each in repaired.carried}
+    declared |= {each.package: each.version or None for each in done.carried}
     declared |= {wheel.distribution: None for wheel in spec.kernels_wheels}
     records.write_bill(tree, declared=declared, pins=pins, cuda=spec.cuda, epoch=epoch())
     _record(spec, tree, [floor for floor in provided.floors if floor.package in distributions])
-    return write(tree, output / str(repaired.name), spec.size_limit)
+    return write(tree, output / str(done.name), spec.size_limit)
 
 
 def search_path_of(toolkit: Path | None) -> tuple[Path, ...]:

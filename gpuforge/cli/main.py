@@ -29,6 +29,7 @@ COMMANDS = {  # with their summaries, so that listing them imports none
     "images": "Make, list and check the container images to build and test in.",
     "init": "Write a first gpuforge.toml for a project: its folder, its sdist or its name on PyPI.",
     "matrix": "Print the cells of a manifest for a CI system.",
+    "repair": "Make wheels that any tool built fit for upload: libraries, search paths, requirements, tags.",
     "schema": "Print the schema of gpuforge.toml.",
 }
 

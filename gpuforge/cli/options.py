@@ -15,6 +15,8 @@ from gpuforge.cache_folder import cache_folder
 from gpuforge.manifest.sizes import size_in_bytes
 
 if TYPE_CHECKING:
+    from packaging.requirements import Requirement
+
     from gpuforge.containers.images import Images
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -92,8 +94,23 @@ class _Duration(click.ParamType[float]):
         return int(match[1]) * {"m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}[match[2]]
 
 
+class _Requirement(click.ParamType["Requirement"]):
+    """A requirement by name, such as torch==2.11."""
+
+    name = "requirement"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Requirement:
+        from gpuforge.requirements import requirement_by_name
+
+        try:
+            return requirement_by_name(value)
+        except ValueError as error:
+            self.fail(f"{error}: write a name and versions, as in 'torch==2.11'", param, ctx)
+
+
 PATH = _FilePath(path_type=Path)
 FOLDER = _FilePath(path_type=Path, file_okay=False)
+REQUIREMENT = _Requirement()
 SIZE = _Size()
 DURATION = _Duration()
 

@@ -184,7 +184,7 @@ class Carried(NamedTuple):
     """One installed package, with its libraries."""
 
     package: str  # "torch"
-    version: str
+    version: str  # "" if it is not known which release a wheel was linked with
     module: str  # the module that loads its libraries when imported; "" if no library is in an import package
     libraries: Mapping[str, str]  # SONAME -> folder below site-packages: "torch/lib"
 

@@ -83,6 +83,8 @@ def repair(tree: Path, name: WheelName, scratch: Path, linking: Linking, log: Lo
     if linking.linkage in {"bundle", "static"}:
         check_self_contained(linked, linking.linkage)
         log("no file needs a CUDA library from outside the wheel")
+    name = WheelName.parse(made.name)
+    _tell(before.keys(), after.keys(), linked, name, linking.linkage, log)
     by_pip = linking.linkage == "pip"
     brought_to = _brought(after, linking.build.carried)
     for member, elf in sorted(after.items()):
@@ -92,7 +94,25 @@ def repair(tree: Path, name: WheelName, scratch: Path, linking: Linking, log: Lo
     distributions = {library.package for found in linked.values() for library in found if by_pip}
     used = {package.package for found in brought_to.values() for package in found.values()}
     carried = tuple(package for package in linking.build.carried if package.package in used)
-    return Repaired(WheelName.parse(made.name), tuple(sorted(distributions)), carried)
+    return Repaired(name, tuple(sorted(distributions)), carried)
+
+
+def _tell(
+    before: Set[PurePosixPath],
+    after: Set[PurePosixPath],
+    linked: Linked,
+    name: WheelName,
+    linkage: Linkage,
+    log: Log,
+) -> None:
+    """Log which libraries are in the wheel now, which are not, and its platform tag."""
+    for member in sorted(after - before):
+        plain = sonames.plain_name(member.name)
+        log(f"added {member}: {plain} is not on every Linux, and no required package has it")
+    where = "NVIDIA's packages have it" if linkage == "pip" else "the user's machine must have it"
+    for soname in sorted({library.soname for found in linked.values() for library in found}):
+        log(f"left out {soname}: {where}")
+    log(f"platform {name.platform}: the oldest systems that have all symbols in use")
 
 
 def _check_before(files: Files, linked: Linked, linkage: Linkage, log: Log) -> None:
@@ -296,9 +316,8 @@ def graft(
         log(done.stdout.partition("Traceback (most recent call last)")[0] if error else done.stdout)
         raise error or _unexplained(done.stdout)
     for line in done.stdout.splitlines():
-        message = re.sub(r"^[A-Z]+:auditwheel\.\w+:", "auditwheel: ", line)
-        if message != line and "Excluding" not in line:
-            log(message.rstrip())
+        if line.startswith("WARNING:auditwheel"):
+            log(re.sub(r"^WARNING:auditwheel\.\w+:", "auditwheel: ", line).rstrip())
     return made[0]
 
 

@@ -78,13 +78,13 @@ def require_carried(
 ) -> tuple[bytes, list[str]]:
     """Add the requirements `chosen` by the manifest, and one for each other package whose libraries the wheel uses.
 
-    Returns the new METADATA and the added lines. Raises ActionError if a requirement excludes the release that the
-    wheel was linked with.
+    For a package of an unknown release the project's own requirement stays. Returns the new METADATA and the added
+    lines. Raises ActionError if a requirement excludes the release that the wheel was linked with.
     """
     text = metadata.add_requirements(text, chosen)
     lines = [*chosen]
     names = {canonicalize_name(Requirement(line).name) for line in chosen}
-    for package in carried:
+    for package in (each for each in carried if each.version):
         bounds = Bounds.after(Requirement(package.series))
         with_it, added = require(text, {package.package: package.version}, proved={package.package: bounds})
         if package.package not in names:

@@ -1,0 +1,154 @@
+"""`gpuforge repair`: a wheel of any tool becomes the one that a build would have made, and its reasons are printed."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from wheel_making import compile_library, pack
+
+from gpuforge.audit import audit
+from gpuforge.binary.elf import linked_file
+from gpuforge.cli.main import run
+from gpuforge.cli.options import Call
+from gpuforge.wheel import metadata
+
+CODE = 'extern "C" int made() { return 1; }\n'
+
+
+def libraries(folder: Path, *names: str) -> list[Path]:
+    return [
+        compile_library(folder / name, CODE.replace("made", f"made{index}"))
+        for index, name in enumerate(names)
+    ]
+
+
+def linked(tmp_path: Path, *names: str, requires: tuple[str, ...] = ()) -> Path:
+    """A wheel as a build makes it: its module needs these libraries, by a search path of the build machine."""
+    found = libraries(tmp_path / "lib", *names)
+    path = f"-Wl,-rpath,{tmp_path / 'lib'}"
+    module = compile_library(tmp_path / "_core.so", CODE, "-Wl,--no-as-needed", *found, path)
+    init = tmp_path / "__init__.py"
+    init.write_text('"""Demo."""\nfrom . import _core\n')
+    return pack(tmp_path, {"demo/__init__.py": init, "demo/_core.so": module}, requires=requires)
+
+
+def repair(wheel: Path, *options: str, environ: Mapping[str, str] = os.environ) -> tuple[int, Path | None]:
+    status = run(["repair", str(wheel), "-w", str(wheel.parent / "out"), *options], Call(environ))
+    return status, next(wheel.parent.glob("out/*.whl"), None)
+
+
+def search_path(wheel: Path, member: str, folder: Path) -> tuple[str, ...]:
+    with zipfile.ZipFile(wheel) as archive:
+        found = linked_file.read(Path(archive.extract(member, folder)))
+    assert found is not None
+    return found.search_path
+
+
+@pytest.mark.network
+def test_the_libraries_of_cuda_are_required_and_found(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    status, made = repair(linked(tmp_path, "libcudart.so.13", "libcurand.so.10"))
+    assert status == 0
+    assert made is not None
+    assert search_path(made, "demo/_core.so", tmp_path) == ("$ORIGIN/../nvidia/cu13/lib",)
+    required = metadata.fields(metadata.of_wheel(made), "Requires-Dist")
+    assert required == ["nvidia-cuda-runtime>=13.0,<14", "cuda-toolkit[curand]>=13.0,<14"]
+    output, log = capfd.readouterr()
+    assert output == f"{made}\n"
+    for line in (
+        "CUDA 13: it needs libcudart.so.13, libcurand.so.10\n",
+        "left out libcurand.so.10: NVIDIA's packages have it\n",
+        "demo/_core.so: RUNPATH $ORIGIN/../nvidia/cu13/lib\n",
+        "requires nvidia-cuda-runtime>=13.0,<14\n",
+    ):
+        assert line in log
+    assert audit([made]).worst() in {None, "info"}
+
+
+@pytest.mark.network
+def test_an_extra_brings_the_libraries_of_cuda(tmp_path: Path) -> None:
+    status, made = repair(linked(tmp_path, "libcudart.so.12"), "--requires", "extra")
+    assert status == 0
+    assert made is not None
+    text = metadata.of_wheel(made)
+    assert metadata.fields(text, "Requires-Dist") == ['nvidia-cuda-runtime-cu12>=12.0,<13; extra == "cuda12"']
+    assert metadata.fields(text, "Provides-Extra") == ["cuda12", "cuda12-local"]
+
+
+def test_libraries_of_the_build_go_into_the_wheel(tmp_path: Path) -> None:
+    wheel = linked(tmp_path, "libcudart.so.13", "libfft.so.3")
+    status, made = repair(wheel, "--linkage", "bundle")
+    assert status == 0
+    assert made is not None
+    with zipfile.ZipFile(made) as archive:
+        grafted = [name for name in archive.namelist() if name.startswith("demo.libs/")]
+    assert [name.split("-")[0] for name in grafted] == ["demo.libs/libcudart", "demo.libs/libfft"]
+    assert search_path(made, "demo/_core.so", tmp_path) == ("$ORIGIN/../demo.libs",)
+
+
+def test_libraries_are_found_by_the_variable_of_the_loader(tmp_path: Path) -> None:
+    wheel = linked(tmp_path, "libcudart.so.13", "libfft.so.3")
+    (tmp_path / "lib").rename(tmp_path / "elsewhere")
+    status, made = repair(wheel, "--linkage", "system")
+    assert (status, made) == (1, None)
+    environ = {"LD_LIBRARY_PATH": f"{tmp_path / 'elsewhere'}:"}
+    status, made = repair(wheel, "--linkage", "system", environ=environ)
+    assert status == 0
+    assert made is not None
+    with zipfile.ZipFile(made) as archive:
+        grafted = [name for name in archive.namelist() if ".libs/" in name]
+    assert [name.split("-")[0] for name in grafted] == ["demo.libs/libfft"]
+
+
+def test_the_libraries_of_torch_stay_out_of_the_wheel(tmp_path: Path) -> None:
+    wheel = linked(tmp_path, "libc10.so", "libtorch_cpu.so")
+    status, made = repair(wheel, "--provided-by", "torch==2.11")
+    assert status == 0
+    assert made is not None
+    assert metadata.fields(metadata.of_wheel(made), "Requires-Dist") == ["torch>=2.11,<2.12"]
+    assert search_path(made, "demo/_core.so", tmp_path) == ("$ORIGIN/../torch/lib",)
+    with zipfile.ZipFile(made) as archive:
+        assert archive.read("demo/__init__.py").splitlines()[1].startswith(b"import torch ")
+
+
+def test_the_wheels_own_requirement_of_torch_stays(tmp_path: Path) -> None:
+    status, made = repair(linked(tmp_path, "libc10.so", requires=("torch>=2.10",)))
+    assert status == 0
+    assert made is not None
+    assert metadata.fields(metadata.of_wheel(made), "Requires-Dist") == ["torch>=2.10"]
+
+
+def test_the_wheel_to_repair_is_not_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, made = repair(linked(tmp_path, "libfft.so.3"))
+    assert made is not None
+    before = made.read_bytes()
+    assert run(["repair", str(made), "-w", str(made.parent)]) == 2
+    assert "has the same name\n  hint: name another folder with -w\n" in capsys.readouterr().err
+    assert made.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (
+            ("libcurand.so.10",),
+            "demo-1.0-cp311-cp311-linux_x86_64.whl needs libcurand.so.10, which several CUDA majors have, and its name "
+            "has no CUDA version\n  hint: say which one it was built with: --cuda 12\n",
+        ),
+        (
+            ("libc10.so",),
+            "the wheel needs libc10.so of torch, and does not require torch\n  hint: name the release that it was "
+            "built with: --provided-by 'torch==…'\n",
+        ),
+    ],
+)
+def test_what_the_wheel_does_not_tell_is_asked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], names: tuple[str, ...], message: str
+) -> None:
+    assert repair(linked(tmp_path, *names)) == (2, None)
+    assert f"error: {message}" in capsys.readouterr().err
