@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import click
 
+from gpuforge.cli.folders import unwritable
 from gpuforge.cli.options import FOLDER, PATH, Call, errors_as_json, pass_call
 from gpuforge.cli.terminal import complain, drop_output, in_color, result, say
 from gpuforge.diagnostics import Diagnostic, shown
+from gpuforge.errors import MissingError
 
 if TYPE_CHECKING:
     from gpuforge.audit.against import Against
@@ -53,6 +55,8 @@ class Options(NamedTuple):
     environment: Path | None = None
     requirements: tuple[str, ...] = ()  # --with
     python: str | None = None
+    html: Path | None = None
+    compare: Path | None = None
 
 
 @click.command("audit")
@@ -142,6 +146,19 @@ class Options(NamedTuple):
     help="List the findings in this file, and accept them.",
 )
 @click.option(
+    "--html",
+    type=PATH,
+    metavar="FILE",
+    help="Also write the report as one page: findings with their pages, a picture of what loads what, bytes by GPU "
+    "architecture.",
+)
+@click.option(
+    "--compare",
+    type=PATH,
+    metavar="OLD",
+    help="With --html: what has changed since these wheels (a file or a folder).",
+)
+@click.option(
     "--verbose",
     is_flag=True,
     help="Also show findings for information, and every file of each finding; text only.",
@@ -190,6 +207,8 @@ def _consistent(options: Options) -> Options:
         raise click.UsageError("--cuda names a table of the manifest: give --manifest too")
     if (options.show_tree or options.show_gpus) and options.form in {"sarif", "junit"}:  # json has all of it
         raise click.UsageError("--tree and --gpus are for text, markdown and json")
+    if options.compare and not options.html:
+        raise click.UsageError("--compare is for the page that --html writes")
     if options.expect and options.manifest:
         raise click.UsageError("--expect is for wheels without a manifest: the manifest says what to expect")
     return options
@@ -217,6 +236,10 @@ def run(options: Options, environ: Mapping[str, str], watched: Watched | None = 
     from gpuforge.audit import audit, baseline
     from gpuforge.audit.findings import at_least
 
+    if options.html and (reason := unwritable(options.html.parent)):
+        raise MissingError.of(
+            f"{options.html} cannot be written: {reason}", hint="name another file with --html"
+        )
     beside = _beside(options, environ, watched)
     base = baseline.read(options.baseline) if options.baseline else None
     jobs = options.jobs or max(len(os.sched_getaffinity(0)), _DOWNLOADS if beside.wheels else 1)
@@ -231,6 +254,8 @@ def run(options: Options, environ: Mapping[str, str], watched: Watched | None = 
         beside=beside,
     )
     unused = _unused(report, options.accepted, base)
+    if options.html:
+        _write_page(options.html, report, options.compare, jobs)
     try:
         result(_pieces(report, options, unused, environ))
     except BrokenPipeError:  # the findings are the same
@@ -250,6 +275,14 @@ def run(options: Options, environ: Mapping[str, str], watched: Watched | None = 
         _write(options.write, report, base)
         return 0
     return int(report.worst() in at_least(options.fail_on))
+
+
+def _write_page(target: Path, report: Report, compare: Path | None, jobs: int) -> None:
+    from gpuforge import disk
+    from gpuforge.audit import audit
+    from gpuforge.audit.report import html_page
+
+    disk.write_text(target, html_page.render(report, audit([compare], jobs=jobs) if compare else None))
 
 
 def _against(text: str) -> Against:

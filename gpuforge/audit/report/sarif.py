@@ -155,7 +155,12 @@ def markdown(code: str) -> str:
     return ""
 
 
+def linkless(code: str) -> str:
+    """Return the page of a finding's code with its links as their texts: they lead to other pages of the documents."""
+    return _LINK.sub(r"\1", markdown(code))
+
+
 def plain(code: str) -> str:
     """Return the page of a finding's code as text without markup."""
-    text = _HEADING.sub("", _LINK.sub(r"\1", markdown(code)))
+    text = _HEADING.sub("", linkless(code))
     return text.replace("**", "").replace("`", "")

@@ -1,0 +1,236 @@
+"""The audit's report as one page of HTML, to keep, to attach and to read without a network.
+
+It has no script, and its content policy allows none: nothing that a wheel names can run or load anything.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from html import escape
+from importlib.resources import files
+from typing import Any
+
+from markdown_it import MarkdownIt
+
+from gpuforge import __version__
+from gpuforge.audit.judge import Report
+from gpuforge.audit.report import data, picture, sarif
+from gpuforge.diagnostics import shown
+
+_MOST_SUBJECTS = 100
+
+
+def render(report: Report, old: Report | None = None) -> str:
+    """Return the page; with `old`, an audit of earlier wheels, it begins with what has changed since."""
+    content = data.as_data(report)
+    style = files(__package__).joinpath("html_page.css").read_text(encoding="utf-8")
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    own = [wheel for wheel in content["wheels"] if not wheel.get("beside")]
+    body = [*_overview(own, content), *(_changes(data.as_data(old), content) if old else ())]
+    for wheel in own:
+        body += _wheel(wheel, content)
+    body += [*_process(content), *_pages(content)]
+    policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+    return "\n".join(
+        [
+            "<!doctype html>",
+            '<html lang="en"><head><meta charset="utf-8">',
+            f'<meta http-equiv="Content-Security-Policy" content="{policy}">',
+            '<meta name="viewport" content="width=device-width, initial-scale=1">',
+            f"<title>GPU wheel audit: {_text(', '.join(wheel['name'] for wheel in own))}</title>",
+            f"<style>{style}</style></head><body>",
+            "<h1>GPU wheel audit</h1>",
+            *body,
+            f'<p class="dim">gpuforge {__version__}</p></body></html>',
+            "",
+        ]
+    )
+
+
+def _text(value: object) -> str:
+    """Return a text for HTML; control characters are written out."""
+    return escape(shown(str(value)))
+
+
+def _size(size: int) -> str:
+    return f"{size / 1e6:.1f} MB" if size >= 1e6 else f"{size / 1e3:.1f} kB"
+
+
+def _table(
+    heads: Iterable[str], rows: Iterable[Iterable[str]], numbers: frozenset[int] = frozenset()
+) -> Iterator[str]:
+    def cells(tag: str, row: Iterable[str]) -> str:
+        return "".join(
+            f"<{tag}{' class=number' if at in numbers else ''}>{cell}</{tag}>" for at, cell in enumerate(row)
+        )
+
+    yield f"<table><thead><tr>{cells('th', heads)}</tr></thead><tbody>"
+    for row in rows:
+        yield f"<tr>{cells('td', row)}</tr>"
+    yield "</tbody></table>"
+
+
+def _overview(own: list[dict[str, Any]], content: Mapping[str, Any]) -> Iterator[str]:
+    rows = [
+        (
+            f'<a href="#wheel-{at}">{_text(wheel["name"])}</a>',
+            f'<span class="{wheel["verdict"]}">{wheel["verdict"]}</span>',
+            *(str(wheel["counts"].get(severity, "")) for severity in ("error", "warning", "info")),
+            _size(wheel["size"]),
+        )
+        for at, wheel in enumerate(own)
+    ]
+    for at, wheel in enumerate(own):
+        wheel["anchor"] = f"wheel-{at}"
+    heads = ("wheel", "verdict", "errors", "warnings", "information", "size")
+    yield from _table(heads, rows, frozenset({2, 3, 4, 5}))
+    for problem in content["problems"]:
+        yield f'<p class="error">{_text(problem["file"])} cannot be read: {_text(problem["message"])}</p>'
+
+
+def _wheel(wheel: Mapping[str, Any], content: Mapping[str, Any]) -> Iterator[str]:
+    yield f'<h2 id="{wheel["anchor"]}">{_text(wheel["name"])}</h2>'
+    findings = [each for each in content["findings"] if each["wheel"] == wheel["name"]]
+    yield "<h3>Findings</h3>" if findings else "<p class=clean>Clean: no findings.</p>"
+    for finding in findings:
+        yield from _finding(finding)
+    for each in (each for each in content["ignored"] if each["wheel"] == wheel["name"]):
+        yield f'<p class="dim">accepted: {each["code"]} {_text(each["title"])}: {_text(each["reason"])}</p>'
+    if wheel["proved"]:
+        yield "<h3>Proved</h3><ul>"
+        yield from (f"<li>{_text(each['topic'])}: {_text(each['text'])}</li>" for each in wheel["proved"])
+        yield "</ul>"
+    objects = [each for each in content["objects"] if each["wheel"] == wheel["name"]]
+    if any(each["needed"] for each in objects):
+        yield "<h3>What it loads</h3>"
+        yield "<p class=dim>Point at a library, or go to it with the Tab key, to see its way. Dashed: not found.</p>"
+        yield f'<div class="picture">{picture.draw(objects, findings)}</div>'
+    yield from _bytes(wheel, content)
+
+
+def _finding(finding: Mapping[str, Any]) -> Iterator[str]:
+    severity, code = finding["severity"], finding["code"]
+    yield f"<details{' open' * (severity == 'error')}><summary><b class={severity}>{severity}</b>"
+    yield f'<a href="#{code}">{code}</a> {_text(finding["message"])}</summary><ul>'
+    yield from (f"<li><code>{_text(each)}</code></li>" for each in finding["subject"][:_MOST_SUBJECTS])
+    if (rest := len(finding["subject"]) - _MOST_SUBJECTS) > 0:
+        yield f"<li>and {rest:,} more (--format json lists all)</li>"
+    yield f"</ul><p>{_text(finding['remedy'])}</p>"
+    if finding["commands"]:
+        yield f"<pre>{chr(10).join(map(_text, finding['commands'][:_MOST_SUBJECTS]))}</pre>"
+    yield "</details>"
+
+
+def _bytes(wheel: Mapping[str, Any], content: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the bytes of the largest files, and of each GPU architecture: what the wheel would be without it."""
+    codes = [each for each in content["device_code"] if each["wheel"] == wheel["name"]]
+    stored = stored_by_arch(codes)
+    objects = sorted(
+        (each for each in content["objects"] if each["wheel"] == wheel["name"]), key=lambda o: -o["size"]
+    )
+    if objects:
+        yield "<h3>Largest files, unpacked</h3>"
+        top = objects[0]["size"] or 1
+        rows = (
+            (f"<code>{_text(each['file'])}</code>", _size(each["size"]), picture.bar(each["size"] / top))
+            for each in objects[:20]
+        )
+        yield from _table(("file", "size", ""), rows, frozenset({1}))
+    if stored:
+        yield "<h3>GPU code by architecture</h3>"
+        top = max(stored.values()) or 1
+        rows = (
+            (_text(arch), f"without it: \N{MINUS SIGN}{_size(size)}", picture.bar(size / top))
+            for arch, size in stored.items()
+        )
+        yield from _table(("architecture", "as stored in the files", ""), rows, frozenset({1}))
+
+
+def stored_by_arch(codes: Iterable[Mapping[str, Any]]) -> dict[str, int]:
+    """Return the bytes of GPU code by architecture, as `device_code` of the JSON report has them."""
+    found: dict[str, int] = {}
+    for container in (each for code in codes for each in code["containers"]):
+        for image in container["images"]:
+            found[image["arch"]] = found.get(image["arch"], 0) + image["stored"]
+    return found
+
+
+def _process(content: Mapping[str, Any]) -> Iterator[str]:
+    if not (together := content.get("together")):
+        return
+    libraries = [
+        each for each in together["libraries"] if each["kind"] != "library" or each["origin"] != "machine"
+    ]
+    runtimes = [each["name"] for each in libraries if each["kind"] == "CUDA runtime"]
+    yield f"<h2>One process that imports all {len(content['wheels'])} packages</h2>"
+    if together["driver"]:
+        yield f"<p>Together they need NVIDIA driver {_text(together['driver'])} or newer.</p>"
+    rows = (
+        (
+            f"<code class={'error' if each['kind'] == 'CUDA runtime' and len(runtimes) > 1 else 'name'}>"
+            f"{_text(each['name'])}</code>",
+            _text(each["kind"]),
+            _text(each["provider"] or "the machine"),
+            ", ".join(sorted({_text(use["wheel"]) for use in each["uses"]})),
+        )
+        for each in libraries
+    )
+    yield from _table(("library", "kind", "brought by", "used by"), rows)
+
+
+def _changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what differs between the wheels of a project then and now."""
+    before = {wheel["project"]: wheel for wheel in old["wheels"] if not wheel.get("beside")}
+    yield "<h2>What has changed</h2>"
+    for wheel in new["wheels"]:
+        if wheel.get("beside") or (was := before.get(wheel["project"])) is None:
+            continue
+        yield f"<h3>{_text(was['name'])} → {_text(wheel['name'])}</h3>"
+        then, now = facts_of(was, old), facts_of(wheel, new)
+        yield f"<p>{_size(was['size'])} → {_size(wheel['size'])}</p>"
+        rows = [
+            (topic, _listed(then[topic] - now[topic], "clean" if topic == "findings" else ""),
+             _listed(now[topic] - then[topic], "error" if topic == "findings" else ""))
+            for topic in now
+            if then[topic] != now[topic]
+        ]  # fmt: skip
+        yield from (
+            _table(("", "gone", "new"), rows) if rows else ["<p>Nothing else that the audit reads.</p>"]
+        )
+
+
+def facts_of(wheel: Mapping[str, Any], content: Mapping[str, Any]) -> dict[str, set[str]]:
+    """Return by topic what a comparison looks at."""
+    own = [each for each in content["objects"] if each["wheel"] == wheel["name"]]
+    codes = [each for each in content["device_code"] if each["wheel"] == wheel["name"]]
+    return {
+        "findings": {
+            f"{each['code']} {each['title']}"
+            for each in content["findings"]
+            if each["wheel"] == wheel["name"]
+        },
+        "proofs": {each["topic"] for each in wheel["proved"]},
+        "libraries from outside": {
+            edge["name"] for each in own for edge in each["needed"] if edge["provider"] != "wheel"
+        },
+        "GPU architectures": set(stored_by_arch(codes)),
+        "requirements": set(wheel["requires"]),
+    }
+
+
+def _listed(values: Iterable[str], kind: str) -> str:
+    return "<br>".join(f'<span class="{kind}">{_text(value)}</span>' for value in sorted(values))
+
+
+def _pages(content: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the page of each code that was found."""
+    codes = sorted({each["code"] for each in content["findings"]})
+    if codes:
+        yield "<h2>About these findings</h2>"
+    for code in codes:
+        titles = {each["title"] for each in content["findings"] if each["code"] == code}
+        yield f'<details id="{code}"><summary>{code} {_text(titles.pop())}</summary>'
+        yield MarkdownIt("commonmark", {"html": False}).enable("table").render(sarif.linkless(code))
+        yield "</details>"

@@ -1,0 +1,128 @@
+"""The page that `gpuforge audit --html` writes: nothing in it can run or load anything, and all findings are there."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from audit_reports import BAD, GOOD, sample
+from audit_samples import elf, wheel
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpuforge.audit import audit
+from gpuforge.audit.report import html_page, picture
+from gpuforge.cli import main
+
+
+class Reader(HTMLParser):
+    """The elements of a page with their attributes, and its text."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def test_the_page_has_every_wheel_finding_proof_and_page_of_a_code() -> None:
+    report = sample()
+    text = " ".join(Reader(html_page.render(report)).text.split())
+    for name in (BAD, GOOD):
+        assert name in text
+    for finding in report.findings:
+        assert f"{finding.code} {finding.message}"[:60] in text
+    assert "About these findings" in text
+    assert "cannot be read" in text
+
+
+def test_the_policy_allows_the_pages_own_style_and_nothing_else() -> None:
+    page = html_page.render(sample())
+    (style,) = re.findall(r"<style>(.*?)</style>", page, re.DOTALL)
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    (policy,) = re.findall(r'http-equiv="Content-Security-Policy" content="([^"]+)"', page)
+    assert policy == f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+    elements = Reader(page).elements
+    assert not {"script", "img", "link", "iframe"} & {tag for tag, _ in elements}
+    for _, attributes in elements:
+        assert not [name for name in attributes if name.startswith("on") or name in {"style", "src"}]
+        assert (attributes.get("href") or "#").startswith("#")
+
+
+@given(st.text(min_size=1, max_size=40))
+def test_no_name_becomes_markup(name: str) -> None:
+    needed = [{"name": name, "provider": "package", "package": name, "declared": None, "route": ""}]
+    binary = {"wheel": "w", "file": name, "needed": needed}
+    allowed = {"svg", "g", "title", "text", "path"}
+    assert {tag for tag, _ in Reader(picture.draw([binary], [])).elements} <= allowed
+
+
+def test_files_that_load_the_same_share_a_row_and_the_systems_libraries_are_one() -> None:
+    system = [{"name": f"lib{each}.so", "provider": "system", "route": "the system"} for each in "abc"]
+    lost = {"name": "libx.so", "provider": "nobody", "route": ""}
+    objects = [{"wheel": "w", "file": f"f{at}.so", "needed": [*system, lost]} for at in range(300)]
+    findings = [{"severity": "error", "subjects": [{"library": "libx.so"}]}]
+    drawn = Reader(picture.draw(objects, findings))
+    libraries = [
+        attributes for tag, attributes in drawn.elements if tag == "g" and attributes.get("tabindex")
+    ]
+    assert [each["aria-label"] for each in libraries] == [
+        "libx.so, brought by nothing: no path leads there",
+        "libraries of the system, brought by the system: the system",
+    ]
+    assert libraries[0]["class"] == "library error"
+    assert "f0.so and 299 more" in drawn.text
+
+
+def test_a_comparison_tells_what_is_new_and_what_went(tmp_path: Path) -> None:
+    for folder, library in (("old", "libold.so.1"), ("new", "libnew.so.1")):
+        (tmp_path / folder).mkdir()
+        wheel(tmp_path / folder, {"demo/_core.so": elf(needed=["libc.so.6", library])})
+    target = tmp_path / "page.html"
+    main.run(["audit", str(tmp_path / "new"), "--html", str(target), "--compare", str(tmp_path / "old")])
+    page = target.read_text()
+    section = page[page.index("What has changed") : page.index("<h2 id=")]
+    (row,) = re.findall(r"<td>libraries from outside</td><td>(.*?)</td><td>(.*?)</td>", section)
+    assert ["libold.so.1" in row[0], "libnew.so.1" in row[1]] == [True, True]
+
+
+def test_a_page_that_cannot_be_written_is_said_before_anything_else(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = wheel(tmp_path, {"demo/__init__.py": b""})
+    assert main.run(["audit", str(given), "--html", str(given / "page.html")]) == 3
+    assert "cannot be written" in capsys.readouterr().err
+    assert main.run(["audit", str(given), "--compare", str(given)]) == 2
+
+
+@pytest.mark.browser
+@pytest.mark.thorough
+@pytest.mark.skipif(shutil.which("chromium") is None, reason="Chromium is not installed")
+def test_a_browser_refuses_nothing_of_the_page(tmp_path: Path) -> None:
+    target = tmp_path / "page.html"
+    target.write_text(html_page.render(sample(), audit([])))
+    command = [
+        "chromium",
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--enable-logging=stderr",
+        "--dump-dom",
+    ]
+    done = subprocess.run(
+        [*command, target.as_uri()], capture_output=True, text=True, check=True, timeout=120
+    )
+    assert "Content Security Policy" not in done.stderr
+    assert "GPU wheel audit" in done.stdout
