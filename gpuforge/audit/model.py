@@ -102,11 +102,19 @@ class BuildFileCompilers(NamedTuple):
     compilers: Compilers
 
 
+PathKind = Literal["build file", "script", "configuration"]
+
+
 class BuildPath(NamedTuple):
-    """A folder of the machine that built the wheel, in one of its build files."""
+    """A path of the machine that built the wheel, in one of its text files.
+
+    "build file": a makefile, CMake or pkg-config file; "script": a program; "configuration": a Python file that records
+    how the package was built.
+    """
 
     file: str
     path: str
+    kind: PathKind = "build file"
 
 
 class Contents(NamedTuple):

@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from itertools import dropwhile, islice, takewhile
 
 from gpuforge.audit import layout
+from gpuforge.audit.embedded import Recipe
 from gpuforge.audit.findings import Finding, Subject, facts_of
 from gpuforge.audit.layout import Route
 from gpuforge.audit.link import package_tables
 from gpuforge.audit.link.edges import Edge
 from gpuforge.audit.link.graph import LinkGraph
-from gpuforge.audit.model import PACKAGES
+from gpuforge.audit.model import PACKAGES, BuildPath, WheelFacts
 from gpuforge.audit.rules import commands
 from gpuforge.audit.rules.recognise import is_nvidia_wheel
 from gpuforge.audit.rules.rule import Text, rule
@@ -254,23 +255,67 @@ def _before(edge: Edge) -> Iterator[Route]:
 
 @rule(
     "GF306",
-    "warning",
-    "a makefile, CMake or pkg-config file names folders of the build machine",
-    what="Build files in the wheel contain paths of the build machine.",
-    why="On other machines these paths do not exist, and a build that uses them fails.",
+    "error",
+    "a text file of the wheel names paths of the build machine",
     fix="Write paths relative to the file itself: $(dir $(lastword $(MAKEFILE_LIST))) in makefiles, "
-    "CMAKE_CURRENT_LIST_DIR in CMake, ${pcfiledir} for pkg-config.",
+    'CMAKE_CURRENT_LIST_DIR in CMake, ${pcfiledir} for pkg-config, $(dirname "$0") in scripts.',
     applies_to=PACKAGES,
 )
 def build_files(graph: LinkGraph) -> Iterator[Finding]:
-    """Find absolute paths that are not on every system in the files that users build with."""
+    """Find absolute paths that are not on every system in the files that users build with, and in configurations."""
     for wheel in graph.wheels:
-        if wheel.build_paths:
+        by_user = _used_by_compile(wheel)
+        grouped: dict[str, list[BuildPath]] = {}
+        for path in wheel.build_paths:
+            used = path.file in by_user
+            grouped.setdefault("used" if used else path.kind, []).append(path)
+        for kind, paths in grouped.items():
             yield build_files.finding(
                 wheel.name,
-                tuple(Subject(file=path.file, item=path.path) for path in wheel.build_paths),
-                files=dict.fromkeys(path.file for path in wheel.build_paths),
+                tuple(Subject(file=path.file, item=path.path) for path in paths),
+                files=dict.fromkeys(path.file for path in paths),
+                cause=() if kind == "build file" else (kind,),
+                text=_PATHS[kind],
             )
+
+
+_FAILS = "On other machines these paths do not exist, and a build that uses them fails."
+_FIX_PATHS = build_files.text.fix
+_PATHS = {
+    "used": Text(
+        "What users compile with has paths of the build machine.",
+        "On other machines these paths do not exist, and `compile` fails.",
+        _FIX_PATHS,
+        "error",
+    ),
+    "build file": Text(
+        "Build files in the wheel contain paths of the build machine.", _FAILS, _FIX_PATHS, "warning"
+    ),
+    "script": Text(
+        "Scripts in the wheel contain paths of the build machine.",
+        "On other machines these paths do not exist, and the script fails.",
+        _FIX_PATHS,
+        "warning",
+    ),
+    "configuration": Text(
+        "Python files that record how the package was built contain paths of the build machine.",
+        "Code that uses them, to call a compiler or to find headers, fails on other machines.",
+        "None needed if they are only shown. Otherwise find the folders at run time, relative to __file__.",
+        "info",
+    ),
+}
+
+
+def _used_by_compile(wheel: WheelFacts) -> frozenset[str]:
+    """Return the files with paths that a user's build reads: its sources, and all files of a command in the wheel."""
+    recipes = [each.recipe for each in wheel.sources if isinstance(each.recipe, Recipe)]
+    programs = {t.program for recipe in recipes for t in recipe.toolchains if t.by_command}
+    scripts = {posixpath.basename(path) for path in wheel.members if "/" in path} & programs
+    return frozenset(
+        path.file
+        for path in wheel.build_paths
+        if scripts or any(path.file.startswith(f"{each.folder}/") for each in wheel.sources)
+    )
 
 
 @rule(

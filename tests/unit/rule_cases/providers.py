@@ -14,6 +14,8 @@ GOMP = "libgomp-a34b3233.so.1.0.0"
 
 RECIPE_FILE = "demo/_gpuforge/sources/m/recipe.json"
 
+BY_COMMAND = {**TOOLCHAIN, "argv": ["demo-build", "{sources}"], "by_command": True}
+
 
 def beside_hashed_openmp(*toolchains: str) -> dict[str, bytes]:
     offered = [{**TOOLCHAIN, "name": name} for name in toolchains]
@@ -89,6 +91,43 @@ CASES = {
             "demo/x_makefile": b"TOOL = $(ROOT)/demo/bin/tool\nT=/usr/local/bin/x /opt/nvidia/x\n\tsed s/a/b/c x\n"
             b"U=https://example.org/a/b\n",
             "demo/demo.pc": b"libdir=${prefix}/lib\n",
+        },
+    ),
+    "scripts of another machine": Case(
+        "GF306", {
+            "demo-1.0.data/scripts/demo-build": b"#!/bin/sh\nexec /usr/local/cuda-11.4/bin/nvcc \"$@\"\n",
+            "demo/bin/tool": b"#!/opt/python/cp311-cp311/bin/python\nFLAGS = '-I/tmp/build/demo/include'\n",
+            "demo/make.sh": b"make -C /opt/build/demo\n",
+        },
+        {
+            "demo-1.0.data/scripts/demo-build": b"#!/usr/bin/env python3\nexec /usr/local/cuda/bin/nvcc > /tmp/log\n",
+            "demo/bin/tool": b"\x7fELF /opt/build/demo\0", "demo/make.sh": b"ls /opt/rocm-6.2/bin /opt/intel/x\n",
+        },
+    ),
+    "a makefile of another machine among the sources that users compile": Case(
+        "GF306", {
+            RECIPE_FILE: json.dumps(RECIPE).encode(),
+            "demo/_gpuforge/sources/m/Makefile": b"CXX = /usr/local/cuda-11.4/bin/nvcc\n",
+        },
+        {"demo/_gpuforge/sources/m/Makefile": b"CXX = $(CUDA_HOME)/bin/nvcc\n"},
+    ),
+    "a command for users' builds that calls a makefile of another machine": Case(
+        "GF306", {
+            RECIPE_FILE: json.dumps({**RECIPE, "toolchains": [BY_COMMAND]}).encode(),
+            "demo-1.0.data/scripts/demo-build": b"#!/bin/sh\nmake -f demo.mk\n",
+            "demo/demo.mk": b"TOOL = /opt/build/demo/bin/tool\n",
+        },
+        {"demo/demo.mk": b"TOOL = $(DEMO)/bin/tool\n"},
+    ),
+    "configurations of another machine": Case(
+        "GF306", {
+            "demo/_config.py": b"NVCC = '/usr/local/cuda-11.4/bin/nvcc'\nFLAGS = ['-I/opt/build/include']\n",
+            "demo/__config__.py": b'{"include": r"/project/build/include"}\n',
+        },
+        {
+            "demo/_config.py": b"URL = '/v1/chat/completions'\n# /opt/build/x\nNVCC = '/usr/local/cuda/bin/nvcc'\n",
+            "demo/__config__.py": None, "demo/config.py": b"LOG = '/tmp/demo.log'\n",
+            "demo/other.py": b"X = '/opt/build/include'\n",
         },
     ),
     "the driver is grafted": Case(
