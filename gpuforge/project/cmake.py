@@ -334,7 +334,8 @@ class _Reader:
         """Forget the values of variables that a command sets to a result."""
         words, name = command.arguments, command.name
         changed = [word for word in words if word.isidentifier()]
-        if name in _RUNS and any(re.search(_OF_CPU, word) for word in words):
+        runs = name in _RUNS or (name == "try_compile" and _is_project(words))
+        if runs and any(re.search(_OF_CPU, word) for word in words):
             self.of_cpu.update(changed)
         for each in changed:
             self.variables.set(each, (None,), sure=under.sure)
@@ -455,6 +456,11 @@ def _under(above: _Under, around: list[_If]) -> _Under:
         above.known and all(each.call for each in unknown) and len(around) <= _DEEPEST,
         (*above.names, *(name for each in around for name in each.names))[: _DEEPEST * 5],
     )
+
+
+def _is_project(words: tuple[str, ...]) -> bool:
+    """Return whether a try_compile builds a project, which may run programs: `try_compile(worked OUT FOLDER NAME)`."""
+    return "SOURCES" not in words and len(words) > 3 and "." not in posixpath.basename(words[2])
 
 
 def _targets(word: str) -> Iterator[str]:

@@ -104,7 +104,7 @@ def look(root: Path) -> Project:
     script = setup_script.read(files)
     table = Pyproject(files)
     built = metadata.backend(table, script)
-    source = cmake.Source(files, _cmake_folder(files, built)) if built.cmake is not None else None
+    source = cmake.Source(files, _cmake_folder(files, built, script)) if built.cmake is not None else None
     return Project(
         files=files,
         metadata=metadata.read(files, table, script),
@@ -116,9 +116,14 @@ def look(root: Path) -> Project:
     )
 
 
-def _cmake_folder(files: Files, built: Backend) -> str:
-    """Return the folder of the CMakeLists.txt that is built: for a setup.py that calls CMake, the topmost one."""
+def _cmake_folder(files: Files, built: Backend, script: Script) -> str:
+    """Return the folder of the CMakeLists.txt that is built.
+
+    For a setup.py that calls CMake it is the folder that setup.py names, else the topmost one.
+    """
     if built.cmake or built.name.startswith("scikit-build") or cmake.TOP in files.names:
         return built.cmake or ""
     found = [name for name in files.ending(cmake.TOP.lower()) if PurePosixPath(name).name == cmake.TOP]
-    return posixpath.dirname(min(found, key=lambda name: name.count("/"), default=""))
+    folders = [posixpath.dirname(name) for name in found]
+    named = {posixpath.normpath(seen.text) for seen in script.texts if "/" in seen.text}
+    return min(folders, key=lambda folder: (folder not in named, folder.count("/")), default="")

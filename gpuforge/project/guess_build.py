@@ -178,6 +178,12 @@ def _notes(project: Project) -> Iterator[Note]:
         if re.fullmatch(_TOOLKIT, switch.variable) or re.fullmatch(_SWITCHES, switch.variable):
             yield Note(_BUILD, because("cuda-perhaps", switch.where, name=switch.variable))
             break
+    if absent := project.script.absent:
+        what = ", ".join(dict.fromkeys(seen.text for seen in absent))
+        yield Note(_BUILD, because("absent", absent[0].where, what=what))
+    is_switched = any(_value(switch) for switch in project.script.switches)
+    if (asks := project.script.asks_for_gpu) and project.cuda and not is_switched:
+        yield Note(_BUILD, because("asks-for-gpu", asks))
     yield from _of_system(project)
     if project.backend.cmake is not None and project.chosen is None:
         yield Note(_BUILD, because("no-cmake-files", file=posixpath.join(project.backend.cmake, TOP)))

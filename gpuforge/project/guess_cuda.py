@@ -170,7 +170,8 @@ def _of_framework(project: Project, used: FrameworkUse) -> tuple[tuple[int, ...]
 
 def _archs(project: Project, toolkit: str, table: tuple[str, ...]) -> Iterator[Guess]:
     """Yield the architectures: those that the project's own files fix, else the least for all GPUs."""
-    if project.sources.kernel is None:
+    kernel = project.sources.kernel or next((seen.where for seen in project.script.absent), None)
+    if kernel is None:
         first = project.sources.cuda[0] if project.sources.cuda else ""
         where = Where(first) if first else None
         yield Guess(table, "archs", (), (because("no-kernels", where),))
@@ -178,7 +179,7 @@ def _archs(project: Project, toolkit: str, table: tuple[str, ...]) -> Iterator[G
     fixed = _fixed(project, toolkit)
     real = {target.written: where for target, where in fixed.items() if target.real}
     if not real:
-        yield Guess(table, "archs", "common", (because("common", project.sources.kernel),))
+        yield Guess(table, "archs", "common", (because("common", kernel),))
         return
     places = list(real.values())
     yield Guess(table, "archs", tuple(real), (because("fixed-archs", places[0], places[-1]),))
@@ -226,7 +227,7 @@ def _objects(project: Project) -> Iterator[Guess | Note]:
     if project.script.computed_extensions:
         yield Note(_OBJECTS, because("gpu-computed", project.script.computed_extensions))
     modules = [seen for seen in project.script.gpu_extensions if re.fullmatch(r"[A-Za-z_][\w.]*", seen.text)]
-    if not modules or project.sources.kernel is None:
+    if not modules or not (project.sources.kernel or project.script.absent):
         return
     files = tuple(dict.fromkeys(f"{seen.text.replace('.', '/')}*.so" for seen in modules))
     yield Guess(_OBJECTS, "name", "gpu-code", (because("gpu-object"),))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import posixpath
 import re
 import sys
 import warnings
@@ -18,6 +19,7 @@ NAME = "setup.py"
 _LARGEST = 300_000  # characters; setuptools' own has 3,000
 _GENCODE = r"arch=(\w+),code=\[?([\w,]+)\]?"
 _DOWNLOADS = ("urllib", "requests", "urllib3", "httpx")
+_ASKS_FOR_GPU = ("is_available", "cuda")
 _HELPS = r"build|setup|cmake|tool|helper|compil|cuda|ext"
 _METADATA = ("name", "version", "python_requires", "classifiers")
 _VARIABLE = r"[A-Z][A-Z0-9_]{2,60}"
@@ -73,6 +75,10 @@ class Script:
     switches: list[Switch] = field(default_factory=list)
     gpu_extensions: list[Seen] = field(default_factory=list)  # the modules of those with CUDA sources
     computed_extensions: Where | None = None  # one whose name only a run knows
+    absent: list[Seen] = field(
+        default_factory=list
+    )  # CUDA sources of extensions that are not among the files
+    asks_for_gpu: Where | None = None  # torch.cuda.is_available()
     computed_archs: Where | None = None  # flags for architectures that only a run knows
     limited_api: Where | None = None
     no_ninja: bool = False
@@ -226,6 +232,8 @@ class _Reader:
         for node in self.nodes:
             if isinstance(node, ast.Name | ast.Attribute):
                 script.names.setdefault(last_name(node), self.at(node))
+                if isinstance(node, ast.Attribute) and (node.attr, last_name(node.value)) == _ASKS_FOR_GPU:
+                    script.asks_for_gpu = script.asks_for_gpu or self.at(node)
             elif isinstance(node, ast.Constant) and isinstance(node.value, str) and len(node.value) < 500:
                 script.texts.append(Seen(node.value, self.at(node)))
         for call, word in self.keywords:
@@ -308,11 +316,20 @@ class _Reader:
             sources = words.get("sources", call.args[1] if len(call.args) > 1 else None)
             if name is None or not self.is_cuda(call.func, sources):
                 continue
+            self.script.absent += self.absent(call, sources)
             for text in self.texts.of(name):
                 if text is not None:
                     yield Seen(text, self.at(call))
                 elif self.script.computed_extensions is None:
                     self.script.computed_extensions = self.at(call)
+
+    def absent(self, call: ast.Call, sources: ast.expr | None) -> Iterator[Seen]:
+        """Yield the CUDA sources, written as they are, that the project does not have: many sdists lack theirs."""
+        names = {posixpath.basename(name) for name in self.files.names}
+        for text in self.texts.items(sources) if sources is not None else ():
+            is_file = text is not None and text.endswith(".cu") and not re.search(r"[*?\[]", text)
+            if text and is_file and posixpath.basename(text) not in names:
+                yield Seen(text, self.at(call))
 
     def is_cuda(self, function: ast.expr, sources: ast.expr | None) -> bool:
         """Return whether a call makes an extension with CUDA sources; those that only a run knows count for torch."""

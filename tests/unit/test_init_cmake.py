@@ -107,6 +107,16 @@ set_property(TARGET demo PROPERTY CUDA_ARCHITECTURES ${DEMO_ARCHS})
         # The CPU of the host turns it on.
         (HOST_CHECK.replace("{0}", "AVX2_ON_HOST"), {"USE_AVX2": "OFF"}),
         (HOST_CHECK.replace("{0}", "HAS_THREADS"), {}),
+        (
+            "try_compile(worked ${PROJECT_BINARY_DIR}/out ${CMAKE_CURRENT_LIST_DIR}/test_for_avx avx_test)\n"
+            f"{HOST_CHECK.replace('{0}', 'worked')}",
+            {"USE_AVX2": "OFF"},
+        ),
+        (
+            "try_compile(worked ${PROJECT_BINARY_DIR} ${CMAKE_CURRENT_LIST_DIR}/avx.c)\n"
+            f"{HOST_CHECK.replace('{0}', 'worked').replace('check_c_source_runs', 'check_c_source_compiles')}",
+            {},
+        ),
     ],
 )
 def test_an_option_is_changed_only_if_cuda_is_not_used_without(
@@ -114,6 +124,18 @@ def test_an_option_is_changed_only_if_cuda_is_not_used_without(
 ) -> None:
     found = drafted(tmp_path, {"pyproject.toml": SKBUILD, "CMakeLists.txt": text})
     assert found.settings() == expected
+
+
+def test_the_cmake_files_of_the_folder_that_setup_py_names_are_read(tmp_path: Path) -> None:
+    files = {
+        "setup.py": "import subprocess\nfrom setuptools import Extension, setup\n"
+        "setup(name='demo', ext_modules=[CMakeExtension('demo', 'tools/python')])\n"
+        "subprocess.check_call(['cmake', folder])\n",
+        "lib/CMakeLists.txt": "find_package(X11 REQUIRED)\n",
+        "tools/python/CMakeLists.txt": "add_subdirectory(../../dep out)\n",
+        "dep/CMakeLists.txt": "find_package(PNG REQUIRED)\n",
+    }
+    assert drafted(tmp_path, files).notes["of-system"]["names"] == "PNG"
 
 
 @pytest.mark.parametrize(

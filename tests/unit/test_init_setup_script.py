@@ -45,6 +45,26 @@ def test_names_that_only_a_run_knows_are_asked_for(tmp_path: Path) -> None:
     assert "gpu-computed" in found.notes
 
 
+def test_kernels_that_an_sdist_lacks_are_asked_for(tmp_path: Path) -> None:
+    script = 'CUDAExtension("demo._c", ["csrc/k.cu", "csrc/here.cu"], nvcc=["arch=compute_90,code=sm_90"])'
+    found = drafted(tmp_path, {"setup.py": TORCH + script, "csrc/here.cu": "int f() { return 1; }\n"})
+    assert found.notes["absent"] == {"what": "csrc/k.cu"}
+    assert (found.keys["cuda.13.archs"], found.keys["objects.files"]) == (("90",), ("demo/_c*.so",))
+
+
+@pytest.mark.parametrize(
+    ("script", "asked"),
+    [
+        ("if torch.cuda.is_available() and not '--cpu' in sys.argv:\n    ", True),
+        ("if torch.cuda.is_available() or os.environ.get('FORCE_CUDA') == '1':\n    ", False),
+        ("", False),
+    ],
+)
+def test_a_build_that_looks_for_a_gpu_is_asked_for(tmp_path: Path, script: str, *, asked: bool) -> None:
+    script = f'{TORCH}import os, sys, torch\n{script}CUDAExtension("demo._c", ["k.cu"])\n'
+    assert ("asks-for-gpu" in drafted(tmp_path, {"setup.py": script, "k.cu": KERNEL}).notes) == asked
+
+
 def test_a_helper_beside_setup_py_is_read_and_the_package_is_not(tmp_path: Path) -> None:
     files = {
         "setup.py": "from build_tools.cuda import modules\nfrom demo import __version__\nsetup(ext_modules=modules())",
