@@ -26,6 +26,7 @@ COMMANDS = {  # with their summaries, so that listing them imports none
     "audit": "Report what in a wheel will break on users' machines, and why.",
     "build": "Build, prove and test the wheels of a manifest.",
     "cache": "List, check and prune what is kept between builds.",
+    "doctor": "Say what this machine can build, test and audit, and how to mend what is missing.",
     "images": "Make, list and check the container images to build and test in.",
     "init": "Write a first gpuforge.toml for a project: its folder, its sdist or its name on PyPI.",
     "matrix": "Print the cells of a manifest for a CI system.",

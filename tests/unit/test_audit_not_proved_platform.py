@@ -62,7 +62,9 @@ NEWER = elf(versions={"libc.so.6": ["GLIBC_2.99"]})
             "demo/x.bin", b"0123456789abcdef" + NEWER, "", INSIDE, id="a library behind other bytes"
         ),
         pytest.param("demo/x.gz", gzip.compress(NEWER), "", INSIDE, id="a packed library"),
-        pytest.param("demo/x.gz", gzip.compress(b"text\n" * 20)[:-9], "", "files were not unpacked: {}", id="cut off"),
+        pytest.param(
+            "demo/x.gz", gzip.compress(b"text\n" * 20)[:-9], "", "files were not unpacked: {}", id="cut off"
+        ),
     ],
 )
 def test_objects_that_are_not_read(tmp_path: Path, file: str, content: bytes, end: str, reason: str) -> None:
