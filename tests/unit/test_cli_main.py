@@ -280,7 +280,7 @@ def test_an_empty_path_is_an_error_and_not_this_folder(
         (["Audits"], "No such command 'Audits'. Did you mean 'audit'?"),
         (
             ["frobnicate"],
-            "No such command 'frobnicate'. There are audit, build, cache, doctor, images, init, matrix, repair, schema.",
+            f"No such command 'frobnicate'. There are {', '.join(main.COMMANDS)}.",
         ),
         (["images", "lst"], "No such command 'lst'. Did you mean 'list'?"),
     ],
