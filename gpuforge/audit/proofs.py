@@ -10,7 +10,7 @@ from typing import NamedTuple
 from packaging import tags
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
-from gpuforge.audit import policy, version_clauses
+from gpuforge.audit import bindings, policy, version_clauses
 from gpuforge.audit.against import Against
 from gpuforge.audit.elf_patterns import unstable
 from gpuforge.audit.embedded import KernelSet, SourceSet
@@ -109,8 +109,9 @@ def _providers(graph: LinkGraph, wheel: WheelFacts) -> _Proving:
         return
     if any(p.lacking(_of_system(graph, wheel)) for p, _ in policy.strictest(wheel.platforms).values()):
         return
-    if reason := _hidden(wheel):
-        yield Withheld(f"every NEEDED library is found, but {reason}")
+    bound = bindings.judge(graph, wheel)
+    if reasons := list(filter(None, (_hidden(wheel), *bound.problems))):
+        yield Withheld(f"every NEEDED library is found, but {'; '.join(reasons)}")
         return
     found: dict[str, set[str]] = {}
     packages: dict[tuple[str, str, Route], dict[str, None]] = {}
@@ -123,7 +124,9 @@ def _providers(graph: LinkGraph, wheel: WheelFacts) -> _Proving:
     counts = [f"{len(found[place])} {words}" for place, words in _PLACES.items() if place in found]
     imports = sorted({edge.route.package for edge in edges if edge.route} - {""})
     once = f", {_once(imports)}" if imports else ""
-    yield f"every NEEDED library is found{once}: {', '.join(counts) or 'none is needed'}{_unread(wheel)}"
+    listed = ", ".join(counts) or "none is needed"
+    end = _listed("; not compared: ", bound.unjudged) + _unread(wheel)
+    yield f"every NEEDED library is found{once}: {listed}{end}"
     for (package, of_extra, route), names in packages.items():
         extra = f" (extra {of_extra})" if of_extra else ""
         way = _once((route.package,)) if route.package else f"by {route}"

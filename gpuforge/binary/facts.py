@@ -97,6 +97,18 @@ class SymbolNames(NamedTuple):
     optional: frozenset[str] = frozenset()
 
 
+class Bindings(NamedTuple):
+    """The dynamic symbols by which an object is bound to others.
+
+    `imports` are the symbols that others must define, by the library that has their version; "" for those without one.
+    `exports` are the hashes of the symbols that it defines (DT_GNU_HASH), 32-bit numbers with the lowest bit set.
+    """
+
+    imports: Mapping[str, tuple[str, ...]] = MappingProxyType({})
+    exports: bytes = b""
+    versions: tuple[str, ...] = ()  # that it defines; its symbols may have none
+
+
 class BrokenSegment(NamedTuple):
     """An error in the segments of an ELF file."""
 
@@ -138,6 +150,8 @@ class ElfObject(NamedTuple):
     all_searched: bool = True
     # by group, for the groups that the caller requested; None if they cannot be searched
     symbols: tuple[SymbolNames, ...] | None = ()
+    bindings: Bindings | None = Bindings()  # None if they cannot be read
+    static_tls: int = 0  # bytes that it takes from the space that glibc keeps free for such objects
     containers: tuple[FatbinContainer, ...] = ()
     broken: tuple[BrokenSegment, ...] = ()  # if there are any, the dynamic section may be unknown
     order: str = "<"  # its byte order, as for `struct`

@@ -123,7 +123,7 @@ def _wheel(wheel: WheelReport, page: Page, *, verbose: bool) -> Iterator[str]:
             yield from page.lines(text, indent=_HEAD, head=Text("  proved", "green"))
     for proof in wheel.withheld:
         text = Text(proof.topic, "bold", f": {visible(proof.text)}")
-        yield from page.lines(text, indent=_HEAD, head=Text("  not proved", "yellow"))
+        yield from page.lines(text, indent=_HEAD, head=Text("  unproved", "yellow"))
 
 
 def _size(facts: WheelFacts) -> str:

@@ -11,6 +11,7 @@ from functools import cached_property
 from pathlib import Path
 
 from gpuforge.binary.elf.header import (
+    DT_VERDEF,
     DT_VERNEED,
     EM_X86_64,
     MAGIC,
@@ -177,6 +178,33 @@ _LONGEST_VERSION = 1 << 10  # characters of a version
 
 def version_needs(file: ElfFile) -> Iterator[VersionNeed]:
     """Yield the versions that a file needs, library by library. Raises MalformedError and MissedError."""
+    for library, versions in _needs(file):
+        yield VersionNeed(library, tuple(name for _, name in versions))
+
+
+def libraries_of_versions(file: ElfFile) -> dict[int, str]:
+    """Return the library of each version that a file needs, by its number in DT_VERSYM. Raises the same errors."""
+    return {number: library for library, versions in _needs(file) for number, _ in versions}
+
+
+def defined_versions(file: ElfFile) -> tuple[str, ...]:
+    """Return the versions that a file defines; empty if its symbols have none. Raises the same errors."""
+    window, strings = file.window, file.dynamic.strings
+    if DT_VERDEF not in file.dynamic.values:
+        return ()
+    place, names = file.dynamic.place(DT_VERDEF), []
+    row, part = layout(file.header.order + "HHHHIII"), layout(file.header.order + "II")
+    for _ in range(window.size // 20):
+        *_, first, following = row.unpack(window.read(place, row.size))
+        window.budget.spend("entries", 1)
+        names.append(strings.text(part.unpack(window.read(place + first, part.size))[0]))
+        if not following:
+            break
+        place += following
+    return tuple(names)
+
+
+def _needs(file: ElfFile) -> Iterator[tuple[str, list[tuple[int, str]]]]:
     window, values, strings = file.window, file.dynamic.values, file.dynamic.strings
     if DT_VERNEED not in values:
         return
@@ -191,14 +219,14 @@ def version_needs(file: ElfFile) -> Iterator[VersionNeed]:
         if left < 0:
             raise MalformedError.of("it needs more symbol versions than fit into it")
         for _ in range(count):
-            _, _, _, name, step = part.unpack(window.read(position, 16))
-            names.append(strings.text(name))
-            if len(names[-1]) > _LONGEST_VERSION:
-                raise MalformedError.of(f"a symbol version of {len(names[-1])} characters")
+            _, _, number, name, step = part.unpack(window.read(position, 16))
+            names.append((number, strings.text(name)))
+            if len(names[-1][1]) > _LONGEST_VERSION:
+                raise MalformedError.of(f"a symbol version of {len(names[-1][1])} characters")
             if not step:
                 break
             position += step
-        yield VersionNeed(strings.text(library), tuple(names))
+        yield strings.text(library), names
         if not following:
             break
         need += following

@@ -83,6 +83,8 @@ def _linked(elf: ElfFile, sought: Patterns, wheel: str, file: str) -> ElfObject:
         release=found.release,
         all_searched=found.all_searched,
         symbols=symbols.names_of(elf, sought.symbols, markers),
+        bindings=symbols.bindings(elf),
+        static_tls=symbols.static_tls(elf),
         containers=found.texts,
         order=header.order,
         os_abi=header.os_abi,

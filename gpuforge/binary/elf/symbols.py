@@ -7,25 +7,36 @@ import re
 import struct
 import sys
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import NamedTuple
 
 from gpuforge.binary import ptx
-from gpuforge.binary.elf.file import SHF_ALLOC, SHF_EXECINSTR, SHT_PROGBITS, ElfFile
+from gpuforge.binary.elf.file import (
+    SHF_ALLOC,
+    SHF_EXECINSTR,
+    SHT_PROGBITS,
+    ElfFile,
+    defined_versions,
+    libraries_of_versions,
+)
 from gpuforge.binary.elf.header import (
+    DF_STATIC_TLS,
+    DT_FLAGS,
     DT_GNU_HASH,
     DT_HASH,
     DT_STRSZ,
     DT_STRTAB,
     DT_SYMTAB,
+    DT_VERSYM,
     PT_LOAD,
+    PT_TLS,
     Header,
     StringTable,
     layout,
 )
-from gpuforge.binary.facts import FatbinContainer, SymbolNames
-from gpuforge.binary.window import find_all
+from gpuforge.binary.facts import Bindings, FatbinContainer, SymbolNames
+from gpuforge.binary.window import MissedError, find_all
 from gpuforge.errors import MalformedError
 
 _PRODUCER = 256  # bytes of debug info: DW_AT_producer is its first string
@@ -228,6 +239,81 @@ def _count(file: ElfFile) -> int | None:
     while not word.unpack(window.read(start + 4 * last, 4))[0] & 1:
         last += 1
     return int(last) + 1
+
+
+_MOST_IMPORTS = 1 << 17  # symbols of a table that are read
+
+
+def bindings(file: ElfFile) -> Bindings | None:
+    """Return the symbols by which a file is bound to others; None if they were not kept, or there are too many.
+
+    In the order of DT_GNU_HASH symbols that are not defined come first, and the hashes of the others are in the table.
+    Raises MalformedError.
+    """
+    place = _place(file)
+    if place is None or not file.dynamic.strings.is_searched:
+        return None
+    try:
+        count = place[1] // _layout(file.header).size
+        first, exports = _hashes(file, count) if DT_GNU_HASH in file.dynamic.values else (count, b"")
+        if first > _MOST_IMPORTS:
+            return None
+        size = first * _layout(file.header).size
+        table = file.window.read(place[0], size)
+        numbers = _version_numbers(file, first)
+        libraries = libraries_of_versions(file)
+        versions = defined_versions(file)
+    except MissedError:  # another pass takes too long
+        return None
+    rows = list(_layout(file.header).iter_unpack(table))
+    undefined = [n for n, (_, info, section) in enumerate(rows) if info >> 4 == _STB_GLOBAL and not section]
+    imports: dict[str, list[str]] = {}
+    for number, name in zip(undefined, _names(file, rows, undefined), strict=True):
+        library = libraries.get(numbers[number] & 0x7FFF, "") if numbers else ""
+        imports.setdefault(library, []).append(name)
+    if not exports:
+        defined = [n for n, (_, info, section) in enumerate(rows) if info >> 4 != _STB_LOCAL and section]
+        exports = array("I", (gnu_hash(name) | 1 for name in _names(file, rows, defined))).tobytes()
+    return Bindings({library: tuple(names) for library, names in imports.items()}, exports, versions)
+
+
+def _names(file: ElfFile, rows: Sequence[tuple[int, int, int]], numbers: Sequence[int]) -> list[str]:
+    return file.dynamic.strings.texts([rows[number][0] for number in numbers])
+
+
+def gnu_hash(name: str) -> int:
+    """Return the hash of a symbol in DT_GNU_HASH."""
+    value = 5381
+    for byte in name.encode():
+        value = (value * 33 + byte) & 0xFFFFFFFF
+    return value
+
+
+def _hashes(file: ElfFile, count: int) -> tuple[int, bytes]:
+    """Return the number of the first symbol in DT_GNU_HASH, and the hashes of it and all that follow."""
+    window, start = file.window, file.dynamic.place(DT_GNU_HASH)
+    buckets, first, blooms, _ = layout(file.header.order + "4I").unpack(window.read(start, 16))
+    if first >= count:
+        return count, b""
+    chain = window.read(start + 16 + blooms * (file.header.bits // 8) + 4 * buckets, 4 * (count - first))
+    return first, array("I", (each | 1 for each in _words(file.header, chain))).tobytes()
+
+
+def _version_numbers(file: ElfFile, count: int) -> "array[int]":
+    """Return the numbers of the versions of the first symbols; empty if they have none."""
+    numbers = array("H")
+    if DT_VERSYM in file.dynamic.values:
+        numbers.frombytes(file.window.read(file.dynamic.place(DT_VERSYM), 2 * count))
+        if (sys.byteorder == "little") is not (file.header.order == "<"):
+            numbers.byteswap()
+    return numbers
+
+
+def static_tls(file: ElfFile) -> int:
+    """Return the size of thread-local variables that must be at a fixed distance from the thread pointer, in bytes."""
+    segment = file.header.segment(PT_TLS)
+    flagged = file.dynamic.values.get(DT_FLAGS, 0) & DF_STATIC_TLS
+    return segment.memory if segment and flagged else 0
 
 
 MOST = 8 << 20  # bytes that are kept of a segment of constants, if it lies behind the front of a file

@@ -1,0 +1,167 @@
+"""Judges whether the dynamic linker can bind the objects of a wheel, once it has found all that they NEED.
+
+Symbol versions: elf/dl-version.c of glibc. It checks them when it loads an object, and symbols then or at the first
+call. The symbols of libraries outside of the wheel are not read; those of glibc and GCC all have a version, so a symbol
+without one is of another library.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from array import array
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache, lru_cache
+from typing import NamedTuple
+
+from gpuforge.audit import policy
+from gpuforge.audit.link.edges import LoadSet
+from gpuforge.audit.link.graph import LinkGraph
+from gpuforge.audit.model import WheelFacts
+from gpuforge.audit.rules.loading import is_imported
+from gpuforge.binary.elf.symbols import gnu_hash
+from gpuforge.binary.facts import Bindings, ElfObject
+from gpuforge.cpython import CPython
+from gpuforge.datafile import load
+
+_NAMED = 3
+_OF_PYTHON = re.compile(r"_?Py[A-Z_]")
+_PYTHON = re.compile(r"libpython3.*\.so.*")
+_OF_GCC = re.compile(r"lib(?:stdc\+\+|gcc_s|gfortran|quadmath|gomp|atomic)\.so\.\d+")
+_OF_MUSL = re.compile(r"libc\.(?:musl|so$)")
+_OF_GLIBC = re.compile(r"lib(?:c|m|dl|rt|pthread|util|crypt|resolv|anl|nsl|mvec)\.so\.\d+")
+# bytes: the least of all releases, with their own libraries in it; dlopen takes from it (elf/dl-tls.c, since 2.32)
+_TLS_SURPLUS = 3 * 144 + 4 * 144 + 512
+
+
+class Judged(NamedTuple):
+    """Why objects cannot be bound, and the functions that were not compared, in words."""
+
+    problems: tuple[str, ...]
+    unjudged: tuple[str, ...]
+
+
+def judge(graph: LinkGraph, wheel: WheelFacts) -> Judged:
+    """Judge the objects that imports and programs of a wheel load."""
+    problems: dict[str, None] = {}
+    others: set[str] = set()
+    plugins = False
+    for load_set in graph.load_sets:
+        if load_set.root.wheel != wheel.name:
+            continue
+        problems |= dict.fromkeys(_versions(graph, load_set))
+        problems |= dict.fromkeys(_tls(load_set))
+        if is_imported(wheel, [load_set.root]):
+            missing, unknown = _missing(graph, load_set)
+            problems |= dict.fromkeys(missing)
+            others |= unknown
+        else:
+            plugins |= any(o.bindings and o.bindings.imports for o in load_set.objects)
+    problems |= dict.fromkeys(_newer_functions(wheel))
+    unjudged = [f"functions of {_short(sorted(others))}"] if others else []
+    unjudged += ["functions that plug-ins import"] if plugins else []
+    unjudged += ["private and removed functions of CPython"] if any(map(_python, wheel.linked)) else []
+    return Judged(tuple(problems), tuple(unjudged))
+
+
+def _versions(graph: LinkGraph, load_set: LoadSet) -> Iterator[str]:
+    """Yield the versions that objects of a wheel need of each other and do not define."""
+    for found in load_set.objects:
+        needs = {need.library: need.versions for need in found.version_needs}
+        for edge in graph.from_object(found):
+            target = edge.provider.object
+            defined = target.bindings.versions if target and target.bindings else ()
+            missing = sorted(set(needs.get(edge.needed, ())) - set(defined)) if defined else []
+            if missing and target:
+                yield f"{target.name} does not define {_short(missing)}, which {found.name} needs"
+
+
+def _tls(load_set: LoadSet) -> Iterator[str]:
+    taken = sum(o.static_tls for o in load_set.objects)
+    if taken > _TLS_SURPLUS and not load_set.root.is_program:
+        yield (
+            f"{load_set.root.name} loads {taken:,} bytes of static TLS, and some releases of glibc keep "
+            f"{_TLS_SURPLUS:,} free"
+        )
+
+
+def _missing(graph: LinkGraph, load_set: LoadSet) -> tuple[list[str], set[str]]:
+    """Return what objects import and nothing defines, and the libraries that may define what has no version."""
+    edges = [edge for each in load_set.objects for edge in graph.from_object(each)]
+    scope = {id(o): o for o in load_set.objects}
+    scope |= {id(o): o for e in edges if (o := e.provider.object) is not None}
+    unknown = {e.needed for e in edges if e.provider.object is None and not _has_versions(e.needed)}
+    unknown |= {o.name for o in scope.values() if o.bindings is None}
+    exports = [_exports(o.bindings.exports) for o in scope.values() if o.bindings]
+    problems, unjudged = [], set[str]()
+    for found in load_set.objects:
+        own = {e.needed for e in graph.from_object(found) if e.provider.object is not None}
+        glibc = not any(_OF_MUSL.match(name) for name in found.needed)
+        missing = []
+        for library, names in _imports(found.bindings):
+            if library and library not in own:
+                continue
+            lost = [name for name in names if not any(gnu_hash(name) | 1 in each for each in exports)]
+            lost = lost if library else [name for name in lost if not _in_every_python(name)]
+            if library or (glibc and not unknown):
+                missing += lost
+            elif lost:
+                unjudged |= unknown or {"the C library"}
+        if missing:
+            problems.append(f"nothing that is loaded with {found.name} defines {_short(sorted(missing))}")
+    return problems, unjudged
+
+
+@cache
+def _in_every_python(name: str) -> bool:
+    """Return whether the C library and libm have a function: every Python has loaded them, and so has this one.
+
+    Objects that were not linked with them import their functions without a version.
+    """
+    try:
+        return hasattr(ctypes.CDLL(None), name)
+    except (OSError, TypeError):  # not on Windows
+        return True
+
+
+def _imports(bindings: Bindings | None) -> Iterator[tuple[str, list[str]]]:
+    for library, names in (bindings.imports if bindings else {}).items():
+        yield library, [name for name in names if not _OF_PYTHON.match(name)]
+
+
+@lru_cache(maxsize=256)  # a library is in the load sets of a hundred modules
+def _exports(hashes: bytes) -> frozenset[int]:
+    return frozenset(array("I", hashes))
+
+
+def _has_versions(library: str) -> bool:
+    """Return whether all symbols of a library have a version, or names of Python."""
+    known = (_OF_GLIBC, _OF_GCC, _PYTHON)
+    return policy.is_loader(library) or any(pattern.fullmatch(library) for pattern in known)
+
+
+def _python(binary: ElfObject) -> list[str]:
+    imports = binary.bindings.imports.get("", ()) if binary.bindings else ()
+    return [name for name in imports if _OF_PYTHON.match(name)]
+
+
+def _newer_functions(wheel: WheelFacts) -> Iterator[str]:
+    """Yield the functions of CPython that are newer than the oldest Python of the tags."""
+    pythons = [python for tag in wheel.file_tags if (python := CPython.of_tag(tag.interpreter))]
+    for found in wheel.linked if pythons else ():
+        oldest = min(pythons)
+        later = sorted(n for n in _python(found) if (added := _added().get(n)) and added > oldest)
+        if later:
+            yield f"{found.name} needs functions that CPython {oldest} does not have: {_short(later)}"
+
+
+@cache
+def _added() -> Mapping[str, CPython]:
+    """Return the first version of each function that not every supported CPython has."""
+    table = load(__file__, "python_functions.toml")
+    return {name: CPython.parse(version) for version, names in table.items() for name in names}
+
+
+def _short(names: Iterable[str]) -> str:
+    listed = list(names)
+    return ", ".join(listed[:_NAMED]) + " …" * (len(listed) > _NAMED)

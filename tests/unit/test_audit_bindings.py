@@ -1,0 +1,107 @@
+"""What must not be proved of an import whose libraries are all found: what these define, and static TLS."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from audit_samples import elf, wheel
+from proof_samples import MODULE
+
+from gpuforge.audit import audit
+from gpuforge.binary.elf.symbols import gnu_hash
+
+LIBRARY = "demo.libs/libx.so.1"
+INIT = "void *PyInit_ext(void) { return 0; }\n"
+
+
+def withheld(path: Path) -> str:
+    """Return why it is not proved that the import of a wheel works; "" if it is proved."""
+    report = audit([path]).wheels[0]
+    (text,) = (p.text for p in (*report.proofs, *report.withheld) if p.topic == "providers")
+    start = "every NEEDED library is found, but "
+    assert text.startswith(start) == (not [p for p in report.proofs if p.topic == "providers"])
+    return text.removeprefix(start) if text.startswith(start) else ""
+
+
+def test_the_hash_of_a_symbol() -> None:
+    assert [gnu_hash(name) for name in ("", "printf", "flapenguin.me")] == [0x1505, 0x156B2BB8, 0x8AE9F18E]
+
+
+def ours(*undefined: str, needed: Sequence[str] = ("libx.so.1",)) -> bytes:
+    return elf(needed=needed, runpath="$ORIGIN/../demo.libs", strings=["PyInit_ext"], undefined=undefined)
+
+
+@pytest.mark.parametrize(
+    ("module", "defined", "reason"),
+    [
+        (ours("x_old"), ["x_old", "x_new"], ""),
+        (ours("x_old"), ["x_new"], "nothing that is loaded with {} defines x_old"),
+        (ours("fmod"), [], ""),  # of libm, which every Python has loaded
+        (ours("x_new", needed=["libx.so.1", "libz.so.1"]), [], ""),  # libz has functions without a version
+        (ours("PyList_Append"), [], ""),
+        (ours("PyErr_GetRaisedException"), [], "{} needs functions that CPython 3.11 does not have: "
+                                               "PyErr_GetRaisedException"),
+    ],
+)  # fmt: skip
+def test_functions_that_are_defined(
+    tmp_path: Path, module: bytes, defined: Sequence[str], reason: str
+) -> None:
+    path = wheel(tmp_path, {MODULE: module, LIBRARY: elf(soname="libx.so.1", defined=defined)})
+    assert withheld(path) == reason.format(MODULE.rpartition("/")[2])
+
+
+def compiled(folder: Path, name: str, source: str, *flags: str, script: str = "") -> Path:
+    (folder / f"{name}.c").write_text(source)
+    if script:
+        (folder / f"{name}.map").write_text(script)
+        flags = (*flags, f"-Wl,--version-script={name}.map")
+    command = ["gcc", "-shared", "-fPIC", f"-Wl,-soname,{name}", f"{name}.c", "-o", name, *flags]
+    subprocess.run(command, check=True, cwd=folder)
+    return folder / name
+
+
+OLD, NEW = "int old(void) { return 1; }\n", "int old(void) { return 1; }\nint new(void) { return 2; }\n"
+TWO_NODES = "X_1 { global: old; local: *; }; X_2 { global: new; } X_1;"
+
+
+@pytest.mark.thorough
+@pytest.mark.skipif(not shutil.which("gcc"), reason="needs gcc")
+@pytest.mark.parametrize(
+    ("scripts", "flags", "reason"),
+    [
+        (("", ""), [], "nothing that is loaded with {} defines new"),
+        (("", ""), ["-Wl,--hash-style=sysv"], "nothing that is loaded with {} defines new"),
+        ((TWO_NODES, "X_1 { global: old; local: *; };"), [], "libx.so.1 does not define X_2, which {} needs; "
+                                                             "nothing that is loaded with {} defines new"),
+        (("X_1 { global: old; new; };", "X_1 { global: old; };"), [], "nothing that is loaded with {} defines new"),
+    ],
+    ids=["no versions", "DT_HASH", "a version", "a function of a version"],
+)  # fmt: skip
+def test_an_older_release_of_a_grafted_library(
+    tmp_path: Path, scripts: tuple[str, str], flags: Sequence[str], reason: str
+) -> None:
+    newer = compiled(tmp_path, "libx.so.1", NEW, *flags, script=scripts[0]).read_bytes()
+    source = f"{INIT}int new(void); int use(void) {{ return new(); }}\n"
+    rpath = ["./libx.so.1", "-Wl,-rpath,$ORIGIN/../demo.libs"]
+    module = compiled(tmp_path, "ext.so", source, *rpath, *flags).read_bytes()
+    older = compiled(tmp_path, "libx.so.1", OLD, *flags, script=scripts[1]).read_bytes()
+    assert withheld(wheel(tmp_path, {MODULE: module, LIBRARY: newer})) == ""
+    name = MODULE.rpartition("/")[2]
+    assert withheld(wheel(tmp_path, {MODULE: module, LIBRARY: older})) == reason.format(name, name)
+
+
+@pytest.mark.thorough
+@pytest.mark.skipif(not shutil.which("gcc"), reason="needs gcc")
+@pytest.mark.parametrize(("size", "model", "proved"), [
+    (1000, "initial-exec", True), (4000, "initial-exec", False), (4000, "global-dynamic", True),
+])  # fmt: skip
+def test_static_tls(tmp_path: Path, size: int, model: str, proved: bool) -> None:
+    variable = f'__thread char many[{size}] __attribute__((tls_model("{model}")));\n'
+    source = f"{INIT}{variable}char *use(int n) {{ return many + n; }}\n"
+    reason = withheld(wheel(tmp_path, {MODULE: compiled(tmp_path, "ext.so", source).read_bytes()}))
+    assert reason.endswith("of glibc keep 1,520 free") == (not proved)
+    assert bool(reason) == (not proved)
