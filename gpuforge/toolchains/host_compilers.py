@@ -101,19 +101,37 @@ _CUDA = ("--cuda-gpu-arch=sm_{arch}", "--cuda-path={cuda}")
 _CUDART = ("-L{cuda}/lib64", "-L{cuda}/lib", "-Wl,-rpath,{cuda}/lib64", "-Wl,-rpath,{cuda}/lib", "-lcudart")
 
 
+_OFFLOAD = ("--offload-arch=sm_{arch}", "--cuda-path={cuda}")
+_INSTALL_CLANG_OFFLOAD = {
+    "debian": "apt-get install clang-16 clang-tools-16 libomp-16-dev, and a CUDA toolkit",
+    "fedora": "dnf install clang libomp-devel, and a CUDA toolkit",
+    "": "install clang 15 or later with OpenMP, and a CUDA toolkit",
+}
+
+
 def clangxx_library(sources: Sequence[str], flags: Sequence[str]) -> CompilerCall:
-    """Return how clang++ makes a library; if a source is named `.cu`, of CUDA with a toolkit's libraries."""
+    """Return how clang++ makes a library; if a source is named `.cu`, of CUDA with a toolkit's libraries.
+
+    With `-fopenmp -fopenmp-targets=nvptx64` it compiles OpenMP's target regions for the GPU, by the option of clang 15
+    and later that names the architecture: https://openmp.llvm.org/SupportAndFAQ.html
+    """
     cuda = any(PurePosixPath(source).suffix == ".cu" for source in sources)
     openmp = any(flag.startswith("-fopenmp") for flag in flags)
+    offload = any(flag.startswith("-fopenmp-targets=nvptx64") for flag in flags)
+    flags = [flag for flag in flags if not flag.startswith("-fopenmp-targets=nvptx64")]
     return CompilerCall(
         argv=(
             *("{compiler}", "-O2", "-fPIC", "-shared"),
-            *(_CUDA if cuda else ()),
+            *(_CUDA if cuda else _OFFLOAD if offload else ()),
             *(*flags, "-I{folders}", "{abi}", "{sources}", "-o", "{output}"),
             *(_CUDART if cuda else ()),
         ),
-        runtimes=(*(["libomp.so.5"] if openmp else []), *(["libcudart.so"] if cuda else [])),
-        install=_INSTALL_CLANG,
+        runtimes=(
+            *(["libomp.so.5"] if openmp else []),
+            *(["libomptarget.so"] if offload else []),
+            *(["libcudart.so"] if cuda else []),
+        ),
+        install=_INSTALL_CLANG_OFFLOAD if offload else _INSTALL_CLANG,
     )
 
 

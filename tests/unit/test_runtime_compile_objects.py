@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import re
 import shutil
+import struct
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from library_samples import answer, install, program, run, toolchain
+from audit_samples import image
+from library_samples import answer, environment, install, program, run, toolchain
 from set_samples import NVRTC, install_set
 
 pytestmark = pytest.mark.thorough
@@ -16,8 +22,20 @@ pytestmark = pytest.mark.thorough
 NVCC = """case "$1" in --version) echo "Cuda compilation tools, release 13.0, V13.0.88"; exit;; esac
 echo "$@" > "$(dirname "$0")/arguments"
 for word; do case "$word" in -arch=*|-cudart=*|-Xlinker=*|-Xcompiler=*) ;; *) set -- "$@" "$word";; esac; shift; done
-exec g++ -fPIC "$@"
+exec g++ -fPIC "$@" "$(dirname "$0")/gpu.s"
 """
+
+
+def nvcc(folder: Path) -> Path:
+    """Write it, and the GPU code that it links in: a kernel for sm_80, and PTX."""
+    entries = image("sm_80", content=b".text.k") + image("compute_80:8.7", content=b".entry k")
+    code = b"\x50\xed\x55\xba\x01\x00\x10\x00" + struct.pack("<Q", len(entries)) + entries
+    made = program(folder, "nvcc", NVCC)
+    listed = ",".join(map(str, code))
+    (folder / "gpu.s").write_text(f'.section .nv_fatbin,"a"\n.byte {listed}\n.section .note.GNU-stack,""\n')
+    return made
+
+
 NO_GPU = "this machine has no GPU to compile for: switched off (GPUFORGE_DISABLE_GPU=1)"
 
 
@@ -62,10 +80,10 @@ def test_a_failure_counts_more_than_a_missing_gpu(tmp_path: Path) -> None:
 def test_nvcc_without_a_gpu_compiles_for_the_lowest_architecture_of_the_wheel(tmp_path: Path) -> None:
     site = tmp_path / "site"
     install(site, toolchain("device", "nvcc"))
-    nvcc = program(tmp_path / "bin", "nvcc", NVCC)
-    done = run(site, "compile", PATH=f"{nvcc.parent}:/usr/bin:/bin")
+    compiler = nvcc(tmp_path / "bin")
+    done = run(site, "compile", PATH=f"{compiler.parent}:/usr/bin:/bin")
     assert (done.returncode, done.stderr) == (0, "")
-    assert "-arch=sm_80" in (nvcc.parent / "arguments").read_text()
+    assert "-arch=sm_80" in (compiler.parent / "arguments").read_text()
     assert done.stdout.endswith(
         " for sm_80 (no GPU here: the lowest architecture of the wheel, with PTX for newer GPUs), "
         "is used from now on\n"
@@ -76,12 +94,12 @@ def test_a_plug_ins_compiler_of_a_toolkit_is_called_as_nvcc_is(tmp_path: Path) -
     site = tmp_path / "site"
     argv = (*toolchain("device", "nvcc").argv, "-DOF={cuda}")
     install(site, replace(toolchain("device", "nvcc"), family="plugged", argv=argv))
-    nvcc = program(tmp_path / "bin", "nvcc", NVCC)
+    compiler = nvcc(tmp_path / "bin")
     (tmp_path / "include").mkdir()
     (tmp_path / "include" / "cuda.h").touch()
-    done = run(site, "compile", PATH=f"{nvcc.parent}:/usr/bin:/bin")
+    done = run(site, "compile", PATH=f"{compiler.parent}:/usr/bin:/bin")
     assert (done.returncode, done.stderr) == (0, "")
-    arguments = (nvcc.parent / "arguments").read_text().split()
+    arguments = (compiler.parent / "arguments").read_text().split()
     assert {"-arch=sm_80", f"-DOF={tmp_path}"} <= {*arguments}
 
 
@@ -89,8 +107,8 @@ def test_nvcc_without_a_gpu_and_a_wheel_that_names_no_architecture(tmp_path: Pat
     site = tmp_path / "site"
     recipe = install(site, toolchain("device", "nvcc")) / "sources" / "answers" / "recipe.json"
     recipe.write_text(recipe.read_text().replace('"80"', '"90a"'))
-    nvcc = program(tmp_path / "bin", "nvcc", NVCC)
-    done = run(site, "compile", PATH=f"{nvcc.parent}:/usr/bin:/bin")
+    compiler = nvcc(tmp_path / "bin")
+    done = run(site, "compile", PATH=f"{compiler.parent}:/usr/bin:/bin")
     assert (done.returncode, done.stderr) == (3, f"error: answers: not compiled: {NO_GPU}\n")
 
 
@@ -103,3 +121,50 @@ def test_a_relative_home_is_refused(tmp_path: Path) -> None:
         "error: GPUFORGE_KERNEL_HOME=rel: expected an absolute path\n",
     )
     assert not (site / "rel").exists()
+
+
+def test_builds_of_two_packages_by_two_releases_of_nvcxx_do_not_meet(tmp_path: Path) -> None:
+    """Both load libnvc.so, which fits its own release only; the loader takes the one that comes first."""
+    releases = {"demo": "22.1", "second": "24.9"}
+    for release in releases.values():
+        (tmp_path / release).mkdir()
+        argv = [
+            "gcc",
+            "-shared",
+            "-xc",
+            "-",
+            "-Wl,-soname,libnvc.so",
+            "-o",
+            str(tmp_path / release / "libnvc.so"),
+        ]
+        subprocess.run(argv, input=f"int of_{release.replace('.', '_')};".encode(), check=True)
+    site = tmp_path / "site"
+    flags = ["-LSDK", "-Wl,--no-as-needed,-rpath,SDK", "-lnvc"]
+    install(site, toolchain("host", "g++", *flags))
+    shutil.copytree(site / "demo", site / "second")
+
+    def compile_by(package: str, release: str) -> subprocess.CompletedProcess[str]:
+        recipe = site / package / "_gpuforge" / "sources" / "answers" / "recipe.json"
+        content = json.loads(recipe.read_text())
+        for used in content["toolchains"]:
+            argv = [re.sub(r"SDK|/\S+/[0-9.]+$", f"{tmp_path}/{release}", word) for word in used["argv"]]
+            used["argv"] = argv
+        recipe.write_text(json.dumps(content))
+        argv = [sys.executable, "-m", f"{package}._gpuforge", "compile"]
+        env = environment(site)
+        return subprocess.run(argv, cwd=site, env=env, capture_output=True, text=True, check=False)
+
+    assert compile_by("demo", "22.1").returncode == 0
+    refused = compile_by("second", "24.9")
+    assert refused.returncode == 1
+    assert (
+        f"a second libnvc.so into the process: your build for demo has {tmp_path}/22.1/libnvc.so"
+        in refused.stderr
+    )
+    assert (
+        "compile both by one release of the compiler (--toolchain NAME=PATH), or drop that build: "
+        "python -m demo._gpuforge compile --remove"
+    ) in refused.stderr
+    assert compile_by("second", "22.1").returncode == 0
+    run(site, "compile", "--remove")
+    assert compile_by("second", "24.9").returncode == 0

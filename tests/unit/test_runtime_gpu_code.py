@@ -27,6 +27,12 @@ def cubin(content: bytes = KERNEL) -> bytes:
     return head.ljust(40, b"\0") + struct.pack("<Q10xHHH", 64 + len(content), 0, 0, 0) + content
 
 
+def packaged(content: bytes) -> bytes:
+    entry = struct.pack("<HHIQQQQ", 2, 1, 0, 0, 0, 72, len(content))
+    head = b"\x10\xff\x10\xad" + struct.pack("<IQQQ", 1, 72 + len(content), 32, len(entry))
+    return head + entry + content
+
+
 @pytest.mark.parametrize(
     ("data", "found"),
     [
@@ -42,6 +48,9 @@ def cubin(content: bytes = KERNEL) -> bytes:
         (cubin(b"\0.symtab\0"), []),
         (b"__CLANG_OFFLOAD_BUNDLE__\x02" + bytes(7), ["clang offload bundle"]),
         (b"\x10\xff\x10\xad\x01\0\0\0", ["LLVM offload binary"]),
+        (packaged(cubin()), ["cubin"]),  # of clang++ 16's
+        (packaged(cubin(b"\0.symtab\0")), []),
+        (packaged(b"BC\xc0\xde"), ["LLVM offload binary"]),
         (b".version 8.7\n.target sm_80\n", ["PTX"]),
         (b"words of no compiler", []),
         (b"\x50\xed\x55\xba\x01\x00\x10\x00", []),  # cut off

@@ -186,7 +186,7 @@ def judged(tmp_path: Path, case: Case) -> list[tuple[str, str, str]]:
     found = [LibraryGroup("", lay(site, case.wheel)), LibraryGroup("other", lay(site, case.required))]
     env = {"LD_LIBRARY_PATH": f"{machine}:{site}/demo"}
     return [
-        (conflict.there.kind, conflict.there.path.name, conflict.there.owner)
+        (conflict.there.kind, conflict.there.path.name, conflict.there.of.owner)
         for conflict in conflicts(found, library, env)
     ]
 

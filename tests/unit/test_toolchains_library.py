@@ -71,6 +71,21 @@ def test_a_distribution_is_known_by_what_it_is_like(release: str, expected: list
     assert families(release) == expected
 
 
+def test_clangs_offloading_is_for_the_users_gpu_or_left_out() -> None:
+    made = registry.toolchain("clang++").library
+    assert made
+    call = made(["a.cpp"], ["-fopenmp", "-fopenmp-targets=nvptx64-nvidia-cuda"])
+    assert call.runtimes == ("libomp.so.5", "libomptarget.so")
+    values = {"compiler": ["clang++"], "folders": [], "abi": ["a.c"], "sources": ["a.cpp"], "output": ["o"]}
+    words = ["-O2", "-fPIC", "-shared"]
+    rest = ["-fopenmp", "a.c", "a.cpp", "-o", "o"]
+    here = {"arch": ["90"], "cuda": ["/cuda"]}
+    assert fill(call.argv, {**values, **here}) == [
+        *("clang++", *words, "--offload-arch=sm_90", "--cuda-path=/cuda", *rest)
+    ]
+    assert fill(call.argv, {**values, "arch": [], "cuda": []}) == ["clang++", *words, *rest]
+
+
 def test_words_are_repeated_or_left_out() -> None:
     argv = ["{compiler}", "-gpu=cc{arch}", "-I{folders}", "{sources}", "-o", "{output}", "{unknown}"]
     values = {"compiler": ["g++"], "arch": [], "folders": ["a", "b"], "sources": ["x", "y"], "output": ["o"]}

@@ -266,8 +266,10 @@ def _openmp_copies_finding(process: Process, found: list[LoadedLibrary]) -> Find
     "warning",
     "objects of two NVIDIA HPC SDKs would be loaded into one process",
     what="Objects of two NVIDIA HPC SDK versions come into one process.",
-    why="nvc++ promises no link compatibility between its versions, so calls between these objects "
-    "can crash.",
+    why="nvc++ promises no link compatibility between its versions. Its runtimes have the same names in all of them, "
+    "so the linker loads those of one version for all objects: the others can miss functions (undefined symbol) and "
+    "crash in OpenACC and OpenMP. If they are grafted under hashed names, several are loaded: data that code of one "
+    "version has put on the GPU is not present for the others.",
     fix="Compile all of them with one HPC SDK, or with g++.",
     of_process=True,
 )

@@ -7,6 +7,7 @@ import fcntl
 import json
 import os
 import shutil
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -173,6 +174,23 @@ def _all(user: Path) -> Iterator[BuildsFolder]:
         return
     for package in packages:
         yield from places(package)
+
+
+def importable(user: Path) -> Iterator[tuple[str, UserBuild]]:
+    """Yield the builds in use of all packages that this Python can import, each with its package."""
+    for place in _all(user):
+        try:
+            build = place.active()
+        except BuildUnusable:
+            continue
+        above = build and build.home and os.path.join(build.home, "__init__.py")
+        if (
+            build
+            and above
+            and os.path.isfile(above)
+            and any(p and above.startswith(f"{p}{os.sep}") for p in sys.path)
+        ):
+            yield place.folder.parent.name, build
 
 
 def _left_over(place: BuildsFolder) -> bool:

@@ -135,10 +135,14 @@ _EXTRA = re.compile(r"""\bextra\s*==\s*["']([^"']+)["']|["']([^"']+)["']\s*==\s*
 
 @dataclass(frozen=True)
 class LibraryGroup:
-    """Libraries that are loaded together: the wheel's (`owner` is ""), or those of a package it requires."""
+    """Libraries that are loaded together: the wheel's (`owner` is ""), or those of another package.
+
+    That is one that the wheel requires or, with `build`, a user's build for the package `owner`.
+    """
 
     owner: str
     libraries: tuple[Path, ...]
+    build: bool = False
 
 
 @dataclass(frozen=True)
@@ -296,13 +300,13 @@ _STATIC_CUDART = (b"cudaErrorCudartUnloading", b"/cudart.shm.%")
 class Runtime:
     """A runtime in a process: `kind` is its purpose or its name ("libnvc.so"), `image` the loader's name for it.
 
-    `image` is "" if it is linked into a library. `owner` is the package that brings it, "" for the wheel.
+    `image` is "" if it is linked into a library. `of` are the libraries that bring it.
     """
 
     kind: str
     image: str
     path: Path
-    owner: str = ""
+    of: LibraryGroup
 
 
 @dataclass(frozen=True)
@@ -318,7 +322,7 @@ def conflicts(parts: Sequence[LibraryGroup], library: Path, env: Mapping[str, st
     brought = list(_runtimes(LibraryGroup("", (library,)), {_CUDART, _OPENMP}, env))
     kinds = {runtime.kind for runtime in brought}
     there = [runtime for part in parts for runtime in _runtimes(part, kinds, env)] if kinds else []
-    own = {runtime.image for runtime in there if not runtime.owner and runtime.image}
+    own = {runtime.image for runtime in there if not runtime.of.owner and runtime.image}
     return [
         Conflict(old, new)
         for new in brought
@@ -337,12 +341,12 @@ def _runtimes(part: LibraryGroup, searched: set[str], env: Mapping[str, str]) ->
     for library in graph(part.libraries, env):
         kind = _kind(library.soname) or _kind(library.name)
         if kind:
-            yield Runtime(kind, library.soname, library.path, part.owner)
+            yield Runtime(kind, library.soname, library.path, part)
             continue
         if _OPENMP in searched and _exports(library.path, _OPENMP_ENTRIES):
-            yield Runtime(_OPENMP, library.soname, library.path, part.owner)
+            yield Runtime(_OPENMP, library.soname, library.path, part)
         if _CUDART in searched and not _of_nvidia(library, part) and _holds_cudart(library.path):
-            yield Runtime(_CUDART, "", library.path, part.owner)
+            yield Runtime(_CUDART, "", library.path, part)
 
 
 def _kind(name: str) -> str:
@@ -440,7 +444,13 @@ def _refusal(conflict: Conflict, library: Path, recipe: Recipe) -> str:
         if brought.path == library
         else f"needs {brought.path}" + " with it inside" * (not brought.image)
     )
-    owner = f"{there.owner}, which the package requires," if there.owner else "the package"
+    owner = "the package"
+    if there.of.owner:
+        owner = (
+            f"your build for {there.of.owner}"
+            if there.of.build
+            else f"{there.of.owner}, which the package requires,"
+        )
     return (
         f"what was compiled brings a second {there.kind} into the process: {owner} {has} {there.path}, and the "
         f"compiled library {needs}; {_remedy(conflict, recipe)}"
@@ -448,15 +458,21 @@ def _refusal(conflict: Conflict, library: Path, recipe: Recipe) -> str:
 
 
 def _remedy(conflict: Conflict, recipe: Recipe) -> str:
-    kind = conflict.there.kind
+    there, of = conflict.there, conflict.there.of
+    if of.build and FAMILIES.get(_stem(there.image)) in ONE_RELEASE:
+        return f"compile both by one release of the compiler (--toolchain NAME=PATH){_drop(of)}"
     others = [
         other.name
         for other in recipe.toolchains
-        if not other.by_command and kind not in kinds_of(other.runtimes)
+        if not other.by_command and there.kind not in kinds_of(other.runtimes)
     ]
     if others:
-        return f"--toolchain {others[0]} makes one without it"
-    return "none of the package's toolchains does without it: ask its maintainer for one"
+        return f"--toolchain {others[0]} makes one without it{_drop(of)}"
+    return f"none of the package's toolchains does without it: ask its maintainer for one{_drop(of)}"
+
+
+def _drop(of: LibraryGroup) -> str:
+    return f", or drop that build: python -m {of.owner}._gpuforge compile --remove" if of.build else ""
 
 
 def _load(library: Path, env: Mapping[str, str]) -> None:

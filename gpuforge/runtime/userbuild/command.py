@@ -439,7 +439,10 @@ def _work(
 
 
 def _parts(recipe: Recipe, package: Package) -> list[LibraryGroup]:
-    """Return the libraries that are in the process already: of the package, its requirements, and its other objects."""
+    """Return the libraries that may be in the process already.
+
+    They are of the package, its requirements and its other objects, and the user's builds for other packages.
+    """
     from .check import LibraryGroup, parts
 
     others = [
@@ -451,6 +454,11 @@ def _parts(recipe: Recipe, package: Package) -> list[LibraryGroup]:
     return [
         *parts(package.home, package.name, without=recipe.demands.fallbacks),
         *([LibraryGroup("", builds)] if builds else []),
+        *(
+            LibraryGroup(name, (build.file,), build=True)
+            for name, build in activation.importable(place_of(_lookup(recipe, package)).folder.parents[1])
+            if name != package.name and build.file.is_file()
+        ),
     ]
 
 

@@ -28,7 +28,7 @@ _COMPRESSED, _ARCH_SPECIFIC, _FAMILY = 0xA000, 0x100000, 0x200000
 _EMPTY = {_AS_PTX: 128, _AS_CUBIN: 600}
 # A section of a cubin for each function, and a kernel in PTX.
 _FUNCTION = {_AS_CUBIN: b".text.", _AS_PTX: b".entry"}
-_FATBIN, _CUBIN = "fatbin", "cubin"
+_FATBIN, _CUBIN, _PACKAGED = "fatbin", "cubin", "LLVM offload binary"
 
 
 class GpuImage(NamedTuple):
@@ -70,6 +70,7 @@ def gpu_code(library: Path) -> list[GpuImage]:
             for match in re.finditer(pattern, data, re.DOTALL) if form != _FATBIN else ():
                 at = match.start()
                 inside = any(start < at < end for start, end in zip(containers, ends))
+                inside = inside or (form == _PACKAGED and _is_cubin(data, at))  # which is found by itself
                 if not inside and (form != _CUBIN or _has_function(data, at)):
                     found[GpuImage(form)] = None
     return list(found)
@@ -95,6 +96,20 @@ def _of_container(data: mmap.mmap, at: int, end: int) -> Iterator[GpuImage]:
             variant = "a" if flags & _ARCH_SPECIFIC else "f" if flags & _FAMILY else ""
             yield GpuImage(_FATBIN, Arch(number // 10, number % 10, variant), kind != _AS_CUBIN)
         at += header + stored
+
+
+def _is_cubin(data: mmap.mmap, packaged: int) -> bool:
+    """Return whether the image in an offload binary of clang is a cubin.
+
+    https://clang.llvm.org/docs/ClangOffloadPackager.html#binary-format
+    """
+    if packaged + 24 > len(data):
+        return False
+    (entry,) = struct.unpack_from("<Q", data, packaged + 16)
+    if packaged + entry + 40 > len(data):
+        return False
+    start = packaged + int(struct.unpack_from("<Q", data, packaged + entry + 24)[0])
+    return data[start : start + 4] == b"\x7fELF" and data[start + 18 : start + 20] == b"\xbe\x00"
 
 
 def _has_function(data: mmap.mmap, cubin: int) -> bool:
