@@ -32,7 +32,6 @@ from gpuforge.errors import MissingError, UsageError
 from gpuforge.execute.ledger import Ledger
 from gpuforge.execute.outcome import Outcome, Step
 from gpuforge.execute.runners.choice import RUNNERS, RunnerSettings, SiteRequest, chosen
-from gpuforge.execute.runners.runner import Limits
 from gpuforge.execute.store import Store
 from gpuforge.execute.verdict import Verdict, nothing_ran, verdicts
 from gpuforge.manifest.load import ManifestFile
@@ -206,6 +205,7 @@ def _run(
     """Run the actions that are not stored yet, and show their progress."""
     from gpuforge.cli.progress import progress
     from gpuforge.execute import engine
+    from gpuforge.execute.runners.runner import Limits
     from gpuforge.toolchains import sccache
 
     cache, url, shared = call.cache, folders.address(call.environ), sharing(made.file)

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from packaging.utils import canonicalize_name
 
 from gpuforge.actions.cell_actions import Plan
-from gpuforge.actions.trial_result import Cuda, Install, State, TrialResult
 from gpuforge.cli.dist import RAN, BuiltWheel, Result, is_done
 from gpuforge.cli.planning import left_out_by_reason, left_out_data
 from gpuforge.cli.terminal import count, line, say
@@ -25,6 +24,9 @@ from gpuforge.plan.site import Machine
 from gpuforge.toolchains.sccache import CacheUse
 from gpuforge.wheel import filename
 from gpuforge.wheel.filename import LinuxTag, claims
+
+if TYPE_CHECKING:
+    from gpuforge.actions.trial_result import Cuda, Install, State, TrialResult
 
 _LONGEST = 40  # characters of a value that is still shown: no digest has so few
 _MOST = 3  # changes in one line

@@ -7,14 +7,16 @@ import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gpuforge import digest, disk
 from gpuforge.actions.cell_actions import Plan
-from gpuforge.actions.trial_result import TrialResult
 from gpuforge.execute.outcome import Outcome, Step
 from gpuforge.execute.store import Store
 from gpuforge.plan.cell import Selection
+
+if TYPE_CHECKING:
+    from gpuforge.actions.trial_result import TrialResult
 
 RAN = frozenset({"done", "failed", "cancelled"})  # states of an action that was started
 
@@ -183,8 +185,14 @@ def copy_wheels(
                 continue
             (source,) = stored[0].glob("*.whl")
             report = json.loads(stored[1].read_bytes())
-            found.append((source, cell, report, [TrialResult.read(path) for path in stored[2:]]))
+            found.append((source, cell, report, [_trial(path) for path in stored[2:]]))
     return [put(source, dist, cell, report, tests) for source, cell, report, tests in found]
+
+
+def _trial(path: Path) -> TrialResult:
+    from gpuforge.actions.trial_result import TrialResult
+
+    return TrialResult.read(path)
 
 
 def put(

@@ -11,11 +11,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gpuforge import locks, tree
 from gpuforge.errors import MissingError
-from gpuforge.execute.runners.runner import InputPath
 from gpuforge.tree import remove
+
+if TYPE_CHECKING:
+    from gpuforge.execute.runners.runner import InputPath
 
 VARIABLE = "GPUFORGE_WORK"
 _MARK = ".gpuforge-work"  # in each project's folder

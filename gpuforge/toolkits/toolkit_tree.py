@@ -13,7 +13,6 @@ from pathlib import Path
 
 from gpuforge.cuda import sonames
 from gpuforge.errors import ActionError, UsageError
-from gpuforge.toolkits import stub_library
 
 # glibc 2.41 declares these four with an exception specification. CUDA 13 has this macro after its own declarations,
 # which otherwise contradict glibc's ("exception specification is incompatible"); older headers get it here.
@@ -71,6 +70,8 @@ def complete(tree: Path, machine: str) -> None:
     for program in _programs(tree):  # a wheel may have lost their bits
         program.chmod(program.stat().st_mode | 0o111)
     _link_libraries(tree / "lib")
+    from gpuforge.toolkits import stub_library  # noqa: PLC0415  plans make no tree
+
     stub_library.write_driver_stub(tree, machine)
     _agree_with_glibc(tree / "include" / "crt" / "math_functions.h")
     if not (tree / "lib64").exists():

@@ -7,15 +7,17 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Protocol, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
-from gpuforge.execute.runners.runner import Limits, Runner
 from gpuforge.execute.store import Store
-from gpuforge.execute.work import Workers
 from gpuforge.plan.site import ContainerImage
 
+if TYPE_CHECKING:
+    from gpuforge.execute.runners.runner import Limits, Runner
+    from gpuforge.execute.work import Workers
+
 RUNNERS = {
-    "local": "gpuforge.execute.runners.local.local_runner",
+    "local": "gpuforge.execute.runners.local.setup",
     "docker": "gpuforge.execute.runners.docker.setup",
     "dask": "gpuforge.cluster.runner",
 }

@@ -13,7 +13,7 @@ from gpuforge.containers.images import Images
 from gpuforge.errors import MissingError
 from gpuforge.execute.runners.choice import RunnerSettings, SiteRequest
 from gpuforge.execute.runners.docker.docker_runner import DockerRunner
-from gpuforge.execute.runners.local import local_runner
+from gpuforge.execute.runners.local import setup as local_setup
 from gpuforge.execute.store import Store
 from gpuforge.execute.work import Workers, Workplace
 from gpuforge.plan.site import ContainerImage
@@ -62,7 +62,7 @@ def runner(sites: Sequence[ContainerImage], settings: RunnerSettings) -> DockerR
     variables = settings.variables
     return DockerRunner(
         {each.id: each for image in sites for each in (image, image.test) if each},
-        local=local_runner.runner((), settings),
+        local=local_setup.runner((), settings),
         cache=settings.cache,
         limits=settings.limits,
         environ=variables,

@@ -7,21 +7,17 @@ import os
 import signal
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 
 from gpuforge.errors import ActionError, MissingError
 from gpuforge.execute import workdir
 from gpuforge.execute.action_log import header
-from gpuforge.execute.runners.choice import RunnerSettings, SiteRequest
 from gpuforge.execute.runners.local.kept_command import End, Keepers, KeptCommand
 from gpuforge.execute.runners.runner import GRACE, Activity, Exit, Limits, Task
-from gpuforge.execute.store import Store
 from gpuforge.execute.substitution import RunPaths, fill, write_request
-from gpuforge.execute.work import Workers, Workplace
 from gpuforge.plan import programs
 from gpuforge.plan.action import Action
-from gpuforge.plan.site import ContainerImage
 
 
 class LocalRunner:
@@ -175,29 +171,3 @@ def _not_started(
     message = f"{action.id} cannot be started: {program} is not there"
     where = "" if "/" in program else f" (its PATH is {env.get('PATH') or 'empty'})"
     return MissingError.of(message, hint=f"install {program} or correct the path to it{where}")
-
-
-# What `choice.Setup` requires of a runner.
-takes = ("timeout",)
-
-
-def sites(request: SiteRequest) -> list[ContainerImage]:
-    """Return no image: the site is this machine."""
-    return []
-
-
-def workers(
-    sites: Sequence[ContainerImage], settings: RunnerSettings, store: Store
-) -> AbstractContextManager[Workers]:
-    """Make the workers."""
-    return nullcontext(Workplace(store, runner(sites, settings)))
-
-
-def runner(sites: Sequence[ContainerImage], settings: RunnerSettings) -> LocalRunner:
-    """Make the runner."""
-    return LocalRunner(
-        environ=settings.variables,
-        project=settings.project,
-        limits=settings.limits,
-        failed=settings.failed,
-    )
