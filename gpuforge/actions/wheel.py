@@ -66,7 +66,7 @@ class PackageWheel(Step[P]):
     requires: Requires = "always"  # how the pip packages are declared
     naming: str
     narrowed: tuple[str, ...] = ()  # the architectures of a wheel for a quick try: "90"
-    axes: tuple[str, ...] = ()  # values of the manifest's axes that are the wheel's own: "torch2.11"
+    label: str = ""  # of the naming `local`: "cu13.torch2.11"
     python: str | None = None  # the Python and ABI tags that the cell wants: "cp311"
     abi: str | None = None  # "abi3", "none"
     size_limit: int | None = None  # bytes
@@ -196,7 +196,7 @@ def _host_wheel(spec: PackageWheel[Path], tree: Path) -> WheelName:
     naming.check_name(name, spec.name)
     naming.check_tags(name, python=spec.python, abi=spec.abi)
     unpacked.unpack(source, tree)
-    return naming.rename(tree, name, spec.naming, spec.cuda, axes=spec.axes, narrowed=spec.narrowed)
+    return naming.rename(tree, name, spec.naming, spec.cuda, label=spec.label, narrowed=spec.narrowed)
 
 
 def _embed(spec: PackageWheel[Path], tree: Path, name: WheelName) -> None:
@@ -289,7 +289,7 @@ def finished_wheel(
         requires=manifest.cuda.requires,
         naming="plain" if cell.naming == "variant" else cell.naming,
         narrowed=tuple(arch.number for arch in having(version, file.narrowed)) if version else (),
-        axes=tuple(f"{name}{value}" for name, value in cell.axes),
+        label=recipe.label_of(manifest, cell) if cell.naming == "local" else "",
         python=python_tag(cell),
         abi=manifest.package.abi,
         size_limit=manifest.wheel.size_limit_bytes,

@@ -8,7 +8,7 @@ UNSUFFIXED = 13  # the first CUDA major for which NVIDIA's packages have no suff
 NVIDIAS = "nvidia-"  # the beginning of NVIDIA's names; also in the runtime
 PATTERN = r"[-_.](cu(?:da)?[0-9]{1,4}x?)$"  # in any case; also in the guard in users' wheels
 _SUFFIX = re.compile(PATTERN, re.IGNORECASE)
-_LOCAL = re.compile(r"\+(?:.*[-_.])?cu(\d{1,4})(?=[-_.]|$)", re.IGNORECASE)
+_LOCAL = re.compile(r"\+(?:.*[-_.])?cu(\d{1,4})(?=[-_.a-z]|$)", re.IGNORECASE)
 _FIRST_WITH_MINOR = 20  # "80" was CUDA 8.0; 20 as a major is years away
 _MAJOR = re.compile(r"cu(?:da)?-?(1\d)(?!\d)", re.IGNORECASE)
 
@@ -32,7 +32,7 @@ def major_of_suffix(name: str) -> int | None:
 
 
 def major_of_local(version: str) -> int | None:
-    """Return the CUDA major in the local part of a version: 12 of "2.11.0+cu126", 13 of "1.0+cu13", else None."""
+    """Return the CUDA major in a local version: 12 of "2.11.0+cu126", 13 of "1+cu130torch2.11"; or None."""
     found = _LOCAL.search(version)
     return _major(int(found[1])) if found else None
 

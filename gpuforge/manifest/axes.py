@@ -29,7 +29,7 @@ FIELDS: tuple[KeyPath, ...] = (
     *(("build", key) for key in ("requires", "constraints", "config-settings", "env", "before", "overlay")),
     ("toolchains", "*", "flags"),
     ("objects", "*", "flags"),
-    *(("wheel", key) for key in ("requires", "provided-by")),
+    *(("wheel", key) for key in ("label", "requires", "provided-by")),
     *(("test", key) for key in ("requires", "command", "extras")),
     ("audit", "beside"),
 )
@@ -123,11 +123,11 @@ def _next(value: str) -> str:
 
 MOST = 200  # combinations of values
 _TAKEN = {
-    *(*braces.OF_BUILD, *braces.OF_TEST),
+    *(*braces.OF_BUILD, *braces.OF_TEST, *braces.OF_LABEL),
     *("sources", "include", "folders", "abi", "output", "arch", "cuda", "python"),
 }
 _OWN_BRACES = frozenset(
-    {"config-settings", "env", "before", "command", "flags"}
+    {"config-settings", "env", "before", "command", "flags", "label"}
 )  # keys whose texts may have others
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 
 OF_BUILD = ("project", "overlay", "toolkit", "env")  # [build] config-settings, env and before
 OF_TEST = ("project",)  # [test] command
+OF_LABEL = ("cuda-short", "cuda-major")  # [wheel] label
 
 _NAME = r"[A-Za-z_][A-Za-z0-9_-]*"
 # `${NAME}` is CMake's or a shell's, and stays as it is

@@ -149,7 +149,8 @@ def unknown_placeholders(data: Raw) -> Iterator[Problem]:
     """Yield unknown placeholders."""
     axes = table(data, "axes")  # their names have been filled in, where they are known
     known = [(("build", key), braces.OF_BUILD) for key in _FILLED]
-    for path, own in [*known, (("test", "command"), braces.OF_TEST)]:
+    others = [(("test", "command"), braces.OF_TEST), (("wheel", "label"), braces.OF_LABEL)]
+    for path, own in [*known, *others]:
         names = (*own, *(name for name in axes if isinstance(name, str)))
         title, key = path
         for inside, text in _texts(table(data, title).get(key)):
@@ -343,6 +344,17 @@ def _is_of_cuda(data: Raw, thing: Raw) -> bool:
     return thing.get("role") == "fallback" and needs_cuda(compiler_of(data, text_of(thing, "toolchain")))
 
 
+def labels(data: Raw) -> Iterator[Problem]:
+    """Yield a `label` that no wheel would have."""
+    wheel = table(data, "wheel")
+    if "label" in wheel and "local" not in wheel.get("naming", []):
+        yield Problem(
+            ("wheel", "label"),
+            "[wheel] label is what the naming `local` appends to the version, and [wheel] naming does not have it",
+            'write naming = ["local"], or remove `label`',
+        )
+
+
 def front(data: Raw) -> Iterator[Problem]:
     """Yield keys that contradict a front package."""
     wheel, name = table(data, "wheel"), table(data, "package").get("name")
@@ -468,7 +480,7 @@ def problems(data: Raw, folder: Path | None) -> Iterator[Problem]:
     """
     for check in (python, import_name, c_header, without_cuda, native, unknown_placeholders):
         yield from check(data)
-    for check in (without, toolkits, architectures, linkage, object_problems, kernels_wheels, front):
+    for check in (without, toolkits, architectures, linkage, object_problems, kernels_wheels, labels, front):
         yield from check(data)
     if folder is not None:
         yield from files(data, folder)

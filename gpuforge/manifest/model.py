@@ -499,6 +499,10 @@ class Wheel(Table):
     )
     """How wheels for different CUDA majors are named: `suffix` (`name-cu12`), `local` (version `1.0+cu12`), `variant`
     (wheel variants) or `plain` (all alike). Each entry produces a wheel."""
+    label: forms.Text | None = Field(default=None, examples=["cu{cuda-short}torch{torch}"])
+    """What the naming `local` appends to the version. `{cuda-short}` is the toolkit without its dot (130) and
+    `{cuda-major}` its major; axes stand for their values. Default: `cu{cuda-major}`, then each axis with its value
+    (`cu13.torch2.11`)."""
     kernels: Literal["inside", "own"] = Field(default="inside", examples=["own"])
     """Where `fallback` objects that nvcc compiles go: `inside` the wheel, or into a wheel of their `own` for each CUDA
     major, `name-kernels-cu12`. With `own`, the package has one wheel for all CUDA versions under its plain name, and

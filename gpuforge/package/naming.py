@@ -55,7 +55,7 @@ def rename(
     strategy: str,
     cuda: str,
     *,
-    axes: Sequence[str] = (),
+    label: str = "",
     narrowed: Sequence[str] = (),
 ) -> WheelName:
     """Rename an unpacked wheel by a strategy for the CUDA version `cuda` ("13.0"); return its new name.
@@ -63,8 +63,8 @@ def rename(
     The version of a wheel for a quick try, `narrowed` to some architectures ("90"), names them: `1.0+try.sm90`. PyPI
     refuses such a local version.
 
-    `suffix`: another distribution, `name-cu13`; `local`: the same one, version `1.0+cu13`, followed by the values of
-    `axes` ("torch2.11"); `plain`: unchanged. METADATA and the folders with the name are changed, too. Raises UsageError
+    `suffix`: another distribution, `name-cu13`; `local`: the same one, version `1.0+label` (default: "cu13"); `plain`:
+    unchanged. METADATA and the folders with the name are changed, too. Raises UsageError
     for another strategy; a `variant` is made of the finished `plain` wheel (`variants.py`).
     """
     if strategy not in STRATEGIES:
@@ -73,9 +73,7 @@ def rename(
             hint=f"choose one of {', '.join(STRATEGIES)}",
         )
     major = major_of(cuda)
-    labels = (
-        [f"cu{major}", *(re.sub(r"[+_]", ".", each).lower() for each in axes)] if strategy == "local" else []
-    )
+    labels = [local_label(label or f"cu{major}")] if strategy == "local" else []
     labels += ["try", *(f"sm{arch}" for arch in narrowed)] if narrowed else []
     if strategy == "plain" and not labels:
         return name
@@ -95,6 +93,11 @@ def rename(
         if folder.is_dir() and folder.suffix in {".dist-info", ".data"}:
             folder.rename(tree / f"{new.distribution}-{new.version}{folder.suffix}")
     return new
+
+
+def local_label(text: str) -> str:
+    """Return a text as the local part of a version, lower-cased and with dots as its only separators."""
+    return re.sub(r"[^a-z0-9]+", ".", text.lower()).strip(".")
 
 
 def write_tags(tree: Path, name: WheelName) -> None:

@@ -7,8 +7,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 
 from gpuforge.cuda.kernels import KernelImage
+from gpuforge.cuda.version import major_of
 from gpuforge.diagnostics import Diagnostic
 from gpuforge.errors import UsageError
+from gpuforge.manifest import braces
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.manifest.model import DeclaredToolchain, Manifest, Object
 from gpuforge.package.contents import UserToolchain
@@ -227,3 +229,12 @@ def wrong_objects(
             place,
             'name a toolchain with compiler = "command"',
         )
+
+
+def label_of(manifest: Manifest, cell: Cell) -> str:
+    """Return what the naming `local` appends to the version of a cell's wheel; `manifest` is that of its axes."""
+    major = str(major_of(cell.toolkit))
+    if manifest.wheel.label is None:
+        return ".".join([f"cu{major}", *(f"{name}{value}" for name, value in cell.axes)])
+    values = (cell.toolkit.replace(".", ""), major)
+    return braces.fill(manifest.wheel.label, dict(zip(braces.OF_LABEL, values, strict=True)))

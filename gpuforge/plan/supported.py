@@ -21,7 +21,7 @@ from gpuforge.manifest.axes import Point
 from gpuforge.manifest.load import ManifestFile
 from gpuforge.manifest.model import Object
 from gpuforge.plan.cell import Cell
-from gpuforge.plan.recipe import of_modules, wrong_objects, wrong_targets
+from gpuforge.plan.recipe import label_of, of_modules, wrong_objects, wrong_targets
 from gpuforge.plan.site import Machine, host_toolchain
 from gpuforge.plan.source_files import LoweredObject, abi_packages_of
 from gpuforge.toolchain_names import OWN
@@ -178,10 +178,11 @@ def _same_wheels(file: ManifestFile, cells: Sequence[Cell]) -> Iterator[Diagnost
     seen: dict[tuple[str, ...], Cell] = {}
     for cell in cells:
         named = cell.naming != "plain" or kernels_wheels.is_split(file.manifest)
+        own = file.at(cell.point).manifest
         label = "" if not named else f"{cell.naming} {major_of(cell.toolkit)}"
-        values = [f"{name}{value}" for name, value in cell.axes] if cell.naming == "local" else []
-        name = canonicalize_name(file.at(cell.point).manifest.package.name)
-        other = seen.setdefault((name, cell.python, cell.machine, label, *values), cell)
+        label = label_of(own, cell) if cell.naming == "local" else label
+        name = canonicalize_name(own.package.name)
+        other = seen.setdefault((name, cell.python, cell.machine, label), cell)
         if other is cell:
             continue
         apart = (

@@ -99,18 +99,19 @@ def test_a_local_version_that_is_there_is_extended_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("axes", "local"),
+    ("label", "local"),
     [
-        (["torch2.11"], "cu13.torch2.11"),
-        (["torch2.11+cu126", "blasMKL_64"], "cu13.torch2.11.cu126.blasmkl.64"),
-        (["torch2.1", "torch2.11"], "cu13.torch2.1.torch2.11"),
+        ("cu13.torch2.11", "cu13.torch2.11"),
+        ("cu130torch2.11", "cu130torch2.11"),
+        ("cu13.torch2.11+cu126.blasMKL_64", "cu13.torch2.11.cu126.blasmkl.64"),
+        ("cu13.torch2.1.torch2.11", "cu13.torch2.1.torch2.11"),
     ],
 )
-def test_values_of_axes_are_in_a_local_version_once(tmp_path: Path, axes: list[str], local: str) -> None:
+def test_a_label_is_in_a_local_version_once(tmp_path: Path, label: str, local: str) -> None:
     tree = unpacked(tmp_path)
-    new = naming.rename(tree, WheelName.parse(NAME), "local", "13.0", axes=axes)
+    new = naming.rename(tree, WheelName.parse(NAME), "local", "13.0", label=label)
     assert new.version.partition("+")[2] == str(parse_wheel_filename(str(new))[1].local) == local
-    assert naming.rename(tree, new, "local", "13.0", axes=axes) == new
+    assert naming.rename(tree, new, "local", "13.0", label=label) == new
 
 
 @pytest.mark.parametrize(

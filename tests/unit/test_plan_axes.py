@@ -238,11 +238,25 @@ def test_wheels_of_two_values_need_two_names(recipe: LoadRecipe, machine: Machin
         plan_of(recipe(OLD, NEW, ONE, add=AXES), machine)
     assert 'naming = ["local"] puts torch into the version' in str(caught.value)
     local = recipe(OLD, NEW, ONE, add=AXES + '[wheel]\nnaming = ["local"]\n')
-    assert [each["axes"] for each in requests(plan_of(local, machine), "wheel.PackageWheel").values()] == [
-        ["torch2.10"],
-        ["torch2.11"],
-        ["torch2.15"],
-    ]
+    assert labels(plan_of(local, machine)) == ["cu12.torch2.10", "cu13.torch2.11", "cu13.torch2.15"]
+
+
+def labels(plan: Plan) -> list[str]:
+    return [each["label"] for each in requests(plan, "wheel.PackageWheel").values()]
+
+
+def test_a_label_of_the_maintainers_own_is_appended_to_the_version(
+    recipe: LoadRecipe, machine: Machine
+) -> None:
+    named = AXES + '[wheel]\nnaming = ["local"]\nlabel = "{0}"\n'
+    local = recipe(OLD, NEW, ONE, add=named.replace("{0}", "cu{cuda-short}torch{torch}"))
+    assert labels(plan_of(local, machine)) == ["cu124torch2.10", "cu130torch2.11", "cu130torch2.15"]
+    with pytest.raises(UsageError, match="would have the same file name"):
+        plan_of(recipe(OLD, NEW, ONE, add=named.replace("{0}", "cu{cuda-major}")), machine)
+    with pytest.raises(UsageError, match=r"\{cuda\} is not a placeholder"):
+        recipe(OLD, NEW, ONE, add=named.replace("{0}", "{cuda}torch{torch}"))
+    with pytest.raises(UsageError, match="naming does not have it"):
+        recipe(ONE, add='\n[wheel]\nlabel = "cu{cuda-short}"\n')
 
 
 def test_the_record_names_the_values(recipe: LoadRecipe, machine: Machine) -> None:
