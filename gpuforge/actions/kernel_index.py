@@ -123,7 +123,7 @@ def library_images(name: str, made: CompiledLibrary[Path]) -> tuple[KernelImage,
     from gpuforge.binary import ptx
     from gpuforge.binary.fatbin import containers
     from gpuforge.binary.runnable import common_images
-    from gpuforge.runtime.image_kind import kind_of
+    from gpuforge.runtime.values import kind_of
 
     if any(kind_of(image.kind).built_for == "CPU" for image in made.images):
         return made.images

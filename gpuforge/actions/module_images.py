@@ -13,7 +13,7 @@ from gpuforge.cuda.version import numbers_of
 from gpuforge.diagnostics import Place
 from gpuforge.errors import ActionError, MalformedError
 from gpuforge.package.contents import CompiledModule
-from gpuforge.runtime.image_kind import kind_of
+from gpuforge.runtime.values import kind_of
 
 # IREE's modules are ZIP archives, too, where the names of the members say for which back end they are
 # (`--iree-vm-emit-polyglot-zip`, the compiler's default).

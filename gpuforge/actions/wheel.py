@@ -27,8 +27,7 @@ from gpuforge.plan.action import ActionInput, Handle, P, Step, Workdir
 from gpuforge.plan.cell import Cell, having
 from gpuforge.plan.context import PlanContext
 from gpuforge.plan.site import Location
-from gpuforge.runtime.arch import Arch
-from gpuforge.runtime.runs_on import RENAMED, Version, binary_mismatch
+from gpuforge.runtime.arch import RENAMED, Arch, Version, binary_mismatch
 from gpuforge.toolchains.nvcc import NVCC
 from gpuforge.toolchains.toolchain import Compiler
 

@@ -30,7 +30,7 @@ from gpuforge.cpython import CPython
 from gpuforge.cuda import libraries, sonames
 from gpuforge.cuda.provided import reason
 from gpuforge.requirements import Release
-from gpuforge.runtime.image_kind import kind_of
+from gpuforge.runtime.values import kind_of
 
 _NAMED = 3
 _PLACES = {

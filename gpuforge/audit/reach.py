@@ -18,8 +18,7 @@ from gpuforge.cuda.releases import (
     generations,
     parsed,
 )
-from gpuforge.runtime import runs_on
-from gpuforge.runtime.arch import Arch
+from gpuforge.runtime.arch import Arch, Version, binary_mismatch, ptx_mismatch
 
 Way = Literal["native", "jit", "none"]
 
@@ -106,7 +105,7 @@ def _ways(
 
 def _way(container: FatbinContainer, generation: Generation) -> tuple[Way, str]:
     entries = container.entries
-    if any(e.kind == "cubin" and runs_on.binary_mismatch(e.arch, generation.number) is None for e in entries):
+    if any(e.kind == "cubin" and binary_mismatch(e.arch, generation.number) is None for e in entries):
         return "native", driver_of_container(entries)
     isas = [e.isa for e in complete_ptx(container) if _reaches(e, generation.number)]
     return ("jit", driver_of_ptx(min(isas, key=parsed))) if isas else ("none", "")
@@ -129,6 +128,6 @@ def _newest(isas: Iterable[str]) -> str:
     return max((d for isa in isas if (d := driver_of_ptx(isa))), key=parsed, default="")
 
 
-def _reaches(ptx: FatbinEntry, gpu: runs_on.Version) -> bool:
+def _reaches(ptx: FatbinEntry, gpu: Version) -> bool:
     """Return whether a driver can compile PTX for a GPU."""
-    return runs_on.ptx_mismatch(ptx.arch, gpu) is None
+    return ptx_mismatch(ptx.arch, gpu) is None

@@ -6,7 +6,7 @@ Containers that are linked: nvcc manual, "Using Separate Compilation in CUDA".
 from collections.abc import Iterable, Sequence
 
 from gpuforge.binary.facts import FatbinContainer, FatbinEntry
-from gpuforge.runtime.image_kind import kind_of
+from gpuforge.runtime.values import kind_of
 
 EMPTY_PTX = 120  # bytes; a PTX text with only .version, .target and .address_size is shorter
 

@@ -3,8 +3,7 @@
 from typing import NamedTuple, Self
 
 from gpuforge.runtime.arch import Arch
-from gpuforge.runtime.cpu_level import CpuLevel
-from gpuforge.runtime.image_kind import kind_of
+from gpuforge.runtime.values import CpuLevel, kind_of
 
 
 class Parameter(NamedTuple):

@@ -19,7 +19,7 @@ from itertools import chain
 
 from gpuforge.cuda.targets import Target
 from gpuforge.cuda.version import major_of
-from gpuforge.runtime import runs_on
+from gpuforge.runtime.arch import EMBEDDED, MINORS_AGREE, RENAMED
 
 
 class ToolkitRelease(NamedTuple):
@@ -113,7 +113,7 @@ def common(release: ToolkitRelease) -> tuple[Target, ...]:
     """
     lowest: dict[int, Arch] = {}
     for arch in known_gpus(release):
-        if runs_on.RENAMED.get(arch.capability, arch.capability) not in runs_on.EMBEDDED:
+        if RENAMED.get(arch.capability, arch.capability) not in EMBEDDED:
             lowest.setdefault(arch.major, arch)
     first, *later = lowest.values()
     return (Target(first, ptx=True), *map(Target, later))
@@ -150,9 +150,7 @@ def driver_of_cubins(toolkits: Iterable[str], isas: Iterable[str]) -> str:
     majors = {major_of(version) for version in versions}
     floors = [r.driver_floor for r in releases() if major_of(r.version) in majors]
     floors += [
-        row.driver
-        for row in former()
-        if row.version in versions and parsed(row.version).major < runs_on.MINORS_AGREE
+        row.driver for row in former() if row.version in versions and parsed(row.version).major < MINORS_AGREE
     ]
     return max(floors, key=parsed, default="")
 

@@ -7,20 +7,8 @@ import math
 from collections.abc import Iterable
 
 from gpuforge.package.contents import FOLDER
-from gpuforge.runtime import (
-    builds,
-    cpu,
-    cpu_level,
-    document,
-    driver,
-    elf,
-    image_kind,
-    index,
-    machine,
-    more_reasons,
-    runs_on,
-    values,
-)
+from gpuforge.runtime import builds, cpu, document, driver, elf, index, machine, more_reasons, values
+from gpuforge.runtime.arch import EMBEDDED, MINORS_AGREE, PTX_ISA, RENAMED
 
 PATH = "include/gpuforge_kernels.h"  # in the runtime's folder of a wheel
 _HEAD = """\
@@ -69,23 +57,23 @@ def _tables() -> str:
             *_array("const char *const gpuf_without[][2]", _pairs(more_reasons.WITHOUT)),
             *_array(
                 "const char *const gpuf_named[][2]",
-                _pairs({name: kind.label for name, kind in image_kind.KINDS.items() if not kind.of_module}),
+                _pairs({name: kind.label for name, kind in values.KINDS.items() if not kind.of_module}),
             ),
             *_array(
                 "const char *const gpuf_levels[][3]",
                 (
                     f"{{{_text(cpu_machine)}, {_text(level)}, {_text(' '.join(features))}}}"
-                    for cpu_machine, levels in cpu_level.LEVELS.items()
+                    for cpu_machine, levels in values.LEVELS.items()
                     for level, features in levels.items()
                 ),
             ),
             f"static const char gpuf_cpuinfo[] = {_text(cpu.CPUINFO)};",
             f"enum {{ GPUF_CPUINFO_MOST = {cpu.FIRST} }};",
             "",
-            *_array("const int gpuf_ptx_isa[][4]", _numbers(runs_on.PTX_ISA)),
-            *_array("const int gpuf_embedded[][2]", (f"{{{a}, {b}}}" for a, b in sorted(runs_on.EMBEDDED))),
-            *_array("const int gpuf_renamed[][4]", _numbers(runs_on.RENAMED)),
-            f"static const int gpuf_minors_agree = {runs_on.MINORS_AGREE};",
+            *_array("const int gpuf_ptx_isa[][4]", _numbers(PTX_ISA)),
+            *_array("const int gpuf_embedded[][2]", (f"{{{a}, {b}}}" for a, b in sorted(EMBEDDED))),
+            *_array("const int gpuf_renamed[][4]", _numbers(RENAMED)),
+            f"static const int gpuf_minors_agree = {MINORS_AGREE};",
             f"static const int gpuf_driver_needed[2] = {{{needed}}};",
             "",
             *_array(

@@ -19,9 +19,9 @@ from gpuforge.package import c_header as header
 from gpuforge.package import import_package
 from gpuforge.package.contents import FOLDER, SUFFIXES, KernelsWheelSet
 from gpuforge.runtime.backends import BACKENDS, backend_of
-from gpuforge.runtime.image_kind import KINDS, ImageKind, kind_of
 from gpuforge.runtime.layout import HOME, INDEX, KERNELS, RECIPE, SOURCES
 from gpuforge.runtime.userbuild import check
+from gpuforge.runtime.values import KINDS, ImageKind, kind_of
 from gpuforge.wheel import unpacked
 
 GUARD_SOURCE = (
@@ -141,7 +141,7 @@ def _second_runtime(name: str, program: str, tree: Path, conflict: check.Conflic
     )
 
 
-_ALWAYS = ("", "__main__", "explain_command")
+_ALWAYS = ("", "__main__", "explain")
 # An import in a function of one of these, or of a module below it, is followed only in wheels with what is named here:
 # the function is not called in others. Imports at the top of a module are always followed.
 OPTIONAL = {

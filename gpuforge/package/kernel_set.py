@@ -24,8 +24,8 @@ from gpuforge.package.contents import (
 )
 from gpuforge.runtime import document
 from gpuforge.runtime.declarations import declared
-from gpuforge.runtime.image_kind import kind_of
 from gpuforge.runtime.layout import HOME, INDEX, KERNELS, RECIPE, SOURCES
+from gpuforge.runtime.values import kind_of
 
 SCHEMA = 1
 

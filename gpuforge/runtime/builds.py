@@ -17,7 +17,7 @@ from pathlib import Path
 
 from . import document, layout
 from .index import other_schema, unreadable
-from .lookup import BuildUnusable, guard, guard_place
+from .layout import BuildUnusable, guard, guard_place
 from .values import Reason
 
 SCHEMA = 1

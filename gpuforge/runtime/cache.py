@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from .document import open_file
-from .lookup import KERNEL_HOME, home_problem, kernel_home
+from .layout import KERNEL_HOME, home_problem, kernel_home
 
 COMPILED_AS = (
     1  # part of every key; raise it when the runtime compiles the same request differently than before

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from .cache import CacheFolder, File, bytes_of, folder_of, limit_of
-from .lookup import home_problem
+from .layout import home_problem
 
 SUMMARY = "list, check or remove the kernels that were compiled on this machine"
 

@@ -7,8 +7,7 @@ needed.
 import os
 from typing import NamedTuple, Optional
 
-from .cpu_level import CpuLevel
-from .values import Reason
+from .values import CpuLevel, Reason
 
 CPUINFO = "/proc/cpuinfo"
 FIRST = 1 << 14  # bytes that are read: the first CPU's lines; the file of a large machine is long and slow

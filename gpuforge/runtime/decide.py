@@ -9,15 +9,26 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from functools import partial
 from typing import Any, Optional
 
-from . import layout, runs_on
-from .arch import Arch
+from . import layout
+from .arch import Arch, Version, binary_mismatch, driver_for_binary, driver_for_ptx, ptx_mismatch
 from .backends import BACKENDS, Here, Request, implementation
-from .cpu_level import CpuLevel
-from .index import BuildPlace, Module, Refused, Wanted
+from .index import BuildPlace, Module, Wanted
 from .machine import Probe, gpu_disabled, switched_off
 from .process import DriverError, KernelUnavailable, UnknownKernel
 from .signature import Entry, matching, nearest, plain_name
-from .values import CPU, LAST, Build, Candidate, Image, Origin, Reason, Verdict, Version, dotted
+from .values import (
+    CPU,
+    LAST,
+    Build,
+    Candidate,
+    CpuLevel,
+    Image,
+    Origin,
+    Reason,
+    Refused,
+    Verdict,
+    dotted,
+)
 
 _ABSENT = "no-such-kernel"
 
@@ -159,23 +170,12 @@ def _unknown(set_name: str, modules: Sequence[str], known: Mapping[str, Sequence
     return f"{where} has no kernel {name!r}" + (f"; it has{lines}" if lines else "")
 
 
-_MISMATCHES = {
-    runs_on.ALONE: "alone",
-    runs_on.FAMILY: "family",
-    runs_on.EMBEDDED_ALONE: "embedded",
-    runs_on.SAME_MAJOR: "same-major-only",
-    runs_on.NEWER: "newer",
-}
-
-
 def gpu_refusal(image: Image, arch: Arch, here: Here) -> Reason | None:
     """Return why code for an architecture does not run on the GPU of `here`, None if it does."""
-    mismatch = (runs_on.ptx_mismatch if image.about.has_ptx else runs_on.binary_mismatch)(arch, here.gpu)
+    mismatch = (ptx_mismatch if image.about.has_ptx else binary_mismatch)(arch, here.gpu)
     if mismatch is None:
         return driver_refusal(image, here.machine.driver or (0, 0))
-    built = dotted(mismatch.built.capability)
-    facts = {"built": built, "major": mismatch.built.major, "here": dotted(here.gpu)}
-    return Reason(_MISMATCHES[mismatch.limit], facts)
+    return Reason(mismatch, {"built": dotted(arch.capability), "major": arch.major, "here": dotted(here.gpu)})
 
 
 def driver_refusal(image: Image, driver: Version) -> Reason | None:
@@ -183,10 +183,10 @@ def driver_refusal(image: Image, driver: Version) -> Reason | None:
     found = dotted(driver)
     if image.about.has_ptx:
         isa = image.isa or (0, 0)
-        needed = runs_on.driver_for_ptx(isa)
+        needed = driver_for_ptx(isa)
         facts = {"isa": dotted(isa), "needed": dotted(needed), "found": found}
         return Reason("driver-older-than-ptx", facts) if driver < needed else None
-    needed = runs_on.driver_for_binary(image.toolkit)
+    needed = driver_for_binary(image.toolkit)
     release = str(needed[0]) if needed[1] == 0 else dotted(needed)
     facts = {"toolkit": dotted(image.toolkit), "needed": release, "found": found}
     return Reason("driver-older-than-code", facts) if driver < needed else None

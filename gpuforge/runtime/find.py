@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from . import layout
-from .index import BuildPlace, Refused, read_index
-from .lookup import BuildUnusable, Lookup, guard, guard_place, home_problem, user_folder, variable
-from .values import HOST_LIBRARY, Image, Origin, Reason
+from .index import BuildPlace, read_index
+from .layout import BuildUnusable, Lookup, guard, guard_place, home_problem, user_folder, variable
+from .values import HOST_LIBRARY, Image, Origin, Reason, Refused
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

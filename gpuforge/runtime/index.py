@@ -10,21 +10,11 @@ from typing import Any, NamedTuple
 
 from . import document
 from .arch import Arch
-from .cpu_level import CpuLevel
-from .image_kind import kind_of
 from .signature import Entry, Parameter, matching, plain_entry
-from .values import Build, Image, Origin, Reason
+from .values import Build, CpuLevel, Image, Origin, Reason, Refused, kind_of
 
 SCHEMA = 1
 LONGEST_ARCH = 16  # characters
-
-
-class Refused(Exception):  # noqa: N818  a reason on its way to a candidate
-    """A part of a kernel set cannot be used; `reason` is the reason."""
-
-    def __init__(self, reason: Reason) -> None:
-        super().__init__(str(reason))
-        self.reason = reason
 
 
 class Module(NamedTuple):

@@ -67,8 +67,8 @@ class KernelLibrary:
 
     def candidates(self) -> tuple[Candidate, ...]:
         """Return every place where the library is looked for, in order; raises KernelUnavailable, UnknownKernel."""
+        from .layout import Lookup
         from .libraries import candidates
-        from .lookup import Lookup
 
         return candidates(Lookup(self.name, self.home, self.package, self.env, self.machine))
 

@@ -70,9 +70,8 @@ class KernelSet:
     @classmethod
     def shipped(cls, name: str) -> KernelSet:
         """Return the kernel set of that name beside this runtime. It reads nothing yet and never raises."""
-        from .layout import kernels
-
-        return cls(kernels(_HERE, name), package=(__package__ or "").rpartition(".")[0])
+        # as `layout.kernels`, whose module takes longer to import than this one
+        return cls(os.path.join(_HERE, "kernels", name), package=(__package__ or "").rpartition(".")[0])
 
     def explain(self) -> str:
         """Return what this machine has, and for each build whether it is used, fits or is refused, and why."""

@@ -8,21 +8,11 @@ from typing import Any, NamedTuple, TypeVar, Union
 
 from . import builds, document, elf, layout, recipe
 from .decide import judge, neighbours
-from .index import (
-    CompiledBy,
-    Demands,
-    Refused,
-    damaged,
-    demands_of,
-    image_of,
-    made_by,
-    read_named,
-    unreadable,
-)
-from .lookup import BuildUnusable, Lookup, home_problem, user_folder, variable
+from .index import CompiledBy, Demands, damaged, demands_of, image_of, made_by, read_named, unreadable
+from .layout import BuildUnusable, Lookup, home_problem, user_folder, variable
 from .machine import Probe, gpu_disabled, probe, with_cpu
 from .process import KernelUnavailable, UnknownKernel
-from .values import Build, Candidate, Image, Origin, Reason
+from .values import Build, Candidate, Image, Origin, Reason, Refused
 from .wheels import Listing, installed, listing, none_installed
 
 _Part = TypeVar("_Part")

@@ -10,9 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Optional
 
-from .cpu_level import CpuLevel
 from .driver import DRIVER, Attempt, Device, NoDriver, Table, bind, open_driver, open_library, patience
-from .values import Image, Reason
+from .values import CpuLevel, Image, Reason
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

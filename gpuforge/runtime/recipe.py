@@ -16,7 +16,6 @@ from .index import (
     Demands,
     Index,
     Module,
-    Refused,
     damaged,
     demands_of,
     other_schema,
@@ -24,7 +23,7 @@ from .index import (
     unreadable,
 )
 from .placeholders import fill
-from .values import Image
+from .values import Image, Refused
 
 SCHEMA = 1
 OPERATORS = {">=", "<=", ">", "<", "==", "!=", "==*", "!=*"}  # of `gpuforge.toolchains.user_compilers.Bound`

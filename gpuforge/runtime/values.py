@@ -6,9 +6,7 @@ from collections.abc import Mapping
 from enum import IntEnum
 from typing import NamedTuple, Optional, Union
 
-from .arch import Arch
-from .cpu_level import CpuLevel
-from .image_kind import ImageKind, kind_of
+from .arch import Arch, Version
 
 SENTENCES = {
     # accepted
@@ -110,7 +108,12 @@ def dotted(version: tuple[int, int]) -> str:
     return f"{version[0]}.{version[1]}"
 
 
-Version = tuple[int, int]
+class Refused(Exception):  # noqa: N818  a reason on its way to a candidate
+    """A part of a kernel set cannot be used; `reason` is the reason."""
+
+    def __init__(self, reason: Reason) -> None:
+        super().__init__(str(reason))
+        self.reason = reason
 
 
 class Origin(IntEnum):
@@ -130,6 +133,83 @@ class Origin(IntEnum):
 
 
 _LABELS = ("environment", "user build", "cached build", "shipped", "OpenCL", "CPU")
+
+
+class ImageKind(NamedTuple):
+    """A kind of image.
+
+    `loader` makes kernels of it: "CUDA" (the driver), "NVRTC", "OpenCL", "IREE" with one of its drivers
+    (`iree_driver`), or "system" (the linker); "" if it cannot be loaded without a further step. `built_for` is the kind
+    of its target: "GPU" (an architecture), "CPU" (a level), or "" (any device of its loader). Without `of_module` it is
+    not in the index of a set of modules. With `of_toolkit` a CUDA toolkit made it, whose version the index has.
+    """
+
+    label: str  # its name for people
+    loader: str = ""
+    built_for: str = ""
+    has_ptx: bool = False
+    iree_driver: str = ""
+    of_module: bool = True
+    of_toolkit: bool = True
+
+
+KINDS = {
+    "cubin": ImageKind("cubin", "CUDA", "GPU"),
+    "ptx": ImageKind("PTX", "CUDA", "GPU", has_ptx=True),
+    "iree-cuda": ImageKind("IREE cuda", "IREE", "GPU", has_ptx=True, iree_driver="cuda", of_toolkit=False),
+    "iree-vulkan": ImageKind("IREE vulkan", "IREE", iree_driver="vulkan", of_toolkit=False),
+    "iree-cpu": ImageKind("IREE CPU", "IREE", "CPU", iree_driver="local-task", of_toolkit=False),
+    # a file that an environment variable names, and sources
+    "unread": ImageKind("file", "CUDA", of_module=False),
+    "cuda": ImageKind("CUDA source", "NVRTC", of_module=False),
+    "opencl": ImageKind("source", "OpenCL", of_module=False),
+    "library": ImageKind("library", "system", "CPU", of_module=False, of_toolkit=False),
+}
+
+
+def kind_of(name: str) -> ImageKind:
+    """Return the kind with a name in an index; an unknown one, such as "lto-ir", has no loader."""
+    return KINDS.get(name) or ImageKind(name)
+
+
+# Levels: the x86-64 psABI, section 3.1.1, https://gitlab.com/x86-psABIs/x86-64-ABI. The features have the names
+# of the `flags` line of /proc/cpuinfo:
+# https://git.kernel.org/pub/scm/linux/kernel/git/torvalds/linux.git/tree/arch/x86/include/asm/cpufeatures.h
+# Machine (as in `uname -m`) -> its levels, the lowest first, each with the features that it adds to the one before.
+LEVELS: dict[str, dict[str, tuple[str, ...]]] = {
+    "x86_64": {
+        "x86-64": (),
+        "x86-64-v2": ("cx16", "lahf_lm", "popcnt", "pni", "sse4_1", "sse4_2", "ssse3"),
+        "x86-64-v3": ("abm", "avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "movbe", "xsave"),
+        "x86-64-v4": ("avx512bw", "avx512cd", "avx512dq", "avx512f", "avx512vl"),
+    },
+}
+
+
+class CpuLevel(NamedTuple):
+    """The level that code for CPUs needs: "x86-64-v3", or "" for any CPU of the machine type."""
+
+    name: str = ""
+
+    @property
+    def machine(self) -> str:
+        """The machine type of the level: "x86_64"; "" for an unknown level."""
+        return next((machine for machine, levels in LEVELS.items() if self.name in levels), "")
+
+    @property
+    def rank(self) -> int:
+        """Its index among the levels of its machine, the lowest first; -1 for "" and unknown ones."""
+        return list(LEVELS[self.machine]).index(self.name) if self.machine else -1
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """The features of a CPU of this level, with those of the levels below; empty for an unknown one."""
+        levels = list(LEVELS.get(self.machine, {}).values())
+        return tuple(name for level in levels[: self.rank + 1] for name in level)
+
+    def of_image(self, kind: str) -> str:
+        """Return its name in lists of images."""
+        return self.name
 
 
 class Image(NamedTuple):

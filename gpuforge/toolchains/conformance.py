@@ -6,9 +6,8 @@ import re
 from collections.abc import Iterator, Sequence
 
 from gpuforge.runtime.arch import Arch
-from gpuforge.runtime.cpu_level import CpuLevel
-from gpuforge.runtime.image_kind import kind_of
 from gpuforge.runtime.placeholders import PLACEHOLDER
+from gpuforge.runtime.values import CpuLevel, kind_of
 from gpuforge.toolchains import registry
 from gpuforge.toolchains.toolchain import CompilerCall, CompilerTarget, PackagedCompiler, Toolchain
 

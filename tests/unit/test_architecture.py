@@ -16,7 +16,7 @@ from source_samples import statements
 import gpuforge
 from gpuforge.package import contents
 from gpuforge.runtime.backends import BACKENDS
-from gpuforge.runtime.image_kind import KINDS
+from gpuforge.runtime.values import KINDS
 from gpuforge.toolchain_names import OWN
 
 pytestmark = pytest.mark.xdist_group("architecture")  # parses the package once
@@ -36,7 +36,7 @@ FOUNDATION = {
     "tree",
 }
 # the runtime's modules that the foundation shares with it: they import each other and the standard library
-SHARED = {"arch", "cpu_level", "document", "image_kind", "layout", "placeholders", "runs_on"} | {
+SHARED = {"arch", "document", "layout", "placeholders"} | {
     *(
         "index",
         "libraries",

@@ -12,8 +12,7 @@ from gpuforge.cuda import releases
 from gpuforge.cuda.releases import generations
 from gpuforge.cuda.targets import Target, targets
 from gpuforge.runtime import arch as runtime_arch
-from gpuforge.runtime import runs_on
-from gpuforge.runtime.arch import Arch
+from gpuforge.runtime.arch import PTX_ISA, Arch, Version, binary_mismatch, driver_for_binary
 from gpuforge.runtime.decide import resolve
 from gpuforge.runtime.machine import Device, Probe
 from gpuforge.runtime.values import Build, Image, Origin
@@ -70,13 +69,13 @@ def test_a_manifest_wants_each_ptx_once_and_after_the_machine_code() -> None:
 
 
 def test_the_isas_are_those_of_the_toolkits() -> None:
-    first: dict[runs_on.Version, runs_on.Version] = {}
+    first: dict[Version, Version] = {}
     for known in (*releases.former(), *releases.releases()):
         isa, release = (tuple(map(int, text.split("."))) for text in (known.ptx, known.version))
         first.setdefault(isa, release)  # type: ignore[arg-type]
-    missing = {isa: cuda for isa, cuda in runs_on.PTX_ISA.items() if isa not in first}
+    missing = {isa: cuda for isa, cuda in PTX_ISA.items() if isa not in first}
     assert missing == {(8, 6): (12, 7)}, "the one ISA that no toolkit of its own wrote"
-    assert {isa: cuda for isa, cuda in runs_on.PTX_ISA.items() if isa in first} == first
+    assert {isa: cuda for isa, cuda in PTX_ISA.items() if isa in first} == first
 
 
 ARCHS = ["50", "53", "60", "62", "70", "72", "75", "80", "86", "87", "89", "90", "90a", "100", "100a", "100f",
@@ -116,10 +115,10 @@ def test_the_audit_and_the_runtime_agree_on_every_pair(kind: str) -> None:
 def test_machine_code_runs_within_its_major_but_not_across_to_jetson(
     arch: str, runs_natively_on: list[str]
 ) -> None:
-    found = [g.capability for g in generations() if not runs_on.binary_mismatch(Arch.parse(arch), g.number)]
+    found = [g.capability for g in generations() if not binary_mismatch(Arch.parse(arch), g.number)]
     assert found == runs_natively_on
 
 
 def test_code_from_before_cuda_11_needs_the_driver_of_its_own_release() -> None:
-    assert runs_on.driver_for_binary((10, 2)) == (10, 2)
-    assert runs_on.driver_for_binary((12, 9)) == (12, 0)
+    assert driver_for_binary((10, 2)) == (10, 2)
+    assert driver_for_binary((12, 9)) == (12, 0)

@@ -13,7 +13,7 @@ from header_samples import compile_program
 from runtime_samples import write_set
 
 from gpuforge.runtime import KernelLibrary, KernelSet, KernelUnavailable, UnknownKernel
-from gpuforge.runtime.lookup import kernel_home
+from gpuforge.runtime.layout import kernel_home
 
 SOURCE = Path(__file__).with_name("saxpy_host.c")
 

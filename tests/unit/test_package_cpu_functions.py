@@ -18,7 +18,7 @@ from gpuforge.package.contents import (
     ModuleSet,
     SourceSet,
 )
-from gpuforge.runtime.cpu_level import CpuLevel
+from gpuforge.runtime.values import CpuLevel
 
 KERNELS = (
     Kernel("_Z5scalePf", "scale", ()),

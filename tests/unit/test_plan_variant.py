@@ -6,7 +6,7 @@ import pytest
 
 from gpuforge.actions.wheel import _capabilities, variant_gpus
 from gpuforge.cuda.targets import targets
-from gpuforge.runtime.runs_on import EMBEDDED, binary_mismatch, ptx_mismatch
+from gpuforge.runtime.arch import EMBEDDED, binary_mismatch, ptx_mismatch
 
 
 @pytest.mark.parametrize(

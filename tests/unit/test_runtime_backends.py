@@ -26,11 +26,10 @@ from gpuforge.runtime.backends.nvrtc import Nvrtc, key_of
 from gpuforge.runtime.backends.system import load
 from gpuforge.runtime.cache import KernelCache
 from gpuforge.runtime.explain import as_text, facts_of
-from gpuforge.runtime.image_kind import KINDS, ImageKind
-from gpuforge.runtime.index import Module, Refused
+from gpuforge.runtime.index import Module
 from gpuforge.runtime.recipe import Sources
 from gpuforge.runtime.signature import plain_entry
-from gpuforge.runtime.values import Reason
+from gpuforge.runtime.values import KINDS, ImageKind, Reason, Refused
 
 Made = Callable[..., KernelSet]
 

@@ -14,7 +14,7 @@ import pytest
 from compile_samples import GXX, builds, compiler, eventually
 from library_samples import answer, compile_library, environment, install, program, run, toolchain
 
-from gpuforge.runtime import lookup
+from gpuforge.runtime import layout
 from gpuforge.runtime.userbuild import compilers
 from gpuforge.runtime.userbuild.invoke import recipes
 
@@ -199,15 +199,15 @@ def test_the_log_of_a_compiler_has_its_beginning_and_its_end(site: Path, tmp_pat
 def test_a_user_without_a_home(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HOME", raising=False)
     monkeypatch.setattr(os.path, "expanduser", lambda path: path)  # what it does for a user whom nobody knows
-    assert lookup.kernel_home({}) == "/nonexistent/.cache/gpuforge/kernels"
-    assert lookup.kernel_home({"XDG_CACHE_HOME": "/x"}) == "/x/gpuforge/kernels"
+    assert layout.kernel_home({}) == "/nonexistent/.cache/gpuforge/kernels"
+    assert layout.kernel_home({"XDG_CACHE_HOME": "/x"}) == "/x/gpuforge/kernels"
 
 
 def test_a_relative_cache_folder_of_the_user_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/h")
-    assert lookup.kernel_home({"XDG_CACHE_HOME": "x"}) == "/h/.cache/gpuforge/kernels"
+    assert layout.kernel_home({"XDG_CACHE_HOME": "x"}) == "/h/.cache/gpuforge/kernels"
     monkeypatch.setenv("HOME", "h")
-    assert lookup.kernel_home({"XDG_CACHE_HOME": "./x"}) == "/nonexistent/.cache/gpuforge/kernels"
+    assert layout.kernel_home({"XDG_CACHE_HOME": "./x"}) == "/nonexistent/.cache/gpuforge/kernels"
 
 
 @pytest.mark.parametrize("name", ["b ü", "b\udcff"])

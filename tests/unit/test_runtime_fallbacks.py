@@ -17,10 +17,10 @@ from gpuforge.package import kernel_set
 from gpuforge.package.contents import CompiledBy, CompiledLibrary, LibrarySet
 from gpuforge.runtime import KernelUnavailable, UnknownKernel, cpu, libraries
 from gpuforge.runtime.arch import Arch
-from gpuforge.runtime.cpu_level import LEVELS, CpuLevel
 from gpuforge.runtime.find import contents
 from gpuforge.runtime.kernellibrary import KernelLibrary
 from gpuforge.runtime.machine import Probe, probe
+from gpuforge.runtime.values import LEVELS, CpuLevel
 
 pytestmark = pytest.mark.xdist_group("fallbacks")  # compiled once
 GPU = (

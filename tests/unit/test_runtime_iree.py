@@ -22,7 +22,7 @@ from gpuforge.runtime import DriverError, KernelSet, KernelUnavailable
 from gpuforge.runtime.backends.iree.kernel import Parameter, parameters_of
 from gpuforge.runtime.explain import as_text, facts_of, machine_data
 from gpuforge.runtime.given import host_array
-from gpuforge.runtime.index import Refused
+from gpuforge.runtime.values import Refused
 
 NO_CUDA = RuntimeError(
     "Error creating driver: c/runtime/src/iree/hal/drivers/cuda/cuda_dynamic_symbols.c:66: UNAVAILABLE; CUDA driver "

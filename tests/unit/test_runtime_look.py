@@ -17,7 +17,7 @@ from runtime_samples import write_set
 import gpuforge
 from gpuforge.runtime import KernelSet, KernelUnavailable
 from gpuforge.runtime.find import places_of
-from gpuforge.runtime.lookup import user_folder, variable
+from gpuforge.runtime.layout import user_folder, variable
 
 VARIABLE = "GPUFORGE_KERNELS_PKG_DEFAULT_KERNELS"
 

@@ -7,10 +7,9 @@ import pytest
 from gpuforge.runtime.arch import Arch
 from gpuforge.runtime.backends.nvrtc import Nvrtc
 from gpuforge.runtime.backends.opencl.devices import OpenClDevice
-from gpuforge.runtime.cpu_level import CpuLevel
 from gpuforge.runtime.decide import resolve
 from gpuforge.runtime.machine import Device, Probe
-from gpuforge.runtime.values import Build, Candidate, Image, Origin, Reason
+from gpuforge.runtime.values import Build, Candidate, CpuLevel, Image, Origin, Reason
 
 
 def cubin(arch: str, toolkit: tuple[int, int] = (13, 0)) -> Image:

@@ -15,8 +15,7 @@ from gpuforge.cuda.releases import common, known_gpus
 from gpuforge.cuda.targets import Target
 from gpuforge.errors import UsageError
 from gpuforge.manifest.load import ManifestFile, load
-from gpuforge.runtime import runs_on
-from gpuforge.runtime.arch import Arch
+from gpuforge.runtime.arch import Arch, binary_mismatch, ptx_mismatch
 
 RELEASES = {release.version: release for release in releases.releases()}
 EMBEDDED = {Arch(5, 3), Arch(6, 2), Arch(7, 2), Arch(8, 7), Arch(10, 1), Arch(11, 0)}  # Jetson, DRIVE
@@ -35,9 +34,9 @@ def gaps(wanted: Sequence[Target], release: releases.ToolkitRelease) -> list[Gap
     virtual = [target.arch for target in wanted if target.ptx]
     found = []
     for gpu in known_gpus(release):
-        if any(runs_on.binary_mismatch(arch, gpu.capability) is None for arch in real):
+        if any(binary_mismatch(arch, gpu.capability) is None for arch in real):
             continue
-        jit = any(runs_on.ptx_mismatch(arch, gpu.capability) is None for arch in virtual)
+        jit = any(ptx_mismatch(arch, gpu.capability) is None for arch in virtual)
         found.append(Gap(gpu, jit))
     return found
 

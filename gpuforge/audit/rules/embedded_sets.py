@@ -15,8 +15,7 @@ from gpuforge.binary.runnable import common_images
 from gpuforge.cuda.kernels import KernelImage
 from gpuforge.cuda.version import numbers_of
 from gpuforge.runtime import layout
-from gpuforge.runtime.cpu_level import CpuLevel
-from gpuforge.runtime.image_kind import kind_of
+from gpuforge.runtime.values import CpuLevel, kind_of
 
 if TYPE_CHECKING:
     from gpuforge.expectation import Expectation

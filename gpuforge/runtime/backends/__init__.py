@@ -17,9 +17,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Protocol
 
+    from ..arch import Version
     from ..index import BuildPlace, Module, Wanted
     from ..machine import Probe
-    from ..values import Build, Image, Version
+    from ..values import Build, Image
     from .cuda.context import Context, Place
     from .cuda.kernel import LoadedKernel
 

@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from .. import cpu
-from ..cpu_level import CpuLevel
 from ..elf import NotReadable, defines
 from ..given import (
     FREED,
@@ -27,11 +26,10 @@ from ..given import (
     whole,
     written,
 )
-from ..index import Refused
 from ..machine import Probe
 from ..process import DriverError
 from ..signature import Entry, Given, Parameter, check, check_count, limits, outside, reads_only, spelled
-from ..values import Build, Image, Reason, Verdict
+from ..values import Build, CpuLevel, Image, Reason, Refused, Verdict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from .. import layout
 from ..builds import ACTIVE, SCHEMA, BuildsFolder, UserBuild, object_of, place_in, places
-from ..lookup import BuildUnusable, folders_above, guard_place
+from ..layout import BuildUnusable, folders_above, guard_place
 
 _LOCK, _OWNER, _WORK, _HIDDEN = "lock", "owner", "work-", ".compile-"
 

@@ -19,8 +19,8 @@ from ..builds import ACTIVE, BuildsFolder, UserBuild, former, recorded
 from ..decide import named
 from ..explain import facts_of
 from ..kernelset import KernelSet
+from ..layout import KERNEL_HOME, BuildUnusable, Lookup, home_problem, variable
 from ..libraries import candidates, place_of
-from ..lookup import KERNEL_HOME, BuildUnusable, Lookup, home_problem, variable
 from ..machine import Probe, gpu_disabled, probe
 from ..process import KernelUnavailable
 from ..recipe import Recipe, UserToolchain

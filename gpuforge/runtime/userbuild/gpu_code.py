@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from .. import elf
-from ..arch import Arch
-from ..runs_on import binary_mismatch, ptx_mismatch
+from ..arch import Arch, binary_mismatch, ptx_mismatch
 from .families import GPU_CODE
 
 _PTX = rb"\.version[ \t]+\d+\.\d+\s+\.target[ \t]+sm_\d+"

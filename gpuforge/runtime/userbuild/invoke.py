@@ -12,11 +12,10 @@ from pathlib import Path
 
 from .. import document, layout
 from ..arch import Arch
-from ..index import Refused
 from ..libraries import identity_of
 from ..placeholders import fill
 from ..recipe import Recipe, UserToolchain, read_to_compile
-from ..values import Reason
+from ..values import Reason, Refused
 from .compilers import Compiler
 from .execute import MISSING, Stopped, execute
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ...arch import Arch
+from ...arch import Arch, is_exact
 from ...decide import gpu_refusal
 from ...driver import NoDriver, open_driver
 from ...index import BuildPlace, Module
 from ...machine import Probe
-from ...runs_on import is_exact
 from ...signature import Parameter
 from ...values import Build, Image, Reason, Verdict, dotted
 from .. import Here, Request, owner_of

@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from ... import cpu
 from ...arch import Arch
-from ...cpu_level import CpuLevel
 from ...decide import gpu_refusal
 from ...machine import Probe
-from ...values import Build, Image, Reason, Verdict
+from ...values import Build, CpuLevel, Image, Reason, Verdict
 from .devices import devices_for
 
 TYPE_CHECKING = False

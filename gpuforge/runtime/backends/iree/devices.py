@@ -10,7 +10,6 @@ from functools import partial
 from typing import Any
 
 from ...driver import Attempt, Table, patience
-from ...image_kind import KINDS
 from ...machine import gpu_disabled, switched_off
 from ...process import DriverError
 from ...values import Reason

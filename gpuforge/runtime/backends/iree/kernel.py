@@ -21,9 +21,8 @@ from ...given import (
     stream_handle,
     target_of,
 )
-from ...image_kind import KINDS
-from ...index import Module, Refused
-from ...values import Reason
+from ...index import Module
+from ...values import KINDS, Reason, Refused
 from .devices import failure, opened
 
 DECLARATION = "iree.abi.declaration"

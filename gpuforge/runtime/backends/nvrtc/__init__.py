@@ -17,15 +17,14 @@ from functools import partial
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
-from ... import runs_on
-from ...arch import Arch
+from ...arch import Arch, binary_mismatch
 from ...cache import CacheKey, KernelCache
 from ...decide import driver_refusal
 from ...driver import Attempt, Table, bind, patience
-from ...index import Module, Refused
+from ...index import Module
 from ...machine import Probe
 from ...recipe import Sources
-from ...values import Build, Image, Reason, Verdict, dotted
+from ...values import Build, Image, Reason, Refused, Verdict, dotted
 from ..cuda import kernel_of
 from ..cuda.jit import kept_function
 from ..cuda.kernel import Kernel
@@ -73,7 +72,7 @@ class Nvrtc(NamedTuple):
 
     def target(self, gpu: tuple[int, int]) -> Arch | None:
         """Return the architecture to compile for so that a device of compute capability `gpu` runs the code."""
-        return max((arch for arch in self.archs if runs_on.binary_mismatch(arch, gpu) is None), default=None)
+        return max((arch for arch in self.archs if binary_mismatch(arch, gpu) is None), default=None)
 
 
 def find(env: Mapping[str, str], driver: tuple[int, int], install: str) -> Nvrtc | Reason:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ...index import Refused
 from ...process import DriverError
 from ...recipe import Recipe, UserToolchain
 from ...userbuild.compilers import Absent, CompileInputs, Compiler
 from ...userbuild.execute import Stopped
-from ...values import Reason
+from ...values import Reason, Refused
 from . import load
 from .devices import Needs, devices
 
