@@ -74,10 +74,7 @@ def module_named(set_name: str, places: Sequence[BuildPlace], module: str | None
 
 
 def listed(places: Iterable[BuildPlace]) -> Mapping[str, tuple[Entry, ...]]:
-    """Return the kernels that any index lists for each module of a set.
-
-    Raises UnknownKernel if there is no such set, KernelUnavailable if it cannot be read.
-    """
+    """Return the kernels that any index lists for each module of a set; raises UnknownKernel, KernelUnavailable."""
     known: dict[str, dict[str, Entry]] = {}
     problems, no_set = [], None
     for place in places:
@@ -197,11 +194,10 @@ def resolve(
 ) -> tuple[Candidate, ...]:
     """Judge every image of every build for device number `device`, and the CPU, which comes last.
 
-    The CPU is the set's library for it or, if a set has none, the caller's own code, which always exists.
-
-    The accepted ones come first, beginning with the one that will run. They are ordered by origin, and within one by
-    image: this very architecture, the nearest lower one of the same major, PTX, libraries for CPUs with the highest
-    level first. The refused ones follow in the same order of origins, as given.
+    The CPU is the set's library for it or, if a set has none, the caller's own code. The accepted ones come first,
+    beginning with the one that will run, ordered by origin, then by image: this very architecture, the nearest lower
+    one of the same major, PTX, libraries for CPUs with the highest level first. The refused ones follow in the order of
+    origins, as given.
     """
     own = () if any(build.origin is Origin.CPU for build in builds) else (CPU,)
     return judge([*builds, *own], machine, env, device=device)
@@ -243,7 +239,6 @@ def _candidates(build: Build, judge: Callable[[Build, Image], Verdict]) -> list[
 
 
 def _judge(here: Here, build: Build, image: Image) -> Verdict:
-    """Return whether an image can run here, and why."""
     backend = BACKENDS.get(image.about.loader)
     if backend is None:
         return Verdict(False, here.obstacle or Reason("not-loadable"))

@@ -34,7 +34,7 @@ _TYPES: dict[str, Any] = {
 class Table(NamedTuple):
     """A shared library: its file names, and its functions with the types of their arguments.
 
-    A library without a function of `required` is not used; a function of `optional` may be absent.
+    A function of `optional` may be absent.
     """
 
     what: str  # its name in messages
@@ -114,7 +114,7 @@ ADVICE = {
 
 
 class NoDriver(NamedTuple):
-    """The driver cannot be used; `reason` is the reason."""
+    """The driver cannot be used."""
 
     reason: Reason
 
@@ -145,10 +145,7 @@ def log_options() -> tuple[Any, Any, Any]:
 
 
 class Driver:
-    """An initialised driver of this process: its version, its devices, and its functions as attributes of `c`.
-
-    All methods raise DriverError.
-    """
+    """An initialised driver of this process, its functions as attributes of `c`. All methods raise DriverError."""
 
     def __init__(self, library: ctypes.CDLL, files: tuple[str, ...], version: tuple[int, int]) -> None:
         self.c: Any = library
@@ -170,8 +167,8 @@ class Driver:
     def quick(self, name: str, *, holds_gil: bool = False) -> Any:
         """Return a function whose arguments must be ready to pass (`byref`, `from_param`), None if it is absent.
 
-        Without argument types a call takes half the time. With `holds_gil` other threads wait for it, for functions
-        that return at once.
+        Without argument types a call takes half the time. With `holds_gil`, for functions that return at once, other
+        threads wait for it.
         """
         if getattr(self.c, name) is None:
             return None
@@ -223,26 +220,26 @@ class Driver:
         return found.value or 0
 
     def variable(self, module: DriverModule, name: str) -> tuple[int, int]:
-        """Return the address and the size in bytes of a module's global variable in the current context."""
+        """Return the address and the size in bytes of a module's variable in the current context."""
         address, size = c_uint64(), c_size_t()
         get = "cuLibraryGetGlobal" if self.has_libraries else "cuModuleGetGlobal_v2"
         self.call(get, byref(address), byref(size), module.handle, name.encode())
         return address.value, size.value
 
     def attribute(self, function: int, attribute: int) -> int:
-        """Return an attribute of a kernel, CUfunction_attribute."""
+        """Return a CUfunction_attribute."""
         value = c_int()
         self.call("cuFuncGetAttribute", byref(value), attribute, function)
         return value.value
 
     def device_attribute(self, ordinal: int, attribute: int) -> int:
-        """Return an attribute of a device, CUdevice_attribute."""
+        """Return a CUdevice_attribute."""
         value = c_int()
         self.call("cuDeviceGetAttribute", byref(value), attribute, self.device(ordinal))
         return value.value
 
     def pointer(self, address: int, attribute: int) -> int | None:
-        """Return a fact about an address as the current context sees it, CUpointer_attribute; None if it has none."""
+        """Return a CUpointer_attribute of an address in the current context; None if it has none."""
         value = c_uint64()
         return None if self.c.cuPointerGetAttribute(byref(value), attribute, address) else value.value
 
@@ -263,8 +260,8 @@ _drivers: dict[tuple[str, ...], Driver] = {}
 def open_driver(files: tuple[str, ...] = ()) -> Driver | NoDriver:
     """Open and initialise the driver, and read its devices; raises nothing and does not hang.
 
-    A driver that opened is kept for the life of the process. A failure is not: the next call tries again. One that does
-    not respond in time is not opened again, but used when it has responded. Without `files`, the usual names are tried.
+    A driver that opened is kept for the life of the process; after a failure the next call tries again. One that does
+    not respond in time is used when it has responded. Without `files`, the usual names are tried.
     """
     driver = _drivers.get(files)
     if driver is None:
@@ -368,9 +365,8 @@ def open_library(table: Table, files: tuple[str, ...] = ()) -> tuple[ctypes.CDLL
 
 
 def bind(library: ctypes.CDLL, file: str, table: Table) -> Reason | None:
-    """Set the types of every function of the table; return why the library cannot be used, or None.
-
-    An optional function that is absent becomes None on `library`.
+    """Set the types of all functions of the table, those that are absent to None; return why it cannot be used, or
+    None.
     """
     missing = [name for name in table.required if not hasattr(library, name)]
     if missing:
@@ -389,10 +385,9 @@ def bind(library: ctypes.CDLL, file: str, table: Table) -> Reason | None:
 class Attempt:
     """Runs a function in a separate thread, so that a library that hangs does not hang the program.
 
-    A thread that waits in a hanging driver cannot be ended. It is a daemon, and stays behind; if it returns a result,
-    the next `wait` has it. `files` are those that the function opens, if they are not the table's. `record` has its
-    state: "thread", "outcome" (a list, empty until the function returned) and "waited". One of another `Attempt` may be
-    given instead of a function.
+    It is a daemon, and stays behind in a hanging driver; if it ends, the next `wait` has its result. `files` are those
+    that the function opens, if they are not the table's. `record` is the state of an attempt as in `process`, which may
+    be another's.
     """
 
     def __init__(

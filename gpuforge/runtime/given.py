@@ -31,7 +31,7 @@ _known: dict[type, Given] = {}  # by type: those that were used
 
 
 def refusal(value: Any, spelled: str = "") -> str:
-    """Return why a value is neither a number nor an array that a kernel can get.
+    """Return why a value is neither a number nor an array.
 
     `spelled` is a Python number in the form that fits the kernel's parameter, "" if its type is not known.
     """
@@ -76,7 +76,7 @@ def is_scalar(kind: type) -> bool:
 
 
 def given_value(value: Any) -> Given | None:
-    """Return a value that is passed as it is, None for anything else; raises TypeError for a number C does not have."""
+    """Return a value that is passed as it is, None for another; raises TypeError for a number that C does not have."""
     kind = type(value)
     found = _known.get(kind)
     if found is None:
@@ -87,7 +87,7 @@ def given_value(value: Any) -> Given | None:
 
 
 def whole(value: Any) -> int:
-    """Return a whole number of ctypes or NumPy, or a character's code, as an int."""
+    """Return a whole number of ctypes or NumPy, or a character's code."""
     number = value.value if isinstance(value, ctypes._SimpleCData) else value
     return ord(number) if isinstance(number, (bytes, str)) else int(number)
 
@@ -98,7 +98,7 @@ def given_address(kind: type) -> Given:
 
 
 def given_array(kind: type, dtype: str) -> Given:
-    """Return an array of elements of a type, as NumPy writes it: "<f4"; "" for raw bytes."""
+    """Return an array of elements of a type, "<f4"; "" for raw bytes."""
     return Given("array", dtype, POINTER, type_name(kind))
 
 
@@ -126,7 +126,6 @@ def _described(kind: Any, value: Any) -> Given | None:
 
 
 def _problem_of(kind: Any) -> str:
-    """Return why C has no values of a type of ctypes; "" if it has."""
     if issubclass(kind, ctypes._SimpleCData):
         if kind._type_ == "O":
             return "is a Python object, not a number of C"
@@ -161,10 +160,7 @@ def _dtype(kind: Any) -> str:
 
 
 def three(dim: Any, what: str = "grid or block") -> tuple[int, int, int]:
-    """Return a grid or block as three numbers.
-
-    Raises TypeError for anything but one to three whole numbers, ValueError for a number below 1 or above 2^31-1.
-    """
+    """Return a grid or block as three numbers; raises TypeError, and ValueError for one below 1 or above 2^31-1."""
     if type(dim) is int and 0 < dim <= _MOST:
         return dim, 1, 1
     numbers = [_whole(number) for number in (dim if isinstance(dim, (tuple, list)) else (dim,))]
@@ -187,14 +183,14 @@ def three(dim: Any, what: str = "grid or block") -> tuple[int, int, int]:
 def launch_size(
     grid: Any, block: Any, shared: Any, cluster: Any = None
 ) -> tuple[tuple[int, int, int], tuple[int, int, int], int]:
-    """Return the size of a launch, with `shared` bytes of shared memory; raises TypeError, ValueError."""
+    """Return a checked grid, block and size of shared memory; raises TypeError, ValueError."""
     if cluster is not None:
         three(cluster, "cluster")
     return three(grid, "grid"), three(block, "block"), size_of("shared", shared)
 
 
 def size_of(what: str, size: Any) -> int:
-    """Return a number of bytes; raises TypeError unless it is a whole number, ValueError if it is negative or huge."""
+    """Return a number of bytes; raises TypeError, and ValueError if it is negative or huge."""
     number: int | None = _whole(size)
     if number is None:
         raise TypeError(f"{what} is a whole number of bytes, not {_shown(size)}")
@@ -206,7 +202,7 @@ def size_of(what: str, size: Any) -> int:
 
 
 def _whole(number: Any) -> Any:
-    """Return a whole number of any type as an int, None for another value; True is not a number."""
+    """Return a whole number of any type as an int, None for another value and for True."""
     if isinstance(number, bool):
         return None
     try:
@@ -216,7 +212,6 @@ def _whole(number: Any) -> Any:
 
 
 def _shown(value: Any) -> str:
-    """Return a value's text, which must not be long."""
     try:
         text = repr(value)
     except ValueError:  # Python writes no int of more than 4,300 digits
@@ -228,7 +223,7 @@ def stream_handle(stream: Any) -> int:
     """Return the CUstream of None (the default stream), a number, or another library's stream.
 
     `__cuda_stream__` is the protocol (https://nvidia.github.io/cuda-python/cuda-core/latest/interoperability.html);
-    `ptr` is CuPy's attribute and `cuda_stream` torch's, of versions without it. Raises TypeError, ValueError.
+    versions of CuPy and torch without it have other attributes. Raises TypeError, ValueError.
     """
     if stream is None:
         return 0
@@ -249,10 +244,7 @@ def stream_handle(stream: Any) -> int:
 
 
 def context_handle(context: Any, current: Callable[[], int] = lambda: 0) -> int:
-    """Return the CUcontext that a caller gives, for "current" what a function returns, 0 for none.
-
-    Raises TypeError for anything else.
-    """
+    """Return the CUcontext that a caller gives, for "current" what a function returns, 0 for none; raises TypeError."""
     if isinstance(context, str) and context == "current":
         return current()
     found = getattr(context, "handle", context)
@@ -295,10 +287,7 @@ _FULL_RO = 0x11C  # PyBUF_FULL_RO: whatever its form, and read-only
 
 
 class DLTensor(ctypes.Structure):
-    """An array on a device, the head of DLManagedTensor; https://dmlc.github.io/dlpack/latest/c_api.html.
-
-    `code` is its elements' kind, of `lanes` numbers each.
-    """
+    """An array on a device; https://dmlc.github.io/dlpack/latest/c_api.html."""
 
     _fields_ = (
         ("data", c_void_p), ("device_type", c_int), ("device_id", c_int), ("ndim", c_int), ("code", c_uint8),
@@ -333,10 +322,9 @@ _release_buffer = _of_python("PyBuffer_Release", None, c_void_p)
 
 
 def refuse_gaps(array: Any, shape: Sequence[int], strides: Sequence[int], step: int) -> None:
-    """Raise ValueError unless the elements fill one block of memory, from the array's address on.
+    """Raise ValueError unless the elements fill one block of memory, in any order of the axes.
 
-    The axes may come in any order, so an array in Fortran's order is accepted. `step` is the distance of neighbours in
-    the unit of `strides`: an element's bytes, or 1.
+    `step` is the distance of neighbours in the unit of `strides`: an element's bytes, or 1.
     """
     if 0 in shape:
         return
@@ -366,7 +354,7 @@ def address_of(array: object, tensor: DLTensor) -> int:
 
 
 def _writable_tensor_of(array: Any) -> tuple[object, DLTensor, bool]:
-    """Return the capsule of an array, the array in it, and whether it may be written; before DLPack 1.0 it may."""
+    """Return an array's capsule, the array in it, and whether it may be written; before DLPack 1.0 it may."""
     try:
         capsule = array.__dlpack__(max_version=(1, 0), copy=False)
     except TypeError:  # its library is older
@@ -380,8 +368,7 @@ def _writable_tensor_of(array: Any) -> tuple[object, DLTensor, bool]:
 class HostArray(NamedTuple):
     """An array in the CPU's memory: `size` bytes, if it has no gaps.
 
-    `dtype` is NumPy's name of its elements' type, "<f4", "" for raw bytes. What `owner` refers to keeps the memory
-    where it is.
+    `dtype` is "<f4", "" for raw bytes. `owner` keeps the memory where it is.
     """
 
     value: Any
@@ -422,8 +409,7 @@ class HostArray(NamedTuple):
 def host_array(value: Any) -> HostArray | None:
     """Return an array in the CPU's memory, None for anything else.
 
-    Raises TypeError for elements that have no C type, such as objects and dates, and ValueError for memory that was
-    given back.
+    Raises TypeError for elements without a C type, ValueError for memory that was given back.
     """
     numpy = sys.modules.get("numpy")
     if numpy is not None and isinstance(value, numpy.ndarray):
@@ -443,10 +429,7 @@ def host_array(value: Any) -> HostArray | None:
 
 
 def pointee_of(array: HostArray) -> int:
-    """Return the address that a kernel gets for an array.
-
-    Its elements must fill one block of memory, in any order of the axes, and be aligned; raises ValueError.
-    """
+    """Return the address that a kernel gets for an array; raises ValueError for gaps and wrong alignment."""
     if array.strides is not None:
         refuse_gaps(array.value, array.shape, array.strides, array.itemsize)
     kind, alignment = array.dtype[1:2], array.itemsize & -array.itemsize
@@ -571,7 +554,7 @@ _typed: dict[tuple[type, str], type] = {}  # classes of memory, by the type of w
 
 
 class Uploads:
-    """A kernel with memory on its device, which `memory` allocates."""
+    """A kernel with memory on its device."""
 
     __slots__ = ()
     memory: Any

@@ -1,7 +1,7 @@
 """The kernels of a module, by name and by type: finds the one that a caller means, and judges its arguments.
 
-Types are C++'s, "const float *", as the build reads them from a kernel's mangled name. A kernel with `extern "C"` has
-none: its types are "", and only the number and sizes of its arguments can be judged.
+Types are C++'s, "const float *", from a kernel's mangled name. Those of a kernel with `extern "C"` are "": only the
+number and sizes of its arguments can be judged.
 """
 
 from __future__ import annotations
@@ -47,10 +47,9 @@ class Entry(NamedTuple):
 class Given(NamedTuple):
     """An argument of a call.
 
-    `kind` is "array", "scalar" (a number), "struct" (bytes that are passed by value), or "address": a raw address or
-    raw memory, which fits every pointer. `dtype` is NumPy's name of the type of a number or of an array's elements,
-    "<f4", "" if it has none; bfloat16 is "<V2", as in ml_dtypes. `size` is the number of bytes that are passed, and
-    `type` the Python type's name, "torch.Tensor".
+    `kind` is "array", "scalar" (a number), "struct" (bytes that are passed by value), or "address": a raw address,
+    which fits every pointer. `dtype` is NumPy's name of the type of a number or of an array's elements, "<f4", "" if it
+    has none; bfloat16 is "<V2". `size` is in bytes, `type` the Python type's name, "torch.Tensor".
     """
 
     kind: str
@@ -60,7 +59,7 @@ class Given(NamedTuple):
 
 
 def plain_entry(name: str) -> Entry:
-    """Return the entry of a kernel about which nothing is known but the name that the caller gives it."""
+    """Return the entry of a kernel of which only the name is known."""
     return Entry(name, name, None)
 
 
@@ -132,10 +131,7 @@ def nearest(names: Iterable[str], word: str) -> list[str]:
 
 
 def check(entry: Entry, given: Sequence[Given]) -> None:
-    """Raise TypeError unless arguments of these types fit a kernel.
-
-    A number's value may still be too large or negative: see `limits`.
-    """
+    """Raise TypeError unless arguments of these types fit a kernel; for a number's value see `limits`."""
     check_count(entry, len(given))
     for position, (parameter, one) in enumerate(zip(entry.parameters or (), given)):
         problem = misfit(parameter, position, one)
@@ -158,10 +154,7 @@ def misfit(parameter: Parameter, position: int, given: Given) -> str:
 
 
 def limits(parameter: Parameter, dtype: str) -> tuple[int, int] | None:
-    """Return the least and the greatest value that a number of a type may have; None if all its values fit.
-
-    It fits by its type: it is an integer of the parameter's size whose signedness differs.
-    """
+    """Return the least and the greatest value of an integer whose signedness is not the parameter's; None: all fit."""
     expected, kind = _NUMBERS.get(_bare(parameter.type), ""), dtype.lstrip("<|=")[:1]
     if expected[:1] not in {"i", "u"} or kind not in {"i", "u"} or expected[0] == kind:
         return None
@@ -212,7 +205,6 @@ _COMPLEX = re.compile(r"(?:\w+::)*complex<(float|double)>")
 
 
 def _bare(type_: str) -> str:
-    """Return a type without const, volatile and restrict."""
     return re.sub(_QUALIFIER, " ", type_).strip()
 
 
@@ -321,7 +313,6 @@ def _hint(expected: tuple[str, ...]) -> str:
 
 
 def _described(given: Given) -> str:
-    """Return an argument in words: "an array of float64 (cupy.ndarray)", "numpy.int32", "ctypes.c_float"."""
     if given.kind == "array":
         dtype = given.dtype.lstrip("<|=>")
         name = _NAMES.get(dtype, given.dtype).rstrip("_") if dtype else "unknown type"

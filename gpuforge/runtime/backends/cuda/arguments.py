@@ -1,8 +1,4 @@
-"""Kernel arguments: arrays by the libraries that make them, and numbers as the C types that the kernel declares.
-
-A kernel runs where its arrays are, and in the order of their library: what the library queued before is done before,
-and what it queues afterwards comes after.
-"""
+"""Kernel arguments: arrays by the libraries that make them, and numbers as the C types that the kernel declares."""
 
 from __future__ import annotations
 
@@ -69,7 +65,7 @@ class ArrayReader(NamedTuple):
 
     `locate` returns the place and the address of an array; it raises TypeError for host memory and for elements of
     another type, ValueError for an array with gaps. `address`, for the usual launch, returns only the address, and
-    raises ElsewhereError for an array in another place; without it there is no such launch.
+    raises ElsewhereError for an array in another place.
     """
 
     locate: Callable[[Any], Located]
@@ -119,7 +115,7 @@ def _host_memory(value: Any) -> TypeError:
 
 
 def _home(kind: type) -> str:
-    """Return the library of a type of arrays that is read in a way of its own, also of a class derived from it."""
+    """Return the library of an array's type, "" for one that is only known by what it has."""
     for base in kind.__mro__:
         package, _, _ = base.__module__.partition(".")
         if (package, base.__name__) in {("torch", "Tensor"), ("cupy", "ndarray"), ("cuda", "Buffer")}:
@@ -254,8 +250,7 @@ def place_of(driver: Driver, address: int) -> Place | None:
 def _dlpack(accept: Accept) -> ArrayReader:
     """Return how an array of JAX is passed, or one that has only DLPack.
 
-    Its library makes the launch's stream wait for its own work. Nothing tells the library when the kernel has ended, so
-    that it could use the memory again.
+    Its library makes the launch's stream wait for its own work, but is not told when the kernel has ended.
     """
 
     def locate(array: Any) -> Located:
@@ -279,10 +274,7 @@ def _typestr(tensor: DLTensor) -> str:
 
 
 class Reader(NamedTuple):
-    """How numbers and structs of one type are passed: `struct`'s code, and a function for the value to pack.
-
-    Without a function, `struct` takes the argument itself. `given` describes the type.
-    """
+    """How numbers and structs of one type are passed: `struct`'s code, and a function for the value to pack."""
 
     code: str
     given: Given
@@ -356,14 +348,13 @@ class Layout:
     """How the arguments of one launch signature are read and packed.
 
     `readers` has a function for each argument that is not packed as it is; that of an array returns its place, too.
-    `arrays` are the positions of arrays, `memories` those of `Memory`, `pointers` those of bare addresses. `streams`
-    has a function for the stream of an array by its position, and `sources` those that count: one for each library.
-    `late` are the arrays that are read once the launch's stream is known.
+    `arrays` are the positions of arrays, `memories` those of `Memory`, `pointers` those of bare addresses, `floats`
+    those of floating-point numbers. `streams` has a function for the stream of an array by its position, and `sources`
+    those that count: one for each library. `late` are the arrays that are read once the launch's stream is known.
 
-    `direct` has the readers of the usual launch, which has arrays of one library, or `Memory` on the default stream:
-    functions of an argument and a place; None if the arguments are others. `current` returns that library's stream.
-    `floats` are the positions of floating-point numbers. `usuals` is what such launches use in each place, and `usual`
-    what the last one did.
+    `direct` has the readers of the usual launch, which has arrays of one library, or `Memory` on the default stream;
+    None if the arguments are others. `current` returns that library's stream. `usuals` is what such launches use in
+    each place, and `usual` what the last one did.
     """
 
     __slots__ = ("_offsets", "_size", "arrays", "current", "direct", "floats", "late", "memories", "node_offsets",

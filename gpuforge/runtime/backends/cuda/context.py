@@ -32,7 +32,7 @@ class Modules:
     """Loaded modules by their digest, with a count of their holders. Safe for threads.
 
     A module stays loaded until `release`, and after it as long as it has a holder. `unload` is called outside all
-    locks. Modules that were never loaded are never unloaded, and a failed load is not remembered.
+    locks. A failed load is not remembered.
     """
 
     def __init__(self, unload: Callable[[Any], None]) -> None:
@@ -98,8 +98,6 @@ class LoadedModule:
 
 
 class _Slot:
-    """One place for a module, and the number of its holders."""
-
     def __init__(self) -> None:
         self.loading = threading.Lock()
         self.module: Any = None
@@ -107,18 +105,14 @@ class _Slot:
 
 
 class Function(NamedTuple):
-    """A loaded kernel: a CUfunction, and its module, which stays loaded as long as this object exists."""
+    """A CUfunction, and its module, which stays loaded as long as this object exists."""
 
     handle: int
     loaded: LoadedModule
 
 
 class Context:
-    """A context and the modules loaded for it. Modules of one context are never used in another.
-
-    Each use makes the context current in the calling thread for its duration, and restores the previous one. All
-    methods raise DriverError.
-    """
+    """A context and the modules loaded for it, which are never used in another. All methods raise DriverError."""
 
     def __init__(self, driver: Driver, handle: int, ordinal: int, *, primary: bool = False) -> None:
         self.driver = driver
@@ -135,16 +129,14 @@ class Context:
         return device if self.primary else f"context {self.handle:#x} of {device}"
 
     def function(self, name: str, digest: str, read: Callable[[], bytes]) -> Function:
-        """Return kernel `name` of the module with this content digest.
-
-        `read` returns the module's bytes and is called once; a module that failed to load is tried again next time.
-        """
+        """Return kernel `name` of the module with this content digest, whose bytes `read` returns."""
         loaded = self._modules.hold(digest, lambda: self._load(read))
         with self.current(), self.allowed_in_captures():
             return Function(self.driver.function(loaded.module, name), loaded)
 
     def order(self, first: int, then: int, of: Context | None = None) -> None:
-        """Make stream `then` wait for the work that is queued so far on stream `first`, of another context with `of`.
+        """Make stream `then` wait for the work that is queued so far on stream `first`, of another context with
+        `of`.
 
         Nothing is done if only one of them is being captured into a graph, whose work is queued later.
         """
@@ -335,7 +327,7 @@ class Memory:
         self._copy("cuMemcpyHtoD", self._usable(), array.address, stream)
 
     def read(self, target: Any, *, stream: Any = None) -> None:
-        """Copy into an array of `size` bytes in C's order that can be written, after earlier launches with this memory.
+        """Copy into a writable array of `size` bytes in C's order, after earlier launches with this memory.
 
         If a `stream` is given, the copy waits for the work queued on it, too. Raises TypeError, ValueError, and
         DriverError, also for a fault of an earlier kernel.
@@ -432,10 +424,7 @@ class _Recorded:
 
 
 class Variable(Memory):
-    """A `__device__` or `__constant__` variable of a loaded kernel's module: memory that is never freed by itself.
-
-    Its copies wait for everything that is queued in its context.
-    """
+    """A variable of a loaded kernel's module; its copies wait for everything that is queued in its context."""
 
     __slots__ = ("_kept",)
 

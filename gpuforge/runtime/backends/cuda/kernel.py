@@ -53,9 +53,9 @@ class _Attributes:
 
 
 def _raise_shared(context: Context, name: str, function: int, requested: int) -> int:
-    """Let a kernel have more dynamic shared memory than 48 KiB with its static one, and return how many bytes.
+    """Let a kernel have all dynamic shared memory that its device has, and return how many bytes that is.
 
-    Raises ValueError if the device has less, DriverError.
+    Raises ValueError for a request of more, DriverError.
     """
     driver = context.driver
     with context.current():
@@ -74,7 +74,7 @@ def _raise_shared(context: Context, name: str, function: int, requested: int) ->
 
 
 def _limit_broken(context: Context, name: str, function: int, frame: Frame) -> str:
-    """Return the limit that a refused launch breaks, and whether it is the device's or the kernel's; "" for none."""
+    """Return the limit of the device or the kernel that a refused launch breaks, "" for none."""
     driver, dims = context.driver, (ctypes.c_uint * 7).from_buffer(frame.buffer)
     gpu = f"GPU {context.ordinal}, {driver.devices[context.ordinal].name}"
     for (what, axis, attribute), given in zip(_AXES, dims):
@@ -135,7 +135,7 @@ class LoadedKernel:
         raise self.context.driver.error("cuLaunchKernel", code, reason, kernel=self.name)
 
     def launch_from(self, current: int | None, frame: Frame) -> int:
-        """Launch while another context is current, or none: then device 0 stays current, as with CUDA's runtime."""
+        """Launch while another context is current, or none: then device 0 stays current, as with CUDA's runtime API."""
         if not current and self.context.place == 0:
             self.context.driver.call("cuCtxSetCurrent", self.context.handle)
             return int(self.launch(frame.config, self.function, frame.parameters, None))
@@ -152,8 +152,8 @@ class LoadedKernel:
 class Kernel(Uploads):
     """A kernel on every GPU that its arrays may be on. Safe to use from several threads.
 
-    It is loaded for a device when the first launch goes there. A launch without arrays goes to the device that is
-    current in the thread. If the kernel was looked up with `device` or `context`, it runs there alone.
+    It is loaded for a device at the first launch there. A launch without arrays goes to the device that is current in
+    the thread. If it was looked up with `device` or `context`, it runs there alone.
     """
 
     __slots__ = ("_blocking", "_demand", "_driver", "_entry", "_layouts", "_load", "_loaded", "name")
@@ -187,15 +187,12 @@ class Kernel(Uploads):
 
     @property
     def loaded(self) -> LoadedKernel:
-        """The kernel where it was looked up for, which is where a launch without arrays goes."""
+        """The kernel where a launch without arrays goes."""
         return self._here()
 
     @property
     def handle(self) -> int:
-        """The CUfunction on the device that is current in this thread, for the launches of other libraries.
-
-        It is valid as long as this object exists.
-        """
+        """The CUfunction on the device that is current in this thread, valid as long as this object exists."""
         return self._here().handle
 
     def memory(self, size: int) -> Memory:
@@ -206,9 +203,9 @@ class Kernel(Uploads):
         return Memory(self._here().context, size)
 
     def variable(self, name: str) -> Memory:
-        """Return a `__constant__` or `__device__` variable of the kernel's module, to read and write.
+        """Return a `__constant__` or `__device__` variable of the kernel's module on the thread's current device.
 
-        It is that of the device that is current in this thread: each has its own. Raises DriverError.
+        Raises DriverError.
         """
         return self._here().variable(name)
 
@@ -225,14 +222,14 @@ class Kernel(Uploads):
         """Queue the kernel over `grid` blocks of `block` threads, each a number or up to three.
 
         It runs on the device of its arrays. An argument is a number of ctypes or NumPy, a ctypes structure, or an array
-        in device memory: a `Memory`, or anything with `__cuda_array_interface__` or DLPack. The kernel gets an array's
-        address, so its elements must fill one block of memory, in any order of the axes.
+        in device memory: a `Memory`, or anything with `__cuda_array_interface__` or DLPack, whose elements fill one
+        block of memory, in any order of the axes.
 
         Without `stream`, the kernel is queued on the stream that the library of the first array uses now on that device
         (CuPy, torch, Numba), else on the default stream. Work of its arrays' libraries that is queued now is done
         before, and what they queue afterwards comes after. A launch with arrays of JAX returns when it has ended. With
-        `stream`, a CUstream as a number or a stream of CuPy, torch, cuda.core (anything with `__cuda_stream__`), the
-        kernel is queued there, after the work of its arrays' libraries; what they queue afterwards may run before it.
+        `stream`, a CUstream as a number or a stream of CuPy, torch, cuda.core, the kernel is queued there, after the
+        work of its arrays' libraries; what they queue afterwards may run before it.
 
         `shared` is dynamic shared memory in bytes, up to what the device has. With `cooperative`, all blocks run at the
         same time and may wait for each other; `cluster` is the number of blocks in a cluster.
@@ -278,7 +275,8 @@ class Kernel(Uploads):
         cooperative: bool = False,
         cluster: Dim | None = None,
     ) -> BoundLaunch:
-        """Return a repeatable launch with these arguments, which are read now; call it to launch. Raises as `launch`.
+        """Return a repeatable launch with these arguments, which are read now; call it to launch. Raises as
+        `launch`.
 
         It keeps the arguments alive, and stays on the stream of now. It waits for other streams now, not at each call.
         """
@@ -317,8 +315,8 @@ class Kernel(Uploads):
     ) -> tuple[LoadedKernel, int, list[tuple[Context, int]], list[Any]]:  # fmt: skip
         """Write a launch into a frame, behind the work of its arrays' libraries.
 
-        Return the kernel on its device, the stream, the other streams that the arrays' libraries use, and the values
-        of the arguments.
+        Return the kernel on its device, the stream, the other streams of the arrays' libraries, and the arguments'
+        values.
         """
         values = [value if read is None else read(value) for read, value in zip(layout.readers, arguments)]
         place, others = self._place(layout, arguments, values)
@@ -365,7 +363,7 @@ class Kernel(Uploads):
         layout: Layout,
         arguments: tuple[Any, ...],
     ) -> None:
-        """Order what follows behind a launch on stream `queue`; raises DriverError."""
+        """Order what follows behind a launch on stream `queue`."""
         for context, theirs in others:
             context.order(queue, theirs, loaded.context)
         for position in layout.memories:
@@ -387,7 +385,6 @@ class Kernel(Uploads):
         return self._loaded.get(place) or self._at(place)
 
     def _at(self, place: Place) -> LoadedKernel:
-        """Load the kernel for a device or into a context; raises KernelUnavailable, DriverError."""
         return self._loaded.setdefault(place, self._load(place))
 
     def _without_arrays(self, layout: Layout, values: Sequence[Any]) -> Place:
@@ -401,10 +398,7 @@ class Kernel(Uploads):
     def _gather(
         self, layout: Layout, arguments: Sequence[Any], values: list[Any]
     ) -> tuple[Place, list[tuple[Context, int]]]:
-        """Return the place of an array from which all others can be reached, and the streams of the others.
-
-        Raises ValueError if there is none.
-        """
+        """Return the place of an array from which all others can be reached, and the streams of the others."""
         places: dict[int, Place] = {}
         for position in layout.arrays:
             read = layout.readers[position]
@@ -523,7 +517,6 @@ class _Usual:
 def _pack(
     layout: Layout, frame: Frame, grid: Dim, block: Dim, shared: int, queue: int, values: Sequence[Any]
 ) -> None:
-    """Write a launch into a frame; raises TypeError, ValueError."""
     (gx, gy, gz), (bx, by, bz), shared = launch_size(grid, block, shared)
     try:
         layout.pack(frame.buffer, 0, gx, gy, gz, bx, by, bz, shared, queue, *values)
