@@ -141,7 +141,7 @@ def _second_runtime(name: str, program: str, tree: Path, conflict: check.Conflic
     )
 
 
-_ALWAYS = ("", "__main__", "explain")
+_ALWAYS = ("", "__main__", "explain_command")
 # An import in a function of one of these, or of a module below it, is followed only in wheels with what is named here:
 # the function is not called in others. Imports at the top of a module are always followed.
 OPTIONAL = {

@@ -12,7 +12,7 @@ from typing import Any
 
 # The module of each command, with `SUMMARY`, `configure` and `run`, and why a wheel may not have it.
 COMMANDS = {
-    "explain": ("explain", ""),
+    "explain": ("explain_command", ""),
     "compile": (
         "userbuild.command",
         "there is nothing to compile: it has no sources for compilers of its users",

@@ -1,31 +1,24 @@
-"""`python -m PACKAGE._gpuforge explain`, and the text of `KernelSet.explain`: what is used on this machine, and why."""
+"""The output of `explain`: the machine, and every place that was looked in, as data and as lines for people."""
 
 from __future__ import annotations
 
-import json
-import os
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Union
 
 from .decide import listed, named, resolve
 from .driver import Device
-from .find import contents
-from .machine import Probe, libraries
+from .machine import Probe
 from .process import KernelUnavailable, UnknownKernel
 from .values import KINDS, Candidate, Origin, Reason
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import argparse
-
     from .kernellibrary import KernelLibrary
     from .kernelset import KernelSet
     from .signature import Entry
 
 
 SCHEMA = 1
-SUMMARY = "show which kernels are used on this machine, and why not the others"
 
 
 class ModuleVerdict(NamedTuple):
@@ -269,45 +262,3 @@ def _candidates(candidates: Sequence[Candidate]) -> Iterator[dict[str, Any]]:
             "image": image.label if image else None,
             "reason": candidate.reason.as_data(),
         }
-
-
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments."""
-    parser.add_argument(
-        "set", nargs="*", help="a kernel set or library of this package (default: all of them)"
-    )
-    parser.add_argument("--json", action="store_true", help="print data instead of a table")
-
-
-def run(options: argparse.Namespace) -> int:
-    """Print the explanation; return 2 if there is no such kernel set or library."""
-    has = contents()
-    known = [*has.sets, *has.libraries]
-    unknown = [name for name in options.set if name not in known]
-    if unknown:
-        there = ", ".join(known) or "none"
-        sys.stderr.write(
-            f"error: no kernel set or library {', '.join(unknown)} in this package; it has: {there}\n"
-        )
-        return 2
-    named = options.set or known
-    facts = PackageFacts(
-        tuple(_set(name) for name in has.sets if name in named),
-        tuple(_library(name) for name in has.libraries if name in named),
-        libraries(os.environ),
-    )
-    shown = json.dumps(package_as_data(facts), indent=2) if options.json else package_as_text(facts)
-    sys.stdout.write(shown + "\n")
-    return 0
-
-
-def _set(name: str) -> SetFacts:
-    from .kernelset import KernelSet
-
-    return facts_of(KernelSet.shipped(name))
-
-
-def _library(name: str) -> LibraryFacts:
-    from .kernellibrary import KernelLibrary
-
-    return library_facts_of(KernelLibrary.shipped(name))

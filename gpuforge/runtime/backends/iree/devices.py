@@ -12,7 +12,7 @@ from typing import Any
 from ...driver import Attempt, Table, patience
 from ...machine import gpu_disabled, switched_off
 from ...process import DriverError
-from ...values import Reason
+from ...values import KINDS, Reason
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
