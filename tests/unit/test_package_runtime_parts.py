@@ -105,14 +105,14 @@ KINDS = {
         "",
         "cuda",
         "kernellibrary libraries recipe more_reasons wheels userbuild elf cpu cache",
-        most=84_500,
+        most=82_500,
     ),
     "machine code": Kind(
         of_machine_code,
         "",
         "cuda",
         "kernellibrary libraries recipe more_reasons wheels userbuild elf cpu cache",
-        most=84_500,
+        most=82_500,
     ),
     "IREE": Kind(
         of_iree, "", "iree", "kernellibrary libraries recipe wheels userbuild elf cache", most=72_500
