@@ -17,6 +17,7 @@ from gpuforge.cli.build_report import result_data, show_plan, show_result
 from gpuforge.cli.dist import Result, copy_wheels, keep_current, kept_back
 from gpuforge.cli.main import INTERRUPTED
 from gpuforge.cli.options import (
+    DURATION,
     FOLDER,
     SIZE,
     Call,
@@ -47,7 +48,7 @@ _FOR_RUNNERS = (("image", "images"), ("memory", "memory"), ("scheduler", "schedu
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options(Choice):
-    """The options of `gpuforge build`; `timeout` in hours, `memory` in bytes."""
+    """The options of `gpuforge build`; `timeout` in hours, `deadline` in seconds, `memory` in bytes."""
 
     path: Path
     runner: str
@@ -55,6 +56,7 @@ class Options(Choice):
     images: tuple[str, ...]
     memory: int | None
     timeout: float
+    deadline: float | None
     jobs: int | None
     gpu: bool
     no_test: bool
@@ -88,6 +90,13 @@ class Options(Choice):
     metavar="HOURS",
     show_default=True,
     help="Time limit of each action.",
+)
+@click.option(
+    "--deadline",
+    type=DURATION,
+    default=None,
+    metavar="5h30m",
+    help="Stop in time before a CI job's own limit. What is finished is kept, and the next build goes on from there.",
 )
 @click.option(
     "--jobs",
@@ -162,6 +171,8 @@ def command(ctx: click.Context, call: Call, /, **given: Any) -> int:
         click.echo(json.dumps(result_data(result), indent=2))
     else:
         show_result(result, images=made.file.manifest.wheel.image, explain=options.explain)
+    if outcome.interrupted and options.deadline:
+        say("note: stopped by --deadline: the same command goes on from what is finished")
     for note in plan.notes if wheels else ():
         say(f"note: {note}")
     missing = missing_status(selection, allowed=options.allow_missing)
@@ -241,6 +252,7 @@ def _run(
             logs=cache / "logs",
             project=str(made.file.path),
             targets=made.plan.targets,
+            seconds=options.deadline,
         )
 
 

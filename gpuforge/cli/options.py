@@ -83,15 +83,17 @@ class _Size(click.ParamType[int]):
 
 
 class _Duration(click.ParamType[float]):
-    """A duration in seconds, written as `90m`, `12h`, `30d` or `2w`."""
+    """A duration in seconds, written as `90m`, `5h30m`, `30d` or `2w`."""
 
     name = "duration"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        match = re.fullmatch(r"([0-9]{1,6}) ?([mhdw])", str(value))
-        if match is None:
-            self.fail(f"{value!r} is not a duration such as 12h, 30d or 2w", param, ctx)
-        return int(match[1]) * {"m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}[match[2]]
+        if not re.fullmatch(r"([0-9]{1,6} ?[mhdw])+", str(value)):
+            self.fail(f"{value!r} is not a duration such as 5h30m, 30d or 2w", param, ctx)
+        units = {"m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
+        return sum(
+            int(number) * units[unit] for number, unit in re.findall(r"([0-9]+) ?([mhdw])", str(value))
+        )
 
 
 class _Requirement(click.ParamType["Requirement"]):

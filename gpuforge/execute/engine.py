@@ -41,6 +41,7 @@ def run(
     project: str,
     targets: Collection[str] = (),
     judged: Mapping[str, Verdict] | None = None,
+    seconds: float | None = None,
 ) -> Outcome:
     """Bring every step's outputs into the store, running only the steps that must run, and return how each one ended.
 
@@ -48,11 +49,12 @@ def run(
     for one log per action; `project` names the manifest in the ledger; `targets` the ids of steps whose outputs the
     caller reads, in addition to those of the last steps. A failed step fails only the steps that need it; steps that
     only these need are stopped, or not started any more. KeyboardInterrupt in the calling
-    thread stops the running commands (a second one, at once and by force) and ends in an Outcome with `interrupted`.
+    thread stops the running commands (a second one, at once and by force) and ends in an Outcome with `interrupted`; so
+    does the end of `seconds`.
     """
     found = judged or verdicts(steps, store=store, ledger=ledger, project=project, targets=targets)
     record = _Record(ledger, project, logs, {step.action.id: step.key for step in steps})
-    return _Engine(steps, found, record, workers, max(1, jobs), observer, targets).run()
+    return _Engine(steps, found, record, workers, max(1, jobs), observer, targets, seconds).run()
 
 
 def _report(events: _Events, name: str, report: _Report) -> None:
@@ -101,7 +103,9 @@ class _Engine:
         jobs: int,
         observer: Observer,
         targets: Collection[str],
+        seconds: float | None,
     ) -> None:
+        self._deadline = None if seconds is None else time.monotonic() + seconds
         self._steps = {step.action.id: step for step in steps}
         self._verdicts = found
         self._to_run = frozenset(name for name, verdict in found.items() if verdict.run)
@@ -215,9 +219,13 @@ class _Engine:
 
     def _next_ended(self) -> tuple[str, ...]:
         """Wait for the next report of a worker; return the steps that have ended."""
+        left = None if self._deadline is None else self._deadline - time.monotonic()
+        if left is not None and left <= 0:
+            raise KeyboardInterrupt
+        waits = [each for each in (left, self._slots.look) if each is not None]
         try:
-            name, report = self._events.get(timeout=self._slots.look)
-        except queue.Empty:  # a worker may have joined
+            name, report = self._events.get(timeout=min(waits, default=None))
+        except queue.Empty:  # a worker may have joined, or it is time to end
             return ()
         if isinstance(report, str):
             self._observer.on_wait(self._steps[name].action, report)

@@ -56,7 +56,13 @@ class Rig:
         self.listener = Listener()
         self.top = top
 
-    def run(self, *steps: Step, jobs: int = 1, targets: tuple[str, ...] = ()) -> Outcome:
+    def run(
+        self,
+        *steps: Step,
+        jobs: int = 1,
+        targets: tuple[str, ...] = (),
+        seconds: float | None = None,
+    ) -> Outcome:
         return engine.run(
             steps,
             store=self.store,
@@ -67,6 +73,7 @@ class Rig:
             logs=self.top / "logs",
             project="p",
             targets=targets,
+            seconds=seconds,
         )
 
 

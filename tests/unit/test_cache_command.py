@@ -237,7 +237,7 @@ def test_nothing_that_a_build_was_given_is_removed_while_it_runs(tmp_path: Path)
     ("words", "says"),
     [
         (["prune"], 'prune needs --older or --size\n  hint: such as --older 30d or --size "20 GB", or both'),
-        (["prune", "--older", "soon"], "'soon' is not a duration such as 12h, 30d or 2w"),
+        (["prune", "--older", "soon"], "'soon' is not a duration such as 5h30m, 30d or 2w"),
         (["prune", "--size", "1"], "'1' is not a size such as"),
         (["rm"], "No such command 'rm'. There are ls, prune, verify."),
     ],

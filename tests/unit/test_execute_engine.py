@@ -375,3 +375,17 @@ def test_an_interruption_keeps_what_is_finished(tmp_path: Path, times: int) -> N
     assert states(outcome) == {"a": "done", "b": "not-run", "c": "not-run"}
     assert words(outcome.results["c"].reason) == "not run: interrupted"
     assert len(killed) == times - 1
+
+
+def test_the_end_of_the_time_stops_what_runs_and_keeps_what_is_finished(tmp_path: Path) -> None:
+    def act(task: Task) -> int:
+        if task.action.id == "b":  # it runs until it is stopped
+            assert rig.runner.cancelled.wait(60)
+            return -15
+        return 0
+
+    rig = Rig(tmp_path, act)
+    outcome = rig.run(step("a"), step("b", "a"), step("c", "b"), seconds=0.3)
+    assert outcome.interrupted
+    assert states(outcome) == {"a": "done", "b": "cancelled", "c": "not-run"}
+    assert rig.run(step("a"), seconds=600).ok
