@@ -100,8 +100,11 @@ class KernelSet:
         Raises UnknownKernel if the wheel has no such kernel, or several; KernelUnavailable, with the reason of each
         place tried, if none fits or the driver refuses it; ValueError if no context is current.
         """
-        if cache and context is None and self._forks == _process[0]:
-            kernel = self._kernels.get((name, module, device))
+        place = (
+            device if context is None else getattr(context, "int_ptr", None)
+        )  # of pyopencl: kept until `release`
+        if cache and (context is None or place) and self._forks == _process[0]:
+            kernel = self._kernels.get((name, module, place))
             if kernel is not None and self.env.get(_DISABLE, "") in ("", "0"):
                 return kernel
         return self._load(name, module, device, context, cache)
@@ -111,16 +114,24 @@ class KernelSet:
 
         A kernel that is still in use stays loaded until its last reference is gone. It never opens a driver, so it can
         be called without loaded modules, twice, and at the end of a program. Call it before a context is destroyed.
-        Raises TypeError for anything but a context.
+        Libraries for the CPU stay: code that still runs may be in them. Raises TypeError for anything but a context.
         """
+        import sys
+
+        from .backends import owner_of
         from .driver import opened_driver
         from .given import context_handle
 
-        if context is not None:
+        owner = owner_of(context)
+        if context is not None and not owner:
             context_handle(context)
         for each in list(_sets):
             each._kernels, each._used = {}, set()
-        driver = opened_driver(self._driver)
+        for name in ("opencl", "iree") if context is None or owner else ():
+            used = sys.modules.get(f"{__package__}.backends.{name}.kernel")
+            if used is not None:
+                used.release(device, context)
+        driver = None if owner else opened_driver(self._driver)
         if driver is not None:
             try:
                 from .backends.cuda.context import release
@@ -228,8 +239,8 @@ class KernelSet:
             raise UnknownKernel("\n".join([wanted.message, *reasons(judged, failures, machine)]))
         if kernel is None:
             raise KernelUnavailable([unable] if unable else reasons(judged, failures, machine))
-        if context is None:
-            self._kernels[name, module, device] = kernel
+        if context is None or owner:
+            self._kernels[name, module, context.int_ptr if owner else device] = kernel
         return kernel
 
     def _note(

@@ -6,7 +6,9 @@ machines with a GPU, tests/gpu runs the real ones.
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +17,9 @@ import numpy as np
 import pytest
 from runtime_samples import write_set
 from set_samples import OPENCL_C, install_set
+from thread_samples import COUNT, in_threads
 
-from gpuforge.runtime import KernelSet, KernelUnavailable, UnknownKernel
+from gpuforge.runtime import DriverError, KernelSet, KernelUnavailable, UnknownKernel
 
 BACKENDS = ("cuda", "opencl", "cpu", "iree")
 
@@ -191,4 +194,130 @@ def test_what_was_uploaded_keeps_its_type(kernels: KernelSet, backend: str) -> N
 
 
 def saxpy_arguments(backend: str, memory: Any) -> list[Any]:
-    return [np.float32(1), memory, memory] if backend == "iree" else [np.uint64(1), np.float32(1), memory]
+    if backend == "iree":
+        return [np.float32(1), memory, memory]
+    return [np.uint64(1), np.float32(1), memory, *([memory] if backend == "cuda" else [])]
+
+
+def test_a_released_kernel_is_loaded_again_and_one_in_use_still_runs(
+    kernels: KernelSet, backend: str
+) -> None:
+    held = kernels.function("saxpy")
+    for _ in range(2):
+        kernels.release()
+        with held.memory(4) as memory:
+            held.launch(1, 1, *saxpy_arguments(backend, memory))
+    again = kernels.function("saxpy")
+    assert again is not held
+    assert kernels.function("saxpy") is again
+    with again.memory(4) as memory:
+        again.launch(1, 1, *saxpy_arguments(backend, memory))
+
+
+def test_release_lets_go_of_what_is_not_in_use(kernels: KernelSet, backend: str) -> None:
+    """What a back end has loaded goes with its last kernel; a library for the CPU stays loaded."""
+    kernel: Any = kernels.function("saxpy")
+    loaded: Callable[[], int]
+    if backend == "cuda":
+        loaded = partial(len, kernel.loaded.context._modules)
+    elif backend == "opencl":
+        context = kernel._context
+        loaded = lambda: len(context._programs)  # noqa: E731
+    elif backend == "iree":
+        device = kernel._iree_device
+        loaded = lambda: len(device._modules)  # noqa: E731
+    else:
+        return
+    assert loaded()
+    kernels.release()
+    assert not loaded()
+
+
+def test_a_device_that_is_not_there_is_refused_and_named(kernels: KernelSet, backend: str) -> None:
+    first = kernels.function("saxpy", device=0)
+    assert first.device == kernels.function("saxpy").device
+    if backend == "cpu":
+        assert kernels.function("saxpy", device=99).device == first.device
+    elif backend == "iree":  # whose driver of the CPU has one device, whatever the number
+        other: Any = kernels.function("saxpy", device=99)
+        assert other.driver == "local-task"
+    else:
+        with pytest.raises(KernelUnavailable, match="99"):
+            kernels.function("saxpy", device=99)
+
+
+def test_threads_share_a_kernel(kernels: KernelSet, backend: str) -> None:
+    found: list[Any] = []
+
+    def work(seed: int) -> None:
+        kernel = kernels.function("saxpy")
+        numbers, back = np.full(64, seed, "f4"), np.zeros(64, "f4")
+        with kernel.upload(numbers) as memory:
+            memory.read(back)
+            kernel.launch(1, 1, *saxpy_arguments(backend, memory))
+        found.append((back == numbers).all())
+
+    in_threads(work)
+    assert found == [True] * COUNT
+
+
+def test_a_stream_of_the_back_end_is_taken(kernels: KernelSet, backend: str) -> None:
+    kernel: Any = kernels.function("saxpy")
+    stream: Any = 0
+    if backend == "opencl":
+        import pyopencl
+
+        stream = pyopencl.CommandQueue(kernel._context.context)
+    with kernel.memory(4) as memory:
+        kernel.launch(1, 1, *saxpy_arguments(backend, memory), stream=stream)
+        memory.write(bytes(4), stream=stream)
+        memory.read(bytearray(4), stream=stream)
+
+
+def test_what_does_not_fit_the_device_is_an_error_with_a_status_and_advice(
+    kernels: KernelSet, backend: str
+) -> None:
+    kernel = kernels.function("saxpy")
+    with kernel.memory(4) as memory:
+        kernel.launch(1, 1, *saxpy_arguments(backend, memory))
+    if backend == "cpu":
+        with pytest.raises(MemoryError, match="bytes are more than there are"):
+            kernel.memory(1 << 60)
+        return
+    with pytest.raises(DriverError) as caught:
+        kernel.memory(1 << 60)
+    assert caught.value.code
+    assert caught.value.name.isupper()
+    assert caught.value.advice
+    assert not caught.value.kernel  # it is not the fault of the last one
+
+
+def own_context(kernels: KernelSet, backend: str) -> Any:
+    """Return a context of the caller's; None for a back end without them."""
+    kernel: Any = kernels.function("saxpy")
+    if backend == "opencl":
+        import pyopencl
+
+        return pyopencl.Context([kernel._context.device])
+    return ctypes.c_void_p(kernel.loaded.context.handle) if backend == "cuda" else None
+
+
+def test_kernels_in_a_context_of_the_callers_are_found_again_until_it_is_released(
+    kernels: KernelSet, backend: str
+) -> None:
+    context = own_context(kernels, backend)
+    if context is None:
+        return
+    plain = kernels.function("saxpy")
+    kernel: Any = kernels.function("saxpy", context=context)
+    with kernel.memory(4) as memory:
+        kernel.launch(1, 1, *saxpy_arguments(backend, memory))
+    if backend == "opencl":
+        assert kernels.function("saxpy", context=context) is kernel
+        assert kernel._context.context is context
+        assert kernel is not plain
+        kernels.release(context=context)
+        kernels.release(context=context)
+        assert kernels.function("saxpy", context=context) is not kernel
+    with plain.memory(4) as memory:
+        plain.launch(1, 1, *saxpy_arguments(backend, memory))

@@ -18,10 +18,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ...index import BuildPlace
 
-    Found = Mapping[
-        str, tuple[str, ...] | Reason
-    ]  # the names of the devices for each kind of image, or the reason why there are none
-
 
 IREE = Table(
     "IREE runtime", ("iree.runtime",), {}, {}, "one of its drivers hangs: `iree-run-module --list_devices`"
@@ -31,27 +27,21 @@ ADVICE = {
     "cuda": "IREE opens libcuda.so: where there is libcuda.so.1 alone, make a link of that name",
     "vulkan": "install a Vulkan loader and a driver, such as libvulkan1 and mesa-vulkan-drivers",
 }
-# IREE's statuses from 1 on, each with what to do, as in
-# https://github.com/iree-org/iree/blob/main/runtime/src/iree/base/status.h
+# https://github.com/iree-org/iree/blob/main/runtime/src/iree/base/status.h, from 1 on
+_STATUSES = (
+    "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND", "ALREADY_EXISTS", "PERMISSION_DENIED",
+    "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "ABORTED", "OUT_OF_RANGE", "UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE",
+    "DATA_LOSS",
+)  # fmt: skip
+_SIZES = "pass arrays of the sizes in the function's declaration"
 _ADVICE = {
-    "CANCELLED": "",
-    "UNKNOWN": "",
-    "INVALID_ARGUMENT": "pass arrays of the sizes that the function expects: its declaration has them",
-    "DEADLINE_EXCEEDED": "",
-    "NOT_FOUND": "install the wheel again: its module lacks a part that it names",
-    "ALREADY_EXISTS": "",
-    "PERMISSION_DENIED": "let this user open the device, such as by the group `render` or `video`",
+    "INVALID_ARGUMENT": _SIZES,
+    "OUT_OF_RANGE": _SIZES,
+    "PERMISSION_DENIED": "let this user open the device, as by the group `render`",
     "RESOURCE_EXHAUSTED": "free arrays on the device, or compute in parts",
-    "FAILED_PRECONDITION": "",
     "ABORTED": "look the kernel up again: the device was lost, or an earlier kernel has failed",
-    "OUT_OF_RANGE": "pass arrays of the sizes that the function expects: its declaration has them",
-    "UNIMPLEMENTED": "choose another driver of IREE (GPUFORGE_IREE), or update that of the device",
-    "INTERNAL": "run `iree-run-module` with the same module, and report it to IREE's authors",
-    "UNAVAILABLE": "check that the device's driver works: `iree-run-module --list_devices`",
-    "DATA_LOSS": "install the wheel again: the module is damaged",
-    "UNAUTHENTICATED": "",
-    "DEFERRED": "",
-    "INCOMPATIBLE": "install the release of IREE's runtime that the wheel names",
+    "UNIMPLEMENTED": "choose another driver of IREE (GPUFORGE_IREE)",
+    "DATA_LOSS": "install the wheel again",
 }
 _STATUS = re.compile(r"(?:^|\s)\S+:\d+: (?P<status>[A-Z_]+); (?P<text>.*)", re.DOTALL)
 
@@ -157,7 +147,7 @@ def status_of(error: Exception) -> tuple[str, str]:
 def failure(error: Exception, call: str, driver: str, device: str, kernel: str = "") -> DriverError:
     """Return an error of IREE as a driver's error, with the kernel that it belongs to."""
     status, text = status_of(error)
-    code = list(_ADVICE).index(status) + 1 if status in _ADVICE else 2
+    code = _STATUSES.index(status) + 1 if status in _STATUSES else 2
     return DriverError(
         f"{call} with IREE's {driver}", code, status, text, advice=_ADVICE.get(status, ""), kernel=kernel, device=device
     )  # fmt: skip

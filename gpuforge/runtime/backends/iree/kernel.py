@@ -336,7 +336,7 @@ class IreeKernel(Uploads):
         if isinstance(value, IreeMemory):
             sizes = parameter.sizes_of(value.size)
             if value.dtype and value.dtype[1:] not in _DTYPES[parameter.element]:
-                raise TypeError(f"argument {number}: a copy of {value.dtype} cannot be passed as {parameter}")
+                raise TypeError(f"argument {number}: {value.dtype} cannot be passed as {parameter}")
             if sizes is None:
                 raise TypeError(f"argument {number}: {value.size} bytes do not give the sizes of {parameter}")
             return _Tensor(value, sizes)
@@ -400,6 +400,14 @@ def load(name: str, module: Module, kind: str, device: int, context: Any) -> Ire
     iree_device = _device(KINDS[kind].iree_driver, 0 if on_cpu else device)
     loaded, running = iree_device.module(module.sha256 or module.file, module.read())
     return IreeKernel(name, iree_device, loaded, running)
+
+
+def release(device: int | None, context: Any) -> None:
+    """Unload the modules of all devices, or of those with a number."""
+    for (_, number), each in list(_devices.items()):
+        if context is None and device in {None, number}:
+            with each.lock:
+                each._modules = {}
 
 
 def _device(driver: str, number: int) -> IreeDevice:

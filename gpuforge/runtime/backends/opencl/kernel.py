@@ -44,7 +44,7 @@ from ...signature import (
 from .errors import failure, is_of_earlier_work
 
 _lock = threading.Lock()
-_contexts: dict[tuple[int, int], OpenClContext] = {}  # by process and device
+_contexts: dict[tuple[int, str, int], OpenClContext] = {}  # by process, and a device or a caller's context
 
 
 class OpenClContext:
@@ -60,6 +60,7 @@ class OpenClContext:
         except cl.Error as error:
             raise failure(error, "clCreateCommandQueue", self.name) from error
         self.launched = ("", "")  # name and source of the last kernel, whose fault shows in a later call
+        self.numbers: set[int] = set()  # the numbers by which its device was looked up
         self._lock = threading.Lock()
         self._programs: dict[str, Any] = {}
 
@@ -75,6 +76,11 @@ class OpenClContext:
                 self._programs[key.digest] = build(key)
             return self._programs[key.digest]
 
+    def unload(self) -> None:
+        """Forget all programs."""
+        with self._lock:
+            self._programs = {}
+
     def queue_of(self, stream: Any) -> Any:
         """Return the queue of a launch or copy, None for the context's own; raises TypeError."""
         import pyopencl as cl
@@ -84,18 +90,45 @@ class OpenClContext:
         return self.queue if stream is None else stream
 
 
-def context_of(device: Any) -> OpenClContext:
-    """Return the context of a device of pyopencl, made once in a process; raises DriverError."""
+def context_of(device: Any, number: int = 0) -> OpenClContext:
+    """Return the context of a device of pyopencl, `number` in a look-up, made once in a process; raises DriverError."""
     import pyopencl as cl
 
     with _lock:
-        key = (os.getpid(), device.int_ptr)
+        key = os.getpid(), "device", device.int_ptr
         if key not in _contexts:
             try:
                 _contexts[key] = OpenClContext(cl.Context([device]))
             except cl.Error as error:
                 raise failure(error, "clCreateContext", device.name.strip()) from error
+        _contexts[key].numbers.add(number)
         return _contexts[key]
+
+
+def given_context(context: Any) -> OpenClContext:
+    """Return the context of a caller, kept until `release`; raises DriverError."""
+    with _lock:
+        key = os.getpid(), "context", context.int_ptr
+        if key not in _contexts:
+            _contexts[key] = OpenClContext(context)
+        return _contexts[key]
+
+
+def release(device: int | None, context: Any) -> None:
+    """Unload the programs of all contexts, of those of a device's number, or of a caller's context, which is let go.
+
+    A kernel in use keeps its program.
+    """
+    with _lock:
+        for key, each in list(_contexts.items()):
+            own = key[1] == "device"
+            if context is not None and (own or key[2] != context.int_ptr):
+                continue
+            if device is not None and device not in each.numbers:
+                continue
+            each.unload()
+            if not own:
+                del _contexts[key]
 
 
 class OpenClMemory:

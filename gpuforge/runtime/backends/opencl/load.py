@@ -16,7 +16,7 @@ from ...recipe import Sources
 from ...values import Reason, Refused
 from .devices import Needs, find
 from .errors import failure
-from .kernel import OpenClContext, OpenClKernel, context_of
+from .kernel import OpenClContext, OpenClKernel, context_of, given_context
 
 OPTIONS = "GPUFORGE_OPENCL_OPTIONS"
 _PYOPENCL_OPTIONS = "PYOPENCL_BUILD_OPTIONS"  # pyopencl adds them to those of every program
@@ -74,7 +74,7 @@ def load(
     Programs that were compiled before come from the cache. Raises Refused with the compiler's log, DriverError for a
     kernel that is not there.
     """
-    context = OpenClContext(given) if given is not None else _context(compilation.sources, env, device)
+    context = given_context(given) if given is not None else _context(compilation.sources, env, device)
     program = context.program(compilation.key(context.device), partial(_build, compilation, context))
     return OpenClKernel(name, compilation.module.source, context, program)
 
@@ -100,7 +100,7 @@ def _context(sources: Sources, env: Mapping[str, str], device: int) -> OpenClCon
     found = find(env, needs_of(sources))
     if isinstance(found, Reason):
         raise Refused(found)
-    return context_of(found[device])
+    return context_of(found[device], device)
 
 
 def _build(compilation: Compilation, context: OpenClContext, key: CacheKey) -> Any:
