@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from gpuforge.audit.read.python_source import walk
@@ -17,18 +17,21 @@ if TYPE_CHECKING:
 
 _MOST = 40  # files that are followed
 _LARGEST = 1 << 18  # bytes of one
-_FIRST = r"(?:[^/]+\.data/(?:purelib|platlib)/)?([^/]+/__init__\.py)"
+_FIRST = r"((?:[^/]+\.data/(?:purelib|platlib)/)?)[^/]+/__init__\.py"
 # at the beginning of a line an import is not conditional, unless it is in a string
-_SAME_PACKAGE = re.compile(rb"(?m)^from[ \t]+\.(\w*)[ \t]+import[ \t]+([\w, \t]+|\([\w,\s]+\))")
+_IMPORTS = re.compile(
+    rb"(?m)^(?:from[ \t]+(\.?[\w.]*)[ \t]+import[ \t]+(\*|[\w, \t]+|\([\w,\s]+\))|import[ \t]+([\w.]+))"
+)
 
 
 def framework_imports(code: PythonCode) -> Mapping[str, str]:
     """Return the frameworks that are imported with a package of the wheel, each with the first file that does.
 
-    Imports of modules beside a file are followed, if they are relative and not conditional.
+    Imports of the wheel's own modules are followed, if they are not conditional.
     """
     files = {member.name: member for member in code.members if member.name.endswith(".py")}
-    queue = deque(name for name in files if re.fullmatch(_FIRST, name))
+    tops = {name: match[1] for name in files if (match := re.fullmatch(_FIRST, name))}
+    queue = deque(tops)
     seen = set(queue)
     found: dict[str, str] = {}
     for _ in range(_MOST):
@@ -39,14 +42,24 @@ def framework_imports(code: PythonCode) -> Mapping[str, str]:
         for each in frameworks():
             if each.package not in found and _imports(text, each.package):
                 found[each.package] = name
-        folder = name.rpartition("/")[0]
-        for module, names in _SAME_PACKAGE.findall(text):
-            for part in [module] if module else re.findall(rb"\w+", names):
-                path = f"{folder}/{part.decode()}"
-                further = {f"{path}.py", f"{path}/__init__.py"} & files.keys() - seen
-                seen |= further
-                queue += further
+        for path in _own_modules(text, name, set(tops.values())):
+            further = {f"{path}.py", f"{path}/__init__.py"} & files.keys() - seen
+            seen |= further
+            queue += further
     return found
+
+
+def _own_modules(text: bytes, file: str, roots: Collection[str]) -> Iterator[str]:
+    """Yield the paths, without their endings, of modules that a file may import: of the wheel, if they are there."""
+    folder = file.rpartition("/")[0]
+    for module, names, plain in _IMPORTS.findall(text):
+        dotted = (module or plain).decode()
+        places = [f"{folder}/"] if dotted.startswith(".") else roots
+        parts = [part for part in dotted.split(".") if part]
+        further = [name.decode() for name in re.findall(rb"\w+", names)]
+        for place in places:
+            yield from (place + "/".join(parts[:count]) for count in range(1, len(parts) + 1))
+            yield from (place + "/".join([*parts, name]) for name in further)
 
 
 def _imports(text: bytes, package: str) -> bool:

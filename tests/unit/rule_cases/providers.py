@@ -37,6 +37,12 @@ CASES = {
         {"demo/ops.py": b'"""\nimport torch\n"""\ntry:\n    import torch\nexcept ImportError:\n    torch = None\n'},
         requires=["numpy"],
     ),
+    "torch is imported by a module, which is named from the top": Case(
+        "GF217",
+        {"demo/__init__.py": b"import demo.core as core\n", "demo/core/__init__.py": b"from .a import *\n",
+         "demo/core/a.py": b"from torch.nn import Module\n", "demo/ext.so": elf()},
+        {"demo/core/a.py": None, "demo/a.py": b"import torch\n"},
+    ),
     "torch is imported, and required by an extra": Case(
         "GF217", {"demo/__init__.py": b"from torch import nn\n", "demo/ext.so": elf()},
         {"demo/__init__.py": b"def f():\n    import torch\n", "demo/lazy.py": b"import torch\n"},
