@@ -82,6 +82,7 @@ def user_sources(context: PlanContext, cell: Cell, item: LoweredObject) -> Gathe
         abi=item.abi,
         packages=item.abi_packages,
         kind=item.kind,
+        program=item.program,
         fallbacks=item.fallbacks,
         cpu=item.cpu,
     )
@@ -178,6 +179,8 @@ def _compile_by_nvcc(context: PlanContext, cell: Cell, item: LoweredObject) -> A
         includes=paths["folders"],
         flags=literals((item.abi_macro, *item.toolchain.flags, *item.flags)),
     )
+    if item.program:
+        argv = tuple(word for word in argv if word != "-shared")
     title = f"with nvcc {cell.toolkit} for {nvcc.images(targets)}"
     inputs = {"toolkit": toolkit(context, cell, at), **host.inputs}
     return _action(context, cell, item, argv=argv, title=title, inputs=inputs)

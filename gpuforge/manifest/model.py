@@ -457,7 +457,7 @@ class Object(Table):
         default=(), examples=[["acc", "openacc-gcc", "host"]]
     )
     """The toolchains to try on the user's machine, in this order (`user-compiled`)."""
-    kind: Literal["module", "library"] = Field(
+    kind: Literal["module", "library", "program"] = Field(
         default_factory=lambda seen: "library" if seen.get("role") == "user-compiled" else "module",
         examples=["module"],
     )
@@ -465,7 +465,8 @@ class Object(Table):
     CPUs by the host toolchain or a `command`, or for the GPUs in `archs` by `nvcc`. nvcc links libcudart according to
     `[cuda] linkage`. A `module` is loaded by name. `.cu` files become device images, by `nvcc`, or by `nvrtc` on the
     user's machine. `.cl` files become programs for `opencl`. C++ files become a library for the CPU. In a user-compiled
-    set, each toolchain compiles the files of its own language. Default: `module` for `fallback`, `library` for
+    set, each toolchain compiles the files of its own language. A `program` is made and found as a library is, and the
+    package runs it (`KernelProgram`), in a process of its own. Default: `module` for `fallback`, `library` for
     `user-compiled`."""
     cpu: Annotated[tuple[CpuLevelName, ...], Distinct] = Field(default=(), examples=[["x86-64", "x86-64-v3"]])
     """CPU levels that the host toolchain compiles the library for, one library each. The runtime loads the highest that
@@ -486,6 +487,11 @@ class Object(Table):
     """Whether the project's own build also reads these sources. It applies to a `path` source. With `false`, the host
     build's source tree contains neither them nor their `headers`, so a changed kernel does not rebuild the host code. A
     file of several objects stays in the tree only if all of them have `true` (`user-compiled`, `fallback`)."""
+
+    @property
+    def form(self) -> Literal["module", "library"]:
+        """Its kind, where a program is treated as a library is."""
+        return "module" if self.kind == "module" else "library"
 
 
 Naming = Literal["suffix", "local", "variant", "plain"]

@@ -50,8 +50,17 @@ class _Object:
 
     @cached_property
     def kind(self) -> str:
-        """What the sources become, "module" or "library"; the default depends on the role."""
-        return text_of(self.data, "kind") or ("library" if self.role == "user-compiled" else "module")
+        """What the sources become, "module" or "library", as a program counts; the default depends on the role."""
+        found = text_of(self.data, "kind") or ("library" if self.role == "user-compiled" else "module")
+        return "library" if found == "program" else found
+
+    @cached_property
+    def is_program(self) -> bool:
+        return text_of(self.data, "kind") == "program"
+
+    @property
+    def what(self) -> str:
+        return "a program" if self.is_program else "a library"
 
     @cached_property
     def target(self) -> str | None:
@@ -139,7 +148,7 @@ def _compilers(data: Raw, item: _Object) -> Iterator[Problem]:
             what = f"is compiled on users' machines, but {compiler} compiles only during builds"
             hint = f'write role = "fallback", or use one of {able}'
         elif kind == "library" and not makes(compiler, kind):
-            what, hint = f"is a library, but {compiler} makes no libraries", 'write kind = "module"'
+            what, hint = f"is {item.what}, but {compiler} makes no libraries", 'write kind = "module"'
             hint += ", or remove the toolchain"
         elif kind == "module" and not makes(compiler, kind):
             what, hint = f"is a set of modules, but {compiler} makes libraries", 'write kind = "library"'
@@ -175,7 +184,7 @@ def _fallbacks(data: Raw, fallbacks: list[_Object], by_name: Mapping[str, _Objec
             taken.setdefault((item.target, item.kind), item.title)
         elif item.kind == "library" and not {"stands-in-for", "abi"} & item.data.keys():
             yield item.problem(
-                f"{item.title} is a library, and has neither `abi` nor `stands-in-for`",
+                f"{item.title} is {item.what}, and has neither `abi` nor `stands-in-for`",
                 f"{_ABI_HINT}, or name the object to replace in stands-in-for",
             )
 
@@ -194,6 +203,10 @@ def _stand_in(item: _Object, other: _Object | None, by_name: Mapping[str, _Objec
             f"objects it can replace: {known}" if known else "the manifest has none",
             "stands-in-for",
         )
+    elif item.is_program != other.is_program:
+        what, one = ("a program", "no") if item.is_program else ("no program", "one")
+        hint = 'write kind = "program" in both, or in none of them'
+        yield item.problem(f"{item.title} is {what}, and {target} is {one}", hint, "stands-in-for")
     elif item.kind == "module" and other.kind != "module":
         what = f"{item.title} is a set of modules, and cannot stand in for {target}, a library"
         yield item.problem(what, _KIND_HINT, "stands-in-for")

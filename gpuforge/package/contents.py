@@ -104,6 +104,7 @@ class LibrarySet:
     packages: Mapping[str, str] = field(default_factory=dict)
     stands_in_for: str = ""  # the object that this fallback is used for
     fallbacks: tuple[str, ...] = ()  # the objects whose libraries are used if none of these runs
+    program: bool = False  # they are programs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,6 +123,7 @@ class SourceSet:
     kind: Literal["library", "module"] = "library"  # what they are compiled to
     fallbacks: tuple[str, ...] = ()  # the objects that are used if nothing was compiled
     cpu: str = ""  # the library that does a set's work on the CPU
+    program: bool = False  # they are compiled to a program instead of a library
 
 
 @dataclass(frozen=True, slots=True)

@@ -121,7 +121,7 @@ def check_runtimes(
     home = import_package.folder(tree, name) / HOME
     env = {"LD_LIBRARY_PATH": ":".join(map(str, search))}
     for folder, index in _documents(packed, KERNELS, INDEX):
-        if index["name"] not in by_command:
+        if index["name"] not in by_command or index.get("program"):  # a program is not in this process
             continue
         others = check.loaded(unpacked.files(tree), [home / KERNELS / index["name"]])
         for library in index["libraries"]:

@@ -75,7 +75,8 @@ def pack_libraries(folder: Path, made: LibrarySet, libraries: Sequence[CompiledL
     for library in libraries:
         image = library.images[0]
         level = image.target if kind_of(image.kind).built_for == "CPU" or len(libraries) > 1 else ""
-        file = f"lib{made.name}-{level}.so" if level else f"lib{made.name}.so"
+        stem = f"{made.name}-{level}" if level else made.name
+        file = stem if made.program else f"lib{stem}.so"
         if (target / file).exists():
             raise ActionError.of(
                 f"object {made.name!r} has two libraries for {level or 'every CPU'}",
@@ -89,6 +90,7 @@ def pack_libraries(folder: Path, made: LibrarySet, libraries: Sequence[CompiledL
         **({"packages": dict(made.packages)} if made.packages else {}),
         "stands-in-for": made.stands_in_for,
         "fallbacks": list(made.fallbacks),
+        **({"program": True} if made.program else {}),
         "libraries": listed,
     }
     write_json(target / INDEX, index)
@@ -223,6 +225,7 @@ def pack_sources(folder: Path, gathered: SourceSet, sources: Path) -> Path:
         "abi": gathered.abi,
         **({"packages": dict(gathered.packages)} if gathered.packages else {}),
         "fallbacks": list(gathered.fallbacks),
+        **({"program": True} if gathered.program else {}),
         "cpu": gathered.cpu,
         "sources": [{"file": file, "sha256": copied[file]} for file in sorted(gathered.sources)],
         "includes": [{"file": file, "sha256": copied[file]} for file in sorted(gathered.includes)],

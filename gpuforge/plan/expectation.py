@@ -64,7 +64,7 @@ def _expectation(manifest: Manifest, key: str | None, objects: Sequence[Object])
         gpu=tuple(GpuFiles(o.name, o.files) for o in objects if o.role == "gpu"),
         kernel_sets=tuple(o.name for o in objects if o.role == "fallback" and o.kind == "module"),
         source_sets=tuple(o.name for o in objects if o.role == "user-compiled"),
-        library_sets=tuple(o.name for o in objects if o.role == "fallback" and o.kind == "library"),
+        library_sets=tuple(o.name for o in objects if o.role == "fallback" and o.form == "library"),
         targets={o.name: packaged_images(manifest, o) for o in objects if _has_targets(manifest, o)},
         linkage=manifest.cuda.linkage,
         no_code=without or (table is not None and not table.archs),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import PurePosixPath
 
 from gpuforge.cuda.kernels import KernelImage
@@ -62,7 +63,10 @@ def call(toolchain: DeclaredToolchain, item: LoweredObject, sources: Sequence[st
     if registry.toolchain(toolchain.compiler).by_command:
         return CompilerCall(argv=(*toolchain.command, *flags))
     library = registry.toolchain(toolchain.compiler).library
-    return library(sources, flags) if library else None
+    made = library(sources, flags) if library else None
+    if made and item.program:
+        return replace(made, argv=tuple(word for word in made.argv if word != "-shared"))
+    return made
 
 
 def _module_call(

@@ -221,6 +221,7 @@ class LoweredObject:
     fallbacks: tuple[str, ...]  # those of the same kind that replace this object
     cpu: str  # the library that does the work of a set of modules on the CPU, or ""
     in_kernels_wheel: bool
+    program: bool = False  # instead of a library
 
     @property
     def toolchain(self) -> DeclaredToolchain:
@@ -254,6 +255,7 @@ class LoweredObject:
             packages=self.abi_packages,
             stands_in_for=self.stands_in_for,
             fallbacks=self.fallbacks,
+            program=self.program,
         )
 
     def files_for(self, source: str) -> FileInput:
@@ -278,7 +280,8 @@ def _lower_object(file: ManifestFile, number: int, contents: Contents) -> Lowere
         name=item.name,
         number=number,
         role=item.role,
-        kind=item.kind,
+        kind=item.form,
+        program=item.kind == "program",
         toolchains={name: manifest.toolchains[name] for name in names},
         flags=item.flags,
         levels=item.cpu,
@@ -316,7 +319,7 @@ def abi_packages_of(file: ManifestFile, number: int) -> dict[str, str]:
 
 def fallbacks_of(manifest: Manifest, item: Object) -> tuple[str, ...]:
     """Return the names of the fallbacks that stand in for an object and are of its kind, in the manifest's order."""
-    return _stand_ins(manifest, item, item.kind)
+    return _stand_ins(manifest, item, item.form)
 
 
 def cpu_of(manifest: Manifest, item: Object) -> str:
@@ -326,7 +329,7 @@ def cpu_of(manifest: Manifest, item: Object) -> str:
 
 def _stand_ins(manifest: Manifest, item: Object, kind: str) -> tuple[str, ...]:
     others = (other for other in manifest.objects if other.stands_in_for == item.name)
-    return tuple(other.name for other in others if other.kind == kind)
+    return tuple(other.name for other in others if other.form == kind)
 
 
 def _owner(manifest: Manifest, number: int) -> int:

@@ -60,10 +60,10 @@ def _unsupported(file: ManifestFile, cells: Sequence[Cell]) -> Iterator[Diagnost
         if tool.packaged:
             yield from wrong_objects(file, number, item, tool.packaged)
             continue
-        if item.kind == "library" and not tool.by_command:
+        if item.form == "library" and not tool.by_command:
             yield from _versions_unknown(file, number, item)
             yield from _not_the_host(file, number, item, tool)
-        elif f"fallback {item.kind}" not in tool.uses:
+        elif f"fallback {item.form}" not in tool.uses:
             able = " and ".join(of_modules())
             message = f"object {item.name!r}: modules are compiled by {able} only, so far"
             place = file.place("objects", number, "toolchain")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .backends.cuda.context import Memory
     from .backends.cuda.kernel import BoundLaunch, Kernel
     from .driver import Device
-    from .kernellibrary import KernelLibrary
+    from .kernellibrary import KernelLibrary, KernelProgram
     from .kernelset import KernelSet
     from .machine import Probe, probe
     from .values import Build, Candidate, Image, Origin, Reason
@@ -36,6 +36,7 @@ __all__ = [
     "Image",
     "Kernel",
     "KernelLibrary",
+    "KernelProgram",
     "KernelSet",
     "KernelUnavailable",
     "Memory",
@@ -50,7 +51,7 @@ HOMES = {  # the modules of names that are imported at their first use
     "backends.cuda.kernel": ("BoundLaunch", "Kernel"),
     "driver": ("Device",),
     "kernelset": ("KernelSet",),
-    "kernellibrary": ("KernelLibrary",),
+    "kernellibrary": ("KernelLibrary", "KernelProgram"),
     "machine": ("Probe", "probe"),
     "values": ("Build", "Candidate", "Image", "Origin", "Reason"),
 }

@@ -17,7 +17,7 @@ from typing import BinaryIO
 from .document import open_file
 
 _LOAD, _DYNAMIC = 1, 2  # p_type
-_DYNSYM = 11  # sh_type
+_SYMTAB, _DYNSYM = 2, 11  # sh_type
 _FUNCTIONS = frozenset({2, 10})  # STT_FUNC, STT_GNU_IFUNC
 _NULL, _NEEDED, _STRTAB, _STRSZ, _SONAME, _RPATH, _RUNPATH = 0, 1, 5, 10, 14, 15, 29  # d_tag
 MACHINES = {"x86_64": 62, "aarch64": 183, "ppc64le": 21, "riscv64": 243}  # e_machine
@@ -52,13 +52,16 @@ def read_dynamic(path: Path) -> Dynamic:
 
 
 def read_string(path: str | os.PathLike[str], symbol: str) -> str | None:
-    """Return the text at an exported symbol, None if the library does not export it.
+    """Return the text at an exported symbol, or at one of a program, which exports none; None if there is none.
 
     Raises NotReadable and OSError.
     """
     with open_file(path) as stream:
         file = _File(stream)
-        address = next((at for name, at in file.symbols() if name == symbol and at), None)
+        found = (
+            at for table in (_DYNSYM, _SYMTAB) for name, at in file.symbols(table) if name == symbol and at
+        )
+        address = next(found, None)
         return None if address is None else file.text(file.offset(address))
 
 
@@ -159,7 +162,7 @@ class _File:
 
     def defines(self, names: Sequence[str], kinds: frozenset[int] | None) -> bool:
         """Return whether one of these names is among the exported symbols of some kinds, None for all."""
-        for table, size, strings, length in self._tables():
+        for table, size, strings, length in self._tables(_DYNSYM):
             places = {at - strings for name in names for at in self._places(f"{name}\0", strings, length)}
             if places and any(
                 name in places and section and (kinds is None or info & 15 in kinds)
@@ -178,9 +181,9 @@ class _File:
                 yield start
                 start += 1
 
-    def symbols(self) -> Iterator[tuple[str, int]]:
-        """Yield the dynamic symbols with their addresses, 0 for those of other libraries."""
-        for table, size, strings, length in self._tables():
+    def symbols(self, kind: int = _DYNSYM) -> Iterator[tuple[str, int]]:
+        """Yield the dynamic symbols, or those of another table, with their addresses, 0 for those of other files."""
+        for table, size, strings, length in self._tables(kind):
             texts = self._read(strings, length)
             for name, _, _, section, value, _ in struct.iter_unpack(
                 "<IBBHQQ", self._read(table, size // 24 * 24)
@@ -188,14 +191,14 @@ class _File:
                 text = texts[name : texts.find(b"\0", name)].decode("utf-8", "replace")
                 yield text, value if section else 0
 
-    def _tables(self) -> Iterator[tuple[int, int, int, int]]:
-        """Yield the place of the dynamic symbols and their strings in the file: offset, size, offset, size."""
+    def _tables(self, wanted: int) -> Iterator[tuple[int, int, int, int]]:
+        """Yield the place of the symbols of a table and their strings in the file: offset, size, offset, size."""
         sections = self._read(self._shoff, self._shentsize * self._shnum)
         if self._shnum and self._shentsize < 64:
             raise NotReadable("its section headers are damaged")
         rows = [struct.unpack_from("<IIQQQQI", sections, n * self._shentsize) for n in range(self._shnum)]
         for _, kind, _, _, offset, size, link in rows:
-            if kind == _DYNSYM and link < len(rows):
+            if kind == wanted and link < len(rows):
                 yield offset, size, rows[link][4], rows[link][5]
 
     def offset(self, address: int) -> int:

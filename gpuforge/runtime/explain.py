@@ -94,6 +94,7 @@ class LibraryFacts(NamedTuple):
     name: str
     candidates: tuple[Candidate, ...]
     problem: str = ""
+    what: str = "library"  # or "program"
 
 
 class PackageFacts(NamedTuple):
@@ -136,16 +137,20 @@ def library_facts_of(library: KernelLibrary) -> LibraryFacts:
         return LibraryFacts(library.name, (), str(error))
     except UnknownKernel as error:  # without what there is, which `explain` lists anyway
         return LibraryFacts(library.name, (), str(error).partition(";")[0])
-    return LibraryFacts(
-        library.name, (*(c for c in found if c.accepted), *(c for c in found if not c.accepted))
-    )
+    from .libraries import is_program
+
+    judged = (*(c for c in found if c.accepted), *(c for c in found if not c.accepted))
+    what = "program" if is_program(library.home, library.name) else "library"
+    return LibraryFacts(library.name, judged, what=what)
 
 
 def library_as_text(facts: LibraryFacts) -> str:
     """Return the facts as lines for people."""
     if facts.problem:
         return f"kernel library {facts.name}: cannot be used\n  {facts.problem}"
-    return "\n".join([f"kernel library {facts.name}", *(f"  {line}" for line in _table(facts.candidates))])
+    return "\n".join(
+        [f"kernel {facts.what} {facts.name}", *(f"  {line}" for line in _table(facts.candidates))]
+    )
 
 
 def library_as_data(facts: LibraryFacts) -> dict[str, Any]:

@@ -9,7 +9,9 @@ from .process import KernelUnavailable
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import ctypes
+    import subprocess
     from collections.abc import Mapping
+    from typing import Any
 
     from .machine import Probe
     from .values import Candidate, Reason
@@ -78,8 +80,13 @@ class KernelLibrary:
 
         return library_as_text(library_facts_of(self))
 
-    def _open(self) -> ctypes.CDLL:
+    def _use(self, place: str) -> Any:
+        """Open the file of a candidate; raises OSError."""
         import ctypes
+
+        return ctypes.CDLL(place, mode=os.RTLD_NOW | os.RTLD_LOCAL)
+
+    def _open(self) -> Any:
         import warnings
 
         from .values import Origin, Reason
@@ -91,7 +98,7 @@ class KernelLibrary:
             place = candidate.build.place
             if candidate.accepted and place not in failed:
                 try:
-                    return ctypes.CDLL(place, mode=os.RTLD_NOW | os.RTLD_LOCAL)
+                    return self._use(place)
                 except OSError as error:
                     if not os.path.exists(place):  # `compile` has put another one in its place
                         return self._open()
@@ -102,3 +109,31 @@ class KernelLibrary:
                 warnings.warn(f"{self.name}: {reason}", RuntimeWarning, stacklevel=4)
             reasons.append(f"{candidate.label}: {reason}")
         raise KernelUnavailable(reasons)
+
+
+class KernelProgram(KernelLibrary):
+    """The program of one object of the manifest: found and judged as a library is, and run in its own process."""
+
+    @classmethod
+    def shipped(cls, name: str) -> KernelProgram:
+        """Return the program of that object beside this runtime. It reads nothing yet and never raises."""
+        return cls(name, package=(__package__ or "").rpartition(".")[0])
+
+    def path(self) -> str:
+        """Return the file of the first usable program; raises KernelUnavailable, with the reason of every place."""
+        return str(self._open())
+
+    def run(self, *arguments: str | os.PathLike[str], **options: Any) -> subprocess.CompletedProcess[Any]:
+        """Run the program with `options` of subprocess.run; raises KernelUnavailable, OSError if it cannot be run."""
+        import subprocess
+
+        return subprocess.run([self.path(), *arguments], **options)  # noqa: PLW1510  the caller chooses
+
+    def load(self) -> Any:
+        """Raise TypeError: a program cannot be opened as a library."""
+        raise TypeError(f"{self.name} is a program: `run` runs it, and `path` names its file")
+
+    def _use(self, place: str) -> str:
+        if not os.access(place, os.X_OK):
+            raise PermissionError(f"{place} is not executable")
+        return place

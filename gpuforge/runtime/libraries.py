@@ -66,6 +66,15 @@ def _part(path: str, read: Callable[[dict[str, Any]], _Part], data: dict[str, An
         return damaged(path, error)
 
 
+def is_program(home: str, name: str) -> bool:
+    """Return whether an object is a program instead of a library; false if its documents cannot be read."""
+    files = layout.recipe(layout.sources(home, name)), layout.index(layout.kernels(home, name))
+    try:
+        return any((read_named(file) or {}).get("program") is True for file in files)
+    except Refused:
+        return False
+
+
 def stands_in_for(data: dict[str, Any]) -> str:
     """Return the object that a library replaces, "" for none; raises Damaged."""
     return document.text(data, "stands-in-for", "")

@@ -137,6 +137,7 @@ class Recipe(NamedTuple):
     includes: Mapping[str, str]
     toolchains: tuple[UserToolchain, ...]
     archs: tuple[Arch, ...]  # of machine code in the wheel
+    program: bool = False  # a program instead of a library
 
     @property
     def fallback(self) -> str:
@@ -256,6 +257,7 @@ def _recipe(
         includes=includes,
         toolchains=tuple(toolchains),
         archs=_archs(data),
+        program="program" in data and document.flag(data, "program"),
     )
 
 

@@ -25,6 +25,9 @@ SOURCE = """\
 extern "C" int threads(void) { return omp_get_max_threads(); }
 #endif
 extern "C" int answer(void) { return ANSWER; }
+#ifdef PROGRAM
+int main(int argc, char **) { return ANSWER + argc - 1; }
+#endif
 """
 
 
@@ -50,9 +53,16 @@ def toolchain(name: str, family: str, *flags: str, version: str = "", **changed:
     return UserToolchain(**{**known, **changed})  # type: ignore[arg-type]
 
 
-def compile_library(target: Path, source: Path, *flags: str, abi: str = ABI) -> Path:
+def compile_library(target: Path, source: Path, *flags: str, abi: str = ABI, program: bool = False) -> Path:
     """Compile one source with g++, as gpuforge compiles a fallback."""
-    argv = ["g++", "-shared", "-fPIC", f'-DGPUFORGE_ABI_ID="{abi}"', *flags, str(source)]
+    argv = [
+        "g++",
+        "-DPROGRAM" if program else "-shared",
+        "-fPIC",
+        f'-DGPUFORGE_ABI_ID="{abi}"',
+        *flags,
+        str(source),
+    ]
     subprocess.run([*argv, str(RUNTIME / "abi.c"), "-o", str(target)], check=True)
     return target
 
@@ -63,6 +73,7 @@ def install(
     abi: str = ABI,
     packages: Mapping[str, str] | None = None,
     versions: str = "",
+    program: bool = False,
 ) -> Path:
     """Lay a package `demo` with the object `answers` and its fallback into a folder; return the runtime's home.
 
@@ -85,12 +96,13 @@ def install(
                 abi=abi,
                 packages=packages or {},
                 fallbacks=("default-answers",),
+                program=program,
             ),
             work,
         ).parents[1],
     ]
     fallback = compile_library(
-        work / "fallback.so", work / "mod" / "answer.cpp", "-DANSWER=7", abi=abi + versions
+        work / "fallback.so", work / "mod" / "answer.cpp", "-DANSWER=7", abi=abi + versions, program=program
     )
     kernel_set.pack_libraries(
         work / "packed",
@@ -101,12 +113,15 @@ def install(
             abi=abi,
             packages=packages or {},
             stands_in_for="answers",
+            program=program,
         ),
         [CompiledLibrary(fallback, (KernelImage("library", CpuLevel()),))],
     )
     (site / "demo").mkdir(parents=True)
     (site / "demo" / "__init__.py").write_text("")
     embed.kernel_sets(site, "demo", packed)
+    for made in (site / "demo" / "_gpuforge" / "kernels").glob("*/default-answers"):
+        made.chmod(0o755)  # as pip does
     shutil.rmtree(work)
     return site / "demo" / "_gpuforge"
 

@@ -13,8 +13,10 @@ from pathlib import Path
 
 import pytest
 from audit_samples import image
-from library_samples import answer, environment, install, program, run, toolchain
+from library_samples import answer, environment, install, printed, program, run, toolchain
 from set_samples import NVRTC, install_set
+
+from gpuforge.package.contents import UserToolchain
 
 pytestmark = pytest.mark.thorough
 
@@ -168,3 +170,54 @@ def test_builds_of_two_packages_by_two_releases_of_nvcxx_do_not_meet(tmp_path: P
     assert compile_by("second", "22.1").returncode == 0
     run(site, "compile", "--remove")
     assert compile_by("second", "24.9").returncode == 0
+
+
+def _programs_toolchain(*flags: str) -> UserToolchain:
+    made = toolchain("host", "g++", "-DPROGRAM", *flags)
+    return replace(made, argv=tuple(word for word in made.argv if word != "-shared"))
+
+
+RUN = (
+    "from demo._gpuforge import KernelProgram; p = KernelProgram.shipped('answers'); "
+    "print(p.run('one', 'two').returncode); print(p.explain())"
+)
+
+
+def test_a_program_is_shipped_compiled_found_and_run(tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    install(site, _programs_toolchain(), program=True)
+    assert printed(site, RUN).splitlines()[:3] == [
+        "9",
+        "kernel program answers",
+        "  used     shipped     default-answers, made by g++ 12.2.0",
+    ]
+    done = run(site, "compile")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "/answers, made by g++ " in done.stdout
+    lines = printed(site, RUN).splitlines()
+    assert (lines[0], lines[2].split()[:3]) == ("44", ["used", "user", "build"])
+    assert "in use: the shipped program" in run(site, "compile", "--remove").stdout
+
+
+def test_a_program_with_another_abi_id_is_not_run(tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    install(site, _programs_toolchain(), abi="1-abc", versions="-other", program=True)
+    with pytest.raises(subprocess.CalledProcessError) as caught:
+        printed(site, RUN)
+    assert "was compiled for the ABI 1-abc-other, and this package has 1-abc" in caught.value.stderr
+
+
+def test_a_program_that_does_not_start_is_refused(tmp_path: Path) -> None:
+    """Its libraries are listed by the loader; the program itself is not run."""
+    folder = tmp_path / "lib"
+    folder.mkdir()
+    argv = ["gcc", "-shared", "-xc", "-", "-Wl,-soname,libgone.so.1", "-o", str(folder / "libgone.so")]
+    subprocess.run(argv, input=b"int gone;", check=True)
+    site = tmp_path / "site"
+    install(site, _programs_toolchain("-Wl,--no-as-needed", "-lgone"), program=True)
+    refused = run(site, "compile", LIBRARY_PATH=str(folder))
+    assert refused.returncode == 1
+    assert (
+        "what was compiled does not start: libgone.so.1 not found; in use: the shipped program"
+        in refused.stderr
+    )

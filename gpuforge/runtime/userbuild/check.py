@@ -416,6 +416,9 @@ def check(
     target = arch.sm if arch and toolchain.takes_arch else toolchain.offload
     if target:
         _require_gpu_code(library, target, arch if toolchain.takes_arch else None)
+    if recipe.program:  # in a process of its own
+        _start(library, env)
+        return
     for conflict in conflicts(parts, library, env):
         raise Stopped(_refusal(conflict, library, recipe))
     _load(library, env)
@@ -484,3 +487,17 @@ def _load(library: Path, env: Mapping[str, str]) -> None:
     if ended.status:
         lines = ended.output.decode(errors="replace").strip().splitlines() or [f"signal {-ended.status}"]
         raise Stopped(f"what was compiled does not load: {lines[-1].replace('OSError: ', '')}")
+
+
+def _start(program: Path, env: Mapping[str, str]) -> None:
+    """Have the loader list a program's libraries, without running it; a static program has none."""
+    if not elf.read_dynamic(program).needed:
+        return
+    program.chmod(0o755)
+    # Set by `env`: `execute` would have the loader list Python's own.
+    ended = execute(["env", "LD_TRACE_LOADED_OBJECTS=1", str(program)], env=env, limit=_LOADING_S)
+    lines = ended.output.decode(errors="replace").strip().splitlines()
+    missing = [line.split()[0] for line in lines if "not found" in line]
+    if missing or ended.status:
+        why = f"{', '.join(missing)} not found" if missing else "; ".join(lines[-1:])
+        raise Stopped(f"what was compiled does not start: {why}")

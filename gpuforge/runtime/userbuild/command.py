@@ -20,7 +20,7 @@ from ..decide import named
 from ..explain import facts_of
 from ..kernelset import KernelSet
 from ..layout import KERNEL_HOME, BuildUnusable, Lookup, home_problem, variable
-from ..libraries import candidates, place_of
+from ..libraries import candidates, is_program, place_of
 from ..machine import Probe, gpu_disabled, probe
 from ..process import KernelUnavailable
 from ..recipe import Recipe, UserToolchain
@@ -50,12 +50,13 @@ def describe(lookup: Lookup, kind: str) -> str:
 
 def _library(lookup: Lookup) -> str:
     used = library_in_use(lookup)
+    kind = "program" if is_program(lookup.home, lookup.name) else "library"
     if used is None:
-        return "no library is in use"
+        return f"no {kind} is in use"
     if used.origin is not Origin.SHIPPED:
         return f"in use: {used.origin.label} ({used.build.place}), {used.reason}"
     wheel = f"of {used.build.wheel}" if used.build.wheel else ""
-    what = " ".join(filter(None, ("the shipped library", used.shipped_image, wheel)))
+    what = " ".join(filter(None, (f"the shipped {kind}", used.shipped_image, wheel)))
     return f"in use: {what}, {used.reason}"
 
 
@@ -415,7 +416,7 @@ def _made(
 ) -> UserBuild:
     for_arch = any("{arch}" in word for word in toolchain.argv)
     return UserBuild(
-        file=Path(recipe.name if library.is_dir() else f"lib{recipe.name}.so"),
+        file=Path(recipe.name if library.is_dir() or recipe.program else f"lib{recipe.name}.so"),
         size=0 if library.is_dir() else library.stat().st_size,
         toolchain=toolchain.name,
         compiler=compiler.label,
@@ -448,7 +449,7 @@ def _parts(recipe: Recipe, package: Package) -> list[LibraryGroup]:
     others = [
         library_in_use(_lookup(other, package))
         for other in recipes(package.home)
-        if other.name != recipe.name and other.kind == "library"
+        if other.name != recipe.name and other.kind == "library" and not other.program
     ]
     builds = tuple(Path(used.build.place) for used in others if used and used.origin is not Origin.SHIPPED)
     return [
@@ -457,7 +458,7 @@ def _parts(recipe: Recipe, package: Package) -> list[LibraryGroup]:
         *(
             LibraryGroup(name, (build.file,), build=True)
             for name, build in activation.importable(place_of(_lookup(recipe, package)).folder.parents[1])
-            if name != package.name and build.file.is_file()
+            if name != package.name and build.file.suffix == ".so"
         ),
     ]
 
