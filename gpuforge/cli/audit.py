@@ -189,7 +189,7 @@ def command(call: Call, /, ignore: tuple[str, ...], **rest: Any) -> int:
 
     from gpuforge.cli import bounded
 
-    options = _consistent(Options(**rest, accepted=tuple(map(_ignored, ignore))))
+    options = _consistent(Options(**rest, accepted=tuple(map(ignored, ignore))))
     if not call.limited:
         return run(options, call.environ)
     return bounded.run(lambda watched: run(options, call.environ, watched))
@@ -214,7 +214,8 @@ def _consistent(options: Options) -> Options:
     return options
 
 
-def _ignored(option: str) -> Ignore:
+def ignored(option: str) -> Ignore:
+    """Return what `--ignore` accepts; raises click.UsageError."""
     from gpuforge.audit.judge import Ignore
     from gpuforge.audit.rules import RULES
 

@@ -28,6 +28,7 @@ COMMANDS = {  # with their summaries, so that listing them imports none
     "cache": "List, check and prune what is kept between builds.",
     "doctor": "Say what this machine can build, test and audit, and how to mend what is missing.",
     "images": "Make, list and check the container images to build and test in.",
+    "index": "Make a package index of wheels, with a folder for each CUDA and torch, or add to one.",
     "init": "Write a first gpuforge.toml for a project: its folder, its sdist or its name on PyPI.",
     "matrix": "Print the cells of a manifest for a CI system.",
     "repair": "Make wheels that any tool built fit for upload: libraries, search paths, requirements, tags.",

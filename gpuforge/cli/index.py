@@ -1,0 +1,304 @@
+"""`gpuforge index`: a static package index of wheels, refused where it would mislead its users."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import click
+from packaging.utils import InvalidSdistFilename, canonicalize_name, parse_sdist_filename
+
+from gpuforge import digest, disk
+from gpuforge.audit import audit
+from gpuforge.audit.judge import Ignore, WheelReport
+from gpuforge.audit.link.installed import cuda_major
+from gpuforge.cli.audit import ignored
+from gpuforge.cli.folders import unwritable
+from gpuforge.cli.options import FOLDER, PATH, Call, pass_call
+from gpuforge.cli.terminal import result
+from gpuforge.cuda.suffix import major_of_local, major_of_suffix
+from gpuforge.diagnostics import Diagnostic
+from gpuforge.errors import MissingError, UsageError
+from gpuforge.package import variants
+from gpuforge.wheel import filename, metadata, simple_index
+from gpuforge.wheel.archive import Archive
+from gpuforge.wheel.simple_index import IndexedFile
+
+LISTING = "files.json"  # what the index has, for the next call
+SCHEMA = 1
+_TORCH = re.compile(r"torch\.?(\d+\.\d+)")
+
+
+@click.command("index")
+@click.argument("dist", nargs=-1, type=PATH, metavar="DIST...")
+@click.option(
+    "--output", "-o", "site", type=FOLDER, required=True, metavar="SITE", help="Folder of the index."
+)
+@click.option(
+    "--base-url",
+    metavar="URL",
+    help="Where the files of this call lie, such as a release's downloads; without it they are copied into SITE.",
+)
+@click.option(
+    "--yank", multiple=True, metavar="FILE=REASON", help="Mark a file of the index as not to be chosen."
+)
+@click.option(
+    "--ignore",
+    multiple=True,
+    metavar="RULE[:GLOB]=REASON",
+    help="Accept findings of the audit, as `gpuforge audit --ignore` does.",
+)
+@click.option("--title", default="Wheels", show_default=True, help="Title of the page for people.")
+@pass_call
+def command(
+    call: Call,
+    /,
+    dist: tuple[Path, ...],
+    site: Path,
+    base_url: str | None,
+    yank: tuple[str, ...],
+    ignore: tuple[str, ...],
+    title: str,
+) -> int:
+    """Make a package index of the wheels in DIST (files or folders), or add them to the one in SITE.
+
+    DIST may also be a list of release assets, as `gh release view TAG --json assets` prints it; these are not audited.
+    pip and uv install from SITE/all, and from a folder for each CUDA and torch. Any web server can serve it.
+
+    Refused, all of them at once and before anything is written: a wheel with errors of the audit, one whose name is for
+    another CUDA than its content, and a file that differs from the one of the same name in the index.
+    """
+    if reason := unwritable(site):
+        raise MissingError.of(
+            f"{site} cannot be written: {reason}", hint="choose another folder with --output"
+        )
+    before = _read(site)
+    paths = [*_files(dist)]
+    assets = [path for path in paths if path.suffix == ".json"]
+    wheels = [path for path in paths if path.suffix == ".whl"]
+    own = [path for path in paths if path not in assets]
+    new, problems = _judged(wheels, tuple(map(ignored, ignore)))
+    new += [_sdist(path) for path in own if path.suffix != ".whl"]
+    new += [_asset(each) for path in assets for each in _assets(path)]
+    if base_url:
+        here = {path.name for path in own}
+        new = [
+            replace(e, url=f"{base_url.rstrip('/')}/{e.name}", metadata="") if e.name in here else e
+            for e in new
+        ]
+    indexed = _merged(before, new, yank, problems)
+    for path in own if not base_url else ():
+        _copy(path, site / "files")
+    indexed += list(_variants(site / "files", indexed))
+    _write(site, indexed, title)
+    for choice, some in simple_index.choices(indexed).items():
+        result([f"{site / choice}: {len(some)} files\n"])
+    return 0
+
+
+def _files(dist: Iterable[Path]) -> Iterator[Path]:
+    for path in dist:
+        if not path.exists():
+            raise UsageError.of(f"{path} does not exist", hint="name wheels, or folders with wheels")
+        found = sorted(path.iterdir()) if path.is_dir() else [path]
+        some = [each for each in found if each.name.endswith((".whl", ".tar.gz")) or not path.is_dir()]
+        if not some:
+            raise UsageError.of(f"{path} has no wheel", hint="name wheels, or folders with wheels")
+        yield from some
+
+
+def _judged(wheels: Sequence[Path], accepted: Sequence[Ignore]) -> tuple[list[IndexedFile], list[Diagnostic]]:
+    """Audit the wheels; return them as files of the index, and what is wrong with them."""
+    report = audit(wheels, ignore=accepted, jobs=2) if wheels else None
+    problems = list(report.problems) if report else []
+    found = []
+    for each in report.wheels if report else ():
+        path = next(path for path in wheels if path.name == each.facts.name)
+        # an index offers wheels as alternatives: what only two of them together do wrong does not count
+        errors = [one for one in each.findings if one.severity == "error" and not one.across]
+        for finding in errors:
+            problems.append(
+                Diagnostic(
+                    f"{path.name}: {finding.code}: {finding.message}",
+                    hint=f"gpuforge audit {path} says how to mend it; --ignore {finding.code}=REASON accepts it",
+                )
+            )
+        with Archive(path) as archive:
+            text = metadata.of_archive(archive)
+        problems += _labels(path.name, each)
+        found.append(_wheel(path, each, text))
+    return found, problems
+
+
+def _cuda_of(each: WheelReport) -> tuple[int | None, int | None]:
+    """Return the CUDA major in a wheel's name, and the one that its libraries need."""
+    label = major_of_suffix(each.facts.project) or major_of_local(each.facts.version)
+    return label, cuda_major(name for binary in each.facts.objects for name in binary.needed)
+
+
+def _labels(name: str, each: WheelReport) -> Iterator[Diagnostic]:
+    label, content = _cuda_of(each)
+    if label and content and label != content:
+        yield Diagnostic(
+            f"{name}: its name is for CUDA {label}, and its libraries need CUDA {content}",
+            hint="build it again with that toolkit, or give it the right name",
+        )
+
+
+def _wheel(path: Path, each: WheelReport, text: bytes) -> IndexedFile:
+    claims = filename.claims(path.name)
+    pythons = {tag.interpreter for tag in claims.tags if tag.abi not in {"none", "abi3"}}
+    label, content = _cuda_of(each)
+    return IndexedFile(
+        path.name,
+        claims.project,
+        claims.version,
+        digest.of_file(path),
+        path.stat().st_size,
+        metadata.field(text, "Requires-Python"),
+        digest.of_bytes(text),
+        python=pythons.pop() if len(pythons) == 1 else "",
+        cuda=str(label or content or ""),
+        torch=_torch(claims.version, text),
+        signed=path.with_name(f"{path.name}.asc").is_file(),
+    )
+
+
+def _torch(version: str, text: bytes) -> tuple[str, ...]:
+    """Return the series of torch that a wheel's version names, else those of a requirement that pins one."""
+    if found := _TORCH.search(version.partition("+")[2]):
+        return (found[1],)
+    clauses = [
+        each.specifier for each in metadata.requirements(text) if canonicalize_name(each.name) == "torch"
+    ]
+    named = {
+        ".".join(c.version.split(".")[:2]) for each in clauses for c in each if c.operator in {"==", ">="}
+    }
+    return tuple(
+        sorted(
+            one
+            for one in named
+            if any(each.contains(f"{one}.0") and not each.contains(_after(one)) for each in clauses)
+        )
+    )
+
+
+def _after(series: str) -> str:
+    major, minor = series.split(".")
+    return f"{major}.{int(minor) + 1}.0"
+
+
+def _sdist(path: Path) -> IndexedFile:
+    try:
+        project, version = parse_sdist_filename(path.name)
+    except InvalidSdistFilename as error:
+        raise UsageError.of(f"{path}: {error}", hint="an index has wheels and sdists") from error
+    return IndexedFile(path.name, project, str(version), digest.of_file(path), path.stat().st_size)
+
+
+def _assets(path: Path) -> list[dict[str, Any]]:
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+        listed = data["assets"] if isinstance(data, dict) else data
+        return [each for each in listed if each["name"].endswith((".whl", ".tar.gz"))]
+    except (ValueError, TypeError, KeyError) as error:
+        hint = "expected what `gh release view TAG --json assets` prints: name, size, url and digest of each"
+        raise UsageError.of(f"{path} is no list of release assets: {error}", hint=hint) from error
+
+
+def _asset(given: dict[str, Any]) -> IndexedFile:
+    name, kind_and_sum = given["name"], str(given.get("digest") or "")
+    if not kind_and_sum.startswith("sha256:"):
+        raise UsageError.of(f"{name}: the list has no sha256 of it", hint='it needs "digest": "sha256:…"')
+    claims = filename.claims(name)
+    if not name.endswith(".whl"):
+        project, version = parse_sdist_filename(name)
+        claims = claims._replace(project=project, version=str(version))
+    cuda = major_of_suffix(claims.project) or major_of_local(claims.version)
+    url = given.get("browser_download_url") or given["url"]
+    return IndexedFile(
+        name,
+        claims.project,
+        claims.version,
+        kind_and_sum.removeprefix("sha256:"),
+        given["size"],
+        url=url,
+        cuda=str(cuda or ""),
+        torch=_torch(claims.version, b"Metadata-Version: 2.1\n\n"),
+    )
+
+
+def _merged(
+    before: Sequence[IndexedFile], new: Sequence[IndexedFile], yank: Sequence[str], problems: list[Diagnostic]
+) -> list[IndexedFile]:
+    """Return the files of the index with the new ones; raises UsageError for all that is wrong."""
+    found = {each.name: each for each in before}
+    for each in new:
+        old = found.get(each.name)
+        if old and old.sha256 != each.sha256:
+            hint = "a released file never changes: give the new one another version"
+            problems.append(
+                Diagnostic(f"{each.name} differs from the file of that name in the index", hint=hint)
+            )
+        found[each.name] = replace(each, yanked=old.yanked) if old else each
+    for text in yank:
+        name, _, reason = text.partition("=")
+        if name in found:
+            found[name] = replace(found[name], yanked=reason)
+        else:
+            problems.append(
+                Diagnostic(f"--yank {name}: the index has no such file", hint="write FILE=REASON")
+            )
+    if problems:
+        raise UsageError.all_of(problems)
+    return [found[name] for name in sorted(found)]
+
+
+def _read(site: Path) -> list[IndexedFile]:
+    file = site / LISTING
+    if not file.exists():
+        return []
+    try:
+        data = json.loads(file.read_text(encoding="utf-8"))
+        return [IndexedFile(**{**each, "torch": tuple(each["torch"])}) for each in data["files"]]
+    except (ValueError, TypeError, KeyError) as error:
+        raise UsageError.of(
+            f"{file} is not the list of an index: {error}", hint="choose another folder"
+        ) from error
+
+
+def _copy(path: Path, folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for each in (path, path.with_name(f"{path.name}.asc")):
+        if each.is_file():
+            with disk.appearing(folder / each.name) as target, each.open("rb") as source:
+                shutil.copyfileobj(source, target)
+    if path.suffix == ".whl":
+        with Archive(path) as archive, disk.appearing(folder / f"{path.name}.metadata") as target:
+            target.write(metadata.of_archive(archive))
+
+
+def _variants(folder: Path, indexed: list[IndexedFile]) -> Iterator[IndexedFile]:
+    """Write the file that lists a release's variants, for each release that has some here."""
+    releases = {
+        release: each for each in indexed if not each.url and (release := variants.release_of(each.name))
+    }
+    for name, text in variants.index(folder, releases).items():
+        disk.write_text(folder / name, text)
+        of = releases[name.removesuffix("-variants.json")]
+        indexed[:] = [each for each in indexed if each.name != name]
+        yield IndexedFile(name, of.project, of.version, digest.of_bytes(text.encode()), len(text.encode()))
+
+
+def _write(site: Path, indexed: Sequence[IndexedFile], title: str) -> None:
+    for path, text in simple_index.pages(indexed, title=title):
+        file = site / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        disk.write_text(file, text)
+    listing = {"schema": SCHEMA, "files": [asdict(each) for each in indexed]}
+    disk.write_text(site / LISTING, json.dumps(listing, indent=1) + "\n")

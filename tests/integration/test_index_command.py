@@ -1,0 +1,176 @@
+"""`gpuforge index`: pip, uv and a browser use what it makes, and it refuses what would mislead them."""
+
+from __future__ import annotations
+
+import functools
+import http.server
+import json
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from audit_samples import elf, wheel
+
+from gpuforge.cli import main
+
+CODE = {"demo/__init__.py": b"here = True\n"}
+TAGS = "py3-none-any"
+
+
+def make(folder: Path, name: str, requires: tuple[str, ...] = (), **more: bytes) -> Path:
+    folder.mkdir(exist_ok=True)
+    return wheel(folder, {**CODE, **more}, name=f"{name}-{TAGS}.whl", requires=requires, purelib=True)
+
+
+@pytest.fixture
+def dist(tmp_path: Path) -> Path:
+    folder = tmp_path / "dist"
+    make(folder, "demo_cu12-1.0")
+    make(folder, "demo_cu13-1.0")
+    make(folder, "ext-1.0+cu130torch2.11")
+    make(folder, "ext-1.0+cu130torch2.15")
+    make(folder, "plain-1.0")
+    return folder
+
+
+@pytest.fixture
+def site(tmp_path: Path, dist: Path) -> Path:
+    assert main.run(["index", str(dist), "-o", str(tmp_path / "site")]) == 0
+    return tmp_path / "site"
+
+
+@pytest.fixture
+def url(site: Path) -> Iterator[str]:
+    """The index, served as any web server would serve its folder."""
+    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(site))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+def names(site: Path, choice: str) -> set[str]:
+    projects = [path.parent for path in (site / choice).glob("*/index.json")]
+    return {
+        each["filename"].partition("-py3")[0]
+        for project in projects
+        for each in json.loads((project / "index.json").read_text())["files"]
+    }
+
+
+def test_each_cuda_and_torch_has_a_folder_with_what_fits_it(site: Path) -> None:
+    folders = {path.parent.name for path in site.glob("*/index.html")}
+    assert folders == {
+        "all", "cu12", "cu13", "torch2.11", "torch2.15", "cu13-torch2.11", "cu13-torch2.15",
+    }  # fmt: skip
+    assert names(site, "cu12") == {"demo_cu12-1.0", "plain-1.0"}
+    assert names(site, "cu13-torch2.11") == {"demo_cu13-1.0", "ext-1.0+cu130torch2.11", "plain-1.0"}
+    assert len(names(site, "all")) == 5
+
+
+def test_pip_and_uv_install_from_it(url: str, tmp_path: Path) -> None:
+    pip = [sys.executable, "-m", "pip", "--isolated", "install", "--no-cache-dir", "--quiet", "--target"]
+    subprocess.run([*pip, tmp_path / "a", "--index-url", f"{url}/cu13/", "demo-cu13"], check=True)
+    assert (tmp_path / "a" / "demo" / "__init__.py").is_file()
+    uv = [
+        Path(sys.executable).with_name("uv"),
+        "pip",
+        "install",
+        "--quiet",
+        "--no-config",
+        "--no-cache",
+        "--target",
+    ]
+    command = [*uv, tmp_path / "b", "--default-index", f"{url}/torch2.15/", "ext"]
+    subprocess.run(command, check=True)
+    assert (tmp_path / "b" / "ext-1.0+cu130torch2.15.dist-info").is_dir()
+
+
+def test_uv_locks_with_its_hashes_and_without_downloading_a_wheel(
+    url: str, site: Path, tmp_path: Path
+) -> None:
+    project = tmp_path / "user"
+    project.mkdir()
+    for path in (site / "files").glob("*.whl"):  # METADATA lies beside it
+        path.write_bytes(b"")
+    (project / "pyproject.toml").write_text(
+        '[project]\nname = "user"\nversion = "1"\nrequires-python = ">=3.11"\ndependencies = ["demo-cu13"]\n'
+    )
+    uv = [Path(sys.executable).with_name("uv"), "lock", "--quiet", "--no-config", "--no-cache"]
+    subprocess.run([*uv, "--default-index", f"{url}/all/"], cwd=project, check=True)
+    sha256 = {each["name"]: each["sha256"] for each in json.loads((site / "files.json").read_text())["files"]}
+    lock = (project / "uv.lock").read_text()
+    assert f'hash = "sha256:{sha256[f"demo_cu13-1.0-{TAGS}.whl"]}"' in lock
+
+
+def test_a_release_is_added_and_an_old_file_is_yanked(site: Path, tmp_path: Path) -> None:
+    new = make(tmp_path / "new", "demo_cu13-1.1")
+    old = f"demo_cu13-1.0-{TAGS}.whl"
+    assert main.run(["index", str(new), "-o", str(site), "--yank", f"{old}=wrong results"]) == 0
+    page = (site / "all" / "demo-cu13" / "index.html").read_text()
+    assert 'data-yanked="wrong results"' in page
+    assert f"demo_cu13-1.1-{TAGS}.whl" in page
+    assert len(names(site, "all")) == 6
+
+
+def test_files_may_lie_elsewhere(tmp_path: Path, dist: Path) -> None:
+    site, address = tmp_path / "site", "https://example.org/v1"
+    assert main.run(["index", str(dist), "-o", str(site), "--base-url", address]) == 0
+    assert not (site / "files").exists()
+    page = (site / "all" / "plain" / "index.html").read_text()
+    assert f'href="{address}/plain-1.0-{TAGS}.whl#sha256=' in page
+    assert "core-metadata" not in page
+    assets = tmp_path / "assets.json"
+    row = {
+        "name": f"demo_cu13-2.0-{TAGS}.whl",
+        "size": 7,
+        "url": f"{address}/x",
+        "digest": f"sha256:{'a' * 64}",
+    }
+    assets.write_text(json.dumps({"assets": [row, {"name": "notes.txt"}]}))
+    assert main.run(["index", str(assets), "-o", str(site)]) == 0
+    assert f'href="{address}/x#sha256={"a" * 64}"' in (site / "cu13" / "demo-cu13" / "index.html").read_text()
+
+
+def test_what_would_mislead_is_refused_and_nothing_is_written(
+    site: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = {path: path.read_bytes() for path in site.rglob("*") if path.is_file()}
+    bad = tmp_path / "bad"
+    bad.mkdir()
+    lies = elf(needed=["libcublas.so.12", "libc.so.6"], runpath="$ORIGIN/../nvidia/cublas/lib")
+    name = "lies_cu13-1.0-py3-none-manylinux_2_17_x86_64.whl"
+    wheel(bad, {"lies/_core.so": lies}, name=name, requires=["nvidia-cublas-cu12"])
+    lost = elf(needed=["libcufft.so.11", "libc.so.6"])
+    wheel(bad, {"lost/_core.so": lost}, name="lost-1.0-py3-none-manylinux_2_17_x86_64.whl")
+    make(bad, "plain-1.0", changed=b"another file of that name")
+    assert main.run(["index", str(bad), "-o", str(site)]) == 2
+    told = capsys.readouterr().err
+    assert f"{name}: its name is for CUDA 13, and its libraries need CUDA 12" in told
+    assert "GF201" in told
+    assert f"plain-1.0-{TAGS}.whl differs from the file of that name in the index" in told
+    assert {path: path.read_bytes() for path in site.rglob("*") if path.is_file()} == before
+
+
+@pytest.mark.browser
+@pytest.mark.skipif(shutil.which("chromium") is None, reason="Chromium is not installed")
+def test_the_page_for_people_shows_the_lines_of_a_choice(url: str) -> None:
+    command = [
+        "chromium",
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--enable-logging=stderr",
+        "--dump-dom",
+    ]
+    done = subprocess.run(
+        [*command, f"{url}/#package=ext&torch=2.11"], capture_output=True, text=True, check=True, timeout=120
+    )
+    assert "Content Security Policy" not in done.stderr
+    choice = f"{url}/cu13-torch2.11/"
+    assert f'pip install "ext==1.0+cu130torch2.11" --extra-index-url {choice}' in done.stdout
+    assert f'uv pip install "ext==1.0+cu130torch2.11" --index {choice}' in done.stdout
