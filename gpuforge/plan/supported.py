@@ -125,6 +125,16 @@ def _narrowed_variants(file: ManifestFile, cells: Sequence[Cell]) -> Iterator[Di
 def _not_the_host(file: ManifestFile, number: int, item: Object, tool: Toolchain) -> Iterator[Diagnostic]:
     if tool.of_toolkit:
         return
+    own = file.manifest.toolchain_of(item)
+    call = tool.library((), (*own.flags, *item.flags)) if tool.library else None
+    if call and any("{arch}" in word for word in call.argv):
+        yield Diagnostic(
+            f"object {item.name!r}: {tool.name} compiles for GPUs on users' machines only",
+            file.place("objects", number, "toolchain"),
+            "its runtimes cannot be in a wheel (docs/asked-for.md): make the object user-compiled, with a fallback for "
+            "the CPU; or call the compiler by a `command`, and leave its runtimes to the machine with [wheel] exclude",
+        )
+        return
     name, toolchain = host_toolchain(file)
     able = registry.toolchain(toolchain.compiler).uses >= _HOST_LIBRARY
     if item.toolchain != name or not able:

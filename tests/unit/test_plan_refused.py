@@ -65,6 +65,29 @@ toolchain = "host"
     assert all(d.place and d.place.line and d.hint for d in caught.value.diagnostics)
 
 
+@pytest.mark.parametrize(
+    "compiler", ['"nvc++"', '"clang++"\nflags = ["-fopenmp", "-fopenmp-targets=nvptx64"]']
+)
+def test_a_fallback_by_what_compiles_for_gpus_of_users_says_why_not(
+    recipe: LoadRecipe, machine: Machine, compiler: str
+) -> None:
+    """Without this, clang++ would be called without the GPU's architecture, and make code for the CPU alone."""
+    file = recipe(
+        ('toolchain = "device"', 'toolchain = "other"\nkind = "library"\nstands-in-for = "mechanisms"'),
+        (
+            'toolchains = ["host"]',
+            'toolchains = ["host"]\nabi = { version = "1", headers = ["kernels/*.cu"] }',
+        ),
+        add=f"[toolchains.other]\ncompiler = {compiler}\n",
+    )
+    with pytest.raises(UsageError) as caught:
+        plan_of(file, machine)
+    (problem,) = caught.value.diagnostics
+    name = compiler.split('"')[1]
+    assert problem.message == f"object 'default-kernels': {name} compiles for GPUs on users' machines only"
+    assert "[wheel] exclude" in problem.hint
+
+
 def test_a_path_that_would_change_nothing_is_refused(recipe: LoadRecipe, machine: Machine) -> None:
     file = recipe(
         ('toolchains = ["', 'toolchains = ["theirs", "'),
