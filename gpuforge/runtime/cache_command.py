@@ -1,4 +1,4 @@
-"""`python -m PACKAGE._gpuforge cache ls|verify|prune|clear`: lists, checks or removes entries of the kernel cache."""
+"""`python -m PACKAGE._gpuforge cache ls|verify|rm|prune|clear`: lists, checks or removes its entries."""
 
 from __future__ import annotations
 
@@ -18,10 +18,12 @@ SUMMARY = "list, check or remove the kernels that were compiled on this machine"
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    commands = parser.add_subparsers(dest="action", required=True, metavar="ls|verify|prune|clear")
+    commands = parser.add_subparsers(dest="action", required=True, metavar="ls|verify|rm|prune|clear")
     listing = commands.add_parser("ls", help="list the entries, the most recently used first")
     listing.add_argument("--json", action="store_true", help="as JSON")
     commands.add_parser("verify", help="read every entry; exit status 1 when one is damaged")
+    removal = commands.add_parser("rm", help="remove single entries, which are compiled again when needed")
+    removal.add_argument("digest", nargs="+", help="the beginning of an entry's digest, as `ls` shows it")
     prune = commands.add_parser(
         "prune", help="remove damaged and old entries, what killed processes left, and builds of what is gone"
     )
@@ -36,7 +38,7 @@ def run(options: argparse.Namespace) -> int:
         sys.stderr.write(f"error: {wrong}\n")
         return 2
     folder = CacheFolder(folder_of(os.environ), limit_of(os.environ))
-    action = {"ls": _list, "verify": _verify, "prune": _prune, "clear": _clear}[options.action]
+    action = {"ls": _list, "verify": _verify, "rm": _remove, "prune": _prune, "clear": _clear}[options.action]
     return action(folder, options)
 
 
@@ -74,6 +76,21 @@ def _verify(folder: CacheFolder, _: argparse.Namespace) -> int:
         )
         return 1
     say(f"all {len(files)} entries are whole")
+    return 0
+
+
+def _remove(folder: CacheFolder, options: argparse.Namespace) -> int:
+    """Remove the entries of some digests; if one of them means none or several, nothing is removed."""
+    files = list(folder.files())
+    found = {digest: [file for file in files if file.digest.startswith(digest)] for digest in options.digest}
+    for digest, meant in found.items():
+        if len(meant) != 1:
+            what = "no entry begins" if not meant else f"{len(meant)} entries begin"
+            sys.stderr.write(f"error: {what} with {digest}; nothing was removed: `cache ls` lists them\n")
+            return 2
+    for digest, (file,) in found.items():
+        folder.remove(file.digest)
+        say(f"removed {digest}, {_megabytes(file.size)}")
     return 0
 
 

@@ -18,6 +18,7 @@ from .explain import (
 )
 from .find import contents
 from .machine import libraries
+from .values import Reason
 
 SUMMARY = "show which kernels are used on this machine, and why not the others"
 
@@ -45,11 +46,17 @@ def run(options: argparse.Namespace) -> int:
     facts = PackageFacts(
         tuple(_set(name) for name in has.sets if name in named),
         tuple(_library(name) for name in has.libraries if name in named),
-        libraries(os.environ),
+        {**libraries(os.environ), **_optional()},
     )
     shown = json.dumps(package_as_data(facts), indent=2) if options.json else package_as_text(facts)
     sys.stdout.write(shown + "\n")
     return 0
+
+
+def _optional() -> dict[str, str | Reason]:
+    """Return the state of the optional libraries that the package has declared, if it was imported with them."""
+    optional = sys.modules.get(f"{__package__}.optional")
+    return {} if optional is None else {name: each.state() for name, each in optional.DECLARED.items()}
 
 
 def _set(name: str) -> SetFacts:

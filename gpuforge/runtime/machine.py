@@ -157,9 +157,13 @@ def _nvml(library: Any) -> str:
 def _nccl(library: Any) -> str:
     value = c_int()
     library.ncclGetVersion(ctypes.byref(value))
-    number = value.value  # 22706 is 2.27.6; before 2.9 it was 2804 for 2.8.4
+    return ".".join(map(str, nccl_version(value.value)))
+
+
+def nccl_version(number: int) -> tuple[int, ...]:
+    """Return the version of a number of ncclGetVersion: 22706 is 2.27.6; before 2.9 it was 2804 for 2.8.4."""
     scale = 10000 if number >= 10000 else 1000
-    return f"{number // scale}.{number % scale // 100}.{number % 100}"
+    return number // scale, number % scale // 100, number % 100
 
 
 def _opencl(library: Any) -> str:

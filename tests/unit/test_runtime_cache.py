@@ -383,6 +383,12 @@ def test_the_command_lists_checks_and_removes(
         for number, name in enumerate(["saxpy", "daxpy"])
     )
     assert (status, lines[2]) == (0, f"2 entries, 4.0 MB {where}")
+    assert said("rm", key(0).digest[:12], "nothing") == (2, [])
+    assert said("rm", "") == (2, [])  # all begin with it
+    assert len(said("ls")[1]) == 3
+    assert said("rm", key(0).digest[:12]) == (0, [f"removed {key(0).digest[:12]}, 2.0 MB"])
+    assert len(said("ls")[1]) == 2
+    cache.obtain(key(0), lambda: b"")
     bad = folder / key(0).digest[:2] / f"{key(0).digest}.kernel"
     bad.write_bytes(b"")
     assert said("verify") == (

@@ -267,6 +267,12 @@ class IreeKernel(Uploads):
         self._function = function
         self._parameters = parameters_of(name, str(function.reflection.get(DECLARATION, "")))
 
+    def unload(self) -> None:
+        """Let its device forget the module, which goes with its last function."""
+        device = self._iree_device
+        with device.lock:
+            device._modules = {k: each for k, each in device._modules.items() if each[1] is not self._context}
+
     def memory(self, size: int) -> IreeMemory:
         """Allocate `size` bytes on the function's device, freed by a `with` statement; raises DriverError."""
         return IreeMemory(self._iree_device, size)

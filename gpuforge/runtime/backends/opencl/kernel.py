@@ -322,6 +322,7 @@ class OpenClKernel(Uploads):
         self.name = name
         self.source = source
         self._context = context
+        self._program = program
         self._lock = threading.Lock()  # arguments are set one by one
         try:
             self._kernel = cl.Kernel(program, name)
@@ -336,6 +337,14 @@ class OpenClKernel(Uploads):
     def device(self) -> str:
         """The device's name and its driver's version, to which a measurement belongs."""
         return f"{self._context.name}, driver {self._context.device.driver_version}"
+
+    def unload(self) -> None:
+        """Let its context forget the program, which goes with its last kernel."""
+        context = self._context
+        with context._lock:
+            context._programs = {
+                k: each for k, each in context._programs.items() if each is not self._program
+            }
 
     def memory(self, size: int) -> OpenClMemory:
         """Allocate `size` bytes on the kernel's device, freed by a `with` statement; raises DriverError."""
