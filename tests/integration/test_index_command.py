@@ -5,13 +5,13 @@ from __future__ import annotations
 import functools
 import http.server
 import json
-import shutil
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+import browser
 import pytest
 from audit_samples import elf, wheel
 
@@ -157,20 +157,9 @@ def test_what_would_mislead_is_refused_and_nothing_is_written(
 
 
 @pytest.mark.browser
-@pytest.mark.skipif(shutil.which("chromium") is None, reason="Chromium is not installed")
+@browser.needs_chromium
 def test_the_page_for_people_shows_the_lines_of_a_choice(url: str) -> None:
-    command = [
-        "chromium",
-        "--headless",
-        "--no-sandbox",
-        "--disable-gpu",
-        "--enable-logging=stderr",
-        "--dump-dom",
-    ]
-    done = subprocess.run(
-        [*command, f"{url}/#package=ext&torch=2.11"], capture_output=True, text=True, check=True, timeout=120
-    )
-    assert "Content Security Policy" not in done.stderr
+    shown = browser.dom(f"{url}/#package=ext&torch=2.11")
     choice = f"{url}/cu13-torch2.11/"
-    assert f'pip install "ext==1.0+cu130torch2.11" --extra-index-url {choice}' in done.stdout
-    assert f'uv pip install "ext==1.0+cu130torch2.11" --index {choice}' in done.stdout
+    assert f'pip install "ext==1.0+cu130torch2.11" --extra-index-url {choice}' in shown
+    assert f'uv pip install "ext==1.0+cu130torch2.11" --index {choice}' in shown
