@@ -81,7 +81,7 @@ def _find(name: str, needed_by: elf.Dynamic, env: Mapping[str, str]) -> Path | N
 def _expanded(entry: str, origin: Path) -> str:
     for token in ("$ORIGIN", "${ORIGIN}"):
         entry = entry.replace(token, str(origin))
-    return entry
+    return os.path.normpath(entry)  # for messages: $ORIGIN is a real path, and libraries are in ../name.libs
 
 
 def _usual() -> Iterator[str]:
